@@ -1,0 +1,91 @@
+//! Where the bytes of a file are.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BackingFileId, NodeId, TierId};
+
+/// A plain file in a tier of this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BackingRef {
+    /// The tier.
+    pub tier: TierId,
+    /// The file within the tier.
+    pub file: BackingFileId,
+}
+
+/// How a regular file is kept.
+///
+/// Persisted: `postcard` writes the position of the variant, so variants are only ever appended.
+/// The later ones are reserved for stores of several hosts; a node that meets one it cannot serve
+/// answers EIO and says so, it never guesses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Layout {
+    /// 0: no bytes were ever written (also every inode that is not a regular file).
+    #[default]
+    Empty,
+    /// 1: one plain backing file in a local tier.
+    Local(BackingRef),
+    /// 2: the body is a record beside the inode.
+    Inline,
+    /// 3: a byte range of a pack file.
+    Packed {
+        /// The pack file.
+        pack: BackingRef,
+        /// First byte of this file's body within the pack.
+        offset_bytes: u64,
+    },
+    /// 4: whole copies on several nodes, heaviest first.
+    Replicated {
+        /// The nodes that hold a copy.
+        nodes: Vec<NodeId>,
+    },
+    /// 5: chunks dealt in turn over `nodes`.
+    Striped {
+        /// The nodes, in stripe order.
+        nodes: Vec<NodeId>,
+        /// Length of a chunk.
+        chunk_bytes: u64,
+    },
+    /// 6: k data and m parity shards per chunk.
+    Erasure {
+        /// The nodes, data shards first.
+        nodes: Vec<NodeId>,
+        /// Data shards.
+        data: u8,
+        /// Parity shards.
+        parity: u8,
+        /// Length of a chunk.
+        chunk_bytes: u64,
+    },
+    /// 7: still, or again, in the lower file system under this path.
+    Lower {
+        /// Path relative to the lower root.
+        path: Vec<u8>,
+    },
+}
+
+impl Layout {
+    /// The backing file that belongs to this inode alone, if there is one.
+    #[must_use]
+    pub const fn backing(&self) -> Option<BackingRef> {
+        match self {
+            Self::Local(backing) => Some(*backing),
+            _ => None,
+        }
+    }
+
+    /// The name shown by `intarsia locate`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Local(_) => "local",
+            Self::Inline => "inline",
+            Self::Packed { .. } => "packed",
+            Self::Replicated { .. } => "replicated",
+            Self::Striped { .. } => "striped",
+            Self::Erasure { .. } => "erasure",
+            Self::Lower { .. } => "lower",
+        }
+    }
+}
