@@ -1,0 +1,189 @@
+//! One plain backing file, open. All positioned I/O of the store goes through here.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use intarsia_types::{Error, Result, Timestamp};
+use rustix::fs::{FallocateFlags, Timespec, Timestamps};
+
+/// What `fstat` says of a backing file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackingStat {
+    /// Length.
+    pub size_bytes: u64,
+    /// Disk use in 512-byte units.
+    pub blocks_512: u64,
+    /// Last write.
+    pub mtime: Timestamp,
+    /// Last change of any kind.
+    pub ctime: Timestamp,
+}
+
+/// An open backing file.
+#[derive(Debug)]
+pub struct BackingFile(File);
+
+impl BackingFile {
+    /// Creates a file that must not exist, open for reading only, so that a lease can be asked of it.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        use rustix::fs::{Mode, OFlags};
+        rustix::fs::open(
+            path,
+            OFlags::CREATE | OFlags::EXCL | OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::RUSR | Mode::WUSR,
+        )
+        .map(|fd| Self(fd.into()))
+        .map_err(|e| Error::io(format!("create {}", path.display()), e.into()))
+    }
+
+    /// Opens an existing file; read-only unless `write`.
+    pub(crate) fn open(path: &Path, write: bool) -> Result<Self> {
+        OpenOptions::new()
+            .read(true)
+            .write(write)
+            .custom_flags(libc::O_NOATIME)
+            .open(path)
+            .or_else(|_| OpenOptions::new().read(true).write(write).open(path))
+            .map(Self)
+            .map_err(|e| Error::io(format!("open backing file {}", path.display()), e))
+    }
+
+    /// The standard library's view.
+    #[must_use]
+    pub const fn file(&self) -> &File {
+        &self.0
+    }
+
+    /// Reads up to `buffer.len()` bytes; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.0.read_at(&mut buffer[done..], offset_bytes + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::io("read backing file", e)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `data`.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] on a full disk, else the system's own.
+    pub fn write_all_at(&self, data: &[u8], offset_bytes: u64) -> Result<()> {
+        self.0.write_all_at(data, offset_bytes).map_err(|e| Error::io("write backing file", e))
+    }
+
+    /// Sets the length.
+    ///
+    /// # Errors
+    /// The system's own, EFBIG among them.
+    pub fn set_len(&self, size_bytes: u64) -> Result<()> {
+        let size = i64::try_from(size_bytes).map_err(|_| Error::FileTooLarge)?;
+        loop {
+            match rustix::fs::ftruncate(&self.0, size.cast_unsigned()) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => return other.map_err(|e| Error::io("truncate backing file", e.into())),
+            }
+        }
+    }
+
+    /// Size, space and times now.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn stat(&self) -> Result<BackingStat> {
+        let meta = self.0.metadata().map_err(|e| Error::io("stat backing file", e))?;
+        let time = |secs, nanos: i64| Timestamp { secs, nanos: u32::try_from(nanos).unwrap_or(0) };
+        Ok(BackingStat {
+            size_bytes: meta.size(),
+            blocks_512: meta.blocks(),
+            mtime: time(meta.mtime(), meta.mtime_nsec()),
+            ctime: time(meta.ctime(), meta.ctime_nsec()),
+        })
+    }
+
+    /// Sets the time of the last write, so that later writes of passthrough holders show against it.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn set_mtime(&self, mtime: Timestamp) -> Result<()> {
+        let times = Timestamps {
+            last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+            last_modification: Timespec { tv_sec: mtime.secs, tv_nsec: i64::from(mtime.nanos) },
+        };
+        rustix::fs::futimens(&self.0, &times)
+            .map_err(|e| Error::io("set time of backing file", e.into()))
+    }
+
+    /// Flushes to stable storage; `data_only` leaves out what is not needed to read the data back.
+    ///
+    /// # Errors
+    /// The system's own. A failed flush is final: the kernel may have dropped the pages.
+    pub fn sync(&self, data_only: bool) -> Result<()> {
+        if data_only { self.0.sync_data() } else { self.0.sync_all() }
+            .map_err(|e| Error::io("flush backing file", e))
+    }
+
+    /// Allocates, zeroes or punches a range; `mode` as in `fallocate(2)`.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], or EOPNOTSUPP from the file system.
+    pub fn allocate(&self, mode: u32, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        loop {
+            let flags = FallocateFlags::from_bits_retain(mode);
+            match rustix::fs::fallocate(&self.0, flags, offset_bytes, len_bytes) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => return other.map_err(|e| Error::io("allocate in backing file", e.into())),
+            }
+        }
+    }
+
+    /// The next data (or hole) at or after `offset_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::NoData`] past the end.
+    pub fn seek(&self, offset_bytes: u64, hole: bool) -> Result<u64> {
+        use rustix::fs::SeekFrom;
+        let from = if hole { SeekFrom::Hole(offset_bytes) } else { SeekFrom::Data(offset_bytes) };
+        rustix::fs::seek(&self.0, from).map_err(|e| match e {
+            rustix::io::Errno::NXIO => Error::NoData,
+            other => Error::io("seek in backing file", other.into()),
+        })
+    }
+
+    /// Copies a range inside the kernel, sharing blocks where the file system can; may copy less.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn copy_to(
+        &self,
+        offset_bytes: u64,
+        target: &Self,
+        target_offset_bytes: u64,
+        len_bytes: usize,
+    ) -> Result<usize> {
+        let (mut from, mut to) = (offset_bytes, target_offset_bytes);
+        rustix::fs::copy_file_range(&self.0, Some(&mut from), &target.0, Some(&mut to), len_bytes)
+            .map_err(|e| Error::io("copy between backing files", e.into()))
+    }
+
+    /// Tells the kernel that the pages will not be needed again.
+    pub fn drop_cache(&self) {
+        // Advice only; a failure changes nothing.
+        let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed);
+    }
+}
+
+impl AsFd for BackingFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,497 @@
+//! A tier: one directory of this host, its backing files and its space.
+//!
+//! ```text
+//! DIR/tier.json          who this tier belongs to, its number, its space at the last clean stop
+//! DIR/lock               held with flock while a node uses the tier
+//! DIR/data/HHHHHHHHH/…   backing files, 4,096 numbers to a directory, mode 0600
+//! ```
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use intarsia_types::{BackingFileId, ByteCount, Error, Result, TierClass, TierId, TierSpec};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::probe::{FileSystem, probe};
+use crate::{BackingFile, is_unshared};
+
+/// Version of the layout on disk.
+const FORMAT: u32 = 1;
+/// Backing files to a directory.
+const FILES_PER_DIRECTORY_SHIFT: u32 = 12;
+
+/// What `DIR/tier.json` holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Identity {
+    format: u32,
+    store: String,
+    tier: TierId,
+    /// Bytes in use at the last clean stop; absent while in use and after a crash.
+    used_bytes: Option<u64>,
+}
+
+/// How a tier is to be opened.
+#[derive(Clone, Debug)]
+pub struct TierOptions {
+    /// Directory, class, capacity.
+    pub spec: TierSpec,
+    /// The number this tier has in the store.
+    pub id: TierId,
+    /// The store's own name; a tier of another store is refused.
+    pub store: String,
+    /// Free bytes below which new files go elsewhere and new opens get no passthrough.
+    pub watermark: ByteCount,
+}
+
+/// Space of a tier in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Space {
+    /// What the store may use.
+    pub capacity_bytes: u64,
+    /// What its backing files use.
+    pub used_bytes: u64,
+    /// What it can still use: the lesser of its own share and the file system's free space.
+    pub free_bytes: u64,
+}
+
+/// An open tier. Its lock on the directory ends with it.
+#[derive(Debug)]
+pub struct Tier {
+    id: TierId,
+    dir: PathBuf,
+    class: TierClass,
+    capacity: Option<ByteCount>,
+    watermark: ByteCount,
+    file_system: FileSystem,
+    store: String,
+    /// Bytes that the backing files use. Signed: two threads may account a shrink before its growth.
+    used_bytes: AtomicI64,
+    is_counted: AtomicBool,
+    /// The file system's free space, asked at most ten times a second.
+    fs_free: Mutex<(std::time::Instant, u64)>,
+    made_directories: Mutex<std::collections::HashSet<u64>>,
+    _lock: File,
+}
+
+impl Tier {
+    /// Opens the tier, making its directory when only the last part is missing.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when another node uses it, [`Error::Invalid`] when it belongs to another store
+    /// or a newer format, [`Error::ReadOnly`], or the system's own.
+    pub fn open(options: TierOptions) -> Result<Self> {
+        let TierOptions { spec, id, store, watermark } = options;
+        let dir = spec.dir.clone();
+        make_directory(&dir)?;
+        let file_system =
+            probe(&dir).map_err(|e| Error::io(format!("tier {}", dir.display()), e))?;
+        if file_system.is_read_only {
+            return Err(Error::ReadOnly(format!(
+                "tier {} is on a read-only file system; remount it read-write or name another directory",
+                dir.display()
+            )));
+        }
+        let lock = take_lock(&dir)?;
+        let identity = read_identity(&dir)?;
+        check_identity(&dir, identity.as_ref(), &store, id)?;
+        if identity.is_none() {
+            refuse_foreign_content(&dir)?;
+        }
+        let used = identity.as_ref().and_then(|i| i.used_bytes);
+        let is_new = identity.is_none();
+        let tier = Self {
+            id,
+            class: spec.class.unwrap_or(file_system.class),
+            capacity: spec.capacity,
+            watermark,
+            file_system,
+            store,
+            used_bytes: AtomicI64::new(used.unwrap_or(0).cast_signed()),
+            is_counted: AtomicBool::new(is_new || used.is_some()),
+            fs_free: Mutex::new((std::time::Instant::now(), 0)),
+            made_directories: Mutex::default(),
+            _lock: lock,
+            dir,
+        };
+        tier.write_identity(None)?;
+        make_directory(&tier.dir.join("data"))?;
+        tier.refresh_fs_free();
+        Ok(tier)
+    }
+
+    /// The tier's number.
+    #[must_use]
+    pub const fn id(&self) -> TierId {
+        self.id
+    }
+
+    /// The tier's directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What the tier is made of.
+    #[must_use]
+    pub const fn class(&self) -> TierClass {
+        self.class
+    }
+
+    /// The file system below.
+    #[must_use]
+    pub const fn file_system(&self) -> &FileSystem {
+        &self.file_system
+    }
+
+    /// Makes a new, empty backing file.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::Exists`]-like system errors when the number is taken.
+    pub fn create(&self, id: BackingFileId) -> Result<BackingFile> {
+        let group = id.0 >> FILES_PER_DIRECTORY_SHIFT;
+        if !self.made_directories.lock().contains(&group) {
+            make_directory(&self.group_dir(group))?;
+            self.made_directories.lock().insert(group);
+        }
+        BackingFile::create(&self.path(id))
+    }
+
+    /// Opens a backing file for reading, or for both.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn open_file(&self, id: BackingFileId, write: bool) -> Result<BackingFile> {
+        BackingFile::open(&self.path(id), write)
+    }
+
+    /// Removes a backing file; whoever still has it open keeps it, nobody else finds it again.
+    ///
+    /// # Errors
+    /// The system's own; a file that is gone already is fine.
+    pub fn remove(&self, id: BackingFileId) -> Result<()> {
+        match std::fs::remove_file(self.path(id)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io(format!("remove backing file {id}"), e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Empties a file for its next owner, if nobody else has it open; `None` when somebody has.
+    ///
+    /// Truncation comes before the new owner, so old bytes can never show; a truncated file has no blocks.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn recycle(&self, id: BackingFileId, file: BackingFile) -> Result<Option<BackingFile>> {
+        if !is_unshared(file.file()).unwrap_or(false) {
+            return Ok(None);
+        }
+        self.open_file(id, true)?.set_len(0)?;
+        Ok(Some(file))
+    }
+
+    /// The numbers of all backing files on disk, in no order.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn scan(&self, mut each: impl FnMut(BackingFileId, u64)) -> Result<()> {
+        let fail = |e| Error::io(format!("scan tier {}", self.dir.display()), e);
+        for group in std::fs::read_dir(self.dir.join("data")).map_err(fail)? {
+            for entry in std::fs::read_dir(group.map_err(fail)?.path()).map_err(fail)? {
+                let entry = entry.map_err(fail)?;
+                let Some(id) = entry.file_name().to_str().and_then(parse_file_name) else {
+                    tracing::warn!(path = %entry.path().display(), "foreign file in a tier, left alone");
+                    continue;
+                };
+                match entry.metadata() {
+                    Ok(meta) => each(id, meta.blocks() * 512),
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(fail(e)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the space in use is known (it is after a clean stop, and after a recount).
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.is_counted.load(Ordering::Acquire)
+    }
+
+    /// Counts the space in use anew from the disk.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    pub fn recount(&self) -> Result<u64> {
+        let mut total = 0;
+        self.scan(|_, bytes| total += bytes)?;
+        self.used_bytes.store(total.cast_signed(), Ordering::Release);
+        self.is_counted.store(true, Ordering::Release);
+        Ok(total)
+    }
+
+    /// Notes that a file's use went from `before` to `after`, in 512-byte blocks.
+    pub fn account(&self, before_512: u64, after_512: u64) {
+        let delta = (after_512.cast_signed() - before_512.cast_signed()) * 512;
+        self.used_bytes.fetch_add(delta, Ordering::AcqRel);
+    }
+
+    /// Capacity, use and what is left.
+    #[must_use]
+    pub fn space(&self) -> Space {
+        let used_bytes = self.used_bytes.load(Ordering::Acquire).max(0).cast_unsigned();
+        let fs_free = self.fs_free_bytes();
+        let capacity_bytes = self.capacity.map_or(used_bytes + fs_free, |c| c.0);
+        let free_bytes = capacity_bytes.saturating_sub(used_bytes).min(fs_free);
+        Space { capacity_bytes, used_bytes, free_bytes }
+    }
+
+    /// Whether `bytes` more fit.
+    #[must_use]
+    pub fn fits(&self, bytes: u64) -> bool {
+        self.space().free_bytes >= bytes
+    }
+
+    /// Whether the tier is below its watermark: new files go elsewhere, new opens go through the process.
+    #[must_use]
+    pub fn is_low(&self) -> bool {
+        self.space().free_bytes < self.watermark.0
+    }
+
+    /// Flushes everything on the tier's file system to stable storage.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn sync(&self) -> Result<()> {
+        let fail = |e| Error::io(format!("sync tier {}", self.dir.display()), e);
+        let dir = File::open(&self.dir).map_err(fail)?;
+        rustix::fs::syncfs(&dir).map_err(|e| fail(e.into()))
+    }
+
+    /// Records a clean stop, so that the next start needs no recount.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn close(&self) -> Result<()> {
+        let used = self.is_counted().then(|| self.space().used_bytes);
+        self.write_identity(used)
+    }
+
+    fn path(&self, id: BackingFileId) -> PathBuf {
+        self.group_dir(id.0 >> FILES_PER_DIRECTORY_SHIFT).join(id.to_string())
+    }
+
+    fn group_dir(&self, group: u64) -> PathBuf {
+        self.dir.join("data").join(format!("{group:013x}"))
+    }
+
+    fn fs_free_bytes(&self) -> u64 {
+        let (asked, free) = *self.fs_free.lock();
+        if asked.elapsed() < std::time::Duration::from_millis(100) {
+            return free;
+        }
+        self.refresh_fs_free()
+    }
+
+    fn refresh_fs_free(&self) -> u64 {
+        let free = rustix::fs::statvfs(&self.dir).map_or(0, |v| v.f_bavail * v.f_frsize);
+        *self.fs_free.lock() = (std::time::Instant::now(), free);
+        free
+    }
+
+    fn write_identity(&self, used_bytes: Option<u64>) -> Result<()> {
+        let identity =
+            Identity { format: FORMAT, store: self.store.clone(), tier: self.id, used_bytes };
+        let text = serde_json::to_vec_pretty(&identity)
+            .map_err(|e| Error::Invalid(format!("tier identity: {e}")))?;
+        let path = self.dir.join("tier.json");
+        let temporary = self.dir.join("tier.json.new");
+        let fail = |e| Error::io(format!("write {}", path.display()), e);
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&temporary)
+            .map_err(fail)?;
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(fail)?;
+        std::fs::rename(&temporary, &path).map_err(fail)
+    }
+}
+
+/// Makes one directory, readable by us alone; its parent must exist, so that a typing error shows.
+fn make_directory(dir: &Path) -> Result<()> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+        Err(e) => Err(Error::io(
+            format!(
+                "directory {} cannot be made (does its parent exist, may we write there?)",
+                dir.display()
+            ),
+            e,
+        )),
+    }
+}
+
+fn take_lock(dir: &Path) -> Result<File> {
+    let path = dir.join("lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|e| Error::io(format!("lock file {}", path.display()), e))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy(format!(
+            "{} is in use by another node; run 'intarsia down' on its mount first",
+            dir.display()
+        ))),
+        Err(e) => Err(Error::io(format!("lock {}", path.display()), e.into())),
+    }
+}
+
+fn read_identity(dir: &Path) -> Result<Option<Identity>> {
+    let path = dir.join("tier.json");
+    match std::fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|e| {
+            Error::Invalid(format!(
+                "{} is damaged: {e}; restore it or remove the tier",
+                path.display()
+            ))
+        }),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(format!("read {}", path.display()), e)),
+    }
+}
+
+fn check_identity(dir: &Path, found: Option<&Identity>, store: &str, id: TierId) -> Result<()> {
+    let Some(found) = found else { return Ok(()) };
+    let refuse = |why: String| Err(Error::Invalid(format!("tier {}: {why}", dir.display())));
+    if found.format != FORMAT {
+        return refuse(format!(
+            "written in format {}, this version reads format {FORMAT}",
+            found.format
+        ));
+    }
+    if found.store != store {
+        return refuse(format!(
+            "belongs to store {}, not to {store}; name another directory",
+            found.store
+        ));
+    }
+    if found.tier != id {
+        return refuse(format!("is tier {} of the store, not {id}", found.tier));
+    }
+    Ok(())
+}
+
+/// A directory with other things in it is somebody's data, not an empty tier.
+fn refuse_foreign_content(dir: &Path) -> Result<()> {
+    let fail = |e| Error::io(format!("list {}", dir.display()), e);
+    for entry in std::fs::read_dir(dir).map_err(fail)? {
+        let name = entry.map_err(fail)?.file_name();
+        if !matches!(name.to_str(), Some("lock" | "tier.json.new" | "lost+found")) {
+            return Err(Error::Invalid(format!(
+                "directory {} is not empty (it holds '{}') and is no tier; name an empty or a new one",
+                dir.display(),
+                name.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn parse_file_name(name: &str) -> Option<BackingFileId> {
+    (name.len() == 16).then(|| u64::from_str_radix(name, 16).ok().map(BackingFileId))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(dir: &Path) -> TierOptions {
+        TierOptions {
+            spec: TierSpec { dir: dir.to_path_buf(), class: None, capacity: None },
+            id: TierId(0),
+            store: "test".into(),
+            watermark: ByteCount(0),
+        }
+    }
+
+    #[test]
+    fn a_recycled_file_shows_no_old_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let tier = Tier::open(options(&dir.path().join("tier"))).unwrap();
+        let id = BackingFileId(5);
+        let file = tier.create(id).unwrap();
+        tier.open_file(id, true).unwrap().write_all_at(b"secret", 0).unwrap();
+        let reader = tier.open_file(id, false).unwrap();
+        assert!(tier.recycle(id, file).unwrap().is_none(), "a reader holds it");
+        drop(reader);
+        let file = tier.open_file(id, false).unwrap();
+        let file = tier.recycle(id, file).unwrap().expect("nobody holds it");
+        assert_eq!(file.stat().unwrap().size_bytes, 0);
+        tier.open_file(id, true).unwrap().set_len(6).unwrap();
+        let mut buffer = [1; 6];
+        assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 6);
+        assert_eq!(buffer, [0; 6]);
+    }
+
+    #[test]
+    fn a_second_node_another_store_and_foreign_data_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tier");
+        let tier = Tier::open(options(&path)).unwrap();
+        assert!(matches!(Tier::open(options(&path)), Err(Error::Busy(_))));
+        drop(tier);
+        let other = TierOptions { store: "other".into(), ..options(&path) };
+        assert!(matches!(Tier::open(other), Err(Error::Invalid(_))));
+        std::fs::write(dir.path().join("precious"), "x").unwrap();
+        assert!(matches!(Tier::open(options(dir.path())), Err(Error::Invalid(_))));
+        assert!(Tier::open(options(&dir.path().join("no/parent"))).is_err());
+    }
+
+    #[test]
+    fn space_survives_a_clean_stop_and_is_recounted_after_a_crash() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tier");
+        let tier = Tier::open(options(&path)).unwrap();
+        tier.create(BackingFileId(1)).unwrap();
+        let file = tier.open_file(BackingFileId(1), true).unwrap();
+        file.write_all_at(&[7; 100_000], 0).unwrap();
+        file.sync(false).unwrap();
+        let blocks = file.stat().unwrap().blocks_512;
+        tier.account(0, blocks);
+        tier.close().unwrap();
+        drop(tier);
+        let tier = Tier::open(options(&path)).unwrap();
+        assert!(tier.is_counted());
+        assert_eq!(tier.space().used_bytes, blocks * 512);
+        drop(tier); // no close: as after a crash
+        let tier = Tier::open(options(&path)).unwrap();
+        assert!(!tier.is_counted());
+        assert_eq!(tier.recount().unwrap(), blocks * 512);
+        assert_eq!(tier.space().used_bytes, blocks * 512);
+    }
+
+    #[test]
+    fn capacity_bounds_what_fits() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = options(&dir.path().join("tier"));
+        options.spec.capacity = Some(ByteCount::mib(1));
+        let tier = Tier::open(options).unwrap();
+        assert!(tier.fits(1 << 20));
+        tier.account(0, 1024);
+        assert!(tier.fits(1 << 19));
+        assert!(!tier.fits((1 << 19) + 1));
+    }
+}
