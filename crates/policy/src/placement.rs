@@ -1,0 +1,63 @@
+//! In which tier of this host a new file is born.
+
+use intarsia_types::{TierClass, TierId};
+
+/// What the decision needs to know of a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierState {
+    /// The tier.
+    pub id: TierId,
+    /// What it is made of.
+    pub class: TierClass,
+    /// Bytes it can still take.
+    pub free_bytes: u64,
+    /// Whether it is below its watermark.
+    pub is_low: bool,
+}
+
+/// Chooses a tier for a new file: the class asked for, else the fastest; a tier below its watermark
+/// only when all are, and then the one with most room. A hint is advice, so it never fails a create
+/// that another tier could serve.
+///
+/// `tiers` is in the order of the configuration, which decides between equals. `None` only for no tiers.
+#[must_use]
+pub fn choose_tier(tiers: &[TierState], wanted: Option<TierClass>) -> Option<TierId> {
+    let roomy = || tiers.iter().filter(|t| !t.is_low);
+    let of_class = wanted.and_then(|class| roomy().find(|t| t.class == class));
+    let nearest = || {
+        // With a class asked for, the next slower one is closer to the wish than a faster one.
+        roomy().min_by_key(|t| (wanted.is_some_and(|w| t.class < w), t.class))
+    };
+    let last_resort = || tiers.iter().max_by_key(|t| t.free_bytes);
+    of_class.or_else(nearest).or_else(last_resort).map(|t| t.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tier(id: u16, class: TierClass, free_bytes: u64, is_low: bool) -> TierState {
+        TierState { id: TierId(id), class, free_bytes, is_low }
+    }
+
+    #[test]
+    fn the_wish_then_the_fastest_then_the_roomiest() {
+        let memory = tier(0, TierClass::Memory, 10, false);
+        let ssd = tier(1, TierClass::Ssd, 100, false);
+        let disk = tier(2, TierClass::Disk, 1000, false);
+        assert_eq!(choose_tier(&[disk, ssd, memory], None), Some(TierId(0)));
+        assert_eq!(choose_tier(&[disk, ssd, memory], Some(TierClass::Disk)), Some(TierId(2)));
+        let full_ssd = TierState { is_low: true, ..ssd };
+        assert_eq!(choose_tier(&[memory, full_ssd, disk], Some(TierClass::Ssd)), Some(TierId(2)));
+        let full = [TierState { is_low: true, ..memory }, full_ssd];
+        assert_eq!(choose_tier(&full, Some(TierClass::Memory)), Some(TierId(1)));
+        assert_eq!(choose_tier(&[], None), None);
+    }
+
+    #[test]
+    fn the_order_of_the_configuration_decides_between_equals() {
+        let a = tier(7, TierClass::Ssd, 5, false);
+        let b = tier(3, TierClass::Ssd, 500, false);
+        assert_eq!(choose_tier(&[a, b], None), Some(TierId(7)));
+    }
+}
