@@ -1,0 +1,47 @@
+# Two commands matter: `make demo` and `make test`. Each does all of its own set-up.
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-blast demo-all test check tools setup setup-test lock build
+SHELL := /bin/bash
+
+ENV := . scripts/env.sh &&
+PYTHON := .venv/bin/python
+SETUP_INPUTS := scripts/setup.sh python/requirements.lock pyproject.toml
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: .venv/.setup-demo build ## Run the Montage workflow in a store and compare with native
+	$(PYTHON) -m intarsia.demo montage $(DEMO)
+
+demo-blast: .venv/.setup-demo build ## Run the BLAST workflow the same way
+	$(PYTHON) -m intarsia.demo blast --rounds 1 $(DEMO)
+
+demo-all: .venv/.setup-demo build ## Run both
+	$(PYTHON) -m intarsia.demo all $(DEMO)
+
+test: .venv/.setup-test ## Run all tests
+	scripts/test.sh
+
+check: .venv/.setup-test ## Check format, lints, licences, layers and types
+	scripts/check.sh
+
+build: .venv/.setup-demo ## Build the intarsia binary
+	$(ENV) cargo build --release --locked --bin intarsia
+
+setup: .venv/.setup-demo ; @: ## Install what the demonstration needs
+
+setup-test: .venv/.setup-test ; @: ## Install what the tests need
+
+tools: .venv/.setup-test ## Install just and cargo-deny into ~/.cargo/bin
+	$(ENV) cargo install --locked just cargo-deny
+
+lock: .venv/.setup-test ## Renew python/requirements.lock from pyproject.toml
+	scripts/lock-python.sh
+
+.venv/.setup-demo: $(SETUP_INPUTS)
+	@scripts/setup.sh demo
+	@touch $@
+
+.venv/.setup-test: $(SETUP_INPUTS)
+	@scripts/setup.sh test
+	@touch $@

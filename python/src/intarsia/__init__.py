@@ -1,0 +1,3 @@
+"""Intarsia: intermediate storage for workflows."""
+
+__version__ = "0.1.0"

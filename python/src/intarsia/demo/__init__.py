@@ -1,0 +1,1 @@
+"""Real workflows, run once on the native file system and once inside a store, and compared."""

@@ -1,0 +1,55 @@
+"""The store wrapper against a stand-in for the command, which answers as a script says."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from intarsia.store import Store, StoreError, find_binary, is_mounted, process_runs
+
+
+def command(tmp_path: Path, script: str) -> Path:
+    path = tmp_path / "intarsia"
+    path.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n{script}\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_up_passes_the_options_and_keeps_the_process(tmp_path: Path) -> None:
+    binary = command(tmp_path, "echo '{\"pid\": 77}'")
+    mount, directory = tmp_path / "m", tmp_path / "d"
+    store = Store.up(mount, directory, passthrough=False, durability="sync", binary=binary)
+    assert store.pid == 77
+    up, status = (tmp_path / "calls").read_text().splitlines()
+    assert up == f"up --mount {mount} --dir {directory} --json --no-passthrough --durability sync"
+    assert status == f"status {mount} --json"
+
+
+def test_a_failing_command_is_named_with_what_it_said(tmp_path: Path) -> None:
+    binary = command(tmp_path, "echo mount point in use >&2; exit 4")
+    with pytest.raises(StoreError, match=r"`intarsia down .*` failed \(4\):\nmount point in use"):
+        Store(binary, tmp_path, tmp_path, 1).down()
+
+
+def test_an_answer_that_is_not_json_is_refused(tmp_path: Path) -> None:
+    binary = command(tmp_path, "echo mounted")
+    with pytest.raises(StoreError, match="did not print JSON"):
+        Store(binary, tmp_path, tmp_path, 1).status()
+
+
+def test_a_wrong_intarsia_bin_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTARSIA_BIN", "/nowhere/intarsia")
+    with pytest.raises(StoreError, match="/nowhere/intarsia"):
+        find_binary()
+
+
+def test_processes_are_seen_until_they_end() -> None:
+    assert process_runs(os.getpid())
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert not process_runs(child.pid)
+
+
+def test_mounts_are_read_from_the_mount_table(tmp_path: Path) -> None:
+    assert is_mounted(Path("/proc"))
+    assert not is_mounted(tmp_path)
