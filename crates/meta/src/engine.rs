@@ -1,0 +1,154 @@
+//! What the namespace asks of a metadata engine: ordered keys in partitions and atomic conditional commits.
+
+use intarsia_types::{PartitionId, Result};
+
+use crate::Bytes;
+use crate::merge::DirDelta;
+
+/// A key; its first byte names its table (see [`crate::keys`]).
+pub type Key = Bytes;
+/// A value.
+pub type Value = Bytes;
+
+/// Names one commit for ever, so that an engine whose answer was lost can be asked again without the
+/// commit being applied twice. Engines in this process never lose an answer and ignore it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpId {
+    /// Chosen at random when the namespace was opened.
+    pub session: u64,
+    /// Counts within the session.
+    pub number: u64,
+}
+
+/// What must hold at the moment of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The key has no value.
+    Absent(Key),
+    /// The key has a value.
+    Present(Key),
+    /// The key has exactly this value.
+    Equals(Key, Value),
+    /// No key starts with this prefix.
+    PrefixEmpty(Key),
+}
+
+/// One change of a commit. Mutations apply in order; each sees the ones before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// Sets the value.
+    Put(Key, Value),
+    /// Removes the key, whether it is there or not.
+    Delete(Key),
+    /// Changes an encoded directory inode in place (see [`crate::merge::merge_directory`]), so that two
+    /// creates in one directory never conflict. The commit fails as a whole when the record is absent.
+    Merge {
+        /// Key of the directory's inode record.
+        key: Key,
+        /// What changes.
+        delta: DirDelta,
+    },
+    /// Adds to a counter (see [`crate::merge::merge_counter`]); an absent counter is 0.
+    Add {
+        /// Key of the counter.
+        key: Key,
+        /// What is added.
+        delta: i64,
+    },
+}
+
+impl Mutation {
+    /// The key that changes.
+    #[must_use]
+    pub const fn key(&self) -> &Key {
+        match self {
+            Self::Put(key, _) | Self::Delete(key) => key,
+            Self::Merge { key, .. } | Self::Add { key, .. } => key,
+        }
+    }
+}
+
+/// What became of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum CommitOutcome {
+    /// All mutations are visible to every later read.
+    Applied,
+    /// Nothing changed, because of a condition.
+    Conflict {
+        /// Position of the first condition that did not hold.
+        index: usize,
+    },
+}
+
+/// What an engine has done and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Bytes held in memory: tables not yet written out, and caches.
+    pub memory_bytes: u64,
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// Commits applied.
+    pub commits: u64,
+    /// Commits refused because of a condition.
+    pub conflicts: u64,
+    /// Point reads.
+    pub gets: u64,
+    /// Point reads answered by the cache.
+    pub cache_hits: u64,
+    /// Scans.
+    pub scans: u64,
+    /// Times that the engine forced its journal to stable storage.
+    pub syncs: u64,
+}
+
+/// An ordered key-value store in partitions. A commit is atomic within one partition.
+///
+/// Every operation may block for a device access, never without bound.
+pub trait MetaEngine: Send + Sync + 'static {
+    /// The number of partitions; they are numbered from 0.
+    fn partitions(&self) -> u16;
+
+    /// The value of a key.
+    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>>;
+
+    /// Reads a record and the record of the same partition that it names, in one round trip.
+    /// `follow` extracts that name. The second is absent only if it was absent while the first was there.
+    fn get_follow(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        follow: fn(&[u8]) -> Option<Key>,
+    ) -> Result<Option<(Value, Option<Value>)>>;
+
+    /// The values of several keys, in their order, each read on its own.
+    fn get_many(&self, partition: PartitionId, keys: &[Key]) -> Result<Vec<Option<Value>>> {
+        keys.iter().map(|key| self.get(partition, key)).collect()
+    }
+
+    /// Up to `limit` records whose keys start with `prefix` (at least one byte) and come after `after`,
+    /// in the order of their keys.
+    fn scan(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Value)>>;
+
+    /// Applies all mutations, or none when a condition does not hold.
+    fn commit(
+        &self,
+        partition: PartitionId,
+        op: OpId,
+        conditions: &[Condition],
+        mutations: Vec<Mutation>,
+    ) -> Result<CommitOutcome>;
+
+    /// Returns when everything committed before the call is on stable storage.
+    /// Callers that come together share one device flush.
+    fn sync(&self) -> Result<()>;
+
+    /// Figures for status and metrics.
+    fn stats(&self) -> EngineStats;
+}

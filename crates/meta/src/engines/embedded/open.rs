@@ -1,0 +1,137 @@
+//! Opening a database: whose directory it is, which format it has, and how much it may use.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use fjall::config::{BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
+use intarsia_types::{Error, Result};
+
+use super::{Tables, failed};
+
+/// Written by the store as the last step of creating a database.
+const STORE_MARKER: &str = "version";
+/// Our own marker: key and value in the table of names. Its letter belongs to no table of the namespace.
+const FORMAT_KEY: &[u8] = b"!intarsia-meta";
+const FORMAT: &[u8] = b"1";
+
+/// Small, because up to five tables in memory can exist at once; large enough that a burst of creates
+/// is written out in pieces of some 50,000 files.
+const NAMES_MEMTABLE_BYTES: u64 = 16 << 20;
+const BODIES_MEMTABLE_BYTES: u64 = 16 << 20;
+const BLOCK_CACHE_BYTES: u64 = 32 << 20;
+/// Bounds both the disk space of the journals and the time to replay them after a crash.
+const JOURNALS_BYTES: u64 = 128 << 20;
+/// Longer bodies are kept out of the tree, so that compaction does not copy them again and again.
+const BODY_SEPARATION_BYTES: u32 = 1024;
+const WORKERS: usize = 2;
+
+pub(super) fn open(path: &Path) -> Result<Tables> {
+    if is_absent(path)? {
+        create(path)?;
+    } else if !path.join(STORE_MARKER).is_file() {
+        return Err(foreign(path, "it holds other files"));
+    }
+    let tables = open_tables(path)?;
+    match tables.get(FORMAT_KEY)?.as_deref() {
+        Some(FORMAT) => Ok(tables),
+        Some(other) => Err(foreign(
+            path,
+            &format!("its format is '{}', this program knows '1'", other.escape_ascii()),
+        )),
+        None => Err(foreign(path, "it is the database of another program")),
+    }
+}
+
+fn foreign(path: &Path, why: &str) -> Error {
+    Error::Engine(format!("'{}' is no metadata database of this program: {why}", path.display()))
+}
+
+/// No directory, or an empty one.
+fn is_absent(path: &Path) -> Result<bool> {
+    match fs::read_dir(path) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(e) => Err(Error::io(format!("read '{}'", path.display()), e)),
+    }
+}
+
+/// Creates the database beside its place and moves it there when it is whole: a crash on the way leaves
+/// nothing that looks like a database.
+fn create(path: &Path) -> Result<()> {
+    let draft = draft_path(path);
+    if draft.exists() {
+        fs::remove_dir_all(&draft).map_err(io("remove", &draft))?;
+    }
+    fs::create_dir_all(&draft).map_err(io("create", &draft))?;
+    let tables = open_tables(&draft)?;
+    tables.names.insert(FORMAT_KEY, FORMAT).map_err(failed("create"))?;
+    tables.database.persist(fjall::PersistMode::SyncAll).map_err(failed("create"))?;
+    drop(tables);
+    fs::rename(&draft, path).map_err(io("create", path))?;
+    if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        fs::File::open(parent).and_then(|dir| dir.sync_all()).map_err(io("sync", parent))?;
+    }
+    Ok(())
+}
+
+fn draft_path(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".creating");
+    path.with_file_name(name)
+}
+
+fn io<'p>(what: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> Error + 'p {
+    move |e| Error::io(format!("{what} '{}'", path.display()), e)
+}
+
+/// The store panics on some kinds of damage; to the caller that is an error like any other.
+fn open_tables(path: &Path) -> Result<Tables> {
+    catch_unwind(AssertUnwindSafe(|| try_open_tables(path))).unwrap_or_else(|_| {
+        Err(Error::Engine(format!("the database in '{}' is damaged", path.display())))
+    })
+}
+
+fn try_open_tables(path: &Path) -> Result<Tables> {
+    let database = Database::builder(path)
+        .cache_size(BLOCK_CACHE_BYTES)
+        .max_journaling_size(JOURNALS_BYTES)
+        .worker_threads(WORKERS)
+        .open()
+        .map_err(|e| in_path(path, e))?;
+    let names = table(&database, "names", names_options)?;
+    let bodies = table(&database, "bodies", bodies_options)?;
+    Ok(Tables { database, names, bodies })
+}
+
+fn in_path(path: &Path, error: fjall::Error) -> Error {
+    match failed("open")(error) {
+        Error::Busy(_) => Error::Busy(format!("another process has '{}' open", path.display())),
+        Error::Engine(what) => Error::Engine(format!("'{}': {what}", path.display())),
+        other => other,
+    }
+}
+
+fn table(
+    database: &Database,
+    name: &str,
+    options: fn() -> KeyspaceCreateOptions,
+) -> Result<Keyspace> {
+    database.keyspace(name, options).map_err(failed("open"))
+}
+
+fn names_options() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(NAMES_MEMTABLE_BYTES)
+        .data_block_size_policy(BlockSizePolicy::all(4096))
+        .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(
+            BloomConstructionPolicy::BitsPerKey(10.0),
+        )))
+}
+
+fn bodies_options() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default().max_memtable_size(BODIES_MEMTABLE_BYTES).with_kv_separation(
+        Some(KvSeparationOptions::default().separation_threshold(BODY_SEPARATION_BYTES)),
+    )
+}

@@ -1,0 +1,170 @@
+//! An engine that forgets everything when it is dropped: ordered maps, one lock a partition.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use intarsia_types::{PartitionId, Result};
+use parking_lot::RwLock;
+
+use super::{Changes, check_prefix, no_partition, resolve};
+use crate::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};
+
+/// What a record costs beyond its bytes: its share of the map's nodes and two reference counts.
+const RECORD_OVERHEAD_BYTES: u64 = 96;
+
+type Table = BTreeMap<Key, Value>;
+
+/// Keeps all metadata in memory; the engine of `durability=memory` and the reference of the others.
+pub struct MemoryEngine {
+    partitions: Vec<RwLock<Table>>,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    memory_bytes: AtomicU64,
+    commits: AtomicU64,
+    conflicts: AtomicU64,
+    gets: AtomicU64,
+    scans: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        Self::new(1)
+    }
+}
+
+impl MemoryEngine {
+    /// An empty engine of so many partitions, at least one.
+    #[must_use]
+    pub fn new(partitions: u16) -> Self {
+        let partitions = (0..partitions.max(1)).map(|_| RwLock::default()).collect();
+        Self { partitions, counters: Counters::default() }
+    }
+
+    fn table(&self, partition: PartitionId) -> Result<&RwLock<Table>> {
+        self.partitions
+            .get(usize::from(partition.0))
+            .ok_or_else(|| no_partition(partition, self.partitions()))
+    }
+
+    fn apply(&self, table: &mut Table, changes: Changes) {
+        let (mut gained, mut lost) = (0, 0);
+        for (key, value) in changes {
+            let key_len = key.len();
+            let (new, old) = match value {
+                Some(value) => (record_bytes(key_len, &value), table.insert(key, value)),
+                None => (0, table.remove(&key)),
+            };
+            gained += new;
+            lost += old.map_or(0, |old| record_bytes(key_len, &old));
+        }
+        self.counters.memory_bytes.fetch_add(gained, Relaxed);
+        self.counters.memory_bytes.fetch_sub(lost, Relaxed);
+    }
+}
+
+fn record_bytes(key_len: usize, value: &Value) -> u64 {
+    (key_len + value.len()) as u64 + RECORD_OVERHEAD_BYTES
+}
+
+fn holds(table: &Table, condition: &Condition) -> bool {
+    match condition {
+        Condition::Absent(key) => !table.contains_key(key),
+        Condition::Present(key) => table.contains_key(key),
+        Condition::Equals(key, value) => table.get(key) == Some(value),
+        Condition::PrefixEmpty(prefix) => after(table, prefix, None).next().is_none(),
+    }
+}
+
+fn after<'t>(
+    table: &'t Table,
+    prefix: &'t [u8],
+    after: Option<&[u8]>,
+) -> impl Iterator<Item = (&'t Key, &'t Value)> {
+    let from = match after {
+        Some(key) if key >= prefix => Bound::Excluded(key),
+        _ => Bound::Included(prefix),
+    };
+    table
+        .range::<[u8], _>((from, Bound::Unbounded))
+        .take_while(move |(key, _)| key.starts_with(prefix))
+}
+
+impl MetaEngine for MemoryEngine {
+    fn partitions(&self) -> u16 {
+        u16::try_from(self.partitions.len()).unwrap_or(u16::MAX)
+    }
+
+    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        self.counters.gets.fetch_add(1, Relaxed);
+        Ok(self.table(partition)?.read().get(key).cloned())
+    }
+
+    fn get_follow(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        follow: fn(&[u8]) -> Option<Key>,
+    ) -> Result<Option<(Value, Option<Value>)>> {
+        self.counters.gets.fetch_add(2, Relaxed);
+        let table = self.table(partition)?.read();
+        Ok(table.get(key).map(|first| {
+            let second = follow(first).and_then(|key| table.get(&key).cloned());
+            (first.clone(), second)
+        }))
+    }
+
+    fn scan(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Value)>> {
+        check_prefix(prefix)?;
+        self.counters.scans.fetch_add(1, Relaxed);
+        let table = self.table(partition)?.read();
+        let records = after(&table, prefix, from).take(limit);
+        Ok(records.map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+
+    fn commit(
+        &self,
+        partition: PartitionId,
+        _op: OpId,
+        conditions: &[Condition],
+        mutations: Vec<Mutation>,
+    ) -> Result<CommitOutcome> {
+        let mut table = self.table(partition)?.write();
+        if let Some(index) = conditions.iter().position(|c| !holds(&table, c)) {
+            self.counters.conflicts.fetch_add(1, Relaxed);
+            return Ok(CommitOutcome::Conflict { index });
+        }
+        let changes = resolve(mutations, |key| Ok(table.get(key).cloned()))?;
+        self.apply(&mut table, changes);
+        self.counters.commits.fetch_add(1, Relaxed);
+        Ok(CommitOutcome::Applied)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.counters.syncs.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn stats(&self) -> EngineStats {
+        EngineStats {
+            memory_bytes: self.counters.memory_bytes.load(Relaxed),
+            disk_bytes: 0,
+            commits: self.counters.commits.load(Relaxed),
+            conflicts: self.counters.conflicts.load(Relaxed),
+            gets: self.counters.gets.load(Relaxed),
+            cache_hits: self.counters.gets.load(Relaxed),
+            scans: self.counters.scans.load(Relaxed),
+            syncs: self.counters.syncs.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The namespace of a store: inodes, names, extended attributes and small bodies, written once over a
+//! small engine trait.
+//!
+//! [`Namespace`] knows POSIX and no engine; a [`MetaEngine`] knows ordered keys and atomic commits and no
+//! POSIX. Nothing here reads a clock: callers pass `now`.
+
+mod bytes;
+mod dentry;
+mod engine;
+pub mod engines;
+mod inode;
+pub mod keys;
+pub mod merge;
+mod namespace;
+
+pub use bytes::Bytes;
+pub use engine::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};
+pub use inode::Inode;
+pub use merge::DirDelta;
+pub use namespace::{
+    Counts, DirEntry, Extra, LINK_MAX, NAME_MAX, Namespace, NewInode, RenameMode, RootSpec,
+    SetMode, XATTR_NAME_MAX, XATTR_VALUE_MAX,
+};

@@ -1,0 +1,48 @@
+//! Changes that an engine applies to a stored record inside a commit. Pure functions of the old record,
+//! so that every engine computes the same.
+
+use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
+
+use crate::{Bytes, Inode};
+
+/// What a change of its entries does to a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirDelta {
+    /// The new modification time, and change time unless that is later already.
+    pub time: Timestamp,
+    /// Sub-directories gained or lost.
+    pub nlink: i32,
+    /// Entries gained or lost.
+    pub entries: i64,
+}
+
+/// The record of a directory after `delta`. `ino` is only named in errors.
+pub fn merge_directory(ino: InodeId, record: &[u8], delta: DirDelta) -> Result<Bytes> {
+    let mut dir = Inode::decode(ino, record)?;
+    if dir.kind != FileKind::Directory {
+        return Err(Error::NotDirectory);
+    }
+    dir.mtime = delta.time;
+    dir.ctime = dir.ctime.max(delta.time);
+    dir.nlink = dir.nlink.saturating_add_signed(delta.nlink);
+    dir.entries = dir.entries.saturating_add_signed(delta.entries);
+    dir.version += 1;
+    dir.encode()
+}
+
+/// A counter after `delta`; it never falls below zero.
+pub fn merge_counter(record: Option<&[u8]>, delta: i64) -> Result<Bytes> {
+    let old = record.map_or(Ok(0), decode_counter)?;
+    Ok(encode_counter(old.saturating_add_signed(delta)))
+}
+
+pub(crate) fn encode_counter(value: u64) -> Bytes {
+    Bytes::copy_from(&value.to_be_bytes())
+}
+
+pub(crate) fn decode_counter(record: &[u8]) -> Result<u64> {
+    let bytes = record
+        .try_into()
+        .map_err(|_| Error::Engine(format!("a counter of {} bytes; expected 8", record.len())))?;
+    Ok(u64::from_be_bytes(bytes))
+}

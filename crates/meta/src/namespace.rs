@@ -1,0 +1,131 @@
+//! The tree of names and inodes, over any engine.
+//!
+//! Every operation is one commit in one partition, guarded by conditions on what it read; when another
+//! commit came between, it is tried again from the start, a bounded number of times.
+
+mod create;
+mod free;
+mod link;
+mod list;
+mod lookup;
+mod name;
+mod numbers;
+mod orphan;
+mod path;
+mod rename;
+mod superblock;
+mod transaction;
+mod update;
+mod xattr;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use intarsia_types::{Error, InodeId, Result, Timestamp};
+use parking_lot::Mutex;
+
+pub use self::create::NewInode;
+pub use self::link::LINK_MAX;
+pub use self::list::DirEntry;
+pub use self::rename::RenameMode;
+pub use self::superblock::{Counts, RootSpec};
+pub use self::update::Extra;
+pub use self::xattr::{SetMode, XATTR_NAME_MAX, XATTR_VALUE_MAX};
+pub use crate::keys::NAME_MAX;
+
+use self::numbers::Numbers;
+use self::transaction::Transaction;
+use crate::{CommitOutcome, EngineStats, Inode, MetaEngine, OpId, Value, keys};
+
+/// How often an operation is tried when others keep changing what it read. Each failure means that
+/// another commit succeeded, so the bound is only met under absurd contention.
+const ATTEMPTS: u32 = 1000;
+/// Attempts before a thread lets others run first.
+const EAGER_ATTEMPTS: u32 = 4;
+
+/// The namespace of one store.
+pub struct Namespace {
+    engine: Arc<dyn MetaEngine>,
+    /// Seed of the name hashes.
+    seed: u64,
+    session: u64,
+    next_op: AtomicU64,
+    numbers: Numbers,
+    /// Held while a directory moves to another parent, so that two such moves cannot together make a
+    /// loop that neither sees. An engine shared by several hosts must lease this right among them.
+    directory_moves: Mutex<()>,
+}
+
+/// An inode with the very bytes it was decoded from, to be the condition of a commit.
+struct Stored {
+    inode: Inode,
+    value: Value,
+}
+
+impl Namespace {
+    /// Opens the namespace in `engine`, creating its superblock and root when there is none.
+    pub fn open(engine: Arc<dyn MetaEngine>, root: RootSpec, now: Timestamp) -> Result<Self> {
+        let seed = superblock::open(&*engine, root, now)?;
+        let numbers = Numbers::new(engine.partitions());
+        Ok(Self {
+            engine,
+            seed,
+            session: superblock::random(),
+            next_op: AtomicU64::new(0),
+            numbers,
+            directory_moves: Mutex::new(()),
+        })
+    }
+
+    /// The inode with this number.
+    pub fn get(&self, ino: InodeId) -> Result<Inode> {
+        let value = self.engine.get(ino.partition(), &keys::by_inode(keys::INODE, ino))?;
+        Inode::decode(ino, &value.ok_or(Error::NotFound)?)
+    }
+
+    /// Returns when everything done so far is on stable storage.
+    pub fn sync(&self) -> Result<()> {
+        self.engine.sync()
+    }
+
+    /// Figures of the engine.
+    #[must_use]
+    pub fn engine_stats(&self) -> EngineStats {
+        self.engine.stats()
+    }
+
+    fn stored(&self, ino: InodeId) -> Result<Stored> {
+        let value = self.engine.get(ino.partition(), &keys::by_inode(keys::INODE, ino))?;
+        let value = value.ok_or(Error::NotFound)?;
+        Ok(Stored { inode: Inode::decode(ino, &value)?, value })
+    }
+
+    fn next_op(&self) -> OpId {
+        OpId { session: self.session, number: self.next_op.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// Commits; `false` when it must be tried again from the start.
+    fn commit(&self, transaction: Transaction) -> Result<bool> {
+        let Transaction { partition, conditions, meanings, mutations } = transaction;
+        match self.engine.commit(partition, self.next_op(), &conditions, mutations)? {
+            CommitOutcome::Applied => Ok(true),
+            CommitOutcome::Conflict { index } => match meanings.get(index).copied().flatten() {
+                Some(error) => Err(error()),
+                None => Ok(false),
+            },
+        }
+    }
+
+    /// Repeats `attempt` until it returns a value or an error.
+    fn retry<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+        for round in 0..ATTEMPTS {
+            if let Some(done) = attempt()? {
+                return Ok(done);
+            }
+            if round >= EAGER_ATTEMPTS {
+                std::thread::yield_now();
+            }
+        }
+        Err(Error::Busy("the metadata kept changing under this operation".into()))
+    }
+}

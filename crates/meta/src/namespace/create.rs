@@ -1,0 +1,133 @@
+//! New files, directories, symbolic links and nodes.
+
+use intarsia_types::{Error, FileKind, InodeId, Layout, Result, Timestamp};
+
+use super::{Namespace, Transaction, name, xattr};
+use crate::dentry::Dentry;
+use crate::{Condition, DirDelta, Inode, Value, keys};
+
+/// What a new inode is. The caller has applied umask and set-gid inheritance.
+#[derive(Clone, Debug)]
+pub struct NewInode {
+    /// Kind of file.
+    pub kind: FileKind,
+    /// Permission bits (07777).
+    pub perm: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number of a device file.
+    pub rdev: u32,
+    /// Target of a symbolic link.
+    pub target: Option<Vec<u8>>,
+    /// Where the bytes will be. A backing file stops being a free one in the same commit.
+    pub layout: Layout,
+    /// Records that the file may be written from now on (see [`Namespace::writable_inodes`]).
+    pub mark_writable: bool,
+    /// Extended attributes that it starts with: name and value.
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl NewInode {
+    /// A new inode without device number, target, bytes or extended attributes.
+    #[must_use]
+    pub const fn new(kind: FileKind, perm: u16, uid: u32, gid: u32) -> Self {
+        Self {
+            kind,
+            perm,
+            uid,
+            gid,
+            rdev: 0,
+            target: None,
+            layout: Layout::Empty,
+            mark_writable: false,
+            xattrs: Vec::new(),
+        }
+    }
+}
+
+impl Namespace {
+    /// Creates `name` in the directory `parent`.
+    pub fn create(
+        &self,
+        parent: InodeId,
+        name: &[u8],
+        new: NewInode,
+        now: Timestamp,
+    ) -> Result<Inode> {
+        name::check_new(name)?;
+        new.xattrs.iter().try_for_each(|(name, value)| xattr::check(name, value))?;
+
+        let mut transaction = Transaction::at(parent);
+        let ino = self.new_ino(parent.partition())?;
+        self.name(&mut transaction, parent, name, Dentry { ino, kind: new.kind }, now);
+        let (mark_writable, inode) = write_inode(&mut transaction, ino, parent, name, new, now)?;
+        if mark_writable {
+            transaction.mark(&keys::by_inode(keys::WRITABLE, ino));
+        }
+        // Both conditions of this commit have a meaning, so it never asks to be tried again.
+        self.commit(transaction)?;
+        Ok(inode)
+    }
+
+    /// Adds a new name to `transaction`: its conditions, its record, its trace in the parent.
+    pub(super) fn name(
+        &self,
+        transaction: &mut Transaction,
+        parent: InodeId,
+        name: &[u8],
+        dentry: Dentry,
+        now: Timestamp,
+    ) {
+        let key = self.dentry_key(parent, name).to_bytes();
+        transaction.require(Condition::Absent(key.clone()), || Error::Exists);
+        transaction.require(Condition::Present(keys::inode(parent)), || Error::NotFound);
+        transaction.put(key, dentry.encode());
+        let nlink = i32::from(dentry.kind == FileKind::Directory);
+        transaction.merge(parent, DirDelta { time: now, nlink, entries: 1 });
+    }
+}
+
+fn write_inode(
+    transaction: &mut Transaction,
+    ino: InodeId,
+    parent: InodeId,
+    name: &[u8],
+    new: NewInode,
+    now: Timestamp,
+) -> Result<(bool, Inode)> {
+    let is_directory = new.kind == FileKind::Directory;
+    let inode = Inode {
+        ino,
+        kind: new.kind,
+        perm: new.perm,
+        uid: new.uid,
+        gid: new.gid,
+        nlink: if is_directory { 2 } else { 1 },
+        rdev: new.rdev,
+        size_bytes: new.target.as_ref().map_or(0, |target| target.len() as u64),
+        blocks_512: 0,
+        atime: now,
+        mtime: now,
+        ctime: now,
+        btime: now,
+        version: 1,
+        entries: 0,
+        parent: if is_directory { parent } else { InodeId(0) },
+        name: if is_directory { name.to_vec() } else { Vec::new() },
+        has_xattrs: !new.xattrs.is_empty(),
+        checksummed: false,
+        layout: new.layout,
+        target: new.target,
+    };
+    transaction.put_inode(&inode)?;
+    if let Some(backing) = inode.layout.backing() {
+        transaction.delete(keys::free(backing).as_slice());
+    }
+    for (name, value) in new.xattrs {
+        transaction.put(keys::xattr(ino, &name), Value::from(value));
+    }
+    transaction.count_inodes(1);
+    Ok((new.mark_writable, inode))
+}

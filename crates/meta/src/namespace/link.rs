@@ -1,0 +1,125 @@
+//! Names that come to and go from existing inodes.
+
+use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
+
+use super::{Namespace, Stored, Transaction, name};
+use crate::dentry::Dentry;
+use crate::{Condition, DirDelta, Inode, keys};
+
+/// Most names of one file, as on ext4.
+pub const LINK_MAX: u32 = 65_000;
+
+impl Namespace {
+    /// Gives a file another name.
+    pub fn link(
+        &self,
+        ino: InodeId,
+        parent: InodeId,
+        name: &[u8],
+        now: Timestamp,
+    ) -> Result<Inode> {
+        name::check_new(name)?;
+        self.retry(|| {
+            let stored = self.stored(ino)?;
+            let inode = linked(&stored.inode, now)?;
+            let mut transaction = Transaction::at(parent);
+            transaction.within(ino)?;
+            self.name(&mut transaction, parent, name, Dentry { ino, kind: inode.kind }, now);
+            transaction.expect_unchanged(&stored);
+            transaction.put_inode(&inode)?;
+            Ok(self.commit(transaction)?.then_some(inode))
+        })
+    }
+
+    /// Takes a name from a file. When it was the last one, `keep_orphan` says whether the inode stays
+    /// until [`Namespace::reap`] because someone has it open; otherwise everything of it goes in the same
+    /// commit, and its backing file becomes a free one. Returns the inode as it is afterwards.
+    pub fn unlink(
+        &self,
+        parent: InodeId,
+        name: &[u8],
+        keep_orphan: impl Fn(InodeId) -> bool,
+        now: Timestamp,
+    ) -> Result<Inode> {
+        self.remove(parent, name, &keep_orphan, now, |kind| match kind {
+            FileKind::Directory => Err(Error::IsDirectory),
+            _ => Ok(()),
+        })
+    }
+
+    /// Removes an empty directory. Returns its inode as it was, with no links.
+    pub fn rmdir(&self, parent: InodeId, name: &[u8], now: Timestamp) -> Result<Inode> {
+        if name == b".." {
+            return Err(Error::NotEmpty);
+        }
+        self.remove(parent, name, &|_| false, now, |kind| match kind {
+            FileKind::Directory => Ok(()),
+            _ => Err(Error::NotDirectory),
+        })
+    }
+
+    fn remove(
+        &self,
+        parent: InodeId,
+        name: &[u8],
+        keep_orphan: &dyn Fn(InodeId) -> bool,
+        now: Timestamp,
+        allow: impl Fn(FileKind) -> Result<()>,
+    ) -> Result<Inode> {
+        name::check_old(name)?;
+        self.retry(|| {
+            let found = self.find(parent, name)?;
+            allow(found.stored.inode.kind)?;
+            let mut transaction = Transaction::at(parent);
+            transaction.expect(found.unchanged());
+            transaction.delete(found.key.to_bytes());
+            let nlink = -i32::from(found.stored.inode.is_directory());
+            transaction.merge(parent, DirDelta { time: now, nlink, entries: -1 });
+            let after = self.drop_name(&mut transaction, &found.stored, keep_orphan, now)?;
+            Ok(self.commit(transaction)?.then_some(after))
+        })
+    }
+
+    /// Adds to `transaction` what becomes of an inode that loses a name.
+    pub(super) fn drop_name(
+        &self,
+        transaction: &mut Transaction,
+        stored: &Stored,
+        keep_orphan: &dyn Fn(InodeId) -> bool,
+        now: Timestamp,
+    ) -> Result<Inode> {
+        let ino = stored.inode.ino;
+        transaction.within(ino)?;
+        transaction.expect_unchanged(stored);
+        let mut after = stored.inode.clone();
+        after.ctime = now;
+        after.version += 1;
+        if after.is_directory() {
+            let entries = keys::by_inode(keys::DENTRY, ino).as_slice().into();
+            transaction.require(Condition::PrefixEmpty(entries), || Error::NotEmpty);
+            after.nlink = 0;
+        } else {
+            after.nlink = after.nlink.saturating_sub(1);
+        }
+        if after.nlink > 0 {
+            transaction.put_inode(&after)?;
+        } else if keep_orphan(ino) {
+            transaction.put_inode(&after)?;
+            transaction.mark(&keys::by_inode(keys::ORPHAN, ino));
+        } else {
+            self.delete_inode(transaction, &after)?;
+        }
+        Ok(after)
+    }
+}
+
+fn linked(inode: &Inode, now: Timestamp) -> Result<Inode> {
+    match inode.nlink {
+        _ if inode.is_directory() => Err(Error::NotPermitted),
+        0 => Err(Error::NotFound),
+        LINK_MAX.. => Err(Error::TooManyLinks),
+        nlink => {
+            Ok(Inode { nlink: nlink + 1, ctime: now, version: inode.version + 1, ..inode.clone() })
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Listings of a directory, in pages, in the order of the name hashes.
+
+use intarsia_types::{Error, FileKind, InodeId, Result};
+
+use super::Namespace;
+use crate::dentry::Dentry;
+use crate::{Inode, Key, Value, keys};
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Where a listing goes on after this entry. Holds for ever, whatever comes and goes meanwhile.
+    pub cookie: u64,
+    /// Name.
+    pub name: Vec<u8>,
+    /// Inode number.
+    pub ino: InodeId,
+    /// Kind of file.
+    pub kind: FileKind,
+}
+
+impl Namespace {
+    /// The entries after `after_cookie` (0 for the start), without "." and "..". About `limit` of them:
+    /// names of one hash stay on one page, so that none is lost between two. An empty page is the end.
+    pub fn list(&self, dir: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
+        let records = self.page(dir, after_cookie, limit.max(1))?;
+        if records.is_empty() {
+            // Nothing is listed below a file either; say which it was.
+            self.directory(dir)?;
+        }
+        let mut entries: Vec<DirEntry> =
+            records.iter().map(|record| entry(dir, record)).collect::<Result<_>>()?;
+        // Of several names with one hash only the last may say "go on after this hash": a listing that
+        // is cut between them then shows one twice rather than losing one.
+        for i in 1..entries.len() {
+            if entries[i - 1].cookie == entries[i].cookie {
+                entries[i - 1].cookie -= 1;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// As [`Namespace::list`], with the inode of each entry.
+    pub fn list_plus(
+        &self,
+        dir: InodeId,
+        after_cookie: u64,
+        limit: usize,
+    ) -> Result<Vec<(DirEntry, Inode)>> {
+        let mut after = after_cookie;
+        loop {
+            let entries = self.list(dir, after, limit)?;
+            let Some(last) = entries.last() else { return Ok(Vec::new()) };
+            after = last.cookie;
+            let listed = self.with_inodes(dir, entries)?;
+            // A page whose names have all been removed meanwhile is not the end.
+            if !listed.is_empty() {
+                return Ok(listed);
+            }
+        }
+    }
+
+    fn with_inodes(&self, dir: InodeId, entries: Vec<DirEntry>) -> Result<Vec<(DirEntry, Inode)>> {
+        let keys: Vec<Key> = entries.iter().map(|entry| keys::inode(entry.ino)).collect();
+        let records = self.engine.get_many(dir.partition(), &keys)?;
+        let mut listed = Vec::with_capacity(entries.len());
+        for (entry, record) in entries.into_iter().zip(records) {
+            let inode = match record {
+                Some(record) => Some(Inode::decode(entry.ino, &record)?),
+                None => self.try_lookup(dir, &entry.name)?,
+            };
+            listed.extend(inode.map(|inode| (entry, inode)));
+        }
+        Ok(listed)
+    }
+
+    /// The inode of a name that may have been removed since it was listed, or lies elsewhere.
+    fn try_lookup(&self, dir: InodeId, name: &[u8]) -> Result<Option<Inode>> {
+        Ok(self.try_find(dir, name)?.map(|found| found.stored.inode))
+    }
+
+    fn page(&self, dir: InodeId, after: u64, limit: usize) -> Result<Vec<(Key, Value)>> {
+        let prefix = keys::by_inode(keys::DENTRY, dir);
+        let start = after_hash(dir, after);
+        let mut page = self.engine.scan(dir.partition(), &prefix, Some(&start), limit + 1)?;
+        if page.len() <= limit {
+            return Ok(page);
+        }
+        // Complete the group of the last hash, however many pages that takes.
+        let hash = hash_of(dir, &page[limit - 1].0)?;
+        while hash_of(dir, &page[page.len() - 1].0)? == hash {
+            let last = page[page.len() - 1].0.clone();
+            let more = self.engine.scan(dir.partition(), &prefix, Some(&last), limit)?;
+            if more.is_empty() {
+                return Ok(page);
+            }
+            page.extend(more);
+        }
+        let mut end = limit;
+        while hash_of(dir, &page[end].0)? == hash {
+            end += 1;
+        }
+        page.truncate(end);
+        Ok(page)
+    }
+}
+
+/// A key before all names whose hash is greater than `hash`, and after all others. No name is empty.
+fn after_hash(dir: InodeId, hash: u64) -> [u8; 17] {
+    let mut key = [0; 17];
+    key[..9].copy_from_slice(&keys::by_inode(keys::DENTRY, dir));
+    key[9..].copy_from_slice(&hash.saturating_add(1).to_be_bytes());
+    key
+}
+
+fn hash_of(dir: InodeId, key: &[u8]) -> Result<u64> {
+    keys::split_dentry(key).map(|(_, hash, _)| hash).ok_or_else(|| corrupt(dir))
+}
+
+fn entry(dir: InodeId, (key, value): &(Key, Value)) -> Result<DirEntry> {
+    let (_, cookie, name) = keys::split_dentry(key).ok_or_else(|| corrupt(dir))?;
+    let Dentry { ino, kind } = Dentry::decode(dir, value)?;
+    Ok(DirEntry { cookie, name: name.to_vec(), ino, kind })
+}
+
+fn corrupt(dir: InodeId) -> Error {
+    Error::Corrupt { ino: dir, what: "the key of a directory entry".into() }
+}

@@ -1,0 +1,78 @@
+//! Inode numbers: taken in blocks whose end is recorded before any number is used, so that none is ever
+//! given out twice, at the price of gaps after a restart.
+
+use std::ops::Range;
+
+use intarsia_types::{Error, InodeId, PartitionId, Result};
+use parking_lot::Mutex;
+
+use super::{Namespace, Transaction};
+use crate::merge::{decode_counter, encode_counter};
+use crate::{Condition, keys};
+
+const BLOCK: u64 = 65_536;
+/// The root has sequence 1.
+const FIRST: u64 = 2;
+
+/// What is left of each partition's block.
+pub(super) struct Numbers(Vec<Mutex<Range<u64>>>);
+
+impl Numbers {
+    pub(super) fn new(partitions: u16) -> Self {
+        Self((0..partitions).map(|_| Mutex::new(0..0)).collect())
+    }
+}
+
+impl Namespace {
+    pub(super) fn new_ino(&self, partition: PartitionId) -> Result<InodeId> {
+        let block = self.numbers.0.get(usize::from(partition.0));
+        let mut block =
+            block.ok_or_else(|| Error::Engine(format!("no partition {}", partition.0)))?.lock();
+        if block.is_empty() {
+            *block = self.reserve(partition, "sequence", FIRST, BLOCK)?;
+        }
+        let sequence = block.start;
+        block.start += 1;
+        if sequence > InodeId::MAX_SEQUENCE {
+            return Err(Error::NoSpace("all inode numbers are used".into()));
+        }
+        Ok(InodeId::new(partition, sequence))
+    }
+
+    /// Moves a durable high-water mark up by `count` and returns the numbers passed.
+    fn reserve(
+        &self,
+        partition: PartitionId,
+        name: &str,
+        first: u64,
+        count: u64,
+    ) -> Result<Range<u64>> {
+        self.retry(|| {
+            let mut transaction = Transaction::in_partition(partition);
+            let range = self.advance(&mut transaction, name, first, count)?;
+            Ok(self.commit(transaction)?.then_some(range))
+        })
+    }
+
+    /// Adds to `transaction` that a high-water mark moves up by `count`.
+    pub(super) fn advance(
+        &self,
+        transaction: &mut Transaction,
+        name: &str,
+        first: u64,
+        count: u64,
+    ) -> Result<Range<u64>> {
+        let key = keys::superblock(name);
+        let old = self.engine.get(transaction.partition, &key)?;
+        let start = old.as_deref().map_or(Ok(first), decode_counter)?;
+        let end = start
+            .checked_add(count)
+            .ok_or_else(|| Error::NoSpace(format!("all numbers of '{name}' are used")))?;
+        transaction.expect(match old {
+            Some(old) => Condition::Equals(key.clone(), old),
+            None => Condition::Absent(key.clone()),
+        });
+        transaction.put(key, encode_counter(end));
+        Ok(start..end)
+    }
+}

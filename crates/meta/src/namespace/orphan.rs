@@ -1,0 +1,108 @@
+//! Inodes without a name, inodes that may be being written, and the end of an inode.
+
+use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
+
+use super::{Namespace, Transaction};
+use crate::{Inode, Key, keys};
+
+const PAGE: usize = 1000;
+
+impl Namespace {
+    /// Removes an orphan whose last handle was closed. Returns the inode as it was.
+    pub fn reap(&self, ino: InodeId) -> Result<Inode> {
+        self.retry(|| {
+            let stored = self.stored(ino)?;
+            if stored.inode.nlink > 0 {
+                return Err(Error::Busy(format!("inode {ino} still has a name")));
+            }
+            let mut transaction = Transaction::at(ino);
+            transaction.expect_unchanged(&stored);
+            self.delete_inode(&mut transaction, &stored.inode)?;
+            transaction.delete(keys::by_inode(keys::ORPHAN, ino).as_slice());
+            Ok(self.commit(transaction)?.then_some(stored.inode))
+        })
+    }
+
+    /// Up to `limit` orphans after `after`, in the order of their numbers.
+    pub fn orphans(&self, after: Option<InodeId>, limit: usize) -> Result<Vec<InodeId>> {
+        self.marked(keys::ORPHAN, after, limit)
+    }
+
+    /// Up to `limit` inodes after `after` that were marked writable and not settled since.
+    pub fn writable_inodes(&self, after: Option<InodeId>, limit: usize) -> Result<Vec<InodeId>> {
+        self.marked(keys::WRITABLE, after, limit)
+    }
+
+    /// Whether an inode is marked writable.
+    pub fn is_marked_writable(&self, ino: InodeId) -> Result<bool> {
+        let key = keys::by_inode(keys::WRITABLE, ino);
+        Ok(self.engine.get(ino.partition(), &key)?.is_some())
+    }
+
+    fn marked(&self, table: u8, after: Option<InodeId>, limit: usize) -> Result<Vec<InodeId>> {
+        let first = after.map_or(PartitionId(0), InodeId::partition);
+        let mut found = Vec::new();
+        for partition in self.partitions().skip(usize::from(first.0)) {
+            let from = after.map(|ino| keys::by_inode(table, ino));
+            let from = from.as_ref().map(<[u8; 9]>::as_slice);
+            let page = self.engine.scan(partition, &[table], from, limit - found.len())?;
+            found.extend(page.iter().filter_map(|(key, _)| keys::inode_of(key)));
+            if found.len() >= limit {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds to `transaction` that everything of an inode goes. The caller has made it a condition that
+    /// the record is unchanged, which covers its attributes, body and checksums: none of them changes
+    /// without the record.
+    pub(super) fn delete_inode(&self, transaction: &mut Transaction, inode: &Inode) -> Result<()> {
+        let ino = inode.ino;
+        transaction.delete(keys::inode(ino));
+        transaction.count_inodes(-1);
+        if inode.has_xattrs {
+            self.delete_all(transaction, &keys::by_inode(keys::XATTR, ino))?;
+        }
+        if inode.kind != FileKind::Regular {
+            return Ok(());
+        }
+        transaction.delete(keys::by_inode(keys::WRITABLE, ino).as_slice());
+        if inode.layout == intarsia_types::Layout::Inline {
+            transaction.delete(keys::by_inode(keys::BODY, ino).as_slice());
+        }
+        if inode.checksummed {
+            self.delete_all(transaction, &keys::by_inode(keys::CHECKSUM, ino))?;
+        }
+        if let Some(backing) = inode.layout.backing() {
+            transaction.mark(&keys::free(backing));
+        }
+        Ok(())
+    }
+
+    fn delete_all(&self, transaction: &mut Transaction, prefix: &[u8]) -> Result<()> {
+        for key in self.keys_of(transaction.partition, prefix, None)? {
+            transaction.delete(key);
+        }
+        Ok(())
+    }
+
+    /// All keys with a prefix, read in pages.
+    pub(super) fn keys_of(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+    ) -> Result<Vec<Key>> {
+        let mut found: Vec<Key> = Vec::new();
+        loop {
+            let from = found.last().map(AsRef::as_ref).or(after);
+            let page = self.engine.scan(partition, prefix, from, PAGE)?;
+            let is_last = page.len() < PAGE;
+            found.extend(page.into_iter().map(|(key, _)| key));
+            if is_last {
+                return Ok(found);
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Moving names.
+
+use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
+
+use super::lookup::Found;
+use super::{Namespace, Transaction, name};
+use crate::{Condition, DirDelta, Inode, keys};
+
+/// What a rename does when the new name exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RenameMode {
+    /// Replaces it.
+    #[default]
+    Replace,
+    /// Fails (`RENAME_NOREPLACE`).
+    NoReplace,
+    /// Swaps the two; fails when it does not exist (`RENAME_EXCHANGE`).
+    Exchange,
+}
+
+/// One end of a rename.
+#[derive(Clone, Copy)]
+struct Place<'n> {
+    parent: InodeId,
+    name: &'n [u8],
+}
+
+impl Namespace {
+    /// Moves `name` in `parent` to `new_name` in `new_parent`. Returns the inode that lost its name to
+    /// it, as it is afterwards; `keep_orphan` as for [`Namespace::unlink`]. Two names of one inode stay
+    /// both, as POSIX wants.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the arguments of renameat2, the time and a callback"
+    )]
+    pub fn rename(
+        &self,
+        parent: InodeId,
+        name: &[u8],
+        new_parent: InodeId,
+        new_name: &[u8],
+        mode: RenameMode,
+        keep_orphan: impl Fn(InodeId) -> bool,
+        now: Timestamp,
+    ) -> Result<Option<Inode>> {
+        name::check_old(name)?;
+        name::check_old(new_name)?;
+        let from = Place { parent, name };
+        let to = Place { parent: new_parent, name: new_name };
+        // Directories that change their parent move one at a time; see `directory_moves`.
+        let _turn = (parent != new_parent).then(|| self.directory_moves.lock());
+        self.retry(|| match mode {
+            RenameMode::Exchange => Ok(self.try_exchange(from, to, now)?.then_some(None)),
+            RenameMode::Replace => self.try_move(from, to, &keep_orphan, now),
+            RenameMode::NoReplace => match self.try_find(to.parent, to.name)? {
+                Some(_) => self.find(from.parent, from.name).and(Err(Error::Exists)),
+                None => self.try_move(from, to, &|_| false, now),
+            },
+        })
+    }
+
+    fn try_move(
+        &self,
+        from: Place<'_>,
+        to: Place<'_>,
+        keep_orphan: &dyn Fn(InodeId) -> bool,
+        now: Timestamp,
+    ) -> Result<Option<Option<Inode>>> {
+        let moved = self.find(from.parent, from.name)?;
+        let replaced = self.try_find(to.parent, to.name)?;
+        if let Some(replaced) = &replaced {
+            if replaced.dentry.ino == moved.dentry.ino {
+                return Ok(Some(None));
+            }
+            check_kinds(moved.dentry.kind, replaced.dentry.kind)?;
+        }
+        self.check_no_loop(&moved, from, to)?;
+
+        let mut transaction = Transaction::at(from.parent);
+        transaction.within(to.parent)?;
+        transaction.expect(moved.unchanged());
+        transaction.delete(moved.key.to_bytes());
+        self.place(&mut transaction, &moved, to, now)?;
+        let after = match &replaced {
+            Some(replaced) => {
+                transaction.expect(replaced.unchanged());
+                Some(self.drop_name(&mut transaction, &replaced.stored, keep_orphan, now)?)
+            }
+            None => {
+                let key = self.dentry_key(to.parent, to.name).to_bytes();
+                transaction.expect(Condition::Absent(key));
+                None
+            }
+        };
+        let dir = i32::from(moved.stored.inode.is_directory());
+        let (lost, lost_dir) = replaced
+            .map_or((0, 0), |replaced| (1, i32::from(replaced.stored.inode.is_directory())));
+        if from.parent == to.parent {
+            merge(&mut transaction, from.parent, now, -lost_dir, -lost);
+        } else {
+            merge(&mut transaction, from.parent, now, -dir, -1);
+            merge(&mut transaction, to.parent, now, dir - lost_dir, 1 - lost);
+        }
+        Ok(self.commit(transaction)?.then_some(after))
+    }
+
+    /// One attempt to swap two names; `false` when it must be tried again.
+    fn try_exchange(&self, from: Place<'_>, to: Place<'_>, now: Timestamp) -> Result<bool> {
+        let a = self.find(from.parent, from.name)?;
+        let b = self.find(to.parent, to.name)?;
+        if a.dentry.ino == b.dentry.ino {
+            return Ok(true);
+        }
+        self.check_no_loop(&a, from, to)?;
+        self.check_no_loop(&b, to, from)?;
+
+        let mut transaction = Transaction::at(from.parent);
+        transaction.within(to.parent)?;
+        transaction.expect(a.unchanged());
+        transaction.expect(b.unchanged());
+        self.place(&mut transaction, &a, to, now)?;
+        self.place(&mut transaction, &b, from, now)?;
+        let a_dir = i32::from(a.stored.inode.is_directory());
+        let b_dir = i32::from(b.stored.inode.is_directory());
+        merge(&mut transaction, from.parent, now, b_dir - a_dir, 0);
+        merge(&mut transaction, to.parent, now, a_dir - b_dir, 0);
+        self.commit(transaction)
+    }
+
+    /// Adds to `transaction` that an inode appears at a place under the name there.
+    fn place(
+        &self,
+        transaction: &mut Transaction,
+        found: &Found,
+        to: Place<'_>,
+        now: Timestamp,
+    ) -> Result<()> {
+        transaction.within(found.dentry.ino)?;
+        transaction.expect_unchanged(&found.stored);
+        transaction.require(Condition::Present(keys::inode(to.parent)), || Error::NotFound);
+        transaction.put(self.dentry_key(to.parent, to.name).to_bytes(), found.value.clone());
+        let mut inode = found.stored.inode.clone();
+        inode.ctime = now;
+        inode.version += 1;
+        if inode.is_directory() {
+            inode.parent = to.parent;
+            inode.name = to.name.to_vec();
+        }
+        transaction.put_inode(&inode)
+    }
+
+    fn check_no_loop(&self, moved: &Found, from: Place<'_>, to: Place<'_>) -> Result<()> {
+        let may_loop = moved.stored.inode.is_directory() && from.parent != to.parent;
+        if may_loop && self.is_within(to.parent, moved.dentry.ino)? {
+            return Err(Error::Invalid("a directory cannot move below itself".into()));
+        }
+        Ok(())
+    }
+}
+
+fn merge(transaction: &mut Transaction, dir: InodeId, time: Timestamp, nlink: i32, entries: i64) {
+    transaction.merge(dir, DirDelta { time, nlink, entries });
+}
+
+fn check_kinds(moved: FileKind, replaced: FileKind) -> Result<()> {
+    match (moved, replaced) {
+        (FileKind::Directory, FileKind::Directory) => Ok(()),
+        (FileKind::Directory, _) => Err(Error::NotDirectory),
+        (_, FileKind::Directory) => Err(Error::IsDirectory),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,134 @@
+//! Changes of an inode, with what else changes beside it in the same commit.
+
+use intarsia_types::{BackingRef, InodeId, Result};
+
+use super::{Namespace, Transaction};
+use crate::{Bytes, Inode, keys};
+
+/// Something that changes together with an inode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// Records that the file may be written from now on.
+    MarkWritable,
+    /// Records that the file has settled.
+    ClearWritable,
+    /// The backing file belongs to no inode any more.
+    PutFree(BackingRef),
+    /// The backing file belongs to this inode now.
+    TakeFree(BackingRef),
+    /// Sets the inline body.
+    PutBody(Bytes),
+    /// Removes the inline body.
+    DeleteBody,
+    /// Sets one list of checksums; `checksummed` of the inode follows.
+    PutChecksums {
+        /// Position of the list.
+        index: u32,
+        /// The list, in the caller's own form.
+        list: Bytes,
+    },
+    /// Removes the lists of checksums from this position on; `checksummed` of the inode follows.
+    DeleteChecksums {
+        /// Position of the first list that goes.
+        from: u32,
+    },
+}
+
+impl Namespace {
+    /// Changes an inode; a change that leaves it equal costs no commit. `change` may run several times.
+    pub fn update(
+        &self,
+        ino: InodeId,
+        mut change: impl FnMut(&mut Inode) -> Result<()>,
+    ) -> Result<Inode> {
+        self.change(ino, |inode, _| change(inode))
+    }
+
+    /// Changes an inode and, in the same commit, what `extras` say.
+    pub fn update_with(
+        &self,
+        ino: InodeId,
+        extras: &[Extra],
+        mut change: impl FnMut(&mut Inode) -> Result<()>,
+    ) -> Result<Inode> {
+        self.change(ino, |inode, more| {
+            more.extend_from_slice(extras);
+            change(inode)
+        })
+    }
+
+    /// As [`Namespace::update_with`], for extras that depend on what the inode is: `change` pushes them.
+    pub fn change(
+        &self,
+        ino: InodeId,
+        mut change: impl FnMut(&mut Inode, &mut Vec<Extra>) -> Result<()>,
+    ) -> Result<Inode> {
+        self.retry(|| {
+            let stored = self.stored(ino)?;
+            let mut inode = stored.inode.clone();
+            let mut extras = Vec::new();
+            change(&mut inode, &mut extras)?;
+            if extras.is_empty() && inode == stored.inode {
+                return Ok(Some(inode));
+            }
+            let mut transaction = Transaction::at(ino);
+            transaction.expect_unchanged(&stored);
+            for extra in extras {
+                self.add_extra(&mut transaction, &mut inode, extra)?;
+            }
+            inode.version = stored.inode.version + 1;
+            transaction.put_inode(&inode)?;
+            Ok(self.commit(transaction)?.then_some(inode))
+        })
+    }
+
+    fn add_extra(
+        &self,
+        transaction: &mut Transaction,
+        inode: &mut Inode,
+        extra: Extra,
+    ) -> Result<()> {
+        let key = |table| keys::by_inode(table, inode.ino);
+        match extra {
+            Extra::MarkWritable => transaction.mark(&key(keys::WRITABLE)),
+            Extra::ClearWritable => transaction.delete(key(keys::WRITABLE).as_slice()),
+            Extra::PutFree(backing) => transaction.mark(&keys::free(backing)),
+            Extra::TakeFree(backing) => transaction.delete(keys::free(backing).as_slice()),
+            Extra::PutBody(body) => transaction.put(key(keys::BODY).as_slice(), body),
+            Extra::DeleteBody => transaction.delete(key(keys::BODY).as_slice()),
+            Extra::PutChecksums { index, list } => {
+                transaction.put(keys::checksum(inode.ino, index).as_slice(), list);
+                inode.checksummed = true;
+            }
+            Extra::DeleteChecksums { from } => self.cut_checksums(transaction, inode, from)?,
+        }
+        Ok(())
+    }
+
+    fn cut_checksums(
+        &self,
+        transaction: &mut Transaction,
+        inode: &mut Inode,
+        from: u32,
+    ) -> Result<()> {
+        let first = keys::checksum(inode.ino, from);
+        let prefix = keys::by_inode(keys::CHECKSUM, inode.ino);
+        for key in self.keys_of(transaction.partition, &prefix, None)? {
+            if *key >= first[..] {
+                transaction.delete(key);
+            }
+        }
+        inode.checksummed &= from > 0;
+        Ok(())
+    }
+
+    /// The inline body of a file, if it has one.
+    pub fn get_body(&self, ino: InodeId) -> Result<Option<Bytes>> {
+        self.engine.get(ino.partition(), &keys::by_inode(keys::BODY, ino))
+    }
+
+    /// One list of checksums of a file.
+    pub fn get_checksums(&self, ino: InodeId, index: u32) -> Result<Option<Bytes>> {
+        self.engine.get(ino.partition(), &keys::checksum(ino, index))
+    }
+}

@@ -1,0 +1,111 @@
+//! Extended attributes.
+
+use intarsia_types::{Error, InodeId, Result, Timestamp};
+
+use super::{Namespace, Transaction};
+use crate::{Bytes, Condition, keys};
+
+/// Longest name of an extended attribute, as in the kernel.
+pub const XATTR_NAME_MAX: usize = 255;
+/// Longest value of an extended attribute, as in the kernel.
+pub const XATTR_VALUE_MAX: usize = 64 << 10;
+
+/// Whether setting an attribute may create or replace it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetMode {
+    /// Both.
+    #[default]
+    Either,
+    /// It must not exist (`XATTR_CREATE`).
+    Create,
+    /// It must exist (`XATTR_REPLACE`).
+    Replace,
+}
+
+pub(super) fn check(name: &[u8], value: &[u8]) -> Result<()> {
+    if name.is_empty() || name.len() > XATTR_NAME_MAX {
+        return Err(Error::Range);
+    }
+    if value.len() > XATTR_VALUE_MAX {
+        return Err(Error::TooBig(format!("an attribute value beyond {XATTR_VALUE_MAX} bytes")));
+    }
+    Ok(())
+}
+
+impl Namespace {
+    /// Sets an extended attribute.
+    pub fn set_xattr(
+        &self,
+        ino: InodeId,
+        name: &[u8],
+        value: &[u8],
+        mode: SetMode,
+        now: Timestamp,
+    ) -> Result<()> {
+        check(name, value)?;
+        let key = keys::xattr(ino, name);
+        self.retry(|| {
+            let stored = self.stored(ino)?;
+            let mut transaction = Transaction::at(ino);
+            transaction.expect_unchanged(&stored);
+            match mode {
+                SetMode::Either => {}
+                SetMode::Create => {
+                    transaction.require(Condition::Absent(key.clone()), || Error::Exists);
+                }
+                SetMode::Replace => {
+                    transaction.require(Condition::Present(key.clone()), || Error::NoAttribute);
+                }
+            }
+            let mut inode = stored.inode;
+            inode.has_xattrs = true;
+            inode.ctime = now;
+            inode.version += 1;
+            transaction.put_inode(&inode)?;
+            transaction.put(key.clone(), Bytes::copy_from(value));
+            Ok(self.commit(transaction)?.then_some(()))
+        })
+    }
+
+    /// The value of an extended attribute.
+    pub fn get_xattr(&self, ino: InodeId, name: &[u8]) -> Result<Bytes> {
+        if !self.get(ino)?.has_xattrs {
+            return Err(Error::NoAttribute);
+        }
+        let value = self.engine.get(ino.partition(), &keys::xattr(ino, name))?;
+        value.ok_or(Error::NoAttribute)
+    }
+
+    /// The names of all extended attributes, in the order of their bytes.
+    pub fn list_xattr(&self, ino: InodeId) -> Result<Vec<Vec<u8>>> {
+        if !self.get(ino)?.has_xattrs {
+            return Ok(Vec::new());
+        }
+        let prefix = keys::by_inode(keys::XATTR, ino);
+        let keys = self.keys_of(ino.partition(), &prefix, None)?;
+        Ok(keys.iter().map(|key| key[prefix.len()..].to_vec()).collect())
+    }
+
+    /// Removes an extended attribute.
+    pub fn remove_xattr(&self, ino: InodeId, name: &[u8], now: Timestamp) -> Result<()> {
+        let key = keys::xattr(ino, name);
+        self.retry(|| {
+            let stored = self.stored(ino)?;
+            if !stored.inode.has_xattrs {
+                return Err(Error::NoAttribute);
+            }
+            let mut transaction = Transaction::at(ino);
+            transaction.expect_unchanged(&stored);
+            transaction.require(Condition::Present(key.clone()), || Error::NoAttribute);
+            let prefix = keys::by_inode(keys::XATTR, ino);
+            let left = self.engine.scan(ino.partition(), &prefix, None, 2)?;
+            let mut inode = stored.inode;
+            inode.has_xattrs = left.iter().any(|(other, _)| *other != key);
+            inode.ctime = now;
+            inode.version += 1;
+            transaction.put_inode(&inode)?;
+            transaction.delete(key.clone());
+            Ok(self.commit(transaction)?.then_some(()))
+        })
+    }
+}

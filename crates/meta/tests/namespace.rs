@@ -1,0 +1,374 @@
+//! The namespace, one behaviour a test, on both engines.
+
+mod common;
+
+use common::{at, dir, each_engine, file};
+use intarsia_meta::{Extra, NewInode, RenameMode, SetMode};
+use intarsia_types::{BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, TierId};
+
+const ROOT: InodeId = InodeId::ROOT;
+
+#[test]
+fn a_created_file_is_found_listed_and_counted() {
+    each_engine(|ns| {
+        let made = ns.create(ROOT, b"a", file(), at(1)).unwrap();
+        assert_eq!(ns.lookup(ROOT, b"a").unwrap(), made);
+        assert_eq!(ns.get(made.ino).unwrap(), made);
+        let root = ns.get(ROOT).unwrap();
+        assert_eq!((root.entries, root.nlink, root.mtime, root.ctime), (1, 2, at(1), at(1)));
+        let names: Vec<_> = ns.list(ROOT, 0, 10).unwrap().into_iter().map(|e| e.name).collect();
+        assert_eq!(names, [b"a"]);
+        assert_eq!(ns.counts().unwrap().inodes, 2);
+        assert!(matches!(ns.create(ROOT, b"a", file(), at(2)), Err(Error::Exists)));
+        assert!(matches!(ns.lookup(ROOT, b"b"), Err(Error::NotFound)));
+        assert!(matches!(ns.lookup(made.ino, b"b"), Err(Error::NotDirectory)));
+        assert!(matches!(ns.create(made.ino, b"b", file(), at(2)), Err(Error::NotDirectory)));
+        assert!(matches!(ns.create(InodeId(999), b"b", file(), at(2)), Err(Error::NotFound)));
+        assert_eq!(ns.counts().unwrap().inodes, 2);
+    });
+}
+
+#[test]
+fn names_have_limits() {
+    each_engine(|ns| {
+        let long = [b'x'; 256];
+        assert!(ns.create(ROOT, &long[..255], file(), at(1)).is_ok());
+        assert!(matches!(ns.create(ROOT, &long, file(), at(1)), Err(Error::NameTooLong)));
+        assert!(matches!(ns.lookup(ROOT, &long), Err(Error::NameTooLong)));
+        assert!(matches!(ns.create(ROOT, b"", file(), at(1)), Err(Error::NotFound)));
+        assert!(matches!(ns.create(ROOT, b"a/b", file(), at(1)), Err(Error::Invalid(_))));
+        assert!(matches!(ns.create(ROOT, b"..", file(), at(1)), Err(Error::Exists)));
+    });
+}
+
+#[test]
+fn directories_count_their_links_and_go_only_when_empty() {
+    each_engine(|ns| {
+        let d = ns.create(ROOT, b"d", dir(), at(1)).unwrap();
+        assert_eq!((d.nlink, d.parent), (2, ROOT));
+        assert_eq!(ns.get(ROOT).unwrap().nlink, 3);
+        assert_eq!(ns.lookup(d.ino, b"..").unwrap().ino, ROOT);
+        assert_eq!(ns.lookup(d.ino, b".").unwrap().ino, d.ino);
+        ns.create(d.ino, b"f", file(), at(2)).unwrap();
+        assert!(matches!(ns.rmdir(ROOT, b"d", at(3)), Err(Error::NotEmpty)));
+        assert!(matches!(ns.unlink(ROOT, b"d", |_| false, at(3)), Err(Error::IsDirectory)));
+        assert!(matches!(ns.rmdir(d.ino, b"f", at(3)), Err(Error::NotDirectory)));
+        ns.unlink(d.ino, b"f", |_| false, at(4)).unwrap();
+        assert_eq!(ns.rmdir(ROOT, b"d", at(5)).unwrap().nlink, 0);
+        assert_eq!(ns.get(ROOT).unwrap().nlink, 2);
+        assert!(matches!(ns.get(d.ino), Err(Error::NotFound)));
+        assert!(matches!(ns.create(d.ino, b"f", file(), at(6)), Err(Error::NotFound)));
+    });
+}
+
+#[test]
+fn hard_links_share_one_inode() {
+    each_engine(|ns| {
+        let a = ns.create(ROOT, b"a", file(), at(1)).unwrap();
+        let linked = ns.link(a.ino, ROOT, b"b", at(2)).unwrap();
+        assert_eq!((linked.nlink, linked.ctime, linked.mtime), (2, at(2), at(1)));
+        assert!(matches!(ns.link(a.ino, ROOT, b"b", at(2)), Err(Error::Exists)));
+        assert_eq!(ns.unlink(ROOT, b"a", |_| false, at(3)).unwrap().nlink, 1);
+        assert_eq!(ns.lookup(ROOT, b"b").unwrap().ctime, at(3));
+        let d = ns.create(ROOT, b"d", dir(), at(4)).unwrap();
+        assert!(matches!(ns.link(d.ino, ROOT, b"e", at(5)), Err(Error::NotPermitted)));
+        assert_eq!(ns.unlink(ROOT, b"b", |_| false, at(6)).unwrap().nlink, 0);
+        assert!(matches!(ns.link(a.ino, ROOT, b"c", at(7)), Err(Error::NotFound)));
+        ns.update(d.ino, |_| Ok(())).unwrap();
+    });
+}
+
+#[test]
+fn a_file_has_no_more_links_than_ext4_allows() {
+    each_engine(|ns| {
+        let a = ns.create(ROOT, b"a", file(), at(1)).unwrap();
+        ns.update(a.ino, |inode| {
+            inode.nlink = intarsia_meta::LINK_MAX;
+            Ok(())
+        })
+        .unwrap();
+        assert!(matches!(ns.link(a.ino, ROOT, b"b", at(2)), Err(Error::TooManyLinks)));
+    });
+}
+
+#[test]
+fn an_orphan_lives_until_it_is_reaped_and_frees_its_file() {
+    each_engine(|ns| {
+        let files = ns.reserve_files(TierId(1), 2).unwrap();
+        let backing = BackingRef { tier: TierId(1), file: files[0] };
+        let new = NewInode { layout: Layout::Local(backing), mark_writable: true, ..file() };
+        let a = ns.create(ROOT, b"a", new, at(1)).unwrap();
+        assert_eq!(ns.free_files(TierId(1)).unwrap(), [files[1]]);
+        assert_eq!(ns.writable_inodes(None, 10).unwrap(), [a.ino]);
+        assert_eq!(ns.unlink(ROOT, b"a", |ino| ino == a.ino, at(2)).unwrap().nlink, 0);
+        assert_eq!(ns.orphans(None, 10).unwrap(), [a.ino]);
+        ns.update(a.ino, |inode| {
+            inode.size_bytes = 7;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(ns.reap(a.ino).unwrap().size_bytes, 7);
+        assert!(ns.orphans(None, 10).unwrap().is_empty());
+        assert!(ns.writable_inodes(None, 10).unwrap().is_empty());
+        assert_eq!(ns.free_files(TierId(1)).unwrap(), files);
+        assert_eq!(ns.free_files(TierId(2)).unwrap(), []);
+        assert!(matches!(ns.get(a.ino), Err(Error::NotFound)));
+        assert_eq!(ns.counts().unwrap().inodes, 1);
+        ns.forget_file(TierId(1), files[0]).unwrap();
+        assert_eq!(ns.free_files(TierId(1)).unwrap(), [files[1]]);
+        assert_eq!(ns.reserve_files(TierId(1), 1).unwrap(), [BackingFileId(3)]);
+    });
+}
+
+#[test]
+fn a_named_inode_is_not_reaped() {
+    each_engine(|ns| {
+        let a = ns.create(ROOT, b"a", file(), at(1)).unwrap();
+        assert!(matches!(ns.reap(a.ino), Err(Error::Busy(_))));
+    });
+}
+
+#[test]
+fn rename_covers_the_cases_of_posix() {
+    each_engine(|ns| {
+        let mv =
+            |p, a: &[u8], q, b: &[u8]| ns.rename(p, a, q, b, RenameMode::Replace, |_| false, at(9));
+        let d = ns.create(ROOT, b"d", dir(), at(1)).unwrap().ino;
+        let e = ns.create(ROOT, b"e", dir(), at(1)).unwrap().ino;
+        let f = ns.create(ROOT, b"f", file(), at(1)).unwrap().ino;
+        let g = ns.create(ROOT, b"g", file(), at(1)).unwrap().ino;
+
+        assert!(matches!(mv(ROOT, b"nope", d, b"x"), Err(Error::NotFound)));
+        assert!(matches!(mv(ROOT, b"d", ROOT, b"f"), Err(Error::NotDirectory)));
+        assert!(matches!(mv(ROOT, b"f", ROOT, b"d"), Err(Error::IsDirectory)));
+        assert!(matches!(mv(ROOT, b"d", d, b"x"), Err(Error::Invalid(_))));
+        assert!(matches!(mv(ROOT, b"f", g, b"x"), Err(Error::NotDirectory)));
+
+        // A file over a file.
+        let replaced = mv(ROOT, b"f", ROOT, b"g").unwrap().unwrap();
+        assert_eq!((replaced.ino, replaced.nlink), (g, 0));
+        let moved = ns.lookup(ROOT, b"g").unwrap();
+        assert_eq!((moved.ino, moved.ctime), (f, at(9)));
+        assert_eq!(ns.get(ROOT).unwrap().entries, 3);
+
+        // Into another directory, and a directory over an empty one.
+        assert!(mv(ROOT, b"g", d, b"g").unwrap().is_none());
+        assert!(matches!(mv(ROOT, b"e", ROOT, b"d"), Err(Error::NotEmpty)));
+        assert_eq!(mv(ROOT, b"d", ROOT, b"e").unwrap().unwrap().ino, e);
+        let root = ns.get(ROOT).unwrap();
+        assert_eq!((root.entries, root.nlink), (1, 3));
+        assert_eq!(ns.path_of(d).unwrap(), b"/e");
+
+        // A directory into another: both parents' links and the way up change.
+        let h = ns.create(ROOT, b"h", dir(), at(1)).unwrap().ino;
+        mv(ROOT, b"e", h, b"i").unwrap();
+        assert_eq!(ns.get(ROOT).unwrap().nlink, 3);
+        assert_eq!(ns.get(h).unwrap().nlink, 3);
+        assert_eq!(ns.lookup(d, b"..").unwrap().ino, h);
+        assert_eq!(ns.path_of(d).unwrap(), b"/h/i");
+        assert_eq!(ns.resolve(b"/h/i/g").unwrap().ino, f);
+        assert!(matches!(mv(ROOT, b"h", d, b"x"), Err(Error::Invalid(_))));
+        assert!(matches!(mv(h, b"i", ROOT, b"h"), Err(Error::NotEmpty)));
+    });
+}
+
+#[test]
+fn renaming_one_inode_onto_itself_changes_nothing() {
+    each_engine(|ns| {
+        let a = ns.create(ROOT, b"a", file(), at(1)).unwrap();
+        let a = ns.link(a.ino, ROOT, b"b", at(2)).unwrap();
+        for (from, to) in [(b"a", b"b"), (b"a", b"a")] {
+            let lost =
+                ns.rename(ROOT, from, ROOT, to, RenameMode::Replace, |_| false, at(3)).unwrap();
+            assert!(lost.is_none());
+        }
+        assert_eq!(ns.lookup(ROOT, b"a").unwrap(), a);
+        assert_eq!(ns.lookup(ROOT, b"b").unwrap(), a);
+    });
+}
+
+#[test]
+fn rename_can_refuse_to_replace() {
+    each_engine(|ns| {
+        ns.create(ROOT, b"a", file(), at(1)).unwrap();
+        ns.create(ROOT, b"b", file(), at(1)).unwrap();
+        let mv = |a: &[u8], b: &[u8]| {
+            ns.rename(ROOT, a, ROOT, b, RenameMode::NoReplace, |_| false, at(2))
+        };
+        assert!(matches!(mv(b"a", b"b"), Err(Error::Exists)));
+        assert!(matches!(mv(b"a", b"a"), Err(Error::Exists)));
+        assert!(matches!(mv(b"x", b"b"), Err(Error::NotFound)));
+        assert!(mv(b"a", b"c").is_ok());
+    });
+}
+
+#[test]
+fn exchange_swaps_a_file_and_a_directory() {
+    each_engine(|ns| {
+        let swap = |p, a: &[u8], q, b: &[u8]| {
+            ns.rename(p, a, q, b, RenameMode::Exchange, |_| false, at(5))
+        };
+        let d = ns.create(ROOT, b"d", dir(), at(1)).unwrap().ino;
+        let e = ns.create(d, b"e", dir(), at(1)).unwrap().ino;
+        let f = ns.create(ROOT, b"f", file(), at(1)).unwrap().ino;
+        assert!(matches!(swap(ROOT, b"d", d, b"e"), Err(Error::Invalid(_))));
+        assert!(matches!(swap(d, b"e", ROOT, b"d"), Err(Error::Invalid(_))));
+        assert!(matches!(swap(ROOT, b"f", ROOT, b"x"), Err(Error::NotFound)));
+        swap(ROOT, b"f", d, b"e").unwrap();
+        assert_eq!(ns.lookup(ROOT, b"f").unwrap().ino, e);
+        assert_eq!(ns.lookup(d, b"e").unwrap().ino, f);
+        assert_eq!(ns.get(d).unwrap().nlink, 2);
+        assert_eq!(ns.get(ROOT).unwrap().nlink, 4);
+        assert_eq!(ns.path_of(e).unwrap(), b"/f");
+    });
+}
+
+#[test]
+fn a_kept_replaced_file_becomes_an_orphan() {
+    each_engine(|ns| {
+        ns.create(ROOT, b"a", file(), at(1)).unwrap();
+        let b = ns.create(ROOT, b"b", file(), at(1)).unwrap().ino;
+        ns.rename(ROOT, b"a", ROOT, b"b", RenameMode::Replace, |_| true, at(2)).unwrap();
+        assert_eq!(ns.orphans(None, 10).unwrap(), [b]);
+        assert_eq!(ns.get(b).unwrap().nlink, 0);
+    });
+}
+
+#[test]
+fn attributes_follow_their_modes_and_limits() {
+    each_engine(|ns| {
+        let a = ns.create(ROOT, b"a", file(), at(1)).unwrap().ino;
+        let set = |name: &[u8], value: &[u8], mode| ns.set_xattr(a, name, value, mode, at(2));
+        assert!(matches!(ns.get_xattr(a, b"user.x"), Err(Error::NoAttribute)));
+        assert!(matches!(set(b"user.x", b"1", SetMode::Replace), Err(Error::NoAttribute)));
+        set(b"user.x", b"1", SetMode::Create).unwrap();
+        assert!(ns.get(a).unwrap().has_xattrs);
+        assert_eq!(ns.get(a).unwrap().ctime, at(2));
+        assert!(matches!(set(b"user.x", b"2", SetMode::Create), Err(Error::Exists)));
+        set(b"user.x", b"", SetMode::Replace).unwrap();
+        set(b"user.y", b"3", SetMode::Either).unwrap();
+        assert_eq!(&*ns.get_xattr(a, b"user.x").unwrap(), b"");
+        assert_eq!(ns.list_xattr(a).unwrap(), [b"user.x", b"user.y"]);
+        ns.remove_xattr(a, b"user.x", at(3)).unwrap();
+        assert!(matches!(ns.remove_xattr(a, b"user.x", at(3)), Err(Error::NoAttribute)));
+        assert!(ns.get(a).unwrap().has_xattrs);
+        ns.remove_xattr(a, b"user.y", at(3)).unwrap();
+        assert!(!ns.get(a).unwrap().has_xattrs);
+        assert!(matches!(set(&[b'n'; 256], b"", SetMode::Either), Err(Error::Range)));
+        assert!(matches!(set(b"", b"", SetMode::Either), Err(Error::Range)));
+        assert!(matches!(set(b"user.z", &[0; 65_537], SetMode::Either), Err(Error::TooBig(_))));
+        set(b"user.z", &[7; 65_536], SetMode::Either).unwrap();
+        assert_eq!(ns.get_xattr(a, b"user.z").unwrap().len(), 65_536);
+    });
+}
+
+#[test]
+fn a_file_can_start_with_attributes_and_takes_them_along() {
+    each_engine(|ns| {
+        let new = NewInode { xattrs: vec![(b"user.a".to_vec(), b"1".to_vec())], ..file() };
+        let a = ns.create(ROOT, b"a", new, at(1)).unwrap().ino;
+        assert_eq!(&*ns.get_xattr(a, b"user.a").unwrap(), b"1");
+        ns.unlink(ROOT, b"a", |_| false, at(2)).unwrap();
+        assert!(matches!(ns.get_xattr(a, b"user.a"), Err(Error::NotFound)));
+    });
+}
+
+#[test]
+fn an_update_brings_its_extras() {
+    each_engine(|ns| {
+        let file_id = ns.reserve_files(TierId(0), 1).unwrap()[0];
+        let backing = BackingRef { tier: TierId(0), file: file_id };
+        let new = NewInode { layout: Layout::Local(backing), mark_writable: true, ..file() };
+        let a = ns.create(ROOT, b"a", new, at(1)).unwrap();
+        let folded = ns
+            .update_with(
+                a.ino,
+                &[
+                    Extra::ClearWritable,
+                    Extra::PutFree(backing),
+                    Extra::PutBody(b"hello".as_slice().into()),
+                    Extra::PutChecksums { index: 0, list: b"sum0".as_slice().into() },
+                    Extra::PutChecksums { index: 1, list: b"sum1".as_slice().into() },
+                ],
+                |inode| {
+                    inode.layout = Layout::Inline;
+                    inode.size_bytes = 5;
+                    Ok(())
+                },
+            )
+            .unwrap();
+        assert!(folded.checksummed && folded.version > a.version);
+        assert_eq!(ns.get_body(a.ino).unwrap().unwrap(), b"hello".as_slice().into());
+        assert_eq!(ns.get_checksums(a.ino, 1).unwrap().unwrap(), b"sum1".as_slice().into());
+        assert_eq!(ns.free_files(TierId(0)).unwrap(), [file_id]);
+        assert!(!ns.is_marked_writable(a.ino).unwrap());
+
+        let cut = Extra::DeleteChecksums { from: 1 };
+        assert!(ns.update_with(a.ino, &[cut], |_| Ok(())).unwrap().checksummed);
+        assert!(ns.get_checksums(a.ino, 1).unwrap().is_none());
+        let opened = ns
+            .change(a.ino, |inode, extras| {
+                inode.layout = Layout::Local(backing);
+                extras.extend([
+                    Extra::TakeFree(backing),
+                    Extra::DeleteBody,
+                    Extra::MarkWritable,
+                    Extra::DeleteChecksums { from: 0 },
+                ]);
+                Ok(())
+            })
+            .unwrap();
+        assert!(!opened.checksummed);
+        assert!(ns.get_body(a.ino).unwrap().is_none());
+        assert!(ns.free_files(TierId(0)).unwrap().is_empty());
+        assert!(ns.is_marked_writable(a.ino).unwrap());
+    });
+}
+
+#[test]
+fn an_update_that_changes_nothing_or_fails_commits_nothing() {
+    each_engine(|ns| {
+        let a = ns.create(ROOT, b"a", file(), at(1)).unwrap();
+        let commits = ns.engine_stats().commits;
+        assert_eq!(ns.update(a.ino, |_| Ok(())).unwrap().version, a.version);
+        let refused = ns.update(a.ino, |inode| {
+            inode.uid = 9;
+            Err(Error::NotPermitted)
+        });
+        assert!(matches!(refused, Err(Error::NotPermitted)));
+        assert_eq!(ns.get(a.ino).unwrap(), a);
+        assert_eq!(ns.engine_stats().commits, commits);
+    });
+}
+
+#[test]
+fn a_listing_in_small_pages_is_complete_and_keeps_its_place() {
+    each_engine(|ns| {
+        let d = ns.create(ROOT, b"d", dir(), at(1)).unwrap().ino;
+        for n in 0..500_u32 {
+            let kind = if n % 10 == 0 { FileKind::Directory } else { FileKind::Regular };
+            let new = NewInode::new(kind, 0o644, 0, 0);
+            ns.create(d, n.to_string().as_bytes(), new, at(1)).unwrap();
+        }
+        let mut seen = Vec::new();
+        let mut after = 0;
+        loop {
+            let page = ns.list_plus(d, after, 7).unwrap();
+            let Some((last, _)) = page.last() else { break };
+            after = last.cookie;
+            for (entry, inode) in page {
+                assert_eq!((entry.ino, entry.kind), (inode.ino, inode.kind));
+                // What goes behind the reader does not move it.
+                if !inode.is_directory() {
+                    ns.unlink(d, &entry.name, |_| false, at(2)).unwrap();
+                }
+                seen.push(entry.name);
+            }
+        }
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), 500);
+        assert_eq!(ns.get(d).unwrap().entries, 50);
+        assert!(matches!(ns.list(InodeId(12345), 0, 5), Err(Error::NotFound)));
+    });
+}
