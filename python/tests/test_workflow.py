@@ -16,7 +16,10 @@ def test_stages_run_in_order_and_every_task_is_told(tmp_path: Path) -> None:
     seen: list[str] = []
 
     def write(text: str) -> Stage:
-        return Stage(text, [lambda directory: (directory / "last").write_text(text) and None] * 3)
+        def task(directory: Path) -> None:
+            (directory / "last").write_text(text)
+
+        return Stage(text, [task] * 3)
 
     times = run_stages([write("one"), write("two")], tmp_path, 2, seen.append)
     assert (tmp_path / "last").read_text() == "two"
@@ -26,9 +29,11 @@ def test_stages_run_in_order_and_every_task_is_told(tmp_path: Path) -> None:
 
 def test_tasks_of_one_stage_run_at_the_same_time(tmp_path: Path) -> None:
     meeting = threading.Barrier(2, timeout=30)
-    run_stages(
-        [Stage("meet", [lambda _: meeting.wait() and None] * 2)], tmp_path, 2, lambda _: None
-    )
+
+    def meet(_: Path) -> None:
+        meeting.wait()
+
+    run_stages([Stage("meet", [meet, meet])], tmp_path, 2, lambda _: None)
 
 
 def test_a_failing_program_is_named_with_what_it_said(tmp_path: Path) -> None:
