@@ -18,6 +18,6 @@ pub use engine::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutatio
 pub use inode::Inode;
 pub use merge::DirDelta;
 pub use namespace::{
-    Counts, DirEntry, Extra, LINK_MAX, NAME_MAX, Namespace, NewInode, RenameMode, RootSpec,
-    SetMode, XATTR_NAME_MAX, XATTR_VALUE_MAX,
+    CheckProgress, CheckReport, Counts, DirEntry, Extra, Finding, LINK_MAX, NAME_MAX, Namespace,
+    NewInode, Outcome, RenameMode, RootSpec, SetMode, XATTR_NAME_MAX, XATTR_VALUE_MAX,
 };

@@ -3,6 +3,7 @@
 //! Every operation is one commit in one partition, guarded by conditions on what it read; when another
 //! commit came between, it is tried again from the start, a bounded number of times.
 
+mod check;
 mod create;
 mod free;
 mod link;
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use intarsia_types::{Error, InodeId, Result, Timestamp};
 use parking_lot::Mutex;
 
+pub use self::check::{CheckProgress, CheckReport, Finding, Outcome};
 pub use self::create::NewInode;
 pub use self::link::LINK_MAX;
 pub use self::list::DirEntry;

@@ -1,1 +1,118 @@
-//! Checking.
+//! Whether the records of a store agree with each other, and mending them where they do not.
+//!
+//! Made for a store that nobody else uses meanwhile. Records are streamed in pages; kept in memory are
+//! some 100 bytes an inode.
+
+mod damage;
+mod repair;
+mod survey;
+
+use std::fmt;
+
+use intarsia_types::Result;
+
+use self::damage::Damage;
+use self::survey::Survey;
+use super::Namespace;
+
+/// Mending one thing can bring another to light (an adopted directory changes the counts of its new
+/// parent), so the store is surveyed again, so many times at most.
+const ROUNDS_MAX: usize = 8;
+
+/// How far a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckProgress {
+    /// What is being read.
+    pub stage: &'static str,
+    /// Records read so far in this stage.
+    pub records: u64,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Inodes read.
+    pub inodes: u64,
+    /// Names read.
+    pub names: u64,
+    /// Unlinked inodes that wait to be reaped; no damage.
+    pub orphans: u64,
+    /// Everything that was wrong.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that was wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was wrong, in words.
+    pub what: String,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing: no repair was asked for.
+    Left,
+    /// It was mended in this way.
+    Repaired(String),
+    /// It cannot be mended here, for this reason.
+    Unrepairable(String),
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong now: nothing was, or all of it was mended.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.findings.iter().all(|finding| matches!(finding.outcome, Outcome::Repaired(_)))
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.outcome {
+            Outcome::Left => f.write_str(&self.what),
+            Outcome::Repaired(how) => write!(f, "{}; repaired: {how}", self.what),
+            Outcome::Unrepairable(why) => write!(f, "{}; not repaired: {why}", self.what),
+        }
+    }
+}
+
+impl Namespace {
+    /// Checks that all records agree; with `repair`, mends what can be mended without guessing at
+    /// anyone's data. Unnamed inodes are adopted by `/lost+found`.
+    pub fn check(
+        &self,
+        repair: bool,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckReport> {
+        let mut survey = Survey::of(self, progress)?;
+        let mut report = survey.summary();
+        for _ in 0..ROUNDS_MAX {
+            let damages = std::mem::take(&mut survey.damages);
+            let mut mended = false;
+            for damage in &damages {
+                let finding = self.settle(damage, repair)?;
+                mended |= matches!(finding.outcome, Outcome::Repaired(_));
+                // What cannot be mended comes up again in every round.
+                if !report.findings.contains(&finding) {
+                    report.findings.push(finding);
+                }
+            }
+            if !mended {
+                break;
+            }
+            survey = Survey::of(self, progress)?;
+        }
+        if repair {
+            self.sync()?;
+        }
+        Ok(report)
+    }
+
+    fn settle(&self, damage: &Damage, repair: bool) -> Result<Finding> {
+        let outcome = if repair { self.mend(damage)? } else { Outcome::Left };
+        Ok(Finding { what: damage.to_string(), outcome })
+    }
+}

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use intarsia_types::{BackingFileId, BackingRef, InodeId, PartitionId, Result, TierId};
 
-use super::{Namespace, Transaction};
+use super::{Namespace, Transaction, superblock};
 use crate::keys;
 
 /// Free files are recorded where the inodes of this host are born.
@@ -14,7 +14,7 @@ impl Namespace {
     /// Numbers `count` new backing files of a tier and records them as free, before they are created:
     /// a crash leaves a record without a file, never a file without a record.
     pub fn reserve_files(&self, tier: TierId, count: u32) -> Result<Vec<BackingFileId>> {
-        let name = format!("file{}", tier.0);
+        let name = superblock::file_mark(tier);
         let range: Range<u64> = self.retry(|| {
             let mut transaction = Transaction::in_partition(HOME);
             let range = self.advance(&mut transaction, &name, 1, u64::from(count))?;

@@ -38,8 +38,13 @@ impl Namespace {
         if inode.is_directory() { Ok(inode) } else { Err(Error::NotDirectory) }
     }
 
+    /// The hash of a name in this store.
+    pub(super) fn hash(&self, name: &[u8]) -> u64 {
+        keys::hash63(self.seed, name)
+    }
+
     pub(super) fn dentry_key(&self, parent: InodeId, name: &[u8]) -> DentryKey {
-        DentryKey::new(parent, keys::hash63(self.seed, name), name)
+        DentryKey::new(parent, self.hash(name), name)
     }
 
     pub(super) fn find(&self, parent: InodeId, name: &[u8]) -> Result<Found> {

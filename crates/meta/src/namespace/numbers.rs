@@ -39,6 +39,13 @@ impl Namespace {
         Ok(InodeId::new(partition, sequence))
     }
 
+    /// Drops what is left of a block, after its mark was changed from outside.
+    pub(super) fn forget_numbers(&self, partition: PartitionId) {
+        if let Some(block) = self.numbers.0.get(usize::from(partition.0)) {
+            *block.lock() = 0..0;
+        }
+    }
+
     /// Moves a durable high-water mark up by `count` and returns the numbers passed.
     fn reserve(
         &self,

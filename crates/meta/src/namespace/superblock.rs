@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-use intarsia_types::{Error, FileKind, InodeId, Layout, PartitionId, Result, Timestamp};
+use intarsia_types::{Error, FileKind, InodeId, Layout, PartitionId, Result, TierId, Timestamp};
 
 use super::Namespace;
 use crate::merge::{decode_counter, encode_counter};
@@ -35,6 +35,11 @@ fn seed_key() -> Key {
 /// The counter of a partition's inodes. Short, so that it needs no allocation.
 pub(super) fn inodes_key() -> Key {
     Key::copy_from(b"Sinodes")
+}
+
+/// The name of the mark above all numbers of a tier's backing files.
+pub(super) fn file_mark(tier: TierId) -> String {
+    format!("file{}", tier.0)
 }
 
 /// A number that nobody can foresee. The standard library seeds its hash maps from the system.
