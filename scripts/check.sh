@@ -21,6 +21,8 @@ else
   skip "cargo-deny is not installed (make tools)"
 fi
 .venv/bin/ruff check .
+# The benchmarks are scripts in a style of their own; what would not run is still refused.
+.venv/bin/ruff check --isolated --select E9,F bench
 .venv/bin/ruff format --check .
 .venv/bin/mypy
 .venv/bin/python -m pytest --quiet python/tests/test_layers.py
