@@ -1,0 +1,764 @@
+//! Each kernel request becomes one call on the node and one reply.
+
+use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use fuser::{
+    AccessFlags, BackingId, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FileType,
+    Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
+};
+use intarsia_node::{
+    AttrChange, Caller, KernelBacking, Metrics, NewName, Node, Op, OpTimer, Opened, RenameMode,
+    SetMode,
+};
+use intarsia_types::{Attr, Error, FileKind, Result};
+use parking_lot::Mutex;
+
+use crate::convert::{
+    LONG, errno, file_attr, file_kind, file_type, ino, negative_entry, set_time, ttl,
+};
+use crate::mode::Mode;
+use crate::slow::SlowLane;
+
+/// Inode numbers are never reused, so one generation does for ever.
+const GENERATION: Generation = Generation(0);
+/// Entries fetched for one listing request; the kernel's buffer holds fewer.
+const LIST_PAGE: usize = 512;
+/// Cookies of "." and ".."; the entries' own come after.
+const COOKIE_DOT: u64 = 1;
+const COOKIE_DOT_DOT: u64 = 2;
+/// Largest request in either direction.
+const MAX_TRANSFER_BYTES: u32 = 1 << 20;
+
+pub(crate) struct Adapter {
+    node: Arc<Node>,
+    slow: SlowLane,
+    mode: Arc<Mutex<Mode>>,
+    has_write_back: AtomicBool,
+}
+
+impl Adapter {
+    pub(crate) const fn new(node: Arc<Node>, slow: SlowLane, mode: Arc<Mutex<Mode>>) -> Self {
+        Self { node, slow, mode, has_write_back: AtomicBool::new(false) }
+    }
+
+    fn start(op: Op) -> OpTimer {
+        Metrics::start(op)
+    }
+
+    fn finish(&self, timer: &OpTimer, is_ok: bool) {
+        self.node.counters().finish(timer, is_ok);
+    }
+
+    fn entry(
+        &self,
+        timer: &OpTimer,
+        op: &'static str,
+        result: Result<(Attr, bool)>,
+        reply: ReplyEntry,
+    ) {
+        self.finish(timer, result.is_ok());
+        match result {
+            Ok((attr, is_volatile)) => {
+                reply.entry_with_ttls(&ttl(is_volatile), &LONG, &file_attr(&attr), GENERATION);
+            }
+            Err(e) => reply.error(errno(&e, op)),
+        }
+    }
+
+    fn attr(
+        &self,
+        timer: &OpTimer,
+        op: &'static str,
+        result: Result<(Attr, bool)>,
+        reply: ReplyAttr,
+    ) {
+        self.finish(timer, result.is_ok());
+        match result {
+            Ok((attr, is_volatile)) => reply.attr(&ttl(is_volatile), &file_attr(&attr)),
+            Err(e) => reply.error(errno(&e, op)),
+        }
+    }
+
+    fn empty(&self, timer: &OpTimer, op: &'static str, result: Result<()>, reply: ReplyEmpty) {
+        finish_empty(&self.node, timer, op, result, reply);
+    }
+}
+
+fn finish_empty(
+    node: &Node,
+    timer: &OpTimer,
+    op: &'static str,
+    result: Result<()>,
+    reply: ReplyEmpty,
+) {
+    node.counters().finish(timer, result.is_ok());
+    match result {
+        Ok(()) => reply.ok(),
+        Err(e) => reply.error(errno(&e, op)),
+    }
+}
+
+fn caller(req: &Request) -> Caller {
+    Caller { uid: req.uid(), gid: req.gid() }
+}
+
+const fn may_write(flags: OpenFlags) -> bool {
+    !matches!(flags.0 & libc::O_ACCMODE, libc::O_RDONLY)
+}
+
+/// The kernel keeps its own count of handles; ours only says whether this one may write.
+const fn handle(write: bool) -> FileHandle {
+    FileHandle(write as u64)
+}
+
+fn fopen_flags(opened: &Opened) -> FopenFlags {
+    let mut flags = FopenFlags::empty();
+    if opened.passthrough.is_none() && opened.keeps_cache {
+        flags |= FopenFlags::FOPEN_KEEP_CACHE;
+    }
+    if !opened.wants_flush {
+        flags |= FopenFlags::FOPEN_NOFLUSH;
+    }
+    flags
+}
+
+fn backing_of(opened: &Opened) -> Option<&BackingId> {
+    opened.passthrough.as_ref().and_then(|kernel| kernel.downcast_ref())
+}
+
+fn as_kernel(id: BackingId) -> KernelBacking {
+    Arc::new(id)
+}
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        let mut wanted = InitFlags::FUSE_ASYNC_READ
+            | InitFlags::FUSE_BIG_WRITES
+            | InitFlags::FUSE_ATOMIC_O_TRUNC
+            | InitFlags::FUSE_DO_READDIRPLUS
+            | InitFlags::FUSE_READDIRPLUS_AUTO
+            | InitFlags::FUSE_PARALLEL_DIROPS
+            | InitFlags::FUSE_HANDLE_KILLPRIV_V2
+            | InitFlags::FUSE_MAX_PAGES
+            | InitFlags::FUSE_CACHE_SYMLINKS
+            | InitFlags::FUSE_NO_OPENDIR_SUPPORT
+            | InitFlags::FUSE_EXPLICIT_INVAL_DATA
+            | InitFlags::FUSE_ASYNC_DIO
+            | InitFlags::FUSE_ABORT_ERROR;
+        let mut mode = self.mode.lock();
+        if mode.in_force && !config.capabilities().contains(InitFlags::FUSE_PASSTHROUGH) {
+            *mode = Mode::off("the kernel does not offer it (Linux 6.9 or later is needed)");
+        }
+        if mode.in_force {
+            wanted |= InitFlags::FUSE_PASSTHROUGH;
+            // One level: an overlay file system (containers) can still stand on this mount.
+            let _ = config.set_max_stack_depth(1);
+        } else {
+            wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
+        }
+        let wanted = wanted & config.capabilities();
+        let _ = config.add_capabilities(wanted);
+        let _ = config.set_max_write(MAX_TRANSFER_BYTES);
+        let _ = config.set_max_readahead(MAX_TRANSFER_BYTES);
+        let _ = config.set_max_background(64);
+        let has_write_back = wanted.contains(InitFlags::FUSE_WRITEBACK_CACHE);
+        self.has_write_back.store(has_write_back, Ordering::Release);
+        self.node.set_kernel_mode(mode.in_force, has_write_back);
+        Ok(())
+    }
+
+    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let timer = Self::start(Op::Lookup);
+        match self.node.lookup(ino(parent), name.as_bytes()) {
+            Err(Error::NotFound) => {
+                self.finish(&timer, true);
+                reply.entry(&LONG, &negative_entry(), GENERATION);
+            }
+            result => self.entry(&timer, "lookup", result, reply),
+        }
+    }
+
+    fn forget(&self, _req: &Request, _ino: INodeNo, _nlookup: u64) {
+        // Inode numbers are never reused and records outlive the kernel's interest: nothing to do.
+        self.node.counters().count(Op::Forget, 1);
+    }
+
+    fn getattr(&self, _req: &Request, n: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        let timer = Self::start(Op::GetAttr);
+        self.attr(&timer, "getattr", self.node.attributes(ino(n)), reply);
+    }
+
+    fn setattr(
+        &self,
+        req: &Request,
+        n: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        ctime: Option<SystemTime>,
+        _fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let timer = Self::start(Op::SetAttr);
+        let change = AttrChange {
+            perm: mode.map(|m| u16::try_from(m & 0o7777).unwrap_or(0)),
+            uid,
+            gid,
+            size_bytes: size,
+            atime: atime.map(set_time),
+            mtime: mtime.map(set_time),
+            ctime: ctime.map(Into::into),
+        };
+        let result = self.node.set_attributes(caller(req), ino(n), &change);
+        self.attr(&timer, "setattr", result, reply);
+    }
+
+    fn readlink(&self, _req: &Request, n: INodeNo, reply: ReplyData) {
+        let timer = Self::start(Op::ReadLink);
+        let result = self.node.read_link(ino(n));
+        self.finish(&timer, result.is_ok());
+        match result {
+            Ok(target) => reply.data(&target),
+            Err(e) => reply.error(errno(&e, "readlink")),
+        }
+    }
+
+    fn mknod(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let timer = Self::start(Op::MkNod);
+        let result = file_kind(mode)
+            .ok_or_else(|| Error::Invalid(format!("no kind of file has mode {mode:o}")))
+            .and_then(|kind| {
+                let new = new_name(kind, mode, umask, rdev, None);
+                self.node.make(caller(req), ino(parent), name.as_bytes(), &new)
+            });
+        self.entry(&timer, "mknod", result.map(|a| (a, false)), reply);
+    }
+
+    fn mkdir(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let timer = Self::start(Op::MkDir);
+        let new = new_name(FileKind::Directory, mode, umask, 0, None);
+        let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
+        self.entry(&timer, "mkdir", result.map(|a| (a, false)), reply);
+    }
+
+    fn symlink(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let timer = Self::start(Op::SymLink);
+        let target = target.as_os_str().as_bytes().to_vec();
+        let new = new_name(FileKind::Symlink, 0o777, 0, 0, Some(target));
+        let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
+        self.entry(&timer, "symlink", result.map(|a| (a, false)), reply);
+    }
+
+    fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let timer = Self::start(Op::Unlink);
+        self.empty(&timer, "unlink", self.node.unlink(ino(parent), name.as_bytes()), reply);
+    }
+
+    fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let timer = Self::start(Op::RmDir);
+        self.empty(&timer, "rmdir", self.node.rmdir(ino(parent), name.as_bytes()), reply);
+    }
+
+    fn rename(
+        &self,
+        _req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let timer = Self::start(Op::Rename);
+        let result = rename_mode(flags).and_then(|mode| {
+            self.node.rename(ino(parent), name.as_bytes(), ino(newparent), newname.as_bytes(), mode)
+        });
+        self.empty(&timer, "rename", result, reply);
+    }
+
+    fn link(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        newparent: INodeNo,
+        newname: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let timer = Self::start(Op::Link);
+        let result = self.node.link(ino(n), ino(newparent), newname.as_bytes());
+        self.entry(&timer, "link", result, reply);
+    }
+
+    fn open(&self, req: &Request, n: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let timer = Self::start(Op::Open);
+        let write = may_write(flags);
+        let registrar = |fd: BorrowedFd<'_>| reply.open_backing(fd).map(as_kernel);
+        let truncate = flags.0 & libc::O_TRUNC != 0;
+        let result = self.node.open_file(caller(req), ino(n), write, truncate, &registrar);
+        self.finish(&timer, result.is_ok());
+        match result {
+            Ok(opened) => {
+                // An open that truncates counts as a writer to the node, whatever its access mode.
+                let (fh, flags) = (handle(write || truncate), fopen_flags(&opened));
+                match backing_of(&opened) {
+                    Some(id) => reply.opened_passthrough(fh, flags, id),
+                    None => reply.opened(fh, flags),
+                }
+            }
+            Err(e) => reply.error(errno(&e, "open")),
+        }
+    }
+
+    fn create(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let timer = Self::start(Op::Create);
+        let write = may_write(OpenFlags(flags));
+        let new = new_name(FileKind::Regular, mode, umask, 0, None);
+        let registrar = |fd: BorrowedFd<'_>| reply.open_backing(fd).map(as_kernel);
+        let result = self.node.create_file(
+            caller(req),
+            ino(parent),
+            name.as_bytes(),
+            &new,
+            write,
+            &registrar,
+        );
+        self.finish(&timer, result.is_ok());
+        match result {
+            Ok((attr, opened)) => {
+                let (fh, flags, attr) = (handle(write), fopen_flags(&opened), file_attr(&attr));
+                match backing_of(&opened) {
+                    Some(id) => reply.created_passthrough(&LONG, &attr, GENERATION, fh, flags, id),
+                    None => reply.created(&LONG, &attr, GENERATION, fh, flags),
+                }
+            }
+            Err(e) => reply.error(errno(&e, "create")),
+        }
+    }
+
+    fn read(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let timer = Self::start(Op::Read);
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            let size = size as usize;
+            if buffer.len() < size {
+                buffer.resize(size, 0);
+            }
+            let result = self.node.read(ino(n), offset, &mut buffer[..size]);
+            self.finish(&timer, result.is_ok());
+            match result {
+                Ok(len) => reply.data(&buffer[..len]),
+                Err(e) => reply.error(errno(&e, "read")),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let timer = Self::start(Op::Write);
+        let is_write_back = self.has_write_back.load(Ordering::Relaxed)
+            && write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let result = self.node.write(ino(n), offset, data, is_write_back, kills);
+        self.finish(&timer, result.is_ok());
+        match result {
+            Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
+            Err(e) => reply.error(errno(&e, "write")),
+        }
+    }
+
+    fn flush(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        _fh: FileHandle,
+        _owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        let timer = Self::start(Op::Flush);
+        let node = Arc::clone(&self.node);
+        if node.flush_may_block() {
+            let n = ino(n);
+            self.slow.run(move || finish_empty(&node, &timer, "flush", node.flush(n), reply));
+        } else {
+            self.empty(&timer, "flush", node.flush(ino(n)), reply);
+        }
+    }
+
+    fn release(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        fh: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        let timer = Self::start(Op::Release);
+        self.node.release(ino(n), fh == handle(true));
+        self.empty(&timer, "release", Ok(()), reply);
+    }
+
+    fn fsync(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        _fh: FileHandle,
+        datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        let timer = Self::start(Op::FSync);
+        let node = Arc::clone(&self.node);
+        let n = ino(n);
+        self.slow.run(move || finish_empty(&node, &timer, "fsync", node.fsync(n, datasync), reply));
+    }
+
+    fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        // Listings carry their place in the cookie, so no state is needed: the kernel stops asking and
+        // caches listings by itself.
+        self.node.counters().count(Op::OpenDir, 1);
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn readdir(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let timer = Self::start(Op::ReadDir);
+        let dir = ino(n);
+        let mut after = offset;
+        if offset < COOKIE_DOT && reply.add(n, COOKIE_DOT, FileType::Directory, ".") {
+            return reply.ok();
+        }
+        if offset < COOKIE_DOT_DOT {
+            let parent = self.node.parent_of(dir).map_or(n, |p| INodeNo(p.0));
+            if reply.add(parent, COOKIE_DOT_DOT, FileType::Directory, "..") {
+                return reply.ok();
+            }
+            after = 0;
+        }
+        loop {
+            let page = match self.node.list(dir, after, LIST_PAGE) {
+                Ok(page) => page,
+                Err(e) => {
+                    self.finish(&timer, false);
+                    return reply.error(errno(&e, "readdir"));
+                }
+            };
+            let is_full = page.iter().any(|e| {
+                after = e.cookie;
+                reply.add(INodeNo(e.ino.0), e.cookie, file_type(e.kind), OsStr::from_bytes(&e.name))
+            });
+            if is_full || page.is_empty() {
+                self.finish(&timer, true);
+                return reply.ok();
+            }
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let timer = Self::start(Op::ReadDirPlus);
+        let dir = ino(n);
+        let mut after = offset;
+        if offset < COOKIE_DOT_DOT {
+            if let Err(e) = self.add_dots(n, offset, &mut reply) {
+                self.finish(&timer, false);
+                return reply.error(errno(&e, "readdirplus"));
+            }
+            after = 0;
+        }
+        loop {
+            let page = match self.node.list_plus(dir, after, LIST_PAGE / 4) {
+                Ok(page) => page,
+                Err(e) => {
+                    self.finish(&timer, false);
+                    return reply.error(errno(&e, "readdirplus"));
+                }
+            };
+            let is_full = page.iter().any(|(e, attr, is_volatile)| {
+                after = e.cookie;
+                let name = OsStr::from_bytes(&e.name);
+                let attr = file_attr(attr);
+                reply.add(attr.ino, e.cookie, name, &ttl(*is_volatile), &attr, GENERATION)
+            });
+            if is_full || page.is_empty() {
+                self.finish(&timer, true);
+                return reply.ok();
+            }
+        }
+    }
+
+    fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        const BLOCK: u32 = 4096;
+        let timer = Self::start(Op::StatFs);
+        let result = self.node.space();
+        self.finish(&timer, result.is_ok());
+        match result {
+            Ok((space, inodes)) => {
+                let blocks = |bytes: u64| bytes / u64::from(BLOCK);
+                let free = blocks(space.free_bytes);
+                // A file needs a block at most, so free blocks bound free inodes.
+                reply.statfs(
+                    blocks(space.used_bytes + space.free_bytes),
+                    free,
+                    free,
+                    inodes + free,
+                    free,
+                    BLOCK,
+                    255,
+                    BLOCK,
+                );
+            }
+            Err(e) => reply.error(errno(&e, "statfs")),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let timer = Self::start(Op::SetXattr);
+        let mode = match flags {
+            libc::XATTR_CREATE => SetMode::Create,
+            libc::XATTR_REPLACE => SetMode::Replace,
+            _ => SetMode::Either,
+        };
+        let result = self.node.set_xattr(ino(n), name.as_bytes(), value, mode);
+        self.empty(&timer, "setxattr", result, reply);
+    }
+
+    fn getxattr(&self, _req: &Request, n: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let timer = Self::start(Op::GetXattr);
+        let result = self.node.get_xattr(ino(n), name.as_bytes());
+        self.finish(&timer, matches!(result, Ok(_) | Err(Error::NoAttribute)));
+        xattr_reply(result, size, "getxattr", reply);
+    }
+
+    fn listxattr(&self, _req: &Request, n: INodeNo, size: u32, reply: ReplyXattr) {
+        let timer = Self::start(Op::ListXattr);
+        let result = self.node.list_xattr(ino(n)).map(|names| {
+            names
+                .into_iter()
+                .flat_map(|mut n| {
+                    n.push(0);
+                    n
+                })
+                .collect()
+        });
+        self.finish(&timer, result.is_ok());
+        xattr_reply(result, size, "listxattr", reply);
+    }
+
+    fn removexattr(&self, _req: &Request, n: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let timer = Self::start(Op::RemoveXattr);
+        let result = self.node.remove_xattr(ino(n), name.as_bytes());
+        self.empty(&timer, "removexattr", result, reply);
+    }
+
+    fn access(&self, _req: &Request, _ino: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
+        // The kernel checks permissions itself (default_permissions).
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fallocate(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let timer = Self::start(Op::FAllocate);
+        let node = Arc::clone(&self.node);
+        let n = ino(n);
+        self.slow.run(move || {
+            let result = node.allocate(n, offset, length, mode.cast_unsigned());
+            finish_empty(&node, &timer, "fallocate", result, reply);
+        });
+    }
+
+    fn lseek(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        _fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let timer = Self::start(Op::LSeek);
+        let result = match (u64::try_from(offset), whence) {
+            (Ok(offset), libc::SEEK_DATA) => self.node.seek(ino(n), offset, false),
+            (Ok(offset), libc::SEEK_HOLE) => self.node.seek(ino(n), offset, true),
+            (Err(_), _) => Err(Error::NoData),
+            _ => Err(Error::Invalid(format!("lseek whence {whence}"))),
+        };
+        self.finish(&timer, matches!(result, Ok(_) | Err(Error::NoData)));
+        match result {
+            Ok(at) => reply.offset(at.cast_signed()),
+            Err(e) => reply.error(errno(&e, "lseek")),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        _req: &Request,
+        ino_in: INodeNo,
+        _fh_in: FileHandle,
+        offset_in: u64,
+        ino_out: INodeNo,
+        _fh_out: FileHandle,
+        offset_out: u64,
+        len: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let timer = Self::start(Op::CopyFileRange);
+        let node = Arc::clone(&self.node);
+        let (from, to) = (ino(ino_in), ino(ino_out));
+        self.slow.run(move || {
+            // The reply counts in 32 bits.
+            let len = len.min(1 << 30);
+            let result = node.copy_range(from, offset_in, to, offset_out, len);
+            node.counters().finish(&timer, result.is_ok());
+            match result {
+                Ok(n) => reply.written(u32::try_from(n).unwrap_or(u32::MAX)),
+                Err(e) => reply.error(errno(&e, "copy_file_range")),
+            }
+        });
+    }
+}
+
+impl Adapter {
+    fn add_dots(&self, n: INodeNo, offset: u64, reply: &mut ReplyDirectoryPlus) -> Result<()> {
+        let (attr, _) = self.node.attributes(ino(n))?;
+        let attr = file_attr(&attr);
+        if offset < COOKIE_DOT {
+            // The buffer is empty, so both fit.
+            let _ = reply.add(n, COOKIE_DOT, ".", &LONG, &attr, GENERATION);
+        }
+        let parent = self.node.parent_of(ino(n)).map_or(n, |p| INodeNo(p.0));
+        let _ = reply.add(parent, COOKIE_DOT_DOT, "..", &LONG, &attr, GENERATION);
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// One buffer per event loop: fresh memory costs several times the copy.
+    static READ_BUFFER: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+fn new_name(kind: FileKind, mode: u32, umask: u32, rdev: u32, target: Option<Vec<u8>>) -> NewName {
+    let bits = |m: u32| u16::try_from(m & 0o7777).unwrap_or(0);
+    NewName { kind, perm: bits(mode), umask: bits(umask), rdev, target }
+}
+
+fn rename_mode(flags: RenameFlags) -> Result<RenameMode> {
+    if flags.is_empty() {
+        Ok(RenameMode::Replace)
+    } else if flags == RenameFlags::RENAME_NOREPLACE {
+        Ok(RenameMode::NoReplace)
+    } else if flags == RenameFlags::RENAME_EXCHANGE {
+        Ok(RenameMode::Exchange)
+    } else {
+        Err(Error::Invalid("this combination of rename flags is not offered".into()))
+    }
+}
+
+fn xattr_reply(result: Result<Vec<u8>>, size: u32, op: &'static str, reply: ReplyXattr) {
+    match result {
+        Err(e) => reply.error(errno(&e, op)),
+        Ok(value) => match (u32::try_from(value.len()), size) {
+            (Ok(len), 0) => reply.size(len),
+            (Ok(len), size) if len <= size => reply.data(&value),
+            _ => reply.error(errno(&Error::Range, op)),
+        },
+    }
+}

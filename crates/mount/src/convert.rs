@@ -1,0 +1,104 @@
+//! Between the kernel's types and ours.
+
+use std::time::{Duration, SystemTime};
+
+use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
+use intarsia_node::SetTime;
+use intarsia_types::{Attr, Error, FileKind, InodeId};
+
+/// This node alone changes the store, so what the kernel knows stays true until we change it.
+pub(crate) const LONG: Duration = Duration::from_secs(86_400);
+/// For files that somebody may be changing past the process.
+pub(crate) const NEVER: Duration = Duration::ZERO;
+
+pub(crate) const fn ino(n: INodeNo) -> InodeId {
+    InodeId(n.0)
+}
+
+pub(crate) const fn ttl(is_volatile: bool) -> Duration {
+    if is_volatile { NEVER } else { LONG }
+}
+
+pub(crate) const fn file_type(kind: FileKind) -> FileType {
+    match kind {
+        FileKind::Regular => FileType::RegularFile,
+        FileKind::Directory => FileType::Directory,
+        FileKind::Symlink => FileType::Symlink,
+        FileKind::Fifo => FileType::NamedPipe,
+        FileKind::Socket => FileType::Socket,
+        FileKind::CharDevice => FileType::CharDevice,
+        FileKind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+/// The kind in the format bits of a mode; regular for none, as `mknod(2)` has it.
+pub(crate) const fn file_kind(mode: u32) -> Option<FileKind> {
+    Some(match mode & libc::S_IFMT {
+        0 | libc::S_IFREG => FileKind::Regular,
+        libc::S_IFDIR => FileKind::Directory,
+        libc::S_IFLNK => FileKind::Symlink,
+        libc::S_IFIFO => FileKind::Fifo,
+        libc::S_IFSOCK => FileKind::Socket,
+        libc::S_IFCHR => FileKind::CharDevice,
+        libc::S_IFBLK => FileKind::BlockDevice,
+        _ => return None,
+    })
+}
+
+pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attr.ino.0),
+        size: attr.size_bytes,
+        blocks: attr.blocks_512,
+        atime: attr.atime.into(),
+        mtime: attr.mtime.into(),
+        ctime: attr.ctime.into(),
+        crtime: attr.btime.into(),
+        kind: file_type(attr.kind),
+        perm: attr.perm,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: attr.rdev,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+/// The reply for a name that does not exist: the kernel remembers that too.
+pub(crate) fn negative_entry() -> FileAttr {
+    FileAttr {
+        ino: INodeNo(0),
+        size: 0,
+        blocks: 0,
+        atime: SystemTime::UNIX_EPOCH,
+        mtime: SystemTime::UNIX_EPOCH,
+        ctime: SystemTime::UNIX_EPOCH,
+        crtime: SystemTime::UNIX_EPOCH,
+        kind: FileType::RegularFile,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 0,
+        flags: 0,
+    }
+}
+
+pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
+    match time {
+        TimeOrNow::Now => SetTime::Now,
+        TimeOrNow::SpecificTime(t) => SetTime::At(t.into()),
+    }
+}
+
+/// The errno of an error, which is logged when it is ours to answer for.
+pub(crate) fn errno(error: &Error, op: &'static str) -> Errno {
+    if error.is_internal() {
+        tracing::error!(op, errno = error.errno(), "{error}");
+    } else {
+        tracing::trace!(op, errno = error.errno(), "{error}");
+    }
+    Errno::from_i32(error.errno())
+}

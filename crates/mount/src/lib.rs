@@ -1,0 +1,10 @@
+//! The FUSE adapter: kernel request → call → reply or errno, nothing else.
+
+mod adapter;
+mod convert;
+mod mode;
+mod session;
+mod slow;
+
+pub use mode::Mode;
+pub use session::{Mount, MountOptions};

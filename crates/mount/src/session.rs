@@ -1,0 +1,179 @@
+//! A mounted store: start, wait, unmount.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use fuser::{Config, MountOption, Session, SessionACL};
+use intarsia_node::Node;
+use intarsia_types::{Error, Result};
+use parking_lot::Mutex;
+
+use crate::adapter::Adapter;
+use crate::mode::{Mode, obstacle};
+use crate::slow::SlowLane;
+
+/// Settings of a mount.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// Where.
+    pub mount_point: PathBuf,
+    /// Threads that take requests from the kernel; 0 for one per core, at least 2 and at most 8.
+    pub event_loops: usize,
+    /// Whether other users may enter; permissions are checked by the kernel either way.
+    pub allow_other: bool,
+    /// Whether passthrough is wanted.
+    pub passthrough: bool,
+    /// Refuse all changes.
+    pub read_only: bool,
+}
+
+/// A mount in force.
+pub struct Mount {
+    mount_point: PathBuf,
+    mode: Mode,
+    thread: Mutex<Option<JoinHandle<std::io::Result<()>>>>,
+}
+
+impl Mount {
+    /// Mounts the node's store and serves it in the background.
+    ///
+    /// # Errors
+    /// Saying what is missing: the device, the helper program, the right to mount.
+    pub fn start(node: Arc<Node>, options: &MountOptions) -> Result<Self> {
+        let status = node.status()?;
+        let has_stackable = status.tiers.iter().any(|t| t.is_stackable);
+        let obstacle = obstacle(options.passthrough && node.options().passthrough, has_stackable);
+        let slow = SlowLane::start(2).map_err(|e| Error::io("start threads", e))?;
+        let mode = Arc::new(Mutex::new(match obstacle {
+            Some(reason) => Mode::off(reason),
+            None => Mode::on(),
+        }));
+        let adapter = Adapter::new(Arc::clone(&node), slow, Arc::clone(&mode));
+        let config = config(&status.store, options);
+        let session = Session::new(adapter, &options.mount_point, &config)
+            .map_err(|e| explain(&options.mount_point, e))?;
+        let thread = std::thread::Builder::new()
+            .name("fuse".into())
+            .spawn(move || session.run())
+            .map_err(|e| Error::io("start the FUSE thread", e))?;
+        let mode = mode.lock().clone();
+        tracing::info!(mount_point = %options.mount_point.display(), passthrough = mode.in_force, reason = mode.reason, "mounted");
+        Ok(Self {
+            mount_point: options.mount_point.clone(),
+            mode,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// How the kernel serves files of this mount.
+    #[must_use]
+    pub const fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn mount_point(&self) -> &Path {
+        &self.mount_point
+    }
+
+    /// Waits until somebody has unmounted it.
+    ///
+    /// # Errors
+    /// What ended the event loops, if it was no unmount.
+    pub fn wait(&self) -> Result<()> {
+        let Some(thread) = self.thread.lock().take() else { return Ok(()) };
+        match thread.join() {
+            Ok(outcome) => outcome.map_err(|e| Error::io("FUSE event loop", e)),
+            Err(_) => Err(Error::Engine("a FUSE event loop panicked; see the log".into())),
+        }
+    }
+
+    /// Unmounts. [`wait`](Self::wait) returns when the last request is answered.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while somebody has a file open or a working directory inside.
+    pub fn unmount(&self) -> Result<()> {
+        unmount(&self.mount_point, false)
+    }
+
+    /// Detaches the mount from the tree at once; it ends when the last user has left.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn detach(&self) -> Result<()> {
+        unmount(&self.mount_point, true)
+    }
+}
+
+/// Unmounts by the system call when we may, else by `fusermount3`.
+fn unmount(mount_point: &Path, lazy: bool) -> Result<()> {
+    use rustix::mount::UnmountFlags;
+    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(mount_point, flags) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::BUSY) => {
+            Err(Error::Busy(format!("{} is in use", mount_point.display())))
+        }
+        Err(rustix::io::Errno::PERM) => unmount_by_helper(mount_point, lazy),
+        Err(e) => Err(Error::io(format!("unmount {}", mount_point.display()), e.into())),
+    }
+}
+
+fn unmount_by_helper(mount_point: &Path, lazy: bool) -> Result<()> {
+    let output = std::process::Command::new("fusermount3")
+        .arg(if lazy { "-uz" } else { "-u" })
+        .arg("--")
+        .arg(mount_point)
+        .output()
+        .map_err(|e| Error::io("run fusermount3 (package fuse3)", e))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if message.contains("busy") {
+        return Err(Error::Busy(format!("{} is in use", mount_point.display())));
+    }
+    Err(Error::io(message, std::io::Error::from_raw_os_error(libc::EIO)))
+}
+
+fn config(store: &str, options: &MountOptions) -> Config {
+    let mut config = Config::default();
+    let short = store.get(..8).unwrap_or(store);
+    config.mount_options = vec![
+        MountOption::FSName(format!("intarsia-{short}")),
+        MountOption::Subtype("intarsia".into()),
+        MountOption::DefaultPermissions,
+        MountOption::NoAtime,
+        MountOption::NoDev,
+        if options.read_only { MountOption::RO } else { MountOption::RW },
+    ];
+    if rustix::process::geteuid().is_root() {
+        // Only root may let set-id programs and device files take effect.
+        config.mount_options.retain(|o| *o != MountOption::NoDev);
+        config.mount_options.extend([MountOption::Suid, MountOption::Dev]);
+    }
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(event_loops(options.event_loops));
+    config.clone_fd = true;
+    config
+}
+
+fn event_loops(wanted: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    if wanted == 0 { cores.clamp(2, 8) } else { wanted }
+}
+
+fn explain(mount_point: &Path, e: std::io::Error) -> Error {
+    let hint = if !Path::new("/dev/fuse").exists() {
+        ": /dev/fuse is missing; load the module with 'modprobe fuse', or give the container '--device /dev/fuse'"
+    } else if e.kind() == std::io::ErrorKind::PermissionDenied {
+        ": not permitted; is the package fuse3 installed, is 'user_allow_other' in /etc/fuse.conf (for --allow-other), has the container CAP_SYS_ADMIN?"
+    } else if e.kind() == std::io::ErrorKind::NotFound {
+        ": does the mount point exist, is fusermount3 (package fuse3) installed?"
+    } else {
+        ""
+    };
+    Error::io(format!("mount at {}{hint}", mount_point.display()), e)
+}

@@ -1,0 +1,261 @@
+//! `stat` and everything that changes what it shows.
+
+use intarsia_meta::Inode;
+use intarsia_policy::IoMode;
+use intarsia_types::{Attr, Error, FileKind, InodeId, Layout, Result, Timestamp};
+
+use crate::body::Body;
+use crate::clock::now;
+use crate::files::{Caller, without_set_id};
+use crate::live::LiveState;
+use crate::node::Node;
+
+/// A time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The present.
+    Now,
+    /// This time.
+    At(Timestamp),
+}
+
+impl SetTime {
+    fn resolve(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Now => now,
+            Self::At(t) => t,
+        }
+    }
+}
+
+/// The attributes to change; the kernel has checked that the caller may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttrChange {
+    /// Permission bits.
+    pub perm: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Length.
+    pub size_bytes: Option<u64>,
+    /// Last access.
+    pub atime: Option<SetTime>,
+    /// Last change of the content.
+    pub mtime: Option<SetTime>,
+    /// Last change of the inode, when the kernel keeps it itself.
+    pub ctime: Option<Timestamp>,
+}
+
+impl Node {
+    /// The attributes of an inode, and whether they may change without the kernel noticing.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], or the system's own from a backing file.
+    pub fn attributes(&self, ino: InodeId) -> Result<(Attr, bool)> {
+        match self.namespace.get(ino) {
+            Ok(inode) => self.overlaid(&inode),
+            Err(Error::NotFound) => {
+                self.departed.get(ino).map(|attr| (attr, false)).ok_or(Error::NotFound)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The record's attributes with what a live entry knows better.
+    pub(crate) fn overlaid(&self, inode: &Inode) -> Result<(Attr, bool)> {
+        let mut attr = inode.attr();
+        if inode.kind != FileKind::Regular {
+            return Ok((attr, false));
+        }
+        if matches!(inode.layout, Layout::Inline) {
+            attr.blocks_512 = inode.size_bytes.div_ceil(512);
+        }
+        let volatile = self.live.with_existing(inode.ino, |state| {
+            overlay(self, state, inode, &mut attr).map(|()| state.is_unsettled)
+        });
+        Ok((attr, volatile.transpose()?.unwrap_or(false)))
+    }
+
+    /// Changes attributes.
+    ///
+    /// # Errors
+    /// As `chmod`, `chown`, `truncate` and `utimensat`.
+    pub fn set_attributes(
+        &self,
+        caller: Caller,
+        ino: InodeId,
+        change: &AttrChange,
+    ) -> Result<(Attr, bool)> {
+        if let Some(size_bytes) = change.size_bytes {
+            self.truncate(caller, ino, size_bytes)?;
+        }
+        let is_size_alone =
+            *change == AttrChange { size_bytes: change.size_bytes, ..AttrChange::default() };
+        if is_size_alone {
+            return self.attributes(ino);
+        }
+        if self.defer_times(ino, change) {
+            return self.attributes(ino);
+        }
+        let now = now();
+        let inode = self.namespace.update(ino, |inode| {
+            apply(inode, change, now);
+            Ok(())
+        })?;
+        if let Some(mtime) = change.mtime {
+            self.carry_mtime(ino, mtime.resolve(now))?;
+        }
+        self.overlaid(&inode)
+    }
+
+    /// Times alone, of an open file served through the process, wait for its flush: the kernel sends
+    /// them once per file when it writes back.
+    fn defer_times(&self, ino: InodeId, change: &AttrChange) -> bool {
+        let AttrChange { mtime: Some(mtime), ctime, .. } = *change else { return false };
+        let is_times_alone = change.perm.is_none()
+            && change.uid.is_none()
+            && change.gid.is_none()
+            && change.size_bytes.is_none()
+            && change.atime.is_none();
+        if !is_times_alone {
+            return false;
+        }
+        let now = now();
+        self.live
+            .with_existing(ino, |state| {
+                let defers = state.writers > 0 && state.mode == IoMode::Cached;
+                if defers {
+                    state.overlay.mtime = Some(mtime.resolve(now));
+                    state.overlay.ctime = Some(ctime.unwrap_or(now));
+                    state.overlay.is_dirty = true;
+                }
+                defers
+            })
+            .unwrap_or(false)
+    }
+
+    /// Puts an explicit modification time on the backing file of a live inode too, so that a later write
+    /// past the process shows against it.
+    fn carry_mtime(&self, ino: InodeId, mtime: Timestamp) -> Result<()> {
+        self.live
+            .with_existing(ino, |state| {
+                state.overlay.mtime = None;
+                if let Some(local) = state.local() {
+                    local.ro.set_mtime(mtime)?;
+                    state.mark_seen();
+                }
+                Ok(())
+            })
+            .unwrap_or(Ok(()))
+    }
+
+    fn truncate(&self, caller: Caller, ino: InodeId, size_bytes: u64) -> Result<()> {
+        self.live.with(ino, |state| {
+            let inode = self.namespace.get(ino)?;
+            match inode.kind {
+                FileKind::Regular => {}
+                FileKind::Directory => return Err(Error::IsDirectory),
+                _ => return Err(Error::Invalid("only regular files have a length to set".into())),
+            }
+            self.ensure_loaded(ino, state)?;
+            self.truncate_live(ino, state, size_bytes, caller)?;
+            self.after_idle_write(ino, state)
+        })
+    }
+
+    /// Sets the length of a loaded live file and the times that go with it.
+    pub(crate) fn truncate_live(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        size_bytes: u64,
+        caller: Caller,
+    ) -> Result<()> {
+        let old_size_bytes = state.size_bytes()?;
+        match &mut state.body {
+            Some(Body::Inline(bytes)) if size_bytes <= self.options.inline_bytes.0 => {
+                bytes.resize(usize::try_from(size_bytes).unwrap_or(0), 0);
+            }
+            _ => {
+                self.unfold(ino, state)?;
+                self.mark_unsettled(ino, state)?;
+                let file = self.writable(state)?;
+                file.set_len(size_bytes)?;
+                Self::resize_sums(state, &file, old_size_bytes, size_bytes)?;
+                self.account(state)?;
+            }
+        }
+        let now = now();
+        state.overlay.size_bytes = size_bytes;
+        state.overlay.is_dirty = true;
+        state.overlay.mtime = Some(now);
+        state.overlay.ctime = Some(now);
+        if state.mode == IoMode::Passthrough || state.handles == 0 {
+            self.persist(ino, state)?;
+        }
+        state.mark_seen();
+        if !caller.keeps_set_id() {
+            self.clear_set_id(ino)?;
+        }
+        Ok(())
+    }
+}
+
+/// Lays what a live file knows over the record's attributes.
+fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -> Result<()> {
+    if state.body.is_none() {
+        if !state.is_unsettled {
+            return Ok(());
+        }
+        // After a crash: somebody may have written since, so the file itself is asked.
+        node.load_body(state, inode)?;
+    }
+    match &state.body {
+        Some(Body::Local(local)) => {
+            let stat = local.ro.stat()?;
+            attr.size_bytes = stat.size_bytes;
+            attr.blocks_512 = stat.blocks_512;
+            if stat.ctime > state.seen_ctime && node.trusts_backing_times(state) {
+                attr.mtime = stat.mtime;
+                attr.ctime = attr.ctime.max(stat.ctime);
+            }
+        }
+        Some(Body::Inline(bytes)) => {
+            attr.size_bytes = bytes.len() as u64;
+            attr.blocks_512 = attr.size_bytes.div_ceil(512);
+        }
+        None => {}
+    }
+    attr.mtime = state.overlay.mtime.unwrap_or(attr.mtime);
+    attr.ctime = state.overlay.ctime.unwrap_or(attr.ctime);
+    Ok(())
+}
+
+impl Node {
+    /// Whether a change of the backing file's times was a program's doing: with a write-back cache the
+    /// kernel keeps the times itself and its flushes mean nothing.
+    pub(crate) fn trusts_backing_times(&self, state: &LiveState) -> bool {
+        let has_write_back = self.has_write_back.load(std::sync::atomic::Ordering::Acquire);
+        !(has_write_back && state.mode == IoMode::Cached && state.handles > 0)
+    }
+}
+
+fn apply(inode: &mut Inode, change: &AttrChange, now: Timestamp) {
+    if let Some(perm) = change.perm {
+        inode.perm = perm & 0o7777;
+    }
+    let is_chown = change.uid.is_some() || change.gid.is_some();
+    if is_chown && inode.kind != FileKind::Directory && change.perm.is_none() {
+        inode.perm = without_set_id(inode.perm);
+    }
+    inode.uid = change.uid.unwrap_or(inode.uid);
+    inode.gid = change.gid.unwrap_or(inode.gid);
+    if let Some(t) = change.atime {
+        inode.atime = t.resolve(now);
+    }
+    if let Some(t) = change.mtime {
+        inode.mtime = t.resolve(now);
+    }
+    inode.ctime = change.ctime.unwrap_or(now);
+}

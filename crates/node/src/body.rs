@@ -1,0 +1,185 @@
+//! The bytes of a live file: a vector beside the inode, or a backing file. Moves between the two.
+
+use std::sync::Arc;
+
+use intarsia_meta::{Extra, Inode};
+use intarsia_store::BackingFile;
+use intarsia_types::{BackingRef, Error, InodeId, Integrity, Layout, Result};
+
+use crate::live::LiveState;
+use crate::node::Node;
+
+/// Where the bytes of a live file are.
+pub(crate) enum Body {
+    /// In memory; the record has them when the overlay is clean.
+    Inline(Vec<u8>),
+    /// In a backing file.
+    Local(LocalBody),
+}
+
+/// An open backing file.
+pub(crate) struct LocalBody {
+    pub(crate) backing: BackingRef,
+    /// Read-only, so that a lease can be asked of it; also what the kernel gets for passthrough.
+    pub(crate) ro: Arc<BackingFile>,
+    /// Opened when the process itself writes, closed with the last writer.
+    pub(crate) rw: Option<Arc<BackingFile>>,
+}
+
+impl LocalBody {
+    pub(crate) fn new(backing: BackingRef, file: BackingFile) -> Self {
+        Self { backing, ro: Arc::new(file), rw: None }
+    }
+}
+
+impl LiveState {
+    /// The backing file, if the bytes are in one.
+    pub(crate) const fn local(&self) -> Option<&LocalBody> {
+        match &self.body {
+            Some(Body::Local(local)) => Some(local),
+            _ => None,
+        }
+    }
+
+    /// The length as far as the process knows; a passthrough file's own length is asked of the file.
+    pub(crate) fn size_bytes(&self) -> Result<u64> {
+        match &self.body {
+            Some(Body::Local(local)) => local.ro.stat().map(|s| s.size_bytes),
+            Some(Body::Inline(bytes)) => Ok(bytes.len() as u64),
+            None => Ok(self.overlay.size_bytes),
+        }
+    }
+
+    /// Notes that the backing file's present change time is our own doing.
+    pub(crate) fn mark_seen(&mut self) {
+        if let Some(local) = self.local()
+            && let Ok(stat) = local.ro.stat()
+        {
+            self.seen_ctime = stat.ctime;
+        }
+    }
+}
+
+impl Node {
+    /// Makes the body of `inode` accessible in `state`.
+    pub(crate) fn load_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        if state.body.is_some() {
+            return Ok(());
+        }
+        let body = match &inode.layout {
+            Layout::Empty => Body::Inline(Vec::new()),
+            Layout::Inline => Body::Inline(self.load_inline(inode)?),
+            Layout::Local(backing) => {
+                let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
+                Body::Local(LocalBody::new(*backing, file))
+            }
+            other => {
+                tracing::error!(ino = %inode.ino, layout = other.name(), "this node cannot serve the layout");
+                return Err(Error::Corrupt {
+                    ino: inode.ino,
+                    what: format!("layout {} needs a node of a newer version", other.name()),
+                });
+            }
+        };
+        state.overlay.size_bytes = inode.size_bytes;
+        state.is_checksummed = inode.checksummed;
+        state.accounted_512 = inode.blocks_512;
+        state.body = Some(body);
+        // What the record knows of the file is what it was like at its last settling.
+        state.seen_ctime = inode.ctime;
+        if !state.is_unsettled {
+            state.mark_seen();
+        }
+        Ok(())
+    }
+
+    fn load_inline(&self, inode: &Inode) -> Result<Vec<u8>> {
+        let bytes = self.namespace.get_body(inode.ino)?.ok_or_else(|| Error::Corrupt {
+            ino: inode.ino,
+            what: "the inline body is missing".into(),
+        })?;
+        if bytes.len() as u64 != inode.size_bytes {
+            return Err(Error::Corrupt {
+                ino: inode.ino,
+                what: format!("inline body of {} bytes, not {}", bytes.len(), inode.size_bytes),
+            });
+        }
+        Ok(bytes.to_vec())
+    }
+
+    /// The descriptor that the process writes through.
+    pub(crate) fn writable(&self, state: &mut LiveState) -> Result<Arc<BackingFile>> {
+        let Some(Body::Local(local)) = &mut state.body else { return Err(Error::BadHandle) };
+        if let Some(rw) = &local.rw {
+            return Ok(Arc::clone(rw));
+        }
+        let tier = self.tiers.get(local.backing.tier)?;
+        let rw = Arc::new(tier.open_file(local.backing.file, true)?);
+        local.rw = Some(Arc::clone(&rw));
+        Ok(rw)
+    }
+
+    /// Moves an inline body into a backing file, so that it can grow or be passed through.
+    ///
+    /// The bytes are in the file before the record names it; a crash in between leaves a free file.
+    pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        let Some(Body::Inline(bytes)) = &state.body else { return Ok(()) };
+        let tier = self.tiers.choose(state.hints.tier())?;
+        let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
+        if !bytes.is_empty() {
+            let written = self
+                .tiers
+                .get(tier)
+                .and_then(|t| t.open_file(backing.file, true))
+                .and_then(|rw| rw.write_all_at(bytes, 0));
+            if let Err(e) = written {
+                drop(file);
+                self.tiers.get(tier)?.remove(backing.file)?;
+                self.namespace.forget_files(tier, &[backing.file])?;
+                return Err(e);
+            }
+        }
+        let size_bytes = bytes.len() as u64;
+        let extras = vec![Extra::TakeFree(backing), Extra::DeleteBody, Extra::MarkWritable];
+        self.namespace.update_with(ino, &extras, |inode| {
+            inode.layout = Layout::Local(backing);
+            inode.size_bytes = size_bytes;
+            inode.checksummed = false;
+            Ok(())
+        })?;
+        state.body = Some(Body::Local(LocalBody::new(backing, file)));
+        state.overlay.size_bytes = size_bytes;
+        state.is_unsettled = true;
+        state.is_checksummed = false;
+        state.accounted_512 = 0;
+        if state.hints.integrity() == Integrity::Strict {
+            self.sum_whole(state)?;
+        }
+        state.mark_seen();
+        Ok(())
+    }
+
+    /// Records durably that the backing file may change from now on.
+    pub(crate) fn mark_unsettled(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if state.is_unsettled || state.local().is_none() {
+            return Ok(());
+        }
+        let had_sums = state.is_checksummed;
+        if had_sums && state.hints.integrity() == Integrity::Strict {
+            self.load_sums(ino, state)?;
+        } else {
+            state.sums = None;
+        }
+        let mut extras = vec![Extra::MarkWritable];
+        if had_sums {
+            extras.push(Extra::DeleteChecksums { from: 0 });
+        }
+        self.namespace.update_with(ino, &extras, |inode| {
+            inode.checksummed = false;
+            Ok(())
+        })?;
+        state.is_unsettled = true;
+        state.is_checksummed = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,653 @@
+//! Opening, reading, writing and closing regular files.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use intarsia_meta::{Extra, Inode};
+use intarsia_policy::{IoMode, OpenRequest, choose_io_mode};
+use intarsia_store::BackingFile;
+use intarsia_types::{
+    CacheHint, CloseMode, Durability, Error, FileKind, InodeId, Integrity, Layout, Result,
+};
+
+use crate::body::{Body, LocalBody};
+use crate::clock::now;
+use crate::integrity::checksum_extras;
+pub use crate::live::KernelBacking;
+use crate::live::LiveState;
+use crate::node::Node;
+
+/// Registers a backing file with the kernel for passthrough.
+pub type Registrar<'a> = dyn Fn(BorrowedFd<'_>) -> std::io::Result<KernelBacking> + 'a;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl Caller {
+    /// Whether set-id bits survive what this caller writes. (CAP_FSETID is not visible to us; root has it.)
+    pub(crate) const fn keeps_set_id(self) -> bool {
+        self.uid == 0
+    }
+}
+
+/// How an open file is to be served.
+#[derive(Clone)]
+pub struct Opened {
+    /// The kernel's registration, for passthrough; else requests come to the process.
+    pub passthrough: Option<KernelBacking>,
+    /// Whether `close` has to tell us, because something must happen then.
+    pub wants_flush: bool,
+    /// Whether the kernel may keep cached pages from earlier opens.
+    pub keeps_cache: bool,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened").field("passthrough", &self.passthrough.is_some()).finish()
+    }
+}
+
+/// What an open asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OpenFlags {
+    pub(crate) write: bool,
+    pub(crate) truncate: bool,
+}
+
+impl Node {
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// As `open(2)`; [`Error::Io`] when the backing file is missing.
+    pub fn open_file(
+        &self,
+        caller: Caller,
+        ino: InodeId,
+        write: bool,
+        truncate: bool,
+        registrar: &Registrar<'_>,
+    ) -> Result<Opened> {
+        let inode = self.namespace.get(ino)?;
+        match inode.kind {
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(Error::IsDirectory),
+            _ => return Err(Error::NotSupported("opening a special file through the store")),
+        }
+        let flags = OpenFlags { write: write || truncate, truncate };
+        self.open_live(caller, &inode, flags, None, registrar)
+    }
+
+    /// Opens the inode of `inode`, with a backing file that was just taken for it, if any.
+    pub(crate) fn open_live(
+        &self,
+        caller: Caller,
+        inode: &Inode,
+        flags: OpenFlags,
+        fresh: Option<(LocalBody, intarsia_types::HintSet)>,
+        registrar: &Registrar<'_>,
+    ) -> Result<Opened> {
+        self.live.with(inode.ino, |state| {
+            if state.body.is_none() {
+                self.load_for_open(state, inode, fresh)?;
+            }
+            if state.handles == 0 {
+                state.mode = self.choose_mode(caller, state, inode, flags);
+            }
+            if state.mode == IoMode::Passthrough {
+                self.prepare_passthrough(inode.ino, state, flags, registrar)?;
+            }
+            if flags.write {
+                self.mark_unsettled(inode.ino, state)?;
+            }
+            state.handles += 1;
+            state.writers += u32::from(flags.write);
+            if flags.truncate
+                && let Err(e) = self.truncate_live(inode.ino, state, 0, caller)
+            {
+                state.handles -= 1;
+                state.writers -= u32::from(flags.write);
+                return Err(e);
+            }
+            Ok(self.opened(state, flags))
+        })
+    }
+
+    fn load_for_open(
+        &self,
+        state: &mut LiveState,
+        inode: &Inode,
+        fresh: Option<(LocalBody, intarsia_types::HintSet)>,
+    ) -> Result<()> {
+        let Some((local, hints)) = fresh else {
+            // The record may have been folded since the caller read it.
+            let inode = self.namespace.get(inode.ino)?;
+            state.hints = self.own_hints(&inode)?;
+            state.is_orphan = inode.nlink == 0;
+            return self.load_body(state, &inode);
+        };
+        state.hints = hints;
+        state.is_unsettled = true;
+        state.body = Some(Body::Local(local));
+        state.mark_seen();
+        Ok(())
+    }
+
+    fn choose_mode(
+        &self,
+        caller: Caller,
+        state: &LiveState,
+        inode: &Inode,
+        flags: OpenFlags,
+    ) -> IoMode {
+        let tier = match state.local() {
+            Some(local) => Some(local.backing.tier),
+            None if flags.write => self.tiers.choose(state.hints.tier()).ok(),
+            None => None,
+        };
+        let tier = tier.and_then(|id| self.tiers.get(id).ok());
+        choose_io_mode(&OpenRequest {
+            mount_has_passthrough: self.has_passthrough.load(Ordering::Acquire),
+            tier_is_stackable: tier.is_some_and(|t| t.file_system().is_stackable),
+            tier_is_low: flags.write && tier.is_some_and(intarsia_store::Tier::is_low),
+            is_strict: state.hints.integrity() == Integrity::Strict,
+            has_backing: tier.is_some(),
+            clears_set_id: flags.write && inode.perm & 0o6000 != 0 && !caller.keeps_set_id(),
+        })
+    }
+
+    fn prepare_passthrough(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        flags: OpenFlags,
+        registrar: &Registrar<'_>,
+    ) -> Result<()> {
+        if state.local().is_none() && flags.write {
+            self.unfold(ino, state)?;
+        }
+        if state.kernel.is_some() {
+            return Ok(());
+        }
+        let Some(local) = state.local() else { return Ok(()) };
+        match registrar(local.ro.as_fd()) {
+            Ok(kernel) => state.kernel = Some(kernel),
+            Err(e) => {
+                tracing::warn!(%ino, error = %e, "no passthrough for this file; served through the process");
+                state.mode = IoMode::Cached;
+            }
+        }
+        Ok(())
+    }
+
+    fn opened(&self, state: &LiveState, flags: OpenFlags) -> Opened {
+        let is_passthrough = state.mode == IoMode::Passthrough;
+        let counter = if is_passthrough {
+            &self.metrics.opens_passthrough
+        } else {
+            &self.metrics.opens_cached
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let syncs_at_close = flags.write && self.syncs_at_close(state);
+        Opened {
+            passthrough: state.kernel.clone().filter(|_| is_passthrough),
+            wants_flush: (flags.write && !is_passthrough) || syncs_at_close,
+            keeps_cache: true,
+        }
+    }
+
+    fn syncs_at_close(&self, state: &LiveState) -> bool {
+        self.options.durability == Durability::Sync && state.hints.close() == CloseMode::Safe
+    }
+
+    /// Reads into `buffer`; fewer bytes only at the end of the file.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when a checksum does not match, else the system's own.
+    pub fn read(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
+        enum Source {
+            Done(usize),
+            File(Arc<BackingFile>),
+        }
+        let source = self.live.with(ino, |state| {
+            if state.body.is_none() {
+                let inode = self.namespace.get(ino)?;
+                self.load_body(state, &inode)?;
+            }
+            self.load_sums(ino, state)?;
+            match &state.body {
+                Some(Body::Inline(bytes)) => {
+                    let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
+                    let rest = bytes.get(from..).unwrap_or(&[]);
+                    let n = rest.len().min(buffer.len());
+                    buffer[..n].copy_from_slice(&rest[..n]);
+                    Ok(Source::Done(n))
+                }
+                Some(Body::Local(local)) => match &state.sums {
+                    // Under the lock, so that no write comes between the bytes and their sums.
+                    Some(sums) => self
+                        .read_verified(ino, sums, &local.ro, offset_bytes, buffer)
+                        .map(Source::Done),
+                    None => Ok(Source::File(Arc::clone(&local.ro))),
+                },
+                None => Err(Error::BadHandle),
+            }
+        })?;
+        let n = match source {
+            Source::Done(n) => n,
+            Source::File(file) => file.read_at(buffer, offset_bytes)?,
+        };
+        self.metrics.read_bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+
+    /// Writes all of `data`. `is_write_back` means that the kernel flushes pages whose times it keeps
+    /// itself; `kills_set_id` that it leaves clearing the set-id bits to us.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], else the system's own. Nothing is half-written within a tier's capacity.
+    pub fn write(
+        &self,
+        ino: InodeId,
+        offset_bytes: u64,
+        data: &[u8],
+        is_write_back: bool,
+        kills_set_id: bool,
+    ) -> Result<()> {
+        if kills_set_id {
+            self.clear_set_id(ino)?;
+        }
+        let file = self.live.with(ino, |state| -> Result<Option<Arc<BackingFile>>> {
+            self.ensure_loaded(ino, state)?;
+            if self.write_inline(ino, state, offset_bytes, data)? {
+                note_write(state, offset_bytes + data.len() as u64, is_write_back);
+                return Ok(None);
+            }
+            self.mark_unsettled(ino, state)?;
+            self.require_room(state, data.len() as u64)?;
+            let file = self.writable(state)?;
+            if state.sums.is_none() {
+                return Ok(Some(file));
+            }
+            let old_size_bytes = state.size_bytes()?;
+            file.write_all_at(data, offset_bytes)?;
+            Self::renew_sums(state, &file, offset_bytes, data.len() as u64, old_size_bytes)?;
+            note_write(state, offset_bytes + data.len() as u64, is_write_back);
+            Ok(None)
+        })?;
+        if let Some(file) = file {
+            file.write_all_at(data, offset_bytes)?;
+            let end = offset_bytes + data.len() as u64;
+            self.live.with_existing(ino, |state| note_write(state, end, is_write_back));
+        }
+        self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn ensure_loaded(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if state.body.is_some() {
+            return Ok(());
+        }
+        let inode = self.namespace.get(ino)?;
+        if inode.kind != FileKind::Regular {
+            return Err(Error::Invalid("not a regular file".into()));
+        }
+        state.hints = self.own_hints(&inode)?;
+        self.load_body(state, &inode)
+    }
+
+    /// Writes into an inline body if it stays small enough; else moves it to a backing file first.
+    fn write_inline(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<bool> {
+        let Some(Body::Inline(bytes)) = &mut state.body else { return Ok(false) };
+        let end = offset_bytes + data.len() as u64;
+        if end > self.options.inline_bytes.0 || state.mode == IoMode::Passthrough {
+            self.unfold(ino, state)?;
+            return Ok(false);
+        }
+        let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
+        if bytes.len() < from + data.len() {
+            bytes.resize(from + data.len(), 0);
+        }
+        bytes[from..from + data.len()].copy_from_slice(data);
+        Ok(true)
+    }
+
+    /// Below the watermark every byte is accounted before it is written, so that a capacity holds.
+    fn require_room(&self, state: &mut LiveState, bytes: u64) -> Result<()> {
+        let Some(local) = state.local() else { return Ok(()) };
+        let tier = self.tiers.get(local.backing.tier)?;
+        if !tier.is_low() {
+            return Ok(());
+        }
+        self.account(state)?;
+        let Some(local) = state.local() else { return Ok(()) };
+        let tier = self.tiers.get(local.backing.tier)?;
+        if tier.fits(bytes) {
+            Ok(())
+        } else {
+            Err(Error::NoSpace(format!("tier {} is full", tier.dir().display())))
+        }
+    }
+
+    /// Brings the tier's accounting up to date with one live file.
+    pub(crate) fn account(&self, state: &mut LiveState) -> Result<()> {
+        let Some(local) = state.local() else { return Ok(()) };
+        let blocks = local.ro.stat()?.blocks_512;
+        self.tiers.get(local.backing.tier)?.account(state.accounted_512, blocks);
+        state.accounted_512 = blocks;
+        Ok(())
+    }
+
+    /// A close: what was written becomes part of the record, and durable where that was promised.
+    ///
+    /// # Errors
+    /// What went wrong with the data since the last flush, so that `close` reports it.
+    pub fn flush(&self, ino: InodeId) -> Result<()> {
+        let syncs = self.live.with_existing(ino, |state| {
+            self.persist(ino, state)?;
+            Ok(self.syncs_at_close(state).then(|| state.local().map(|l| Arc::clone(&l.ro))))
+        });
+        match syncs.transpose()?.flatten() {
+            Some(file) => self.sync_file(file.as_deref(), true),
+            None => Ok(()),
+        }
+    }
+
+    /// `fsync`: durable as the deployment promises. With `durability=interval` that is the page cache,
+    /// which survives the death of any process; the background flush follows within the interval.
+    ///
+    /// # Errors
+    /// The system's own; a failed flush is final.
+    pub fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
+        let file = self.live.with_existing(ino, |state| {
+            self.persist(ino, state)?;
+            Ok(state.local().map(|l| Arc::clone(&l.ro)))
+        });
+        let file = file.transpose()?.flatten();
+        if self.options.durability == Durability::Sync {
+            self.sync_file(file.as_deref(), data_only)?;
+        }
+        Ok(())
+    }
+
+    fn sync_file(&self, file: Option<&BackingFile>, data_only: bool) -> Result<()> {
+        file.map_or(Ok(()), |f| f.sync(data_only))?;
+        self.namespace.sync()
+    }
+
+    /// Writes what the overlay knows into the record.
+    pub(crate) fn persist(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if !state.overlay.is_dirty {
+            return Ok(());
+        }
+        let mut extras = Vec::new();
+        let size_bytes = state.size_bytes()?;
+        let layout = match &state.body {
+            Some(Body::Inline(bytes)) if bytes.is_empty() => {
+                extras.push(Extra::DeleteBody);
+                Some(Layout::Empty)
+            }
+            Some(Body::Inline(bytes)) => {
+                extras.push(Extra::PutBody(bytes.as_slice().into()));
+                Some(Layout::Inline)
+            }
+            _ => None,
+        };
+        if let (Some(sums), true) = (&state.sums, state.hints.integrity() == Integrity::Strict) {
+            extras.extend(checksum_extras(sums));
+            state.is_checksummed = true;
+        }
+        self.account(state)?;
+        let (overlay, blocks_512) = (state.overlay, state.accounted_512);
+        self.namespace.update_with(ino, &extras, |inode| {
+            inode.size_bytes = size_bytes;
+            inode.blocks_512 = blocks_512;
+            inode.mtime = overlay.mtime.unwrap_or(inode.mtime);
+            inode.ctime = overlay.ctime.unwrap_or(inode.ctime);
+            if let Some(layout) = &layout {
+                inode.layout = layout.clone();
+            }
+            Ok(())
+        })?;
+        state.overlay.is_dirty = false;
+        state.overlay.mtime = None;
+        state.overlay.ctime = None;
+        state.mark_seen();
+        Ok(())
+    }
+
+    /// The last reference to an open handle is gone.
+    pub fn release(&self, ino: InodeId, was_writer: bool) {
+        let departed = self.live.with_existing(ino, |state| {
+            state.handles = state.handles.saturating_sub(1);
+            state.writers = state.writers.saturating_sub(u32::from(was_writer));
+            if state.writers == 0
+                && let Some(Body::Local(local)) = &mut state.body
+            {
+                local.rw = None;
+            }
+            if state.handles > 0 {
+                return None;
+            }
+            state.kernel = None;
+            if state.is_orphan {
+                return Some(state.forget_body());
+            }
+            self.last_release(ino, state);
+            None
+        });
+        if let Some(Some(blocks_512)) = departed {
+            self.reap(ino, blocks_512);
+        }
+    }
+
+    fn last_release(&self, ino: InodeId, state: &mut LiveState) {
+        if let Err(e) = self.persist(ino, state) {
+            tracing::error!(%ino, error = %e, "the last changes of a closed file could not be recorded");
+        }
+        if state.hints.cache() == Some(CacheHint::None)
+            && let Some(local) = state.local()
+        {
+            local.ro.drop_cache();
+        }
+        if state.is_unsettled {
+            self.enqueue_settle(ino, state);
+        } else {
+            state.body = None;
+            state.sums = None;
+        }
+    }
+
+    /// Removes an orphan for good; `blocks_512` is what was accounted for it, if that is known.
+    pub(crate) fn reap(&self, ino: InodeId, blocks_512: Option<u64>) {
+        match self.namespace.reap(ino) {
+            Ok(inode) => self.dispose(&inode, blocks_512.unwrap_or(inode.blocks_512)),
+            Err(Error::NotFound) => {}
+            Err(e) => {
+                tracing::error!(%ino, error = %e, "an unlinked file stays until the next start");
+            }
+        }
+    }
+
+    /// Clears set-id bits after somebody without privilege wrote.
+    pub(crate) fn clear_set_id(&self, ino: InodeId) -> Result<()> {
+        self.namespace
+            .update(ino, |inode| {
+                inode.perm = without_set_id(inode.perm);
+                Ok(())
+            })
+            .map(|_| ())
+    }
+
+    /// `fallocate(2)`: allocate, punch or zero a range.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], or EOPNOTSUPP from the file system below.
+    pub fn allocate(
+        &self,
+        ino: InodeId,
+        offset_bytes: u64,
+        len_bytes: u64,
+        mode: u32,
+    ) -> Result<()> {
+        const KEEP_SIZE: u32 = 1;
+        const PUNCH_HOLE: u32 = 2;
+        self.live.with(ino, |state| {
+            self.ensure_loaded(ino, state)?;
+            self.unfold(ino, state)?;
+            self.mark_unsettled(ino, state)?;
+            if mode & PUNCH_HOLE == 0 {
+                self.require_room(state, len_bytes)?;
+            }
+            let file = self.writable(state)?;
+            let old_size_bytes = state.size_bytes()?;
+            file.allocate(mode, offset_bytes, len_bytes)?;
+            let new_size_bytes = state.size_bytes()?;
+            let end = (offset_bytes + len_bytes).min(new_size_bytes);
+            if end > offset_bytes {
+                let len = end - offset_bytes;
+                Self::renew_sums(state, &file, offset_bytes, len, old_size_bytes)?;
+            }
+            if mode & KEEP_SIZE == 0 || mode & PUNCH_HOLE != 0 {
+                note_write(state, new_size_bytes, false);
+            }
+            self.account(state)?;
+            self.after_idle_write(ino, state)
+        })
+    }
+
+    /// A file changed while nobody has it open: record it and let it settle.
+    pub(crate) fn after_idle_write(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if state.handles > 0 {
+            return Ok(());
+        }
+        if let Some(Body::Local(local)) = &mut state.body {
+            local.rw = None;
+        }
+        self.persist(ino, state)?;
+        if state.is_unsettled {
+            self.enqueue_settle(ino, state);
+        } else {
+            state.body = None;
+        }
+        Ok(())
+    }
+
+    /// The next data or hole at or after an offset.
+    ///
+    /// # Errors
+    /// [`Error::NoData`] past the end.
+    pub fn seek(&self, ino: InodeId, offset_bytes: u64, hole: bool) -> Result<u64> {
+        self.live.with(ino, |state| {
+            self.ensure_loaded(ino, state)?;
+            match &state.body {
+                Some(Body::Local(local)) => local.ro.seek(offset_bytes, hole),
+                _ => {
+                    let size = state.size_bytes()?;
+                    match offset_bytes {
+                        at if at >= size => Err(Error::NoData),
+                        _ if hole => Ok(size),
+                        at => Ok(at),
+                    }
+                }
+            }
+        })
+    }
+
+    /// Copies a range between two files without bringing it to user space, sharing blocks where the
+    /// file system below can. May copy less than asked.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::NotSupported`] to make the kernel fall back to read and write.
+    pub fn copy_range(
+        &self,
+        from: InodeId,
+        from_offset_bytes: u64,
+        to: InodeId,
+        to_offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<usize> {
+        let source = self.live.with(from, |state| {
+            self.ensure_loaded(from, state)?;
+            self.load_sums(from, state)?;
+            let is_verified = state.sums.is_some();
+            Ok::<_, Error>(state.local().filter(|_| !is_verified).map(|l| Arc::clone(&l.ro)))
+        })?;
+        let Some(source) = source else {
+            return self.copy_through_memory(
+                from,
+                from_offset_bytes,
+                to,
+                to_offset_bytes,
+                len_bytes,
+            );
+        };
+        self.live.with(to, |state| {
+            self.ensure_loaded(to, state)?;
+            self.unfold(to, state)?;
+            self.mark_unsettled(to, state)?;
+            self.require_room(state, len_bytes)?;
+            let target = self.writable(state)?;
+            let old_size_bytes = state.size_bytes()?;
+            let len = usize::try_from(len_bytes.min(1 << 30)).unwrap_or(usize::MAX);
+            let n = source.copy_to(from_offset_bytes, &target, to_offset_bytes, len)?;
+            Self::renew_sums(state, &target, to_offset_bytes, n as u64, old_size_bytes)?;
+            note_write(state, to_offset_bytes + n as u64, false);
+            self.after_idle_write(to, state)?;
+            Ok(n)
+        })
+    }
+
+    /// Copies at most 1 MiB of a small or verified file.
+    fn copy_through_memory(
+        &self,
+        from: InodeId,
+        from_offset_bytes: u64,
+        to: InodeId,
+        to_offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<usize> {
+        let mut buffer = vec![0; usize::try_from(len_bytes.min(1 << 20)).unwrap_or(0)];
+        let n = self.read(from, from_offset_bytes, &mut buffer)?;
+        self.write(to, to_offset_bytes, &buffer[..n], false, false)?;
+        Ok(n)
+    }
+}
+
+/// The permission bits after somebody without privilege changed the content (see `inode(7)`).
+pub(crate) const fn without_set_id(perm: u16) -> u16 {
+    let perm = perm & !0o4000;
+    // Set-group-id without group execution once meant mandatory locking; it stays.
+    if perm & 0o010 != 0 { perm & !0o2000 } else { perm }
+}
+
+fn note_write(state: &mut LiveState, end_bytes: u64, is_write_back: bool) {
+    state.overlay.size_bytes = state.overlay.size_bytes.max(end_bytes);
+    state.overlay.is_dirty = true;
+    if !is_write_back {
+        let now = now();
+        state.overlay.mtime = Some(now);
+        state.overlay.ctime = Some(now);
+    }
+    state.mark_seen();
+}
+
+impl Node {
+    /// Whether a flush may wait for a device, so that it should not hold up an event loop.
+    #[must_use]
+    pub fn flush_may_block(&self) -> bool {
+        self.options.durability == Durability::Sync
+    }
+}

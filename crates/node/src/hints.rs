@@ -1,0 +1,79 @@
+//! The hints in force for a file: its own attributes over the rules, over what its directory passes on.
+
+use intarsia_meta::Inode;
+use intarsia_types::{HINT_PREFIX, Hint, HintKey, HintSet, InodeId, Result};
+
+use crate::node::Node;
+
+impl Node {
+    /// The hints stored with an inode itself.
+    pub(crate) fn own_hints(&self, inode: &Inode) -> Result<HintSet> {
+        if !inode.has_xattrs {
+            return Ok(HintSet::default());
+        }
+        let mut hints = HintSet::default();
+        for name in self.namespace.list_xattr(inode.ino)? {
+            let Some(key) = std::str::from_utf8(&name).ok().and_then(HintKey::from_attribute)
+            else {
+                continue;
+            };
+            let value = self.namespace.get_xattr(inode.ino, &name)?;
+            // A value that an older version took and this one refuses is advice not followed.
+            if let Some(hint) =
+                std::str::from_utf8(&value).ok().and_then(|v| Hint::new(key, v).ok())
+            {
+                hints.set(hint);
+            }
+        }
+        Ok(hints)
+    }
+
+    /// The hints that a new entry `name` of `parent` starts with, rules included.
+    pub(crate) fn hints_for_new(&self, parent: &Inode, name: &[u8]) -> Result<(HintSet, HintSet)> {
+        let inherited = self.own_hints(parent)?;
+        let rules = self.rules();
+        if rules.rules().is_empty() {
+            return Ok((inherited.clone(), inherited));
+        }
+        let name = String::from_utf8_lossy(name);
+        let by_rule = if rules.needs_path() {
+            let directory = self.namespace.path_of(parent.ino)?;
+            let directory = String::from_utf8_lossy(&directory);
+            rules.hints_for(&format!("{}/{name}", directory.trim_end_matches('/')))
+        } else {
+            rules.hints_for(&name)
+        };
+        let mut effective = inherited.clone();
+        effective.overlay(&by_rule);
+        Ok((inherited, effective))
+    }
+
+    /// Sets hints on a new inode as attributes, so that they stay when the directory's change.
+    pub(crate) fn hint_xattrs(hints: &HintSet) -> Vec<(Vec<u8>, Vec<u8>)> {
+        hints
+            .iter()
+            .map(|(key, value)| (key.attribute().into_bytes(), value.as_bytes().to_vec()))
+            .collect()
+    }
+
+    /// Follows a hint that was changed while the file is live.
+    pub(crate) fn apply_hint(&self, ino: InodeId, key: HintKey, value: Option<&str>) {
+        self.live.with_existing(ino, |state| match value.and_then(|v| Hint::new(key, v).ok()) {
+            Some(hint) => state.hints.set(hint),
+            None => state.hints.remove(key),
+        });
+        if !key.acted_upon_on_one_host() && value.is_some() {
+            tracing::info!(%ino, hint = %key, "stored; not acted upon by a store of one host");
+        }
+    }
+}
+
+/// Checks what somebody wants to set under our prefix, with a log line that teaches.
+pub(crate) fn parse_attribute(
+    name: &str,
+    value: &[u8],
+) -> Option<std::result::Result<Hint, intarsia_types::HintError>> {
+    let short = name.strip_prefix(HINT_PREFIX)?;
+    let value = String::from_utf8_lossy(value);
+    Some(short.parse::<HintKey>().and_then(|key| Hint::new(key, &value)))
+}

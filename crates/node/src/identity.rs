@@ -1,0 +1,150 @@
+//! `DIR/store.json`: what this store is called and which tiers it has, in the order of their numbers.
+
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use intarsia_types::{Durability, Error, Result, TierId, TierSpec};
+use serde::{Deserialize, Serialize};
+
+const FORMAT: u32 = 1;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    format: u32,
+    /// Random, so that a tier can tell whose it is.
+    pub(crate) store: String,
+    /// Directories by tier number. A number is never given to another directory.
+    tiers: Vec<PathBuf>,
+    /// Whether the content was meant to outlive the node.
+    pub(crate) is_volatile: bool,
+}
+
+impl Identity {
+    /// Loads the identity, or founds a store in a new or empty directory.
+    pub(crate) fn load_or_found(dir: &Path, durability: Durability) -> Result<Self> {
+        make_store_directory(dir)?;
+        let path = dir.join("store.json");
+        match std::fs::read(&path) {
+            Ok(text) => Self::parse(&path, &text, durability),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Self::found(dir, durability),
+            Err(e) => Err(Error::io(format!("read {}", path.display()), e)),
+        }
+    }
+
+    fn parse(path: &Path, text: &[u8], durability: Durability) -> Result<Self> {
+        let identity: Self = serde_json::from_slice(text).map_err(|e| {
+            Error::Invalid(format!("{} is damaged: {e}; restore it from a copy", path.display()))
+        })?;
+        if identity.format != FORMAT {
+            return Err(Error::Invalid(format!(
+                "{} is of format {}, this version reads format {FORMAT}",
+                path.display(),
+                identity.format
+            )));
+        }
+        if !identity.is_volatile && durability == Durability::Memory {
+            return Err(Error::Invalid(format!(
+                "{} holds a lasting store; durability=memory would clear it: choose another directory, or remove it first with 'intarsia down --purge'",
+                path.display()
+            )));
+        }
+        Ok(identity)
+    }
+
+    fn found(dir: &Path, durability: Durability) -> Result<Self> {
+        let fail = |e| Error::io(format!("list {}", dir.display()), e);
+        let known = ["node.log", "control.sock", "metrics.prom", "lost+found", "store.json.new"];
+        for entry in std::fs::read_dir(dir).map_err(fail)? {
+            let name = entry.map_err(fail)?.file_name();
+            if !known.iter().any(|k| name == *k) {
+                return Err(Error::Invalid(format!(
+                    "directory {} is not empty (it holds '{}') and is no store; name an empty or a new one",
+                    dir.display(),
+                    name.display()
+                )));
+            }
+        }
+        let store = random_name()?;
+        let is_volatile = durability == Durability::Memory;
+        let identity = Self { format: FORMAT, store, tiers: Vec::new(), is_volatile };
+        identity.save(dir)?;
+        Ok(identity)
+    }
+
+    /// The numbers of the configured tiers; new directories get the next ones.
+    pub(crate) fn number_tiers(&mut self, dir: &Path, specs: &[TierSpec]) -> Result<Vec<TierId>> {
+        let mut is_changed = false;
+        let mut ids = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let path = std::path::absolute(&spec.dir).unwrap_or_else(|_| spec.dir.clone());
+            let at = self.tiers.iter().position(|t| *t == path).unwrap_or_else(|| {
+                self.tiers.push(path.clone());
+                is_changed = true;
+                self.tiers.len() - 1
+            });
+            let id =
+                TierId(u16::try_from(at).map_err(|_| Error::Invalid("too many tiers".into()))?);
+            if ids.contains(&id) {
+                return Err(Error::Invalid(format!("tier {} is named twice", path.display())));
+            }
+            ids.push(id);
+        }
+        if is_changed {
+            self.save(dir)?;
+        }
+        Ok(ids)
+    }
+
+    /// Directories that the store once had and the configuration leaves out.
+    pub(crate) fn absent_tiers(&self, present: &[TierId]) -> Vec<(TierId, PathBuf)> {
+        (0u16..)
+            .map(TierId)
+            .zip(&self.tiers)
+            .filter(|(id, _)| !present.contains(id))
+            .map(|(id, path)| (id, path.clone()))
+            .collect()
+    }
+
+    fn save(&self, dir: &Path) -> Result<()> {
+        let path = dir.join("store.json");
+        let fail = |e| Error::io(format!("write {}", path.display()), e);
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(|e| Error::Invalid(format!("store identity: {e}")))?;
+        let temporary = dir.join("store.json.new");
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&temporary)
+            .map_err(fail)?;
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(fail)?;
+        std::fs::rename(&temporary, &path).map_err(fail)
+    }
+}
+
+fn make_store_directory(dir: &Path) -> Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    std::fs::DirBuilder::new().mode(0o700).recursive(true).create(dir).map_err(|e| {
+        Error::io(
+            format!(
+                "store directory {} cannot be made (is the path right, may we write there?)",
+                dir.display()
+            ),
+            e,
+        )
+    })
+}
+
+/// 128 random bits in hexadecimal.
+fn random_name() -> Result<String> {
+    use std::io::Read;
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut f| f.read_exact(&mut bytes))
+        .map_err(|e| Error::io("read /dev/urandom", e))?;
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}

@@ -1,0 +1,145 @@
+//! Block checksums: taken when a file has settled, kept up at every write with `integrity=strict`,
+//! verified on every read through the process.
+
+use std::sync::atomic::Ordering;
+
+use intarsia_codec::{BLOCK_BYTES, BlockSums, block_sum};
+use intarsia_meta::Extra;
+use intarsia_store::BackingFile;
+use intarsia_types::{Error, InodeId, Result};
+
+use crate::live::LiveState;
+use crate::node::Node;
+
+/// Blocks read at once while summing a whole file.
+const BATCH_BLOCKS: u64 = 16;
+
+impl Node {
+    /// Loads the stored sums into `state`, once.
+    pub(crate) fn load_sums(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if state.sums.is_some() || !state.is_checksummed {
+            return Ok(());
+        }
+        let mut sums = BlockSums::default();
+        for index in 0.. {
+            let Some(list) = self.namespace.get_checksums(ino, index)? else { break };
+            if !sums.push_record(&list) {
+                return Err(Error::Corrupt { ino, what: "a checksum record".into() });
+            }
+        }
+        state.sums = Some(sums);
+        Ok(())
+    }
+
+    /// Sums the whole backing file of `state` anew.
+    pub(crate) fn sum_whole(&self, state: &mut LiveState) -> Result<()> {
+        if let Some(local) = state.local() {
+            state.sums = Some(sum_file(&local.ro)?);
+        }
+        Ok(())
+    }
+
+    /// Renews the sums of the blocks that a write of `len` bytes at `offset_bytes` touched, and of the
+    /// old last block if the write began beyond it.
+    pub(crate) fn renew_sums(
+        state: &mut LiveState,
+        file: &BackingFile,
+        offset_bytes: u64,
+        len: u64,
+        old_size_bytes: u64,
+    ) -> Result<()> {
+        let Some(sums) = &mut state.sums else { return Ok(()) };
+        let end = offset_bytes + len;
+        let from = offset_bytes.min(old_size_bytes) / BLOCK_BYTES;
+        let to = end.div_ceil(BLOCK_BYTES);
+        let mut buffer = vec![0; block_len()];
+        for index in from..to {
+            let n = file.read_at(&mut buffer, index * BLOCK_BYTES)?;
+            sums.set(usize::try_from(index).unwrap_or(usize::MAX), block_sum(&buffer[..n]));
+        }
+        Ok(())
+    }
+
+    /// Renews sums after the length changed.
+    pub(crate) fn resize_sums(
+        state: &mut LiveState,
+        file: &BackingFile,
+        old_size_bytes: u64,
+        new_size_bytes: u64,
+    ) -> Result<()> {
+        let Some(sums) = &mut state.sums else { return Ok(()) };
+        let blocks = usize::try_from(new_size_bytes.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
+        sums.truncate(blocks);
+        let from = old_size_bytes.min(new_size_bytes);
+        let len = new_size_bytes.saturating_sub(from);
+        if len > 0 {
+            Self::renew_sums(state, file, from, len, from)
+        } else if new_size_bytes.is_multiple_of(BLOCK_BYTES) {
+            Ok(())
+        } else {
+            Self::renew_sums(state, file, new_size_bytes - 1, 1, new_size_bytes)
+        }
+    }
+
+    /// Reads whole blocks around the range, verifies them, and cuts the range out.
+    pub(crate) fn read_verified(
+        &self,
+        ino: InodeId,
+        sums: &BlockSums,
+        file: &BackingFile,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        let first = offset_bytes / BLOCK_BYTES;
+        let end = (offset_bytes + buffer.len() as u64).div_ceil(BLOCK_BYTES);
+        let span = usize::try_from((end - first) * BLOCK_BYTES).unwrap_or(usize::MAX);
+        let mut blocks = vec![0; span];
+        let n = file.read_at(&mut blocks, first * BLOCK_BYTES)?;
+        blocks.truncate(n);
+        for (i, block) in blocks.chunks(block_len()).enumerate() {
+            let index = usize::try_from(first).unwrap_or(usize::MAX) + i;
+            if !sums.verify(index, block) {
+                self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(%ino, block = index, "checksum mismatch; the read is refused with EIO");
+                return Err(Error::Corrupt { ino, what: format!("block {index} of the content") });
+            }
+        }
+        let skip = usize::try_from(offset_bytes - first * BLOCK_BYTES).unwrap_or(usize::MAX);
+        let wanted = blocks.get(skip..).unwrap_or(&[]);
+        let len = wanted.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&wanted[..len]);
+        Ok(len)
+    }
+}
+
+/// The extras that store `sums` with the inode's record.
+pub(crate) fn checksum_extras(sums: &BlockSums) -> Vec<Extra> {
+    let lists = (0u32..).zip(sums.records());
+    std::iter::once(Extra::DeleteChecksums { from: 0 })
+        .chain(lists.map(|(index, list)| Extra::PutChecksums { index, list: list.into() }))
+        .collect()
+}
+
+/// Sums a whole file.
+pub(crate) fn sum_file(file: &BackingFile) -> Result<BlockSums> {
+    let mut sums = BlockSums::default();
+    let mut buffer = vec![0; block_len() * usize::try_from(BATCH_BLOCKS).unwrap_or(1)];
+    let mut batch = 0;
+    loop {
+        let n = file.read_at(&mut buffer, batch * BATCH_BLOCKS * BLOCK_BYTES)?;
+        for block in buffer[..n].chunks(block_len()) {
+            sums.set(sums.len(), block_sum(block));
+        }
+        if n < buffer.len() {
+            return Ok(sums);
+        }
+        batch += 1;
+    }
+}
+
+const fn block_len() -> usize {
+    #[allow(clippy::cast_possible_truncation, reason = "64 KiB fits every usize")]
+    {
+        BLOCK_BYTES as usize
+    }
+}

@@ -1,0 +1,36 @@
+//! The node: one process per host that holds the namespace, the tiers and every open file.
+//!
+//! ```text
+//! mount ── names (lookup, create, rename …) ── Namespace ── engine
+//!      └── files (open, read, write, flush …) ── live inode ── body ── tier
+//!                                              └── settler: settle → fold or keep → checksum
+//! ```
+//! A record in the namespace is the truth about an inode that nobody has open. While it is open, or
+//! may still be written by somebody who outlived his close, a [`live`] entry overlays it.
+
+mod attributes;
+mod body;
+mod clock;
+mod files;
+mod hints;
+mod identity;
+mod integrity;
+mod live;
+mod metrics;
+mod names;
+mod node;
+mod options;
+mod recovery;
+mod settler;
+mod status;
+mod tiers;
+mod xattrs;
+
+pub use attributes::{AttrChange, SetTime};
+pub use files::{Caller, KernelBacking, Opened, Registrar};
+pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode};
+pub use metrics::{Metrics, Op, OpTimer};
+pub use names::NewName;
+pub use node::Node;
+pub use options::NodeOptions;
+pub use status::{Location, Status, TierStatus};

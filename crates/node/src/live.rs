@@ -1,0 +1,190 @@
+//! Inodes that are open, or that somebody may still be writing to.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use intarsia_codec::BlockSums;
+use intarsia_policy::IoMode;
+use intarsia_types::{HintSet, InodeId, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::body::Body;
+
+const SHARDS: usize = 32;
+
+/// What the mount got from the kernel for a backing file; dropping it unregisters the file.
+pub type KernelBacking = Arc<dyn Any + Send + Sync>;
+
+/// Length and times that the record does not have yet. Only for files served through the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Overlay {
+    pub(crate) size_bytes: u64,
+    pub(crate) mtime: Option<Timestamp>,
+    pub(crate) ctime: Option<Timestamp>,
+    pub(crate) is_dirty: bool,
+}
+
+/// The changing part of a live inode.
+pub(crate) struct LiveState {
+    /// Open handles.
+    pub(crate) handles: u32,
+    /// Open handles that may write.
+    pub(crate) writers: u32,
+    /// How the kernel serves it; fixed from the first open to the last release.
+    pub(crate) mode: IoMode,
+    /// Where the bytes are; `None` until somebody needs them.
+    pub(crate) body: Option<Body>,
+    /// The kernel's registration of the backing file, one for all handles.
+    pub(crate) kernel: Option<KernelBacking>,
+    pub(crate) overlay: Overlay,
+    /// The hints in force when it was opened.
+    pub(crate) hints: HintSet,
+    /// The namespace says that it may be being written.
+    pub(crate) is_unsettled: bool,
+    /// No name is left; it goes at the last release.
+    pub(crate) is_orphan: bool,
+    /// Sums that reads are checked against; `None` when there are none or they are not loaded.
+    pub(crate) sums: Option<BlockSums>,
+    /// The record says that the stored sums are right.
+    pub(crate) is_checksummed: bool,
+    /// The backing file's change time after our own last touch; a later one means that the kernel wrote.
+    pub(crate) seen_ctime: Timestamp,
+    /// Blocks that the tier's accounting knows of.
+    pub(crate) accounted_512: u64,
+    /// Whether the settler has it in its queue.
+    pub(crate) is_queued: bool,
+    /// Removed from the table: whoever still holds the entry must look it up again.
+    pub(crate) is_gone: bool,
+}
+
+impl LiveState {
+    fn new() -> Self {
+        Self {
+            handles: 0,
+            writers: 0,
+            mode: IoMode::Cached,
+            body: None,
+            kernel: None,
+            overlay: Overlay::default(),
+            hints: HintSet::default(),
+            is_unsettled: false,
+            is_orphan: false,
+            sums: None,
+            is_checksummed: false,
+            seen_ctime: Timestamp::default(),
+            accounted_512: 0,
+            is_queued: false,
+            is_gone: false,
+        }
+    }
+
+    /// Lets go of the bytes of an inode that is being removed; the blocks accounted for its backing file.
+    pub(crate) fn forget_body(&mut self) -> Option<u64> {
+        let accounted = self.local().map(|_| self.accounted_512);
+        self.body = None;
+        self.sums = None;
+        self.is_unsettled = false;
+        self.overlay.is_dirty = false;
+        self.accounted_512 = 0;
+        accounted
+    }
+
+    /// Whether nothing is known here that the record does not say.
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.handles == 0 && !self.is_unsettled && !self.overlay.is_dirty
+    }
+}
+
+/// A live inode.
+pub(crate) struct Live {
+    pub(crate) ino: InodeId,
+    state: Mutex<LiveState>,
+}
+
+impl Live {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LiveState> {
+        self.state.lock()
+    }
+}
+
+/// The table of live inodes.
+///
+/// Lock order: an entry's state, then its shard. Nobody takes a state while holding a shard.
+pub(crate) struct LiveTable {
+    shards: Vec<Mutex<HashMap<InodeId, Arc<Live>>>>,
+}
+
+impl LiveTable {
+    pub(crate) fn new() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    fn shard(&self, ino: InodeId) -> &Mutex<HashMap<InodeId, Arc<Live>>> {
+        // Sequence numbers are dealt in turn, so the low bits spread evenly.
+        let index = usize::try_from(ino.0 % SHARDS as u64).unwrap_or(0);
+        &self.shards[index]
+    }
+
+    /// The entry, if the inode is live.
+    pub(crate) fn get(&self, ino: InodeId) -> Option<Arc<Live>> {
+        self.shard(ino).lock().get(&ino).cloned()
+    }
+
+    fn get_or_insert(&self, ino: InodeId) -> Arc<Live> {
+        let fresh = || Arc::new(Live { ino, state: Mutex::new(LiveState::new()) });
+        Arc::clone(self.shard(ino).lock().entry(ino).or_insert_with(fresh))
+    }
+
+    /// Runs `f` on the locked entry, made if need be; an entry left idle is dropped afterwards.
+    pub(crate) fn with<T>(&self, ino: InodeId, f: impl FnOnce(&mut LiveState) -> T) -> T {
+        loop {
+            let live = self.get_or_insert(ino);
+            let mut state = live.lock();
+            if state.is_gone {
+                continue;
+            }
+            let result = f(&mut state);
+            self.drop_if_idle(ino, &mut state);
+            return result;
+        }
+    }
+
+    /// Runs `f` on the locked entry if there is one.
+    pub(crate) fn with_existing<T>(
+        &self,
+        ino: InodeId,
+        f: impl FnOnce(&mut LiveState) -> T,
+    ) -> Option<T> {
+        let live = self.get(ino)?;
+        let mut state = live.lock();
+        if state.is_gone {
+            return None;
+        }
+        let result = f(&mut state);
+        self.drop_if_idle(ino, &mut state);
+        Some(result)
+    }
+
+    fn drop_if_idle(&self, ino: InodeId, state: &mut LiveState) {
+        if state.is_idle() {
+            state.is_gone = true;
+            self.shard(ino).lock().remove(&ino);
+        }
+    }
+
+    /// Number of live inodes.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().len()).sum()
+    }
+
+    /// All live inodes now.
+    pub(crate) fn inodes(&self) -> Vec<InodeId> {
+        self.shards.iter().flat_map(|s| s.lock().keys().copied().collect::<Vec<_>>()).collect()
+    }
+
+    /// The entries of all live inodes now.
+    pub(crate) fn entries(&self) -> Vec<Arc<Live>> {
+        self.shards.iter().flat_map(|s| s.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+}

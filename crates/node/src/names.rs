@@ -1,0 +1,323 @@
+//! Names: looking up, creating, linking, removing, renaming, listing.
+
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+
+use intarsia_meta::{DirEntry, Inode, NewInode, RenameMode};
+use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout, Result};
+use parking_lot::Mutex;
+
+use crate::body::LocalBody;
+use crate::clock::now;
+use crate::files::{Caller, OpenFlags, Opened, Registrar};
+use crate::node::Node;
+
+/// Removed inodes whose last attributes are still told, to whoever holds them without an open handle
+/// (a working directory, an `O_PATH` descriptor).
+const DEPARTED_KEPT: usize = 1024;
+
+/// The last attributes of inodes that are gone.
+#[derive(Debug)]
+pub(crate) struct Departed(Mutex<(VecDeque<InodeId>, HashMap<InodeId, Attr>)>);
+
+impl Departed {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    fn add(&self, inode: &Inode) {
+        let mut attr = inode.attr();
+        attr.nlink = 0;
+        let mut guard = self.0.lock();
+        let (order, attrs) = &mut *guard;
+        if attrs.insert(inode.ino, attr).is_none() {
+            order.push_back(inode.ino);
+        }
+        if order.len() > DEPARTED_KEPT
+            && let Some(oldest) = order.pop_front()
+        {
+            attrs.remove(&oldest);
+        }
+    }
+
+    pub(crate) fn get(&self, ino: InodeId) -> Option<Attr> {
+        self.0.lock().1.get(&ino).cloned()
+    }
+}
+
+/// What a new entry is to be.
+#[derive(Clone, Debug)]
+pub struct NewName {
+    /// Kind of file.
+    pub kind: FileKind,
+    /// Permission bits as asked for.
+    pub perm: u16,
+    /// Bits that the caller's umask takes away.
+    pub umask: u16,
+    /// Device number of a device file.
+    pub rdev: u32,
+    /// Target of a symbolic link.
+    pub target: Option<Vec<u8>>,
+}
+
+impl Node {
+    /// The entry `name` of a directory.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and its like.
+    pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, bool)> {
+        let inode = self.namespace.lookup(parent, name)?;
+        self.overlaid(&inode)
+    }
+
+    /// Creates an entry that is not opened: directory, symbolic link, special or empty regular file.
+    ///
+    /// # Errors
+    /// As `mkdir(2)`, `mknod(2)`, `symlink(2)`.
+    pub fn make(
+        &self,
+        caller: Caller,
+        parent: InodeId,
+        name: &[u8],
+        new: &NewName,
+    ) -> Result<Attr> {
+        let directory = self.namespace.get(parent)?;
+        let (inherited, effective) = self.hints_for_new(&directory, name)?;
+        let hints = if new.kind == FileKind::Directory { inherited } else { effective };
+        let record = self.new_inode(caller, &directory, new, Layout::Empty, &hints, false)?;
+        Ok(self.namespace.create(parent, name, record, now())?.attr())
+    }
+
+    /// Creates a regular file and opens it.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::NoSpace`] and the others of `open(2)` with `O_CREAT`.
+    pub fn create_file(
+        &self,
+        caller: Caller,
+        parent: InodeId,
+        name: &[u8],
+        new: &NewName,
+        write: bool,
+        registrar: &Registrar<'_>,
+    ) -> Result<(Attr, Opened)> {
+        let directory = self.namespace.get(parent)?;
+        let (_, hints) = self.hints_for_new(&directory, name)?;
+        let fresh = self.take_for_passthrough(&hints)?;
+        let layout = fresh.as_ref().map_or(Layout::Empty, |local| Layout::Local(local.backing));
+        let record = self.new_inode(caller, &directory, new, layout, &hints, fresh.is_some())?;
+        let inode = match self.namespace.create(parent, name, record, now()) {
+            Ok(inode) => inode,
+            Err(e) => {
+                self.untake(fresh);
+                return Err(e);
+            }
+        };
+        let flags = OpenFlags { write, truncate: false };
+        let fresh = fresh.map(|local| (local, hints));
+        let opened = self.open_live(caller, &inode, flags, fresh, registrar)?;
+        Ok((inode.attr(), opened))
+    }
+
+    /// A backing file for a new file that the kernel will serve by itself, if it will.
+    fn take_for_passthrough(&self, hints: &HintSet) -> Result<Option<LocalBody>> {
+        if !self.has_passthrough.load(std::sync::atomic::Ordering::Acquire)
+            || hints.integrity() == Integrity::Strict
+        {
+            return Ok(None);
+        }
+        let id = self.tiers.choose(hints.tier())?;
+        let tier = self.tiers.get(id)?;
+        if tier.is_low() || !tier.file_system().is_stackable {
+            return Ok(None);
+        }
+        let (backing, file) = self.tiers.take_file(id, &self.namespace)?;
+        Ok(Some(LocalBody::new(backing, file)))
+    }
+
+    fn untake(&self, fresh: Option<LocalBody>) {
+        if let Some(local) = fresh
+            && let Ok(file) = std::sync::Arc::try_unwrap(local.ro)
+        {
+            self.tiers.untake_file(local.backing, file);
+        }
+    }
+
+    fn new_inode(
+        &self,
+        caller: Caller,
+        directory: &Inode,
+        new: &NewName,
+        layout: Layout,
+        hints: &HintSet,
+        mark_writable: bool,
+    ) -> Result<NewInode> {
+        if directory.kind != FileKind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        let passes_group = directory.perm & 0o2000 != 0;
+        let mut perm = new.perm & 0o7777 & !(new.umask & 0o777);
+        if new.kind == FileKind::Symlink {
+            perm = 0o777;
+        }
+        if passes_group && new.kind == FileKind::Directory {
+            perm |= 0o2000;
+        }
+        let gid = if passes_group { directory.gid } else { caller.gid };
+        let mut record = NewInode::new(new.kind, perm, caller.uid, gid);
+        record.rdev = new.rdev;
+        record.target.clone_from(&new.target);
+        record.layout = layout;
+        record.mark_writable = mark_writable;
+        record.xattrs = Self::hint_xattrs(hints);
+        Ok(record)
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for anything else.
+    pub fn read_link(&self, ino: InodeId) -> Result<Vec<u8>> {
+        self.namespace.get(ino)?.target.ok_or_else(|| Error::Invalid("not a symbolic link".into()))
+    }
+
+    /// Gives an inode another name.
+    ///
+    /// # Errors
+    /// As `link(2)`.
+    pub fn link(&self, ino: InodeId, parent: InodeId, name: &[u8]) -> Result<(Attr, bool)> {
+        let inode = self.namespace.link(ino, parent, name, now())?;
+        self.overlaid(&inode)
+    }
+
+    /// Removes a name that is not a directory's.
+    ///
+    /// # Errors
+    /// As `unlink(2)`.
+    pub fn unlink(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+        let is_kept = Cell::new(false);
+        let inode = self.namespace.unlink(parent, name, self.keeps_orphan(&is_kept), now())?;
+        self.after_unlink(&inode, is_kept.get());
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// As `rmdir(2)`.
+    pub fn rmdir(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+        let inode = self.namespace.rmdir(parent, name, now())?;
+        self.departed.add(&inode);
+        Ok(())
+    }
+
+    /// Renames, replacing, refusing to replace, or exchanging.
+    ///
+    /// # Errors
+    /// As `renameat2(2)`.
+    pub fn rename(
+        &self,
+        parent: InodeId,
+        name: &[u8],
+        new_parent: InodeId,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        let is_kept = Cell::new(false);
+        let keeps = self.keeps_orphan(&is_kept);
+        let replaced =
+            self.namespace.rename(parent, name, new_parent, new_name, mode, keeps, now())?;
+        if let Some(inode) = replaced {
+            self.after_unlink(&inode, is_kept.get());
+        }
+        Ok(())
+    }
+
+    /// Tells the namespace to keep the record of an inode that is open, and notes that it did.
+    fn keeps_orphan<'a>(&'a self, is_kept: &'a Cell<bool>) -> impl Fn(InodeId) -> bool + 'a {
+        move |ino| {
+            is_kept.set(self.live.with_existing(ino, |s| s.handles > 0).unwrap_or(false));
+            is_kept.get()
+        }
+    }
+
+    /// What becomes of an inode that lost a name: nothing while it has others; while it is open it waits
+    /// for its last release; else its bytes go.
+    fn after_unlink(&self, inode: &Inode, is_kept: bool) {
+        if inode.nlink > 0 {
+            return;
+        }
+        let mut blocks_512 = inode.blocks_512;
+        let still_open = self.live.with_existing(inode.ino, |state| {
+            state.is_orphan = state.handles > 0;
+            if !state.is_orphan {
+                blocks_512 = state.forget_body().unwrap_or(blocks_512);
+            }
+            state.is_orphan
+        });
+        if still_open == Some(true) {
+            return;
+        }
+        if is_kept {
+            // Its last handle closed between the namespace's question and now.
+            if let Err(e) = self.namespace.reap(inode.ino) {
+                tracing::error!(ino = %inode.ino, error = %e, "an unlinked file stays until the next start");
+                return;
+            }
+        }
+        self.dispose(inode, blocks_512);
+    }
+
+    /// Gets rid of the bytes of an inode that the namespace has let go of.
+    pub(crate) fn dispose(&self, inode: &Inode, blocks_512: u64) {
+        self.departed.add(inode);
+        if let Layout::Local(backing) = inode.layout {
+            if let Ok(tier) = self.tiers.get(backing.tier) {
+                tier.account(blocks_512, 0);
+            }
+            self.settler_queue.reclaim(backing);
+        }
+    }
+
+    /// The entries after a cookie, about `limit` of them.
+    ///
+    /// # Errors
+    /// [`Error::NotDirectory`] and its like. The listing is complete or fails.
+    pub fn list(&self, dir: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
+        match self.namespace.list(dir, after_cookie, limit) {
+            Err(Error::NotFound) if self.departed.get(dir).is_some() => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
+    /// As [`list`](Self::list), with attributes.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn list_plus(
+        &self,
+        dir: InodeId,
+        after_cookie: u64,
+        limit: usize,
+    ) -> Result<Vec<(DirEntry, Attr, bool)>> {
+        match self.namespace.list_plus(dir, after_cookie, limit) {
+            Err(Error::NotFound) if self.departed.get(dir).is_some() => Ok(Vec::new()),
+            Err(e) => Err(e),
+            Ok(entries) => entries
+                .into_iter()
+                .map(|(entry, inode)| {
+                    let (attr, is_volatile) = self.overlaid(&inode)?;
+                    Ok((entry, attr, is_volatile))
+                })
+                .collect(),
+        }
+    }
+
+    /// The parent of a directory, for "..".
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn parent_of(&self, dir: InodeId) -> Result<InodeId> {
+        Ok(self.namespace.get(dir)?.parent)
+    }
+}

@@ -1,0 +1,209 @@
+//! The node itself: what it is made of, how it starts and stops.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
+use intarsia_meta::{MetaEngine, Namespace, RootSpec};
+use intarsia_store::{Tier, TierOptions};
+use intarsia_types::{Durability, Result, RuleSet, TierSpec};
+use parking_lot::{Mutex, RwLock};
+
+use crate::clock::now;
+use crate::identity::Identity;
+use crate::live::LiveTable;
+use crate::metrics::Metrics;
+use crate::names::Departed;
+use crate::options::NodeOptions;
+use crate::settler::Settler;
+use crate::tiers::Tiers;
+
+/// The store of one host: the namespace, the tiers and the open files.
+pub struct Node {
+    pub(crate) options: NodeOptions,
+    pub(crate) store: String,
+    pub(crate) namespace: Namespace,
+    pub(crate) tiers: Tiers,
+    pub(crate) live: LiveTable,
+    pub(crate) departed: Departed,
+    pub(crate) metrics: Metrics,
+    pub(crate) rules: RwLock<Arc<RuleSet>>,
+    /// Set by the mount once it knows whether the kernel does passthrough for us.
+    pub(crate) has_passthrough: AtomicBool,
+    /// Set by the mount: the kernel keeps written pages and times until it flushes them.
+    pub(crate) has_write_back: AtomicBool,
+    pub(crate) started: Instant,
+    settler: Mutex<Option<Settler>>,
+    pub(crate) settler_queue: crate::settler::Queue,
+    is_closed: AtomicBool,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("dir", &self.options.dir).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// Opens the store, founding it in a new directory, and brings what a crash left into order.
+    ///
+    /// # Errors
+    /// Unusable directories, a store in use, foreign or newer formats: each with the path and the remedy.
+    pub fn open(mut options: NodeOptions) -> Result<Arc<Self>> {
+        let mut identity = Identity::load_or_found(&options.dir, options.durability)?;
+        if options.tiers.is_empty() {
+            let dir = options.dir.join("tier");
+            options.tiers.push(TierSpec { dir, class: None, capacity: None });
+        }
+        let tiers = open_tiers(&options, &mut identity)?;
+        let engine = open_engine(&options, identity.is_volatile)?;
+        let root =
+            RootSpec { perm: options.root_perm, uid: options.root_uid, gid: options.root_gid };
+        let namespace = Namespace::open(engine, root, now())?;
+        let settler_queue = crate::settler::Queue::new();
+        let rules = RwLock::new(Arc::new(options.rules.clone()));
+        let node = Arc::new(Self {
+            store: identity.store,
+            namespace,
+            tiers: Tiers::new(tiers),
+            live: LiveTable::new(),
+            departed: Departed::new(),
+            metrics: Metrics::default(),
+            rules,
+            has_passthrough: AtomicBool::new(false),
+            has_write_back: AtomicBool::new(false),
+            started: Instant::now(),
+            settler: Mutex::new(None),
+            settler_queue,
+            is_closed: AtomicBool::new(false),
+            options,
+        });
+        node.recover()?;
+        *node.settler.lock() = Some(Settler::start(&node)?);
+        if node.tiers.iter().any(|t| !t.is_counted()) {
+            node.settler_queue.recount();
+        }
+        Ok(node)
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub const fn options(&self) -> &NodeOptions {
+        &self.options
+    }
+
+    /// The counters.
+    #[must_use]
+    pub const fn counters(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The mount says how the kernel serves files.
+    pub fn set_kernel_mode(&self, passthrough: bool, write_back: bool) {
+        self.has_passthrough.store(passthrough, Ordering::Release);
+        self.has_write_back.store(write_back, Ordering::Release);
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn rules(&self) -> Arc<RuleSet> {
+        Arc::clone(&self.rules.read())
+    }
+
+    /// Replaces the rules; files created from now on follow them.
+    pub fn set_rules(&self, rules: RuleSet) {
+        *self.rules.write() = Arc::new(rules);
+    }
+
+    /// Puts everything acknowledged so far on stable storage.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn sync_all(&self) -> Result<()> {
+        for live in self.live.entries() {
+            self.live.with_existing(live.ino, |state| self.persist(live.ino, state)).transpose()?;
+        }
+        self.tiers.iter().try_for_each(Tier::sync)?;
+        self.namespace.sync()
+    }
+
+    /// Stops in order: settles what can be settled, writes back, records a clean stop. Idempotent.
+    ///
+    /// # Errors
+    /// The first failure; the rest is tried all the same.
+    pub fn close(&self) -> Result<()> {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if let Some(settler) = self.settler.lock().take() {
+            settler.stop();
+        }
+        if self.options.durability == Durability::Memory {
+            return self.wipe();
+        }
+        let mut outcome = Ok(());
+        let mut note = |r: Result<()>| {
+            if let Err(e) = r {
+                tracing::error!(error = %e, "stopping");
+                outcome = Err(e);
+            }
+        };
+        for ino in self.live.inodes() {
+            note(self.live.with_existing(ino, |s| self.persist(ino, s)).transpose().map(|_| ()));
+            note(self.settle_now(ino));
+        }
+        note(self.tiers.drain(&self.namespace));
+        note(self.sync_all());
+        for tier in self.tiers.iter() {
+            note(tier.close());
+        }
+        outcome
+    }
+
+    /// Removes every backing file of a store that was not meant to last.
+    fn wipe(&self) -> Result<()> {
+        for tier in self.tiers.iter() {
+            clear_tier(tier)?;
+            tier.close()?;
+        }
+        Ok(())
+    }
+}
+
+fn open_tiers(options: &NodeOptions, identity: &mut Identity) -> Result<Vec<Tier>> {
+    let ids = identity.number_tiers(&options.dir, &options.tiers)?;
+    for (id, dir) in identity.absent_tiers(&ids) {
+        tracing::warn!(%id, dir = %dir.display(), "a tier of this store is not configured; its files give EIO");
+    }
+    let mut tiers = Vec::with_capacity(ids.len());
+    for (spec, id) in options.tiers.iter().zip(ids) {
+        let tier = Tier::open(TierOptions {
+            spec: spec.clone(),
+            id,
+            store: identity.store.clone(),
+            watermark: options.watermark,
+        })?;
+        if options.durability == Durability::Memory {
+            clear_tier(&tier)?;
+        }
+        tiers.push(tier);
+    }
+    Ok(tiers)
+}
+
+fn clear_tier(tier: &Tier) -> Result<()> {
+    let mut files = Vec::new();
+    tier.scan(|id, _| files.push(id))?;
+    files.into_iter().try_for_each(|id| tier.remove(id))?;
+    tier.recount().map(|_| ())
+}
+
+fn open_engine(options: &NodeOptions, is_volatile: bool) -> Result<Arc<dyn MetaEngine>> {
+    if is_volatile || options.durability == Durability::Memory {
+        return Ok(Arc::new(MemoryEngine::new(1)));
+    }
+    let interval = std::time::Duration::from_millis(options.interval_ms);
+    let settings = EmbeddedOptions { cache_bytes: options.cache.0, flush_interval: Some(interval) };
+    Ok(Arc::new(EmbeddedEngine::open(&options.dir.join("meta"), &settings)?))
+}

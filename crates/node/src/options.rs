@@ -1,0 +1,71 @@
+//! How a node is set up.
+
+use std::path::PathBuf;
+
+use intarsia_types::{ByteCount, Durability, NodeId, RuleSet, TierSpec};
+
+/// Settings of a node. [`NodeOptions::new`] gives the defaults.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// Holds the metadata, the identity, the socket and the log.
+    pub dir: PathBuf,
+    /// The tiers in order of preference between equals; none means one tier `DIR/tier`.
+    pub tiers: Vec<TierSpec>,
+    /// The host, in the name that the batch system uses.
+    pub name: NodeId,
+    /// What an acknowledged close survives.
+    pub durability: Durability,
+    /// With `durability=interval`: the longest time that power loss can take back, in milliseconds.
+    pub interval_ms: u64,
+    /// Largest file that is kept beside its inode; 0 for none.
+    pub inline_bytes: ByteCount,
+    /// Room for all such files.
+    pub inline_budget: ByteCount,
+    /// Free bytes below which a tier takes no new files.
+    pub watermark: ByteCount,
+    /// Memory for cached metadata.
+    pub cache: ByteCount,
+    /// Whether passthrough is wanted where the kernel offers it.
+    pub passthrough: bool,
+    /// Hints by path.
+    pub rules: RuleSet,
+    /// Owner of a new store's root directory.
+    pub root_uid: u32,
+    /// Group of a new store's root directory.
+    pub root_gid: u32,
+    /// Permissions of a new store's root directory.
+    pub root_perm: u16,
+}
+
+impl NodeOptions {
+    /// The defaults for a store in `dir`.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            tiers: Vec::new(),
+            name: host_name(),
+            durability: Durability::Interval,
+            interval_ms: 1000,
+            inline_bytes: ByteCount::kib(4),
+            inline_budget: ByteCount::gib(4),
+            watermark: ByteCount::mib(64),
+            cache: ByteCount::mib(128),
+            passthrough: true,
+            rules: RuleSet::default(),
+            root_uid: rustix::process::geteuid().as_raw(),
+            root_gid: rustix::process::getegid().as_raw(),
+            root_perm: 0o755,
+        }
+    }
+}
+
+/// The name that the batch system uses for this host, else its short host name.
+fn host_name() -> NodeId {
+    let name = std::env::var("SLURMD_NODENAME").ok().filter(|n| !n.is_empty());
+    NodeId(name.unwrap_or_else(|| {
+        let uname = rustix::system::uname();
+        let full = uname.nodename().to_string_lossy().into_owned();
+        full.split('.').next().unwrap_or("localhost").to_owned()
+    }))
+}

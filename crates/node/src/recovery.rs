@@ -1,0 +1,70 @@
+//! What a start finds after a crash, and brings into order before anything is served.
+
+use intarsia_types::{Error, InodeId, Result};
+
+use crate::node::Node;
+
+/// Marks read at once.
+const PAGE: usize = 4096;
+
+impl Node {
+    /// Removes files without an owner and unlinked inodes, and takes note of inodes that may have been,
+    /// or may still be, written past the process.
+    pub(crate) fn recover(&self) -> Result<()> {
+        self.remove_free_files()?;
+        let orphans = self.reap_orphans()?;
+        let unsettled = self.note_unsettled()?;
+        if orphans + unsettled > 0 {
+            tracing::info!(orphans, unsettled, "recovered from an unclean stop");
+        }
+        Ok(())
+    }
+
+    fn remove_free_files(&self) -> Result<()> {
+        for tier in self.tiers.iter() {
+            let files = self.namespace.free_files(tier.id())?;
+            files.iter().try_for_each(|id| tier.remove(*id))?;
+            if !files.is_empty() {
+                self.namespace.forget_files(tier.id(), &files)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A process that outlived the node may still write to an unlinked file; it keeps what it has open.
+    fn reap_orphans(&self) -> Result<usize> {
+        let mut count = 0;
+        while let page @ [_, ..] = self.namespace.orphans(None, PAGE)?.as_slice() {
+            for ino in page {
+                self.reap(*ino, None);
+            }
+            count += page.len();
+            if self.namespace.orphans(None, 1)?.first() == page.first() {
+                return Err(Error::Engine("unlinked files cannot be removed; see the log".into()));
+            }
+        }
+        Ok(count)
+    }
+
+    fn note_unsettled(&self) -> Result<usize> {
+        let mut count = 0;
+        let mut after: Option<InodeId> = None;
+        loop {
+            let page = self.namespace.writable_inodes(after, PAGE)?;
+            let Some(last) = page.last() else { return Ok(count) };
+            after = Some(*last);
+            count += page.len();
+            for ino in page {
+                self.live.with(ino, |state| {
+                    state.is_unsettled = true;
+                    self.enqueue_settle(ino, state);
+                });
+            }
+        }
+    }
+
+    /// Counts the space of tiers that were not stopped cleanly. Runs beside requests.
+    pub(crate) fn recount_tiers(&self) -> Result<()> {
+        self.tiers.iter().filter(|t| !t.is_counted()).try_for_each(|t| t.recount().map(|_| ()))
+    }
+}

@@ -1,0 +1,453 @@
+//! Background work on closed files: settle, fold, checksum, give space back, keep the pools filled.
+//!
+//! A file has *settled* when the kernel says that nobody has it open for writing, mappings included.
+//! Until then nothing is derived from its content. One thread does all of it and sleeps
+//! without a time-out while there is nothing to do.
+
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use intarsia_meta::Extra;
+use intarsia_policy::{FoldLimits, should_fold};
+use intarsia_store::{is_unshared, is_unwritten};
+use intarsia_types::{BackingRef, Error, InodeId, Integrity, Layout, Result};
+use parking_lot::{Condvar, Mutex};
+
+use crate::body::{Body, LocalBody};
+use crate::clock::now;
+use crate::integrity::{checksum_extras, sum_file};
+use crate::live::LiveState;
+use crate::node::Node;
+
+/// How long a closed file rests before it is touched: programs often reopen what they just wrote.
+const REST: Duration = Duration::from_millis(1500);
+/// Rest after a file was found still being written; doubles up to [`RETRY_MAX`].
+const RETRY_MIN: Duration = Duration::from_millis(200);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Closed files beyond which resting stops, so that descriptors and memory stay bounded.
+const BACKLOG_MAX: usize = 8192;
+/// Removed files let go of in one commit.
+const RECLAIM_BATCH: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waiting {
+    due: Instant,
+    ino: InodeId,
+    retry: Duration,
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.due.cmp(&self.due).then_with(|| other.ino.cmp(&self.ino))
+    }
+}
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[derive(Default)]
+struct Work {
+    /// Closed for the first time: due in the order of arrival.
+    closed: VecDeque<Waiting>,
+    /// Found still being written.
+    retried: BinaryHeap<Waiting>,
+    /// Settled, to be summed.
+    to_sum: VecDeque<InodeId>,
+    /// Backing files without an owner.
+    to_reclaim: VecDeque<BackingRef>,
+    wants_refill: bool,
+    wants_recount: bool,
+    is_stopping: bool,
+}
+
+/// What waits for the settler.
+pub(crate) struct Queue {
+    work: Mutex<Work>,
+    wake: Condvar,
+}
+
+enum Task {
+    Settle(Waiting),
+    Sum(InodeId),
+    Reclaim(Vec<BackingRef>),
+    Refill,
+    Recount,
+    Stop,
+}
+
+impl Queue {
+    pub(crate) fn new() -> Self {
+        Self { work: Mutex::default(), wake: Condvar::new() }
+    }
+
+    fn push(&self, change: impl FnOnce(&mut Work)) {
+        change(&mut self.work.lock());
+        self.wake.notify_one();
+    }
+
+    /// Files that wait: closed and not settled, settled and not summed, removed and not reclaimed.
+    pub(crate) fn backlog(&self) -> (usize, usize, usize) {
+        let work = self.work.lock();
+        (work.closed.len() + work.retried.len(), work.to_sum.len(), work.to_reclaim.len())
+    }
+
+    pub(crate) fn settle(&self, ino: InodeId, rest: Duration) {
+        let waiting = Waiting { due: Instant::now() + rest, ino, retry: RETRY_MIN };
+        let mut work = self.work.lock();
+        let is_first = work.closed.is_empty();
+        work.closed.push_back(waiting);
+        let is_crowded = work.closed.len() > BACKLOG_MAX;
+        drop(work);
+        if is_first || is_crowded {
+            self.wake.notify_one();
+        }
+    }
+
+    /// A backing file lost its owner.
+    pub(crate) fn reclaim(&self, backing: BackingRef) {
+        let mut work = self.work.lock();
+        work.to_reclaim.push_back(backing);
+        let is_first = work.to_reclaim.len() == 1;
+        drop(work);
+        if is_first {
+            self.wake.notify_one();
+        }
+    }
+
+    fn retry(&self, waiting: Waiting) {
+        let retry = (waiting.retry * 2).min(RETRY_MAX);
+        let due = Instant::now() + waiting.retry;
+        self.push(|work| work.retried.push(Waiting { due, retry, ..waiting }));
+    }
+
+    /// Asks for the pools to be filled.
+    pub(crate) fn refill(&self) {
+        self.push(|work| work.wants_refill = true);
+    }
+
+    /// Asks for the space in use to be counted anew.
+    pub(crate) fn recount(&self) {
+        self.push(|work| work.wants_recount = true);
+    }
+
+    /// The next thing to do; waits until there is one.
+    fn next(&self) -> Task {
+        let mut work = self.work.lock();
+        loop {
+            if work.is_stopping {
+                return Task::Stop;
+            }
+            if std::mem::take(&mut work.wants_refill) {
+                return Task::Refill;
+            }
+            if std::mem::take(&mut work.wants_recount) {
+                return Task::Recount;
+            }
+            if !work.to_reclaim.is_empty() {
+                let n = work.to_reclaim.len().min(RECLAIM_BATCH);
+                return Task::Reclaim(work.to_reclaim.drain(..n).collect());
+            }
+            let now = Instant::now();
+            let is_crowded = work.closed.len() > BACKLOG_MAX;
+            if let Some(first) = work.closed.front()
+                && (is_crowded || first.due <= now)
+                && let Some(waiting) = work.closed.pop_front()
+            {
+                return Task::Settle(waiting);
+            }
+            if let Some(first) = work.retried.peek()
+                && first.due <= now
+                && let Some(waiting) = work.retried.pop()
+            {
+                return Task::Settle(waiting);
+            }
+            if let Some(ino) = work.to_sum.pop_front() {
+                return Task::Sum(ino);
+            }
+            let next = [work.closed.front().map(|w| w.due), work.retried.peek().map(|w| w.due)];
+            match next.into_iter().flatten().min() {
+                Some(due) => drop(self.wake.wait_until(&mut work, due)),
+                None => self.wake.wait(&mut work),
+            }
+        }
+    }
+}
+
+/// The thread.
+pub(crate) struct Settler {
+    node: std::sync::Weak<Node>,
+    thread: JoinHandle<()>,
+}
+
+impl Settler {
+    pub(crate) fn start(node: &Arc<Node>) -> Result<Self> {
+        let weak = Arc::downgrade(node);
+        let for_thread = weak.clone();
+        let thread = std::thread::Builder::new()
+            .name("settler".into())
+            .spawn(move || {
+                run(&for_thread);
+            })
+            .map_err(|e| Error::io("start the settler thread", e))?;
+        Ok(Self { node: weak, thread })
+    }
+
+    pub(crate) fn stop(self) {
+        if let Some(node) = self.node.upgrade() {
+            node.settler_queue.push(|work| work.is_stopping = true);
+        }
+        if self.thread.join().is_err() {
+            tracing::error!("the settler thread panicked");
+        }
+    }
+}
+
+fn run(node: &std::sync::Weak<Node>) {
+    while let Some(node) = node.upgrade() {
+        let outcome = match node.settler_queue.next() {
+            Task::Stop => return,
+            Task::Refill => node.tiers.refill(&node.namespace),
+            Task::Recount => node.recount_tiers(),
+            Task::Reclaim(files) => node.reclaim(&files),
+            Task::Settle(waiting) => node.settle(waiting),
+            Task::Sum(ino) => node.sum(ino),
+        };
+        if let Err(e) = outcome {
+            tracing::warn!(error = %e, "background work");
+        }
+    }
+}
+
+impl Node {
+    /// Puts a closed file in line; once.
+    pub(crate) fn enqueue_settle(&self, ino: InodeId, state: &mut LiveState) {
+        if !state.is_queued {
+            state.is_queued = true;
+            self.settler_queue.settle(ino, REST);
+        }
+    }
+
+    fn settle(&self, waiting: Waiting) -> Result<()> {
+        let ino = waiting.ino;
+        let is_settled = self.live.with_existing(ino, |state| {
+            state.is_queued = false;
+            self.try_settle(ino, state)
+        });
+        match is_settled.transpose() {
+            Ok(Some(false)) => {
+                self.live.with_existing(ino, |state| state.is_queued = true);
+                self.settler_queue.retry(waiting);
+                Ok(())
+            }
+            Ok(_) | Err(Error::NotFound) => Ok(()),
+            Err(e) => {
+                // Keeps its mark in the namespace, so the next start tries again.
+                tracing::error!(%ino, error = %e, "a closed file could not be settled");
+                Err(e)
+            }
+        }
+    }
+
+    /// Settles at once whatever can be, for a clean stop.
+    pub(crate) fn settle_now(&self, ino: InodeId) -> Result<()> {
+        match self.live.with_existing(ino, |state| self.try_settle(ino, state)).transpose() {
+            Err(Error::NotFound) => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Whether the file has settled (or is open again, and not ours to settle).
+    fn try_settle(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        if state.handles > 0 || !state.is_unsettled {
+            return Ok(true);
+        }
+        let inode = self.namespace.get(ino)?;
+        self.load_body(state, &inode)?;
+        if let Some(Body::Local(local)) = &mut state.body {
+            local.rw = None;
+        }
+        let Some(local) = state.local() else {
+            // Folded before a crash, mark left behind.
+            self.namespace.update_with(ino, &[Extra::ClearWritable], |_| Ok(()))?;
+            state.is_unsettled = false;
+            state.body = None;
+            return Ok(true);
+        };
+        if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
+            return Ok(false);
+        }
+        let is_folded = self.try_fold(ino, state)?;
+        if !is_folded {
+            self.record_settled(ino, state)?;
+        }
+        self.metrics.settled.fetch_add(1, Ordering::Relaxed);
+        state.is_unsettled = false;
+        state.body = None;
+        state.sums = None;
+        if self.tiers.is_short() {
+            self.settler_queue.refill();
+        }
+        Ok(true)
+    }
+
+    fn record_settled(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        self.account(state)?;
+        let Some(local) = state.local() else { return Ok(()) };
+        let stat = local.ro.stat()?;
+        let was_written = stat.ctime > state.seen_ctime;
+        let mut extras = vec![Extra::ClearWritable];
+        let is_strict = state.hints.integrity() == Integrity::Strict;
+        match (&state.sums, is_strict) {
+            (Some(sums), true) => extras.extend(checksum_extras(sums)),
+            _ => self.settler_queue.push(|work| work.to_sum.push_back(ino)),
+        }
+        self.namespace.update_with(ino, &extras, |inode| {
+            inode.size_bytes = stat.size_bytes;
+            inode.blocks_512 = stat.blocks_512;
+            if was_written {
+                inode.mtime = stat.mtime;
+                inode.ctime = inode.ctime.max(stat.ctime);
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Moves a small body beside its inode and gives the backing file back, if nobody else has it open.
+    fn try_fold(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        let limits = FoldLimits {
+            inline_bytes: self.options.inline_bytes.0,
+            budget_bytes: self.options.inline_budget.0,
+        };
+        let Some(local) = state.local() else { return Ok(false) };
+        let stat = local.ro.stat()?;
+        let inline_total = self.metrics.folded.load(Ordering::Relaxed) * limits.inline_bytes / 2;
+        if limits.inline_bytes == 0
+            || state.hints.integrity() == Integrity::Strict
+            || !should_fold(limits, stat.size_bytes, inline_total)
+            || !is_unshared(local.ro.file()).unwrap_or(false)
+        {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; usize::try_from(stat.size_bytes).unwrap_or(0)];
+        let n = local.ro.read_at(&mut bytes, 0)?;
+        bytes.truncate(n);
+        let backing = local.backing;
+        let was_written = stat.ctime > state.seen_ctime;
+        let mut extras = vec![Extra::ClearWritable, Extra::PutFree(backing)];
+        if !bytes.is_empty() {
+            extras.push(Extra::PutBody(bytes.as_slice().into()));
+        }
+        self.namespace.update_with(ino, &extras, |inode| {
+            inode.layout = if bytes.is_empty() { Layout::Empty } else { Layout::Inline };
+            inode.size_bytes = bytes.len() as u64;
+            inode.blocks_512 = bytes.len().div_ceil(512) as u64;
+            if was_written {
+                inode.mtime = stat.mtime;
+                inode.ctime = inode.ctime.max(stat.ctime);
+            }
+            Ok(())
+        })?;
+        self.metrics.folded.fetch_add(1, Ordering::Relaxed);
+        self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
+        state.accounted_512 = 0;
+        if let Some(Body::Local(LocalBody { ro, .. })) = state.body.take() {
+            self.give_back(backing, ro)?;
+        }
+        Ok(true)
+    }
+
+    fn give_back(&self, backing: BackingRef, file: Arc<intarsia_store::BackingFile>) -> Result<()> {
+        // A read that is under way still holds the descriptor; then the file is removed, not recycled.
+        let recycled = match Arc::try_unwrap(file) {
+            Ok(file) => self.tiers.give_back(backing, file)?,
+            Err(_) => {
+                self.tiers.get(backing.tier)?.remove(backing.file)?;
+                false
+            }
+        };
+        if recycled {
+            self.metrics.recycled.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        } else {
+            self.namespace.forget_files(backing.tier, &[backing.file])
+        }
+    }
+
+    /// Removes files without an owner from disk, then from the ledger.
+    fn reclaim(&self, files: &[BackingRef]) -> Result<()> {
+        for tier in self.tiers.iter() {
+            let mut gone = Vec::new();
+            for backing in files.iter().filter(|b| b.tier == tier.id()) {
+                tier.remove(backing.file)?;
+                gone.push(backing.file);
+            }
+            if !gone.is_empty() {
+                self.namespace.forget_files(tier.id(), &gone)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sums a settled file, unless somebody has opened it since.
+    fn sum(&self, ino: InodeId) -> Result<()> {
+        let inode = match self.namespace.get(ino) {
+            Ok(inode) if !inode.checksummed => inode,
+            Ok(_) | Err(Error::NotFound) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        let Layout::Local(backing) = inode.layout else { return Ok(()) };
+        let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
+        let sums = sum_file(&file)?;
+        self.live.with(ino, |state| {
+            // Opened for writing meanwhile: the sums may be of neither the old nor the new content.
+            if state.is_unsettled || state.writers > 0 {
+                return Ok(());
+            }
+            let is_summed = std::cell::Cell::new(false);
+            let outcome = self.namespace.change(ino, |now, extras| {
+                let is_same = now.version == inode.version && now.layout == inode.layout;
+                is_summed.set(is_same);
+                if is_same {
+                    extras.extend(checksum_extras(&sums));
+                }
+                Ok(())
+            });
+            match outcome {
+                Err(Error::NotFound) => Ok(()),
+                Err(e) => Err(e),
+                Ok(_) => {
+                    if is_summed.get() {
+                        state.is_checksummed = true;
+                        self.metrics.summed.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    /// Waits until every closed file has settled and been summed, or the deadline has passed.
+    #[must_use]
+    pub fn wait_until_settled(&self, deadline: Instant) -> bool {
+        while Instant::now() < deadline {
+            let is_busy = self.live.entries().iter().any(|l| l.lock().is_queued);
+            if !is_busy && self.settler_queue.backlog() == (0, 0, 0) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+
+    /// The present, for callers that stamp things themselves.
+    #[must_use]
+    pub fn now(&self) -> intarsia_types::Timestamp {
+        now()
+    }
+}

@@ -1,0 +1,297 @@
+//! What the node says of itself and of where files are.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use intarsia_meta::Inode;
+use intarsia_store::Space;
+use intarsia_types::{Attr, HintKey, Layout, Result, TierClass};
+use serde::Serialize;
+
+use crate::metrics::{header, sample};
+use crate::node::Node;
+
+/// One tier in a [`Status`].
+#[derive(Clone, Debug, Serialize)]
+pub struct TierStatus {
+    /// Number of the tier.
+    pub tier: u16,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// What it is made of.
+    pub class: TierClass,
+    /// The file system below.
+    pub file_system: String,
+    /// Whether the kernel's passthrough can stand on it.
+    pub is_stackable: bool,
+    /// Whether new files go elsewhere.
+    pub is_low: bool,
+    /// Whether the space in use has been counted since the last unclean stop.
+    pub is_counted: bool,
+    /// Capacity, use and what is left.
+    #[serde(flatten)]
+    pub space: Space,
+}
+
+/// The state of a node. Field names are stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// The host.
+    pub node: String,
+    /// The store's own name.
+    pub store: String,
+    /// The store's directory.
+    pub dir: PathBuf,
+    /// The process.
+    pub pid: u32,
+    /// Version of this program.
+    pub version: &'static str,
+    /// What an acknowledged close survives.
+    pub durability: String,
+    /// Seconds since the start.
+    pub uptime_s: u64,
+    /// Inodes of every kind, the root included.
+    pub inodes: u64,
+    /// Kernel requests answered.
+    pub requests: u64,
+    /// Opens served by the kernel alone.
+    pub opens_passthrough: u64,
+    /// Opens served through the process.
+    pub opens_cached: u64,
+    /// Inodes that are open or not settled.
+    pub live_inodes: usize,
+    /// Closed files that have not settled yet.
+    pub unsettled: usize,
+    /// Settled files whose content has not been summed yet.
+    pub not_yet_checksummed: usize,
+    /// Bytes of memory that the metadata engine holds.
+    pub metadata_memory_bytes: u64,
+    /// Bytes of disk that the metadata engine holds.
+    pub metadata_disk_bytes: u64,
+    /// The tiers.
+    pub tiers: Vec<TierStatus>,
+}
+
+/// Where a file is and what is in force for it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Location {
+    /// The path within the store.
+    pub path: String,
+    /// The hosts that hold it, heaviest first.
+    pub nodes: Vec<String>,
+    /// How it is kept.
+    pub layout: &'static str,
+    /// Number of its tier, if it has a backing file.
+    pub tier: Option<u16>,
+    /// Its backing file, if it has one.
+    pub backing_file: Option<String>,
+    /// Its length.
+    pub size_bytes: u64,
+    /// Whether sums of its content are stored.
+    pub checksummed: bool,
+    /// Its own hints.
+    pub hints: Vec<LocatedHint>,
+}
+
+/// A hint of a located file.
+#[derive(Clone, Debug, Serialize)]
+pub struct LocatedHint {
+    /// Name.
+    pub name: HintKey,
+    /// Value.
+    pub value: String,
+    /// Whether this store acts on it.
+    pub acted_upon: bool,
+}
+
+impl Node {
+    /// The node's state now.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn status(&self) -> Result<Status> {
+        let counts = self.namespace.counts()?;
+        let engine = self.namespace.engine_stats();
+        let (unsettled, not_yet_checksummed, _) = self.settler_queue.backlog();
+        Ok(Status {
+            node: self.options.name.0.clone(),
+            store: self.store.clone(),
+            dir: self.options.dir.clone(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION"),
+            durability: self.options.durability.to_string(),
+            uptime_s: self.started.elapsed().as_secs(),
+            inodes: counts.inodes,
+            requests: self.metrics.requests(),
+            opens_passthrough: self.metrics.opens_passthrough.load(Ordering::Relaxed),
+            opens_cached: self.metrics.opens_cached.load(Ordering::Relaxed),
+            live_inodes: self.live.len(),
+            unsettled,
+            not_yet_checksummed,
+            metadata_memory_bytes: engine.memory_bytes,
+            metadata_disk_bytes: engine.disk_bytes,
+            tiers: self.tier_status(),
+        })
+    }
+
+    fn tier_status(&self) -> Vec<TierStatus> {
+        self.tiers
+            .iter()
+            .map(|t| TierStatus {
+                tier: t.id().0,
+                dir: t.dir().to_path_buf(),
+                class: t.class(),
+                file_system: t.file_system().kind.clone(),
+                is_stackable: t.file_system().is_stackable,
+                is_low: t.is_low(),
+                is_counted: t.is_counted(),
+                space: t.space(),
+            })
+            .collect()
+    }
+
+    /// Space and inodes for `statfs`: bytes of capacity, free bytes, and inodes in use.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn space(&self) -> Result<(Space, u64)> {
+        for live in self.live.entries() {
+            // Passthrough writers grow files without telling; ask before answering.
+            let _ = self
+                .live
+                .with_existing(live.ino, |s| if s.writers > 0 { self.account(s) } else { Ok(()) });
+        }
+        let counts = self.namespace.counts()?;
+        Ok((self.tiers.space(), counts.inodes))
+    }
+
+    /// Where a file is, by its path within the store.
+    ///
+    /// # Errors
+    /// [`intarsia_types::Error::NotFound`].
+    pub fn locate(&self, path: &str) -> Result<Location> {
+        let inode = self.namespace.resolve(path.as_bytes())?;
+        let (attr, _) = self.overlaid(&inode)?;
+        self.location(path, &inode, &attr)
+    }
+
+    fn location(&self, path: &str, inode: &Inode, attr: &Attr) -> Result<Location> {
+        let backing = inode.layout.backing();
+        let hints = self.own_hints(inode)?;
+        Ok(Location {
+            path: path.to_owned(),
+            nodes: vec![self.options.name.0.clone()],
+            layout: inode.layout.name(),
+            tier: backing.map(|b| b.tier.0),
+            backing_file: backing.map(|b| b.file.to_string()),
+            size_bytes: attr.size_bytes,
+            checksummed: inode.checksummed || inode.layout == Layout::Inline,
+            hints: hints
+                .iter()
+                .map(|(name, value)| LocatedHint {
+                    name,
+                    value: value.to_owned(),
+                    acted_upon: name.acted_upon_on_one_host(),
+                })
+                .collect(),
+        })
+    }
+
+    /// The layout in words, for the attribute `user.intarsia.layout`.
+    pub(crate) fn describe_layout(&self, inode: &Inode) -> String {
+        let Some(backing) = inode.layout.backing() else { return inode.layout.name().to_owned() };
+        let class = self.tiers.get(backing.tier).map(|t| t.class().to_string()).unwrap_or_default();
+        format!("{} tier={} class={class}", inode.layout.name(), backing.tier.0)
+    }
+
+    /// The counters in Prometheus text form.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let mut out = String::new();
+        header(&mut out, "build_info", "gauge", "Version of the running program");
+        out.push_str(concat!(
+            "intarsia_build_info{version=\"",
+            env!("CARGO_PKG_VERSION"),
+            "\"} 1\n"
+        ));
+        self.metrics.render(&mut out);
+        self.render_engine(&mut out);
+        self.render_tiers(&mut out);
+        let (unsettled, unsummed, unreclaimed) = self.settler_queue.backlog();
+        sample(
+            &mut out,
+            "unsettled_files",
+            "gauge",
+            "Closed files not settled yet",
+            unsettled as u64,
+        );
+        sample(
+            &mut out,
+            "unsummed_files",
+            "gauge",
+            "Settled files not summed yet",
+            unsummed as u64,
+        );
+        sample(
+            &mut out,
+            "unreclaimed_files",
+            "gauge",
+            "Removed files still on disk",
+            unreclaimed as u64,
+        );
+        sample(
+            &mut out,
+            "live_inodes",
+            "gauge",
+            "Inodes open or not settled",
+            self.live.len() as u64,
+        );
+        out
+    }
+
+    fn render_engine(&self, out: &mut String) {
+        let e = self.namespace.engine_stats();
+        for (name, help, value) in [
+            ("engine_commits_total", "Metadata commits applied", e.commits),
+            ("engine_conflicts_total", "Metadata commits refused by a condition", e.conflicts),
+            ("engine_gets_total", "Metadata point reads", e.gets),
+            ("engine_cache_hits_total", "Metadata point reads answered by the cache", e.cache_hits),
+            ("engine_scans_total", "Metadata scans", e.scans),
+            ("engine_syncs_total", "Times that the metadata journal was forced to disk", e.syncs),
+        ] {
+            sample(out, name, "counter", help, value);
+        }
+        sample(
+            out,
+            "engine_memory_bytes",
+            "gauge",
+            "Memory of the metadata engine",
+            e.memory_bytes,
+        );
+        sample(out, "engine_disk_bytes", "gauge", "Disk use of the metadata engine", e.disk_bytes);
+    }
+
+    fn render_tiers(&self, out: &mut String) {
+        use std::fmt::Write as _;
+        let tiers = self.tier_status();
+        for (name, help, value) in [
+            (
+                "tier_capacity_bytes",
+                "What the tier may hold",
+                (|s| s.capacity_bytes) as fn(&Space) -> u64,
+            ),
+            ("tier_used_bytes", "What its backing files take", |s| s.used_bytes),
+            ("tier_free_bytes", "What it can still take", |s| s.free_bytes),
+        ] {
+            header(out, name, "gauge", help);
+            for t in &tiers {
+                let v = value(&t.space);
+                let _ = writeln!(
+                    out,
+                    "intarsia_{name}{{tier=\"{}\",class=\"{}\"}} {v}",
+                    t.tier, t.class
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The tiers of this host together with their pools of ready files.
+
+use intarsia_meta::Namespace;
+use intarsia_policy::{TierState, choose_tier};
+use intarsia_store::{BackingFile, Pool, PooledFile, Space, Tier};
+use intarsia_types::{BackingRef, Error, Result, TierClass, TierId};
+
+/// Ready files that each pool aims at.
+const POOL_FILES: usize = 128;
+/// Files made at once when a pool runs dry under a create.
+const REFILL_AT_ONCE: u32 = 16;
+
+#[derive(Debug)]
+pub(crate) struct TierWithPool {
+    pub(crate) tier: Tier,
+    pool: Pool,
+}
+
+/// All tiers, in the order of the configuration.
+#[derive(Debug)]
+pub(crate) struct Tiers(Vec<TierWithPool>);
+
+impl Tiers {
+    pub(crate) fn new(tiers: Vec<Tier>) -> Self {
+        Self(
+            tiers
+                .into_iter()
+                .map(|tier| TierWithPool { tier, pool: Pool::new(POOL_FILES) })
+                .collect(),
+        )
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Tier> {
+        self.0.iter().map(|t| &t.tier)
+    }
+
+    fn entry(&self, id: TierId) -> Result<&TierWithPool> {
+        self.0.iter().find(|t| t.tier.id() == id).ok_or_else(|| {
+            Error::io(
+                format!("tier {id} is not configured on this node; add it to 'intarsia up --tier'"),
+                std::io::Error::from_raw_os_error(5),
+            )
+        })
+    }
+
+    pub(crate) fn get(&self, id: TierId) -> Result<&Tier> {
+        self.entry(id).map(|t| &t.tier)
+    }
+
+    /// Capacity, use and free bytes over all tiers.
+    pub(crate) fn space(&self) -> Space {
+        self.iter().map(Tier::space).fold(Space::default(), |a, b| Space {
+            capacity_bytes: a.capacity_bytes + b.capacity_bytes,
+            used_bytes: a.used_bytes + b.used_bytes,
+            free_bytes: a.free_bytes + b.free_bytes,
+        })
+    }
+
+    /// The tier in which a new file is to be born.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when every tier is full to the last byte.
+    pub(crate) fn choose(&self, wanted: Option<TierClass>) -> Result<TierId> {
+        if let [only] = self.0.as_slice() {
+            // The usual case on a workstation needs no ranking, only room.
+            return if only.tier.fits(1) { Ok(only.tier.id()) } else { Err(full()) };
+        }
+        let states: Vec<TierState> = self
+            .iter()
+            .map(|t| TierState {
+                id: t.id(),
+                class: t.class(),
+                free_bytes: t.space().free_bytes,
+                is_low: t.is_low(),
+            })
+            .collect();
+        let id = choose_tier(&states, wanted).ok_or_else(full)?;
+        if self.get(id)?.fits(1) { Ok(id) } else { Err(full()) }
+    }
+
+    /// An empty backing file in `tier`, from the pool or made now.
+    pub(crate) fn take_file(
+        &self,
+        tier: TierId,
+        namespace: &Namespace,
+    ) -> Result<(BackingRef, BackingFile)> {
+        let entry = self.entry(tier)?;
+        let file = match entry.pool.take() {
+            Some(file) => file,
+            None => {
+                let ids = namespace.reserve_files(tier, REFILL_AT_ONCE)?;
+                entry.pool.fill(&entry.tier, &ids)?;
+                entry.pool.take().ok_or_else(full)?
+            }
+        };
+        Ok((BackingRef { tier, file: file.id }, file.file))
+    }
+
+    /// Gives back a file that was taken and found no owner.
+    pub(crate) fn untake_file(&self, backing: BackingRef, file: BackingFile) {
+        if let Ok(entry) = self.entry(backing.tier) {
+            // A full pool drops the descriptor; the file stands in the ledger of free files and goes at the next start.
+            let _ = entry.pool.put(PooledFile { id: backing.file, file });
+        }
+    }
+
+    /// Takes back the file of an inode that is gone: recycled when nobody holds it and the pool has
+    /// room, else removed. Returns whether it was recycled (then it stays in the ledger).
+    pub(crate) fn give_back(&self, backing: BackingRef, file: BackingFile) -> Result<bool> {
+        let entry = self.entry(backing.tier)?;
+        if entry.pool.len() < POOL_FILES * 2
+            && let Some(clean) = entry.tier.recycle(backing.file, file)?
+            && entry.pool.put(PooledFile { id: backing.file, file: clean })
+        {
+            return Ok(true);
+        }
+        entry.tier.remove(backing.file)?;
+        Ok(false)
+    }
+
+    /// Brings every pool back to its target. Called in the background.
+    pub(crate) fn refill(&self, namespace: &Namespace) -> Result<()> {
+        for entry in &self.0 {
+            let missing = entry.pool.shortage();
+            if missing > 0 && !entry.tier.is_low() {
+                let ids = namespace
+                    .reserve_files(entry.tier.id(), u32::try_from(missing).unwrap_or(u32::MAX))?;
+                entry.pool.fill(&entry.tier, &ids)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether some pool wants files.
+    pub(crate) fn is_short(&self) -> bool {
+        self.0.iter().any(|e| e.pool.shortage() > 0 && !e.tier.is_low())
+    }
+
+    /// Empties the pools for a clean stop, on disk and in the ledger.
+    pub(crate) fn drain(&self, namespace: &Namespace) -> Result<()> {
+        for entry in &self.0 {
+            let files: Vec<_> = entry.pool.drain().into_iter().map(|f| f.id).collect();
+            files.iter().try_for_each(|id| entry.tier.remove(*id))?;
+            namespace.forget_files(entry.tier.id(), &files)?;
+        }
+        Ok(())
+    }
+}
+
+fn full() -> Error {
+    Error::NoSpace("every tier is full; remove files or add a tier".into())
+}

@@ -1,0 +1,121 @@
+//! Extended attributes: those of users, our hints among them, and the ones that answer questions.
+
+use intarsia_meta::SetMode;
+use intarsia_types::{Error, FileKind, HINT_PREFIX, HintKey, InodeId, LOCATION_NAME, Result};
+
+use crate::clock::now;
+use crate::hints::parse_attribute;
+use crate::node::Node;
+
+/// Read-only: how the bytes are kept.
+const LAYOUT_NAME: &str = "user.intarsia.layout";
+/// Read-only: who serves this file, as JSON.
+const NODE_NAME: &str = "user.intarsia.node";
+const VIRTUAL_NAMES: [&str; 3] = [LOCATION_NAME, LAYOUT_NAME, NODE_NAME];
+
+impl Node {
+    /// Sets an attribute. Hints are validated; the log says what a refused one should have been.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] for the read-only ones, [`Error::Invalid`] for a malformed hint.
+    pub fn set_xattr(&self, ino: InodeId, name: &[u8], value: &[u8], mode: SetMode) -> Result<()> {
+        let hint = self.check_settable(ino, name, value)?;
+        self.namespace.set_xattr(ino, name, value, mode, now())?;
+        if let Some(hint) = hint {
+            self.apply_hint(ino, hint.key(), Some(hint.value()));
+        }
+        Ok(())
+    }
+
+    fn check_settable(
+        &self,
+        ino: InodeId,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<Option<intarsia_types::Hint>> {
+        let Ok(name) = std::str::from_utf8(name) else { return Ok(None) };
+        if VIRTUAL_NAMES.contains(&name) {
+            return Err(Error::NotPermitted);
+        }
+        match parse_attribute(name, value) {
+            None => Ok(None),
+            Some(Ok(hint)) => Ok(Some(hint)),
+            Some(Err(e)) => {
+                tracing::warn!(%ino, attribute = name, "refused: {e}");
+                Err(Error::Invalid(e.to_string()))
+            }
+        }
+    }
+
+    /// The value of an attribute.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`].
+    pub fn get_xattr(&self, ino: InodeId, name: &[u8]) -> Result<Vec<u8>> {
+        if name.starts_with(HINT_PREFIX.as_bytes())
+            && let Some(value) = self.virtual_xattr(ino, name)?
+        {
+            return Ok(value.into_bytes());
+        }
+        match self.namespace.get_xattr(ino, name) {
+            Err(Error::NotFound) if self.departed.get(ino).is_some() => Err(Error::NoAttribute),
+            other => other.map(|v| v.to_vec()),
+        }
+    }
+
+    fn virtual_xattr(&self, ino: InodeId, name: &[u8]) -> Result<Option<String>> {
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        if name == NODE_NAME {
+            return Ok(Some(self.who_am_i()));
+        }
+        if name != LOCATION_NAME && name != LAYOUT_NAME {
+            return Ok(None);
+        }
+        let inode = self.namespace.get(ino)?;
+        if inode.kind != FileKind::Regular {
+            return Err(Error::NoAttribute);
+        }
+        Ok(Some(if name == LOCATION_NAME {
+            // One host holds everything; with several, the heaviest comes first.
+            self.options.name.0.clone()
+        } else {
+            self.describe_layout(&inode)
+        }))
+    }
+
+    fn who_am_i(&self) -> String {
+        serde_json::json!({
+            "node": self.options.name.0,
+            "store": self.store,
+            "dir": self.options.dir,
+            "pid": std::process::id(),
+            "version": env!("CARGO_PKG_VERSION"),
+        })
+        .to_string()
+    }
+
+    /// The names of the attributes; those that only answer questions are left out, so that copying
+    /// tools do not try to write them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn list_xattr(&self, ino: InodeId) -> Result<Vec<Vec<u8>>> {
+        self.namespace.list_xattr(ino)
+    }
+
+    /// Removes an attribute.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`], [`Error::NotPermitted`] for the read-only ones.
+    pub fn remove_xattr(&self, ino: InodeId, name: &[u8]) -> Result<()> {
+        let text = std::str::from_utf8(name).unwrap_or_default();
+        if VIRTUAL_NAMES.contains(&text) {
+            return Err(Error::NotPermitted);
+        }
+        self.namespace.remove_xattr(ino, name, now())?;
+        if let Some(key) = HintKey::from_attribute(text) {
+            self.apply_hint(ino, key, None);
+        }
+        Ok(())
+    }
+}
