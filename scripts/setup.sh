@@ -79,17 +79,16 @@ refresh_package_lists() {
 
 # Rust: a toolchain that is new enough stays; then Debian's own newest; then rustup's.
 ensure_rust() {
-  # shellcheck source=scripts/env.sh
-  . scripts/env.sh
   rust_is_new_enough && return 0
   install_rust_package && rust_is_new_enough && return 0
   install_rustup_toolchain
-  . scripts/env.sh
   rust_is_new_enough || die "Rust $min_rust or newer is needed; $(rust_found)." \
     "Install it from https://rustup.rs and run make again"
 }
 
 rust_is_new_enough() {
+  # shellcheck source=scripts/env.sh
+  . scripts/env.sh
   hash -r
   local version
   version=$(rustc --version 2>/dev/null | cut -d' ' -f2) || return 1
@@ -108,7 +107,7 @@ install_rust_package() {
     [ -n "$(candidate "cargo$suffix")" ] || continue
     dpkg --compare-versions "$(candidate "rustc$suffix")" ge "$min_rust" || continue
     install_packages "rustc$suffix" "cargo$suffix"
-    [ -x "/usr/bin/cargo$suffix" ] && [ "${suffix#-1.}" != "$suffix" ] && link_versioned "$suffix"
+    case $suffix in -1.*) link_versioned "$suffix" ;; esac
     return 0
   done
   return 1
@@ -136,7 +135,7 @@ install_rustup_toolchain() {
     install_packages rustup
   fi
   say "installing Rust $rustup_toolchain with rustup"
-  rustup toolchain install --profile minimal "$rustup_toolchain" >&2
+  rustup toolchain install --no-self-update --profile minimal "$rustup_toolchain" >&2
   mkdir -p build
   echo "$rustup_toolchain" > build/rustup-toolchain
 }
