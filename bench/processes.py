@@ -30,7 +30,12 @@ def run(command, cwd=None, env=None, limit_s=600):
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
         process = subprocess.Popen(
-            command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
             start_new_session=True,
         )
         expired = threading.Event()
@@ -51,7 +56,9 @@ def run(command, cwd=None, env=None, limit_s=600):
     if expired.is_set():
         raise CommandFailed(f"no end within {limit_s} s: {shown}")
     if process.returncode != 0:
-        raise CommandFailed(f"exit {process.returncode}: {shown}: {(errors or output)[:300].strip()}")
+        raise CommandFailed(
+            f"exit {process.returncode}: {shown}: {(errors or output)[:300].strip()}"
+        )
     return Cost(wall_s, usage.ru_utime + usage.ru_stime, output)
 
 

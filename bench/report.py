@@ -40,16 +40,24 @@ def group(samples):
 def row(workload, metric, system, found, by_system):
     values = [sample["value"] for sample in found]
     return {
-        "workload": workload, "metric": metric, "system": system,
-        "mode": found[0]["mode"], "unit": found[0]["unit"], "n": len(values),
-        "median": statistics.median(values), "min": min(values), "max": max(values),
+        "workload": workload,
+        "metric": metric,
+        "system": system,
+        "mode": found[0]["mode"],
+        "unit": found[0]["unit"],
+        "n": len(values),
+        "median": statistics.median(values),
+        "min": min(values),
+        "max": max(values),
         "client_cpu_s": median_of(found, "client_cpu_s"),
         "server_cpu_s": median_of(found, "server_cpu_s"),
+        "cpu_us_per_operation": median_of(found, "cpu_us_per_operation"),
         "server_peak_mib": median_of(found, "server_peak_mib"),
         "load": median_of(found, "load"),
         "ratios": {
             peer: ratio(found, by_system[peer])
-            for peer in PEERS if peer in by_system and peer != system
+            for peer in PEERS
+            if peer in by_system and peer != system
         },
     }
 
@@ -87,21 +95,39 @@ def verdicts(rows):
         for workload, metric, system, peers, least in TARGETS:
             ratios = {peer: entry["ratios"].get(peer) for peer in peers}
             known = {peer: value for peer, value in ratios.items() if value is not None}
-            fits = (fnmatch.fnmatch(entry["workload"], workload)
-                    and fnmatch.fnmatch(entry["metric"], metric)
-                    and fnmatch.fnmatch(entry["system"], system))
+            fits = (
+                fnmatch.fnmatch(entry["workload"], workload)
+                and fnmatch.fnmatch(entry["metric"], metric)
+                and fnmatch.fnmatch(entry["system"], system)
+            )
             if fits and known:
                 peer = min(known, key=known.get)
-                found.append({**{key: entry[key] for key in ("workload", "metric", "system")},
-                              "peer": peer, "ratio": known[peer], "least": least,
-                              "met": known[peer] >= least})
+                found.append(
+                    {
+                        **{key: entry[key] for key in ("workload", "metric", "system")},
+                        "peer": peer,
+                        "ratio": known[peer],
+                        "least": least,
+                        "met": known[peer] >= least,
+                    }
+                )
     return found
 
 
 def table(rows):
     """The rows as text, one block for each figure."""
-    columns = ["system", "n", "median", "min - max", *(f"/ {peer}" for peer in PEERS),
-               "client CPU s", "server CPU s", "peak MiB", "load"]
+    columns = [
+        "system",
+        "n",
+        "median",
+        "min - max",
+        *(f"/ {peer}" for peer in PEERS),
+        "client CPU s",
+        "server CPU s",
+        "CPU us/op",
+        "peak MiB",
+        "load",
+    ]
     lines, block = [], None
     for entry in rows:
         if (entry["workload"], entry["metric"]) != block:
@@ -109,18 +135,28 @@ def table(rows):
             better = "" if entry["unit"] != "s" else ", less is better"
             lines.append([f"{entry['workload']}: {entry['metric']} [{entry['unit']}{better}]"])
         lines.append(cells(entry))
-    widths = [max(len(line[i]) for line in [columns, *lines] if len(line) > 1)
-              for i in range(len(columns))]
+    widths = [
+        max(len(line[i]) for line in [columns, *lines] if len(line) > 1)
+        for i in range(len(columns))
+    ]
     return "\n".join(render(line, widths) for line in [columns, *lines])
 
 
 def cells(entry):
     name = entry["system"] + (f" ({entry['mode']})" if entry["mode"] else "")
     ratios = [plain(entry["ratios"].get(peer), 2) for peer in PEERS]
-    return ["  " + name, str(entry["n"]), number(entry["median"]),
-            f"{number(entry['min'])} - {number(entry['max'])}", *ratios,
-            plain(entry["client_cpu_s"], 3), plain(entry["server_cpu_s"], 3),
-            plain(entry["server_peak_mib"], 0), plain(entry["load"], 1)]
+    return [
+        "  " + name,
+        str(entry["n"]),
+        number(entry["median"]),
+        f"{number(entry['min'])} - {number(entry['max'])}",
+        *ratios,
+        plain(entry["client_cpu_s"], 3),
+        plain(entry["server_cpu_s"], 3),
+        plain(entry["cpu_us_per_operation"], 1),
+        plain(entry["server_peak_mib"], 0),
+        plain(entry["load"], 1),
+    ]
 
 
 def render(line, widths):

@@ -35,7 +35,7 @@ def drop_names(folder):
     try:
         Path("/proc/sys/vm/drop_caches").write_text("2")
     except PermissionError:
-        raise SystemExit("requests.py: cold actions need root, for /proc/sys/vm/drop_caches")
+        sys.exit("requests.py: cold actions need root, for /proc/sys/vm/drop_caches")
 
 
 def create(folder, files):
@@ -171,7 +171,10 @@ def measure(name, actions, work, number):
         found = {}
         for action in actions:
             found[action] = count(system, action, *ACTIONS[action], number)
-            print(f"  {action:<18} {sum(found[action].values()):7.2f}   {detail(found[action])}", flush=True)
+            print(
+                f"  {action:<18} {sum(found[action].values()):7.2f}   {detail(found[action])}",
+                flush=True,
+            )
         return found
     finally:
         system.stop()
@@ -185,13 +188,18 @@ def detail(kinds):
 def parse_arguments():
     about, _, examples = __doc__.partition("example:")
     parser = argparse.ArgumentParser(
-        description=about, epilog="example:" + examples,
+        description=about,
+        epilog="example:" + examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--systems", default=DEFAULT_SYSTEMS, help="default: %(default)s")
     parser.add_argument("--actions", default=",".join(ACTIONS), help="default: all of %(default)s")
-    parser.add_argument("--files", type=int, default=1000, help="files of each action (default 1000)")
-    parser.add_argument("--work", default="/var/tmp", help="folder for stores (default %(default)s)")
+    parser.add_argument(
+        "--files", type=int, default=1000, help="files of each action (default 1000)"
+    )
+    parser.add_argument(
+        "--work", default="/var/tmp", help="folder for stores (default %(default)s)"
+    )
     parser.add_argument("--out", help="also write the counts to this JSON file")
     return parser.parse_args()
 
@@ -207,7 +215,9 @@ def main():
     print("requests for each file: in all, then by kind")
     with tempfile.TemporaryDirectory(prefix="intarsia-requests-", dir=arguments.work) as work:
         for name in arguments.systems.split(","):
-            if not hasattr(SYSTEMS.get(name), "requests") and name not in DEFAULT_SYSTEMS.split(","):
+            if not hasattr(SYSTEMS.get(name), "requests") and name not in DEFAULT_SYSTEMS.split(
+                ","
+            ):
                 sys.exit(f"requests.py: {name!r} does not count requests")
             try:
                 results[name] = measure(name, actions, work, arguments.files)

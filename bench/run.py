@@ -34,29 +34,44 @@ IDLE_S, QUICK_IDLE_S = 30, 3
 def parse_arguments():
     usage, _, examples = __doc__.partition("example:")
     parser = argparse.ArgumentParser(
-        description=usage, epilog="example:" + examples,
+        description=usage,
+        epilog="example:" + examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--systems", default=DEFAULT_SYSTEMS,
-                        help="comma-separated, of " + ", ".join(SYSTEMS) + " (default: %(default)s)")
-    parser.add_argument("--workloads", default="all",
-                        help="names, leading parts or patterns: fio, fio-*-4k-1, small, git, untar, "
-                             "idle, workflow (default: all; the start is always timed)")
+    parser.add_argument(
+        "--systems",
+        default=DEFAULT_SYSTEMS,
+        help="comma-separated, of " + ", ".join(SYSTEMS) + " (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--workloads",
+        default="all",
+        help="names, leading parts or patterns: fio, fio-*-4k-1, small, git, untar, "
+        "idle, workflow (default: all; the start is always timed)",
+    )
     parser.add_argument("--repeat", type=int, help="repetitions (default 5, with --quick 2)")
     parser.add_argument("--quick", action="store_true", help="small sizes and two repetitions")
     parser.add_argument("--files", help="numbers of small files (default 10000, with --quick 1000)")
     parser.add_argument("--clients", help="numbers of client threads for small files (default 1,4)")
-    parser.add_argument("--fio-mib", type=int, help="size of each fio job (default 256, with --quick 64)")
+    parser.add_argument(
+        "--fio-mib", type=int, help="size of each fio job (default 256, with --quick 64)"
+    )
     parser.add_argument("--workflow", help="shell command to time inside each file system")
-    parser.add_argument("--work", default="/var/tmp",
-                        help="folder on the disk to measure; all stores lie in it (default %(default)s)")
+    parser.add_argument(
+        "--work",
+        default="/var/tmp",
+        help="folder on the disk to measure; all stores lie in it (default %(default)s)",
+    )
     parser.add_argument("--out", help="results folder (default bench/results/TIME)")
     return parser.parse_args()
 
 
+def numbers(text):
+    return [int(part) for part in text.split(",")]
+
+
 def settings_of(arguments, cache):
     quick = arguments.quick
-    numbers = lambda text: [int(part) for part in text.split(",")]
     return workloads.Settings(
         fio_mib=arguments.fio_mib or (64 if quick else 256),
         fio_runtime_s=0.5 if quick else 1.5,
@@ -82,7 +97,12 @@ class Runner:
         load = os.getloadavg()[0]
         try:
             start_s = system.start()
-            context = {"repetition": repetition, "system": name, "mode": system.mode(), "load": load}
+            context = {
+                "repetition": repetition,
+                "system": name,
+                "mode": system.mode(),
+                "load": load,
+            }
             if system.program:
                 self.add(context, "start", workloads.Measure("mount", start_s, "s", "less"))
             self.steps(context, workload, system)
@@ -103,7 +123,11 @@ class Runner:
             cost = processes.run(
                 prefix + step.command, cwd=step.cwd, env=step.env or None, limit_s=step.limit_s
             )
-            server = (processes.cpu_s(pids) - before_s, processes.peak_bytes(pids)) if pids else (None, None)
+            server = (
+                (processes.cpu_s(pids) - before_s, processes.peak_bytes(pids))
+                if pids
+                else (None, None)
+            )
             for measure in step.measures(cost):
                 self.add(context, workload.name, measure, cost, *server)
         workload.verify(directory)
@@ -120,7 +144,11 @@ class Runner:
 
     def idle(self, repetition, seconds):
         """All systems at once, since doing nothing does not disturb the others."""
-        systems = [SYSTEMS[name](name, self.work) for name in self.names if SYSTEMS[name] is not SYSTEMS["native"]]
+        systems = [
+            SYSTEMS[name](name, self.work)
+            for name in self.names
+            if SYSTEMS[name] is not SYSTEMS["native"]
+        ]
         try:
             for system in systems:
                 system.start()
@@ -131,7 +159,12 @@ class Runner:
             time.sleep(seconds)
             for system, before_s in zip(systems, before):
                 used_s = processes.fine_cpu_s(system.pids()) - before_s
-                context = {"repetition": repetition, "system": system.name, "mode": system.mode(), "load": load}
+                context = {
+                    "repetition": repetition,
+                    "system": system.name,
+                    "mode": system.mode(),
+                    "load": load,
+                }
                 measure = workloads.Measure("cpu", 100 * used_s / seconds, "% of a core", "less")
                 self.add(context, "idle", measure)
         except (processes.CommandFailed, OSError) as failure:
@@ -141,15 +174,26 @@ class Runner:
                 self.stop(system)
 
     def add(self, context, workload, measure, cost=None, server_cpu_s=None, peak_bytes=None):
-        client_cpu_s = measure.client_cpu_s if measure.client_cpu_s is not None else cost and cost.cpu_s
+        client_cpu_s = (
+            measure.client_cpu_s if measure.client_cpu_s is not None else cost and cost.cpu_s
+        )
         if server_cpu_s is not None and measure.server_cpu_s is not None:
             server_cpu_s = measure.server_cpu_s
-        self.samples.append({
-            "workload": workload, "metric": measure.metric, **context, "value": measure.value,
-            "unit": measure.unit, "better": measure.better, "wall_s": cost and cost.wall_s,
-            "client_cpu_s": client_cpu_s, "server_cpu_s": server_cpu_s,
-            "server_peak_mib": peak_bytes and peak_bytes / workloads.MIB,
-        })
+        self.samples.append(
+            {
+                "workload": workload,
+                "metric": measure.metric,
+                **context,
+                "value": measure.value,
+                "unit": measure.unit,
+                "better": measure.better,
+                "wall_s": cost and cost.wall_s,
+                "client_cpu_s": client_cpu_s,
+                "server_cpu_s": server_cpu_s,
+                "cpu_us_per_operation": cpu_us(measure.operations, client_cpu_s, server_cpu_s),
+                "server_peak_mib": peak_bytes and peak_bytes / workloads.MIB,
+            }
+        )
 
     def stop(self, system):
         try:
@@ -160,6 +204,13 @@ class Runner:
     def fail(self, message):
         self.failures.append(message)
         print(f"  FAILED {message}", flush=True)
+
+
+def cpu_us(operations, client_cpu_s, server_cpu_s):
+    """What one operation costs in all, which noise of the machine changes least."""
+    if not operations or client_cpu_s is None:
+        return None
+    return (client_cpu_s + (server_cpu_s or 0)) / operations * 1e6
 
 
 def settle(*folders):
@@ -195,13 +246,19 @@ def possible(chosen):
 
 
 def machine(work):
-    model = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-             if line.startswith("model name")]
+    model = [
+        line.split(":", 1)[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
     kind = subprocess.run(["stat", "-f", "-c", "%T", work], capture_output=True, text=True)
     return {
-        "kernel": platform.release(), "processor": model[0] if model else platform.machine(),
-        "cores": os.cpu_count(), "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
-        "disk_file_system": kind.stdout.strip(), "load_at_start": os.getloadavg(),
+        "kernel": platform.release(),
+        "processor": model[0] if model else platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
+        "disk_file_system": kind.stdout.strip(),
+        "load_at_start": os.getloadavg(),
         "time": datetime.datetime.now().isoformat(timespec="seconds"),
     }
 
@@ -256,10 +313,18 @@ def finish(arguments, runner, host):
     text += "".join(f"\nFAILED {failure}" for failure in runner.failures)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     folder = Path(arguments.out or Path(__file__).parent / "results" / stamp)
-    report.save(folder, {
-        "machine": host, "arguments": vars(arguments), "summary": rows, "targets": found,
-        "failures": runner.failures, "samples": runner.samples, "table": text,
-    })
+    report.save(
+        folder,
+        {
+            "machine": host,
+            "arguments": vars(arguments),
+            "summary": rows,
+            "targets": found,
+            "failures": runner.failures,
+            "samples": runner.samples,
+            "table": text,
+        },
+    )
     print(f"\n{text}\n\nresults in {folder}")
     sys.exit(1 if runner.failures else 0)
 

@@ -61,7 +61,10 @@ class System:
     def spawn(self, *words):
         self.log = open(self.base / "server.log", "wb")
         self.server = subprocess.Popen(
-            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log
+            [str(word) for word in words],
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
         )
 
     def is_mounted(self):
@@ -176,10 +179,10 @@ class Intarsia(System):
     def requests(self):
         """Kernel requests by kind since the start."""
         counts = {}
-        prefix = 'intarsia_fuse_requests_total{'
+        prefix = "intarsia_fuse_requests_total{"
         for line in self.metrics().splitlines():
             if line.startswith(prefix):
-                labels, value = line[len(prefix):].rsplit("}", 1)
+                labels, value = line[len(prefix) :].rsplit("}", 1)
                 kind = dict(label.split("=", 1) for label in labels.split(","))["op"].strip('"')
                 counts[kind] = counts.get(kind, 0) + int(float(value))
         if not counts:

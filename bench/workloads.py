@@ -21,7 +21,7 @@ SMALLFILES = BUILD / "smallfiles"
 TREE_FILES = 3000
 
 # Times are left out: bindfs 1.14 loses the one that tar sets, and its cell should still count.
-COMPARE = "! tar -df \"$1\" -C \"$2\" | grep -v 'Mod time differs'"
+COMPARE = '! tar -df "$1" -C "$2" | grep -v \'Mod time differs\''
 
 TREE_COMMITS = 20
 
@@ -34,6 +34,7 @@ class Measure:
     value: float
     unit: str
     better: str
+    operations: Optional[int] = None
     client_cpu_s: Optional[float] = None
     server_cpu_s: Optional[float] = None
 
@@ -101,10 +102,22 @@ class Fio(Workload):
 
     def command(self, directory, pattern, block, *more):
         return [
-            "fio", "--name=bench", f"--directory={directory}", "--filename_format=data.$jobnum",
-            f"--rw={pattern}", f"--bs={block}", f"--numjobs={self.jobs}",
-            f"--size={self.settings.fio_mib}m", "--ioengine=psync", "--direct=0", "--invalidate=0",
-            "--end_fsync=0", "--fallocate=none", "--group_reporting", "--output-format=json", *more,
+            "fio",
+            "--name=bench",
+            f"--directory={directory}",
+            "--filename_format=data.$jobnum",
+            f"--rw={pattern}",
+            f"--bs={block}",
+            f"--numjobs={self.jobs}",
+            f"--size={self.settings.fio_mib}m",
+            "--ioengine=psync",
+            "--direct=0",
+            "--invalidate=0",
+            "--end_fsync=0",
+            "--fallocate=none",
+            "--group_reporting",
+            "--output-format=json",
+            *more,
         ]
 
     def prepare(self, directory):
@@ -115,17 +128,21 @@ class Fio(Workload):
     def steps(self, directory, pids):
         more = []
         if self.pattern in ("read", "randread"):
-            more = ["--readonly", "--time_based", f"--runtime={self.settings.fio_runtime_s * 1000:.0f}ms"]
+            more = [
+                "--readonly",
+                "--time_based",
+                f"--runtime={self.settings.fio_runtime_s * 1000:.0f}ms",
+            ]
         if self.pattern.startswith("rand"):
             more.append("--norandommap")
         return [Step("rate", self.command(directory, self.pattern, self.block, *more), self.parse)]
 
     def parse(self, output):
-        job = json.loads(output[output.index("{"):])["jobs"][0]
+        job = json.loads(output[output.index("{") :])["jobs"][0]
         side = job["read" if "read" in self.pattern else "write"]
         if self.block == "4k":
-            return [Measure("rate", side["iops"], "1/s", "more")]
-        return [Measure("bandwidth", side["bw_bytes"] / MIB, "MiB/s", "more")]
+            return [Measure("rate", side["iops"], "1/s", "more", side["total_ios"])]
+        return [Measure("bandwidth", side["bw_bytes"] / MIB, "MiB/s", "more", side["total_ios"])]
 
 
 class Small(Workload):
@@ -138,8 +155,14 @@ class Small(Workload):
         self.files, self.clients = files, clients
 
     def steps(self, directory, pids):
-        command = [str(SMALLFILES), str(directory), "--files", str(self.files),
-                   "--clients", str(self.clients)]
+        command = [
+            str(SMALLFILES),
+            str(directory),
+            "--files",
+            str(self.files),
+            "--clients",
+            str(self.clients),
+        ]
         if pids:
             command += ["--server-pids", ",".join(map(str, pids))]
         return [Step("", command, self.parse, limit_s=3600)]
@@ -147,7 +170,15 @@ class Small(Workload):
     def parse(self, output):
         phases = json.loads(output)["phases"]
         return [
-            Measure(name, phase["per_s"], "1/s", "more", phase["client_cpu_s"], phase["server_cpu_s"])
+            Measure(
+                name,
+                phase["per_s"],
+                "1/s",
+                "more",
+                phase["operations"],
+                phase["client_cpu_s"],
+                phase["server_cpu_s"],
+            )
             for name, phase in phases.items()
         ]
 
@@ -160,9 +191,14 @@ class GitClone(Workload):
     def steps(self, directory, pids):
         source = self.settings.cache / "repository.git"
         command = ["git", "clone", "-q", "--no-local", str(source), str(directory / "clone")]
-        return [Step("clone", command, env=git_environment(self.settings.cache)),
-                Step("status", ["git", "-C", str(directory / "clone"), "status", "--porcelain"],
-                     env=git_environment(self.settings.cache))]
+        return [
+            Step("clone", command, env=git_environment(self.settings.cache)),
+            Step(
+                "status",
+                ["git", "-C", str(directory / "clone"), "status", "--porcelain"],
+                env=git_environment(self.settings.cache),
+            ),
+        ]
 
     def verify(self, directory):
         git = ["git", "-C", str(directory / "clone")]
@@ -197,7 +233,9 @@ class Workflow(Workload):
 def git_environment(home):
     """Without the configuration of the machine, and with fixed people and times."""
     who = {"NAME": "Bench", "EMAIL": "bench@example.org", "DATE": "2024-01-01T00:00:00Z"}
-    people = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in who.items()}
+    people = {
+        f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in who.items()
+    }
     plain = {"PATH": os.environ["PATH"], "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
     return {**plain, **people}
 
@@ -224,13 +262,17 @@ def make_archive(path):
 def make_repository(path):
     """A bare repository whose commits each add a share of the tree and change some older files."""
     environment = git_environment(path.parent)
-    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(path)], check=True, env=environment)
+    subprocess.run(
+        ["git", "init", "-q", "--bare", "-b", "main", str(path)], check=True, env=environment
+    )
     stream = BytesIO()
     files = list(generated_tree())
     for commit in range(TREE_COMMITS):
         message = f"Commit {commit}".encode()
         stamp = f"Bench <bench@example.org> {1704067200 + commit} +0000".encode()
-        stream.write(b"commit refs/heads/main\ncommitter %s\ndata %d\n%s\n" % (stamp, len(message), message))
+        stream.write(
+            b"commit refs/heads/main\ncommitter %s\ndata %d\n%s\n" % (stamp, len(message), message)
+        )
         for name, content in files[commit::TREE_COMMITS]:
             write_file(stream, name, content)
         for name, content in files[: commit * 10 : 7]:
@@ -255,7 +297,9 @@ def make_sources(cache):
 def all_workloads(settings):
     patterns = ("read", "randread", "write", "randwrite")
     found = [Fio(*shape, settings) for shape in itertools.product(patterns, ("4k", "1m"), (1, 4))]
-    found += [Small(*shape, settings) for shape in itertools.product(settings.files, settings.clients)]
+    found += [
+        Small(*shape, settings) for shape in itertools.product(settings.files, settings.clients)
+    ]
     found += [GitClone("git", settings), Untar("untar", settings)]
     found += [Small(files, 1, settings, pinned=True) for files in settings.files]
     found += [GitClone("git", settings, pinned=True), Untar("untar", settings, pinned=True)]
@@ -267,7 +311,12 @@ def all_workloads(settings):
 def choose(workloads, wanted):
     """The workloads that match a name, a leading part of it, or a pattern."""
     return [
-        workload for workload in workloads
-        if any(fnmatch.fnmatch(workload.name, pattern) or workload.name.startswith(f"{pattern}-")
-               or pattern == "all" for pattern in wanted)
+        workload
+        for workload in workloads
+        if any(
+            fnmatch.fnmatch(workload.name, pattern)
+            or workload.name.startswith(f"{pattern}-")
+            or pattern == "all"
+            for pattern in wanted
+        )
     ]

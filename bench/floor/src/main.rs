@@ -11,11 +11,13 @@ mod tree;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use clap::Parser;
-use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use fuser::{Config, MountOption, Session, SessionACL};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
@@ -65,13 +67,15 @@ fn serve(args: &Args) -> io::Result<()> {
     let mode = Mode { writeback: args.writeback, lean: args.lean };
     let adapter = Adapter::new(Tree::new(args.capacity_mib << 20), Arc::clone(&counts), mode);
 
+    // Resolved before the mount appears, since looking at it needs it served.
+    let mountpoint =
+        args.mountpoint.canonicalize().map_err(|error| cannot_mount(&args.mountpoint, &error))?;
     // Registered before the mount appears, so that a stop right after it is not lost.
     let signals = Signals::new([SIGTERM, SIGINT, SIGUSR1])?;
-    let mut session = Session::new(adapter, &args.mountpoint, &session_config(args))
+    let session = Session::new(adapter, &args.mountpoint, &session_config(args))
         .map_err(|error| cannot_mount(&args.mountpoint, &error))?;
-    let unmounter = session.unmount_callable();
     let watcher =
-        Watcher { signals, unmounter, counts: Arc::clone(&counts), file: args.count.clone() };
+        Watcher { signals, mountpoint, counts: Arc::clone(&counts), file: args.count.clone() };
     std::thread::Builder::new().name("signals".into()).spawn(move || watcher.watch())?;
 
     let outcome = session.run();
@@ -105,7 +109,7 @@ fn cannot_mount(mountpoint: &Path, error: &io::Error) -> io::Error {
 /// Turns signals into an unmount or a snapshot of the counts.
 struct Watcher {
     signals: Signals,
-    unmounter: SessionUnmounter,
+    mountpoint: PathBuf,
     counts: Arc<Counts>,
     file: Option<PathBuf>,
 }
@@ -117,13 +121,32 @@ impl Watcher {
                 (SIGUSR1, Some(file)) => self.counts.save(file),
                 (SIGUSR1, None) => Ok(()),
                 // The event loops end when the mount is gone, and with them the process.
-                _ => self.unmounter.unmount(),
+                _ => unmount(&self.mountpoint),
             };
             if let Err(error) = outcome {
                 complain(&format!("floor: {error}"));
             }
         }
     }
+}
+
+/// Takes the mount down; one in use goes out of sight at once and ends with its last user.
+fn unmount(mountpoint: &Path) -> io::Result<()> {
+    match rustix::mount::unmount(mountpoint, UnmountFlags::NOFOLLOW) {
+        Err(Errno::PERM) => unmount_by_helper(mountpoint),
+        Err(Errno::BUSY) => {
+            complain(&format!("floor: {} is in use, detached", mountpoint.display()));
+            let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
+            Ok(rustix::mount::unmount(mountpoint, flags)?)
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Only root may unmount by itself; others have a helper of FUSE that may.
+fn unmount_by_helper(mountpoint: &Path) -> io::Result<()> {
+    let status = Command::new("fusermount3").arg("-uz").arg(mountpoint).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("fusermount3: {status}"))) }
 }
 
 #[allow(clippy::print_stderr, reason = "a command reports its errors on standard error")]
