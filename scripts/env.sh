@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the scripts and the Makefile: finds the Rust toolchain that setup.sh chose.
 # A checkout keeps its choice to itself; the user's default toolchain is never changed.
 intarsia_root=$(cd "$(dirname "${BASH_SOURCE[0]:-$0}")/.." && pwd)

@@ -11,27 +11,27 @@ min_rust=1.90
 rustup_toolchain=1.95.0
 packages_demo=(build-essential ca-certificates fuse3 montage montage-gridtools ncbi-blast+
                pkg-config python3 python3-venv)
+# shellcheck disable=SC2034 # named by the argument
 packages_test=("${packages_demo[@]}" acl attr bindfs e2fsprogs fio git procps rsync sqlite3 tar
                util-linux)
 
 main() {
   local purpose=${1:?usage: setup.sh demo|test}
   local -n wanted="packages_$purpose"
-  require_debian
-  install_packages "${wanted[@]}"
-  ensure_rust
+  local rust=
+  if command -v apt-get >/dev/null; then
+    rust=$(rust_packages)
+    # shellcheck disable=SC2086 # no package, or two
+    install_packages "${wanted[@]}" $rust
+  else
+    say "no apt-get here, so what these Debian packages hold must be there: ${wanted[*]}"
+  fi
+  ensure_rust "$rust"
   ensure_python
 }
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { printf 'setup: %s\n' "$@" >&2; exit 1; }
-
-require_debian() {
-  command -v apt-get >/dev/null || die \
-    "this script knows Debian 12 and 13 and Ubuntu 24.04; on another system install by hand:" \
-    "  ${wanted[*]}" \
-    "  Rust $min_rust or newer, Python 3.11 or newer, then run make again"
-}
 
 # Prints how commands become root: nothing for root, `sudo -n` where no password is needed.
 root_prefix() {
@@ -60,12 +60,12 @@ install_packages() {
     is_installed "$package" || missing+=("$package")
   done
   [ ${#missing[@]} = 0 ] && return 0
-  say "installing ${missing[*]}"
   root_prefix >/dev/null || die "these packages are missing: ${missing[*]}" \
     "root is needed, and sudo asks for a password. Run once:" \
     "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}" \
     "and then make again"
   refresh_package_lists
+  say "installing ${missing[*]}"
   as_root apt-get install -y --no-install-recommends "${missing[@]}" >&2
 }
 
@@ -77,10 +77,10 @@ refresh_package_lists() {
   lists_are_fresh=yes
 }
 
-# Rust: a toolchain that is new enough stays; then Debian's own newest; then rustup's.
+# Rust: a toolchain that is new enough stays; then the distribution's own newest; then rustup's.
 ensure_rust() {
+  link_versioned "$1"
   rust_is_new_enough && return 0
-  install_rust_package && rust_is_new_enough && return 0
   install_rustup_toolchain
   rust_is_new_enough || die "Rust $min_rust or newer is needed; $(rust_found)." \
     "Install it from https://rustup.rs and run make again"
@@ -98,19 +98,19 @@ rust_is_new_enough() {
 
 rust_found() { rustc --version 2>/dev/null || echo "no rustc was found"; }
 
+# Prints the packages of a compiler that is new enough, where one is needed and there is one.
 # Debian keeps a current compiler for its browsers under the names rustc-web and cargo-web; it
 # takes the place of the older packages. Ubuntu has versioned ones (rustc-1.91, cargo-1.91).
-install_rust_package() {
+rust_packages() {
+  rust_is_new_enough && return 0
   refresh_package_lists
   local suffix
   for suffix in "" -web $(versioned_rust_suffixes); do
     [ -n "$(candidate "cargo$suffix")" ] || continue
     dpkg --compare-versions "$(candidate "rustc$suffix")" ge "$min_rust" || continue
-    install_packages "rustc$suffix" "cargo$suffix"
-    case $suffix in -1.*) link_versioned "$suffix" ;; esac
+    echo "rustc$suffix cargo$suffix"
     return 0
   done
-  return 1
 }
 
 candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p' | grep -v '(none)' || true; }
@@ -121,10 +121,11 @@ versioned_rust_suffixes() {
 
 # Versioned packages install rustc-1.91 and cargo-1.91; env.sh puts this folder first.
 link_versioned() {
+  case $1 in rustc-1.*) ;; *) return 0 ;; esac
+  local tool version=${1%% *}
   mkdir -p build/toolchain
-  local tool
   for tool in cargo rustc rustdoc; do
-    ln -sfn "/usr/bin/$tool$1" "build/toolchain/$tool"
+    ln -sfn "/usr/bin/$tool${version#rustc}" "build/toolchain/$tool"
   done
 }
 

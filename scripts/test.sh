@@ -33,8 +33,8 @@ stage() {
 
 count_cargo() {
   local counts
-  counts=$(awk '/^test result:/ {p += $4; f += $6; s += $8} END {print p + 0, f + 0, s + 0}' "$1")
-  add_up $counts
+  read -ra counts < <(awk '/^test result:/ {p += $4; f += $6; s += $8} END {print p + 0, f + 0, s + 0}' "$1")
+  add_up "${counts[@]}"
 }
 
 count_pytest() {
