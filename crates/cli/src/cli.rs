@@ -1,0 +1,485 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Given, Key, Layers, Source};
+use crate::exit;
+
+/// Intermediate storage for workflows, as a file system of this host's disks, SSDs and memory.
+///
+/// `intarsia up` mounts a store in which unmodified programs run; its files are plain files in the
+/// directories that you name. Hints tell the store what will be done with a file.
+#[derive(Parser)]
+#[command(name = "intarsia", version, max_term_width = 100, after_long_help = concat_help(
+    "Examples:
+  eval \"$(intarsia up /mnt/work)\"     bring a store up, set INTARSIA_MOUNT
+  intarsia status                     what it holds and does
+  intarsia down /mnt/work             take it down; the data stays"))]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+fn concat_help(examples: &str) -> String {
+    format!("{examples}\n\n{}", exit::HELP)
+}
+
+#[derive(Args)]
+pub(crate) struct Global {
+    /// Configuration file instead of the usual places [env: INTARSIA_CONFIG]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// Form of the log lines on standard error (filter: INTARSIA_LOG, such as debug)
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    Up(Up),
+    Down(Down),
+    Status(Status),
+    Locate(Locate),
+    Hint(HintVerb),
+    Check(Check),
+    Doctor(Doctor),
+    Config(ConfigVerb),
+    Node(Node),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// Bring a store up and mount it
+///
+/// Checks everything first, starts a node in the background and waits until programs can work in the
+/// mount. The `export` line goes to standard output, all other text to standard error.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  eval \"$(intarsia up /mnt/work)\"
+  intarsia up ~/work --tier /ssd/me/work,class=ssd,capacity=200GiB --tier /dev/shm/work,class=memory
+  intarsia up ~/work --durability sync --rule '*.tmp tier=memory close=fast'
+  intarsia up ~/work --dry-run --json")]
+pub(crate) struct Up {
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
+    #[command(flatten)]
+    pub(crate) place: PlaceFlags,
+    /// Check everything and say what would be done, but do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the result as JSON instead of the `export` line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Run a node in the foreground, for service managers and containers
+///
+/// Takes the same settings as `up`. SIGTERM and SIGINT unmount, close the store and end the node.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia node --mount /mnt/work --dir /var/lib/intarsia/work
+  exec intarsia node --config /etc/intarsia/config.toml --log-format json")]
+pub(crate) struct Node {
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
+    #[command(flatten)]
+    pub(crate) place: PlaceFlags,
+    /// Settings come through standard input, readiness goes to standard output
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct PlaceFlags {
+    /// Mount over a directory that is not empty; its files are hidden meanwhile
+    #[arg(long)]
+    pub(crate) nonempty: bool,
+    /// The FUSE device
+    #[arg(long, hide = true, default_value = "/dev/fuse")]
+    pub(crate) fuse_device: PathBuf,
+}
+
+/// Settings of a store. Each can also stand in the environment (INTARSIA_DURABILITY) or in the TOML file
+/// (durability = "sync"); a flag wins over the environment, that over the file.
+#[derive(Args, Default)]
+#[command(
+    next_help_heading = "Settings (also INTARSIA_NAME in the environment, name = … in the file)"
+)]
+pub(crate) struct SettingFlags {
+    /// Where to mount the store; made if it is missing, and then removed by `down`
+    /// [default: ~/intarsia, for root /mnt/intarsia]
+    #[arg(value_name = "MOUNT", value_hint = ValueHint::DirPath)]
+    pub(crate) place: Option<String>,
+    /// The same as MOUNT
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "place")]
+    pub(crate) mount: Option<String>,
+    /// The store's directory: metadata, log, control socket
+    /// [default: ~/.local/state/intarsia/NAME, for root /var/lib/intarsia/NAME]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<String>,
+    /// A directory for the files, DIR[,class=memory|ssd|disk][,capacity=10GiB]; repeatable
+    /// [default: `tier` in the store's directory]
+    #[arg(long = "tier", value_name = "TIER", value_hint = ValueHint::DirPath)]
+    pub(crate) tiers: Vec<String>,
+    /// The node's name, as the batch system calls the host
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// What an acknowledged close survives: memory nothing, interval any process, sync power loss
+    #[arg(long, value_name = "memory|interval|sync")]
+    pub(crate) durability: Option<String>,
+    /// With interval: what power loss can take back at most, such as 1s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) interval: Option<String>,
+    /// Serve all I/O through the process, also where the kernel offers passthrough
+    #[arg(long)]
+    pub(crate) no_passthrough: bool,
+    /// Largest file kept beside its inode, such as 4KiB; 0 for none
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) inline_limit: Option<String>,
+    /// Room for all such files
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) inline_budget: Option<String>,
+    /// Free bytes below which a tier takes no new files
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) watermark: Option<String>,
+    /// Memory for cached metadata
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) cache: Option<String>,
+    /// Hints for every path that matches, 'GLOB NAME=VALUE…'; repeatable, a later rule wins
+    #[arg(long = "rule", value_name = "RULE")]
+    pub(crate) rules: Vec<String>,
+    /// Threads that serve the kernel; 0 chooses
+    #[arg(long, value_name = "N")]
+    pub(crate) event_loops: Option<String>,
+    /// Let other users in, as far as permissions go [default: only when root mounts]
+    #[arg(long, overrides_with = "no_allow_other")]
+    pub(crate) allow_other: bool,
+    /// Keep all other users out
+    #[arg(long)]
+    pub(crate) no_allow_other: bool,
+    /// Mount read-only
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// How long `up` waits for the node [default: 20s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) wait: Option<String>,
+}
+
+impl SettingFlags {
+    /// The strongest layer of the configuration.
+    pub(crate) fn layers(&self) -> Layers {
+        let mut layers = Layers::default();
+        let mut add = |key, texts: Vec<String>| {
+            if !texts.is_empty() {
+                layers.add(key, Given { texts, source: Source::Flag });
+            }
+        };
+        for (key, text) in [
+            (Key::Mount, self.place.as_ref().or(self.mount.as_ref())),
+            (Key::Dir, self.dir.as_ref()),
+            (Key::Name, self.name.as_ref()),
+            (Key::Durability, self.durability.as_ref()),
+            (Key::Interval, self.interval.as_ref()),
+            (Key::InlineLimit, self.inline_limit.as_ref()),
+            (Key::InlineBudget, self.inline_budget.as_ref()),
+            (Key::Watermark, self.watermark.as_ref()),
+            (Key::Cache, self.cache.as_ref()),
+            (Key::EventLoops, self.event_loops.as_ref()),
+            (Key::Wait, self.wait.as_ref()),
+        ] {
+            add(key, text.cloned().into_iter().collect());
+        }
+        for (key, is_given, text) in [
+            (Key::Passthrough, self.no_passthrough, "false"),
+            (Key::AllowOther, self.allow_other, "true"),
+            (Key::AllowOther, self.no_allow_other, "false"),
+            (Key::ReadOnly, self.read_only, "true"),
+        ] {
+            add(key, is_given.then(|| text.to_owned()).into_iter().collect());
+        }
+        add(Key::Tiers, self.tiers.clone());
+        add(Key::Rules, self.rules.clone());
+        layers
+    }
+}
+
+/// Take a store down; its data stays unless --purge is given
+///
+/// Works with a dead node too, and names whoever keeps the mount busy. Nothing to take down is no failure.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia down /mnt/work
+  intarsia down /mnt/work --lazy        leave the mount to the programs that still use it
+  intarsia down /mnt/work --force       end the node although programs hold files open
+  intarsia down /mnt/work --purge       delete the data as well")]
+pub(crate) struct Down {
+    /// Mount point or store directory [default: INTARSIA_MOUNT, or the only store]
+    #[arg(value_name = "MOUNT|DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) store: Option<PathBuf>,
+    /// End the node although programs use the mount; what they have open fails for them
+    #[arg(long, conflicts_with = "lazy")]
+    pub(crate) force: bool,
+    /// Detach the mount now; the node ends when the last program has closed its files
+    #[arg(long)]
+    pub(crate) lazy: bool,
+    /// How long to wait for the node to end
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) timeout: String,
+    /// Delete the store's data too
+    #[arg(long)]
+    pub(crate) purge: bool,
+    /// Say what would be done, but do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show the stores that are up, or one of them
+///
+/// With a store (or INTARSIA_MOUNT, or a single store) its state in full, else a list.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia status
+  intarsia status /mnt/work --json
+  intarsia status /mnt/work --metrics   Prometheus text")]
+pub(crate) struct Status {
+    /// Mount point or store directory
+    #[arg(value_name = "MOUNT|DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) store: Option<PathBuf>,
+    /// List all stores, one line each
+    #[arg(long, conflicts_with_all = ["store", "metrics"])]
+    pub(crate) all: bool,
+    /// Print the metrics as Prometheus text
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) metrics: bool,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Say on which node a file lies, and how
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia locate /mnt/work/a.dat /mnt/work/b.dat
+  getfattr -n user.intarsia.location --only-values /mnt/work/a.dat    the same from any program
+  getfattr -n user.intarsia.node --only-values .                      am I in a store, and whose?")]
+pub(crate) struct Locate {
+    /// Files in a mount
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Tell the store what a file is for
+///
+/// Hints are extended attributes user.intarsia.NAME; what is set on a directory holds for files made
+/// in it later. `intarsia hint list` explains each.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia hint set tier=memory close=fast /mnt/work/tmp
+  intarsia hint get /mnt/work/tmp
+  intarsia hint unset tier /mnt/work/tmp
+  intarsia hint rule add '/stage1/**/*.tmp tier=memory'
+  setfattr -n user.intarsia.tier -v memory /mnt/work/tmp              the same from any program")]
+pub(crate) struct HintVerb {
+    #[command(subcommand)]
+    pub(crate) verb: HintAction,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum HintAction {
+    /// Set hints on files or directories
+    Set(HintSet),
+    /// Show the hints of files or directories
+    Get(HintGet),
+    /// Remove hints from files or directories
+    Unset(HintSet),
+    /// Explain all hints, and say which are acted upon on this host
+    List(Listing),
+    /// Hints by path, for programs that copy without attributes
+    #[command(subcommand)]
+    Rule(RuleAction),
+}
+
+#[derive(Args)]
+pub(crate) struct HintSet {
+    /// NAME=VALUE… (for unset: NAME…), then FILE…; write a file named `a=b` as ./a=b
+    #[arg(required = true, num_args = 2.., value_name = "HINT… FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) words: Vec<String>,
+    /// Check and say what would be done, but do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct HintGet {
+    /// Files or directories in a mount
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Listing {
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum RuleAction {
+    /// Add rules to a running store; they hold until it goes down
+    Add(RuleChange),
+    /// Show the rules of a running store
+    List(RuleList),
+    /// Remove rules from a running store, by their text or their glob
+    Remove(RuleChange),
+    /// Check rules without a store; with paths, show what they would give
+    Check(RuleCheck),
+}
+
+#[derive(Args)]
+pub(crate) struct RuleChange {
+    /// 'GLOB NAME=VALUE…'
+    #[arg(required = true, value_name = "RULE")]
+    pub(crate) rules: Vec<String>,
+    /// Mount point or store directory
+    #[arg(long, value_name = "MOUNT|DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) store: Option<PathBuf>,
+    /// Check and say what would be done, but do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct RuleList {
+    /// Mount point or store directory
+    #[arg(long, value_name = "MOUNT|DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) store: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct RuleCheck {
+    /// 'GLOB NAME=VALUE…'
+    #[arg(required = true, value_name = "RULE")]
+    pub(crate) rules: Vec<String>,
+    /// A path within the store, such as /stage1/a.tmp; repeatable
+    #[arg(long = "path", value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Verify a store: names, inodes, files in the tiers, checksums
+///
+/// A running store is checked by its node, any other is opened without mounting it.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia check /mnt/work
+  intarsia check ~/.local/state/intarsia/home-me-work --repair")]
+pub(crate) struct Check {
+    /// Mount point or store directory [default: INTARSIA_MOUNT, or the only store]
+    #[arg(value_name = "MOUNT|DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) store: Option<PathBuf>,
+    /// Repair what can be repaired
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// With --repair: say what would be repaired, but do nothing
+    #[arg(long, requires = "repair")]
+    pub(crate) dry_run: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show what a bug report needs: versions, FUSE, passthrough, limits, configuration, stores, logs
+///
+/// Ends with 0 when all is well, 3 when something deserves attention, 1 when no store can be mounted.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia doctor
+  intarsia doctor --json > report.json")]
+pub(crate) struct Doctor {
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The FUSE device
+    #[arg(long, hide = true, default_value = "/dev/fuse")]
+    pub(crate) fuse_device: PathBuf,
+}
+
+/// Look at the configuration
+#[derive(Args)]
+pub(crate) struct ConfigVerb {
+    #[command(subcommand)]
+    pub(crate) verb: ConfigAction,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ConfigAction {
+    Show(ConfigShow),
+}
+
+/// Show the effective configuration with the source of each value
+///
+/// Flag over environment over file over default. The file is the first of --config, INTARSIA_CONFIG,
+/// $XDG_CONFIG_HOME/intarsia/config.toml and /etc/intarsia/config.toml. The output is itself a
+/// valid file.
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia config show > config.toml
+  INTARSIA_DURABILITY=sync intarsia config show --json")]
+pub(crate) struct ConfigShow {
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print completions for a shell
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia completions bash > ~/.local/share/bash-completion/completions/intarsia
+  intarsia completions zsh > ~/.zfunc/_intarsia
+  intarsia completions fish > ~/.config/fish/completions/intarsia.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the manual page, or write the pages of all verbs into a directory
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia man | man -l -
+  intarsia man ~/.local/share/man/man1")]
+pub(crate) struct Man {
+    /// Made if it is missing
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+}

@@ -1,0 +1,103 @@
+//! The settings by name: in files, in the environment and on the command line.
+
+/// A setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Mount,
+    Dir,
+    Tiers,
+    Name,
+    Durability,
+    Interval,
+    Passthrough,
+    InlineLimit,
+    InlineBudget,
+    Watermark,
+    Cache,
+    Rules,
+    EventLoops,
+    AllowOther,
+    ReadOnly,
+    Wait,
+}
+
+impl Key {
+    /// All settings in the order of the documentation.
+    pub(crate) const ALL: [Self; 16] = [
+        Self::Mount,
+        Self::Dir,
+        Self::Tiers,
+        Self::Name,
+        Self::Durability,
+        Self::Interval,
+        Self::Passthrough,
+        Self::InlineLimit,
+        Self::InlineBudget,
+        Self::Watermark,
+        Self::Cache,
+        Self::Rules,
+        Self::EventLoops,
+        Self::AllowOther,
+        Self::ReadOnly,
+        Self::Wait,
+    ];
+
+    /// The name in a file.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Mount => "mount",
+            Self::Dir => "dir",
+            Self::Tiers => "tiers",
+            Self::Name => "name",
+            Self::Durability => "durability",
+            Self::Interval => "interval",
+            Self::Passthrough => "passthrough",
+            Self::InlineLimit => "inline_limit",
+            Self::InlineBudget => "inline_budget",
+            Self::Watermark => "watermark",
+            Self::Cache => "cache",
+            Self::Rules => "rules",
+            Self::EventLoops => "event_loops",
+            Self::AllowOther => "allow_other",
+            Self::ReadOnly => "read_only",
+            Self::Wait => "wait",
+        }
+    }
+
+    /// The name on the command line; a list is given one element at a time there.
+    pub(crate) fn flag(self) -> String {
+        match self {
+            Self::Tiers => "--tier".into(),
+            Self::Rules => "--rule".into(),
+            _ => format!("--{}", self.name().replace('_', "-")),
+        }
+    }
+
+    /// The name in the environment.
+    pub(crate) fn variable(self) -> String {
+        format!("INTARSIA_{}", self.name().to_ascii_uppercase())
+    }
+
+    /// Whether it takes several values (in the environment separated by semicolons).
+    pub(crate) const fn is_list(self) -> bool {
+        matches!(self, Self::Tiers | Self::Rules)
+    }
+
+    /// The setting with this name in a file.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| k.name() == name)
+    }
+}
+
+/// The candidate that `word` was probably meant to be.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|c| (strsim::damerau_levenshtein(word, c), c))
+        .filter(|(distance, c)| *distance <= c.len().div_ceil(3))
+        .min()
+        .map(|(_, c)| c)
+}

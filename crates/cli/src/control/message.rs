@@ -1,0 +1,120 @@
+//! Requests and replies, and how a line is read within bounds.
+
+use std::io::{BufRead, ErrorKind, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::exit::Failure;
+
+/// The longest line that is read; a list of thousands of rules fits.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// What a node can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Request {
+    /// What the store is and does.
+    Status,
+    /// The metrics as Prometheus text.
+    Metrics,
+    /// The rules in force.
+    Rules,
+    /// Replaces the rules.
+    SetRules { rules: Vec<String> },
+    /// Verifies the store.
+    Check { repair: bool },
+    /// Takes the mount down and ends the node; the answer is the last status.
+    Unmount,
+}
+
+impl Request {
+    /// Whether it may take longer than one wait; then the node sends progress to say that it lives.
+    pub(crate) const fn is_long(&self) -> bool {
+        matches!(self, Self::Check { .. })
+    }
+}
+
+/// What a node answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reply {
+    Progress(Value),
+    Done(Value),
+    Failed(Failure),
+}
+
+/// Reads one line and understands it. `Ok(None)` is the end of the stream.
+pub(super) fn receive<T: for<'de> Deserialize<'de>>(
+    reader: &mut impl BufRead,
+) -> Result<Option<T>, String> {
+    let mut line = Vec::new();
+    match reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line) {
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            return Err("no message in time".into());
+        }
+        Err(e) => return Err(e.to_string()),
+        Ok(0) => return Ok(None),
+        Ok(_) if line.last() == Some(&b'\n') => {}
+        Ok(_) if line.len() as u64 == MAX_LINE_BYTES => {
+            return Err(format!("a message longer than {MAX_LINE_BYTES} bytes"));
+        }
+        Ok(_) => return Err("a message without its end".into()),
+    }
+    serde_json::from_slice(&line).map(Some).map_err(|e| e.to_string())
+}
+
+/// Writes one line.
+pub(super) fn send(writer: &mut impl Write, message: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    writer.write_all(&line)?;
+    writer.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_survive_the_socket() {
+        for request in [
+            Request::Status,
+            Request::Check { repair: true },
+            Request::SetRules { rules: vec!["*.tmp tier=memory".into()] },
+        ] {
+            let mut line = Vec::new();
+            send(&mut line, &request).unwrap();
+            assert_eq!(receive::<Request>(&mut line.as_slice()).unwrap(), Some(request));
+        }
+        assert_eq!(receive::<Request>(&mut b"".as_slice()).unwrap(), None);
+    }
+
+    #[test]
+    fn the_wire_form_is_stable() {
+        let text = serde_json::to_string(&Request::SetRules { rules: vec![] }).unwrap();
+        assert_eq!(text, r#"{"verb":"set-rules","rules":[]}"#);
+        let failed = Reply::Failed(Failure::busy("x"));
+        let text = serde_json::to_string(&failed).unwrap();
+        assert_eq!(text, r#"{"failed":{"exit":"busy","message":"x","help":null}}"#);
+    }
+
+    #[test]
+    fn malformed_and_endless_lines_are_refused() {
+        for bad in ["{}\n", "{\"verb\":\"fly\"}\n", "{\"verb\":\"check\"}\n", "\n", "null\n", "{"] {
+            assert!(receive::<Request>(&mut bad.as_bytes()).is_err(), "{bad:?}");
+        }
+        let endless = std::io::repeat(b' ');
+        let error = receive::<Request>(&mut std::io::BufReader::new(endless)).unwrap_err();
+        assert!(error.contains("longer than"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = receive::<Request>(&mut bytes.as_slice());
+            let _ = receive::<Reply>(&mut bytes.as_slice());
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Who keeps a mount busy: found by reading /proc alone, so that a hung mount cannot hang the search.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::mounts::MountEntry;
+
+/// A process that uses the mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Holder {
+    pub(crate) pid: u32,
+    pub(crate) command: String,
+    pub(crate) user: String,
+    /// Such as `working directory /mnt/x`, `open file /mnt/x/a`.
+    pub(crate) uses: Vec<String>,
+}
+
+/// The holders, and how many processes we were not allowed to look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Survey {
+    pub(crate) holders: Vec<Holder>,
+    pub(crate) unreadable: usize,
+}
+
+/// Looks through all processes of this host.
+pub(crate) fn of(mount: &MountEntry) -> Survey {
+    let users = user_names();
+    let mut survey = Survey::default();
+    for pid in pids() {
+        match uses(pid, mount) {
+            None => survey.unreadable += 1,
+            Some(uses) if uses.is_empty() => {}
+            Some(uses) => survey.holders.push(Holder {
+                pid,
+                command: command(pid),
+                user: user(pid, &users),
+                uses,
+            }),
+        }
+    }
+    survey
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|e| e.file_name().to_str()?.parse().ok())
+}
+
+/// How a process uses the mount; `None` when we may not look.
+fn uses(pid: u32, mount: &MountEntry) -> Option<Vec<String>> {
+    let base = PathBuf::from(format!("/proc/{pid}"));
+    let cwd = match std::fs::read_link(base.join("cwd")) {
+        Ok(path) => Some(path),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return None,
+        Err(_) => None,
+    };
+    let root = std::fs::read_link(base.join("root")).ok();
+    let mut uses = Vec::new();
+    if is_same_namespace(&base) {
+        let inside = |p: &Option<PathBuf>| p.clone().filter(|p| p.starts_with(&mount.mount_point));
+        uses.extend(inside(&cwd).map(|p| format!("working directory {}", p.display())));
+        uses.extend(inside(&root).map(|p| format!("root directory {}", p.display())));
+    }
+    uses.extend(open_files(&base, mount.id).map(|p| format!("open file {}", p.display())));
+    uses.extend(mappings(&base, mount).into_iter().map(|p| format!("mapping of {p}")));
+    Some(uses)
+}
+
+/// A path of another mount namespace means another file.
+fn is_same_namespace(base: &Path) -> bool {
+    let theirs = std::fs::read_link(base.join("ns/mnt"));
+    matches!((theirs, std::fs::read_link("/proc/self/ns/mnt")), (Ok(a), Ok(b)) if a == b)
+}
+
+/// The descriptors whose `fdinfo` names the mount.
+fn open_files(base: &Path, mount_id: u64) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(base.join("fdinfo")).into_iter().flatten().flatten();
+    let fds = base.join("fd");
+    entries
+        .filter(move |e| {
+            let info = std::fs::read_to_string(e.path()).unwrap_or_default();
+            let id = info.lines().find_map(|l| l.strip_prefix("mnt_id:"));
+            id.and_then(|id| id.trim().parse().ok()) == Some(mount_id)
+        })
+        .filter_map(move |e| std::fs::read_link(fds.join(e.file_name())).ok())
+}
+
+/// Files mapped from the mount, each once. A mapping outlives the descriptor it was made from.
+fn mappings(base: &Path, mount: &MountEntry) -> Vec<String> {
+    let text = std::fs::read_to_string(base.join("maps")).unwrap_or_default();
+    let device = map_device(&mount.device);
+    let mut paths: Vec<String> = text
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.split_ascii_whitespace();
+            let line_device = fields.nth(3)?;
+            let path = line.get(line.find('/')?..)?;
+            let is_inside = Path::new(path).starts_with(&mount.mount_point);
+            (is_inside || device.as_deref() == Some(line_device)).then(|| path.to_owned())
+        })
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// `maps` writes device numbers in hexadecimal, `mountinfo` in decimal.
+fn map_device(device: &str) -> Option<String> {
+    let (major, minor) = device.split_once(':')?;
+    Some(format!("{:02x}:{:02x}", major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+}
+
+fn command(pid: u32) -> String {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<_> =
+        line.split(|b| *b == 0).filter(|w| !w.is_empty()).map(String::from_utf8_lossy).collect();
+    let text = words.join(" ");
+    if text.is_empty() {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        return name.trim().to_owned();
+    }
+    text.chars().take(80).collect()
+}
+
+fn user(pid: u32, names: &HashMap<u32, String>) -> String {
+    match std::fs::metadata(format!("/proc/{pid}")) {
+        Ok(meta) => names.get(&meta.uid()).cloned().unwrap_or_else(|| meta.uid().to_string()),
+        Err(_) => "?".to_owned(),
+    }
+}
+
+fn user_names() -> HashMap<u32, String> {
+    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let parse = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        Some((fields.nth(1)?.parse().ok()?, name))
+    };
+    text.lines().filter_map(parse).collect()
+}
+
+/// The survey as lines for people.
+pub(crate) fn describe(survey: &Survey) -> Vec<String> {
+    let mut lines = Vec::new();
+    for holder in &survey.holders {
+        lines.push(format!("pid {} ({}), user {}:", holder.pid, holder.command, holder.user));
+        let shown = holder.uses.iter().take(5);
+        lines.extend(shown.map(|used| format!("    {used}")));
+        if let Some(more) = holder.uses.len().checked_sub(5).filter(|n| *n > 0) {
+            lines.push(format!("    and {more} more"));
+        }
+    }
+    if survey.unreadable > 0 {
+        lines.push(format!(
+            "{} processes of other users could not be examined; root sees them all",
+            survey.unreadable
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mounts;
+
+    /// The mount that carries a path, by the longest prefix.
+    fn carrying(path: &Path) -> MountEntry {
+        let all = mounts::table().into_iter().filter(|m| path.starts_with(&m.mount_point));
+        all.max_by_key(|m| m.mount_point.as_os_str().len()).unwrap()
+    }
+
+    #[test]
+    fn finds_the_open_file_and_the_working_directory_of_a_child() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let file = dir.join("held");
+        std::fs::write(&file, "x").unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .current_dir(&dir)
+            .stdin(std::fs::File::open(&file).unwrap())
+            .spawn()
+            .unwrap();
+        let mount = carrying(&dir);
+        let uses = uses(child.id(), &mount).unwrap();
+        let name = command(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(uses.contains(&format!("working directory {}", dir.display())), "{uses:?}");
+        assert!(uses.contains(&format!("open file {}", file.display())), "{uses:?}");
+        assert!(name.contains("sleep"), "{name}");
+    }
+
+    #[test]
+    fn a_mapped_program_is_a_holder() {
+        let me = std::env::current_exe().unwrap().canonicalize().unwrap();
+        let mount = carrying(&me);
+        let mapped = mappings(Path::new("/proc/self"), &mount);
+        assert!(mapped.iter().any(|p| Path::new(p) == me), "{mapped:?}");
+        assert_eq!(map_device("0:52").as_deref(), Some("00:34"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Starting a node in the background: settings through its standard input, readiness back through
+//! its standard output, its log on its standard error. Nothing of it shows on a command line.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::cli::LogFormat;
+use crate::config::Settings;
+use crate::exit::{Failure, Outcome};
+use crate::preflight::Conditions;
+use crate::process;
+
+/// A log larger than this is set aside when the next node starts.
+const LOG_ROTATE_BYTES: u64 = 16 << 20;
+/// Log lines shown when a node fails to start.
+const LOG_LINES_SHOWN: usize = 10;
+
+/// What a detached node is told.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Orders {
+    pub(crate) settings: Settings,
+    pub(crate) conditions: Conditions,
+    pub(crate) log_format: LogFormat,
+}
+
+/// What a node says of itself once programs can work in the mount, or why they never will.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Report {
+    Ready(Ready),
+    Failed(Failure),
+}
+
+/// A store that is up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Ready {
+    pub(crate) mount_point: PathBuf,
+    pub(crate) dir: PathBuf,
+    pub(crate) pid: u32,
+    pub(crate) mode: Value,
+    /// What was cleared or made on the way.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Starts a node and waits until it is ready or has failed, no longer than `settings.wait`.
+pub(crate) fn start(orders: &Orders) -> Outcome<Ready> {
+    let dir = &orders.settings.dir;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| {
+        Failure::io(format!("the store's directory {} cannot be made", dir.display()), &e)
+    })?;
+    let log_path = log_path(dir);
+    let log = open_log(&log_path).map_err(|e| Failure::io(log_path.display(), &e))?;
+    let mut child = spawn(orders, log).map_err(|e| Failure::io("start the node", &e))?;
+    match await_report(&mut child, orders.settings.wait) {
+        Some(Report::Ready(ready)) => Ok(ready),
+        Some(Report::Failed(failure)) => {
+            let _ = child.wait();
+            Err(failure)
+        }
+        None => Err(failed_silently(&mut child, &log_path, orders.settings.wait)),
+    }
+}
+
+fn spawn(orders: &Orders, log: File) -> std::io::Result<Child> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["node", "--detached"])
+        // The node must not keep the caller's directory busy.
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(&serde_json::to_vec(orders)?)?;
+    }
+    Ok(child)
+}
+
+fn await_report(child: &mut Child, timeout: Duration) -> Option<Report> {
+    let stdout = child.stdout.take()?;
+    let line = process::bounded(timeout, move || {
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).map(|_| line)
+    })?;
+    serde_json::from_str(&line.ok()?).ok()
+}
+
+/// The node ended without a word, or is silent still; then it is ended.
+fn failed_silently(child: &mut Child, log: &Path, timeout: Duration) -> Failure {
+    let ended = wait_briefly(child);
+    let message = match ended {
+        Some(status) => format!("the node ended before it was ready ({status})"),
+        None => {
+            let _ = child.kill();
+            let _ = child.wait();
+            format!(
+                "the node was not ready within {} and was ended",
+                humantime::format_duration(timeout)
+            )
+        }
+    };
+    let lines = last_lines(log, LOG_LINES_SHOWN);
+    let tail = if lines.is_empty() { String::new() } else { format!(":\n{}", lines.join("\n")) };
+    Failure::general(format!("{message}{tail}"))
+        .with_help(format!("the whole log is {}; --wait gives it more time", log.display()))
+}
+
+/// A closed pipe comes a moment before the end of the process.
+fn wait_briefly(child: &mut Child) -> Option<std::process::ExitStatus> {
+    for _ in 0..50 {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    None
+}
+
+/// Where the node of this store logs.
+pub(crate) fn log_path(dir: &Path) -> PathBuf {
+    dir.join("node.log")
+}
+
+fn open_log(path: &Path) -> std::io::Result<File> {
+    if std::fs::metadata(path).is_ok_and(|m| m.len() > LOG_ROTATE_BYTES) {
+        std::fs::rename(path, path.with_extension("log.1"))?;
+    }
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+/// The end of a text file, read from its last 64 KiB.
+pub(crate) fn last_lines(path: &Path, count: usize) -> Vec<String> {
+    use std::io::{Read, Seek, SeekFrom};
+    let Ok(mut file) = File::open(path) else { return Vec::new() };
+    let length = file.metadata().map_or(0, |m| m.len());
+    let mut bytes = Vec::new();
+    let read = file
+        .seek(SeekFrom::Start(length.saturating_sub(64 << 10)))
+        .and_then(|_| file.take(64 << 10).read_to_end(&mut bytes));
+    if read.is_err() {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().to_vec()
+}

@@ -1,0 +1,60 @@
+//! `intarsia`: bring a store up, look at it, give hints, take it down.
+//!
+//! ```text
+//! main ── cli (command line) ── verbs ── config    flag, environment, file, default
+//!                                     ├─ preflight, launch, registry    bringing a store up
+//!                                     ├─ control   talking to a running node
+//!                                     └─ runtime   the one door to the node and the mount
+//! ```
+
+mod cli;
+mod config;
+mod control;
+mod exit;
+mod holders;
+mod launch;
+mod logging;
+mod mounts;
+mod output;
+mod preflight;
+mod process;
+mod registry;
+mod runtime;
+mod target;
+mod verbs;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Verb};
+use crate::exit::{Exit, Outcome};
+
+fn main() -> std::process::ExitCode {
+    let cli = Cli::parse();
+    run(&cli)
+        .unwrap_or_else(|failure| {
+            output::failure(&failure);
+            failure.exit
+        })
+        .into()
+}
+
+fn run(cli: &Cli) -> Outcome<Exit> {
+    if let Verb::Node(arguments) = &cli.verb {
+        // A node logs far more than a verb, and a detached one is told how.
+        return verbs::node::run(arguments, &cli.global);
+    }
+    logging::start(cli.global.log_format, "warn")?;
+    match &cli.verb {
+        Verb::Up(arguments) => verbs::up::run(arguments, &cli.global),
+        Verb::Down(arguments) => verbs::down::run(arguments),
+        Verb::Status(arguments) => verbs::status::run(arguments),
+        Verb::Locate(arguments) => verbs::locate::run(arguments),
+        Verb::Hint(arguments) => verbs::hint::run(&arguments.verb),
+        Verb::Check(arguments) => verbs::check::run(arguments),
+        Verb::Doctor(arguments) => verbs::doctor::run(arguments, &cli.global),
+        Verb::Config(arguments) => verbs::config::run(&arguments.verb, &cli.global),
+        Verb::Completions(arguments) => verbs::pages::completions(arguments),
+        Verb::Man(arguments) => verbs::pages::man(arguments),
+        Verb::Node(_) => Ok(Exit::Ok),
+    }
+}

@@ -1,0 +1,194 @@
+//! The mount table, and what state a mount of ours is in.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::exit::{Failure, Outcome};
+use crate::process;
+
+/// How long a healthy mount may take to answer `stat`.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A line of `/proc/self/mountinfo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MountEntry {
+    pub(crate) id: u64,
+    /// `major:minor` of the device.
+    pub(crate) device: String,
+    pub(crate) mount_point: PathBuf,
+    pub(crate) kind: String,
+    pub(crate) source: String,
+}
+
+/// Whether a mount answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// It does.
+    Alive,
+    /// Its process is gone.
+    Dead,
+    /// No answer in time.
+    Hung,
+}
+
+impl MountEntry {
+    /// Whether Intarsia mounted it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.kind == "fuse.intarsia" || (self.kind == "fuse" && self.source == "intarsia")
+    }
+}
+
+/// The whole mount table of this process.
+pub(crate) fn table() -> Vec<MountEntry> {
+    std::fs::read("/proc/self/mountinfo").map(|t| parse(&t)).unwrap_or_default()
+}
+
+/// The mount on exactly this path; where several lie on each other, the one on top.
+pub(crate) fn at(path: &Path) -> Option<MountEntry> {
+    table().into_iter().rev().find(|m| m.mount_point == path)
+}
+
+/// The mounts below this path.
+pub(crate) fn below(path: &Path) -> Vec<MountEntry> {
+    let is_below = |m: &MountEntry| m.mount_point != path && m.mount_point.starts_with(path);
+    table().into_iter().filter(is_below).collect()
+}
+
+fn parse(table: &[u8]) -> Vec<MountEntry> {
+    table.split(|b| *b == b'\n').filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<MountEntry> {
+    let mut fields = line.split(|b| *b == b' ');
+    let text = |f: &[u8]| String::from_utf8_lossy(f).into_owned();
+    let id = text(fields.next()?).parse().ok()?;
+    let device = text(fields.nth(1)?);
+    let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
+    fields.find(|f| *f == b"-")?;
+    let kind = text(fields.next()?);
+    let source = text(&unescape(fields.next()?));
+    Some(MountEntry { id, device, mount_point, kind, source })
+}
+
+/// The kernel writes space, tab, newline and backslash as `\ooo`.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let code = (first == b'\\').then(|| octal(tail)).flatten();
+        plain.push(code.unwrap_or(first));
+        rest = if code.is_some() { tail.get(3..).unwrap_or_default() } else { tail };
+    }
+    plain
+}
+
+fn octal(digits: &[u8]) -> Option<u8> {
+    let digits = digits.get(..3)?;
+    digits.iter().try_fold(0u8, |value, d| {
+        let digit = d.checked_sub(b'0').filter(|d| *d < 8)?;
+        value.checked_mul(8)?.checked_add(digit)
+    })
+}
+
+/// The path that the mount table shows for `path`, also where the last part is a dead mount.
+pub(crate) fn canonical(path: &Path) -> std::io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    if at(&path).is_some() {
+        return Ok(path);
+    }
+    if let Ok(real) = path.canonicalize() {
+        return Ok(real);
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => {
+            Ok(parent.canonicalize().unwrap_or_else(|_| parent.to_owned()).join(name))
+        }
+        _ => Ok(path),
+    }
+}
+
+/// Asks the mount for its root, with a bound.
+pub(crate) fn health(mount_point: &Path) -> Health {
+    let path = mount_point.to_owned();
+    match process::bounded(ANSWER_TIMEOUT, move || rustix::fs::stat(&path)) {
+        None => Health::Hung,
+        Some(Err(Errno::NOTCONN | Errno::CONNABORTED)) => Health::Dead,
+        Some(_) => Health::Alive,
+    }
+}
+
+/// Takes the mount out of the tree at once; what is still open stays open until its holders end.
+pub(crate) fn detach(mount_point: &Path) -> Outcome {
+    if process::has_sys_admin() {
+        return rustix::mount::unmount(mount_point, rustix::mount::UnmountFlags::DETACH)
+            .map_err(|e| Failure::io(format!("detach {}", mount_point.display()), &e.into()));
+    }
+    fusermount(mount_point, &["-u", "-z"])
+}
+
+/// Unmounts, refusing when it is busy.
+pub(crate) fn unmount(mount_point: &Path) -> Outcome {
+    if !process::has_sys_admin() {
+        return fusermount(mount_point, &["-u"]);
+    }
+    match rustix::mount::unmount(mount_point, rustix::mount::UnmountFlags::empty()) {
+        Ok(()) => Ok(()),
+        Err(Errno::BUSY) => Err(Failure::busy(format!("{} is busy", mount_point.display()))),
+        Err(e) => Err(Failure::io(format!("unmount {}", mount_point.display()), &e.into())),
+    }
+}
+
+fn fusermount(mount_point: &Path, arguments: &[&str]) -> Outcome {
+    let program = process::find_program("fusermount3").ok_or_else(|| {
+        Failure::general("fusermount3 was not found, and unmounting without root needs it")
+            .with_help("install the package fuse3")
+    })?;
+    let output = std::process::Command::new(program)
+        .args(arguments)
+        .arg("--")
+        .arg(mount_point)
+        .output()
+        .map_err(|e| Failure::io("run fusermount3", &e))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if message.contains("busy") {
+        return Err(Failure::busy(message));
+    }
+    Err(Failure::general(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_the_kernels_table() {
+        let line = b"36 35 0:52 / /mnt/my\\040store rw,nosuid shared:7 - fuse.intarsia intarsia rw,user_id=0";
+        let entry = parse_line(line).unwrap();
+        assert_eq!(entry.mount_point, Path::new("/mnt/my store"));
+        assert_eq!((entry.id, entry.device.as_str()), (36, "0:52"));
+        assert!(entry.is_ours());
+        assert!(table().iter().any(|m| m.mount_point == Path::new("/")));
+    }
+
+    #[test]
+    fn the_topmost_mount_counts() {
+        assert_eq!(at(Path::new("/proc")).map(|m| m.kind).as_deref(), Some("proc"));
+        assert_eq!(health(Path::new("/proc")), Health::Alive);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics(line in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = parse_line(&line);
+            let _ = unescape(&line);
+        }
+    }
+}

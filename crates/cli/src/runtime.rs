@@ -1,0 +1,156 @@
+//! The one door to the node and the mount; no other file of this crate names their crates.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_mount::{Mount, MountOptions};
+use intarsia_node::{Node, NodeOptions};
+use intarsia_types::{ByteCount, Durability, Error, NodeId, Rule, RuleSet};
+use serde_json::Value;
+
+use crate::config::Settings;
+use crate::exit::{Failure, Outcome};
+
+/// The node's own defaults, for settings that nobody gave.
+pub(crate) struct Defaults {
+    pub(crate) durability: Durability,
+    pub(crate) interval: Duration,
+    pub(crate) inline_limit: ByteCount,
+    pub(crate) inline_budget: ByteCount,
+    pub(crate) watermark: ByteCount,
+    pub(crate) cache: ByteCount,
+}
+
+pub(crate) fn defaults(dir: &Path) -> Defaults {
+    let options = NodeOptions::new(dir);
+    Defaults {
+        durability: options.durability,
+        interval: Duration::from_millis(options.interval_ms),
+        inline_limit: options.inline_bytes,
+        inline_budget: options.inline_budget,
+        watermark: options.watermark,
+        cache: options.cache,
+    }
+}
+
+/// An open store.
+pub(crate) struct Store {
+    node: Arc<Node>,
+}
+
+impl Store {
+    /// Opens the store, or founds it.
+    pub(crate) fn open(settings: &Settings) -> Outcome<Self> {
+        let (root_uid, root_gid, root_perm) = root_owner(&settings.mount);
+        let options = NodeOptions {
+            tiers: settings.tiers.clone(),
+            name: NodeId(settings.name.clone()),
+            durability: settings.durability,
+            interval_ms: u64::try_from(settings.interval.as_millis()).unwrap_or(u64::MAX),
+            inline_bytes: settings.inline_limit,
+            inline_budget: settings.inline_budget,
+            watermark: settings.watermark,
+            cache: settings.cache,
+            passthrough: settings.passthrough,
+            rules: settings.rule_set()?,
+            root_uid,
+            root_gid,
+            root_perm,
+            ..NodeOptions::new(&settings.dir)
+        };
+        let node = Node::open(options).map_err(|e| failure(&e))?;
+        Ok(Self { node })
+    }
+
+    /// The state, with stable field names.
+    pub(crate) fn status(&self) -> Outcome<Value> {
+        let status = self.node.status().map_err(|e| failure(&e))?;
+        serde_json::to_value(status).map_err(|e| Failure::general(format!("status: {e}")))
+    }
+
+    /// Prometheus text.
+    pub(crate) fn metrics(&self) -> String {
+        self.node.metrics()
+    }
+
+    pub(crate) fn rules(&self) -> Vec<String> {
+        self.node.rules().rules().iter().map(ToString::to_string).collect()
+    }
+
+    pub(crate) fn set_rules(&self, rules: &[String]) -> Outcome {
+        let parse = |text: &String| {
+            text.parse::<Rule>()
+                .map_err(|e: intarsia_types::RuleError| Failure::usage(e.to_string()))
+        };
+        self.node.set_rules(RuleSet::new(rules.iter().map(parse).collect::<Outcome<_>>()?));
+        Ok(())
+    }
+
+    /// Verifies the store, and mends it if asked to.
+    pub(crate) fn check(&self, _repair: bool, _progress: &mut dyn FnMut(Value)) -> Outcome<Value> {
+        Err(Failure::general("this build cannot check a store"))
+    }
+
+    /// Brings everything to rest; the store can be opened again after it.
+    pub(crate) fn close(&self) -> Outcome {
+        self.node.close().map_err(|e| failure(&e))
+    }
+}
+
+/// A store that programs work in.
+pub(crate) struct Mounted {
+    mount: Mount,
+}
+
+impl Mounted {
+    pub(crate) fn start(store: &Store, settings: &Settings) -> Outcome<Self> {
+        let options = MountOptions {
+            mount_point: settings.mount.clone(),
+            event_loops: settings.event_loops,
+            allow_other: settings.allow_other,
+            passthrough: settings.passthrough,
+            read_only: settings.read_only,
+        };
+        let mount = Mount::start(Arc::clone(&store.node), &options).map_err(|e| failure(&e))?;
+        Ok(Self { mount })
+    }
+
+    /// Waits until somebody has unmounted it.
+    pub(crate) fn wait(&self) -> Outcome {
+        self.mount.wait().map_err(|e| failure(&e))
+    }
+
+    /// Unmounts, or fails with [`Exit::Busy`](crate::exit::Exit::Busy).
+    pub(crate) fn unmount(&self) -> Outcome {
+        self.mount.unmount().map_err(|e| failure(&e))
+    }
+
+    /// Whether the kernel serves local files by itself, and why or why not.
+    pub(crate) fn mode(&self) -> Value {
+        serde_json::to_value(self.mount.mode()).unwrap_or(Value::Null)
+    }
+}
+
+/// A new store's root directory takes after the directory that it is mounted on.
+fn root_owner(mount: &Path) -> (u32, u32, u16) {
+    match std::fs::metadata(mount) {
+        Ok(meta) => {
+            let perm = u16::try_from(meta.permissions().mode() & 0o7777).unwrap_or(0o755);
+            (meta.uid(), meta.gid(), perm)
+        }
+        Err(_) => {
+            let user = rustix::process::geteuid().as_raw();
+            (user, rustix::process::getegid().as_raw(), 0o755)
+        }
+    }
+}
+
+fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Busy(_) => Failure::busy(error.to_string()),
+        Error::Invalid(why) => Failure::usage(why.clone()),
+        _ => Failure::general(error.to_string()),
+    }
+}

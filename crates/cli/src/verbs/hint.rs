@@ -1,0 +1,223 @@
+//! `hint`: setting, showing, removing and explaining hints.
+
+use std::path::{Path, PathBuf};
+
+use intarsia_types::{Hint, HintKey};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{rule, xattr};
+use crate::cli::{HintAction, HintGet, HintSet, Listing};
+use crate::config::nearest;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+
+pub(crate) fn run(action: &HintAction) -> Outcome<Exit> {
+    match action {
+        HintAction::Set(arguments) => set(arguments),
+        HintAction::Get(arguments) => get(arguments),
+        HintAction::Unset(arguments) => unset(arguments),
+        HintAction::List(arguments) => list(arguments),
+        HintAction::Rule(action) => rule::run(action),
+    }
+}
+
+fn set(arguments: &HintSet) -> Outcome<Exit> {
+    let (hints, files) = split(&arguments.words, is_assignment);
+    let hints = hints.iter().map(|w| parse(w)).collect::<Outcome<Vec<Hint>>>()?;
+    require_both(hints.is_empty(), &files, "NAME=VALUE")?;
+    for_each(&files, arguments.dry_run, |file| {
+        for hint in &hints {
+            if arguments.dry_run {
+                output::data(&format!("would set {hint} on {}", file.display()))?;
+            } else {
+                xattr::set(file, &hint.key().attribute(), hint.value())?;
+            }
+        }
+        Ok(())
+    })?;
+    for hint in hints.iter().filter(|h| !h.key().acted_upon_on_one_host()) {
+        output::warn(&format!("{hint} is stored, but not acted upon here (a store of one host)"));
+    }
+    Ok(Exit::Ok)
+}
+
+fn unset(arguments: &HintSet) -> Outcome<Exit> {
+    let (names, files) = split(&arguments.words, |w| w.parse::<HintKey>().is_ok());
+    if let (true, Some(first)) = (names.is_empty(), files.first()) {
+        parse_key(&first.to_string_lossy())?;
+    }
+    require_both(names.is_empty(), &files, "NAME")?;
+    let keys = names.iter().map(|n| parse_key(n)).collect::<Outcome<Vec<_>>>()?;
+    for_each(&files, arguments.dry_run, |file| {
+        for key in &keys {
+            if arguments.dry_run {
+                output::data(&format!("would remove {key} from {}", file.display()))?;
+            } else {
+                xattr::remove(file, &key.attribute())?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// Every path is looked at before the first is changed, so that a mistake changes nothing.
+fn for_each(files: &[PathBuf], _dry: bool, change: impl Fn(&Path) -> Outcome) -> Outcome {
+    for file in files {
+        xattr::require_store(file)?;
+    }
+    files.iter().try_for_each(|f| change(f))
+}
+
+/// The leading words that are hints, and the files after them.
+fn split(words: &[String], is_hint: impl Fn(&str) -> bool) -> (Vec<String>, Vec<PathBuf>) {
+    let count = words.iter().take_while(|w| is_hint(w)).count();
+    let (hints, files) = words.split_at(count);
+    (hints.to_vec(), files.iter().map(PathBuf::from).collect())
+}
+
+/// Of the form `name=value` with a plain name; a path such as `./a=b` is none.
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=')
+        .is_some_and(|(name, _)| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic()))
+}
+
+fn parse(word: &str) -> Outcome<Hint> {
+    let name = word.split_once('=').map_or(word, |(name, _)| name);
+    parse_key(name)?;
+    word.parse().map_err(|e: intarsia_types::HintError| Failure::usage(e.to_string()))
+}
+
+fn parse_key(name: &str) -> Outcome<HintKey> {
+    name.parse().map_err(|e: intarsia_types::HintError| {
+        let failure = Failure::usage(e.to_string());
+        match nearest(name, HintKey::ALL.iter().map(|k| k.name())) {
+            Some(near) => failure.with_help(format!("did you mean '{near}'?")),
+            None => failure,
+        }
+    })
+}
+
+fn require_both(no_hints: bool, files: &[PathBuf], what: &str) -> Outcome {
+    if no_hints {
+        return Err(Failure::usage(format!(
+            "no hint was given before the files; write {what} FILE"
+        ))
+        .with_help("such as: intarsia hint set tier=memory /mnt/work/tmp"));
+    }
+    if files.is_empty() {
+        return Err(Failure::usage("no file was given after the hints")
+            .with_help("such as: intarsia hint set tier=memory /mnt/work/tmp"));
+    }
+    Ok(())
+}
+
+fn get(arguments: &HintGet) -> Outcome<Exit> {
+    let mut all = Vec::new();
+    for file in &arguments.files {
+        xattr::require_store(file)?;
+        all.push((file, hints_of(file)?));
+    }
+    if arguments.json {
+        let entry = |(file, hints): &(&PathBuf, Vec<(HintKey, String)>)| {
+            let hints: serde_json::Map<_, _> =
+                hints.iter().map(|(k, v)| (k.name().to_owned(), v.clone().into())).collect();
+            json!({ "file": file.display().to_string(), "hints": hints })
+        };
+        output::json(&all.iter().map(entry).collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
+    }
+    for (file, hints) in &all {
+        for (key, value) in hints {
+            let prefix =
+                if all.len() > 1 { format!("{}: ", file.display()) } else { String::new() };
+            let note = if key.acted_upon_on_one_host() { "" } else { "  (not acted upon here)" };
+            output::data(&format!("{prefix}{key}={value}{note}"))?;
+        }
+        if hints.is_empty() {
+            output::message(&format!("{}: no hints", file.display()));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn hints_of(file: &Path) -> Outcome<Vec<(HintKey, String)>> {
+    let mut hints = Vec::new();
+    for key in HintKey::ALL {
+        if let Some(value) = xattr::get(file, &key.attribute())? {
+            hints.push((key, value));
+        }
+    }
+    Ok(hints)
+}
+
+#[derive(Serialize)]
+struct Explained {
+    name: &'static str,
+    values: &'static str,
+    meaning: &'static str,
+    acted_upon_here: bool,
+}
+
+fn list(arguments: &Listing) -> Outcome<Exit> {
+    let explained: Vec<Explained> = HintKey::ALL
+        .into_iter()
+        .map(|key| Explained {
+            name: key.name(),
+            values: key.expects(),
+            meaning: meaning(key),
+            acted_upon_here: key.acted_upon_on_one_host(),
+        })
+        .collect();
+    if arguments.json {
+        output::json(&explained)?;
+        return Ok(Exit::Ok);
+    }
+    let style = output::Style::of_stdout();
+    let entry = |e: &Explained| {
+        let here = if e.acted_upon_here { "acted upon" } else { "not acted upon here" };
+        format!("{} — {} ({here})\n    {}\n", style.bold(e.name), e.meaning, e.values)
+    };
+    output::data(&explained.iter().map(entry).collect::<String>())?;
+    Ok(Exit::Ok)
+}
+
+/// What a hint tells the store.
+const fn meaning(key: HintKey) -> &'static str {
+    match key {
+        HintKey::Place => "on which nodes the bytes are to lie",
+        HintKey::Tier => "in which class of tier the bytes are to lie",
+        HintKey::Replicas => "how many copies there are to be",
+        HintKey::Chunk => "how long the pieces are that a file is cut into",
+        HintKey::Erasure => "K data and M parity pieces instead of copies",
+        HintKey::Compress => "whether and how the bytes are compressed",
+        HintKey::Dedup => "whether equal pieces are kept once",
+        HintKey::Cache => "whether the kernel keeps the pages after close",
+        HintKey::Pattern => "how the workflow uses the file",
+        HintKey::Lifetime => "how long the content matters",
+        HintKey::Close => "whether close waits for what the store promises",
+        HintKey::Integrity => "whether every read is verified",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_come_before_files() {
+        let words: Vec<String> =
+            ["tier=memory", "close=fast", "./a=b", "c"].iter().map(|w| (*w).to_owned()).collect();
+        let (hints, files) = split(&words, is_assignment);
+        assert_eq!(hints, ["tier=memory", "close=fast"]);
+        assert_eq!(files, [PathBuf::from("./a=b"), PathBuf::from("c")]);
+    }
+
+    #[test]
+    fn a_typing_error_is_recognised() {
+        let failure = parse("teir=memory").unwrap_err();
+        assert_eq!(failure.help.as_deref(), Some("did you mean 'tier'?"));
+        assert!(parse("tier=tape").unwrap_err().message.contains("memory, ssd or disk"));
+    }
+}

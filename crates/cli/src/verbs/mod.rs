@@ -1,0 +1,15 @@
+//! One file a verb.
+
+pub(crate) mod check;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod down;
+pub(crate) mod hint;
+pub(crate) mod locate;
+pub(crate) mod node;
+pub(crate) mod pages;
+mod purge;
+mod rule;
+pub(crate) mod status;
+pub(crate) mod up;
+mod xattr;

@@ -1,0 +1,326 @@
+//! `node`: the process behind a mount, in the foreground or detached by `up`.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::cli::{Global, Node};
+use crate::config::{self, Settings};
+use crate::control::{Operations, Request, Server};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::launch::{Orders, Ready, Report};
+use crate::preflight::{self, Conditions, Plan};
+use crate::process::{self, Process};
+use crate::registry::{Entry, Registry, write_private};
+use crate::runtime::{Mounted, Store};
+use crate::{holders, logging, mounts, output};
+
+/// How often the metrics file is looked at.
+const METRICS_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a signal waits for a busy mount before it detaches it.
+const BUSY_PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(arguments: &Node, global: &Global) -> Outcome<Exit> {
+    if arguments.detached {
+        return run_detached();
+    }
+    logging::start(global.log_format, "info")?;
+    let settings = config::load(arguments.settings.layers(), global.config.as_deref())?.settings;
+    let conditions = Conditions {
+        nonempty: arguments.place.nonempty,
+        fuse_device: arguments.place.fuse_device.clone(),
+    };
+    serve(&settings, &conditions, |ready| {
+        output::message(&format!("The store is up at {}.", ready.mount_point.display()));
+    })
+}
+
+/// Leaves the caller's session, takes orders from standard input and reports on standard output.
+fn run_detached() -> Outcome<Exit> {
+    let orders: Orders = serde_json::from_reader(std::io::stdin().lock())
+        .map_err(|e| Failure::usage(format!("--detached takes settings from 'up' only: {e}")))?;
+    // Fails only for the leader of a group, which a child of `up` is not.
+    let _ = rustix::process::setsid();
+    let mut is_reported = false;
+    let outcome = logging::start(orders.log_format, "info").and_then(|()| {
+        serve(&orders.settings, &orders.conditions, |ready| {
+            is_reported = true;
+            report(&Report::Ready(ready));
+        })
+    });
+    outcome.or_else(|failure| {
+        tracing::error!(help = failure.help, "{}", failure.message);
+        let exit = failure.exit;
+        if !is_reported {
+            report(&Report::Failed(failure));
+        }
+        Ok(exit)
+    })
+}
+
+/// Tells `up`, and lets go of the pipe.
+fn report(report: &Report) {
+    if let Ok(line) = serde_json::to_string(report) {
+        let _ = output::data(&line);
+    }
+    if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+    }
+}
+
+/// Why the node stops.
+enum End {
+    /// The mount is gone.
+    Unmounted(Outcome),
+    /// A signal asked twice, or the mount stayed busy.
+    Abandoned,
+}
+
+fn serve(
+    settings: &Settings,
+    conditions: &Conditions,
+    announce: impl FnOnce(Ready),
+) -> Outcome<Exit> {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    // From here on a signal waits for its turn and cannot leave half a store behind.
+    let signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| Failure::io("signals", &e))?;
+    let registry = Registry::of_user()?;
+    let lock = registry.lock(settings.wait)?;
+    let plan = preflight::inspect(settings, conditions, &registry)?;
+    plan.apply(settings, &registry)?;
+    let place = Place { settings, registry: &registry, is_made: plan.make_mount_point };
+    let node = Running::start(settings)?;
+    let server = node.register(&place)?;
+    drop(lock);
+    announce(node.ready(settings, &plan));
+    let end = node.work(settings, signals);
+    node.finish(settings);
+    server.drain(Duration::from_secs(2));
+    drop(server);
+    drop(place);
+    match end {
+        End::Unmounted(outcome) => outcome.map(|()| Exit::Ok),
+        End::Abandoned => Ok(Exit::Ok),
+    }
+}
+
+/// The mount point and the entry in the registry; both are cleaned up however the node ends.
+struct Place<'a> {
+    settings: &'a Settings,
+    registry: &'a Registry,
+    is_made: bool,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.registry.remove(&self.settings.mount);
+        if self.is_made {
+            let _ = std::fs::remove_dir(&self.settings.mount);
+        }
+    }
+}
+
+/// A node at work.
+struct Running {
+    store: Arc<Store>,
+    mounted: Arc<Mounted>,
+}
+
+impl Running {
+    fn start(settings: &Settings) -> Outcome<Self> {
+        let store = Arc::new(Store::open(settings)?);
+        match Mounted::start(&store, settings) {
+            Ok(mounted) => Ok(Self { store, mounted: Arc::new(mounted) }),
+            Err(failure) => {
+                let _ = store.close();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Opens the control socket and enters the store into the registry; on failure the mount goes again.
+    fn register(&self, place: &Place<'_>) -> Outcome<Server> {
+        let settings = place.settings;
+        let registered = || {
+            let socket = settings.dir.join("control.sock");
+            let operations = Arc::new(Desk {
+                store: Arc::clone(&self.store),
+                mounted: Arc::clone(&self.mounted),
+                mount_point: settings.mount.clone(),
+            });
+            let server = Server::start(&socket, operations)?;
+            place.registry.write(&Entry {
+                mount_point: settings.mount.clone(),
+                dir: settings.dir.clone(),
+                tiers: settings.tiers.iter().map(|t| t.dir.clone()).collect(),
+                socket,
+                process: Process::current().map_err(|e| Failure::io("/proc/self/stat", &e))?,
+                version: env!("CARGO_PKG_VERSION").into(),
+                started: now(),
+                made_mount_point: place.is_made,
+            })?;
+            Ok(server)
+        };
+        registered().inspect_err(|_| {
+            let _ = mounts::detach(&settings.mount);
+            let _ = self.store.close();
+        })
+    }
+
+    fn ready(&self, settings: &Settings, plan: &Plan) -> Ready {
+        let cleared = plan.clear_stale_mounts.iter().map(|m| {
+            format!("A dead node had left its mount at {}; it was taken away.", m.display())
+        });
+        Ready {
+            mount_point: settings.mount.clone(),
+            dir: settings.dir.clone(),
+            pid: std::process::id(),
+            mode: self.mounted.mode(),
+            notes: cleared.collect(),
+        }
+    }
+
+    /// Serves until the mount is gone or a signal gives up on it.
+    fn work(&self, settings: &Settings, mut signals: Signals) -> End {
+        let (sender, ended) = mpsc::channel();
+        let unmounted = sender.clone();
+        let mounted = Arc::clone(&self.mounted);
+        std::thread::spawn(move || unmounted.send(End::Unmounted(mounted.wait())));
+        let mounted = Arc::clone(&self.mounted);
+        let mount_point = settings.mount.clone();
+        std::thread::spawn(move || {
+            if signals.forever().next().is_some() && !leave(&mounted, &mount_point, &mut signals) {
+                let _ = sender.send(End::Abandoned);
+            }
+        });
+        let metrics_path = settings.dir.join("metrics.prom");
+        let mut last = String::new();
+        loop {
+            match ended.recv_timeout(METRICS_INTERVAL) {
+                Ok(end) => return end,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return End::Abandoned,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    self.write_metrics(&metrics_path, &mut last);
+                }
+            }
+        }
+    }
+
+    /// Writes the metrics file when something has changed.
+    fn write_metrics(&self, path: &std::path::Path, last: &mut String) {
+        let metrics = self.store.metrics();
+        if metrics == *last {
+            return;
+        }
+        match write_private(path, metrics.as_bytes()) {
+            Ok(()) => *last = metrics,
+            Err(error) => tracing::warn!(path = %path.display(), %error, "metrics file"),
+        }
+    }
+
+    /// Writes the last metrics and a summary, then closes the store.
+    fn finish(&self, settings: &Settings) {
+        self.write_metrics(&settings.dir.join("metrics.prom"), &mut String::new());
+        match self.store.status() {
+            Ok(status) => write_summary(settings, &status),
+            Err(failure) => tracing::warn!("last status: {}", failure.message),
+        }
+        match self.store.close() {
+            Ok(()) => tracing::info!(mount = %settings.mount.display(), "closed"),
+            Err(failure) => tracing::error!("closing the store: {}", failure.message),
+        }
+    }
+}
+
+/// In a batch job nothing scrapes, so the last state stays behind as a file.
+fn write_summary(settings: &Settings, status: &Value) {
+    let summary = json!({ "ended": now(), "mount_point": settings.mount, "status": status });
+    let path = settings.dir.join("last-run.json");
+    if let Err(error) = write_private(&path, format!("{summary:#}\n").as_bytes()) {
+        tracing::warn!(path = %path.display(), %error, "summary file");
+    }
+}
+
+/// Unmounts for a signal. False when the mount was detached and the node is to end without waiting.
+fn leave(mounted: &Mounted, mount_point: &std::path::Path, signals: &mut Signals) -> bool {
+    let deadline = Instant::now() + BUSY_PATIENCE;
+    let mut is_first = true;
+    loop {
+        match mounted.unmount() {
+            Ok(()) => return true,
+            Err(failure) if failure.exit == Exit::Busy => {}
+            Err(failure) => {
+                tracing::warn!("unmount: {}", failure.message);
+                return false;
+            }
+        }
+        if is_first && let Some(mount) = mounts::at(mount_point) {
+            let lines = holders::describe(&holders::of(&mount));
+            tracing::warn!(holders = lines.join(" "), "the mount is busy; waiting");
+        }
+        is_first = false;
+        if Instant::now() >= deadline || signals.pending().next().is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    tracing::warn!("the mount stays busy; detaching it");
+    push_out(mount_point);
+    let _ = mounts::detach(mount_point);
+    false
+}
+
+/// Has the kernel write back what it still holds for programs that keep files open.
+fn push_out(mount_point: &std::path::Path) {
+    let path = mount_point.to_owned();
+    let _ = process::bounded(Duration::from_secs(5), move || {
+        std::fs::File::open(&path).map(|dir| rustix::fs::syncfs(&dir))
+    });
+}
+
+/// Answers the control socket.
+struct Desk {
+    store: Arc<Store>,
+    mounted: Arc<Mounted>,
+    mount_point: std::path::PathBuf,
+}
+
+impl Desk {
+    fn status(&self) -> Outcome<Value> {
+        let mut status = self.store.status()?;
+        if let Some(fields) = status.as_object_mut() {
+            fields.insert("mount_point".into(), json!(self.mount_point));
+            fields.insert("passthrough".into(), self.mounted.mode());
+        }
+        Ok(status)
+    }
+}
+
+impl Operations for Desk {
+    fn perform(&self, request: Request, progress: &mut dyn FnMut(Value)) -> Outcome<Value> {
+        match request {
+            Request::Status => self.status(),
+            Request::Metrics => Ok(self.store.metrics().into()),
+            Request::Rules => Ok(self.store.rules().into()),
+            Request::SetRules { rules } => {
+                self.store.set_rules(&rules)?;
+                tracing::info!(count = rules.len(), "rules replaced");
+                Ok(Value::Null)
+            }
+            Request::Check { repair } => self.store.check(repair, progress),
+            Request::Unmount => {
+                let status = self.status()?;
+                self.mounted.unmount()?;
+                Ok(status)
+            }
+        }
+    }
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}

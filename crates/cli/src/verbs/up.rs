@@ -1,0 +1,68 @@
+//! `up`: check, start a node in the background, wait until it is ready.
+
+use serde_json::json;
+
+use crate::cli::{Global, Up};
+use crate::config::{self, Settings};
+use crate::exit::{Exit, Outcome};
+use crate::launch::{self, Orders, Ready};
+use crate::output::{self, shell_quoted};
+use crate::preflight::{self, Conditions, Plan};
+use crate::registry::Registry;
+
+pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
+    let settings = config::load(arguments.settings.layers(), global.config.as_deref())?.settings;
+    let conditions = Conditions {
+        nonempty: arguments.place.nonempty,
+        fuse_device: arguments.place.fuse_device.clone(),
+    };
+    let plan = preflight::inspect(&settings, &conditions, &Registry::of_user()?)?;
+    if arguments.dry_run {
+        show_plan(&settings, &plan, arguments.json)?;
+        return Ok(Exit::Ok);
+    }
+    let ready = launch::start(&Orders { settings, conditions, log_format: global.log_format })?;
+    announce(&ready, arguments.json)?;
+    Ok(Exit::Ok)
+}
+
+fn show_plan(settings: &Settings, plan: &Plan, as_json: bool) -> Outcome {
+    if as_json {
+        return output::json(&json!({ "settings": settings, "plan": plan }));
+    }
+    let mut lines = Vec::new();
+    for mount in &plan.clear_stale_mounts {
+        lines.push(format!("take away the mount of a dead node at {}", mount.display()));
+    }
+    if plan.make_mount_point {
+        lines.push(format!("make the mount point {}", settings.mount.display()));
+    }
+    let verb = if plan.found_store { "found" } else { "open" };
+    lines.push(format!("{verb} the store in {}", settings.dir.display()));
+    lines.extend(settings.tiers.iter().map(|t| format!("keep files in {t}")));
+    lines.push(format!("mount it at {}", settings.mount.display()));
+    output::data(&format!("Would:\n  {}", lines.join("\n  ")))
+}
+
+/// Text for people to standard error, the line for `eval` to standard output.
+fn announce(ready: &Ready, as_json: bool) -> Outcome {
+    for note in &ready.notes {
+        output::message(note);
+    }
+    if as_json {
+        return output::json(ready);
+    }
+    let mount = ready.mount_point.display().to_string();
+    output::message(&format!("The store is up at {mount} (node {}).", ready.pid));
+    if let Some(reason) = ready.mode.get("reason").and_then(|r| r.as_str()) {
+        let is_in_force = ready.mode.get("in_force") == Some(&true.into());
+        let word = if is_in_force { "in force" } else { "not in force" };
+        output::message(&format!("Passthrough is {word}: {reason}."));
+    }
+    output::message(&format!(
+        "Data lies in {}. Take it down with: intarsia down {}",
+        ready.dir.display(),
+        shell_quoted(&mount)
+    ));
+    output::data(&format!("export INTARSIA_MOUNT={}", shell_quoted(&mount)))
+}

@@ -1,0 +1,71 @@
+//! Extended attributes of files in a store, with messages for people.
+
+use std::path::Path;
+
+use intarsia_types::{HINT_PREFIX, LOCATION_NAME};
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+
+use crate::exit::{Failure, Outcome};
+
+/// Names the node that serves a path; every path in a store has it, no other path does.
+pub(super) const NODE_NAME: &str = "user.intarsia.node";
+/// How the bytes of a file are kept.
+pub(super) const LAYOUT_NAME: &str = "user.intarsia.layout";
+/// Longest value that the kernel hands out.
+const MAX_VALUE_BYTES: usize = 1 << 16;
+
+/// The value of an attribute; `None` when the file has none of that name.
+pub(super) fn get(path: &Path, name: &str) -> Outcome<Option<String>> {
+    let mut buffer = vec![0; MAX_VALUE_BYTES];
+    match rustix::fs::getxattr(path, name, &mut buffer[..]) {
+        Ok(length) => {
+            buffer.truncate(length);
+            Ok(Some(String::from_utf8_lossy(&buffer).into_owned()))
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(e) => Err(explain(path, name, e)),
+    }
+}
+
+/// Sets an attribute.
+pub(super) fn set(path: &Path, name: &str, value: &str) -> Outcome {
+    rustix::fs::setxattr(path, name, value.as_bytes(), XattrFlags::empty())
+        .map_err(|e| explain(path, name, e))
+}
+
+/// Removes an attribute; one that is not there is fine.
+pub(super) fn remove(path: &Path, name: &str) -> Outcome {
+    match rustix::fs::removexattr(path, name) {
+        Ok(()) | Err(Errno::NODATA) => Ok(()),
+        Err(e) => Err(explain(path, name, e)),
+    }
+}
+
+/// Refuses a path that lies in no store.
+pub(super) fn require_store(path: &Path) -> Outcome<String> {
+    get(path, NODE_NAME)?.ok_or_else(|| {
+        Failure::not_running(format!("{} is in no store", path.display()))
+            .with_help("'intarsia status' lists the stores that are up")
+    })
+}
+
+/// The nodes that hold a file, heaviest first.
+pub(super) fn location(path: &Path) -> Outcome<Option<String>> {
+    get(path, LOCATION_NAME)
+}
+
+fn explain(path: &Path, name: &str, error: Errno) -> Failure {
+    let shown = path.display();
+    match error {
+        Errno::NOTCONN | Errno::CONNABORTED => {
+            Failure::not_running(format!("{shown}: the node of this mount is dead"))
+                .with_help("'intarsia down' on the mount clears the place, 'intarsia up' brings the store up again")
+        }
+        Errno::INVAL if name.starts_with(HINT_PREFIX) => {
+            Failure::usage(format!("{shown}: the store refused {name}"))
+                .with_help("'intarsia hint list' shows the values; the store's log says why")
+        }
+        e => Failure::io(shown, &e.into()),
+    }
+}
