@@ -1,8 +1,10 @@
 //! Rates of the namespace on each engine: `cargo run --release -p intarsia-meta --example engine_rates -- [files]`.
 //!
-//! One thread, one directory in every thousand files. Prints a table; times are wall clock.
+//! One thread, one directory in every thousand files. Prints operations a second by the wall clock
+//! and, beside each, microseconds of CPU time per operation.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program to be read by people")]
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,15 +16,41 @@ const FILES_PER_DIRECTORY: u64 = 1000;
 const RESERVED_AT_ONCE: u32 = 4096;
 
 fn main() {
-    let files = std::env::args().nth(1).map_or(1_000_000, |n| n.parse().unwrap());
-    println!("{files} files");
-    println!("{:<24}{:>12}{:>12}", "", "memory", "embedded");
+    let mut args = std::env::args().skip(1);
+    let files = args.next().map_or(1_000_000, |n| n.parse().unwrap());
+    match args.next() {
+        Some(engine) => run(&engine, files),
+        None => compare(files),
+    }
+}
+
+/// Runs each engine in a process of its own, so that one's memory is not the other's.
+fn compare(files: u64) {
+    let of = |engine: &str| {
+        let program = std::env::current_exe().unwrap();
+        let out = Command::new(program).args([&files.to_string(), engine]).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    println!("{:<24}{:>20}{:>20}", format!("{files} files"), "memory", "embedded");
+    for (memory, embedded) in of("memory").lines().zip(of("embedded").lines()) {
+        let (what, memory) = memory.split_once('\t').unwrap();
+        let (_, embedded) = embedded.split_once('\t').unwrap();
+        println!("{what:<24}{memory:>20}{embedded:>20}");
+    }
+}
+
+fn run(engine: &str, files: u64) {
     let home = tempfile::tempdir().unwrap();
-    let embedded = EmbeddedEngine::open(&home.path().join("meta"), &EmbeddedOptions::default());
-    let embedded = Run::new(Arc::new(embedded.unwrap())).all(files);
-    let memory = Run::new(Arc::new(MemoryEngine::default())).all(files);
-    for ((what, embedded), (_, memory)) in embedded.iter().zip(&memory) {
-        println!("{what:<24}{memory:>12}{embedded:>12}");
+    let engine: Arc<dyn MetaEngine> = match engine {
+        "memory" => Arc::new(MemoryEngine::default()),
+        _ => {
+            let options = EmbeddedOptions::default();
+            Arc::new(EmbeddedEngine::open(&home.path().join("meta"), &options).unwrap())
+        }
+    };
+    for (what, figure) in Run::new(engine).all(files) {
+        println!("{what}\t{figure}");
     }
 }
 
@@ -70,11 +98,13 @@ impl Run {
         self.figures.push((what, value));
     }
 
+    /// Wall-clock rate, and CPU time of the whole process per operation, background work included.
     fn rate(&mut self, what: &'static str, count: u64, work: impl FnOnce(&mut Self)) {
-        let start = Instant::now();
+        let (start, cpu) = (Instant::now(), cpu_time());
         work(self);
         let rate = count as f64 / start.elapsed().as_secs_f64();
-        self.figure(what, format!("{rate:.0}"));
+        let cpu_us = (cpu_time() - cpu).as_secs_f64() * 1e6 / count as f64;
+        self.figure(what, format!("{rate:.0} {cpu_us:6.1}"));
     }
 
     fn create(&mut self, names: &[String]) {

@@ -25,7 +25,9 @@ const BLOCK_CACHE_BYTES: u64 = 32 << 20;
 const JOURNALS_BYTES: u64 = 128 << 20;
 /// Longer bodies are kept out of the tree, so that compaction does not copy them again and again.
 const BODY_SEPARATION_BYTES: u32 = 1024;
-const WORKERS: usize = 2;
+/// One: with more, the store's first worker hands compactions back to the queue until another takes them,
+/// and spins while that one is busy.
+const WORKERS: usize = 1;
 
 pub(super) fn open(path: &Path) -> Result<Tables> {
     if is_absent(path)? {
