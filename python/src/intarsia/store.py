@@ -92,9 +92,10 @@ class Store:
         names = [str(file) for file in files]
         return _call_json(self.binary, ["locate", *names, "--json"], _QUERY_TIMEOUT_S)
 
-    def down(self) -> None:
-        """Take the store down."""
-        _call(self.binary, ["down", str(self.mount)], _DOWN_TIMEOUT_S)
+    def down(self, *, purge: bool = False) -> None:
+        """Take the store down; with `purge`, delete its data as well."""
+        options = ["--purge"] if purge else []
+        _call(self.binary, ["down", str(self.mount), *options], _DOWN_TIMEOUT_S)
 
     def is_alive(self) -> bool:
         """Whether the store's process still runs."""

@@ -96,6 +96,12 @@ def _store_lines(outcome: Outcome) -> list[str]:
     for tier in status.get("tiers", []):
         used = size(tier.get("used_bytes", 0))
         lines.append(f"  tier        {tier.get('dir')} ({tier.get('class')}): {used} used")
+    opens = [status.get(f"opens_{how}") for how in ("passthrough", "cached")]
+    if None not in opens:
+        lines.append(f"  opens       {opens[0]} passed through, {opens[1]} served by the node")
+    for place in outcome.location or []:
+        name = "/".join(str(place.get("file")).rsplit("/", 2)[1:])
+        lines.append(f"  location    {name}: node {','.join(place.get('nodes', []))}")
     if outcome.requests is not None:
         lines.append(f"  requests    {outcome.requests} kernel requests a run, removal included")
     return lines

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ from intarsia.demo.progress import Progress
 from intarsia.demo.trial import NATIVE, STORE, Tree, Trial, check_equal, clear, run_trial, schedule
 from intarsia.demo.workflow import Workflow, WorkflowError, missing_programs
 from intarsia.store import Store, StoreError, find_binary, fuse_problem
+
+_FORGET_LIMIT_S = 30
 
 
 @dataclass(frozen=True)
@@ -91,21 +94,23 @@ def _store(scratch: Path, options: Options, progress: Progress) -> Iterator[Stor
     except BaseException as failure:
         # The first failure is the one to report; the store still has to go.
         try:
-            store.down()
+            store.down(purge=not options.keep)
         except StoreError as error:
             failure.add_note(f"and taking the store down failed: {error}")
         raise
     progress.say("taking the store down")
-    store.down()
-    _verify_gone(store)
+    store.down(purge=not options.keep)
+    _verify_gone(store, options.keep)
 
 
-def _verify_gone(store: Store) -> None:
+def _verify_gone(store: Store, keep: bool) -> None:
     left = store.leftovers()
     if left:
         raise StoreError("`intarsia down` left something behind: " + "; ".join(left))
     if any(store.mount.iterdir()):
         raise StoreError(f"{store.mount} is not empty after `intarsia down`")
+    if not keep and store.directory.exists():
+        raise StoreError(f"{store.directory} is still there after `intarsia down --purge`")
 
 
 def _run_all(
@@ -176,10 +181,13 @@ def _requests(store: Store | None) -> int | None:
 
 
 def _verify_empty(store: Store) -> None:
-    """The store counts its own files: none may be left once the runs are removed."""
-    left = store.status().get("files")
-    if left:
-        raise StoreError(f"the store still counts {left} files after all of them were removed")
+    """The store counts its own inodes: only the root may be left once the runs are removed."""
+    deadline = time.monotonic() + _FORGET_LIMIT_S
+    # The kernel tells the store in the background which inodes it has forgotten.
+    while (inodes := store.status().get("inodes", 1)) > 1:
+        if time.monotonic() > deadline:
+            raise StoreError(f"the store still counts {inodes} inodes after all were removed")
+        time.sleep(0.05)
 
 
 def _remove(scratch: Path) -> None:
