@@ -153,7 +153,10 @@ impl Filesystem for Adapter {
             | InitFlags::FUSE_NO_OPENDIR_SUPPORT
             | InitFlags::FUSE_EXPLICIT_INVAL_DATA
             | InitFlags::FUSE_ASYNC_DIO
-            | InitFlags::FUSE_ABORT_ERROR;
+            | InitFlags::FUSE_ABORT_ERROR
+            // Lists are checked by the kernel; the umask is ours to apply, for a default list replaces it.
+            | InitFlags::FUSE_POSIX_ACL
+            | InitFlags::FUSE_DONT_MASK;
         let mut mode = self.mode.lock();
         if mode.in_force && !config.capabilities().contains(InitFlags::FUSE_PASSTHROUGH) {
             *mode = Mode::off("the kernel does not offer it (Linux 6.9 or later is needed)");

@@ -103,6 +103,9 @@ impl Node {
             apply(inode, change, now);
             Ok(())
         })?;
+        if let (Some(perm), true) = (change.perm, inode.has_xattrs) {
+            self.chmod_acl(ino, perm)?;
+        }
         if let Some(mtime) = change.mtime {
             self.carry_mtime(ino, mtime.resolve(now))?;
         }

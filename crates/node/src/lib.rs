@@ -8,6 +8,7 @@
 //! A record in the namespace is the truth about an inode that nobody has open. While it is open, or
 //! may still be written by somebody who outlived his close, a [`live`] entry overlays it.
 
+mod acl;
 mod attributes;
 mod body;
 mod clock;

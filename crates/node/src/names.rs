@@ -7,6 +7,7 @@ use intarsia_meta::{DirEntry, Inode, NewInode, RenameMode};
 use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout, Result};
 use parking_lot::Mutex;
 
+use crate::acl::{self, Acl};
 use crate::body::LocalBody;
 use crate::clock::now;
 use crate::files::{Caller, OpenFlags, Opened, Registrar};
@@ -156,10 +157,17 @@ impl Node {
             return Err(Error::NotDirectory);
         }
         let passes_group = directory.perm & 0o2000 != 0;
-        let mut perm = new.perm & 0o7777 & !(new.umask & 0o777);
-        if new.kind == FileKind::Symlink {
-            perm = 0o777;
-        }
+        let inherited = match new.kind {
+            FileKind::Symlink => None,
+            _ => self.default_acl(directory)?,
+        };
+        let mut xattrs = Self::hint_xattrs(hints);
+        let mut perm = match inherited {
+            None if new.kind == FileKind::Symlink => 0o777,
+            None => new.perm & 0o7777 & !(new.umask & 0o777),
+            // The default list takes the umask's place.
+            Some(acl) => inherit_acl(&acl, new, &mut xattrs),
+        };
         if passes_group && new.kind == FileKind::Directory {
             perm |= 0o2000;
         }
@@ -169,8 +177,19 @@ impl Node {
         record.target.clone_from(&new.target);
         record.layout = layout;
         record.mark_writable = mark_writable;
-        record.xattrs = Self::hint_xattrs(hints);
+        record.xattrs = xattrs;
         Ok(record)
+    }
+
+    fn default_acl(&self, directory: &Inode) -> Result<Option<Acl>> {
+        if !directory.has_xattrs {
+            return Ok(None);
+        }
+        match self.namespace.get_xattr(directory.ino, acl::DEFAULT_NAME) {
+            Ok(value) => Ok(Acl::parse(&value)),
+            Err(Error::NoAttribute) => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     /// The target of a symbolic link.
@@ -320,4 +339,17 @@ impl Node {
     pub fn parent_of(&self, dir: InodeId) -> Result<InodeId> {
         Ok(self.namespace.get(dir)?.parent)
     }
+}
+
+/// The permission bits of a new inode below a directory with a default list, whose lists join `xattrs`.
+fn inherit_acl(default: &Acl, new: &NewName, xattrs: &mut Vec<(Vec<u8>, Vec<u8>)>) -> u16 {
+    let mut own = default.clone();
+    own.restrict(new.perm);
+    if !own.is_minimal() {
+        xattrs.push((acl::ACCESS_NAME.to_vec(), own.encode()));
+    }
+    if new.kind == FileKind::Directory {
+        xattrs.push((acl::DEFAULT_NAME.to_vec(), default.encode()));
+    }
+    new.perm & 0o7000 | own.mode_bits()
 }

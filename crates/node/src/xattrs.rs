@@ -3,6 +3,7 @@
 use intarsia_meta::SetMode;
 use intarsia_types::{Error, FileKind, HINT_PREFIX, HintKey, InodeId, LOCATION_NAME, Result};
 
+use crate::acl::{self, Acl};
 use crate::clock::now;
 use crate::hints::parse_attribute;
 use crate::node::Node;
@@ -19,10 +20,52 @@ impl Node {
     /// # Errors
     /// [`Error::NotPermitted`] for the read-only ones, [`Error::Invalid`] for a malformed hint.
     pub fn set_xattr(&self, ino: InodeId, name: &[u8], value: &[u8], mode: SetMode) -> Result<()> {
+        if name == acl::ACCESS_NAME {
+            return self.set_access_acl(ino, value);
+        }
+        if name == acl::DEFAULT_NAME && Acl::parse(value).is_none() {
+            return Err(Error::Invalid("not an access control list".into()));
+        }
         let hint = self.check_settable(ino, name, value)?;
         self.namespace.set_xattr(ino, name, value, mode, now())?;
         if let Some(hint) = hint {
             self.apply_hint(ino, hint.key(), Some(hint.value()));
+        }
+        Ok(())
+    }
+
+    /// Keeps list and mode bits in step; a list that says no more than the bits is not stored.
+    fn set_access_acl(&self, ino: InodeId, value: &[u8]) -> Result<()> {
+        let acl =
+            Acl::parse(value).ok_or_else(|| Error::Invalid("not an access control list".into()))?;
+        if acl.is_minimal() {
+            match self.namespace.remove_xattr(ino, acl::ACCESS_NAME, now()) {
+                Ok(()) | Err(Error::NoAttribute) => {}
+                Err(e) => return Err(e),
+            }
+        } else {
+            self.namespace.set_xattr(ino, acl::ACCESS_NAME, value, SetMode::Either, now())?;
+        }
+        let now = now();
+        self.namespace.update(ino, |inode| {
+            inode.perm = inode.perm & 0o7000 | acl.mode_bits();
+            inode.ctime = now;
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Makes the access list, if there is one, follow a `chmod`.
+    pub(crate) fn chmod_acl(&self, ino: InodeId, perm: u16) -> Result<()> {
+        let value = match self.namespace.get_xattr(ino, acl::ACCESS_NAME) {
+            Ok(value) => value,
+            Err(Error::NoAttribute) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        if let Some(mut acl) = Acl::parse(&value) {
+            acl.set_mode(perm);
+            let value = acl.encode();
+            self.namespace.set_xattr(ino, acl::ACCESS_NAME, &value, SetMode::Either, now())?;
         }
         Ok(())
     }
