@@ -105,23 +105,25 @@ def last_cpu():
     return max(os.sched_getaffinity(0))
 
 
-def find(program, argument):
-    """The processes of `program` that name `argument` on their command line."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
+def finish(pid, patience_s=10):
+    """Waits for a process that is not our child to end, and ends it when it does not."""
+    for action in (None, signal.SIGTERM, signal.SIGKILL):
+        try:
+            if action:
+                os.kill(pid, action)
+            wait_until(lambda: not is_running(pid), f"end of process {pid}", patience_s, 0.01)
+            return
+        except ProcessLookupError:
+            return
+        except CommandFailed:
             continue
-        words = command_line(entry)
-        if words and Path(words[0]).name == program and any(argument in word for word in words[1:]):
-            found.append(int(entry.name))
-    return found
 
 
-def command_line(entry):
+def is_running(pid):
     try:
-        return (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except OSError:
-        return []
+        return False
 
 
 def cpu_s(pids):

@@ -153,6 +153,7 @@ class Intarsia(System):
     def __init__(self, name, base, up):
         super().__init__(name, base)
         self.up = up
+        self.node_pid = None
 
     def call(self, action, limit_s=60):
         places = {"program": self.program, "store": self.store, "mount": self.mount}
@@ -162,15 +163,20 @@ class Intarsia(System):
     def launch(self):
         self.call(self.up)
 
+    def status(self):
+        return json.loads(self.call("status"))
+
     def pids(self):
-        return processes.find(self.program.name, str(self.base))
+        # Asked once: the node stays the same process, and its command line does not name the store.
+        if self.node_pid is None and self.is_mounted():
+            self.node_pid = int(self.status()["pid"])
+        return [self.node_pid] if self.node_pid else []
 
     def mode(self):
-        try:
-            status = json.loads(self.call("status"))
-        except (CommandFailed, ValueError):
-            return "unknown: no status"
-        return str(first(status, ("io_mode", "mode", "passthrough")))
+        passthrough = self.status().get("passthrough")
+        if not isinstance(passthrough, dict):
+            return f"passthrough {passthrough}"
+        return "passthrough" if passthrough.get("in_force") else "write-back"
 
     def metrics(self):
         """The metrics of the node in Prometheus text."""
@@ -190,26 +196,16 @@ class Intarsia(System):
         return counts
 
     def unmount(self):
+        pids = []
         try:
-            if self.is_mounted() or self.pids():
+            pids = self.pids()
+            if self.is_mounted():
                 self.call("down")
-        except CommandFailed as failure:
+        except (CommandFailed, ValueError, KeyError) as failure:
             print(f"  {self.name}: down failed, cleaning up by hand: {failure}")
         super().unmount()
-        for pid in self.pids():
-            os.kill(pid, 15)
-        processes.wait_until(lambda: not self.pids(), f"end of {self.name}", pause_s=0.01)
-
-
-def first(tree, keys):
-    """The first value under one of `keys`, anywhere in nested objects and lists."""
-    if isinstance(tree, dict):
-        for key in keys:
-            if key in tree:
-                return tree[key]
-    branches = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-    found = (first(branch, keys) for branch in branches)
-    return next((value for value in found if value is not None), None)
+        for pid in pids:
+            processes.finish(pid)
 
 
 SYSTEMS = {
