@@ -72,18 +72,21 @@ pub(crate) enum Verb {
   eval \"$(intarsia up /mnt/work)\"
   intarsia up ~/work --tier /ssd/me/work,class=ssd,capacity=200GiB --tier /dev/shm/work,class=memory
   intarsia up ~/work --durability sync --rule '*.tmp tier=memory close=fast'
-  intarsia up ~/work --dry-run --json")]
+  intarsia up ~/work --dry-run --json
+
+Each setting can also stand in the environment (INTARSIA_DURABILITY=sync) or in a TOML file
+(durability = \"sync\"). A flag wins over the environment, that over the file, that over the default.")]
 pub(crate) struct Up {
-    #[command(flatten)]
-    pub(crate) settings: SettingFlags,
-    #[command(flatten)]
-    pub(crate) place: PlaceFlags,
     /// Check everything and say what would be done, but do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print the result as JSON instead of the `export` line
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceFlags,
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
 }
 
 /// Run a node in the foreground, for service managers and containers
@@ -94,13 +97,13 @@ pub(crate) struct Up {
   intarsia node --mount /mnt/work --dir /var/lib/intarsia/work
   exec intarsia node --config /etc/intarsia/config.toml --log-format json")]
 pub(crate) struct Node {
-    #[command(flatten)]
-    pub(crate) settings: SettingFlags,
-    #[command(flatten)]
-    pub(crate) place: PlaceFlags,
     /// Settings come through standard input, readiness goes to standard output
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceFlags,
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
 }
 
 #[derive(Args)]
@@ -116,13 +119,11 @@ pub(crate) struct PlaceFlags {
 /// Settings of a store. Each can also stand in the environment (INTARSIA_DURABILITY) or in the TOML file
 /// (durability = "sync"); a flag wins over the environment, that over the file.
 #[derive(Args, Default)]
-#[command(
-    next_help_heading = "Settings (also INTARSIA_NAME in the environment, name = … in the file)"
-)]
+#[command(next_help_heading = "Settings ('intarsia config show' prints values and defaults)")]
 pub(crate) struct SettingFlags {
     /// Where to mount the store; made if it is missing, and then removed by `down`
     /// [default: ~/intarsia, for root /mnt/intarsia]
-    #[arg(value_name = "MOUNT", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "MOUNT", value_hint = ValueHint::DirPath, help_heading = "Arguments")]
     pub(crate) place: Option<String>,
     /// The same as MOUNT
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "place")]
@@ -454,11 +455,11 @@ pub(crate) enum ConfigAction {
   intarsia config show > config.toml
   INTARSIA_DURABILITY=sync intarsia config show --json")]
 pub(crate) struct ConfigShow {
-    #[command(flatten)]
-    pub(crate) settings: SettingFlags,
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
 }
 
 /// Print completions for a shell

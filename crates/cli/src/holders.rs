@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::mounts::MountEntry;
+use crate::output::count;
+use crate::process::is_root;
 
 /// A process that uses the mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -154,10 +156,9 @@ pub(crate) fn describe(survey: &Survey) -> Vec<String> {
         }
     }
     if survey.unreadable > 0 {
-        lines.push(format!(
-            "{} processes of other users could not be examined; root sees them all",
-            survey.unreadable
-        ));
+        let advice = if is_root() { "" } else { "; root sees more" };
+        let number = count(survey.unreadable, "other program");
+        lines.push(format!("({number} could not be examined{advice})"));
     }
     lines
 }

@@ -8,6 +8,9 @@ use crate::cli::LogFormat;
 use crate::exit::{Failure, Outcome};
 use crate::output;
 
+/// What a node logs: our own events, and only the troubles of the libraries below.
+pub(crate) const NODE_FILTER: &str = "warn,intarsia=info";
+
 /// Starts logging; `default` is the filter when `INTARSIA_LOG` says nothing.
 pub(crate) fn start(format: LogFormat, default: &str) -> Outcome {
     let text = std::env::var("INTARSIA_LOG").ok().filter(|t| !t.is_empty());

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::exit::{Failure, Outcome};
 use crate::process;
 
-/// How long a healthy mount may take to answer `stat`.
+/// How long a healthy mount may take to answer `statfs`.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A line of `/proc/self/mountinfo`.
@@ -36,9 +36,12 @@ pub(crate) enum Health {
 }
 
 impl MountEntry {
-    /// Whether Intarsia mounted it.
+    /// Whether Intarsia mounted it: the helper program gives it a type of its own, the bare system
+    /// call does not, but the source always starts with our name and the store's.
     pub(crate) fn is_ours(&self) -> bool {
-        self.kind == "fuse.intarsia" || (self.kind == "fuse" && self.source == "intarsia")
+        let store = self.source.strip_prefix("intarsia-");
+        let is_store = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_hexdigit());
+        self.kind == "fuse.intarsia" || (self.kind == "fuse" && store.is_some_and(is_store))
     }
 }
 
@@ -111,10 +114,10 @@ pub(crate) fn canonical(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// Asks the mount for its root, with a bound.
+/// Asks the mount for its space, with a bound; attributes the kernel could answer from memory.
 pub(crate) fn health(mount_point: &Path) -> Health {
     let path = mount_point.to_owned();
-    match process::bounded(ANSWER_TIMEOUT, move || rustix::fs::stat(&path)) {
+    match process::bounded(ANSWER_TIMEOUT, move || rustix::fs::statvfs(&path)) {
         None => Health::Hung,
         Some(Err(Errno::NOTCONN | Errno::CONNABORTED)) => Health::Dead,
         Some(_) => Health::Alive,
@@ -175,6 +178,9 @@ mod tests {
         assert_eq!(entry.mount_point, Path::new("/mnt/my store"));
         assert_eq!((entry.id, entry.device.as_str()), (36, "0:52"));
         assert!(entry.is_ours());
+        let bare = MountEntry { kind: "fuse".into(), source: "intarsia-0123abcd".into(), ..entry };
+        assert!(bare.is_ours());
+        assert!(!MountEntry { source: "/data/intarsia-x".into(), ..bare }.is_ours());
         assert!(table().iter().any(|m| m.mount_point == Path::new("/")));
     }
 

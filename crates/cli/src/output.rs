@@ -109,6 +109,11 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// A number with its noun: `1 rule`, `2 rules`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 /// Quotes a text for `eval` in a POSIX shell.
 pub(crate) fn shell_quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);

@@ -129,10 +129,10 @@ fn show_report(report: &Value, arguments: &Check) -> Outcome<Exit> {
             style.bad("The store is damaged")
         };
         output::data(&format!(
-            "{verdict}: {} inodes, {} names, {} findings.",
+            "{verdict}: {} inodes, {} names, {}.",
             plain(report.get("inodes")),
             plain(report.get("names")),
-            findings.map_or(0, Vec::len)
+            output::count(findings.map_or(0, Vec::len), "finding")
         ))?;
         if arguments.dry_run {
             output::message("Nothing was changed (--dry-run).");

@@ -1,6 +1,7 @@
 //! `config show`: the effective configuration, as a file that could be used, with sources.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::cli::{ConfigAction, ConfigShow, Global};
 use crate::config::{self, Config, Key, usual_places};
@@ -11,7 +12,7 @@ use crate::output;
 #[derive(Serialize)]
 pub(crate) struct Shown {
     pub(crate) key: &'static str,
-    pub(crate) value: serde_json::Value,
+    pub(crate) value: Value,
     pub(crate) source: String,
 }
 
@@ -33,16 +34,25 @@ fn show(arguments: &ConfigShow, global: &Global) -> Outcome<Exit> {
 
 /// All settings in order.
 pub(crate) fn shown(config: &Config) -> Vec<Shown> {
-    let show = |key: Key| {
-        let mut texts = config.settings.texts(key);
-        let value = match texts.pop() {
-            Some(only) if !key.is_list() => only.into(),
-            Some(last) => texts.into_iter().chain([last]).collect(),
-            None => serde_json::Value::Array(Vec::new()),
-        };
-        Shown { key: key.name(), value, source: config.layers.source(key).to_string() }
+    let show = |key: Key| Shown {
+        key: key.name(),
+        value: value(key, config.settings.texts(key)),
+        source: config.layers.source(key).to_string(),
     };
     Key::ALL.into_iter().map(show).collect()
+}
+
+/// A list, a number or a truth value where the setting is one, else a text.
+fn value(key: Key, texts: Vec<String>) -> Value {
+    if key.is_list() {
+        return texts.into();
+    }
+    let text = texts.into_iter().next().unwrap_or_default();
+    match (key, text.parse::<bool>(), text.parse::<u64>()) {
+        (Key::EventLoops, _, Ok(number)) => number.into(),
+        (Key::Passthrough | Key::AllowOther | Key::ReadOnly, Ok(flag), _) => flag.into(),
+        _ => text.into(),
+    }
 }
 
 fn text(config: &Config) -> String {

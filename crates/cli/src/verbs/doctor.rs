@@ -180,8 +180,9 @@ fn helper() -> Finding {
         return finding(level, "fusermount3", "not found").fix("install the package fuse3");
     };
     let output = Command::new(&path).arg("--version").output();
-    let version = output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
-    info("fusermount3", format!("{} ({})", version.unwrap_or_default(), path.display()))
+    let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    let version = text.trim().rsplit(' ').next().unwrap_or_default();
+    info("fusermount3", format!("{version} ({})", path.display()))
 }
 
 fn module() -> Finding {

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use intarsia_types::ByteCount;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -243,16 +242,16 @@ fn summarise(entry: &Entry, last: &Value, as_json: bool) -> Outcome {
     if as_json {
         return output::json(&json!({
             "mount_point": entry.mount_point, "dir": entry.dir, "tiers": entry.tiers,
-            "files": number("files"), "logical_bytes": number("logical_bytes"),
+            "files": status::files(last), "used_bytes": status::used(last).0,
             "requests": number("requests"), "uptime_s": number("uptime_s"),
         }));
     }
     output::message(&format!(
-        "{} is down after {}: {} files, {}, {} requests.",
+        "{} is down after {}: {} files and directories, {} in the tiers, {} requests.",
         entry.mount_point.display(),
         humantime::format_duration(Duration::from_secs(number("uptime_s"))),
-        status::plain(last.get("files")),
-        ByteCount(number("logical_bytes")),
+        status::files(last),
+        status::used(last),
         number("requests"),
     ));
     let tiers: Vec<_> = entry

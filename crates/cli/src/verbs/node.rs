@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &Node, global: &Global) -> Outcome<Exit> {
     if arguments.detached {
         return run_detached();
     }
-    logging::start(global.log_format, "info")?;
+    logging::start(global.log_format, logging::NODE_FILTER)?;
     let settings = config::load(arguments.settings.layers(), global.config.as_deref())?.settings;
     let conditions = Conditions {
         nonempty: arguments.place.nonempty,
@@ -45,7 +45,7 @@ fn run_detached() -> Outcome<Exit> {
     // Fails only for the leader of a group, which a child of `up` is not.
     let _ = rustix::process::setsid();
     let mut is_reported = false;
-    let outcome = logging::start(orders.log_format, "info").and_then(|()| {
+    let outcome = logging::start(orders.log_format, logging::NODE_FILTER).and_then(|()| {
         serve(&orders.settings, &orders.conditions, |ready| {
             is_reported = true;
             report(&Report::Ready(ready));

@@ -93,7 +93,7 @@ fn check(arguments: &RuleCheck) -> Outcome<Exit> {
         let shown = if hints.is_empty() { "no hints".to_owned() } else { hints.join(" ") };
         output::data(&format!("{path}: {shown}"))?;
     }
-    output::message(&format!("{} rules are well-formed.", texts.len()));
+    output::message(&format!("{} well-formed.", output::count(texts.len(), "rule")));
     Ok(Exit::Ok)
 }
 

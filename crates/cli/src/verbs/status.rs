@@ -57,16 +57,15 @@ fn all(registry: &Registry, arguments: &Status) -> Outcome<Exit> {
 }
 
 fn list(seen: &[Seen]) -> Vec<Vec<String>> {
-    let heading = ["MOUNT", "STATE", "PID", "FILES", "BYTES", "DIRECTORY"];
+    let heading = ["MOUNT", "STATE", "PID", "FILES", "IN TIERS", "DIRECTORY"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for one in seen {
-        let number = |field: &str| one.status().and_then(|s| s.get(field)?.as_u64());
         rows.push(vec![
             one.entry.mount_point.display().to_string(),
             one.word().to_owned(),
             one.entry.process.pid.to_string(),
-            number("files").map_or("-".into(), |n| n.to_string()),
-            number("logical_bytes").map_or("-".into(), |n| ByteCount(n).to_string()),
+            one.status().map_or("-".into(), |s| files(s).to_string()),
+            one.status().map_or("-".into(), |s| used(s).to_string()),
             one.entry.dir.display().to_string(),
         ]);
     }
@@ -166,6 +165,17 @@ impl Seen {
     }
 }
 
+/// Files and directories, the root left out.
+pub(crate) fn files(status: &Value) -> u64 {
+    status.get("inodes").and_then(Value::as_u64).unwrap_or(0).saturating_sub(1)
+}
+
+/// What the files take in all tiers.
+pub(crate) fn used(status: &Value) -> ByteCount {
+    let tiers = status.get("tiers").and_then(Value::as_array).into_iter().flatten();
+    ByteCount(tiers.filter_map(|t| t.get("used_bytes")?.as_u64()).sum())
+}
+
 /// The state of a node as rows, numbers in the units of their names.
 pub(crate) fn facts(status: &Value) -> Vec<Vec<String>> {
     let text = |field: &str| plain(status.get(field));
@@ -182,8 +192,8 @@ pub(crate) fn facts(status: &Value) -> Vec<Vec<String>> {
         ("up for", humantime::format_duration(uptime).to_string()),
         ("durability", text("durability")),
         ("passthrough", passthrough),
-        ("files", format!("{} in {} directories", text("files"), text("directories"))),
-        ("bytes", bytes("logical_bytes")),
+        ("files", format!("{} (directories included)", files(status))),
+        ("in tiers", used(status).to_string()),
         ("requests", text("requests")),
         (
             "opens",

@@ -1,0 +1,355 @@
+//! The command with real mounts: a store's whole life, and its accidents.
+
+mod common;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::{Answer, Place, has_fuse, is_root, wait_until};
+
+fn is_mounted(path: &Path) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    table.lines().any(|l| l.split(' ').nth(4) == path.to_str())
+}
+
+fn kill_hard(pid: u32) {
+    let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+    assert!(killed.success());
+    wait_until("the end of the node", || !is_running(pid));
+}
+
+fn is_running(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|s| !s.is_empty() && !s.starts_with('Z'))
+}
+
+/// A program that sits in the mount with a file open; ended at the end of the test.
+struct Sitter(Child);
+
+impl Sitter {
+    fn in_mount(mount: &Path) -> Self {
+        std::fs::write(mount.join("held"), "x").unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("600").current_dir(mount);
+        command.stdin(std::fs::File::open(mount.join("held")).unwrap());
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Sitter {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_stores_whole_life() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    let mount = place.path("mnt");
+    let up = place.up(&[]).code(0).says("The store is up at").says("Passthrough is");
+    assert_eq!(up.out, format!("export INTARSIA_MOUNT={}\n", mount.display()));
+    assert!(is_mounted(&mount));
+
+    std::fs::create_dir(mount.join("dir")).unwrap();
+    std::fs::write(mount.join("dir/file"), "content").unwrap();
+    let status = place.run(&["status", "--json"]).code(0).json();
+    assert_eq!(
+        (&status[0]["state"], &status[0]["mount_point"]),
+        (&"up".into(), &mount.to_str().unwrap().into())
+    );
+    assert!(status[0]["passthrough"]["in_force"].is_boolean());
+    place.run(&["status"]).code(0).prints("durability").prints("TIER");
+    place.run(&["status", "--all"]).code(0).prints("MOUNT");
+    place.run(&["status", "--metrics"]).code(0).prints("intarsia_build_info{version=");
+    let dir = place.text("store");
+    assert_eq!(place.run(&["status", &dir, "--json"]).code(0).json()["dir"], dir);
+
+    let mut by_environment = place.command(&["status", "--json"]);
+    by_environment.env("INTARSIA_MOUNT", &mount);
+    assert_eq!(Answer::of(&mut by_environment).code(0).json()["state"], "up");
+
+    place.run(&["doctor"]).code(0).prints("mounting: possible").prints("node.log");
+    let down = place.run(&["down"]).code(0).says("is down after").says("The data lies in");
+    assert!(down.out.is_empty());
+    assert!(!mount.exists(), "up made the mount point, so down removes it");
+    assert!(place.path("store/last-run.json").exists());
+    assert!(!place.path("store/control.sock").exists());
+    place.run(&["down", place.path("mnt").to_str().unwrap()]).code(0).says("nothing to do");
+
+    place.up(&[]).code(0);
+    assert_eq!(std::fs::read(mount.join("dir/file")).unwrap(), b"content");
+    place.run(&["down", "--purge", "--dry-run"]).code(0).prints("delete the store in");
+    assert_eq!(std::fs::read(mount.join("dir/file")).unwrap(), b"content");
+    place.run(&["down", "--purge", "--json"]).code(0).prints("\"requests\"");
+    assert!(!place.path("store").exists());
+}
+
+#[test]
+fn a_mount_point_that_was_there_stays() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    std::fs::create_dir(place.path("mnt")).unwrap();
+    place.up(&[]).code(0);
+    place.run(&["down"]).code(0);
+    assert!(place.path("mnt").is_dir());
+}
+
+#[test]
+fn hints_and_location_are_one_command_away() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&["--name", "host7", "--rule", "*.log close=fast"]).code(0);
+    let file = place.text("mnt/file");
+    std::fs::write(&file, "x").unwrap();
+
+    let located = place.run(&["locate", "--json", &file]).code(0).json();
+    assert_eq!(located[0]["nodes"], serde_json::json!(["host7"]));
+    place
+        .run(&["locate", &file, &place.text("home")])
+        .code(5)
+        .prints("host7")
+        .says("is in no store");
+
+    place
+        .run(&["hint", "set", "tier=memory", "replicas=2", &file])
+        .code(0)
+        .says("replicas=2 is stored, but not acted upon here");
+    place
+        .run(&["hint", "get", &file])
+        .code(0)
+        .prints("tier=memory")
+        .prints("replicas=2  (not acted upon here)");
+    place.run(&["hint", "unset", "replicas", &file]).code(0);
+    let got = place.run(&["hint", "get", "--json", &file]).code(0).json();
+    assert_eq!(got[0]["hints"], serde_json::json!({ "tier": "memory" }));
+    place
+        .run(&["hint", "set", "--dry-run", "tier=disk", &file])
+        .code(0)
+        .prints("would set tier=disk");
+    place.run(&["hint", "get", &file]).code(0).prints("tier=memory");
+    place.run(&["hint", "set", "tier=disk", &file, &place.text("home")]).code(5);
+    place.run(&["hint", "get", &file]).code(0).prints("tier=memory");
+
+    place.run(&["hint", "rule", "add", "/tmp/** tier=memory"]).code(0);
+    place.run(&["hint", "rule", "list"]).code(0).prints("*.log close=fast\n/tmp/** tier=memory");
+    place.run(&["hint", "rule", "remove", "*.log"]).code(0);
+    place.run(&["hint", "rule", "remove", "*.log"]).code(1).says("no rule is '*.log'");
+    let rules = place.run(&["hint", "rule", "list", "--json"]).code(0).json();
+    assert_eq!(rules, serde_json::json!(["/tmp/** tier=memory"]));
+}
+
+#[test]
+fn a_second_up_names_the_first() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    let pid = format!("pid {}", place.node_pid());
+    place.up(&[]).code(4).says(&pid).says("intarsia down");
+    let (other, dir) = (place.text("other"), place.text("store"));
+    place.run(&["up", &other, "--dir", &dir]).code(4).says(&pid).says("is already up at");
+    let (mount, dir) = (place.text("mnt"), place.text("second"));
+    place.run(&["up", &mount, "--dir", &dir]).code(4).says(&pid);
+    assert!(!place.path("second").exists() && !place.path("other").exists());
+    place.run(&["status"]).code(0).prints("up");
+}
+
+#[test]
+fn a_busy_mount_names_its_holder() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    let mount = place.path("mnt");
+    let sitter = Sitter::in_mount(&mount);
+    let pid = sitter.0.id();
+    place
+        .run(&["down"])
+        .code(4)
+        .says(&format!("pid {pid} (sleep 600)"))
+        .says("working directory")
+        .says("open file")
+        .says("--lazy");
+    place.run(&["status"]).code(0);
+    drop(sitter);
+    place.run(&["down"]).code(0);
+}
+
+#[test]
+fn lazy_leaves_the_mount_to_its_holders() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    let node = place.node_pid();
+    let sitter = Sitter::in_mount(&place.path("mnt"));
+    place.run(&["down", "--lazy"]).code(0).says("is detached").says("ends when the last program");
+    assert!(!is_mounted(&place.path("mnt")) && is_running(node));
+    drop(sitter);
+    wait_until("the end of the node", || !is_running(node));
+    place.run(&["status"]).code(5);
+}
+
+#[test]
+fn force_takes_the_mount_from_its_holders() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    let node = place.node_pid();
+    let sitter = Sitter::in_mount(&place.path("mnt"));
+    place.run(&["down", "--force"]).code(0).says("taken down by force");
+    assert!(!is_running(node) && !is_mounted(&place.path("mnt")));
+    drop(sitter);
+    place.up(&[]).code(0);
+    assert_eq!(std::fs::read(place.path("mnt/held")).unwrap(), b"x");
+}
+
+#[test]
+fn a_killed_node_is_seen_and_replaced() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    let mount = place.text("mnt");
+    std::fs::write(place.path("mnt/file"), "kept").unwrap();
+    let file = std::fs::File::open(place.path("mnt/file")).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    kill_hard(place.node_pid());
+    place.run(&["status"]).code(3).prints("dead").says("intarsia up");
+    place.run(&["locate", &place.text("mnt/file")]).code(5).says("the node of this mount is dead");
+    place.run(&["hint", "rule", "list"]).code(5).says("is dead");
+    place.run(&["doctor"]).code(3).prints("stale: its node is dead");
+    place.up(&[]).code(0).says("A dead node had left its mount");
+    assert_eq!(std::fs::read(place.path("mnt/file")).unwrap(), b"kept");
+    place.run(&["down", &mount]).code(0);
+}
+
+#[test]
+fn down_clears_what_a_killed_node_left() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    kill_hard(place.node_pid());
+    place.run(&["down", "--dry-run"]).code(0).prints("whose node");
+    place.run(&["down"]).code(0).says("was dead; the place is clear again");
+    assert!(!is_mounted(&place.path("mnt")) && !place.path("mnt").exists());
+    place.run(&["down"]).code(0).says("nothing to do");
+
+    // The same without a word of it in the registry.
+    place.up(&[]).code(0);
+    let pid = place.node_pid();
+    std::fs::remove_dir_all(place.path("run")).unwrap();
+    kill_hard(pid);
+    place.run(&["down", &place.text("mnt")]).code(0).says("is unmounted");
+    assert!(!is_mounted(&place.path("mnt")));
+}
+
+#[test]
+fn a_node_in_the_foreground_obeys_a_signal() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    let (mount, dir) = (place.text("mnt"), place.text("store"));
+    let mut node = place
+        .command(&["node", "--mount", &mount, "--dir", &dir, "--log-format", "json"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the mount", || place.path("run").exists() && place.run(&["status"]).code == 0);
+    std::fs::write(place.path("mnt/file"), "x").unwrap();
+    Command::new("kill").args(["-TERM", &node.id().to_string()]).status().unwrap();
+    let status = node.wait().unwrap();
+    assert!(status.success() && status.signal().is_none(), "{status}");
+    assert!(!is_mounted(&place.path("mnt")) && !place.path("mnt").exists());
+    place.run(&["status"]).code(5);
+    assert!(place.path("store/metrics.prom").exists());
+    let mut log = String::new();
+    std::io::Read::read_to_string(&mut node.stderr.take().unwrap(), &mut log).unwrap();
+    let events: Vec<serde_json::Value> =
+        log.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
+    assert!(events.iter().any(|e| e["message"] == "closed"), "{log}");
+}
+
+#[test]
+fn an_unmount_by_hand_ends_the_node_too() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    let node = place.node_pid();
+    let unmounted = Command::new("umount").arg(place.path("mnt")).status().unwrap();
+    assert!(unmounted.success());
+    wait_until("the end of the node", || !is_running(node));
+    place.run(&["status"]).code(5);
+}
+
+#[test]
+fn a_node_that_cannot_start_says_why_and_leaves_nothing() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("store")).unwrap();
+    std::fs::write(place.path("store/store.json"), "{").unwrap();
+    place.up(&[]).code(2).says("store.json is damaged");
+    assert!(!is_mounted(&place.path("mnt")) && !place.path("mnt").exists());
+    place.run(&["status"]).code(5);
+}
+
+#[test]
+fn a_read_only_file_system_is_refused() {
+    if !has_fuse() || !is_root() {
+        eprintln!("SKIPPED: only root can make a read-only mount");
+        return;
+    }
+    let place = Place::new();
+    let mount = ReadOnly::at(&place.path("ro"));
+    let dir = place.text("ro/store");
+    place
+        .run(&["up", &place.text("mnt"), "--dir", &dir])
+        .code(1)
+        .says("is on a read-only file system");
+    let tier = place.text("ro/tier");
+    place.up(&["--tier", &tier]).code(1).says("is on a read-only file system");
+    drop(mount);
+    assert!(!place.path("mnt").exists());
+}
+
+/// A read-only tmpfs.
+struct ReadOnly(std::path::PathBuf);
+
+impl ReadOnly {
+    fn at(path: &Path) -> Self {
+        std::fs::create_dir(path).unwrap();
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", "ro,size=1m", "intarsia-test"]).arg(path);
+        assert!(command.status().unwrap().success());
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
