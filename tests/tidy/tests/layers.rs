@@ -1,0 +1,129 @@
+//! Dependencies run downwards only, and what a layer must not touch it does not touch.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Crates by layer, lowest first; a crate may use crates of lower layers only.
+const LAYERS: &[&[&str]] = &[
+    &["types"],
+    &["policy", "codec", "wire", "trace", "des"],
+    &["meta", "store", "predict", "simulate"],
+    &["node"],
+    &["mount"],
+    &["cli"],
+];
+/// The only crates that may hold `unsafe`.
+const MAY_BE_UNSAFE: &[&str] = &["codec", "store"];
+/// Crates without I/O, clock or threads.
+const PURE: &[&str] = &["types", "policy", "codec"];
+const IMPURE: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::process",
+    "Instant::now",
+    "SystemTime::now",
+    "async fn",
+];
+/// The one place in the pure crates that asks the clock, for callers that stamp things.
+const PURE_EXCEPTIONS: &[&str] = &["crates/types/src/time.rs"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn crates() -> BTreeMap<String, toml::Table> {
+    std::fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|dir| dir.join("Cargo.toml").exists())
+        .map(|dir| {
+            let name = dir.file_name().unwrap().to_str().unwrap().to_owned();
+            let text = std::fs::read_to_string(dir.join("Cargo.toml")).unwrap();
+            (name, text.parse().unwrap())
+        })
+        .collect()
+}
+
+fn rank(name: &str) -> usize {
+    LAYERS
+        .iter()
+        .position(|layer| layer.contains(&name))
+        .unwrap_or_else(|| panic!("crate '{name}' has no place in LAYERS: give it one"))
+}
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The source without its test module, which may do as it likes.
+fn product_code(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn dependencies_run_downwards() {
+    for (name, manifest) in crates() {
+        let Some(dependencies) = manifest.get("dependencies").and_then(toml::Value::as_table)
+        else {
+            continue;
+        };
+        for used in dependencies.keys().filter_map(|k| k.strip_prefix("intarsia-")) {
+            assert!(
+                rank(used) < rank(&name),
+                "crates/{name} uses {used}, which is not below it; move the shared part down"
+            );
+        }
+    }
+}
+
+#[test]
+fn unsafe_stays_where_it_is_reviewed() {
+    for name in crates().keys().filter(|n| !MAY_BE_UNSAFE.contains(&n.as_str())) {
+        for path in sources(&root().join("crates").join(name).join("src")) {
+            let is_unsafe = product_code(&path).lines().any(|line| {
+                let code = line.split("//").next().unwrap_or_default();
+                code.contains("unsafe {")
+                    || code.contains("unsafe fn")
+                    || code.contains("unsafe impl")
+            });
+            assert!(!is_unsafe, "{}: unsafe belongs in codec or store", path.display());
+        }
+    }
+}
+
+#[test]
+fn pure_crates_do_no_io() {
+    for name in PURE {
+        for path in sources(&root().join("crates").join(name).join("src")) {
+            if PURE_EXCEPTIONS.iter().any(|e| path.ends_with(e)) {
+                continue;
+            }
+            let code = product_code(&path);
+            for word in IMPURE {
+                assert!(!code.contains(word), "{}: '{word}' in a pure crate", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_crate_takes_the_workspace_version_and_licence() {
+    for (name, manifest) in crates() {
+        let package = manifest["package"].as_table().unwrap();
+        for field in ["version", "license", "edition", "rust-version"] {
+            let inherits = package[field].as_table().is_some_and(|t| t.contains_key("workspace"));
+            assert!(inherits, "crates/{name}: write '{field}.workspace = true'");
+        }
+    }
+}
