@@ -28,6 +28,7 @@ main() {
   fi
   ensure_rust "$rust"
   ensure_python
+  if [ "$purpose" = test ]; then ensure_suites; fi
 }
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -155,6 +156,13 @@ ensure_python() {
   .venv/bin/pip install --quiet --disable-pip-version-check -r python/requirements.lock
   .venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
   echo "$key" > .venv/.installed
+}
+
+# The POSIX suites that tests/posix runs. Cargo leaves alone what is installed already.
+ensure_suites() {
+  # shellcheck source=scripts/env.sh
+  . scripts/env.sh
+  cargo install --quiet --locked --root target/tools pjdfstest@0.2.2 fsx@0.3.2
 }
 
 main "$@"

@@ -1,0 +1,59 @@
+//! Running programs.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The directory of the build that the running test belongs to.
+fn build_dir() -> PathBuf {
+    let test = std::env::current_exe().expect("the test knows its own path");
+    test.ancestors().nth(2).expect("tests lie in target/PROFILE/deps").to_owned()
+}
+
+/// Finds `intarsia`: named by INTARSIA_BIN, or built in the profile of the test.
+pub(crate) fn intarsia() -> PathBuf {
+    let path = std::env::var_os("INTARSIA_BIN")
+        .map_or_else(|| build_dir().join("intarsia"), PathBuf::from);
+    assert!(path.exists(), "{} is missing; run 'cargo build --workspace' first", path.display());
+    path
+}
+
+/// Finds a program in `target/tools/bin` or in the PATH.
+#[must_use]
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let tools = build_dir().parent().map(|target| target.join("tools/bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    tools.into_iter().chain(std::env::split_paths(&path)).map(|d| d.join(name)).find(|p| p.exists())
+}
+
+/// Runs a command to its end.
+///
+/// # Panics
+/// When it fails, with all it said.
+pub fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// Runs a shell script as another user, without supplementary groups; whether it succeeded.
+///
+/// # Panics
+/// When no shell starts.
+pub fn shell_as(uid: u32, gid: u32, dir: &Path, script: &str) -> bool {
+    // Setting the user as root drops the supplementary groups as well.
+    let output = Command::new("/bin/sh")
+        .args(["-ec", script])
+        .uid(uid)
+        .gid(gid)
+        .current_dir(dir)
+        .output()
+        .expect("start a shell");
+    output.status.success()
+}
