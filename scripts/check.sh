@@ -5,26 +5,41 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/env.sh
 . scripts/env.sh
 
-skip() { printf 'SKIPPED: %s\n' "$*"; }
-has() { cargo "$1" --version >/dev/null 2>&1; }
+failed=()
 
-if has fmt; then cargo fmt --all --check; else skip "cargo fmt is not installed"; fi
-if has clippy; then
-  cargo clippy --workspace --all-targets --locked -- -D warnings
-else
-  skip "cargo clippy is not installed"
-fi
-# The advisory database comes over the network: `cargo deny check advisories` is for a release.
-if has deny; then
-  cargo deny --offline check licenses bans sources
-else
-  skip "cargo-deny is not installed (make tools)"
-fi
-.venv/bin/ruff check .
-# The benchmarks are scripts in a style of their own; what would not run is still refused.
-.venv/bin/ruff check --isolated --select E9,F bench
-.venv/bin/ruff format --check .
-.venv/bin/mypy
-.venv/bin/python -m pytest --quiet python/tests/test_layers.py
-.venv/bin/python -m pytest --quiet --collect-only >/dev/null
-echo "all checks passed"
+main() {
+  cargo_check fmt --all --check
+  cargo_check clippy --workspace --all-targets --locked -- -D warnings
+  cargo fetch --locked --quiet
+  # The advisory database comes over the network: `cargo deny check advisories` is for a release.
+  cargo_check deny --offline check licenses bans sources
+  check .venv/bin/ruff check .
+  # The benchmarks are scripts in a style of their own; what would not run is still refused.
+  check .venv/bin/ruff check --isolated --select E9,F bench
+  check .venv/bin/ruff format --check .
+  check .venv/bin/mypy
+  check .venv/bin/python -m pytest --quiet python/tests/test_layers.py
+  check .venv/bin/python -m pytest --quiet --collect-only -qq
+  if [ ${#failed[@]} != 0 ]; then
+    printf 'failed: %s\n' "${failed[@]}"
+    return 1
+  fi
+  echo "all checks passed"
+}
+
+# Goes on after a failure, so that one run shows them all.
+check() {
+  printf '\n=== %s\n' "$*"
+  "$@" || failed+=("$*")
+}
+
+# A cargo command that may not be installed.
+cargo_check() {
+  if cargo "$1" --version >/dev/null 2>&1; then
+    check cargo "$@"
+  else
+    printf '\nSKIPPED: cargo %s is not installed\n' "$1"
+  fi
+}
+
+main
