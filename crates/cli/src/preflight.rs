@@ -1,7 +1,6 @@
 //! Everything that can be known to be wrong before a store comes up, each with what to do about it.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
@@ -31,6 +30,8 @@ pub(crate) struct Plan {
     /// Registry entries of dead nodes to take away first.
     pub(crate) clear_stale_entries: Vec<PathBuf>,
     pub(crate) make_mount_point: bool,
+    /// Whether the mount point is ours to remove: made now, or by the dead node before.
+    pub(crate) owns_mount_point: bool,
     pub(crate) found_store: bool,
 }
 
@@ -51,8 +52,8 @@ pub(crate) fn inspect(
 }
 
 impl Plan {
-    /// Clears what dead nodes left and makes the mount point.
-    pub(crate) fn apply(&self, settings: &Settings, registry: &Registry) -> Outcome {
+    /// Clears what dead nodes left and makes the mount point with the given permissions.
+    pub(crate) fn apply(&self, settings: &Settings, registry: &Registry, mode: u32) -> Outcome {
         for mount in &self.clear_stale_mounts {
             tracing::info!(mount = %mount.display(), "taking away the mount of a dead node");
             mounts::detach(mount)?;
@@ -63,7 +64,9 @@ impl Plan {
         if !self.make_mount_point {
             return Ok(());
         }
-        let made = DirBuilder::new().mode(0o755).create(&settings.mount);
+        let made = std::fs::create_dir(&settings.mount).and_then(|()| {
+            std::fs::set_permissions(&settings.mount, std::fs::Permissions::from_mode(mode))
+        });
         made.or_else(|e| if settings.mount.is_dir() { Ok(()) } else { Err(e) }).map_err(|e| {
             Failure::io(format!("mount point {} cannot be made", settings.mount.display()), &e)
                 .with_help("make the directories above it, or name another place with --mount")
@@ -127,6 +130,7 @@ fn check_running(settings: &Settings, registry: &Registry, plan: &mut Plan) -> O
         {
             plan.clear_stale_mounts.push(entry.mount_point.clone());
         }
+        plan.owns_mount_point |= is_same_mount && entry.made_mount_point;
         plan.clear_stale_entries.push(entry.mount_point.clone());
     }
     Ok(())
@@ -153,6 +157,7 @@ fn check_mount_point(settings: &Settings, conditions: &Conditions, plan: &mut Pl
     match std::fs::metadata(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             plan.make_mount_point = true;
+            plan.owns_mount_point = true;
             check_parent(path, "the mount point")
         }
         Err(e) => Err(Failure::io(format!("mount point {shown}"), &e)),
@@ -334,8 +339,10 @@ fn check_device(device: &Path) -> Outcome {
     let opened = std::fs::OpenOptions::new().read(true).write(true).open(device);
     match opened {
         Ok(_) => Ok(()),
-        // fusermount3 opens the device with root's rights.
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && !is_root() => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && !is_root() => {
+            Err(Failure::io(format!("{shown} cannot be opened by you"), &e)
+                .with_help("as root: chmod 666 /dev/fuse (on most systems it is so; the package fuse3 sees to it)"))
+        }
         Err(e) => {
             let help = if in_container() {
                 CONTAINER

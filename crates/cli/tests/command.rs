@@ -1,5 +1,7 @@
 //! Everything of the command that needs no FUSE: help, pages, configuration, refusals.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on is to stop")]
+
 mod common;
 
 use common::{Place, is_root};

@@ -1,5 +1,7 @@
 //! The command with real mounts: a store's whole life, and its accidents.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on is to stop")]
+
 mod common;
 
 use std::os::unix::process::ExitStatusExt;
@@ -22,6 +24,10 @@ fn kill_hard(pid: u32) {
 fn is_running(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|s| !s.is_empty() && !s.starts_with('Z'))
+}
+
+fn is_running_in(dir: &Path, pid: u32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap().starts_with(dir)
 }
 
 /// A program that sits in the mount with a file open; ended at the end of the test.
@@ -54,6 +60,10 @@ fn a_stores_whole_life() {
     let up = place.up(&[]).code(0).says("The store is up at").says("Passthrough is");
     assert_eq!(up.out, format!("export INTARSIA_MOUNT={}\n", mount.display()));
     assert!(is_mounted(&mount));
+    assert!(
+        !is_running_in(&place.path("store"), place.node_pid()),
+        "the node keeps no directory busy"
+    );
 
     std::fs::create_dir(mount.join("dir")).unwrap();
     std::fs::write(mount.join("dir/file"), "content").unwrap();
@@ -238,6 +248,7 @@ fn a_killed_node_is_seen_and_replaced() {
     place.up(&[]).code(0).says("A dead node had left its mount");
     assert_eq!(std::fs::read(place.path("mnt/file")).unwrap(), b"kept");
     place.run(&["down", &mount]).code(0);
+    assert!(!place.path("mnt").exists(), "the first up made it, so the last down removes it");
 }
 
 #[test]

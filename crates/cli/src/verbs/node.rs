@@ -85,14 +85,15 @@ fn serve(
     conditions: &Conditions,
     announce: impl FnOnce(Ready),
 ) -> Outcome<Exit> {
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    // All that the node makes is private; only the mount point is made as the caller would make it.
+    let umask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     // From here on a signal waits for its turn and cannot leave half a store behind.
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| Failure::io("signals", &e))?;
     let registry = Registry::of_user()?;
     let lock = registry.lock(settings.wait)?;
     let plan = preflight::inspect(settings, conditions, &registry)?;
-    plan.apply(settings, &registry)?;
-    let place = Place { settings, registry: &registry, is_made: plan.make_mount_point };
+    plan.apply(settings, &registry, 0o777 & !umask.as_raw_mode())?;
+    let place = Place { settings, registry: &registry, is_made: plan.owns_mount_point };
     let node = Running::start(settings)?;
     let server = node.register(&place)?;
     drop(lock);

@@ -2,6 +2,7 @@
 //! at the end, also after a failure.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
