@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,12 +22,15 @@ _WORKFLOWS: dict[str, Callable[..., Workflow]] = {"montage": Montage, "blast": B
 
 EXIT_DIFFERENT = 1
 EXIT_UNABLE = 2
+EXIT_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demonstration; 0 means identical results and nothing left behind."""
     chosen = _parser().parse_args(arguments)
     options = _options(chosen)
+    # A batch system ends jobs with SIGTERM; the store goes down then as it does after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     names = list(_WORKFLOWS) if chosen.workflow == "all" else [chosen.workflow]
     progress = Progress()
     outcomes = []
@@ -40,6 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         progress.stop()
         print(f"RESULTS DIFFER: {error}", file=sys.stderr)
         return EXIT_DIFFERENT
+    except KeyboardInterrupt:
+        progress.stop()
+        print("interrupted; everything was taken down", file=sys.stderr)
+        return EXIT_INTERRUPTED
     except (StoreError, WorkflowError, OSError) as error:
         progress.stop()
         notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", []))
