@@ -4,17 +4,25 @@
 //! body. Whatever happens, dropping the store ends the node, takes the mount away and removes the
 //! directory.
 
+mod closing;
 mod conditions;
+mod held;
+mod history;
 mod image;
 mod mapping;
 mod program;
+mod random;
 mod store;
 mod wait;
 
+pub use closing::close;
 pub use conditions::{Mode, is_long, skip, unmet};
+pub use held::Held;
+pub use history::{History, write_until_failure};
 pub use image::DiskImage;
 pub use mapping::Mapping;
 pub use program::{find_program, run, shell_as};
+pub use random::{Random, fresh_seed, pattern};
 pub use store::{Settings, Store, entries_of};
 pub use wait::wait_for;
 
