@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::config::path::resolved;
 use crate::exit::{Failure, Outcome};
 use crate::process;
 
@@ -99,19 +100,13 @@ fn octal(digits: &[u8]) -> Option<u8> {
 
 /// The path that the mount table shows for `path`, also where the last part is a dead mount.
 pub(crate) fn canonical(path: &Path) -> std::io::Result<PathBuf> {
-    let path = std::path::absolute(path)?;
+    let path: PathBuf = std::path::absolute(path)?.components().collect();
     if at(&path).is_some() {
         return Ok(path);
     }
-    if let Ok(real) = path.canonicalize() {
-        return Ok(real);
-    }
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => {
-            Ok(parent.canonicalize().unwrap_or_else(|_| parent.to_owned()).join(name))
-        }
-        _ => Ok(path),
-    }
+    let given = path.clone();
+    let real = process::bounded(ANSWER_TIMEOUT, move || resolved(&given));
+    Ok(real.unwrap_or(path))
 }
 
 /// Asks the mount for its space, with a bound; attributes the kernel could answer from memory.

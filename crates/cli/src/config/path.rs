@@ -23,6 +23,18 @@ pub(crate) fn absolute(text: &str, base: Option<&Path>) -> std::io::Result<PathB
     std::path::absolute(expanded)
 }
 
+/// The path with the links in its existing part followed.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    let path: PathBuf = path.components().collect();
+    let existing = path.ancestors().find_map(|a| Some((a, a.canonicalize().ok()?)));
+    match existing {
+        Some((ancestor, real)) => path
+            .strip_prefix(ancestor)
+            .map_or_else(|_| path.clone(), |rest| real.join(rest).components().collect()),
+        None => path.clone(),
+    }
+}
+
 /// Where a store is mounted when nobody says.
 pub(crate) fn default_mount() -> PathBuf {
     match home().filter(|_| !crate::process::is_root()) {

@@ -47,6 +47,7 @@ impl Settings {
             None => path::default_mount(),
         };
         let dir = read.path(Key::Dir)?.unwrap_or_else(|| path::default_dir(&mount));
+        let dir = path::resolved(&dir);
         let defaults = runtime::defaults(&dir);
         let tiers = match read.tiers()? {
             tiers if tiers.is_empty() => vec![default_tier(&dir)],
@@ -155,7 +156,7 @@ impl Reader<'_> {
     fn tiers(&self) -> Outcome<Vec<TierSpec>> {
         self.many(Key::Tiers, |given, text| {
             let mut spec = TierSpec::from_str(text).map_err(|e| e.to_string())?;
-            spec.dir = absolute(given, &spec.dir.to_string_lossy())?;
+            spec.dir = path::resolved(&absolute(given, &spec.dir.to_string_lossy())?);
             Ok::<_, String>(spec)
         })
     }

@@ -31,7 +31,8 @@ pub(crate) enum Request {
 impl Request {
     /// Whether it may take longer than one wait; then the node sends progress to say that it lives.
     pub(crate) const fn is_long(&self) -> bool {
-        matches!(self, Self::Check { .. })
+        // Unmounting writes back what the kernel still holds.
+        matches!(self, Self::Check { .. } | Self::Unmount)
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Doctor, global: &Global) -> Outcome<Exit> {
         Section { name: "Configuration", findings: configuration(config.as_ref()) },
         Section { name: "Directories", findings: directories(config.as_ref().ok(), &stores) },
         Section { name: "Stores", findings: store_states(&stores) },
-        Section { name: "Logs", findings: logs(&stores) },
+        Section { name: "Logs", findings: logs(config.as_ref().ok(), &stores) },
     ];
     if arguments.json {
         output::json(&sections)?;
@@ -353,14 +353,19 @@ fn unregistered(mount: &MountEntry) -> Finding {
     }
 }
 
-fn logs(stores: &[Seen]) -> Vec<Finding> {
-    let log = |seen: &Seen| {
-        let path = log_path(&seen.entry.dir);
+/// The last lines of the logs: of every store that is up, and of the one that is configured.
+fn logs(config: Option<&Config>, stores: &[Seen]) -> Vec<Finding> {
+    let configured = config.map(|c| &c.settings.dir);
+    let mut dirs: Vec<&PathBuf> = stores.iter().map(|s| &s.entry.dir).chain(configured).collect();
+    dirs.sort();
+    dirs.dedup();
+    let log = |dir: &PathBuf| {
+        let path = log_path(dir);
         let lines = last_lines(&path, LOG_LINES);
-        (!lines.is_empty())
-            .then(|| info(path.display().to_string(), format!("\n{}", lines.join("\n"))))
+        let text = format!("\n{}", lines.join("\n"));
+        (!lines.is_empty()).then(|| info(path.display().to_string(), text))
     };
-    stores.iter().filter_map(log).collect()
+    dirs.into_iter().filter_map(log).collect()
 }
 
 #[cfg(test)]

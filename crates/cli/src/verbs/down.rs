@@ -13,7 +13,7 @@ use crate::control::{self, Request};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mounts::{self, Health, MountEntry};
 use crate::registry::{Entry, Registry};
-use crate::{holders, output, target};
+use crate::{holders, output, process, target};
 
 /// What there is to take down.
 enum Found {
@@ -162,7 +162,11 @@ fn take_down(
 /// Ends the node although programs use the mount.
 fn force(entry: &Entry, registry: &Registry, timeout: Duration) -> Outcome {
     if mounts::at(&entry.mount_point).is_some() {
-        mounts::detach(&entry.mount_point)?;
+        // With a hung node this waits for it; killing the node below frees the wait.
+        let mount_point = entry.mount_point.clone();
+        let detached =
+            process::bounded(Duration::from_secs(5), move || mounts::detach(&mount_point));
+        detached.unwrap_or(Ok(()))?;
     }
     entry.process.signal(Signal::TERM);
     if !entry.process.wait_until_gone(timeout) {

@@ -7,6 +7,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use crate::exit::{Failure, Outcome};
+use crate::{control, process};
 
 /// Names the node that serves a path; every path in a store has it, no other path does.
 pub(super) const NODE_NAME: &str = "user.intarsia.node";
@@ -17,12 +18,14 @@ const MAX_VALUE_BYTES: usize = 1 << 16;
 
 /// The value of an attribute; `None` when the file has none of that name.
 pub(super) fn get(path: &Path, name: &str) -> Outcome<Option<String>> {
-    let mut buffer = vec![0; MAX_VALUE_BYTES];
-    match rustix::fs::getxattr(path, name, &mut buffer[..]) {
-        Ok(length) => {
-            buffer.truncate(length);
-            Ok(Some(String::from_utf8_lossy(&buffer).into_owned()))
-        }
+    let outcome = call(path, name, |path, name| {
+        let mut buffer = vec![0; MAX_VALUE_BYTES];
+        let length = rustix::fs::getxattr(path, name, &mut buffer[..])?;
+        buffer.truncate(length);
+        Ok(buffer)
+    })?;
+    match outcome {
+        Ok(value) => Ok(Some(String::from_utf8_lossy(&value).into_owned())),
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
         Err(e) => Err(explain(path, name, e)),
     }
@@ -30,16 +33,32 @@ pub(super) fn get(path: &Path, name: &str) -> Outcome<Option<String>> {
 
 /// Sets an attribute.
 pub(super) fn set(path: &Path, name: &str, value: &str) -> Outcome {
-    rustix::fs::setxattr(path, name, value.as_bytes(), XattrFlags::empty())
-        .map_err(|e| explain(path, name, e))
+    let value = value.to_owned();
+    let set = move |path: &Path, name: &str| {
+        rustix::fs::setxattr(path, name, value.as_bytes(), XattrFlags::empty())
+    };
+    call(path, name, set)?.map_err(|e| explain(path, name, e))
 }
 
 /// Removes an attribute; one that is not there is fine.
 pub(super) fn remove(path: &Path, name: &str) -> Outcome {
-    match rustix::fs::removexattr(path, name) {
+    match call(path, name, |path, name| rustix::fs::removexattr(path, name))? {
         Ok(()) | Err(Errno::NODATA) => Ok(()),
         Err(e) => Err(explain(path, name, e)),
     }
+}
+
+/// Calls the file system with a bound: a hung node must not hang its user.
+fn call<T: Send + 'static>(
+    path: &Path,
+    name: &str,
+    work: impl FnOnce(&Path, &str) -> Result<T, Errno> + Send + 'static,
+) -> Outcome<Result<T, Errno>> {
+    let (owned_path, owned_name) = (path.to_owned(), name.to_owned());
+    process::bounded(control::TIMEOUT, move || work(&owned_path, &owned_name)).ok_or_else(|| {
+        Failure::general(format!("{}: the file system does not answer", path.display()))
+            .with_help("'intarsia doctor' shows which; 'intarsia down --force' ends a hung node")
+    })
 }
 
 /// Refuses a path that lies in no store.
