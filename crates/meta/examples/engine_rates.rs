@@ -2,7 +2,12 @@
 //!
 //! One thread, one directory in every thousand files. Prints operations a second by the wall clock
 //! and, beside each, microseconds of CPU time per operation.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program to be read by people")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::cast_possible_truncation,
+    reason = "a program to be read by people"
+)]
 
 use std::process::Command;
 use std::sync::Arc;
@@ -185,7 +190,7 @@ impl Run {
 fn resident_mib() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4 >> 10
+    (pages * 4) >> 10
 }
 
 /// CPU time of this process, from the kernel's clock ticks of 10 ms.

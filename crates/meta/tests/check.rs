@@ -1,5 +1,13 @@
 //! `check` finds each kind of damage, says it in words, and mends what can be mended.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "helpers of tests, outside of test functions"
+)]
+
 mod common;
 
 use std::sync::Arc;

@@ -1,5 +1,13 @@
 //! What every engine must do. Each check runs on a fresh engine of each kind.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "helpers of tests, outside of test functions"
+)]
+
 mod common;
 
 use std::sync::Arc;
@@ -343,5 +351,36 @@ fn concurrent_creates_in_one_directory_all_succeed() {
         assert_eq!(root.entries, 800);
         assert_eq!(engine.stats().conflicts, 0);
         assert_eq!(ns.check(false, &mut |_| {}).unwrap().findings, []);
+    });
+}
+
+#[test]
+fn names_of_one_hash_are_never_parted() {
+    each(|engine| {
+        let ns = namespace(Arc::clone(engine));
+        let d = ns.create(InodeId::ROOT, b"d", dir(), at(1)).unwrap().ino;
+        let mut dentry = vec![1, 0];
+        dentry.extend_from_slice(&d.0.to_be_bytes());
+        for (hash, names) in [(10, 1), (11, 30), (12, 1), (13, 2)] {
+            for name in 0..names {
+                let name = format!("{hash}-{name:02}");
+                let key = keys::DentryKey::new(d, hash, name.as_bytes());
+                apply(&**engine, vec![put(&key, &dentry)]);
+            }
+        }
+        for limit in 1..40 {
+            let (mut seen, mut after) = (Vec::new(), 0);
+            loop {
+                let page = ns.list(d, after, limit).unwrap();
+                let Some(last) = page.last() else { break };
+                after = last.cookie;
+                seen.extend(page.into_iter().map(|entry| entry.name));
+            }
+            assert!(seen.is_sorted() && seen.len() == 34, "{limit}: {seen:?}");
+        }
+        // A reader whose buffer ends within a group gets the group again.
+        let page = ns.list(d, 0, 40).unwrap();
+        let again = ns.list(d, page[5].cookie, 40).unwrap();
+        assert_eq!(again[0].name, b"11-00");
     });
 }

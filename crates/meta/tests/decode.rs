@@ -1,5 +1,13 @@
 //! Decoders: no bytes make them panic, and what was encoded comes back.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "helpers of tests, outside of test functions"
+)]
+
 use intarsia_meta::{Inode, keys};
 use intarsia_types::{
     BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, NodeId, TierId, Timestamp,

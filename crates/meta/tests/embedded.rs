@@ -1,5 +1,14 @@
 //! What the embedded engine does with its directory: reopening, strangers, damage, a sudden death.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::print_stderr,
+    reason = "helpers of tests, outside of test functions"
+)]
+
 mod common;
 
 use std::fs;
@@ -76,15 +85,12 @@ fn a_database_of_another_program_or_format_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("meta");
     drop(fjall::Database::builder(&path).open().unwrap());
-    assert!(refusal(&path).contains("another program"));
+    assert!(refusal(&path).contains("it holds other files"));
 
     let path = home.path().join("newer");
     drop(open(&path).unwrap());
-    let database = fjall::Database::builder(&path).open().unwrap();
-    let names = database.keyspace("names", fjall::KeyspaceCreateOptions::default).unwrap();
-    names.insert("!intarsia-meta", "2").unwrap();
-    drop((names, database));
-    assert!(refusal(&path).contains("its format is '2'"));
+    fs::write(path.join("intarsia-meta"), "2\n").unwrap();
+    assert!(refusal(&path).contains("its format is \"2"));
 }
 
 #[test]
@@ -99,7 +105,7 @@ fn an_unfinished_creation_is_started_over() {
 
 #[test]
 fn damaged_files_give_an_error() {
-    for damaged in ["keyspaces/1/current", "keyspaces/1/v0", "version"] {
+    for damaged in ["keyspaces/1/current", "keyspaces/1/v0", "version", "intarsia-meta"] {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("meta");
         drop(namespace(Arc::new(open(&path).unwrap())));
@@ -110,6 +116,160 @@ fn damaged_files_give_an_error() {
             assert!(error.is_internal(), "{damaged}: {error}");
         }
     }
+}
+
+#[test]
+fn a_journal_with_a_hole_gives_the_state_before_it() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("meta");
+    let ns = namespace(Arc::new(open(&path).unwrap()));
+    for n in 0..1000 {
+        ns.create(InodeId::ROOT, format!("f{n}").as_bytes(), file(), at(1)).unwrap();
+    }
+    drop(ns);
+    let journal = path.join("0.jnl");
+    let mut bytes = fs::read(&journal).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 4096].fill(0);
+    fs::write(&journal, &bytes).unwrap();
+
+    let engine = open(&path).unwrap();
+    let ns = namespace(Arc::new(engine));
+    let left = ns.list(InodeId::ROOT, 0, 2000).unwrap().len() as u64;
+    assert!((300..700).contains(&left), "{left}");
+    assert_eq!(ns.check(false, &mut |_| {}).unwrap().findings, []);
+    for n in 0..left {
+        assert!(ns.lookup(InodeId::ROOT, format!("f{n}").as_bytes()).is_ok());
+    }
+    ns.create(InodeId::ROOT, b"new", file(), at(2)).unwrap();
+    drop(ns);
+    assert!(namespace(Arc::new(open(&path).unwrap())).resolve(b"/new").is_ok());
+}
+
+/// Every place where a hole can start, so that each kind of damage is met.
+#[test]
+fn a_hole_anywhere_in_the_journal_is_survived() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("meta");
+    let ns = namespace(Arc::new(open(&path).unwrap()));
+    for n in 0..20 {
+        ns.create(InodeId::ROOT, format!("f{n}").as_bytes(), file(), at(1)).unwrap();
+    }
+    drop(ns);
+    let bytes = fs::read(path.join("0.jnl")).unwrap();
+    let from = bytes.len() / 2;
+    for hole in (from..from + 400).step_by(7) {
+        let mut damaged = bytes.clone();
+        damaged[hole..hole + 64].fill(0);
+        fs::write(path.join("0.jnl"), &damaged).unwrap();
+        let ns = namespace(Arc::new(open(&path).unwrap()));
+        assert_eq!(ns.check(false, &mut |_| {}).unwrap().findings, [], "{hole}");
+        assert!(ns.get(InodeId::ROOT).unwrap().entries >= 5);
+    }
+}
+
+/// A small file system of its own, unmounted also when the test fails.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(size: &str) -> Option<Self> {
+        let home = tempfile::tempdir().unwrap();
+        let options = format!("size={size}");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(home.path())
+            .stderr(Stdio::null())
+            .status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Self(home));
+        }
+        assert!(std::env::var_os("INTARSIA_TEST_REQUIRE_ALL").is_none(), "cannot mount a tmpfs");
+        eprintln!("SKIPPED: cannot mount a tmpfs here");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_growth_and_still_lets_go() {
+    let Some(disk) = SmallDisk::mount("192m") else { return };
+    let path = disk.0.path().join("meta");
+    let ns = namespace(Arc::new(open(&path).unwrap()));
+    // Bytes that do not compress.
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    let value: Vec<u8> = (0..60_000).map(|_| random()).collect();
+    let mut made = 0_u32;
+    let refused = loop {
+        let name = format!("f{made}");
+        let step = ns.create(InodeId::ROOT, name.as_bytes(), file(), at(1)).and_then(|inode| {
+            let mode = intarsia_meta::SetMode::Either;
+            ns.set_xattr(inode.ino, b"user.big", &value, mode, at(1))
+        });
+        match step {
+            Ok(()) => made += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::NoSpace(_)), "{refused}");
+    assert!(made > 100, "{made}");
+
+    // Others take what is left, to the last byte.
+    let hog = disk.0.path().join("hog");
+    assert!(fs::write(&hog, vec![1; 192 << 20]).is_err());
+    for n in 0..made {
+        ns.unlink(InodeId::ROOT, format!("f{n}").as_bytes(), |_| false, at(2)).unwrap();
+    }
+    fs::remove_file(&hog).unwrap();
+    let created = || ns.create(InodeId::ROOT, b"again", file(), at(3));
+    wait_until(|| matches!(created(), Ok(_) | Err(Error::Exists)));
+    drop(ns);
+    let ns = namespace(Arc::new(open(&path).unwrap()));
+    assert_eq!(ns.check(false, &mut |_| {}).unwrap().findings, []);
+    assert!(ns.resolve(b"/again").is_ok());
+}
+
+#[test]
+fn a_database_whose_write_failed_goes_on_when_space_returns() {
+    let Some(disk) = SmallDisk::mount("64m") else { return };
+    let path = disk.0.path().join("meta");
+    let ns = namespace(Arc::new(open(&path).unwrap()));
+    let ino = ns.create(InodeId::ROOT, b"f", file(), at(1)).unwrap().ino;
+    // Not even the ballast is left.
+    fs::remove_file(path.join("ballast")).unwrap();
+    let hog = disk.0.path().join("hog");
+    assert!(fs::write(&hog, vec![1; 64 << 20]).is_err());
+    let grow = || {
+        ns.update(ino, |inode| {
+            inode.size_bytes += 1;
+            Ok(())
+        })
+    };
+    let mut acknowledged = 0;
+    while let Ok(inode) = grow() {
+        acknowledged = inode.size_bytes;
+    }
+    assert!(grow().is_err());
+    assert!(ns.get(ino).unwrap().size_bytes <= acknowledged + 1);
+
+    fs::remove_file(&hog).unwrap();
+    wait_until(|| grow().is_ok());
+    let size = ns.get(ino).unwrap().size_bytes;
+    assert!((acknowledged + 1..=acknowledged + 2).contains(&size), "{size} after {acknowledged}");
+    drop(ns);
+    let ns = namespace(Arc::new(open(&path).unwrap()));
+    assert_eq!(ns.get(ino).unwrap().size_bytes, size);
+    assert_eq!(ns.check(false, &mut |_| {}).unwrap().findings, []);
 }
 
 #[test]

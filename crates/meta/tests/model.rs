@@ -1,5 +1,13 @@
 //! Random histories of the namespace against a reference that is too simple to be wrong.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "helpers of tests, outside of test functions"
+)]
+
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +67,7 @@ fn op() -> impl Strategy<Value = Op> {
         ),
         2 => (pick.clone(), name.clone(), set)
             .prop_map(|(ino, name, mode)| Op::SetXattr { ino, name, mode }),
-        1 => (pick.clone(), name.clone()).prop_map(|(ino, name)| Op::RemoveXattr { ino, name }),
+        1 => (pick.clone(), name).prop_map(|(ino, name)| Op::RemoveXattr { ino, name }),
         1 => pick.prop_map(|ino| Op::Reap { ino }),
         1 => Just(Op::Reopen),
     ]

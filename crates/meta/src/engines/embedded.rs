@@ -5,20 +5,27 @@
 
 mod cache;
 mod flusher;
+mod journal;
 mod open;
+mod reopen;
+mod space;
+mod tables;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use fjall::{Database, Keyspace};
 use intarsia_types::{Error, PartitionId, Result};
 use parking_lot::RwLock;
 
 use self::cache::Cache;
 use self::flusher::Flusher;
-use super::{Changes, check_prefix, no_partition, prefix_end, resolve};
-use crate::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, keys};
+use self::reopen::Pause;
+use self::space::Space;
+use self::tables::Tables;
+use super::{Changes, check_prefix, no_partition, resolve};
+use crate::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};
 
 /// How an embedded engine uses memory and the disk.
 #[derive(Clone, Debug)]
@@ -37,23 +44,18 @@ impl Default for EmbeddedOptions {
 
 /// Keeps metadata in an embedded LSM store (`fjall`) with one partition.
 pub struct EmbeddedEngine {
-    // Dropped before the tables, so that its thread is gone when they close.
     flusher: Flusher,
-    tables: Tables,
+    /// The tables, and the lock of commits: held for writing by a commit from its conditions to its
+    /// cache update, for reading by a cache miss; so a miss never puts an old value back over a newer
+    /// one. Hits take no lock, scans hold it for a moment only. Empty while a database that failed
+    /// cannot be opened again.
+    tables: RwLock<Option<Arc<Tables>>>,
     cache: Cache,
-    /// Held for writing by a commit from its conditions to its cache update, for reading by a cache
-    /// miss: so a miss never puts an old value back over a newer one. Hits take no lock.
-    commit_lock: RwLock<()>,
     counters: Counters,
+    space: Space,
     path: PathBuf,
-}
-
-/// The tables on disk. Bodies and checksums have their own, so that their bytes are neither rewritten
-/// nor read past when names are compacted and listed.
-pub(crate) struct Tables {
-    database: Database,
-    names: Keyspace,
-    bodies: Keyspace,
+    journal_cut_bytes: u64,
+    reopen_pause: Pause,
 }
 
 #[derive(Default)]
@@ -71,24 +73,33 @@ impl EmbeddedEngine {
     /// A database that another process holds gives `Busy`; a directory with other contents, or a damaged
     /// database, gives `Engine` with what is wrong.
     pub fn open(path: &Path, options: &EmbeddedOptions) -> Result<Self> {
-        let tables = open::open(path)?;
-        let flusher = Flusher::start(tables.database.clone(), options.flush_interval)?;
+        let (tables, journal_cut_bytes) = open::open(path)?;
+        let flusher = Flusher::start(tables.database(), options.flush_interval)?;
         Ok(Self {
             flusher,
-            tables,
+            tables: RwLock::new(Some(Arc::new(tables))),
             cache: Cache::new(options.cache_bytes),
-            commit_lock: RwLock::new(()),
             counters: Counters::default(),
+            space: Space::watch(path)?,
             path: path.to_owned(),
+            journal_cut_bytes,
+            reopen_pause: Pause::default(),
         })
     }
 
-    /// The value, from the cache or the tables. For callers that hold the commit lock.
-    fn read_locked(&self, key: &[u8]) -> Result<Option<Value>> {
+    /// How much of the journal was cut at opening because a crash had left its last batch unfinished, or
+    /// a loss of power had left a hole in it. What was cut is kept beside the journal.
+    #[must_use]
+    pub const fn journal_cut_bytes(&self) -> u64 {
+        self.journal_cut_bytes
+    }
+
+    /// The value, from the cache or the tables. The caller holds off commits.
+    fn read_locked(&self, tables: &Tables, key: &[u8]) -> Result<Option<Value>> {
         if let Some(known) = self.cache.get(key) {
             return Ok(known);
         }
-        let value = self.tables.get(key)?;
+        let value = tables.get(key)?;
         self.cache.remember(key, value.as_ref());
         Ok(value)
     }
@@ -99,42 +110,38 @@ impl EmbeddedEngine {
             self.counters.cache_hits.fetch_add(1, Relaxed);
             return Ok(known);
         }
-        let _no_commit = self.commit_lock.read();
-        let value = self.tables.get(key)?;
+        let tables = self.tables.read();
+        let tables = tables.as_ref().ok_or_else(closed)?;
+        let value = tables.get(key)?;
         self.cache.remember(key, value.as_ref());
         Ok(value)
     }
 
-    fn read_pair(
-        &self,
-        key: &[u8],
-        follow: fn(&[u8]) -> Option<Key>,
-        read: impl Fn(&[u8]) -> Result<Option<Value>>,
-    ) -> Result<Option<(Value, Option<Value>)>> {
-        let Some(first) = read(key)? else { return Ok(None) };
-        let second = match follow(&first) {
-            Some(key) => read(&key)?,
-            None => None,
-        };
-        Ok(Some((first, second)))
-    }
-
-    fn holds(&self, condition: &Condition) -> Result<bool> {
+    fn holds(&self, tables: &Tables, condition: &Condition) -> Result<bool> {
+        let read = |key| self.read_locked(tables, key);
         Ok(match condition {
-            Condition::Absent(key) => self.read_locked(key)?.is_none(),
-            Condition::Present(key) => self.read_locked(key)?.is_some(),
-            Condition::Equals(key, value) => self.read_locked(key)?.as_ref() == Some(value),
-            Condition::PrefixEmpty(prefix) => self.tables.scan(prefix, None, 1)?.is_empty(),
+            Condition::Absent(key) => read(key)?.is_none(),
+            Condition::Present(key) => read(key)?.is_some(),
+            Condition::Equals(key, value) => read(key)?.as_ref() == Some(value),
+            Condition::PrefixEmpty(prefix) => tables.scan(prefix, None, 1)?.is_empty(),
         })
     }
 
-    fn first_failure(&self, conditions: &[Condition]) -> Result<Option<usize>> {
+    fn first_failure(&self, tables: &Tables, conditions: &[Condition]) -> Result<Option<usize>> {
         for (index, condition) in conditions.iter().enumerate() {
-            if !self.holds(condition)? {
+            if !self.holds(tables, condition)? {
                 return Ok(Some(index));
             }
         }
         Ok(None)
+    }
+
+    fn remember_commit(&self, changes: Changes) {
+        for (key, value) in changes {
+            self.cache.update(key, value);
+        }
+        self.flusher.note_commit();
+        self.counters.commits.fetch_add(1, Relaxed);
     }
 
     fn check_partition(&self, partition: PartitionId) -> Result<()> {
@@ -145,60 +152,21 @@ impl EmbeddedEngine {
     }
 }
 
-impl Tables {
-    fn of(&self, key: &[u8]) -> &Keyspace {
-        match key.first() {
-            Some(&(keys::BODY | keys::CHECKSUM)) => &self.bodies,
-            _ => &self.names,
-        }
-    }
-
-    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        Ok(self.of(key).get(key).map_err(failed("read"))?.map(Value::from))
-    }
-
-    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<(Key, Value)>> {
-        use std::ops::Bound::{Excluded, Included, Unbounded};
-        let from = match after {
-            Some(key) if key >= prefix => Excluded(key.to_vec()),
-            _ => Included(prefix.to_vec()),
-        };
-        let to = prefix_end(prefix).map_or(Unbounded, Excluded);
-        if is_empty_range(&from, &to) {
-            return Ok(Vec::new());
-        }
-        self.of(prefix)
-            .range::<Vec<u8>, _>((from, to))
-            .take(limit)
-            .map(|record| {
-                let (key, value) = record.into_inner().map_err(failed("scan"))?;
-                Ok((key.into(), value.into()))
-            })
-            .collect()
-    }
-
-    fn write(&self, changes: &Changes) -> Result<()> {
-        let mut batch = self.database.batch();
-        for (key, value) in changes {
-            let table = self.of(key);
-            match value {
-                Some(value) => {
-                    batch.insert(table, key.clone().into_slice(), value.clone().into_slice());
-                }
-                None => batch.remove(table, key.clone().into_slice()),
-            }
-        }
-        batch.commit().map_err(failed("commit"))
-    }
+fn read_pair(
+    key: &[u8],
+    follow: fn(&[u8]) -> Option<Key>,
+    read: impl Fn(&[u8]) -> Result<Option<Value>>,
+) -> Result<Option<(Value, Option<Value>)>> {
+    let Some(first) = read(key)? else { return Ok(None) };
+    let second = match follow(&first) {
+        Some(key) => read(&key)?,
+        None => None,
+    };
+    Ok(Some((first, second)))
 }
 
-/// Whether a range holds nothing by its bounds; the tables demand that the start is not past the end.
-fn is_empty_range(from: &std::ops::Bound<Vec<u8>>, to: &std::ops::Bound<Vec<u8>>) -> bool {
-    use std::ops::Bound::{Excluded, Included};
-    match (from, to) {
-        (Included(from) | Excluded(from), Excluded(to)) => from >= to,
-        _ => false,
-    }
+fn closed() -> Error {
+    Error::Engine("the database failed and could not be opened again yet".into())
 }
 
 /// Turns a failure of the store into ours. A full disk keeps its own kind.
@@ -208,9 +176,7 @@ pub(crate) fn failed(what: &'static str) -> impl Fn(fjall::Error) -> Error {
             Error::io(format!("metadata {what}"), source)
         }
         fjall::Error::Locked => Error::Busy("another process has the metadata open".into()),
-        fjall::Error::Poisoned => Error::Engine(format!(
-            "{what}: an earlier write failed, so the database takes no more; restart the node"
-        )),
+        fjall::Error::Poisoned => Error::Engine(format!("{what}: an earlier write had failed")),
         other => Error::Engine(format!("{what}: {other:?}")),
     }
 }
@@ -232,11 +198,12 @@ impl MetaEngine for EmbeddedEngine {
         follow: fn(&[u8]) -> Option<Key>,
     ) -> Result<Option<(Value, Option<Value>)>> {
         self.check_partition(partition)?;
-        match self.read_pair(key, follow, |key| self.read(key))? {
+        match read_pair(key, follow, |key| self.read(key))? {
             // Perhaps a commit came between the two reads; look again with commits held off.
             Some((_, None)) => {
-                let _no_commit = self.commit_lock.read();
-                self.read_pair(key, follow, |key| self.read_locked(key))
+                let tables = self.tables.read();
+                let tables = tables.as_ref().ok_or_else(closed)?;
+                read_pair(key, follow, |key| self.read_locked(tables, key))
             }
             pair => Ok(pair),
         }
@@ -252,7 +219,8 @@ impl MetaEngine for EmbeddedEngine {
         self.check_partition(partition)?;
         check_prefix(prefix)?;
         self.counters.scans.fetch_add(1, Relaxed);
-        self.tables.scan(prefix, after, limit)
+        let tables = self.tables.read().clone().ok_or_else(closed)?;
+        tables.scan(prefix, after, limit)
     }
 
     fn commit(
@@ -263,18 +231,23 @@ impl MetaEngine for EmbeddedEngine {
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
         self.check_partition(partition)?;
-        let _alone = self.commit_lock.write();
-        if let Some(index) = self.first_failure(conditions)? {
+        self.space.admit(conditions, &mutations)?;
+        let mut slot = self.tables.write();
+        let tables = self.usable(&mut slot)?;
+        if let Some(index) = self.first_failure(&tables, conditions)? {
             self.counters.conflicts.fetch_add(1, Relaxed);
             return Ok(CommitOutcome::Conflict { index });
         }
-        let changes = resolve(mutations, |key| self.read_locked(key))?;
-        self.tables.write(&changes)?;
-        for (key, value) in changes {
-            self.cache.update(key, value);
+        let changes = resolve(mutations, |key| self.read_locked(&tables, key))?;
+        match tables.write(&changes) {
+            Err(fjall::Error::Poisoned) => {
+                drop(tables);
+                self.usable(&mut slot)?.write(&changes)
+            }
+            done => done,
         }
-        self.flusher.note_commit();
-        self.counters.commits.fetch_add(1, Relaxed);
+        .map_err(failed("commit"))?;
+        self.remember_commit(changes);
         Ok(CommitOutcome::Applied)
     }
 
@@ -283,11 +256,9 @@ impl MetaEngine for EmbeddedEngine {
     }
 
     fn stats(&self) -> EngineStats {
-        let database = &self.tables.database;
+        let tables = self.tables.read().as_ref().map_or(0, |tables| tables.memory_bytes());
         EngineStats {
-            memory_bytes: database.write_buffer_size()
-                + database.cache_size()
-                + self.cache.weight(),
+            memory_bytes: tables + self.cache.weight(),
             disk_bytes: disk_bytes(&self.path),
             commits: self.counters.commits.load(Relaxed),
             conflicts: self.counters.conflicts.load(Relaxed),

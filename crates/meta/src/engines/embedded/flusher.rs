@@ -9,7 +9,7 @@ use fjall::{Database, PersistMode};
 use intarsia_types::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 
-use super::failed;
+use super::{closed, failed};
 
 /// Owns the background thread. Dropping it stops the thread; the database forces its journal itself
 /// when it closes.
@@ -19,7 +19,8 @@ pub(super) struct Flusher {
 }
 
 struct Shared {
-    database: Database,
+    /// Absent while the database is opened again after a failure.
+    database: Mutex<Option<Database>>,
     /// Commits so far.
     committed: AtomicU64,
     /// Whether the background thread is asleep with nothing to do, and must be woken by a commit.
@@ -43,7 +44,7 @@ impl Flusher {
     /// Starts the background thread if there is an interval to keep.
     pub(super) fn start(database: Database, interval: Option<Duration>) -> Result<Self> {
         let shared = Arc::new(Shared {
-            database,
+            database: Mutex::new(Some(database)),
             committed: AtomicU64::new(0),
             parked: AtomicBool::new(false),
             syncs: AtomicU64::new(0),
@@ -64,6 +65,11 @@ impl Flusher {
             let _stop = self.shared.stop.lock();
             self.shared.wake.notify_one();
         }
+    }
+
+    /// Changes the database, or lets go of it.
+    pub(super) fn set_database(&self, database: Option<Database>) {
+        *self.shared.database.lock() = database;
     }
 
     pub(super) fn sync(&self) -> Result<()> {
@@ -110,7 +116,8 @@ impl Shared {
     /// Flushes once and says up to which commit that counts.
     fn flush(&self) -> Result<u64> {
         let upto = self.committed.load(Ordering::SeqCst);
-        self.database.persist(PersistMode::SyncData).map_err(failed("sync"))?;
+        let database = self.database.lock().clone().ok_or_else(closed)?;
+        database.persist(PersistMode::SyncData).map_err(failed("sync"))?;
         self.syncs.fetch_add(1, Ordering::Relaxed);
         Ok(upto)
     }
@@ -148,10 +155,9 @@ impl Shared {
 fn spawn(shared: Arc<Shared>, interval: Duration) -> Result<JoinHandle<()>> {
     let run = move || {
         while shared.wait_for_work() && shared.gather(interval) {
+            // A failed database is opened again by the next commit; until then this says so at intervals.
             if let Err(error) = shared.sync() {
                 tracing::error!(%error, "cannot force the metadata journal to disk");
-                // The database is poisoned by now: every further commit fails and says so.
-                return;
             }
         }
     };

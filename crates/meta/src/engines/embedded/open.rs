@@ -8,13 +8,12 @@ use fjall::config::{BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, Filt
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
 use intarsia_types::{Error, Result};
 
-use super::{Tables, failed};
+use super::{Tables, failed, journal};
 
-/// Written by the store as the last step of creating a database.
-const STORE_MARKER: &str = "version";
-/// Our own marker: key and value in the table of names. Its letter belongs to no table of the namespace.
-const FORMAT_KEY: &[u8] = b"!intarsia-meta";
-const FORMAT: &[u8] = b"1";
+/// The file that says that the directory is ours, and in which format it is. Nothing in a directory
+/// without it is touched.
+const MARKER: &str = "intarsia-meta";
+const FORMAT: &str = "1\n";
 
 /// Small, because up to five tables in memory can exist at once; large enough that a burst of creates
 /// is written out in pieces of some 50,000 files.
@@ -29,20 +28,34 @@ const BODY_SEPARATION_BYTES: u32 = 1024;
 /// and spins while that one is busy.
 const WORKERS: usize = 1;
 
-pub(super) fn open(path: &Path) -> Result<Tables> {
+/// A process that is just ending may hold the lock for a moment.
+const LOCK_ATTEMPTS: u32 = 4;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// The opened tables, and how many bytes of the unfinished end of the journal were cut.
+pub(super) fn open(path: &Path) -> Result<(Tables, u64)> {
     if is_absent(path)? {
         create(path)?;
-    } else if !path.join(STORE_MARKER).is_file() {
-        return Err(foreign(path, "it holds other files"));
     }
-    let tables = open_tables(path)?;
-    match tables.get(FORMAT_KEY)?.as_deref() {
-        Some(FORMAT) => Ok(tables),
-        Some(other) => Err(foreign(
-            path,
-            &format!("its format is '{}', this program knows '1'", other.escape_ascii()),
-        )),
-        None => Err(foreign(path, "it is the database of another program")),
+    check_format(path)?;
+    let cut_bytes = {
+        let _lock = lock(path)?;
+        journal::cut_unsound_end(path)?
+    };
+    Ok((open_tables(path)?, cut_bytes))
+}
+
+fn check_format(path: &Path) -> Result<()> {
+    match fs::read_to_string(path.join(MARKER)) {
+        Ok(format) if format == FORMAT => Ok(()),
+        Ok(format) => {
+            let why = format!("its format is {format:?}, this program knows {FORMAT:?}");
+            Err(foreign(path, &why))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(foreign(path, "it holds other files"))
+        }
+        Err(e) => Err(io("read", path)(e)),
     }
 }
 
@@ -67,15 +80,20 @@ fn create(path: &Path) -> Result<()> {
         fs::remove_dir_all(&draft).map_err(io("remove", &draft))?;
     }
     fs::create_dir_all(&draft).map_err(io("create", &draft))?;
-    let tables = open_tables(&draft)?;
-    tables.names.insert(FORMAT_KEY, FORMAT).map_err(failed("create"))?;
-    tables.database.persist(fjall::PersistMode::SyncAll).map_err(failed("create"))?;
-    drop(tables);
+    drop(open_tables(&draft)?);
+    let marker = draft.join(MARKER);
+    fs::write(&marker, FORMAT).map_err(io("write", &marker))?;
+    sync_file(&marker)?;
+    sync_file(&draft)?;
     fs::rename(&draft, path).map_err(io("create", path))?;
     if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-        fs::File::open(parent).and_then(|dir| dir.sync_all()).map_err(io("sync", parent))?;
+        sync_file(parent)?;
     }
     Ok(())
+}
+
+fn sync_file(path: &Path) -> Result<()> {
+    fs::File::open(path).and_then(|file| file.sync_all()).map_err(io("sync", path))
 }
 
 fn draft_path(path: &Path) -> PathBuf {
@@ -86,6 +104,20 @@ fn draft_path(path: &Path) -> PathBuf {
 
 fn io<'p>(what: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> Error + 'p {
     move |e| Error::io(format!("{what} '{}'", path.display()), e)
+}
+
+/// Takes the store's own lock, to look at its files before it does.
+fn lock(path: &Path) -> Result<fs::File> {
+    let file = path.join("lock");
+    let lock = fs::File::options().write(true).open(&file).map_err(io("open", &file))?;
+    for _ in 0..LOCK_ATTEMPTS {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(fs::TryLockError::Error(e)) => return Err(io("lock", &file)(e)),
+        }
+    }
+    Err(Error::Busy(format!("another process has '{}' open", path.display())))
 }
 
 /// The store panics on some kinds of damage; to the caller that is an error like any other.
@@ -104,7 +136,7 @@ fn try_open_tables(path: &Path) -> Result<Tables> {
         .map_err(|e| in_path(path, e))?;
     let names = table(&database, "names", names_options)?;
     let bodies = table(&database, "bodies", bodies_options)?;
-    Ok(Tables { database, names, bodies })
+    Ok(Tables::new(database, names, bodies))
 }
 
 fn in_path(path: &Path, error: fjall::Error) -> Error {

@@ -1,0 +1,87 @@
+//! Opening the database again after a write failed, as on a full disk, once that may help.
+//!
+//! The store takes no more writes after a failed one, because it cannot know what reached the disk. So
+//! the database is closed and opened again, which replays its journal, and the cache is emptied.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use intarsia_types::{Error, Result};
+use parking_lot::Mutex;
+
+use super::{EmbeddedEngine, Tables, closed, open};
+
+/// Opening again is tried at most so often.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long scans that are under way may take to let go of the old tables.
+const SCANS_MAX: Duration = Duration::from_secs(5);
+
+/// When the last attempt was.
+#[derive(Default)]
+pub(super) struct Pause(Mutex<Option<Instant>>);
+
+impl Pause {
+    fn is_over(&self) -> bool {
+        let mut last = self.0.lock();
+        let is_over = last.is_none_or(|at| at.elapsed() >= PAUSE);
+        if is_over {
+            *last = Some(Instant::now());
+        }
+        is_over
+    }
+}
+
+impl EmbeddedEngine {
+    /// The tables, opened again if they failed. The caller holds the lock of commits.
+    pub(super) fn usable(&self, slot: &mut Option<Arc<Tables>>) -> Result<Arc<Tables>> {
+        match slot {
+            Some(tables) if !tables.has_failed() => Ok(Arc::clone(tables)),
+            _ if !self.reopen_pause.is_over() => Err(closed()),
+            _ => self.reopen(slot),
+        }
+    }
+
+    fn reopen(&self, slot: &mut Option<Arc<Tables>>) -> Result<Arc<Tables>> {
+        self.space.check_room_to_reopen()?;
+        self.flusher.set_database(None);
+        if let Some(old) = slot.take()
+            && let Err(old) = close(old)
+        {
+            *slot = Some(old);
+            return Err(closed());
+        }
+        self.cache.clear();
+        let (tables, _) = open::open(&self.path)?;
+        tracing::warn!(path = %self.path.display(), "opened the metadata again after a failed write");
+        self.flusher.set_database(Some(tables.database()));
+        let tables = Arc::new(tables);
+        *slot = Some(Arc::clone(&tables));
+        Ok(tables)
+    }
+}
+
+/// Waits for scans to end and closes the tables; hands them back when they are still in use.
+fn close(mut tables: Arc<Tables>) -> std::result::Result<(), Arc<Tables>> {
+    let deadline = Instant::now() + SCANS_MAX;
+    loop {
+        match Arc::try_unwrap(tables) {
+            Ok(tables) => {
+                drop(tables);
+                return Ok(());
+            }
+            Err(still_used) if Instant::now() < deadline => tables = still_used,
+            Err(still_used) => return Err(still_used),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+impl super::Space {
+    /// Replaying the journal may write tables out, so it wants more than the least room.
+    fn check_room_to_reopen(&self) -> Result<()> {
+        if self.is_low()? {
+            return Err(Error::NoSpace("the disk that holds the metadata is full".into()));
+        }
+        Ok(())
+    }
+}
