@@ -127,6 +127,13 @@ fn check_running(settings: &Settings, registry: &Registry, plan: &mut Plan) -> O
 fn already_running(entry: &Entry, is_same_mount: bool, settings: &Settings) -> Failure {
     let mount = entry.mount_point.display();
     let pid = entry.process.pid;
+    if mounts::at(&entry.mount_point).is_none() {
+        return Failure::busy(format!(
+            "the node of {mount} (pid {pid}, data in {}) still serves programs that hold files open",
+            entry.dir.display()
+        ))
+        .with_help(format!("wait for them, or run 'intarsia down --force {mount}' first"));
+    }
     let message = if is_same_mount {
         format!("a store is already up at {mount} (pid {pid}, data in {})", entry.dir.display())
     } else {

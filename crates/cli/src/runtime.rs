@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::config::Settings;
 use crate::exit::{Failure, Outcome};
+use crate::mounts;
 
 /// The node's own defaults, for settings that nobody gave.
 pub(crate) struct Defaults {
@@ -102,6 +103,8 @@ impl Store {
 /// A store that programs work in.
 pub(crate) struct Mounted {
     mount: Mount,
+    /// Number of the mount in the mount table.
+    id: Option<u64>,
 }
 
 impl Mounted {
@@ -114,7 +117,8 @@ impl Mounted {
             read_only: settings.read_only,
         };
         let mount = Mount::start(Arc::clone(&store.node), &options).map_err(|e| failure(&e))?;
-        Ok(Self { mount })
+        let id = mounts::at(&settings.mount).map(|m| m.id);
+        Ok(Self { mount, id })
     }
 
     /// Waits until somebody has unmounted it.
@@ -122,8 +126,12 @@ impl Mounted {
         self.mount.wait().map_err(|e| failure(&e))
     }
 
-    /// Unmounts, or fails with [`Exit::Busy`](crate::exit::Exit::Busy).
+    /// Unmounts, or fails with [`Exit::Busy`](crate::exit::Exit::Busy). A mount that somebody else
+    /// has put in the place of a detached one is left alone.
     pub(crate) fn unmount(&self) -> Outcome {
+        if mounts::at(self.mount.mount_point()).map(|m| m.id) != self.id {
+            return Err(Failure::not_running("the mount is detached already"));
+        }
         self.mount.unmount().map_err(|e| failure(&e))
     }
 

@@ -208,6 +208,8 @@ fn lazy_leaves_the_mount_to_its_holders() {
     let sitter = Sitter::in_mount(&place.path("mnt"));
     place.run(&["down", "--lazy"]).code(0).says("is detached").says("ends when the last program");
     assert!(!is_mounted(&place.path("mnt")) && is_running(node));
+    place.run(&["status"]).code(3).prints("detached");
+    place.up(&[]).code(4).says("still serves programs that hold files open");
     drop(sitter);
     wait_until("the end of the node", || !is_running(node));
     place.run(&["status"]).code(5);

@@ -118,7 +118,11 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.registry.remove(&self.settings.mount);
+        // Somebody may have cleared the entry and taken the place since.
+        let entry = self.registry.by_mount(&self.settings.mount);
+        if entry.is_some_and(|e| e.process.pid == std::process::id()) {
+            self.registry.remove(&self.settings.mount);
+        }
         if self.is_made {
             let _ = std::fs::remove_dir(&self.settings.mount);
         }

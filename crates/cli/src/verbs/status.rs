@@ -8,7 +8,7 @@ use crate::control::{self, Request};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, columns};
 use crate::registry::{Entry, Registry};
-use crate::target;
+use crate::{mounts, target};
 
 pub(crate) fn run(arguments: &Status) -> Outcome<Exit> {
     let registry = Registry::of_user()?;
@@ -75,6 +75,8 @@ fn list(seen: &[Seen]) -> Vec<Vec<String>> {
 /// A store as we found it.
 pub(crate) struct Seen {
     pub(crate) entry: Entry,
+    /// False after `down --lazy`, while programs still hold files open.
+    is_mounted: bool,
     pub(crate) state: State,
 }
 
@@ -94,12 +96,14 @@ pub(crate) fn look(entry: Entry) -> Seen {
             Err(failure) => State::Silent(failure),
         }
     };
-    Seen { entry, state }
+    let is_mounted = mounts::at(&entry.mount_point).is_some();
+    Seen { entry, is_mounted, state }
 }
 
 impl Seen {
     pub(crate) const fn word(&self) -> &'static str {
         match self.state {
+            State::Up(_) if !self.is_mounted => "detached",
             State::Up(_) => "up",
             State::Silent(_) => "silent",
             State::Dead => "dead",
@@ -115,8 +119,8 @@ impl Seen {
 
     const fn exit(&self) -> Exit {
         match self.state {
-            State::Up(_) => Exit::Ok,
-            State::Silent(_) | State::Dead => Exit::Degraded,
+            State::Up(_) if self.is_mounted => Exit::Ok,
+            _ => Exit::Degraded,
         }
     }
 
@@ -142,7 +146,12 @@ impl Seen {
         let mount = self.entry.mount_point.display();
         match &self.state {
             State::Up(status) => {
-                let head = format!("{} at {mount}", style.good("up"));
+                let word = if self.is_mounted {
+                    style.good(self.word())
+                } else {
+                    style.warning(self.word())
+                };
+                let head = format!("{word} at {mount}");
                 output::data(&format!("{head}\n{}{}", columns(&facts(status)), tiers(status)))
             }
             State::Silent(failure) => {
