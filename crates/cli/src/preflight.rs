@@ -3,6 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use intarsia_types::Durability;
 use rustix::fs::Access;
 use rustix::io::Errno;
 use serde::Serialize;
@@ -213,6 +214,7 @@ const OWN_FILES: [&str; 5] =
 fn check_directories(settings: &Settings, plan: &mut Plan) -> Outcome {
     plan.found_store = !settings.dir.join("store.json").exists();
     check_directory(&settings.dir, "the store's directory", "--dir")?;
+    check_lasting(settings)?;
     if plan.found_store && settings.dir.is_dir() {
         check_not_foreign(&settings.dir)?;
     }
@@ -223,6 +225,27 @@ fn check_directories(settings: &Settings, plan: &mut Plan) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// A store that was founded in memory keeps its names there whatever it is told later.
+fn check_lasting(settings: &Settings) -> Outcome {
+    #[derive(serde::Deserialize)]
+    struct Identity {
+        #[serde(default)]
+        is_volatile: bool,
+    }
+    let text = std::fs::read(settings.dir.join("store.json")).unwrap_or_default();
+    // A damaged identity is the node's to report.
+    let is_volatile = serde_json::from_slice::<Identity>(&text).is_ok_and(|i| i.is_volatile);
+    if !is_volatile || settings.durability == Durability::Memory {
+        return Ok(());
+    }
+    let dir = settings.dir.display();
+    Err(Failure::usage(format!(
+        "the store in {dir} was made with durability memory and cannot become {}",
+        settings.durability
+    ))
+    .with_help(format!("say --durability memory, or run 'intarsia down --purge {dir}' first")))
 }
 
 fn check_directory(dir: &Path, what: &str, flag: &str) -> Outcome {

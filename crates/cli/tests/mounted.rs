@@ -335,6 +335,23 @@ fn an_unmount_by_hand_ends_the_node_too() {
 }
 
 #[test]
+fn a_store_in_memory_does_not_pretend_to_last() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&["--durability", "memory"]).code(0);
+    std::fs::write(place.path("mnt/file"), "x").unwrap();
+    place.run(&["down"]).code(0).says("Nothing of it lasts");
+    place.up(&[]).code(2).says("was made with durability memory").says("down --purge");
+    place.up(&["--durability", "memory"]).code(0);
+    assert!(!place.path("mnt/file").exists());
+    place.run(&["down"]).code(0);
+    place.run(&["down", "--purge", &place.text("store")]).code(0).says("is deleted");
+    place.up(&[]).code(0);
+}
+
+#[test]
 fn a_node_that_cannot_start_says_why_and_leaves_nothing() {
     if !has_fuse() {
         return;
