@@ -364,6 +364,54 @@ fn a_node_that_cannot_start_says_why_and_leaves_nothing() {
     place.run(&["status"]).code(5);
 }
 
+/// An ordinary user needs no root: tried in a mount namespace where everybody may open the device.
+#[test]
+fn an_ordinary_user_needs_no_root() {
+    if !has_fuse() {
+        return;
+    }
+    let tools = ["unshare", "setpriv", "fusermount3"];
+    let has = |tool: &&str| Command::new(tool).arg("--version").output().is_ok();
+    if !is_root() || !tools.iter().all(has) {
+        eprintln!(
+            "SKIPPED: only root can become an ordinary user, with unshare, setpriv, fusermount3"
+        );
+        return;
+    }
+    let place = Place::new();
+    let home = place.path("home");
+    let script = r#"
+        set -e
+        mknod -m 666 "$HOME/fuse" c 10 229
+        mount --bind "$HOME/fuse" /dev/fuse
+        chmod 711 "$HOME/.."
+        chown -R 65534:65534 "$HOME/.."
+        cp "$PROGRAM" "$HOME/../program"
+        user() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+        trap 'user "$HOME/../program" down --force || true' EXIT
+        eval "$(user "$HOME/../program" up)"
+        user sh -c 'echo written > "$INTARSIA_MOUNT/file"; cat "$INTARSIA_MOUNT/file"'
+        user "$HOME/../program" status --json
+        user "$HOME/../program" down
+    "#;
+    let mut command = place.command(&[]);
+    let environment: Vec<_> = command
+        .get_envs()
+        .map(|(name, value)| (name.to_owned(), value.map(std::ffi::OsStr::to_owned)))
+        .collect();
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", script]).env("PROGRAM", command.get_program());
+    for (name, value) in environment {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    command = shell;
+    let answer = Answer::of(command.current_dir(&home)).code(0);
+    answer.prints("written").prints("\"in_force\": false").says("is down after");
+}
+
 #[test]
 fn a_read_only_file_system_is_refused() {
     if !has_fuse() || !is_root() {
