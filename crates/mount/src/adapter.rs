@@ -4,22 +4,22 @@ use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use fuser::{
     AccessFlags, BackingId, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FileType,
-    Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, Notifier,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
 use intarsia_node::{
     AttrChange, Caller, KernelBacking, Metrics, NewName, Node, Op, OpTimer, Opened, RenameMode,
-    SetMode,
+    SetMode, Validity,
 };
-use intarsia_types::{Attr, Error, FileKind, Result};
+use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 use parking_lot::Mutex;
 
 use crate::convert::{
@@ -43,11 +43,19 @@ pub(crate) struct Adapter {
     slow: SlowLane,
     mode: Arc<Mutex<Mode>>,
     has_write_back: AtomicBool,
+    /// For telling the kernel things; there once the session is.
+    notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl Adapter {
-    pub(crate) const fn new(node: Arc<Node>, slow: SlowLane, mode: Arc<Mutex<Mode>>) -> Self {
-        Self { node, slow, mode, has_write_back: AtomicBool::new(false) }
+    pub(crate) fn new(node: Arc<Node>, slow: SlowLane, mode: Arc<Mutex<Mode>>) -> Self {
+        let has_write_back = AtomicBool::new(false);
+        Self { node, slow, mode, has_write_back, notifier: Arc::default() }
+    }
+
+    /// Where the session's notifier is to be put.
+    pub(crate) fn notifier_slot(&self) -> Arc<OnceLock<Notifier>> {
+        Arc::clone(&self.notifier)
     }
 
     fn start(op: Op) -> OpTimer {
@@ -62,13 +70,13 @@ impl Adapter {
         &self,
         timer: &OpTimer,
         op: &'static str,
-        result: Result<(Attr, bool)>,
+        result: Result<(Attr, Validity)>,
         reply: ReplyEntry,
     ) {
         self.finish(timer, result.is_ok());
         match result {
-            Ok((attr, is_volatile)) => {
-                reply.entry_with_ttls(&ttl(is_volatile), &LONG, &file_attr(&attr), GENERATION);
+            Ok((attr, validity)) => {
+                reply.entry_with_ttls(&ttl(validity), &LONG, &file_attr(&attr), GENERATION);
             }
             Err(e) => reply.error(errno(&e, op)),
         }
@@ -78,12 +86,12 @@ impl Adapter {
         &self,
         timer: &OpTimer,
         op: &'static str,
-        result: Result<(Attr, bool)>,
+        result: Result<(Attr, Validity)>,
         reply: ReplyAttr,
     ) {
         self.finish(timer, result.is_ok());
         match result {
-            Ok((attr, is_volatile)) => reply.attr(&ttl(is_volatile), &file_attr(&attr)),
+            Ok((attr, validity)) => reply.attr(&ttl(validity), &file_attr(&attr)),
             Err(e) => reply.error(errno(&e, op)),
         }
     }
@@ -259,7 +267,7 @@ impl Filesystem for Adapter {
                 let new = new_name(kind, mode, umask, rdev, None);
                 self.node.make(caller(req), ino(parent), name.as_bytes(), &new)
             });
-        self.entry(&timer, "mknod", result.map(|a| (a, false)), reply);
+        self.entry(&timer, "mknod", result.map(|a| (a, Validity::Long)), reply);
     }
 
     fn mkdir(
@@ -274,7 +282,7 @@ impl Filesystem for Adapter {
         let timer = Self::start(Op::MkDir);
         let new = new_name(FileKind::Directory, mode, umask, 0, None);
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
-        self.entry(&timer, "mkdir", result.map(|a| (a, false)), reply);
+        self.entry(&timer, "mkdir", result.map(|a| (a, Validity::Long)), reply);
     }
 
     fn symlink(
@@ -289,7 +297,7 @@ impl Filesystem for Adapter {
         let target = target.as_os_str().as_bytes().to_vec();
         let new = new_name(FileKind::Symlink, 0o777, 0, 0, Some(target));
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
-        self.entry(&timer, "symlink", result.map(|a| (a, false)), reply);
+        self.entry(&timer, "symlink", result.map(|a| (a, Validity::Long)), reply);
     }
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -557,11 +565,11 @@ impl Filesystem for Adapter {
                     return reply.error(errno(&e, "readdirplus"));
                 }
             };
-            let is_full = page.iter().any(|(e, attr, is_volatile)| {
+            let is_full = page.iter().any(|(e, attr, validity)| {
                 after = e.cookie;
                 let name = OsStr::from_bytes(&e.name);
                 let attr = file_attr(attr);
-                reply.add(attr.ino, e.cookie, name, &ttl(*is_volatile), &attr, GENERATION)
+                reply.add(attr.ino, e.cookie, name, &ttl(*validity), &attr, GENERATION)
             });
             if is_full || page.is_empty() {
                 self.finish(&timer, true);
@@ -677,17 +685,23 @@ impl Filesystem for Adapter {
         reply: ReplyLseek,
     ) {
         let timer = Self::start(Op::LSeek);
-        let result = match (u64::try_from(offset), whence) {
-            (Ok(offset), libc::SEEK_DATA) => self.node.seek(ino(n), offset, false),
-            (Ok(offset), libc::SEEK_HOLE) => self.node.seek(ino(n), offset, true),
-            (Err(_), _) => Err(Error::NoData),
-            _ => Err(Error::Invalid(format!("lseek whence {whence}"))),
-        };
-        self.finish(&timer, matches!(result, Ok(_) | Err(Error::NoData)));
-        match result {
-            Ok(at) => reply.offset(at.cast_signed()),
-            Err(e) => reply.error(errno(&e, "lseek")),
+        let (node, n) = (Arc::clone(&self.node), ino(n));
+        if !self.has_write_back.load(Ordering::Relaxed) || !node.is_written_through_us(n) {
+            return answer_seek(&node, &timer, seek(&node, n, offset, whence), reply);
         }
+        // The kernel holds written pages that we have not seen, which would look like holes. Taking the
+        // pages back makes it write them, which needs an event loop that is not this one.
+        let notifier = self.notifier.get().cloned();
+        self.slow.run(move || {
+            let flushed = notifier.map_or(Ok(()), |k| k.inval_inode(INodeNo(n.0), 0, 0));
+            let result = match flushed {
+                Err(e) if e.raw_os_error() != Some(libc::ENOENT) => {
+                    Err(Error::io("flush the kernel's pages", e))
+                }
+                _ => seek(&node, n, offset, whence),
+            };
+            answer_seek(&node, &timer, result, reply);
+        });
     }
 
     fn copy_file_range(
@@ -741,6 +755,23 @@ thread_local! {
 fn new_name(kind: FileKind, mode: u32, umask: u32, rdev: u32, target: Option<Vec<u8>>) -> NewName {
     let bits = |m: u32| u16::try_from(m & 0o7777).unwrap_or(0);
     NewName { kind, perm: bits(mode), umask: bits(umask), rdev, target }
+}
+
+fn seek(node: &Node, n: InodeId, offset: i64, whence: i32) -> Result<u64> {
+    match (u64::try_from(offset), whence) {
+        (Ok(offset), libc::SEEK_DATA) => node.seek(n, offset, false),
+        (Ok(offset), libc::SEEK_HOLE) => node.seek(n, offset, true),
+        (Err(_), _) => Err(Error::NoData),
+        _ => Err(Error::Invalid(format!("lseek whence {whence}"))),
+    }
+}
+
+fn answer_seek(node: &Node, timer: &OpTimer, result: Result<u64>, reply: ReplyLseek) {
+    node.counters().finish(timer, matches!(result, Ok(_) | Err(Error::NoData)));
+    match result {
+        Ok(at) => reply.offset(at.cast_signed()),
+        Err(e) => reply.error(errno(&e, "lseek")),
+    }
 }
 
 fn rename_mode(flags: RenameFlags) -> Result<RenameMode> {

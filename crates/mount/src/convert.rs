@@ -3,20 +3,24 @@
 use std::time::{Duration, SystemTime};
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
-use intarsia_node::SetTime;
+use intarsia_node::{SetTime, Validity};
 use intarsia_types::{Attr, Error, FileKind, InodeId};
 
 /// This node alone changes the store, so what the kernel knows stays true until we change it.
 pub(crate) const LONG: Duration = Duration::from_secs(86_400);
-/// For files that somebody may be changing past the process.
-pub(crate) const NEVER: Duration = Duration::ZERO;
+/// Long enough for one system call to use what its own lookup brought.
+const BRIEF: Duration = Duration::from_millis(50);
 
 pub(crate) const fn ino(n: INodeNo) -> InodeId {
     InodeId(n.0)
 }
 
-pub(crate) const fn ttl(is_volatile: bool) -> Duration {
-    if is_volatile { NEVER } else { LONG }
+pub(crate) const fn ttl(validity: Validity) -> Duration {
+    match validity {
+        Validity::Long => LONG,
+        Validity::Brief => BRIEF,
+        Validity::None => Duration::ZERO,
+    }
 }
 
 pub(crate) const fn file_type(kind: FileKind) -> FileType {

@@ -50,9 +50,12 @@ impl Mount {
             None => Mode::on(),
         }));
         let adapter = Adapter::new(Arc::clone(&node), slow, Arc::clone(&mode));
+        let notifier = adapter.notifier_slot();
         let config = config(&status.store, options);
         let session = Session::new(adapter, &options.mount_point, &config)
             .map_err(|e| explain(&options.mount_point, e))?;
+        // Empty until here, and filled before the first request is taken.
+        let _ = notifier.set(session.notifier());
         let thread = std::thread::Builder::new()
             .name("fuse".into())
             .spawn(move || session.run())

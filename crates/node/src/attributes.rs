@@ -47,34 +47,53 @@ pub struct AttrChange {
     pub ctime: Option<Timestamp>,
 }
 
+/// How long the kernel may keep attributes without asking again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// Until the kernel itself changes them.
+    Long,
+    /// A moment: a mapping may be changing the times past kernel and process.
+    Brief,
+    /// Not at all: a process that outlived the last node may be changing the length.
+    None,
+}
+
+fn validity(state: &LiveState) -> Validity {
+    match (state.is_unsettled, state.is_foreign) {
+        (false, _) => Validity::Long,
+        (true, false) => Validity::Brief,
+        (true, true) => Validity::None,
+    }
+}
+
 impl Node {
-    /// The attributes of an inode, and whether they may change without the kernel noticing.
+    /// The attributes of an inode, and how long they hold.
     ///
     /// # Errors
     /// [`Error::NotFound`], or the system's own from a backing file.
-    pub fn attributes(&self, ino: InodeId) -> Result<(Attr, bool)> {
+    pub fn attributes(&self, ino: InodeId) -> Result<(Attr, Validity)> {
         match self.namespace.get(ino) {
             Ok(inode) => self.overlaid(&inode),
             Err(Error::NotFound) => {
-                self.departed.get(ino).map(|attr| (attr, false)).ok_or(Error::NotFound)
+                self.departed.get(ino).map(|attr| (attr, Validity::Long)).ok_or(Error::NotFound)
             }
             Err(e) => Err(e),
         }
     }
 
     /// The record's attributes with what a live entry knows better.
-    pub(crate) fn overlaid(&self, inode: &Inode) -> Result<(Attr, bool)> {
+    pub(crate) fn overlaid(&self, inode: &Inode) -> Result<(Attr, Validity)> {
         let mut attr = inode.attr();
         if inode.kind != FileKind::Regular {
-            return Ok((attr, false));
+            return Ok((attr, Validity::Long));
         }
         if matches!(inode.layout, Layout::Inline) {
             attr.blocks_512 = inode.size_bytes.div_ceil(512);
         }
-        let volatile = self.live.with_existing(inode.ino, |state| {
-            overlay(self, state, inode, &mut attr).map(|()| state.is_unsettled)
+        let validity = self.live.with_existing(inode.ino, |state| {
+            overlay(self, state, inode, &mut attr).map(|()| validity(state))
         });
-        Ok((attr, volatile.transpose()?.unwrap_or(false)))
+        Ok((attr, validity.transpose()?.unwrap_or(Validity::Long)))
     }
 
     /// Changes attributes.
@@ -86,7 +105,20 @@ impl Node {
         caller: Caller,
         ino: InodeId,
         change: &AttrChange,
-    ) -> Result<(Attr, bool)> {
+    ) -> Result<(Attr, Validity)> {
+        match self.change_attributes(caller, ino, change) {
+            // The kernel may flush the times of a file after its last name and handle went.
+            Err(Error::NotFound) => self.attributes(ino),
+            other => other,
+        }
+    }
+
+    fn change_attributes(
+        &self,
+        caller: Caller,
+        ino: InodeId,
+        change: &AttrChange,
+    ) -> Result<(Attr, Validity)> {
         if let Some(size_bytes) = change.size_bytes {
             self.truncate(caller, ino, size_bytes)?;
         }

@@ -8,7 +8,7 @@ use intarsia_meta::{Extra, Inode};
 use intarsia_policy::{IoMode, OpenRequest, choose_io_mode};
 use intarsia_store::BackingFile;
 use intarsia_types::{
-    CacheHint, CloseMode, Durability, Error, FileKind, InodeId, Integrity, Layout, Result,
+    CacheHint, CloseMode, Durability, Error, FileKind, HintSet, InodeId, Integrity, Layout, Result,
 };
 
 use crate::body::{Body, LocalBody};
@@ -74,69 +74,73 @@ impl Node {
         truncate: bool,
         registrar: &Registrar<'_>,
     ) -> Result<Opened> {
-        let inode = self.namespace.get(ino)?;
-        match inode.kind {
-            FileKind::Regular => {}
-            FileKind::Directory => return Err(Error::IsDirectory),
-            _ => return Err(Error::NotSupported("opening a special file through the store")),
-        }
         let flags = OpenFlags { write: write || truncate, truncate };
-        self.open_live(caller, &inode, flags, None, registrar)
-    }
-
-    /// Opens the inode of `inode`, with a backing file that was just taken for it, if any.
-    pub(crate) fn open_live(
-        &self,
-        caller: Caller,
-        inode: &Inode,
-        flags: OpenFlags,
-        fresh: Option<(LocalBody, intarsia_types::HintSet)>,
-        registrar: &Registrar<'_>,
-    ) -> Result<Opened> {
-        self.live.with(inode.ino, |state| {
+        self.live.with(ino, |state| {
+            // Read under the entry's lock: nothing can fold or write the file from here on.
+            let inode = self.namespace.get(ino)?;
+            match inode.kind {
+                FileKind::Regular => {}
+                FileKind::Directory => return Err(Error::IsDirectory),
+                _ => return Err(Error::NotSupported("opening a special file through the store")),
+            }
             if state.body.is_none() {
-                self.load_for_open(state, inode, fresh)?;
+                state.hints = self.own_hints(&inode)?;
+                state.is_orphan = inode.nlink == 0;
+                self.load_body(state, &inode)?;
             }
-            if state.handles == 0 {
-                state.mode = self.choose_mode(caller, state, inode, flags);
-            }
-            if state.mode == IoMode::Passthrough {
-                self.prepare_passthrough(inode.ino, state, flags, registrar)?;
-            }
-            if flags.write {
-                self.mark_unsettled(inode.ino, state)?;
-            }
-            state.handles += 1;
-            state.writers += u32::from(flags.write);
-            if flags.truncate
-                && let Err(e) = self.truncate_live(inode.ino, state, 0, caller)
-            {
-                state.handles -= 1;
-                state.writers -= u32::from(flags.write);
-                return Err(e);
-            }
-            Ok(self.opened(state, flags))
+            self.open_loaded(caller, &inode, state, flags, registrar)
         })
     }
 
-    fn load_for_open(
+    /// Opens an inode that was just created, with the backing file taken for it, if any.
+    pub(crate) fn open_new(
         &self,
-        state: &mut LiveState,
+        caller: Caller,
         inode: &Inode,
-        fresh: Option<(LocalBody, intarsia_types::HintSet)>,
-    ) -> Result<()> {
-        let Some((local, hints)) = fresh else {
-            // The record may have been folded since the caller read it.
-            let inode = self.namespace.get(inode.ino)?;
-            state.hints = self.own_hints(&inode)?;
-            state.is_orphan = inode.nlink == 0;
-            return self.load_body(state, &inode);
-        };
-        state.hints = hints;
-        state.is_unsettled = true;
-        state.body = Some(Body::Local(local));
-        state.mark_seen();
-        Ok(())
+        write: bool,
+        fresh: (Option<LocalBody>, HintSet),
+        registrar: &Registrar<'_>,
+    ) -> Result<Opened> {
+        let flags = OpenFlags { write, truncate: false };
+        self.live.with(inode.ino, |state| {
+            if state.body.is_none() {
+                let (body, hints) = fresh;
+                state.hints = hints;
+                state.is_unsettled = body.is_some();
+                state.body = Some(body.map_or(Body::Inline(Vec::new()), Body::Local));
+                state.mark_seen();
+            }
+            self.open_loaded(caller, inode, state, flags, registrar)
+        })
+    }
+
+    fn open_loaded(
+        &self,
+        caller: Caller,
+        inode: &Inode,
+        state: &mut LiveState,
+        flags: OpenFlags,
+        registrar: &Registrar<'_>,
+    ) -> Result<Opened> {
+        if state.handles == 0 {
+            state.mode = self.choose_mode(caller, state, inode, flags);
+        }
+        if state.mode == IoMode::Passthrough {
+            self.prepare_passthrough(inode.ino, state, flags, registrar)?;
+        }
+        if flags.write {
+            self.mark_unsettled(inode.ino, state)?;
+        }
+        state.handles += 1;
+        state.writers += u32::from(flags.write);
+        if flags.truncate
+            && let Err(e) = self.truncate_live(inode.ino, state, 0, caller)
+        {
+            state.handles -= 1;
+            state.writers -= u32::from(flags.write);
+            return Err(e);
+        }
+        Ok(self.opened(state, flags))
     }
 
     fn choose_mode(
@@ -457,6 +461,9 @@ impl Node {
         if let Err(e) = self.persist(ino, state) {
             tracing::error!(%ino, error = %e, "the last changes of a closed file could not be recorded");
         }
+        if let Err(e) = self.account(state) {
+            tracing::warn!(%ino, error = %e, "the space of a closed file is not accounted");
+        }
         if state.hints.cache() == Some(CacheHint::None)
             && let Some(local) = state.local()
         {
@@ -645,6 +652,12 @@ fn note_write(state: &mut LiveState, end_bytes: u64, is_write_back: bool) {
 }
 
 impl Node {
+    /// Whether somebody may write to the file through the process now.
+    #[must_use]
+    pub fn is_written_through_us(&self, ino: InodeId) -> bool {
+        self.live.with_existing(ino, |s| s.writers > 0 && s.mode == IoMode::Cached).unwrap_or(false)
+    }
+
     /// Whether a flush may wait for a device, so that it should not hold up an event loop.
     #[must_use]
     pub fn flush_may_block(&self) -> bool {

@@ -27,7 +27,7 @@ mod status;
 mod tiers;
 mod xattrs;
 
-pub use attributes::{AttrChange, SetTime};
+pub use attributes::{AttrChange, SetTime, Validity};
 pub use files::{Caller, KernelBacking, Opened, Registrar};
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode};
 pub use metrics::{Metrics, Op, OpTimer};

@@ -42,6 +42,8 @@ pub(crate) struct LiveState {
     pub(crate) hints: HintSet,
     /// The namespace says that it may be being written.
     pub(crate) is_unsettled: bool,
+    /// It was unsettled when this node started: a process from before may still write to it.
+    pub(crate) is_foreign: bool,
     /// No name is left; it goes at the last release.
     pub(crate) is_orphan: bool,
     /// Sums that reads are checked against; `None` when there are none or they are not loaded.
@@ -69,6 +71,7 @@ impl LiveState {
             overlay: Overlay::default(),
             hints: HintSet::default(),
             is_unsettled: false,
+            is_foreign: false,
             is_orphan: false,
             sums: None,
             is_checksummed: false,

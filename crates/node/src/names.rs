@@ -8,9 +8,10 @@ use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout,
 use parking_lot::Mutex;
 
 use crate::acl::{self, Acl};
+use crate::attributes::Validity;
 use crate::body::LocalBody;
 use crate::clock::now;
-use crate::files::{Caller, OpenFlags, Opened, Registrar};
+use crate::files::{Caller, Opened, Registrar};
 use crate::node::Node;
 
 /// Removed inodes whose last attributes are still told, to whoever holds them without an open handle
@@ -66,7 +67,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NotFound`] and its like.
-    pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, bool)> {
+    pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
         let inode = self.namespace.lookup(parent, name)?;
         self.overlaid(&inode)
     }
@@ -114,9 +115,7 @@ impl Node {
                 return Err(e);
             }
         };
-        let flags = OpenFlags { write, truncate: false };
-        let fresh = fresh.map(|local| (local, hints));
-        let opened = self.open_live(caller, &inode, flags, fresh, registrar)?;
+        let opened = self.open_new(caller, &inode, write, (fresh, hints), registrar)?;
         Ok((inode.attr(), opened))
     }
 
@@ -133,6 +132,9 @@ impl Node {
             return Ok(None);
         }
         let (backing, file) = self.tiers.take_file(id, &self.namespace)?;
+        if self.tiers.is_short() {
+            self.settler_queue.set_pool_short(true);
+        }
         Ok(Some(LocalBody::new(backing, file)))
     }
 
@@ -204,7 +206,7 @@ impl Node {
     ///
     /// # Errors
     /// As `link(2)`.
-    pub fn link(&self, ino: InodeId, parent: InodeId, name: &[u8]) -> Result<(Attr, bool)> {
+    pub fn link(&self, ino: InodeId, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
         let inode = self.namespace.link(ino, parent, name, now())?;
         self.overlaid(&inode)
     }
@@ -318,15 +320,15 @@ impl Node {
         dir: InodeId,
         after_cookie: u64,
         limit: usize,
-    ) -> Result<Vec<(DirEntry, Attr, bool)>> {
+    ) -> Result<Vec<(DirEntry, Attr, Validity)>> {
         match self.namespace.list_plus(dir, after_cookie, limit) {
             Err(Error::NotFound) if self.departed.get(dir).is_some() => Ok(Vec::new()),
             Err(e) => Err(e),
             Ok(entries) => entries
                 .into_iter()
                 .map(|(entry, inode)| {
-                    let (attr, is_volatile) = self.overlaid(&inode)?;
-                    Ok((entry, attr, is_volatile))
+                    let (attr, validity) = self.overlaid(&inode)?;
+                    Ok((entry, attr, validity))
                 })
                 .collect(),
         }

@@ -57,6 +57,7 @@ impl Node {
             for ino in page {
                 self.live.with(ino, |state| {
                     state.is_unsettled = true;
+                    state.is_foreign = true;
                     self.enqueue_settle(ino, state);
                 });
             }

@@ -60,7 +60,8 @@ struct Work {
     to_sum: VecDeque<InodeId>,
     /// Backing files without an owner.
     to_reclaim: VecDeque<BackingRef>,
-    wants_refill: bool,
+    /// Some pool wants files: closed small ones are folded without rest, for theirs.
+    is_pool_short: bool,
     wants_recount: bool,
     is_stopping: bool,
 }
@@ -125,9 +126,15 @@ impl Queue {
         self.push(|work| work.retried.push(Waiting { due, retry, ..waiting }));
     }
 
-    /// Asks for the pools to be filled.
-    pub(crate) fn refill(&self) {
-        self.push(|work| work.wants_refill = true);
+    /// Says whether closed files are wanted for their backing files.
+    pub(crate) fn set_pool_short(&self, is_short: bool) {
+        let mut work = self.work.lock();
+        let is_news = is_short && !work.is_pool_short;
+        work.is_pool_short = is_short;
+        drop(work);
+        if is_news {
+            self.wake.notify_one();
+        }
     }
 
     /// Asks for the space in use to be counted anew.
@@ -142,7 +149,8 @@ impl Queue {
             if work.is_stopping {
                 return Task::Stop;
             }
-            if std::mem::take(&mut work.wants_refill) {
+            if work.is_pool_short && work.closed.is_empty() {
+                work.is_pool_short = false;
                 return Task::Refill;
             }
             if std::mem::take(&mut work.wants_recount) {
@@ -153,7 +161,7 @@ impl Queue {
                 return Task::Reclaim(work.to_reclaim.drain(..n).collect());
             }
             let now = Instant::now();
-            let is_crowded = work.closed.len() > BACKLOG_MAX;
+            let is_crowded = work.closed.len() > BACKLOG_MAX || work.is_pool_short;
             if let Some(first) = work.closed.front()
                 && (is_crowded || first.due <= now)
                 && let Some(waiting) = work.closed.pop_front()
@@ -289,9 +297,7 @@ impl Node {
         state.is_unsettled = false;
         state.body = None;
         state.sums = None;
-        if self.tiers.is_short() {
-            self.settler_queue.refill();
-        }
+        self.settler_queue.set_pool_short(self.tiers.is_short());
         Ok(true)
     }
 

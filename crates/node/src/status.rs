@@ -110,6 +110,7 @@ impl Node {
     /// # Errors
     /// The engine's own.
     pub fn status(&self) -> Result<Status> {
+        self.account_writers();
         let counts = self.namespace.counts()?;
         let engine = self.namespace.engine_stats();
         let (unsettled, not_yet_checksummed, _) = self.settler_queue.backlog();
@@ -155,14 +156,22 @@ impl Node {
     /// # Errors
     /// The engine's own.
     pub fn space(&self) -> Result<(Space, u64)> {
-        for live in self.live.entries() {
-            // Passthrough writers grow files without telling; ask before answering.
-            let _ = self
-                .live
-                .with_existing(live.ino, |s| if s.writers > 0 { self.account(s) } else { Ok(()) });
-        }
+        self.account_writers();
         let counts = self.namespace.counts()?;
         Ok((self.tiers.space(), counts.inodes))
+    }
+
+    /// Passthrough writers grow files without telling, so they are asked before an answer about space.
+    fn account_writers(&self) {
+        for live in self.live.entries() {
+            let outcome = self.live.with_existing(live.ino, |state| match state.writers {
+                0 => Ok(()),
+                _ => self.account(state),
+            });
+            if let Some(Err(e)) = outcome {
+                tracing::debug!(ino = %live.ino, error = %e, "space not brought up to date");
+            }
+        }
     }
 
     /// Where a file is, by its path within the store.

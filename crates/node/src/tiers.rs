@@ -6,7 +6,7 @@ use intarsia_store::{BackingFile, Pool, PooledFile, Space, Tier};
 use intarsia_types::{BackingRef, Error, Result, TierClass, TierId};
 
 /// Ready files that each pool aims at.
-const POOL_FILES: usize = 128;
+const POOL_FILES: usize = 256;
 /// Files made at once when a pool runs dry under a create.
 const REFILL_AT_ONCE: u32 = 16;
 
