@@ -74,7 +74,7 @@ impl EmbeddedEngine {
     /// database, gives `Engine` with what is wrong.
     pub fn open(path: &Path, options: &EmbeddedOptions) -> Result<Self> {
         let (tables, journal_cut_bytes) = open::open(path)?;
-        let flusher = Flusher::start(tables.database(), options.flush_interval)?;
+        let flusher = Flusher::start(path, tables.database(), options.flush_interval)?;
         Ok(Self {
             flusher,
             tables: RwLock::new(Some(Arc::new(tables))),

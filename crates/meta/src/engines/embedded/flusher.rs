@@ -1,5 +1,6 @@
 //! Forces the journal to stable storage: at once for those who wait, in the background otherwise.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -9,7 +10,7 @@ use fjall::{Database, PersistMode};
 use intarsia_types::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 
-use super::{closed, failed};
+use super::{closed, failed, journal};
 
 /// Owns the background thread. Dropping it stops the thread; the database forces its journal itself
 /// when it closes.
@@ -19,6 +20,7 @@ pub(super) struct Flusher {
 }
 
 struct Shared {
+    path: PathBuf,
     /// Absent while the database is opened again after a failure.
     database: Mutex<Option<Database>>,
     /// Commits so far.
@@ -42,8 +44,13 @@ struct Group {
 
 impl Flusher {
     /// Starts the background thread if there is an interval to keep.
-    pub(super) fn start(database: Database, interval: Option<Duration>) -> Result<Self> {
+    pub(super) fn start(
+        path: &Path,
+        database: Database,
+        interval: Option<Duration>,
+    ) -> Result<Self> {
         let shared = Arc::new(Shared {
+            path: path.to_owned(),
             database: Mutex::new(Some(database)),
             committed: AtomicU64::new(0),
             parked: AtomicBool::new(false),
@@ -122,6 +129,16 @@ impl Shared {
         Ok(upto)
     }
 
+    /// Forces most of the journal to disk beside the store, which holds off all commits while it does so
+    /// itself. It still follows, for what this one missed; so a failure here is of no account.
+    fn flush_ahead(&self) {
+        if let Ok(Some(newest)) = journal::newest(&self.path)
+            && let Ok(file) = std::fs::File::open(newest)
+        {
+            let _ = file.sync_data();
+        }
+    }
+
     fn is_clean(&self) -> bool {
         self.group.lock().synced >= self.committed.load(Ordering::SeqCst)
     }
@@ -155,6 +172,7 @@ impl Shared {
 fn spawn(shared: Arc<Shared>, interval: Duration) -> Result<JoinHandle<()>> {
     let run = move || {
         while shared.wait_for_work() && shared.gather(interval) {
+            shared.flush_ahead();
             // A failed database is opened again by the next commit; until then this says so at intervals.
             if let Err(error) = shared.sync() {
                 tracing::error!(%error, "cannot force the metadata journal to disk");

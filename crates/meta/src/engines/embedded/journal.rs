@@ -44,7 +44,8 @@ fn keep(path: &Path, cut: &[u8]) -> Result<()> {
     file.write_all(cut).and_then(|()| file.sync_all()).map_err(io("write", path))
 }
 
-fn newest(database: &Path) -> Result<Option<PathBuf>> {
+/// The journal that is being written.
+pub(super) fn newest(database: &Path) -> Result<Option<PathBuf>> {
     let entries = fs::read_dir(database).map_err(io("read", database))?;
     let number = |path: &Path| path.file_stem()?.to_str()?.parse::<u64>().ok();
     let journals = entries
