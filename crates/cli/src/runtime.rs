@@ -8,7 +8,7 @@ use std::time::Duration;
 use intarsia_mount::{Mount, MountOptions};
 use intarsia_node::{Node, NodeOptions};
 use intarsia_types::{ByteCount, Durability, Error, NodeId, Rule, RuleSet};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::config::Settings;
 use crate::exit::{Failure, Outcome};
@@ -90,8 +90,19 @@ impl Store {
     }
 
     /// Verifies the store, and mends it if asked to.
-    pub(crate) fn check(&self, _repair: bool, _progress: &mut dyn FnMut(Value)) -> Outcome<Value> {
-        Err(Failure::general("this build cannot check a store"))
+    pub(crate) fn check(&self, repair: bool, progress: &mut dyn FnMut(Value)) -> Outcome<Value> {
+        let report = self
+            .node
+            .check(repair, &mut |p| progress(json!({ "stage": p.stage, "records": p.records })))
+            .map_err(|e| failure(&e))?;
+        let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        Ok(json!({
+            "is_clean": report.is_clean(),
+            "inodes": report.inodes,
+            "names": report.names,
+            "orphans": report.orphans,
+            "findings": findings,
+        }))
     }
 
     /// Brings everything to rest; the store can be opened again after it.

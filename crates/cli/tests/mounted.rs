@@ -335,6 +335,24 @@ fn an_unmount_by_hand_ends_the_node_too() {
 }
 
 #[test]
+fn a_store_is_checked_up_and_down() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    std::fs::write(place.path("mnt/file"), "x").unwrap();
+    place.run(&["check"]).code(0).prints("The store is whole");
+    place.run(&["down"]).code(0);
+    let dir = place.text("store");
+    let report = place.run(&["check", &dir, "--json"]).code(0).json();
+    assert_eq!(report["is_clean"], true);
+    place.run(&["check", &dir, "--repair", "--dry-run"]).code(0).says("Nothing was changed");
+    place.up(&[]).code(0);
+    assert_eq!(std::fs::read(place.path("mnt/file")).unwrap(), b"x");
+}
+
+#[test]
 fn a_store_in_memory_does_not_pretend_to_last() {
     if !has_fuse() {
         return;

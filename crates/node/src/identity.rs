@@ -43,6 +43,12 @@ impl Identity {
                 identity.format
             )));
         }
+        if identity.is_volatile && durability != Durability::Memory {
+            return Err(Error::Invalid(format!(
+                "{} is of a store in memory, which cannot begin to last; choose another directory, or remove it first with 'intarsia down --purge'",
+                path.display()
+            )));
+        }
         if !identity.is_volatile && durability == Durability::Memory {
             return Err(Error::Invalid(format!(
                 "{} holds a lasting store; durability=memory would clear it: choose another directory, or remove it first with 'intarsia down --purge'",

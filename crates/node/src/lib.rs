@@ -17,6 +17,7 @@ mod hints;
 mod identity;
 mod integrity;
 mod live;
+mod maintenance;
 mod metrics;
 mod names;
 mod node;

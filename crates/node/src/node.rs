@@ -33,6 +33,8 @@ pub struct Node {
     pub(crate) has_passthrough: AtomicBool,
     /// Set by the mount: the kernel keeps written pages and times until it flushes them.
     pub(crate) has_write_back: AtomicBool,
+    /// Set once the kernel sends requests.
+    pub(crate) is_mounted: AtomicBool,
     pub(crate) started: Instant,
     settler: Mutex<Option<Settler>>,
     pub(crate) settler_queue: crate::settler::Queue,
@@ -73,6 +75,7 @@ impl Node {
             rules,
             has_passthrough: AtomicBool::new(false),
             has_write_back: AtomicBool::new(false),
+            is_mounted: AtomicBool::new(false),
             started: Instant::now(),
             settler: Mutex::new(None),
             settler_queue,
@@ -103,6 +106,7 @@ impl Node {
     pub fn set_kernel_mode(&self, passthrough: bool, write_back: bool) {
         self.has_passthrough.store(passthrough, Ordering::Release);
         self.has_write_back.store(write_back, Ordering::Release);
+        self.is_mounted.store(true, Ordering::Release);
     }
 
     /// The rules in force.

@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
-use intarsia_types::{BackingFileId, BackingRef, InodeId, PartitionId, Result, TierId};
+use intarsia_types::{BackingFileId, BackingRef, InodeId, Layout, PartitionId, Result, TierId};
 
 use super::{Namespace, Transaction, superblock};
-use crate::keys;
+use crate::{Inode, Key, keys};
+
+/// Records read at once.
+const PAGE: usize = 1000;
 
 /// Free files are recorded where the inodes of this host are born.
 const HOME: PartitionId = InodeId::ROOT.partition();
@@ -36,6 +39,28 @@ impl Namespace {
             );
         }
         Ok(files)
+    }
+
+    /// Calls `each` with every backing file that the store knows of: those of inodes, then the free ones.
+    pub fn each_known_file(&self, mut each: impl FnMut(BackingRef)) -> Result<()> {
+        for partition in self.partitions() {
+            let mut after: Option<Key> = None;
+            loop {
+                let page = self.engine.scan(partition, &[keys::INODE], after.as_deref(), PAGE)?;
+                for (key, record) in &page {
+                    let Some(ino) = keys::inode_of(key) else { continue };
+                    match Inode::decode(ino, record)?.layout {
+                        Layout::Packed { pack, .. } => each(pack),
+                        layout => layout.backing().into_iter().for_each(&mut each),
+                    }
+                }
+                let Some((last, _)) = page.into_iter().next_back() else { break };
+                after = Some(last);
+            }
+            let free = self.keys_of(partition, &[keys::FREE], None)?;
+            free.iter().filter_map(|key| keys::split_free(key)).for_each(&mut each);
+        }
+        Ok(())
     }
 
     /// Forgets a free file that was removed from disk.
