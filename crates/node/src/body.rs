@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_store::BackingFile;
-use intarsia_types::{BackingRef, Error, InodeId, Integrity, Layout, Result};
+use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result};
 
 use crate::live::LiveState;
 use crate::node::Node;
@@ -178,6 +178,10 @@ impl Node {
             inode.checksummed = false;
             Ok(())
         })?;
+        if self.options.durability == Durability::Sync {
+            // Else power loss could keep new bytes and lose the mark that they are there.
+            self.namespace.sync()?;
+        }
         state.is_unsettled = true;
         state.is_checksummed = false;
         Ok(())

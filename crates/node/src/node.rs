@@ -68,7 +68,7 @@ impl Node {
         let node = Arc::new(Self {
             store: identity.store,
             namespace,
-            tiers: Tiers::new(tiers),
+            tiers: Tiers::new(tiers, options.durability == Durability::Sync),
             live: LiveTable::new(),
             departed: Departed::new(),
             metrics: Metrics::default(),

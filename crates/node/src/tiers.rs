@@ -18,24 +18,24 @@ pub(crate) struct TierWithPool {
 
 /// All tiers, in the order of the configuration.
 #[derive(Debug)]
-pub(crate) struct Tiers(Vec<TierWithPool>);
+pub(crate) struct Tiers {
+    entries: Vec<TierWithPool>,
+    /// Whether a new backing file's name must be on stable storage before the file has an owner.
+    syncs_names: bool,
+}
 
 impl Tiers {
-    pub(crate) fn new(tiers: Vec<Tier>) -> Self {
-        Self(
-            tiers
-                .into_iter()
-                .map(|tier| TierWithPool { tier, pool: Pool::new(POOL_FILES) })
-                .collect(),
-        )
+    pub(crate) fn new(tiers: Vec<Tier>, syncs_names: bool) -> Self {
+        let with_pool = |tier| TierWithPool { tier, pool: Pool::new(POOL_FILES) };
+        Self { entries: tiers.into_iter().map(with_pool).collect(), syncs_names }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Tier> {
-        self.0.iter().map(|t| &t.tier)
+        self.entries.iter().map(|t| &t.tier)
     }
 
     fn entry(&self, id: TierId) -> Result<&TierWithPool> {
-        self.0.iter().find(|t| t.tier.id() == id).ok_or_else(|| {
+        self.entries.iter().find(|t| t.tier.id() == id).ok_or_else(|| {
             Error::io(
                 format!("tier {id} is not configured on this node; add it to 'intarsia up --tier'"),
                 std::io::Error::from_raw_os_error(5),
@@ -61,7 +61,7 @@ impl Tiers {
     /// # Errors
     /// [`Error::NoSpace`] when every tier is full to the last byte.
     pub(crate) fn choose(&self, wanted: Option<TierClass>) -> Result<TierId> {
-        if let [only] = self.0.as_slice() {
+        if let [only] = self.entries.as_slice() {
             // The usual case on a workstation needs no ranking, only room.
             return if only.tier.fits(1) { Ok(only.tier.id()) } else { Err(full()) };
         }
@@ -88,12 +88,21 @@ impl Tiers {
         let file = match entry.pool.take() {
             Some(file) => file,
             None => {
-                let ids = namespace.reserve_files(tier, REFILL_AT_ONCE)?;
-                entry.pool.fill(&entry.tier, &ids)?;
+                self.make_files(entry, namespace, REFILL_AT_ONCE)?;
                 entry.pool.take().ok_or_else(full)?
             }
         };
         Ok((BackingRef { tier, file: file.id }, file.file))
+    }
+
+    fn make_files(&self, entry: &TierWithPool, namespace: &Namespace, count: u32) -> Result<()> {
+        let ids = namespace.reserve_files(entry.tier.id(), count)?;
+        let files = entry.tier.create_all(&ids)?;
+        if self.syncs_names {
+            entry.tier.sync_names(&ids)?;
+        }
+        entry.pool.add(files);
+        Ok(())
     }
 
     /// Gives back a file that was taken and found no owner.
@@ -120,12 +129,10 @@ impl Tiers {
 
     /// Brings every pool back to its target. Called in the background.
     pub(crate) fn refill(&self, namespace: &Namespace) -> Result<()> {
-        for entry in &self.0 {
+        for entry in &self.entries {
             let missing = entry.pool.shortage();
             if missing > 0 && !entry.tier.is_low() {
-                let ids = namespace
-                    .reserve_files(entry.tier.id(), u32::try_from(missing).unwrap_or(u32::MAX))?;
-                entry.pool.fill(&entry.tier, &ids)?;
+                self.make_files(entry, namespace, u32::try_from(missing).unwrap_or(u32::MAX))?;
             }
         }
         Ok(())
@@ -133,12 +140,12 @@ impl Tiers {
 
     /// Whether some pool wants files.
     pub(crate) fn is_short(&self) -> bool {
-        self.0.iter().any(|e| e.pool.shortage() > 0 && !e.tier.is_low())
+        self.entries.iter().any(|e| e.pool.shortage() > 0 && !e.tier.is_low())
     }
 
     /// Empties the pools for a clean stop, on disk and in the ledger.
     pub(crate) fn drain(&self, namespace: &Namespace) -> Result<()> {
-        for entry in &self.0 {
+        for entry in &self.entries {
             let files: Vec<_> = entry.pool.drain().into_iter().map(|f| f.id).collect();
             files.iter().try_for_each(|id| entry.tier.remove(*id))?;
             namespace.forget_files(entry.tier.id(), &files)?;

@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
-use intarsia_types::{BackingFileId, Result};
+use intarsia_types::BackingFileId;
 use parking_lot::Mutex;
 
-use crate::{BackingFile, Tier};
+use crate::BackingFile;
 
 /// An empty backing file, ready for an owner, open for reading.
 #[derive(Debug)]
@@ -68,16 +68,9 @@ impl Pool {
         if ready * 2 > self.target { 0 } else { self.target - ready }
     }
 
-    /// Makes the files `ids` (already in the ledger) and adds them.
-    ///
-    /// # Errors
-    /// The first failure; what was made before it stays.
-    pub fn fill(&self, tier: &Tier, ids: &[BackingFileId]) -> Result<()> {
-        for &id in ids {
-            let file = tier.create(id)?;
-            self.ready.lock().push_back(PooledFile { id, file });
-        }
-        Ok(())
+    /// Adds files that were just made.
+    pub fn add(&self, files: Vec<PooledFile>) {
+        self.ready.lock().extend(files);
     }
 
     /// Empties the pool, for a clean stop.

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::probe::{FileSystem, probe};
-use crate::{BackingFile, is_unshared};
+use crate::{BackingFile, PooledFile, is_unshared};
 
 /// Version of the layout on disk.
 const FORMAT: u32 = 1;
@@ -158,6 +158,29 @@ impl Tier {
             self.made_directories.lock().insert(group);
         }
         BackingFile::create(&self.path(id))
+    }
+
+    /// Makes several new files, each already in the ledger of free files.
+    ///
+    /// # Errors
+    /// The first failure. What was made before it stays on disk, free, until the next start.
+    pub fn create_all(&self, ids: &[BackingFileId]) -> Result<Vec<PooledFile>> {
+        ids.iter().map(|&id| Ok(PooledFile { id, file: self.create(id)? })).collect()
+    }
+
+    /// Puts the names of new files on stable storage.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn sync_names(&self, ids: &[BackingFileId]) -> Result<()> {
+        let groups: std::collections::BTreeSet<u64> =
+            ids.iter().map(|id| id.0 >> FILES_PER_DIRECTORY_SHIFT).collect();
+        for dir in groups.into_iter().map(|g| self.group_dir(g)).chain([self.dir.join("data")]) {
+            File::open(&dir)
+                .and_then(|d| d.sync_all())
+                .map_err(|e| Error::io(format!("sync {}", dir.display()), e))?;
+        }
+        Ok(())
     }
 
     /// Opens a backing file for reading, or for both.
