@@ -130,7 +130,8 @@ const fn handle(write: bool) -> FileHandle {
 
 fn fopen_flags(opened: &Opened) -> FopenFlags {
     let mut flags = FopenFlags::empty();
-    if opened.passthrough.is_none() && opened.keeps_cache {
+    if opened.passthrough.is_none() {
+        // All changes come through this kernel, so its pages stay true from one open to the next.
         flags |= FopenFlags::FOPEN_KEEP_CACHE;
     }
     if !opened.wants_flush {
@@ -349,6 +350,12 @@ impl Filesystem for Adapter {
         self.finish(&timer, result.is_ok());
         match result {
             Ok(opened) => {
+                if opened.outdates_cache
+                    && let Some(kernel) = self.notifier.get()
+                {
+                    // ENOENT means that the kernel has nothing cached.
+                    let _ = kernel.inval_inode(n, 0, 0);
+                }
                 // An open that truncates counts as a writer to the node, whatever its access mode.
                 let (fh, flags) = (handle(write || truncate), fopen_flags(&opened));
                 match backing_of(&opened) {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
 use intarsia_node::{SetTime, Validity};
-use intarsia_types::{Attr, Error, FileKind, InodeId};
+use intarsia_types::{Attr, Error, FileKind, InodeId, Timestamp};
 
 /// This node alone changes the store, so what the kernel knows stays true until we change it.
 pub(crate) const LONG: Duration = Duration::from_secs(86_400);
@@ -93,7 +93,22 @@ pub(crate) fn negative_entry() -> FileAttr {
 pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
     match time {
         TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(t) => SetTime::At(t.into()),
+        TimeOrNow::SpecificTime(t) => SetTime::At(kernel_time(t)),
+    }
+}
+
+/// What the kernel sent. Before 1970 `fuser` counts the nanoseconds backwards from the second, where
+/// the kernel means forwards; this puts them back.
+fn kernel_time(time: SystemTime) -> Timestamp {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(_) => time.into(),
+        Err(e) => {
+            let before = e.duration();
+            Timestamp {
+                secs: before.as_secs().cast_signed().saturating_neg(),
+                nanos: before.subsec_nanos(),
+            }
+        }
     }
 }
 

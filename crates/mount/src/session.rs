@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use fuser::{Config, MountOption, Session, SessionACL};
+use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
 use intarsia_node::Node;
 use intarsia_types::{Error, Result};
 use parking_lot::Mutex;
@@ -56,6 +56,11 @@ impl Mount {
             .map_err(|e| explain(&options.mount_point, e))?;
         // Empty until here, and filled before the first request is taken.
         let _ = notifier.set(session.notifier());
+        let kernel = session.notifier();
+        node.set_page_cache(Box::new(move |ino, bytes| {
+            // ENOENT means that the kernel has forgotten the inode; then nobody is about to read it.
+            let _ = kernel.store(INodeNo(ino.0), 0, bytes);
+        }));
         let thread = std::thread::Builder::new()
             .name("fuse".into())
             .spawn(move || session.run())

@@ -119,6 +119,9 @@ impl Node {
         ino: InodeId,
         change: &AttrChange,
     ) -> Result<(Attr, Validity)> {
+        if *change == AttrChange::default() {
+            return self.drop_set_id(ino);
+        }
         if let Some(size_bytes) = change.size_bytes {
             self.truncate(caller, ino, size_bytes)?;
         }
@@ -142,6 +145,16 @@ impl Node {
             self.carry_mtime(ino, mtime.resolve(now))?;
         }
         self.overlaid(&inode)
+    }
+
+    /// A change of nothing is how the kernel has set-id bits cleared before a write, and with an owner set
+    /// to what it was. It takes the bits from the answer.
+    fn drop_set_id(&self, ino: InodeId) -> Result<(Attr, Validity)> {
+        let inode = self.namespace.get(ino)?;
+        if inode.kind != FileKind::Directory && without_set_id(inode.perm) != inode.perm {
+            self.clear_set_id(ino)?;
+        }
+        self.attributes(ino)
     }
 
     /// Times alone, of an open file served through the process, wait for its flush: the kernel sends

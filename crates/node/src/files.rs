@@ -44,8 +44,8 @@ pub struct Opened {
     pub passthrough: Option<KernelBacking>,
     /// Whether `close` has to tell us, because something must happen then.
     pub wants_flush: bool,
-    /// Whether the kernel may keep cached pages from earlier opens.
-    pub keeps_cache: bool,
+    /// Pages that the kernel cached at an earlier open may soon be stale: passthrough writes go past them.
+    pub outdates_cache: bool,
 }
 
 impl std::fmt::Debug for Opened {
@@ -202,7 +202,7 @@ impl Node {
         Opened {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),
             wants_flush: (flags.write && !is_passthrough) || syncs_at_close,
-            keeps_cache: true,
+            outdates_cache: is_passthrough && flags.write,
         }
     }
 
@@ -461,7 +461,9 @@ impl Node {
         if let Err(e) = self.persist(ino, state) {
             tracing::error!(%ino, error = %e, "the last changes of a closed file could not be recorded");
         }
-        if let Err(e) = self.account(state) {
+        if state.is_unsettled
+            && let Err(e) = self.account(state)
+        {
             tracing::warn!(%ino, error = %e, "the space of a closed file is not accounted");
         }
         if state.hints.cache() == Some(CacheHint::None)

@@ -33,6 +33,6 @@ pub use files::{Caller, KernelBacking, Opened, Registrar};
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode};
 pub use metrics::{Metrics, Op, OpTimer};
 pub use names::NewName;
-pub use node::Node;
+pub use node::{Node, PageCache};
 pub use options::NodeOptions;
 pub use status::{Location, Status, TierStatus};

@@ -33,6 +33,8 @@ pub struct Node {
     pub(crate) has_passthrough: AtomicBool,
     /// Set by the mount: the kernel keeps written pages and times until it flushes them.
     pub(crate) has_write_back: AtomicBool,
+    /// Puts the body of a folded file into the kernel's page cache; set by the mount.
+    pub(crate) page_cache: std::sync::OnceLock<Box<PageCache>>,
     /// Set once the kernel sends requests.
     pub(crate) is_mounted: AtomicBool,
     pub(crate) started: Instant,
@@ -40,6 +42,9 @@ pub struct Node {
     pub(crate) settler_queue: crate::settler::Queue,
     is_closed: AtomicBool,
 }
+
+/// Puts all bytes of a file into the kernel's page cache; advice, so it cannot fail.
+pub type PageCache = dyn Fn(intarsia_types::InodeId, &[u8]) + Send + Sync;
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -75,6 +80,7 @@ impl Node {
             rules,
             has_passthrough: AtomicBool::new(false),
             has_write_back: AtomicBool::new(false),
+            page_cache: std::sync::OnceLock::new(),
             is_mounted: AtomicBool::new(false),
             started: Instant::now(),
             settler: Mutex::new(None),
@@ -107,6 +113,12 @@ impl Node {
         self.has_passthrough.store(passthrough, Ordering::Release);
         self.has_write_back.store(write_back, Ordering::Release);
         self.is_mounted.store(true, Ordering::Release);
+    }
+
+    /// The mount offers to put bytes into the kernel's page cache.
+    pub fn set_page_cache(&self, store: Box<PageCache>) {
+        // A node is mounted once; a second offer changes nothing.
+        let _ = self.page_cache.set(store);
     }
 
     /// The rules in force.

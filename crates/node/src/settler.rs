@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use intarsia_meta::Extra;
 use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{is_unshared, is_unwritten};
-use intarsia_types::{BackingRef, Error, InodeId, Integrity, Layout, Result};
+use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result};
 use parking_lot::{Condvar, Mutex};
 
 use crate::body::{Body, LocalBody};
@@ -360,6 +360,14 @@ impl Node {
             Ok(())
         })?;
         self.metrics.folded.fetch_add(1, Ordering::Relaxed);
+        // The pages that passthrough left behind belong to the backing file; who reads next would miss
+        // them. Nobody has the file open, so no request of it can be waiting for us.
+        if let Some(page_cache) = self.page_cache.get()
+            && !bytes.is_empty()
+            && state.hints.cache() != Some(CacheHint::None)
+        {
+            page_cache(ino, &bytes);
+        }
         self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
         state.accounted_512 = 0;
         if let Some(Body::Local(LocalBody { ro, .. })) = state.body.take() {

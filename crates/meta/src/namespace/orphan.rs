@@ -67,7 +67,10 @@ impl Namespace {
         if inode.kind != FileKind::Regular {
             return Ok(());
         }
-        transaction.delete(keys::by_inode(keys::WRITABLE, ino).as_slice());
+        if inode.layout.backing().is_some() {
+            // Only a file with a backing file can be written past us.
+            transaction.delete(keys::by_inode(keys::WRITABLE, ino).as_slice());
+        }
         if inode.layout == intarsia_types::Layout::Inline {
             transaction.delete(keys::by_inode(keys::BODY, ino).as_slice());
         }
