@@ -356,6 +356,12 @@ impl Filesystem for Adapter {
                     // ENOENT means that the kernel has nothing cached.
                     let _ = kernel.inval_inode(n, 0, 0);
                 }
+                if opened.outdates_mode
+                    && let Some(kernel) = self.notifier.get()
+                {
+                    // A negative offset leaves the pages alone.
+                    let _ = kernel.inval_inode(n, -1, 0);
+                }
                 // An open that truncates counts as a writer to the node, whatever its access mode.
                 let (fh, flags) = (handle(write || truncate), fopen_flags(&opened));
                 match backing_of(&opened) {

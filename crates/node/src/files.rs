@@ -46,6 +46,8 @@ pub struct Opened {
     pub wants_flush: bool,
     /// Pages that the kernel cached at an earlier open may soon be stale: passthrough writes go past them.
     pub outdates_cache: bool,
+    /// Truncating it cleared set-id bits, which the kernel leaves to us and does not look at again.
+    pub outdates_mode: bool,
 }
 
 impl std::fmt::Debug for Opened {
@@ -140,7 +142,9 @@ impl Node {
             state.writers -= u32::from(flags.write);
             return Err(e);
         }
-        Ok(self.opened(state, flags))
+        let outdates_mode =
+            flags.truncate && !caller.keeps_set_id() && without_set_id(inode.perm) != inode.perm;
+        Ok(Opened { outdates_mode, ..self.opened(state, flags) })
     }
 
     fn choose_mode(
@@ -203,6 +207,7 @@ impl Node {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),
             wants_flush: (flags.write && !is_passthrough) || syncs_at_close,
             outdates_cache: is_passthrough && flags.write,
+            outdates_mode: false,
         }
     }
 
