@@ -14,7 +14,7 @@ use crate::{Mapping, Random, close, pattern};
 
 /// One change of a directory, acknowledged when it returns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Step {
+pub(crate) enum Step {
     /// Create or overwrite, then close.
     Put { name: String, seed: u64, len: usize },
     /// Write a piece, then close, or `fsync` and stay open.
@@ -35,7 +35,7 @@ pub enum Step {
 
 /// A line of the log.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Line {
+pub(crate) enum Line {
     /// A step begins.
     Begin(Step),
     /// It was acknowledged.
@@ -50,7 +50,7 @@ struct Content {
 
 /// The names of a directory and what they stand for.
 #[derive(Clone, Debug, Default)]
-pub struct Expected {
+pub(crate) struct Expected {
     names: BTreeMap<String, usize>,
     inodes: Vec<Content>,
 }
@@ -65,7 +65,7 @@ impl Expected {
     }
 
     /// Takes note of a step.
-    pub fn apply(&mut self, step: &Step) {
+    pub(crate) fn apply(&mut self, step: &Step) {
         match step {
             Step::Put { name, seed, len } => {
                 let bytes = pattern(*seed, *len);
@@ -101,7 +101,7 @@ impl Expected {
     }
 
     /// A step that makes sense now.
-    pub fn next_step(&self, random: &mut Random) -> Step {
+    pub(crate) fn next_step(&self, random: &mut Random) -> Step {
         let names: Vec<&String> = self.names.keys().collect();
         let fresh = format!("f{}", random.below(1000));
         let (seed, roll) = (random.next(), random.below(100));

@@ -42,18 +42,19 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Runs a shell script as another user, without supplementary groups; whether it succeeded.
+/// Runs a shell script as another user, without supplementary groups; what it said, failures included.
 ///
 /// # Panics
 /// When no shell starts.
-pub fn shell_as(uid: u32, gid: u32, dir: &Path, script: &str) -> bool {
+#[must_use]
+pub fn output_as(uid: u32, gid: u32, dir: &Path, script: &str) -> String {
     // Setting the user as root drops the supplementary groups as well.
     let output = Command::new("/bin/sh")
-        .args(["-ec", script])
+        .args(["-c", &format!("exec 2>&1; {script}")])
         .uid(uid)
         .gid(gid)
         .current_dir(dir)
         .output()
         .expect("start a shell");
-    output.status.success()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -20,19 +20,27 @@ pub struct Settings {
     mode: Mode,
     flags: Vec<String>,
     home: Option<PathBuf>,
+    capacity: Option<String>,
 }
 
 impl Settings {
     /// The defaults, in a mode.
     #[must_use]
     pub const fn new(mode: Mode) -> Self {
-        Self { mode, flags: Vec::new(), home: None }
+        Self { mode, flags: Vec::new(), home: None, capacity: None }
     }
 
     /// Adds a flag of `intarsia node`.
     #[must_use]
     pub fn with(mut self, flag: &str) -> Self {
         self.flags.push(flag.into());
+        self
+    }
+
+    /// Gives the tier a capacity.
+    #[must_use]
+    pub fn with_capacity(mut self, size: &str) -> Self {
+        self.capacity = Some(size.into());
         self
     }
 
@@ -101,6 +109,11 @@ impl Store {
         self.settings.mode
     }
 
+    /// Adds a flag for the next start.
+    pub fn add_flag(&mut self, flag: &str) {
+        self.settings.flags.push(flag.into());
+    }
+
     /// Starts the node and waits for its mount.
     ///
     /// # Panics
@@ -112,6 +125,10 @@ impl Store {
         node.arg(&self.dir).arg("--mount").arg(&self.mount);
         if self.settings.mode == Mode::WriteBack {
             node.arg("--no-passthrough");
+        }
+        if let Some(capacity) = &self.settings.capacity {
+            let tier = self.dir.join("tier");
+            node.arg("--tier").arg(format!("{},capacity={capacity}", tier.display()));
         }
         node.args(&self.settings.flags).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = node.spawn().unwrap_or_else(|e| panic!("{node:?}: {e}"));

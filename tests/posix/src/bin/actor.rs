@@ -3,13 +3,18 @@
 //! ```text
 //! posix-actor write DIR LOG SEED      change files until something fails, logging what was acknowledged
 //! posix-actor hold DIR LOG FINISH     keep writing to what is open, until the file FINISH appears
+//! posix-actor flock|fcntl FILE        try to lock a file; ends with 3 when another process has it locked
 //! ```
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_lock, flock};
+use rustix::io::Errno;
 
 use intarsia_posix_tests::{Held, Mapping, close, write_until_failure};
 
@@ -22,6 +27,10 @@ fn main() -> io::Result<()> {
             write_until_failure(Path::new(dir), Path::new(log), seed)
         }
         ["hold", dir, log, finish] => hold(Path::new(dir), Path::new(log), Path::new(finish)),
+        ["flock", file] => lock(|| flock(open(file)?, FlockOperation::NonBlockingLockExclusive)),
+        ["fcntl", file] => {
+            lock(|| fcntl_lock(open(file)?, FlockOperation::NonBlockingLockExclusive))
+        }
         _ => Err(io::Error::other("usage: posix-actor write DIR LOG SEED | hold DIR LOG FINISH")),
     }
 }
@@ -50,6 +59,17 @@ fn hold(dir: &Path, log: &Path, finish: &Path) -> io::Result<()> {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+fn open(file: &str) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(file, OFlags::RDWR, Mode::empty())
+}
+
+fn lock(attempt: impl Fn() -> rustix::io::Result<()>) -> io::Result<()> {
+    match attempt() {
+        Err(Errno::WOULDBLOCK | Errno::ACCESS) => std::process::exit(3),
+        other => other.map_err(Into::into),
+    }
 }
 
 fn new_file(path: &Path) -> io::Result<File> {

@@ -68,7 +68,7 @@ pub(crate) enum Rename {
 pub(crate) const SLOTS: usize = 4;
 
 pub(crate) fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    prop::collection::vec(operation(), 50..250)
+    prop::collection::vec(operation(), 1..250)
 }
 
 fn path() -> impl Strategy<Value = Path> {

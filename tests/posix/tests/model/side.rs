@@ -349,8 +349,9 @@ fn copy(from: &File, from_offset: u64, to: &File, to_offset: u64, len: usize) ->
 
 /// Stores through a mapping within the file, and answers what the mapping then shows.
 fn map(file: &File, offset: u64, len: usize, seed: u64) -> io::Result<Vec<u8>> {
-    let size = file.metadata()?.len().min(MAPPED_MAX_BYTES);
-    if offset >= size {
+    let meta = file.metadata()?;
+    let size = meta.len().min(MAPPED_MAX_BYTES);
+    if !meta.is_file() || offset >= size {
         return Ok(Vec::new());
     }
     let (size, offset) = (usize::try_from(size).unwrap(), usize::try_from(offset).unwrap());

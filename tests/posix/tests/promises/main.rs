@@ -1,0 +1,13 @@
+//! What the store promises, one by one.
+
+mod append;
+mod directory;
+mod mapped;
+mod names;
+mod permission;
+mod read_only;
+mod recycled;
+mod space;
+mod special;
+mod times;
+mod unlinked;
