@@ -7,7 +7,7 @@ mod operation;
 mod pair;
 mod side;
 
-use std::sync::Mutex;
+use std::cell::RefCell;
 
 use intarsia_posix_tests::{Mode, Settings, Store, in_both_modes, is_long};
 use operation::{Operation, operations};
@@ -32,7 +32,7 @@ fn explore(mode: Mode, is_strict: bool) {
     }
     let native = tempfile::tempdir().unwrap();
     let config = Config {
-        cases: if is_long() { 1000 } else { 20 },
+        cases: if is_long() { 500 } else { 20 },
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/tests/model/regressions"
@@ -40,9 +40,9 @@ fn explore(mode: Mode, is_strict: bool) {
         max_shrink_iters: 400,
         ..Config::default()
     };
-    let state = Mutex::new((store, 0));
+    let state = RefCell::new((store, 0));
     let outcome = TestRunner::new(config).run(&operations(), |operations| {
-        let (store, case) = &mut *state.lock().unwrap();
+        let (store, case) = &mut *state.borrow_mut();
         *case += 1;
         compare(store, native.path(), *case, &operations).map_err(TestCaseError::fail)
     });

@@ -310,7 +310,11 @@ fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
 
 /// Where data and holes are may differ; that holes read as zeros and follow each other may not.
 fn holes_are_zero(file: &File) -> io::Result<Vec<u8>> {
-    let len = file.metadata()?.len();
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Ok(Vec::new());
+    }
+    let len = meta.len();
     let mut at = 0;
     while at < len {
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
