@@ -28,6 +28,11 @@ use clap::Parser;
 use crate::cli::{Cli, Verb};
 use crate::exit::{Exit, Outcome};
 
+/// The system's allocator grows and shrinks its arenas by `mprotect`, once or so for every file created,
+/// and each stops all threads of the node.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     run(&cli)

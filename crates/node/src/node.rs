@@ -35,6 +35,8 @@ pub struct Node {
     pub(crate) has_write_back: AtomicBool,
     /// Puts the body of a folded file into the kernel's page cache; set by the mount.
     pub(crate) page_cache: std::sync::OnceLock<Box<PageCache>>,
+    /// What the metadata engine takes on disk, now and then asked.
+    pub(crate) inline_total: std::sync::atomic::AtomicU64,
     /// Set once the kernel sends requests.
     pub(crate) is_mounted: AtomicBool,
     pub(crate) started: Instant,
@@ -80,6 +82,7 @@ impl Node {
             rules,
             has_passthrough: AtomicBool::new(false),
             has_write_back: AtomicBool::new(false),
+            inline_total: std::sync::atomic::AtomicU64::new(0),
             page_cache: std::sync::OnceLock::new(),
             is_mounted: AtomicBool::new(false),
             started: Instant::now(),

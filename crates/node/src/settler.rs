@@ -286,11 +286,12 @@ impl Node {
             state.body = None;
             return Ok(true);
         };
-        if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
-            return Ok(false);
-        }
-        let is_folded = self.try_fold(ino, state)?;
-        if !is_folded {
+        let size_bytes = local.ro.stat()?.size_bytes;
+        if !self.try_fold(ino, state, size_bytes)? {
+            let Some(local) = state.local() else { return Ok(true) };
+            if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
+                return Ok(false);
+            }
             self.record_settled(ino, state)?;
         }
         self.metrics.settled.fetch_add(1, Ordering::Relaxed);
@@ -302,9 +303,10 @@ impl Node {
     }
 
     fn record_settled(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        self.account(state)?;
         let Some(local) = state.local() else { return Ok(()) };
         let stat = local.ro.stat()?;
+        self.tiers.get(local.backing.tier)?.account(state.accounted_512, stat.blocks_512);
+        state.accounted_512 = stat.blocks_512;
         let was_written = stat.ctime > state.seen_ctime;
         let mut extras = vec![Extra::ClearWritable];
         let is_strict = state.hints.integrity() == Integrity::Strict;
@@ -325,19 +327,24 @@ impl Node {
     }
 
     /// Moves a small body beside its inode and gives the backing file back, if nobody else has it open.
-    fn try_fold(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+    ///
+    /// Nobody else having it open means that nobody can write to it either. What is true of the file is
+    /// asked after that: `size_bytes` from before only saves the trouble for large ones.
+    fn try_fold(&self, ino: InodeId, state: &mut LiveState, size_bytes: u64) -> Result<bool> {
         let limits = FoldLimits {
             inline_bytes: self.options.inline_bytes.0,
             budget_bytes: self.options.inline_budget.0,
         };
         let Some(local) = state.local() else { return Ok(false) };
-        let stat = local.ro.stat()?;
-        let inline_total = self.metrics.folded.load(Ordering::Relaxed) * limits.inline_bytes / 2;
         if limits.inline_bytes == 0
             || state.hints.integrity() == Integrity::Strict
-            || !should_fold(limits, stat.size_bytes, inline_total)
+            || !should_fold(limits, size_bytes, self.inline_total_bytes())
             || !is_unshared(local.ro.file()).unwrap_or(false)
         {
+            return Ok(false);
+        }
+        let stat = local.ro.stat()?;
+        if stat.size_bytes > limits.inline_bytes {
             return Ok(false);
         }
         let mut bytes = vec![0; usize::try_from(stat.size_bytes).unwrap_or(0)];
@@ -374,6 +381,16 @@ impl Node {
             self.give_back(backing, ro)?;
         }
         Ok(true)
+    }
+
+    /// What the metadata engine takes on disk, bodies included, as of at most so many folds ago.
+    fn inline_total_bytes(&self) -> u64 {
+        const ASKED_EVERY: u64 = 1024;
+        if self.metrics.folded.load(Ordering::Relaxed).is_multiple_of(ASKED_EVERY) {
+            let bytes = self.namespace.engine_stats().disk_bytes;
+            self.inline_total.store(bytes, Ordering::Relaxed);
+        }
+        self.inline_total.load(Ordering::Relaxed)
     }
 
     fn give_back(&self, backing: BackingRef, file: Arc<intarsia_store::BackingFile>) -> Result<()> {
