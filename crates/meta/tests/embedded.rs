@@ -273,6 +273,25 @@ fn a_database_whose_write_failed_goes_on_when_space_returns() {
 }
 
 #[test]
+fn memory_stays_bounded_however_much_is_written() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = embedded(&home.path().join("meta"));
+    let mut most = 0;
+    for n in 0..4000_u64 {
+        let puts = (0..20).map(|m| {
+            let key = keys::by_inode(keys::INODE, InodeId(n * 20 + m));
+            Mutation::Put(key.as_slice().into(), vec![n as u8; 2500].into())
+        });
+        apply(&engine, puts.collect());
+        most = engine.stats().memory_bytes.max(most);
+    }
+    assert!(most < 180 << 20, "{most}");
+    for n in [0, 40_000, 79_999] {
+        assert!(engine.get(P, &keys::inode(InodeId(n))).unwrap().is_some());
+    }
+}
+
+#[test]
 fn commits_reach_the_disk_in_the_background() {
     let home = tempfile::tempdir().unwrap();
     let options = EmbeddedOptions {

@@ -239,15 +239,25 @@ impl MetaEngine for EmbeddedEngine {
             return Ok(CommitOutcome::Conflict { index });
         }
         let changes = resolve(mutations, |key| self.read_locked(&tables, key))?;
-        match tables.write(&changes) {
+        let tables = match tables.write(&changes) {
             Err(fjall::Error::Poisoned) => {
                 drop(tables);
-                self.usable(&mut slot)?.write(&changes)
+                let tables = self.usable(&mut slot)?;
+                tables.write(&changes).map(|()| tables)
             }
-            done => done,
+            done => done.map(|()| tables),
         }
         .map_err(failed("commit"))?;
         self.remember_commit(changes);
+        drop(slot);
+        if let Err(error) = tables.seal_full() {
+            // The commit is made; the next one meets whatever is wrong.
+            tracing::error!(%error, "cannot seal a table in memory");
+        }
+        if let Some(pause) = tables.pressure() {
+            drop(tables);
+            std::thread::sleep(pause);
+        }
         Ok(CommitOutcome::Applied)
     }
 

@@ -8,17 +8,16 @@ use fjall::config::{BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, Filt
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
 use intarsia_types::{Error, Result};
 
-use super::{Tables, failed, journal};
+use super::tables::Tables;
+use super::{failed, journal};
 
 /// The file that says that the directory is ours, and in which format it is. Nothing in a directory
 /// without it is touched.
 const MARKER: &str = "intarsia-meta";
 const FORMAT: &str = "1\n";
 
-/// Small, because up to five tables in memory can exist at once; large enough that a burst of creates
-/// is written out in pieces of some 50,000 files.
-const NAMES_MEMTABLE_BYTES: u64 = 16 << 20;
-const BODIES_MEMTABLE_BYTES: u64 = 16 << 20;
+/// Tables in memory are sealed by us; see `Tables::seal_full`.
+const NEVER_BY_ITSELF: u64 = u64::MAX;
 const BLOCK_CACHE_BYTES: u64 = 32 << 20;
 /// Bounds both the disk space of the journals and the time to replay them after a crash.
 const JOURNALS_BYTES: u64 = 128 << 20;
@@ -157,7 +156,7 @@ fn table(
 
 fn names_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
-        .max_memtable_size(NAMES_MEMTABLE_BYTES)
+        .max_memtable_size(NEVER_BY_ITSELF)
         .data_block_size_policy(BlockSizePolicy::all(4096))
         .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(
             BloomConstructionPolicy::BitsPerKey(10.0),
@@ -165,7 +164,7 @@ fn names_options() -> KeyspaceCreateOptions {
 }
 
 fn bodies_options() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default().max_memtable_size(BODIES_MEMTABLE_BYTES).with_kv_separation(
-        Some(KvSeparationOptions::default().separation_threshold(BODY_SEPARATION_BYTES)),
-    )
+    KeyspaceCreateOptions::default().max_memtable_size(NEVER_BY_ITSELF).with_kv_separation(Some(
+        KvSeparationOptions::default().separation_threshold(BODY_SEPARATION_BYTES),
+    ))
 }

@@ -2,13 +2,26 @@
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use fjall::{Database, Keyspace, Readable};
+use fjall::{AbstractTree, Database, Keyspace, Readable};
 use intarsia_types::Result;
 
 use super::failed;
 use crate::engines::{Changes, prefix_end};
 use crate::{Key, Value, keys};
+
+/// A table in memory of this size is sealed, to be written out by the store's worker. Small, because
+/// several can exist at once; large enough that a burst of creates is written out in pieces of some
+/// 20,000 files.
+const MEMTABLE_BYTES: u64 = 16 << 20;
+/// The worker writes nothing out while it merges tables on disk. With that much waiting, each commit
+/// waits a little,
+const SLOW_BYTES: u64 = 3 * MEMTABLE_BYTES;
+const SLOW: Duration = Duration::from_micros(200);
+/// and with that much so long that hardly anything is added.
+const CRAWL_BYTES: u64 = 4 * MEMTABLE_BYTES;
+const CRAWL: Duration = Duration::from_millis(10);
 
 /// The open database. Bodies and checksums have a table of their own, so that their bytes are neither
 /// rewritten nor read past when names are compacted and listed.
@@ -35,7 +48,37 @@ impl Tables {
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.database.write_buffer_size() + self.database.cache_size()
+        self.unwritten_bytes() + self.database.cache_size()
+    }
+
+    /// Seals tables in memory that are full. The store could do so by itself, but sends a request with
+    /// every write until it is done; these fill the queue of its worker, which then waits for itself.
+    pub(super) fn seal_full(&self) -> Result<()> {
+        for table in [&self.names, &self.bodies] {
+            if table.tree.active_memtable().size() > MEMTABLE_BYTES {
+                table.rotate_memtable().map_err(failed("seal a table"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the tables in memory hold. The store's own count never returns to zero, as it does not take
+    /// off the old versions that are dropped when a table is written out.
+    fn unwritten_bytes(&self) -> u64 {
+        let of = |table: &Keyspace| {
+            let sealed = table.sealed_memtable_count() as u64;
+            table.tree.active_memtable().size() + sealed * MEMTABLE_BYTES
+        };
+        of(&self.names) + of(&self.bodies)
+    }
+
+    /// How long a commit should wait, after it was made, for the tables in memory to be written out.
+    pub(super) fn pressure(&self) -> Option<Duration> {
+        match self.unwritten_bytes() {
+            0..SLOW_BYTES => None,
+            SLOW_BYTES..CRAWL_BYTES => Some(SLOW),
+            _ => Some(CRAWL),
+        }
     }
 
     fn of(&self, key: &[u8]) -> &Keyspace {
