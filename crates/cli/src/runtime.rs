@@ -127,7 +127,7 @@ impl Mounted {
             passthrough: settings.passthrough,
             read_only: settings.read_only,
         };
-        let mount = Mount::start(Arc::clone(&store.node), &options).map_err(|e| failure(&e))?;
+        let mount = Mount::start(&store.node, &options).map_err(|e| failure(&e))?;
         let id = mounts::at(&settings.mount).map(|m| m.id);
         Ok(Self { mount, id })
     }

@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         passthrough: !rest.iter().any(|a| a == "--no-passthrough"),
         read_only: false,
     };
-    let mount = Mount::start(node.clone(), &options)?;
+    let mount = Mount::start(&node, &options)?;
     mount.wait()?;
     node.close()?;
     Ok(())

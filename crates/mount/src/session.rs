@@ -40,7 +40,7 @@ impl Mount {
     ///
     /// # Errors
     /// Saying what is missing: the device, the helper program, the right to mount.
-    pub fn start(node: Arc<Node>, options: &MountOptions) -> Result<Self> {
+    pub fn start(node: &Arc<Node>, options: &MountOptions) -> Result<Self> {
         let status = node.status()?;
         let has_stackable = status.tiers.iter().any(|t| t.is_stackable);
         let obstacle = obstacle(options.passthrough && node.options().passthrough, has_stackable);
@@ -49,7 +49,7 @@ impl Mount {
             Some(reason) => Mode::off(reason),
             None => Mode::on(),
         }));
-        let adapter = Adapter::new(Arc::clone(&node), slow, Arc::clone(&mode));
+        let adapter = Adapter::new(Arc::clone(node), slow, Arc::clone(&mode));
         let notifier = adapter.notifier_slot();
         let config = config(&status.store, options);
         let session = Session::new(adapter, &options.mount_point, &config)

@@ -63,6 +63,8 @@ struct Work {
     /// Some pool wants files: closed small ones are folded without rest, for theirs.
     is_pool_short: bool,
     wants_recount: bool,
+    /// The thread is at work on something that stands in no queue any more.
+    is_busy: bool,
     is_stopping: bool,
 }
 
@@ -142,47 +144,58 @@ impl Queue {
         self.push(|work| work.wants_recount = true);
     }
 
-    /// The next thing to do; waits until there is one.
+    fn is_at_rest(&self) -> bool {
+        !self.work.lock().is_busy && self.backlog() == (0, 0, 0)
+    }
+
+    /// The next thing to do; waits until there is one. Asking says that the one before is done.
     fn next(&self) -> Task {
         let mut work = self.work.lock();
+        work.is_busy = false;
         loop {
-            if work.is_stopping {
-                return Task::Stop;
+            if let Some(task) = work.pop(Instant::now()) {
+                work.is_busy = true;
+                return task;
             }
-            if work.is_pool_short && work.closed.is_empty() {
-                work.is_pool_short = false;
-                return Task::Refill;
-            }
-            if std::mem::take(&mut work.wants_recount) {
-                return Task::Recount;
-            }
-            if !work.to_reclaim.is_empty() {
-                let n = work.to_reclaim.len().min(RECLAIM_BATCH);
-                return Task::Reclaim(work.to_reclaim.drain(..n).collect());
-            }
-            let now = Instant::now();
-            let is_crowded = work.closed.len() > BACKLOG_MAX || work.is_pool_short;
-            if let Some(first) = work.closed.front()
-                && (is_crowded || first.due <= now)
-                && let Some(waiting) = work.closed.pop_front()
-            {
-                return Task::Settle(waiting);
-            }
-            if let Some(first) = work.retried.peek()
-                && first.due <= now
-                && let Some(waiting) = work.retried.pop()
-            {
-                return Task::Settle(waiting);
-            }
-            if let Some(ino) = work.to_sum.pop_front() {
-                return Task::Sum(ino);
-            }
-            let next = [work.closed.front().map(|w| w.due), work.retried.peek().map(|w| w.due)];
-            match next.into_iter().flatten().min() {
+            match work.next_due() {
                 Some(due) => drop(self.wake.wait_until(&mut work, due)),
                 None => self.wake.wait(&mut work),
             }
         }
+    }
+}
+
+impl Work {
+    /// What is to be done now, most urgent first.
+    fn pop(&mut self, now: Instant) -> Option<Task> {
+        if self.is_stopping {
+            return Some(Task::Stop);
+        }
+        if self.is_pool_short && self.closed.is_empty() {
+            self.is_pool_short = false;
+            return Some(Task::Refill);
+        }
+        if std::mem::take(&mut self.wants_recount) {
+            return Some(Task::Recount);
+        }
+        if !self.to_reclaim.is_empty() {
+            let n = self.to_reclaim.len().min(RECLAIM_BATCH);
+            return Some(Task::Reclaim(self.to_reclaim.drain(..n).collect()));
+        }
+        let is_crowded = self.closed.len() > BACKLOG_MAX || self.is_pool_short;
+        if self.closed.front().is_some_and(|first| is_crowded || first.due <= now) {
+            return self.closed.pop_front().map(Task::Settle);
+        }
+        if self.retried.peek().is_some_and(|first| first.due <= now) {
+            return self.retried.pop().map(Task::Settle);
+        }
+        self.to_sum.pop_front().map(Task::Sum)
+    }
+
+    /// When something that waits will be due.
+    fn next_due(&self) -> Option<Instant> {
+        let first_closed = self.closed.front().map(|w| w.due);
+        first_closed.into_iter().chain(self.retried.peek().map(|w| w.due)).min()
     }
 }
 
@@ -468,7 +481,7 @@ impl Node {
     pub fn wait_until_settled(&self, deadline: Instant) -> bool {
         while Instant::now() < deadline {
             let is_busy = self.live.entries().iter().any(|l| l.lock().is_queued);
-            if !is_busy && self.settler_queue.backlog() == (0, 0, 0) {
+            if !is_busy && self.settler_queue.is_at_rest() {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -3,6 +3,8 @@
 //! Passthrough is played by writing to the backing file behind the node's back, which is just what the
 //! kernel does.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::BorrowedFd;

@@ -1,5 +1,7 @@
 //! Dependencies run downwards only, and what a layer must not touch it does not touch.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
