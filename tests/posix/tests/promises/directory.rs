@@ -81,11 +81,14 @@ fn is_seekable(mode: Mode) {
     }
 }
 
+/// A way to make an entry, in words and in deed.
+type Maker<'a> = (&'a str, &'a dyn Fn(&Path));
+
 /// A name that was looked up in vain is found as soon as it exists, however it came to be.
 fn forgets_what_was_missing(mode: Mode) {
     let store = Store::start(Settings::new(mode));
     std::fs::write(store.path("file"), "x").unwrap();
-    let makers: [(&str, &dyn Fn(&Path)); 5] = [
+    let makers: [Maker<'_>; 5] = [
         ("create", &|path| drop(File::create(path).unwrap())),
         ("mkdir", &|path| std::fs::create_dir(path).unwrap()),
         ("link", &|path| std::fs::hard_link(store.path("file"), path).unwrap()),
