@@ -47,7 +47,14 @@ impl BackingFile {
             .open(path)
             .or_else(|_| OpenOptions::new().read(true).write(write).open(path))
             .map(Self)
-            .map_err(|e| Error::io(format!("open backing file {}", path.display()), e))
+            .map_err(|e| match e.kind() {
+                // The store's own file is gone, which is damage; ENOENT would say that the name is.
+                std::io::ErrorKind::NotFound => Error::io(
+                    format!("backing file {} is missing", path.display()),
+                    rustix::io::Errno::IO.into(),
+                ),
+                _ => Error::io(format!("open backing file {}", path.display()), e),
+            })
     }
 
     /// The standard library's view.

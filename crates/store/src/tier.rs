@@ -470,6 +470,14 @@ mod tests {
     }
 
     #[test]
+    fn a_backing_file_that_is_gone_is_an_io_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let tier = Tier::open(options(&dir.path().join("tier"))).unwrap();
+        let error = tier.open_file(BackingFileId(7), false).unwrap_err();
+        assert_eq!(error.errno(), libc::EIO, "{error}");
+    }
+
+    #[test]
     fn a_second_node_another_store_and_foreign_data_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tier");
