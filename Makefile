@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. Each does all of its own set-up.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-blast demo-all test check tools setup setup-test lock build
+.PHONY: help demo demo-blast demo-all test test-kernel check tools setup setup-test lock build
 SHELL := /bin/bash
 
 ENV := . scripts/env.sh &&
@@ -21,6 +21,10 @@ demo-all: .venv/.setup-demo build ## Run both
 
 test: .venv/.setup-test ## Run all tests
 	scripts/test.sh
+
+test-kernel: .venv/.setup-test build ## Test a store on Debian's kernel 6.1 in QEMU (minutes)
+	$(ENV) cargo build --release --locked -p intarsia-bench-floor -p intarsia-bench-smallfiles
+	$(PYTHON) tests/kernel/run.py
 
 check: .venv/.setup-test ## Check format, lints, licences, layers and types
 	scripts/check.sh
