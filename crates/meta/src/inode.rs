@@ -40,7 +40,7 @@ pub struct Inode {
     pub ctime: Timestamp,
     /// Creation.
     pub btime: Timestamp,
-    /// Grows with every change of the record.
+    /// Grows with every change of the record, and begins anew at 0 after its last number.
     pub version: u64,
     /// Entries of a directory, without "." and "..".
     pub entries: u64,

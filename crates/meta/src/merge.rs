@@ -26,7 +26,7 @@ pub fn merge_directory(ino: InodeId, record: &[u8], delta: DirDelta) -> Result<B
     dir.ctime = dir.ctime.max(delta.time);
     dir.nlink = dir.nlink.saturating_add_signed(delta.nlink);
     dir.entries = dir.entries.saturating_add_signed(delta.entries);
-    dir.version += 1;
+    dir.version = dir.version.wrapping_add(1);
     dir.encode()
 }
 

@@ -82,6 +82,17 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn the_last_version_is_followed_by_the_first(inode in inode()) {
+        let dir = Inode { kind: FileKind::Directory, version: u64::MAX, ..inode };
+        let delta = intarsia_meta::DirDelta { time: Timestamp::default(), nlink: 1, entries: 1 };
+        let record = dir.encode().unwrap();
+        let merged = intarsia_meta::merge::merge_directory(dir.ino, &record, delta).unwrap();
+        prop_assert_eq!(Inode::decode(dir.ino, &merged).unwrap().version, 0);
+    }
+}
+
 #[test]
 fn the_record_of_format_1_never_changes() {
     let time = |secs| Timestamp { secs, nanos: 7 };

@@ -93,7 +93,7 @@ impl Namespace {
         transaction.expect_unchanged(stored);
         let mut after = stored.inode.clone();
         after.ctime = now;
-        after.version += 1;
+        after.version = after.version.wrapping_add(1);
         if after.is_directory() {
             let entries = keys::by_inode(keys::DENTRY, ino).as_slice().into();
             transaction.require(Condition::PrefixEmpty(entries), || Error::NotEmpty);
@@ -118,8 +118,11 @@ fn linked(inode: &Inode, now: Timestamp) -> Result<Inode> {
         _ if inode.is_directory() => Err(Error::NotPermitted),
         0 => Err(Error::NotFound),
         LINK_MAX.. => Err(Error::TooManyLinks),
-        nlink => {
-            Ok(Inode { nlink: nlink + 1, ctime: now, version: inode.version + 1, ..inode.clone() })
-        }
+        nlink => Ok(Inode {
+            nlink: nlink + 1,
+            ctime: now,
+            version: inode.version.wrapping_add(1),
+            ..inode.clone()
+        }),
     }
 }

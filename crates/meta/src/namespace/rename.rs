@@ -141,7 +141,7 @@ impl Namespace {
         transaction.put(self.dentry_key(to.parent, to.name).to_bytes(), found.value.clone());
         let mut inode = found.stored.inode.clone();
         inode.ctime = now;
-        inode.version += 1;
+        inode.version = inode.version.wrapping_add(1);
         if inode.is_directory() {
             inode.parent = to.parent;
             inode.name = to.name.to_vec();

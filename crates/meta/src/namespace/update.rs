@@ -76,7 +76,7 @@ impl Namespace {
             for extra in extras {
                 self.add_extra(&mut transaction, &mut inode, extra)?;
             }
-            inode.version = stored.inode.version + 1;
+            inode.version = stored.inode.version.wrapping_add(1);
             transaction.put_inode(&inode)?;
             Ok(self.commit(transaction)?.then_some(inode))
         })

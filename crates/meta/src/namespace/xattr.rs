@@ -60,7 +60,7 @@ impl Namespace {
             let mut inode = stored.inode;
             inode.has_xattrs = true;
             inode.ctime = now;
-            inode.version += 1;
+            inode.version = inode.version.wrapping_add(1);
             transaction.put_inode(&inode)?;
             transaction.put(key.clone(), Bytes::copy_from(value));
             Ok(self.commit(transaction)?.then_some(()))
@@ -102,7 +102,7 @@ impl Namespace {
             let mut inode = stored.inode;
             inode.has_xattrs = left.iter().any(|(other, _)| *other != key);
             inode.ctime = now;
-            inode.version += 1;
+            inode.version = inode.version.wrapping_add(1);
             transaction.put_inode(&inode)?;
             transaction.delete(key.clone());
             Ok(self.commit(transaction)?.then_some(()))

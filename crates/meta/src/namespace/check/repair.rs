@@ -143,7 +143,7 @@ impl Namespace {
         self.name(&mut transaction, home, name.as_bytes(), dentry, inode.ctime);
         transaction.expect_unchanged(&stored);
         let mut adopted = inode;
-        adopted.version += 1;
+        adopted.version = adopted.version.wrapping_add(1);
         if adopted.is_directory() {
             adopted.parent = home;
             adopted.name = name.clone().into_bytes();
