@@ -223,6 +223,10 @@ fn open_engine(options: &NodeOptions, is_volatile: bool) -> Result<Arc<dyn MetaE
         return Ok(Arc::new(MemoryEngine::new(1)));
     }
     let interval = std::time::Duration::from_millis(options.interval_ms);
-    let settings = EmbeddedOptions { cache_bytes: options.cache.0, flush_interval: Some(interval) };
+    let settings = EmbeddedOptions {
+        cache_bytes: options.cache.0,
+        flush_interval: Some(interval),
+        ..EmbeddedOptions::default()
+    };
     Ok(Arc::new(EmbeddedEngine::open(&options.dir.join("meta"), &settings)?))
 }

@@ -1,11 +1,19 @@
-//! The default engine of one host: an LSM store in this process, behind a bounded cache.
+//! The default engine of one host: maps in memory with a log, before an LSM store in this process.
 //!
+//! ```text
+//! commit   conditions → log (one write) → front, cache          the drain: front → tables → log file gone
+//! get      cache → front → tables                               scan: front laid over tables
+//! ```
 //! Invariants: a commit is in the page cache of the operating system before it returns, so it survives
-//! the death of the process; a cached value is always the newest committed one.
+//! the death of the process; a cached value is always the newest committed one; what the tables lack, the
+//! front has in memory and the log on disk.
 
 mod cache;
+mod drain;
 mod flusher;
+mod front;
 mod journal;
+mod log;
 mod open;
 mod reopen;
 mod space;
@@ -20,11 +28,14 @@ use intarsia_types::{Error, PartitionId, Result};
 use parking_lot::RwLock;
 
 use self::cache::Cache;
+use self::drain::Drain;
 use self::flusher::Flusher;
+use self::front::{Front, ScanBounds};
+use self::log::Log;
 use self::reopen::Pause;
 use self::space::Space;
 use self::tables::Tables;
-use super::{Changes, check_prefix, no_partition, resolve};
+use super::{check_prefix, no_partition, resolve};
 use crate::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};
 
 /// How an embedded engine uses memory and the disk.
@@ -34,28 +45,65 @@ pub struct EmbeddedOptions {
     pub cache_bytes: u64,
     /// Longest time that a commit waits for stable storage; `None` leaves it to `sync`.
     pub flush_interval: Option<Duration>,
+    /// So much is gathered in memory (and in the log) before it is written out to the tables: large
+    /// enough that most short-lived records are gone by then, small enough to be replayed in a moment at
+    /// the next start.
+    pub layer_bytes: u64,
 }
 
 impl Default for EmbeddedOptions {
     fn default() -> Self {
-        Self { cache_bytes: 128 << 20, flush_interval: Some(Duration::from_secs(1)) }
+        Self {
+            cache_bytes: 128 << 20,
+            flush_interval: Some(Duration::from_secs(1)),
+            layer_bytes: 16 << 20,
+        }
     }
 }
 
-/// Keeps metadata in an embedded LSM store (`fjall`) with one partition.
+/// Keeps metadata in memory, in a log and in an embedded LSM store (`fjall`), in one partition.
 pub struct EmbeddedEngine {
+    // Dropped first, so that its thread is gone when the rest closes.
+    drain: Drain,
     flusher: Flusher,
-    /// The tables, and the lock of commits: held for writing by a commit from its conditions to its
-    /// cache update, for reading by a cache miss; so a miss never puts an old value back over a newer
-    /// one. Hits take no lock, scans hold it for a moment only. Empty while a database that failed
-    /// cannot be opened again.
-    tables: RwLock<Option<Arc<Tables>>>,
+    core: Arc<Core>,
+    journal_cut_bytes: u64,
+}
+
+/// What the engine shares with the thread that writes out.
+struct Core {
+    /// The lock of commits: held for writing by a commit from its conditions to its cache update, for
+    /// reading by a cache miss; so a miss never puts an old value back over a newer one. Hits take no lock.
+    state: RwLock<State>,
     cache: Cache,
     counters: Counters,
     space: Space,
     path: PathBuf,
-    journal_cut_bytes: u64,
+    layer_bytes: u64,
     reopen_pause: Pause,
+}
+
+struct State {
+    front: Front,
+    log: Log,
+    /// Empty while a database that failed cannot be opened again.
+    tables: Option<Arc<Tables>>,
+}
+
+impl State {
+    /// The newest value.
+    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        match self.front.get(key) {
+            Some(known) => Ok(known),
+            None => self.tables.as_ref().ok_or_else(closed)?.get(key),
+        }
+    }
+
+    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<(Key, Value)>> {
+        let Some(bounds) = ScanBounds::new(prefix, after) else { return Ok(Vec::new()) };
+        let tables = self.tables.as_ref().ok_or_else(closed)?;
+        self.front.scan_over(&bounds, tables.scan(prefix, &bounds), limit)
+    }
 }
 
 #[derive(Default)]
@@ -74,32 +122,45 @@ impl EmbeddedEngine {
     /// database, gives `Engine` with what is wrong.
     pub fn open(path: &Path, options: &EmbeddedOptions) -> Result<Self> {
         let (tables, journal_cut_bytes) = open::open(path)?;
-        let flusher = Flusher::start(path, tables.database(), options.flush_interval)?;
-        Ok(Self {
-            flusher,
-            tables: RwLock::new(Some(Arc::new(tables))),
+        let (log, active, log_cut_bytes) = Log::open(path)?;
+        let flusher = Flusher::start(log.files(), options.flush_interval)?;
+        let front = Front { active, sealed: None };
+        let core = Arc::new(Core {
+            state: RwLock::new(State { front, log, tables: Some(Arc::new(tables)) }),
             cache: Cache::new(options.cache_bytes),
             counters: Counters::default(),
             space: Space::watch(path)?,
             path: path.to_owned(),
-            journal_cut_bytes,
+            layer_bytes: options.layer_bytes,
             reopen_pause: Pause::default(),
-        })
+        });
+        let drain = Drain::start(Arc::clone(&core))?;
+        let journal_cut_bytes = journal_cut_bytes + log_cut_bytes;
+        Ok(Self { drain, flusher, core, journal_cut_bytes })
     }
 
-    /// How much of the journal was cut at opening because a crash had left its last batch unfinished, or
-    /// a loss of power had left a hole in it. What was cut is kept beside the journal.
+    /// How much of the log was cut at opening because a loss of power had left a hole in it. What was cut
+    /// is kept beside the log.
     #[must_use]
     pub const fn journal_cut_bytes(&self) -> u64 {
         self.journal_cut_bytes
     }
 
-    /// The value, from the cache or the tables. The caller holds off commits.
-    fn read_locked(&self, tables: &Tables, key: &[u8]) -> Result<Option<Value>> {
+    fn check_partition(&self, partition: PartitionId) -> Result<()> {
+        if partition.0 != 0 {
+            return Err(no_partition(partition, self.partitions()));
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// The value, from the cache or the state. The caller holds off commits.
+    fn read_locked(&self, state: &State, key: &[u8]) -> Result<Option<Value>> {
         if let Some(known) = self.cache.get(key) {
             return Ok(known);
         }
-        let value = tables.get(key)?;
+        let value = state.get(key)?;
         self.cache.remember(key, value.as_ref());
         Ok(value)
     }
@@ -110,45 +171,29 @@ impl EmbeddedEngine {
             self.counters.cache_hits.fetch_add(1, Relaxed);
             return Ok(known);
         }
-        let tables = self.tables.read();
-        let tables = tables.as_ref().ok_or_else(closed)?;
-        let value = tables.get(key)?;
+        let state = self.state.read();
+        let value = state.get(key)?;
         self.cache.remember(key, value.as_ref());
         Ok(value)
     }
 
-    fn holds(&self, tables: &Tables, condition: &Condition) -> Result<bool> {
-        let read = |key| self.read_locked(tables, key);
+    fn holds(&self, state: &State, condition: &Condition) -> Result<bool> {
+        let read = |key| self.read_locked(state, key);
         Ok(match condition {
             Condition::Absent(key) => read(key)?.is_none(),
             Condition::Present(key) => read(key)?.is_some(),
             Condition::Equals(key, value) => read(key)?.as_ref() == Some(value),
-            Condition::PrefixEmpty(prefix) => tables.scan(prefix, None, 1)?.is_empty(),
+            Condition::PrefixEmpty(prefix) => state.scan(prefix, None, 1)?.is_empty(),
         })
     }
 
-    fn first_failure(&self, tables: &Tables, conditions: &[Condition]) -> Result<Option<usize>> {
+    fn first_failure(&self, state: &State, conditions: &[Condition]) -> Result<Option<usize>> {
         for (index, condition) in conditions.iter().enumerate() {
-            if !self.holds(tables, condition)? {
+            if !self.holds(state, condition)? {
                 return Ok(Some(index));
             }
         }
         Ok(None)
-    }
-
-    fn remember_commit(&self, changes: Changes) {
-        for (key, value) in changes {
-            self.cache.update(key, value);
-        }
-        self.flusher.note_commit();
-        self.counters.commits.fetch_add(1, Relaxed);
-    }
-
-    fn check_partition(&self, partition: PartitionId) -> Result<()> {
-        if partition.0 != 0 {
-            return Err(no_partition(partition, self.partitions()));
-        }
-        Ok(())
     }
 }
 
@@ -188,7 +233,7 @@ impl MetaEngine for EmbeddedEngine {
 
     fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
         self.check_partition(partition)?;
-        self.read(key)
+        self.core.read(key)
     }
 
     fn get_follow(
@@ -198,12 +243,11 @@ impl MetaEngine for EmbeddedEngine {
         follow: fn(&[u8]) -> Option<Key>,
     ) -> Result<Option<(Value, Option<Value>)>> {
         self.check_partition(partition)?;
-        match read_pair(key, follow, |key| self.read(key))? {
+        match read_pair(key, follow, |key| self.core.read(key))? {
             // Perhaps a commit came between the two reads; look again with commits held off.
             Some((_, None)) => {
-                let tables = self.tables.read();
-                let tables = tables.as_ref().ok_or_else(closed)?;
-                read_pair(key, follow, |key| self.read_locked(tables, key))
+                let state = self.core.state.read();
+                read_pair(key, follow, |key| self.core.read_locked(&state, key))
             }
             pair => Ok(pair),
         }
@@ -218,9 +262,8 @@ impl MetaEngine for EmbeddedEngine {
     ) -> Result<Vec<(Key, Value)>> {
         self.check_partition(partition)?;
         check_prefix(prefix)?;
-        self.counters.scans.fetch_add(1, Relaxed);
-        let tables = self.tables.read().clone().ok_or_else(closed)?;
-        tables.scan(prefix, after, limit)
+        self.core.counters.scans.fetch_add(1, Relaxed);
+        self.core.state.read().scan(prefix, after, limit)
     }
 
     fn commit(
@@ -231,33 +274,27 @@ impl MetaEngine for EmbeddedEngine {
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
         self.check_partition(partition)?;
-        self.space.admit(conditions, &mutations)?;
-        let mut slot = self.tables.write();
-        let tables = self.usable(&mut slot)?;
-        if let Some(index) = self.first_failure(&tables, conditions)? {
-            self.counters.conflicts.fetch_add(1, Relaxed);
+        let core = &self.core;
+        core.space.admit(conditions, &mutations)?;
+        let mut state = core.state.write();
+        if let Some(index) = core.first_failure(&state, conditions)? {
+            core.counters.conflicts.fetch_add(1, Relaxed);
             return Ok(CommitOutcome::Conflict { index });
         }
-        let changes = resolve(mutations, |key| self.read_locked(&tables, key))?;
-        let tables = match tables.write(&changes) {
-            Err(fjall::Error::Poisoned) => {
-                drop(tables);
-                let tables = self.usable(&mut slot)?;
-                tables.write(&changes).map(|()| tables)
-            }
-            done => done.map(|()| tables),
+        let changes = resolve(mutations, |key| core.read_locked(&state, key))?;
+        if changes.is_empty() {
+            return Ok(CommitOutcome::Applied);
         }
-        .map_err(failed("commit"))?;
-        self.remember_commit(changes);
-        drop(slot);
-        if let Err(error) = tables.seal_full() {
-            // The commit is made; the next one meets whatever is wrong.
-            tracing::error!(%error, "cannot seal a table in memory");
+        state.log.append(&changes)?;
+        for (key, value) in &changes {
+            core.cache.update(key.clone(), value.clone());
         }
-        if let Some(pause) = tables.pressure() {
-            drop(tables);
-            std::thread::sleep(pause);
-        }
+        state.front.apply(changes);
+        let fill = drain::fill(&state.front, core.layer_bytes);
+        drop(state);
+        core.counters.commits.fetch_add(1, Relaxed);
+        self.flusher.note_commit();
+        self.drain.note_fill(fill);
         Ok(CommitOutcome::Applied)
     }
 
@@ -266,15 +303,20 @@ impl MetaEngine for EmbeddedEngine {
     }
 
     fn stats(&self) -> EngineStats {
-        let tables = self.tables.read().as_ref().map_or(0, |tables| tables.memory_bytes());
+        let Core { state, cache, counters, path, .. } = &*self.core;
+        let memory_bytes = {
+            let state = state.read();
+            let tables = state.tables.as_ref().map_or(0, |tables| tables.memory_bytes());
+            state.front.bytes() + tables
+        };
         EngineStats {
-            memory_bytes: tables + self.cache.weight(),
-            disk_bytes: disk_bytes(&self.path),
-            commits: self.counters.commits.load(Relaxed),
-            conflicts: self.counters.conflicts.load(Relaxed),
-            gets: self.counters.gets.load(Relaxed),
-            cache_hits: self.counters.cache_hits.load(Relaxed),
-            scans: self.counters.scans.load(Relaxed),
+            memory_bytes: memory_bytes + cache.weight(),
+            disk_bytes: disk_bytes(path),
+            commits: counters.commits.load(Relaxed),
+            conflicts: counters.conflicts.load(Relaxed),
+            gets: counters.gets.load(Relaxed),
+            cache_hits: counters.cache_hits.load(Relaxed),
+            scans: counters.scans.load(Relaxed),
             syncs: self.flusher.syncs(),
         }
     }

@@ -35,7 +35,12 @@ pub(crate) fn namespace(engine: Arc<dyn MetaEngine>) -> Namespace {
 
 /// An embedded engine with a cache so small that most reads miss it.
 pub(crate) fn embedded(path: &std::path::Path) -> EmbeddedEngine {
-    let options = EmbeddedOptions { cache_bytes: 64 << 10, ..EmbeddedOptions::default() };
+    // Small, so that tests see what is otherwise seen after a million files.
+    let options = EmbeddedOptions {
+        cache_bytes: 64 << 10,
+        layer_bytes: 32 << 10,
+        ..EmbeddedOptions::default()
+    };
     EmbeddedEngine::open(path, &options).unwrap()
 }
 

@@ -46,10 +46,6 @@ impl Cache {
         }
     }
 
-    pub(super) fn clear(&self) {
-        self.0.clear();
-    }
-
     pub(super) fn weight(&self) -> u64 {
         self.0.weight()
     }

@@ -1,28 +1,23 @@
-//! Forces the journal to stable storage: at once for those who wait, in the background otherwise.
+//! Forces the log to stable storage: at once for those who wait, in the background otherwise.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fjall::{Database, PersistMode};
 use intarsia_types::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 
-use super::{closed, failed, journal};
+use super::log::LogFiles;
 
-/// Owns the background thread. Dropping it stops the thread; the database forces its journal itself
-/// when it closes.
+/// Owns the background thread. Dropping it stops the thread and forces what is left.
 pub(super) struct Flusher {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
-    path: PathBuf,
-    /// Absent while the database is opened again after a failure.
-    database: Mutex<Option<Database>>,
+    log: LogFiles,
     /// Commits so far.
     committed: AtomicU64,
     /// Whether the background thread is asleep with nothing to do, and must be woken by a commit.
@@ -44,14 +39,9 @@ struct Group {
 
 impl Flusher {
     /// Starts the background thread if there is an interval to keep.
-    pub(super) fn start(
-        path: &Path,
-        database: Database,
-        interval: Option<Duration>,
-    ) -> Result<Self> {
+    pub(super) fn start(log: LogFiles, interval: Option<Duration>) -> Result<Self> {
         let shared = Arc::new(Shared {
-            path: path.to_owned(),
-            database: Mutex::new(Some(database)),
+            log,
             committed: AtomicU64::new(0),
             parked: AtomicBool::new(false),
             syncs: AtomicU64::new(0),
@@ -74,11 +64,6 @@ impl Flusher {
         }
     }
 
-    /// Changes the database, or lets go of it.
-    pub(super) fn set_database(&self, database: Option<Database>) {
-        *self.shared.database.lock() = database;
-    }
-
     pub(super) fn sync(&self) -> Result<()> {
         self.shared.sync()
     }
@@ -96,6 +81,9 @@ impl Drop for Flusher {
             && thread.join().is_err()
         {
             tracing::error!("the metadata flusher had panicked");
+        }
+        if let Err(error) = self.shared.sync() {
+            tracing::error!(%error, "cannot force the metadata log to disk at the end");
         }
     }
 }
@@ -123,20 +111,9 @@ impl Shared {
     /// Flushes once and says up to which commit that counts.
     fn flush(&self) -> Result<u64> {
         let upto = self.committed.load(Ordering::SeqCst);
-        let database = self.database.lock().clone().ok_or_else(closed)?;
-        database.persist(PersistMode::SyncData).map_err(failed("sync"))?;
+        self.log.sync()?;
         self.syncs.fetch_add(1, Ordering::Relaxed);
         Ok(upto)
-    }
-
-    /// Forces most of the journal to disk beside the store, which holds off all commits while it does so
-    /// itself. It still follows, for what this one missed; so a failure here is of no account.
-    fn flush_ahead(&self) {
-        if let Ok(Some(newest)) = journal::newest(&self.path)
-            && let Ok(file) = std::fs::File::open(newest)
-        {
-            let _ = file.sync_data();
-        }
     }
 
     fn is_clean(&self) -> bool {
@@ -172,10 +149,8 @@ impl Shared {
 fn spawn(shared: Arc<Shared>, interval: Duration) -> Result<JoinHandle<()>> {
     let run = move || {
         while shared.wait_for_work() && shared.gather(interval) {
-            shared.flush_ahead();
-            // A failed database is opened again by the next commit; until then this says so at intervals.
             if let Err(error) = shared.sync() {
-                tracing::error!(%error, "cannot force the metadata journal to disk");
+                tracing::error!(%error, "cannot force the metadata log to disk");
             }
         }
     };

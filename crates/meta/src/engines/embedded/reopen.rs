@@ -1,7 +1,8 @@
 //! Opening the database again after a write failed, as on a full disk, once that may help.
 //!
 //! The store takes no more writes after a failed one, because it cannot know what reached the disk. So
-//! the database is closed and opened again, which replays its journal, and the cache is emptied.
+//! the database is closed and opened again, and what was being written out is written once more: our own
+//! log still has it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,11 +10,11 @@ use std::time::{Duration, Instant};
 use intarsia_types::{Error, Result};
 use parking_lot::Mutex;
 
-use super::{EmbeddedEngine, Tables, closed, open};
+use super::{Core, Tables, closed, open};
 
 /// Opening again is tried at most so often.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long scans that are under way may take to let go of the old tables.
+/// How long whoever uses the old tables may take to let go of them.
 const SCANS_MAX: Duration = Duration::from_secs(5);
 
 /// When the last attempt was.
@@ -31,7 +32,7 @@ impl Pause {
     }
 }
 
-impl EmbeddedEngine {
+impl Core {
     /// The tables, opened again if they failed. The caller holds the lock of commits.
     pub(super) fn usable(&self, slot: &mut Option<Arc<Tables>>) -> Result<Arc<Tables>> {
         match slot {
@@ -43,17 +44,14 @@ impl EmbeddedEngine {
 
     fn reopen(&self, slot: &mut Option<Arc<Tables>>) -> Result<Arc<Tables>> {
         self.space.check_room_to_reopen()?;
-        self.flusher.set_database(None);
         if let Some(old) = slot.take()
             && let Err(old) = close(old)
         {
             *slot = Some(old);
             return Err(closed());
         }
-        self.cache.clear();
         let (tables, _) = open::open(&self.path)?;
         tracing::warn!(path = %self.path.display(), "opened the metadata again after a failed write");
-        self.flusher.set_database(Some(tables.database()));
         let tables = Arc::new(tables);
         *slot = Some(Arc::clone(&tables));
         Ok(tables)

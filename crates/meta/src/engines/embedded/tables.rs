@@ -1,27 +1,22 @@
 //! The tables on disk.
 
-use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use fjall::{AbstractTree, Database, Keyspace, Readable};
+use fjall::{AbstractTree, Database, Keyspace, PersistMode, Readable};
 use intarsia_types::Result;
 
 use super::failed;
-use crate::engines::{Changes, prefix_end};
+use super::front::ScanBounds;
+use crate::engines::Changes;
 use crate::{Key, Value, keys};
 
 /// A table in memory of this size is sealed, to be written out by the store's worker. Small, because
 /// several can exist at once; large enough that a burst of creates is written out in pieces of some
 /// 20,000 files.
 const MEMTABLE_BYTES: u64 = 16 << 20;
-/// The worker writes nothing out while it merges tables on disk. With that much waiting, each commit
-/// waits a little,
-const SLOW_BYTES: u64 = 3 * MEMTABLE_BYTES;
-const SLOW: Duration = Duration::from_micros(200);
-/// and with that much so long that hardly anything is added.
-const CRAWL_BYTES: u64 = 4 * MEMTABLE_BYTES;
-const CRAWL: Duration = Duration::from_millis(10);
+/// The worker writes nothing out while it merges tables on disk. With that much waiting, whoever adds
+/// more waits.
+const CROWDED_BYTES: u64 = 3 * MEMTABLE_BYTES;
 
 /// The open database. Bodies and checksums have a table of their own, so that their bytes are neither
 /// rewritten nor read past when names are compacted and listed.
@@ -37,10 +32,6 @@ pub(super) struct Tables {
 impl Tables {
     pub(super) const fn new(database: Database, names: Keyspace, bodies: Keyspace) -> Self {
         Self { database, names, bodies, failed: AtomicBool::new(false) }
-    }
-
-    pub(super) fn database(&self) -> Database {
-        self.database.clone()
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -72,13 +63,9 @@ impl Tables {
         of(&self.names) + of(&self.bodies)
     }
 
-    /// How long a commit should wait, after it was made, for the tables in memory to be written out.
-    pub(super) fn pressure(&self) -> Option<Duration> {
-        match self.unwritten_bytes() {
-            0..SLOW_BYTES => None,
-            SLOW_BYTES..CRAWL_BYTES => Some(SLOW),
-            _ => Some(CRAWL),
-        }
+    /// Whether the tables in memory should be written out before anything is added.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.unwritten_bytes() > CROWDED_BYTES
     }
 
     fn of(&self, key: &[u8]) -> &Keyspace {
@@ -92,31 +79,22 @@ impl Tables {
         Ok(self.of(key).get(key).map_err(failed("read"))?.map(Value::from))
     }
 
+    /// The records within the bounds, in order. Of a snapshot: a plain range may show half a batch.
     pub(super) fn scan(
         &self,
         prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Key, Value)>> {
-        use Bound::{Excluded, Included, Unbounded};
-        let from = match after {
-            Some(key) if key >= prefix => Excluded(key.to_vec()),
-            _ => Included(prefix.to_vec()),
-        };
-        let to = prefix_end(prefix).map_or(Unbounded, Excluded);
-        if is_empty_range(&from, &to) {
-            return Ok(Vec::new());
-        }
-        // Of a snapshot: a plain range may show half a commit.
-        self.database
-            .snapshot()
-            .range::<Vec<u8>, _>(self.of(prefix), (from, to))
-            .take(limit)
-            .map(|record| {
-                let (key, value) = record.into_inner().map_err(failed("scan"))?;
-                Ok((key.into(), value.into()))
-            })
-            .collect()
+        bounds: &ScanBounds,
+    ) -> impl Iterator<Item = Result<(Key, Value)>> + use<> {
+        let range = (bounds.from.clone(), bounds.to.clone());
+        self.database.snapshot().range::<Vec<u8>, _>(self.of(prefix), range).map(|record| {
+            let (key, value) = record.into_inner().map_err(failed("scan"))?;
+            Ok((key.into(), value.into()))
+        })
+    }
+
+    /// Puts everything written so far on stable storage.
+    pub(super) fn persist(&self) -> Result<()> {
+        self.database.persist(PersistMode::SyncAll).map_err(failed("sync"))
     }
 
     /// Writes all changes or none. `Poisoned` means none: something else had failed before.
@@ -132,14 +110,5 @@ impl Tables {
             }
         }
         batch.commit().inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
-    }
-}
-
-/// Whether a range holds nothing by its bounds; the tables demand that the start is not past the end.
-fn is_empty_range(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
-    use Bound::{Excluded, Included};
-    match (from, to) {
-        (Included(from) | Excluded(from), Excluded(to)) => from >= to,
-        _ => false,
     }
 }

@@ -1,0 +1,214 @@
+//! Writes the front out to the tables, in the background, when it has grown large.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use intarsia_types::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+
+use super::front::{Front, Layer};
+use super::log::Log;
+use super::{Core, Tables};
+use crate::engines::Changes;
+
+/// With the active layer so many times its size while the sealed one is being written, commits wait.
+const FULL_LAYERS: u64 = 3;
+/// How long one commit waits at most; then memory grows rather than that anybody hangs.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Records written in one batch.
+const BATCH_RECORDS: usize = 2048;
+/// Between two looks at tables that are crowded, or failed.
+const PAUSE: Duration = Duration::from_millis(5);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// How full the front is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fill {
+    Fine,
+    /// To be written out.
+    Large,
+    /// Commits are to wait.
+    Full,
+}
+
+pub(super) fn fill(front: &Front, layer_bytes: u64) -> Fill {
+    match front.active.bytes() {
+        bytes if bytes < layer_bytes => Fill::Fine,
+        bytes if bytes < FULL_LAYERS * layer_bytes => Fill::Large,
+        _ => Fill::Full,
+    }
+}
+
+/// Owns the thread. Dropping it stops the thread; what is not written out stays in the log.
+pub(super) struct Drain {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    signals: Mutex<Signals>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Signals {
+    is_wanted: bool,
+    is_stopping: bool,
+    /// Layers written out so far.
+    written: u64,
+}
+
+impl Drain {
+    pub(super) fn start(core: Arc<Core>) -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let for_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("meta-drain".into())
+            .spawn(move || run(&core, &for_thread))
+            .map_err(|e| Error::io("start the metadata drain", e))?;
+        let drain = Self { shared, thread: Some(thread) };
+        drain.want();
+        Ok(drain)
+    }
+
+    /// After a commit: has the front written out, or waits for that.
+    pub(super) fn note_fill(&self, fill: Fill) {
+        match fill {
+            Fill::Fine => {}
+            Fill::Large => self.want(),
+            Fill::Full => self.wait(),
+        }
+    }
+
+    fn want(&self) {
+        let mut signals = self.shared.signals.lock();
+        if !signals.is_wanted {
+            signals.is_wanted = true;
+            self.shared.changed.notify_all();
+        }
+    }
+
+    fn wait(&self) {
+        self.want();
+        let deadline = Instant::now() + WAIT_MAX;
+        let mut signals = self.shared.signals.lock();
+        let before = signals.written;
+        while signals.written == before && !signals.is_stopping {
+            if self.shared.changed.wait_until(&mut signals, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        self.shared.signals.lock().is_stopping = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the metadata drain had panicked");
+        }
+    }
+}
+
+impl Shared {
+    /// Sleeps until there is work; false when the thread must end.
+    fn wait_for_work(&self) -> bool {
+        let mut signals = self.signals.lock();
+        while !signals.is_wanted && !signals.is_stopping {
+            self.changed.wait(&mut signals);
+        }
+        signals.is_wanted = false;
+        !signals.is_stopping
+    }
+
+    /// Sleeps for a while; false when the thread must end.
+    fn rest(&self, pause: Duration) -> bool {
+        let mut signals = self.signals.lock();
+        self.changed.wait_while_for(&mut signals, |s| !s.is_stopping, pause);
+        !signals.is_stopping
+    }
+
+    fn note_written(&self) {
+        self.signals.lock().written += 1;
+        self.changed.notify_all();
+    }
+}
+
+fn run(core: &Core, shared: &Shared) {
+    while shared.wait_for_work() {
+        match core.drain_once(shared) {
+            Ok(true) => shared.note_written(),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the metadata stays in the log for now");
+                if shared.rest(RETRY_PAUSE) {
+                    shared.signals.lock().is_wanted = true;
+                }
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Seals the active layer if it is large, writes the sealed one out, and lets its log files go.
+    fn drain_once(&self, shared: &Shared) -> Result<bool> {
+        let Some((layer, first_needed)) = self.seal()? else { return Ok(false) };
+        let mut records = layer.iter();
+        loop {
+            let batch: Vec<_> = records.by_ref().take(BATCH_RECORDS).collect();
+            if batch.is_empty() {
+                break;
+            }
+            let tables = self.tables()?;
+            let mut changes = Changes::with_capacity(batch.len());
+            for (key, value) in batch {
+                // What came and went since the last time leaves no trace.
+                if value.is_some() || tables.get(key)?.is_some() {
+                    changes.push((key.clone(), value.clone()));
+                }
+            }
+            tables.write(&changes).map_err(super::failed("write out"))?;
+            tables.seal_full()?;
+            while tables.is_crowded() {
+                if !shared.rest(PAUSE) {
+                    return Ok(false);
+                }
+            }
+        }
+        self.tables()?.persist()?;
+        let files = {
+            let mut state = self.state.write();
+            state.front.sealed = None;
+            state.log.files()
+        };
+        Log::retire(&files, first_needed)?;
+        Ok(true)
+    }
+
+    /// The sealed layer, and the number of the first log file that holds something newer.
+    fn seal(&self) -> Result<Option<(Arc<Layer>, u64)>> {
+        let mut state = self.state.write();
+        let state = &mut *state;
+        if let Some(sealed) = &state.front.sealed {
+            // A failure interrupted its writing; the log was turned over for it then.
+            return Ok(Some((Arc::clone(sealed), state.log.first_after_seal())));
+        }
+        if fill(&state.front, self.layer_bytes) == Fill::Fine {
+            return Ok(None);
+        }
+        let first_needed = state.log.rotate()?;
+        let sealed = Arc::new(std::mem::take(&mut state.front.active));
+        state.front.sealed = Some(Arc::clone(&sealed));
+        Ok(Some((sealed, first_needed)))
+    }
+
+    fn tables(&self) -> Result<Arc<Tables>> {
+        let mut state = self.state.write();
+        self.usable(&mut state.tables)
+    }
+}

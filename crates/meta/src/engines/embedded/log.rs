@@ -1,0 +1,294 @@
+//! The log of commits that the tables do not have yet.
+//!
+//! ```text
+//! log-NNNNNNNNNNNNNNNN   records, oldest first; a file goes when the tables have all of it
+//! record                 length u32 · CRC-64/NVME u64 of the payload · payload        (little-endian)
+//! payload                changes: 0 · key length u16 · key                     a removal
+//!                                 1 · key length u16 · key · value length u32 · value
+//! ```
+//! A record is written by one call and so is in the page cache as a whole before its commit is
+//! acknowledged: the death of the process can tear none. After a loss of power the log is read up to the
+//! first unsound record, and what follows was never promised: promised records had been forced to disk
+//! in order.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use intarsia_codec::block_sum;
+use intarsia_types::{Error, Result};
+use parking_lot::Mutex;
+
+use super::front::Layer;
+use crate::Bytes;
+use crate::engines::Changes;
+
+const PREFIX: &str = "log-";
+const HEAD_BYTES: usize = 12;
+const REMOVAL: u8 = 0;
+const VALUE: u8 = 1;
+
+/// One file of the log.
+pub(super) struct LogFile {
+    number: u64,
+    path: PathBuf,
+    file: File,
+    /// Written since it was last forced to disk.
+    is_dirty: AtomicBool,
+}
+
+/// The files that the tables do not have all of, oldest first. Shared with whoever forces them to disk.
+#[derive(Clone, Default)]
+pub(super) struct LogFiles(Arc<Mutex<Vec<Arc<LogFile>>>>);
+
+/// Appends records to the newest file. One thread at a time, under the lock of commits.
+pub(super) struct Log {
+    dir: PathBuf,
+    files: LogFiles,
+    newest: Arc<LogFile>,
+    end_bytes: u64,
+    record: Vec<u8>,
+}
+
+impl LogFiles {
+    /// Forces everything written so far to stable storage, in order.
+    pub(super) fn sync(&self) -> Result<()> {
+        let files = self.0.lock().clone();
+        for file in files.iter().filter(|f| f.is_dirty.swap(false, Ordering::AcqRel)) {
+            if let Err(e) = file.file.sync_data() {
+                file.is_dirty.store(true, Ordering::Release);
+                return Err(io("force to disk", &file.path)(e));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Opens the log, and returns what it holds and how many unsound bytes were cut off its end.
+    pub(super) fn open(dir: &Path) -> Result<(Self, Layer, u64)> {
+        let mut held = Layer::default();
+        let mut files = Vec::new();
+        let mut cut_bytes = 0;
+        for number in numbers(dir)? {
+            let path = file_path(dir, number);
+            if cut_bytes > 0 {
+                cut_bytes += set_aside(&path, 0)?;
+                continue;
+            }
+            let bytes = std::fs::read(&path).map_err(io("read", &path))?;
+            let sound = replay(&bytes, &mut held);
+            if sound < bytes.len() {
+                cut_bytes += set_aside(&path, sound)?;
+            }
+            files.push(Arc::new(LogFile::open(dir, number)?));
+        }
+        let last = numbers(dir)?.last().copied().unwrap_or(0);
+        let newest = Arc::new(LogFile::open(dir, last + 1)?);
+        files.push(Arc::clone(&newest));
+        let files = LogFiles(Arc::new(Mutex::new(files)));
+        let dir = dir.to_owned();
+        Ok((Self { dir, files, newest, end_bytes: 0, record: Vec::new() }, held, cut_bytes))
+    }
+
+    pub(super) fn files(&self) -> LogFiles {
+        self.files.clone()
+    }
+
+    /// Appends one commit. After a failure nothing of it counts: the next record takes its place.
+    pub(super) fn append(&mut self, changes: &Changes) -> Result<()> {
+        encode(changes, &mut self.record)?;
+        self.newest
+            .file
+            .write_all_at(&self.record, self.end_bytes)
+            .map_err(io("write", &self.newest.path))?;
+        self.newest.is_dirty.store(true, Ordering::Release);
+        self.end_bytes += self.record.len() as u64;
+        Ok(())
+    }
+
+    /// Starts a new file, so that the older ones can go once the tables have what they hold. Returns the
+    /// number of the new one.
+    pub(super) fn rotate(&mut self) -> Result<u64> {
+        let next = Arc::new(LogFile::open(&self.dir, self.newest.number + 1)?);
+        // What a failed append left behind the last record would pass for damage in an older file.
+        self.newest.file.set_len(self.end_bytes).map_err(io("cut", &self.newest.path))?;
+        self.files.0.lock().push(Arc::clone(&next));
+        self.newest = next;
+        self.end_bytes = 0;
+        Ok(self.newest.number)
+    }
+
+    /// The number of the file that records go to now; it was started when the front was last sealed.
+    pub(super) fn first_after_seal(&self) -> u64 {
+        self.newest.number
+    }
+
+    /// Removes the files older than `number`.
+    pub(super) fn retire(files: &LogFiles, number: u64) -> Result<()> {
+        let mut files = files.0.lock();
+        while let Some(oldest) = files.first().filter(|f| f.number < number) {
+            std::fs::remove_file(&oldest.path).map_err(io("remove", &oldest.path))?;
+            files.remove(0);
+        }
+        Ok(())
+    }
+}
+
+impl LogFile {
+    fn open(dir: &Path, number: u64) -> Result<Self> {
+        let path = file_path(dir, number);
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(io("open", &path))?;
+        Ok(Self { number, path, file, is_dirty: AtomicBool::new(true) })
+    }
+}
+
+fn file_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{PREFIX}{number:016x}"))
+}
+
+/// The numbers of the files, in order.
+fn numbers(dir: &Path) -> Result<Vec<u64>> {
+    let entries = std::fs::read_dir(dir).map_err(io("read", dir))?;
+    let mut numbers: Vec<u64> = entries
+        .flatten()
+        .filter_map(|e| {
+            let name = e.file_name();
+            let digits = name.to_str()?.strip_prefix(PREFIX)?;
+            (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok())?
+        })
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Cuts a file at `sound` bytes and keeps what was cut beside it. Returns its length.
+fn set_aside(path: &Path, sound: usize) -> Result<u64> {
+    let bytes = std::fs::read(path).map_err(io("read", path))?;
+    let cut = bytes.get(sound..).unwrap_or(&[]);
+    let aside = path.with_extension("cut");
+    std::fs::write(&aside, cut).map_err(io("write", &aside))?;
+    let file = File::options().write(true).open(path).map_err(io("open", path))?;
+    file.set_len(sound as u64).and_then(|()| file.sync_all()).map_err(io("cut", path))?;
+    tracing::warn!(log = %path.display(), cut_bytes = cut.len(), "cut the unsound end of the metadata log");
+    Ok(cut.len() as u64)
+}
+
+fn encode(changes: &Changes, record: &mut Vec<u8>) -> Result<()> {
+    record.clear();
+    record.resize(HEAD_BYTES, 0);
+    for (key, value) in changes {
+        let key_len = u16::try_from(key.len()).map_err(|_| too_long("key"))?;
+        record.push(if value.is_some() { VALUE } else { REMOVAL });
+        record.extend_from_slice(&key_len.to_le_bytes());
+        record.extend_from_slice(key);
+        if let Some(value) = value {
+            let len = u32::try_from(value.len()).map_err(|_| too_long("value"))?;
+            record.extend_from_slice(&len.to_le_bytes());
+            record.extend_from_slice(value);
+        }
+    }
+    let len = u32::try_from(record.len() - HEAD_BYTES).map_err(|_| too_long("commit"))?;
+    let sum = block_sum(&record[HEAD_BYTES..]);
+    record[..4].copy_from_slice(&len.to_le_bytes());
+    record[4..HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
+    Ok(())
+}
+
+fn too_long(what: &str) -> Error {
+    Error::TooBig(format!("a {what} beyond what the log can hold"))
+}
+
+/// Applies the sound records at the start of `bytes` to `held`; returns their length. Never panics.
+fn replay(bytes: &[u8], held: &mut Layer) -> usize {
+    let mut at = 0;
+    while let Some((changes, len)) = decode(&bytes[at..]) {
+        for (key, value) in changes {
+            held.set(key, value);
+        }
+        at += len;
+    }
+    at
+}
+
+/// The record at the start of `bytes` and its length, if it is sound.
+pub(super) fn decode(bytes: &[u8]) -> Option<(Changes, usize)> {
+    let (len, rest) = bytes.split_first_chunk::<4>()?;
+    let (sum, rest) = rest.split_first_chunk::<8>()?;
+    let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
+    let mut payload = rest.get(..len)?;
+    // No commit is empty; zeros behind the end of the log are no record.
+    if len == 0 || block_sum(payload) != u64::from_le_bytes(*sum) {
+        return None;
+    }
+    let mut changes = Changes::new();
+    while let Some((tag, rest)) = payload.split_first() {
+        let (key_len, rest) = rest.split_first_chunk::<2>()?;
+        let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*key_len)))?;
+        let (value, rest) = match *tag {
+            REMOVAL => (None, rest),
+            VALUE => {
+                let (len, rest) = rest.split_first_chunk::<4>()?;
+                let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
+                let (value, rest) = rest.split_at_checked(len)?;
+                (Some(Bytes::copy_from(value)), rest)
+            }
+            _ => return None,
+        };
+        changes.push((Bytes::copy_from(key), value));
+        payload = rest;
+    }
+    Some((changes, HEAD_BYTES + len))
+}
+
+fn io<'p>(what: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> Error + 'p {
+    move |e| Error::io(format!("{what} '{}'", path.display()), e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn change() -> impl Strategy<Value = (Bytes, Option<Bytes>)> {
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..40).prop_map(Bytes::from);
+        (bytes(), proptest::option::of(bytes()))
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_survives_the_round_trip(changes in proptest::collection::vec(change(), 1..8)) {
+            let mut record = Vec::new();
+            encode(&changes, &mut record).unwrap();
+            let len = record.len();
+            record.extend([0; 20]);
+            prop_assert_eq!(decode(&record), Some((changes, len)));
+        }
+
+        #[test]
+        fn a_damaged_record_is_refused(
+            changes in proptest::collection::vec(change(), 1..8),
+            at in any::<prop::sample::Index>(),
+            bit in 0u8..8,
+        ) {
+            let mut record = Vec::new();
+            encode(&changes, &mut record).unwrap();
+            let at = at.index(record.len());
+            record[at] ^= 1 << bit;
+            prop_assert_eq!(decode(&record), None);
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(&bytes);
+        }
+    }
+}
