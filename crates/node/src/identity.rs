@@ -78,15 +78,14 @@ impl Identity {
         Ok(identity)
     }
 
-    /// The numbers of the configured tiers; new directories get the next ones.
-    pub(crate) fn number_tiers(&mut self, dir: &Path, specs: &[TierSpec]) -> Result<Vec<TierId>> {
-        let mut is_changed = false;
+    /// The numbers of the configured tiers; new directories get the next ones. The caller saves the
+    /// identity once the tiers have proved usable: until then nothing has changed on disk.
+    pub(crate) fn number_tiers(&mut self, specs: &[TierSpec]) -> Result<Vec<TierId>> {
         let mut ids = Vec::with_capacity(specs.len());
         for spec in specs {
             let path = std::path::absolute(&spec.dir).unwrap_or_else(|_| spec.dir.clone());
             let at = self.tiers.iter().position(|t| *t == path).unwrap_or_else(|| {
                 self.tiers.push(path.clone());
-                is_changed = true;
                 self.tiers.len() - 1
             });
             let id =
@@ -95,9 +94,6 @@ impl Identity {
                 return Err(Error::Invalid(format!("tier {} is named twice", path.display())));
             }
             ids.push(id);
-        }
-        if is_changed {
-            self.save(dir)?;
         }
         Ok(ids)
     }
@@ -112,7 +108,7 @@ impl Identity {
             .collect()
     }
 
-    fn save(&self, dir: &Path) -> Result<()> {
+    pub(crate) fn save(&self, dir: &Path) -> Result<()> {
         let path = dir.join("store.json");
         let fail = |e| Error::io(format!("write {}", path.display()), e);
         let text = serde_json::to_vec_pretty(self)

@@ -191,7 +191,7 @@ impl Node {
 }
 
 fn open_tiers(options: &NodeOptions, identity: &mut Identity) -> Result<Vec<Tier>> {
-    let ids = identity.number_tiers(&options.dir, &options.tiers)?;
+    let ids = identity.number_tiers(&options.tiers)?;
     for (id, dir) in identity.absent_tiers(&ids) {
         tracing::warn!(%id, dir = %dir.display(), "a tier of this store is not configured; its files give EIO");
     }
@@ -208,6 +208,7 @@ fn open_tiers(options: &NodeOptions, identity: &mut Identity) -> Result<Vec<Tier
         }
         tiers.push(tier);
     }
+    identity.save(&options.dir)?;
     Ok(tiers)
 }
 

@@ -339,3 +339,19 @@ fn an_unlinked_file_has_no_more_times_to_set_but_nobody_is_told_off() {
     assert_eq!(node.set_attributes(ROOT_CALLER, ino, &change).unwrap().0.nlink, 0);
     node.close().unwrap();
 }
+
+#[test]
+fn a_start_that_fails_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::open(options(dir.path())).unwrap();
+    node.close().unwrap();
+    drop(node);
+    let identity = || std::fs::read(dir.path().join("store/store.json")).unwrap();
+    let before = identity();
+    std::fs::write(dir.path().join("precious"), "data").unwrap();
+    let foreign = TierSpec { dir: dir.path().to_path_buf(), class: None, capacity: None };
+    let wrong = NodeOptions { tiers: vec![foreign], ..options(dir.path()) };
+    assert!(matches!(Node::open(wrong), Err(Error::Invalid(_))));
+    assert_eq!(identity(), before);
+    Node::open(options(dir.path())).unwrap().close().unwrap();
+}

@@ -37,6 +37,8 @@ pub(super) struct LogFile {
     file: File,
     /// Written since it was last forced to disk.
     is_dirty: AtomicBool,
+    /// Its name may not be on stable storage yet.
+    is_new: AtomicBool,
 }
 
 /// The files that the tables do not have all of, oldest first. Shared with whoever forces them to disk.
@@ -60,6 +62,11 @@ impl LogFiles {
             if let Err(e) = file.file.sync_data() {
                 file.is_dirty.store(true, Ordering::Release);
                 return Err(io("force to disk", &file.path)(e));
+            }
+            if file.is_new.swap(false, Ordering::AcqRel)
+                && let Some(dir) = file.path.parent()
+            {
+                File::open(dir).and_then(|d| d.sync_all()).map_err(io("force to disk", dir))?;
             }
         }
         Ok(())
@@ -147,7 +154,8 @@ impl LogFile {
             .write(true)
             .open(&path)
             .map_err(io("open", &path))?;
-        Ok(Self { number, path, file, is_dirty: AtomicBool::new(true) })
+        let (is_dirty, is_new) = (AtomicBool::new(true), AtomicBool::new(true));
+        Ok(Self { number, path, file, is_dirty, is_new })
     }
 }
 
