@@ -365,11 +365,11 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit-s", type=float, default=480, help="time for the guest")
     parser.add_argument("--accel", choices=("auto", "kvm", "tcg"), default="auto")
-    parser.add_argument("--fsx-operations", type=int, default=2500, help="for each settings file")
+    parser.add_argument("--fsx-operations", type=int, default=2000, help="for each settings file")
     parser.add_argument("--files", type=int, default=300, help="files that a killed node must keep")
     parser.add_argument("--rounds", type=int, default=3, help="repetitions of the measurement")
-    parser.add_argument("--small-files", type=int, default=1000)
-    parser.add_argument("--fio-mib", type=int, default=16)
+    parser.add_argument("--small-files", type=int, default=500)
+    parser.add_argument("--fio-mib", type=int, default=8)
     parser.add_argument("--console", type=Path, help="keep the guest's console in this file")
     return parser.parse_args()
 
@@ -400,7 +400,7 @@ def run(options: argparse.Namespace, scratch: Path) -> int:
     for name, holds, seen in judge(guest):
         print(f"{'ok    ' if holds else 'FAILED'} {name}: {seen}")
         failed += not holds
-    print_figures(guest, "2 processors, 3 GiB")
+    print_figures(guest, "client and server on one processor")
     print(f"\n{failed} checks failed" if failed else "\nall checks hold")
     if not guest.is_finished:
         print("the console ended with:\n" + guest.console[-3000:])
