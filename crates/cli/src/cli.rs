@@ -395,7 +395,7 @@ pub(crate) struct RuleCheck {
     pub(crate) json: bool,
 }
 
-/// Verify a store: names, inodes, files in the tiers, checksums
+/// Verify a store: names, inodes, files in the tiers and, with --content, what is in them
 ///
 /// A running store is checked by its node, any other is opened without mounting it.
 #[derive(Args)]
@@ -406,9 +406,12 @@ pub(crate) struct Check {
     /// Mount point or store directory [default: INTARSIA_MOUNT, or the only store]
     #[arg(value_name = "MOUNT|DIR", value_hint = ValueHint::DirPath)]
     pub(crate) store: Option<PathBuf>,
-    /// Repair what can be repaired
+    /// Repair what can be repaired; the store must be down
     #[arg(long)]
     pub(crate) repair: bool,
+    /// Also read every file and compare it with its checksums
+    #[arg(long)]
+    pub(crate) content: bool,
     /// With --repair: say what would be repaired, but do nothing
     #[arg(long, requires = "repair")]
     pub(crate) dry_run: bool,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_mount::{Mount, MountOptions};
+pub(crate) use intarsia_node::CheckOptions;
 use intarsia_node::{Node, NodeOptions};
 use intarsia_types::{ByteCount, Durability, Error, NodeId, Rule, RuleSet};
 use serde_json::{Value, json};
@@ -90,10 +91,14 @@ impl Store {
     }
 
     /// Verifies the store, and mends it if asked to.
-    pub(crate) fn check(&self, repair: bool, progress: &mut dyn FnMut(Value)) -> Outcome<Value> {
+    pub(crate) fn check(
+        &self,
+        options: CheckOptions,
+        progress: &mut dyn FnMut(Value),
+    ) -> Outcome<Value> {
         let report = self
             .node
-            .check(repair, &mut |p| progress(json!({ "stage": p.stage, "records": p.records })))
+            .check(options, &mut |p| progress(json!({ "stage": p.stage, "records": p.records })))
             .map_err(|e| failure(&e))?;
         let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         Ok(json!({

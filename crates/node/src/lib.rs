@@ -31,6 +31,7 @@ mod xattrs;
 pub use attributes::{AttrChange, SetTime, Validity};
 pub use files::{Caller, KernelBacking, Opened, Registrar};
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode};
+pub use maintenance::CheckOptions;
 pub use metrics::{Metrics, Op, OpTimer};
 pub use names::NewName;
 pub use node::{Node, PageCache};

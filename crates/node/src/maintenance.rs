@@ -4,11 +4,22 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{CheckProgress, CheckReport, Finding, Outcome};
+use intarsia_codec::BlockSums;
+use intarsia_meta::{CheckProgress, CheckReport, Finding, Inode, Outcome};
 use intarsia_store::Tier;
-use intarsia_types::{BackingFileId, Error, Result};
+use intarsia_types::{BackingFileId, Error, InodeId, Layout, Result};
 
+use crate::integrity::sum_file;
 use crate::node::Node;
+
+/// What a check does beyond looking at names and files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Mend what can be mended without guessing.
+    pub repair: bool,
+    /// Read every summed file and compare its content with its checksums.
+    pub content: bool,
+}
 
 /// How long a check waits for background work to come to rest.
 const REST: Duration = Duration::from_secs(10);
@@ -24,23 +35,87 @@ impl Node {
     /// no errors.
     pub fn check(
         &self,
-        repair: bool,
+        options: CheckOptions,
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
         let is_mounted = self.is_mounted.load(Ordering::Acquire);
-        if is_mounted && repair {
+        if is_mounted && options.repair {
             return Err(Error::Busy(
                 "a mounted store cannot be repaired; take it down first".into(),
             ));
         }
         // Whatever does not settle in time is left out of nothing: its mark says that it is unsettled.
         let _ = self.wait_until_settled(Instant::now() + REST);
-        let mut report = self.check_once(repair, progress)?;
+        let mut report = self.check_once(options.repair, progress)?;
         if is_mounted && !report.findings.is_empty() {
             let again = self.check_once(false, progress)?;
             report.findings.retain(|finding| again.findings.contains(finding));
         }
+        if options.content {
+            self.check_content(&mut report, progress)?;
+        }
         Ok(report)
+    }
+
+    /// Reads every summed file that nobody may be writing to. A file that is opened for writing under the
+    /// check loses its sums first, so it is looked at again before it is called damaged.
+    fn check_content(
+        &self,
+        report: &mut CheckReport,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<()> {
+        let mut summed = Vec::new();
+        self.namespace.each_inode(|inode| {
+            if inode.checksummed && inode.layout.backing().is_some() {
+                summed.push(inode.ino);
+            }
+        })?;
+        for (done, ino) in (1u64..).zip(summed) {
+            if let Some(what) = self.damage_of(ino)? {
+                report.findings.push(Finding {
+                    what,
+                    outcome: Outcome::Unrepairable("restore the file from its source".into()),
+                });
+            }
+            progress(CheckProgress { stage: "content", records: done });
+        }
+        Ok(())
+    }
+
+    fn damage_of(&self, ino: InodeId) -> Result<Option<String>> {
+        let Some(inode) = self.summed(ino)? else { return Ok(None) };
+        let Layout::Local(backing) = inode.layout else { return Ok(None) };
+        let mut stored = BlockSums::default();
+        for index in 0.. {
+            let Some(list) = self.namespace.get_checksums(ino, index)? else { break };
+            if !stored.push_record(&list) {
+                return Ok(Some(format!("the checksums of inode {ino} cannot be read")));
+            }
+        }
+        let tier = self.tiers.get(backing.tier)?;
+        let found = match tier.open_file(backing.file, false).and_then(|f| sum_file(&f)) {
+            Ok(sums) => sums,
+            Err(e) => return Ok(Some(format!("inode {ino} cannot be read: {e}"))),
+        };
+        let is_same_still = self.summed(ino)?.is_some_and(|now| now.version == inode.version);
+        if found == stored || !is_same_still {
+            return Ok(None);
+        }
+        let blocks = found.len().max(stored.len());
+        let wrong = (0..blocks).filter(|i| found.get(*i) != stored.get(*i)).count();
+        Ok(Some(format!(
+            "the content of inode {ino} does not match its checksums in {wrong} of {blocks} blocks (backing file {} of tier {})",
+            backing.file, backing.tier
+        )))
+    }
+
+    /// The inode, if sums of its content are stored.
+    fn summed(&self, ino: InodeId) -> Result<Option<Inode>> {
+        match self.namespace.get(ino) {
+            Ok(inode) => Ok(Some(inode).filter(|i| i.checksummed)),
+            Err(Error::NotFound) => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     fn check_once(

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use intarsia_node::{
-    AttrChange, Caller, KernelBacking, NewName, Node, NodeOptions, SetMode, SetTime,
+    AttrChange, Caller, CheckOptions, KernelBacking, NewName, Node, NodeOptions, SetMode, SetTime,
 };
 use intarsia_types::{
     ByteCount, Durability, Error, FileKind, InodeId, RuleSet, TierClass, TierSpec, Timestamp,
@@ -165,6 +165,9 @@ fn wrong_bytes_are_refused_never_returned() {
     let mut buffer = vec![0; 4096];
     assert!(matches!(node.read(ino, 149_000, &mut buffer), Err(Error::Corrupt { .. })));
     assert_eq!(node.read(ino, 0, &mut buffer).unwrap(), 4096, "other blocks are still sound");
+    let content = CheckOptions { repair: false, content: true };
+    let report = node.check(content, &mut |_| {}).unwrap();
+    assert!(report.findings[0].what.contains("1 of 4 blocks"), "{report:?}");
     node.release(ino, false);
     node.close().unwrap();
 }
@@ -214,7 +217,7 @@ fn a_missing_backing_file_is_an_error_never_an_empty_file() {
     std::fs::remove_file(backing_path(dir.path(), &node, "/f")).unwrap();
     let error = get(&node, ino).unwrap_err();
     assert!(error.is_internal(), "{error}");
-    let report = node.check(false, &mut |_| {}).unwrap();
+    let report = node.check(CheckOptions::default(), &mut |_| {}).unwrap();
     assert!(report.findings.iter().any(|f| f.what.contains("is missing")), "{report:?}");
     node.close().unwrap();
 }
@@ -310,7 +313,7 @@ fn an_unlinked_open_file_keeps_its_bytes_and_then_gives_back_its_space() {
     settle(&node);
     assert_eq!(used(), 0);
     assert_eq!(node.attributes(ino).unwrap().0.nlink, 0, "still told to who holds the inode");
-    assert!(node.check(false, &mut |_| {}).unwrap().findings.is_empty());
+    assert!(node.check(CheckOptions::default(), &mut |_| {}).unwrap().findings.is_empty());
     node.close().unwrap();
 }
 
@@ -321,11 +324,13 @@ fn a_stray_backing_file_is_found_and_removed() {
     put(&node, InodeId::ROOT, "f", &[5; 50_000]);
     let stray = dir.path().join("store/tier/data/0000000000000/0000000000000fff");
     File::create_new(&stray).unwrap().write_all(b"stray").unwrap();
-    let report = node.check(false, &mut |_| {}).unwrap();
+    let report = node.check(CheckOptions::default(), &mut |_| {}).unwrap();
     assert_eq!(report.findings.len(), 1, "{report:?}");
-    assert!(node.check(true, &mut |_| {}).unwrap().is_clean());
+    assert!(
+        node.check(CheckOptions { repair: true, content: false }, &mut |_| {}).unwrap().is_clean()
+    );
     assert!(!stray.exists());
-    assert!(node.check(false, &mut |_| {}).unwrap().findings.is_empty());
+    assert!(node.check(CheckOptions::default(), &mut |_| {}).unwrap().findings.is_empty());
     node.close().unwrap();
 }
 

@@ -23,7 +23,11 @@ pub(crate) enum Request {
     /// Replaces the rules.
     SetRules { rules: Vec<String> },
     /// Verifies the store.
-    Check { repair: bool },
+    Check {
+        repair: bool,
+        #[serde(default)]
+        content: bool,
+    },
     /// Takes the mount down and ends the node; the answer is the last status.
     Unmount,
 }
@@ -82,7 +86,7 @@ mod tests {
     fn messages_survive_the_socket() {
         for request in [
             Request::Status,
-            Request::Check { repair: true },
+            Request::Check { repair: true, content: false },
             Request::SetRules { rules: vec!["*.tmp tier=memory".into()] },
         ] {
             let mut line = Vec::new();

@@ -3,7 +3,7 @@
 //! One request and its replies per connection, each a line of JSON:
 //!
 //! ```text
-//! → {"verb":"check","repair":false}
+//! → {"verb":"check","repair":false,"content":false}
 //! ← {"progress":{"done":100,"total":4000}}      any number; they also keep the connection alive
 //! ← {"done":{…}}                                or {"failed":{"exit":…,"message":…,"help":…}}
 //! ```

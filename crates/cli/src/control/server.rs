@@ -196,7 +196,8 @@ mod tests {
         assert_eq!(status["files"], 3);
         assert_eq!(call(&path, &Request::Unmount, |_| {}).unwrap_err(), Failure::busy("in use"));
         let mut heard = Vec::new();
-        let done = call(&path, &Request::Check { repair: false }, |v| heard.push(v)).unwrap();
+        let done = call(&path, &Request::Check { repair: false, content: true }, |v| heard.push(v))
+            .unwrap();
         assert_eq!((done, heard.len()), (Value::Bool(true), 1));
         server.drain(Duration::from_secs(10));
         drop(server);

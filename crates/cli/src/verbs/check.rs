@@ -13,11 +13,12 @@ use crate::config::{self, Layers, Settings, default_tier};
 use crate::control::{self, Request};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::registry::{Entry, Registry};
-use crate::runtime::Store;
+use crate::runtime::{CheckOptions, Store};
 use crate::{mounts, output, target};
 
 pub(crate) fn run(arguments: &Check) -> Outcome<Exit> {
     let repair = arguments.repair && !arguments.dry_run;
+    let options = CheckOptions { repair, content: arguments.content };
     let bar = progress_bar();
     let mut show = |value: Value| {
         if !value.is_null() {
@@ -30,10 +31,12 @@ pub(crate) fn run(arguments: &Check) -> Outcome<Exit> {
         bar.tick();
     };
     let report = match find(arguments.store.as_deref())? {
-        Place::Running(entry) => {
-            control::call(&entry.socket, &Request::Check { repair }, &mut show)?
-        }
-        Place::Offline { dir, tiers } => check_offline(&dir, &tiers, repair, &mut show)?,
+        Place::Running(entry) => control::call(
+            &entry.socket,
+            &Request::Check { repair, content: options.content },
+            &mut show,
+        )?,
+        Place::Offline { dir, tiers } => check_offline(&dir, &tiers, options, &mut show)?,
     };
     bar.finish_and_clear();
     show_report(&report, arguments)
@@ -75,11 +78,11 @@ struct Identity {
 fn check_offline(
     dir: &Path,
     tiers: &[PathBuf],
-    repair: bool,
+    options: CheckOptions,
     progress: &mut dyn FnMut(Value),
 ) -> Outcome<Value> {
     let store = Store::open(&offline_settings(dir, tiers)?)?;
-    let report = store.check(repair, progress);
+    let report = store.check(options, progress);
     store.close()?;
     report
 }

@@ -15,7 +15,7 @@ use crate::launch::{Orders, Ready, Report};
 use crate::preflight::{self, Conditions, Plan};
 use crate::process::{self, Process};
 use crate::registry::{Entry, Registry, write_private};
-use crate::runtime::{Mounted, Store};
+use crate::runtime::{CheckOptions, Mounted, Store};
 use crate::{holders, logging, mounts, output};
 
 /// How often the metrics file is looked at.
@@ -316,7 +316,9 @@ impl Operations for Desk {
                 tracing::info!(count = rules.len(), "rules replaced");
                 Ok(Value::Null)
             }
-            Request::Check { repair } => self.store.check(repair, progress),
+            Request::Check { repair, content } => {
+                self.store.check(CheckOptions { repair, content }, progress)
+            }
             Request::Unmount => {
                 let status = self.status()?;
                 self.mounted.unmount()?;

@@ -43,22 +43,31 @@ impl Namespace {
 
     /// Calls `each` with every backing file that the store knows of: those of inodes, then the free ones.
     pub fn each_known_file(&self, mut each: impl FnMut(BackingRef)) -> Result<()> {
+        self.each_inode(|inode| match inode.layout {
+            Layout::Packed { pack, .. } => each(pack),
+            layout => layout.backing().into_iter().for_each(&mut each),
+        })?;
+        for partition in self.partitions() {
+            let free = self.keys_of(partition, &[keys::FREE], None)?;
+            free.iter().filter_map(|key| keys::split_free(key)).for_each(&mut each);
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with every inode, in no order that means anything.
+    pub fn each_inode(&self, mut each: impl FnMut(Inode)) -> Result<()> {
         for partition in self.partitions() {
             let mut after: Option<Key> = None;
             loop {
                 let page = self.engine.scan(partition, &[keys::INODE], after.as_deref(), PAGE)?;
                 for (key, record) in &page {
-                    let Some(ino) = keys::inode_of(key) else { continue };
-                    match Inode::decode(ino, record)?.layout {
-                        Layout::Packed { pack, .. } => each(pack),
-                        layout => layout.backing().into_iter().for_each(&mut each),
+                    if let Some(ino) = keys::inode_of(key) {
+                        each(Inode::decode(ino, record)?);
                     }
                 }
                 let Some((last, _)) = page.into_iter().next_back() else { break };
                 after = Some(last);
             }
-            let free = self.keys_of(partition, &[keys::FREE], None)?;
-            free.iter().filter_map(|key| keys::split_free(key)).for_each(&mut each);
         }
         Ok(())
     }
