@@ -259,6 +259,8 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
         // After a crash: somebody may have written since, so the file itself is asked.
         node.load_body(state, inode)?;
     }
+    attr.mtime = state.overlay.mtime.unwrap_or(attr.mtime);
+    attr.ctime = state.overlay.ctime.unwrap_or(attr.ctime);
     match &state.body {
         Some(Body::Local(local)) => {
             let stat = local.ro.stat()?;
@@ -275,8 +277,6 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
         }
         None => {}
     }
-    attr.mtime = state.overlay.mtime.unwrap_or(attr.mtime);
-    attr.ctime = state.overlay.ctime.unwrap_or(attr.ctime);
     Ok(())
 }
 

@@ -401,6 +401,7 @@ impl Node {
         if !state.overlay.is_dirty {
             return Ok(());
         }
+        self.notice_writes(state)?;
         let mut extras = Vec::new();
         let size_bytes = state.size_bytes()?;
         let layout = match &state.body {
@@ -434,6 +435,17 @@ impl Node {
         state.overlay.mtime = None;
         state.overlay.ctime = None;
         state.mark_seen();
+        Ok(())
+    }
+
+    /// Takes over the times of what was written past the process after its own last touch.
+    fn notice_writes(&self, state: &mut LiveState) -> Result<()> {
+        let Some(local) = state.local() else { return Ok(()) };
+        let stat = local.ro.stat()?;
+        if stat.ctime > state.seen_ctime && self.trusts_backing_times(state) {
+            state.overlay.mtime = Some(stat.mtime);
+            state.overlay.ctime = state.overlay.ctime.max(Some(stat.ctime));
+        }
         Ok(())
     }
 
