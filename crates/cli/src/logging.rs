@@ -8,8 +8,9 @@ use crate::cli::LogFormat;
 use crate::exit::{Failure, Outcome};
 use crate::output;
 
-/// What a node logs: our own events, and only the troubles of the libraries below.
-pub(crate) const NODE_FILTER: &str = "warn,intarsia=info";
+/// What a node logs: our own events, and only the troubles of the libraries below. (`fuser` warns when it
+/// finds at the end that its mount has gone already, which is how each of ours ends.)
+pub(crate) const NODE_FILTER: &str = "warn,fuser=error,intarsia=info";
 
 /// Starts logging; `default` is the filter when `INTARSIA_LOG` says nothing.
 pub(crate) fn start(format: LogFormat, default: &str) -> Outcome {

@@ -1,9 +1,9 @@
 //! `DIR/store.json`: what this store is called and which tiers it has, in the order of their numbers.
 
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use intarsia_store::replace_file;
 use intarsia_types::{Durability, Error, Result, TierId, TierSpec};
 use serde::{Deserialize, Serialize};
 
@@ -109,20 +109,9 @@ impl Identity {
     }
 
     pub(crate) fn save(&self, dir: &Path) -> Result<()> {
-        let path = dir.join("store.json");
-        let fail = |e| Error::io(format!("write {}", path.display()), e);
         let text = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::Invalid(format!("store identity: {e}")))?;
-        let temporary = dir.join("store.json.new");
-        let mut file = std::fs::OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&temporary)
-            .map_err(fail)?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(fail)?;
-        std::fs::rename(&temporary, &path).map_err(fail)
+        replace_file(&dir.join("store.json"), &text)
     }
 }
 

@@ -13,4 +13,4 @@ pub use file::{BackingFile, BackingStat};
 pub use lease::{LeaseTest, is_unshared, is_unwritten, test_lease};
 pub use pool::{Pool, PooledFile};
 pub use probe::{FileSystem, probe};
-pub use tier::{Space, Tier, TierOptions};
+pub use tier::{Space, Tier, TierOptions, replace_file};

@@ -282,9 +282,11 @@ impl Tier {
     }
 
     /// Whether the tier is below its watermark: new files go elsewhere, new opens go through the process.
+    /// A small tier keeps an eighth of itself free, not a watermark made for large ones.
     #[must_use]
     pub fn is_low(&self) -> bool {
-        self.space().free_bytes < self.watermark.0
+        let space = self.space();
+        space.free_bytes < self.watermark.0.min(space.capacity_bytes / 8)
     }
 
     /// Flushes everything on the tier's file system to stable storage.
@@ -333,19 +335,27 @@ impl Tier {
             Identity { format: FORMAT, store: self.store.clone(), tier: self.id, used_bytes };
         let text = serde_json::to_vec_pretty(&identity)
             .map_err(|e| Error::Invalid(format!("tier identity: {e}")))?;
-        let path = self.dir.join("tier.json");
-        let temporary = self.dir.join("tier.json.new");
-        let fail = |e| Error::io(format!("write {}", path.display()), e);
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&temporary)
-            .map_err(fail)?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(fail)?;
-        std::fs::rename(&temporary, &path).map_err(fail)
+        replace_file(&self.dir.join("tier.json"), &text)
     }
+}
+
+/// Replaces a small file as a whole: a crash leaves the old or the new content, on stable storage.
+///
+/// # Errors
+/// The system's own.
+pub fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let fail = |e| Error::io(format!("write {}", path.display()), e);
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&temporary)
+        .map_err(fail)?;
+    file.write_all(content).and_then(|()| file.sync_all()).map_err(fail)?;
+    std::fs::rename(&temporary, path).map_err(fail)
 }
 
 /// Makes one directory, readable by us alone; its parent must exist, so that a typing error shows.
