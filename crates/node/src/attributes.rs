@@ -87,13 +87,19 @@ impl Node {
         if inode.kind != FileKind::Regular {
             return Ok((attr, Validity::Long));
         }
-        if matches!(inode.layout, Layout::Inline) {
-            attr.blocks_512 = inode.size_bytes.div_ceil(512);
-        }
         let validity = self.live.with_existing(inode.ino, |state| {
             overlay(self, state, inode, &mut attr).map(|()| validity(state))
         });
-        Ok((attr, validity.transpose()?.unwrap_or(Validity::Long)))
+        if let Some(validity) = validity.transpose()? {
+            return Ok((attr, validity));
+        }
+        // It may have settled since the caller read the record, whose length would then be of before;
+        // and the kernel would believe it for long.
+        match self.namespace.get(inode.ino) {
+            Ok(settled) => Ok((settled_attr(&settled), Validity::Long)),
+            Err(Error::NotFound) => Ok((settled_attr(inode), Validity::Long)),
+            Err(e) => Err(e),
+        }
     }
 
     /// Changes attributes.
@@ -248,6 +254,15 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// The attributes of a regular file that is not live.
+fn settled_attr(inode: &Inode) -> Attr {
+    let mut attr = inode.attr();
+    if matches!(inode.layout, Layout::Inline) {
+        attr.blocks_512 = inode.size_bytes.div_ceil(512);
+    }
+    attr
 }
 
 /// Lays what a live file knows over the record's attributes.
