@@ -44,7 +44,9 @@ fn explore(mode: Mode, is_strict: bool) {
     let outcome = TestRunner::new(config).run(&operations(), |operations| {
         let (store, case) = &mut *state.borrow_mut();
         *case += 1;
-        compare(store, native.path(), *case, &operations).map_err(TestCaseError::fail)
+        let outcome = compare(store, native.path(), *case, &operations);
+        // What a race shows once may not show again while the case is being shrunk.
+        outcome.inspect_err(|e| eprintln!("case {case}: {e}")).map_err(TestCaseError::fail)
     });
     if let Err(e) = outcome {
         panic!("{e}");

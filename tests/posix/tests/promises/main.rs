@@ -2,6 +2,7 @@
 
 mod append;
 mod directory;
+mod folding;
 mod mapped;
 mod names;
 mod permission;
