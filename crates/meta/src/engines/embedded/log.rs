@@ -25,6 +25,8 @@ use super::front::Layer;
 use crate::Bytes;
 use crate::engines::Changes;
 
+/// Room laid out ahead of the end, so that on a full disk names can still be removed.
+const AHEAD_BYTES: u64 = 1 << 20;
 const PREFIX: &str = "log-";
 const HEAD_BYTES: usize = 12;
 const REMOVAL: u8 = 0;
@@ -51,6 +53,8 @@ pub(super) struct Log {
     files: LogFiles,
     newest: Arc<LogFile>,
     end_bytes: u64,
+    /// Up to where there is room on the disk.
+    laid_out_bytes: u64,
     record: Vec<u8>,
 }
 
@@ -77,8 +81,8 @@ impl Log {
     /// Opens the log, and returns what it holds and how many unsound bytes were cut off its end.
     pub(super) fn open(dir: &Path) -> Result<(Self, Layer, u64)> {
         let mut held = Layer::default();
-        let mut files = Vec::new();
-        let mut cut_bytes = 0;
+        let mut files: Vec<Arc<LogFile>> = Vec::new();
+        let (mut cut_bytes, mut end_bytes) = (0, 0);
         for number in numbers(dir)? {
             let path = file_path(dir, number);
             if cut_bytes > 0 {
@@ -90,14 +94,37 @@ impl Log {
             if sound < bytes.len() {
                 cut_bytes += set_aside(&path, sound)?;
             }
+            end_bytes = sound as u64;
             files.push(Arc::new(LogFile::open(dir, number)?));
         }
-        let last = numbers(dir)?.last().copied().unwrap_or(0);
-        let newest = Arc::new(LogFile::open(dir, last + 1)?);
-        files.push(Arc::clone(&newest));
+        // The last file goes on: on a full disk its room may be all there is.
+        let newest = match files.last() {
+            Some(last) => Arc::clone(last),
+            None => {
+                files.push(Arc::new(LogFile::open(dir, 1)?));
+                Arc::clone(&files[0])
+            }
+        };
         let files = LogFiles(Arc::new(Mutex::new(files)));
-        let dir = dir.to_owned();
-        Ok((Self { dir, files, newest, end_bytes: 0, record: Vec::new() }, held, cut_bytes))
+        let (dir, record) = (dir.to_owned(), Vec::new());
+        let mut log = Self { dir, files, newest, end_bytes, laid_out_bytes: end_bytes, record };
+        log.lay_out(0);
+        Ok((log, held, cut_bytes))
+    }
+
+    /// Sees to it that there is room for `len` more bytes and then some, if the disk has it.
+    fn lay_out(&mut self, len: u64) {
+        use rustix::fs::FallocateFlags;
+        let needed = self.end_bytes + len;
+        if needed < self.laid_out_bytes {
+            return;
+        }
+        let wanted = needed + AHEAD_BYTES - self.end_bytes;
+        let file = &self.newest.file;
+        // Behind the end of the file, so that no zeros have to be told from records.
+        if rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, self.end_bytes, wanted).is_ok() {
+            self.laid_out_bytes = self.end_bytes + wanted;
+        }
     }
 
     pub(super) fn files(&self) -> LogFiles {
@@ -107,6 +134,7 @@ impl Log {
     /// Appends one commit. After a failure nothing of it counts: the next record takes its place.
     pub(super) fn append(&mut self, changes: &Changes) -> Result<()> {
         encode(changes, &mut self.record)?;
+        self.lay_out(self.record.len() as u64);
         self.newest
             .file
             .write_all_at(&self.record, self.end_bytes)
@@ -125,6 +153,8 @@ impl Log {
         self.files.0.lock().push(Arc::clone(&next));
         self.newest = next;
         self.end_bytes = 0;
+        self.laid_out_bytes = 0;
+        self.lay_out(0);
         Ok(self.newest.number)
     }
 
