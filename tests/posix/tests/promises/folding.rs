@@ -14,7 +14,7 @@ fn is_never_seen(mode: Mode) {
         let dir = store.path(round.to_string());
         std::fs::create_dir(&dir).unwrap();
         (0..FILES).for_each(|i| {
-            std::fs::write(dir.join(i.to_string()), pattern(i as u64, LEN_BYTES)).unwrap()
+            std::fs::write(dir.join(i.to_string()), pattern(i as u64, LEN_BYTES)).unwrap();
         });
         let is_settled = AtomicBool::new(false);
         std::thread::scope(|scope| {
