@@ -103,6 +103,7 @@ impl Node {
         write: bool,
         registrar: &Registrar<'_>,
     ) -> Result<(Attr, Opened)> {
+        self.help_settling();
         let directory = self.namespace.get(parent)?;
         let (_, hints) = self.hints_for_new(&directory, name)?;
         let fresh = self.take_for_passthrough(&hints)?;

@@ -70,7 +70,7 @@ impl Node {
         let root =
             RootSpec { perm: options.root_perm, uid: options.root_uid, gid: options.root_gid };
         let namespace = Namespace::open(engine, root, now())?;
-        let settler_queue = crate::settler::Queue::new();
+        let settler_queue = crate::settler::Queue::new(raise_descriptor_limit());
         let rules = RwLock::new(Arc::new(options.rules.clone()));
         let node = Arc::new(Self {
             store: identity.store,
@@ -188,6 +188,19 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// Raises the limit of open descriptors as far as it may be raised, and returns it: every open or
+/// unsettled file holds one.
+fn raise_descriptor_limit() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(e) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(error = %e, "the limit of open files stays as it is");
+    }
+    let current = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(current).unwrap_or(usize::MAX)
 }
 
 fn open_tiers(options: &NodeOptions, identity: &mut Identity) -> Result<Vec<Tier>> {

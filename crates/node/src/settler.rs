@@ -27,8 +27,11 @@ const REST: Duration = Duration::from_millis(1500);
 /// Rest after a file was found still being written; doubles up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Closed files beyond which resting stops, so that descriptors and memory stay bounded.
+/// Closed files beyond which resting stops, so that descriptors and memory stay bounded. With twice as
+/// many, whoever creates a file settles one first.
 const BACKLOG_MAX: usize = 8192;
+/// The backlog may hold this part of the descriptors that the process may have.
+const DESCRIPTOR_SHARE: usize = 4;
 /// Removed files let go of in one commit.
 const RECLAIM_BATCH: usize = 256;
 
@@ -72,6 +75,7 @@ struct Work {
 pub(crate) struct Queue {
     work: Mutex<Work>,
     wake: Condvar,
+    backlog_max: usize,
 }
 
 enum Task {
@@ -84,8 +88,17 @@ enum Task {
 }
 
 impl Queue {
-    pub(crate) fn new() -> Self {
-        Self { work: Mutex::default(), wake: Condvar::new() }
+    /// `descriptors_max` is how many descriptors the process may have.
+    pub(crate) fn new(descriptors_max: usize) -> Self {
+        let backlog_max = BACKLOG_MAX.min(descriptors_max / DESCRIPTOR_SHARE);
+        Self { work: Mutex::default(), wake: Condvar::new(), backlog_max }
+    }
+
+    /// A closed file to settle before another is created, when the settler cannot keep up.
+    fn pop_overdue(&self) -> Option<Waiting> {
+        let mut work = self.work.lock();
+        let is_overfull = work.closed.len() > self.backlog_max * 2;
+        is_overfull.then(|| work.closed.pop_front()).flatten()
     }
 
     fn push(&self, change: impl FnOnce(&mut Work)) {
@@ -104,7 +117,7 @@ impl Queue {
         let mut work = self.work.lock();
         let is_first = work.closed.is_empty();
         work.closed.push_back(waiting);
-        let is_crowded = work.closed.len() > BACKLOG_MAX;
+        let is_crowded = work.closed.len() == self.backlog_max + 1;
         drop(work);
         if is_first || is_crowded {
             self.wake.notify_one();
@@ -153,7 +166,7 @@ impl Queue {
         let mut work = self.work.lock();
         work.is_busy = false;
         loop {
-            if let Some(task) = work.pop(Instant::now()) {
+            if let Some(task) = work.pop(Instant::now(), self.backlog_max) {
                 work.is_busy = true;
                 return task;
             }
@@ -167,7 +180,7 @@ impl Queue {
 
 impl Work {
     /// What is to be done now, most urgent first.
-    fn pop(&mut self, now: Instant) -> Option<Task> {
+    fn pop(&mut self, now: Instant, backlog_max: usize) -> Option<Task> {
         if self.is_stopping {
             return Some(Task::Stop);
         }
@@ -182,7 +195,7 @@ impl Work {
             let n = self.to_reclaim.len().min(RECLAIM_BATCH);
             return Some(Task::Reclaim(self.to_reclaim.drain(..n).collect()));
         }
-        let is_crowded = self.closed.len() > BACKLOG_MAX || self.is_pool_short;
+        let is_crowded = self.closed.len() > backlog_max || self.is_pool_short;
         if self.closed.front().is_some_and(|first| is_crowded || first.due <= now) {
             return self.closed.pop_front().map(Task::Settle);
         }
@@ -250,6 +263,15 @@ impl Node {
         if !state.is_queued {
             state.is_queued = true;
             self.settler_queue.settle(ino, REST);
+        }
+    }
+
+    /// Called by whoever is about to need a descriptor, with no lock held.
+    pub(crate) fn help_settling(&self) {
+        if let Some(waiting) = self.settler_queue.pop_overdue()
+            && let Err(e) = self.settle(waiting)
+        {
+            tracing::warn!(error = %e, "settling ahead of a create");
         }
     }
 

@@ -360,3 +360,21 @@ fn a_start_that_fails_changes_nothing() {
     assert_eq!(identity(), before);
     Node::open(options(dir.path())).unwrap().close().unwrap();
 }
+
+#[test]
+fn a_burst_of_creates_does_not_run_out_of_descriptors() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::open(options(dir.path())).unwrap();
+    node.set_kernel_mode(true, false);
+    let most = 2 * 8192 + 2000;
+    for i in 0..most {
+        let name = format!("f{i}");
+        let (attr, _) = node
+            .create_file(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &regular(), true, &kernel)
+            .unwrap();
+        node.release(attr.ino, true);
+        let open = node.status().map(|s| s.unsettled);
+        assert!(i % 500 != 0 || open.unwrap() <= 2 * 8192 + 1);
+    }
+    node.close().unwrap();
+}
