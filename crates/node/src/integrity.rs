@@ -20,6 +20,12 @@ impl Node {
         if state.sums.is_some() || !state.is_checksummed {
             return Ok(());
         }
+        state.sums = Some(self.stored_sums(ino)?);
+        Ok(())
+    }
+
+    /// The sums that are stored with an inode.
+    pub(crate) fn stored_sums(&self, ino: InodeId) -> Result<BlockSums> {
         let mut sums = BlockSums::default();
         for index in 0.. {
             let Some(list) = self.namespace.get_checksums(ino, index)? else { break };
@@ -27,8 +33,7 @@ impl Node {
                 return Err(Error::Corrupt { ino, what: "a checksum record".into() });
             }
         }
-        state.sums = Some(sums);
-        Ok(())
+        Ok(sums)
     }
 
     /// Sums the whole backing file of `state` anew.

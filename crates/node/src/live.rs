@@ -181,11 +181,6 @@ impl LiveTable {
         self.shards.iter().map(|s| s.lock().len()).sum()
     }
 
-    /// All live inodes now.
-    pub(crate) fn inodes(&self) -> Vec<InodeId> {
-        self.shards.iter().flat_map(|s| s.lock().keys().copied().collect::<Vec<_>>()).collect()
-    }
-
     /// The entries of all live inodes now.
     pub(crate) fn entries(&self) -> Vec<Arc<Live>> {
         self.shards.iter().flat_map(|s| s.lock().values().cloned().collect::<Vec<_>>()).collect()

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use intarsia_codec::BlockSums;
 use intarsia_meta::{CheckProgress, CheckReport, Finding, Inode, Outcome};
 use intarsia_store::Tier;
 use intarsia_types::{BackingFileId, Error, InodeId, Layout, Result};
@@ -85,13 +84,13 @@ impl Node {
     fn damage_of(&self, ino: InodeId) -> Result<Option<String>> {
         let Some(inode) = self.summed(ino)? else { return Ok(None) };
         let Layout::Local(backing) = inode.layout else { return Ok(None) };
-        let mut stored = BlockSums::default();
-        for index in 0.. {
-            let Some(list) = self.namespace.get_checksums(ino, index)? else { break };
-            if !stored.push_record(&list) {
+        let stored = match self.stored_sums(ino) {
+            Ok(sums) => sums,
+            Err(Error::Corrupt { .. }) => {
                 return Ok(Some(format!("the checksums of inode {ino} cannot be read")));
             }
-        }
+            Err(e) => return Err(e),
+        };
         let tier = self.tiers.get(backing.tier)?;
         let found = match tier.open_file(backing.file, false).and_then(|f| sum_file(&f)) {
             Ok(sums) => sums,

@@ -168,7 +168,7 @@ impl Node {
                 outcome = Err(e);
             }
         };
-        for ino in self.live.inodes() {
+        for ino in self.live.entries().iter().map(|live| live.ino) {
             note(self.live.with_existing(ino, |s| self.persist(ino, s)).transpose().map(|_| ()));
             note(self.settle_now(ino));
         }

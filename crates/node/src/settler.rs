@@ -17,7 +17,6 @@ use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, R
 use parking_lot::{Condvar, Mutex};
 
 use crate::body::{Body, LocalBody};
-use crate::clock::now;
 use crate::integrity::{checksum_extras, sum_file};
 use crate::live::LiveState;
 use crate::node::Node;
@@ -112,8 +111,8 @@ impl Queue {
         (work.closed.len() + work.retried.len(), work.to_sum.len(), work.to_reclaim.len())
     }
 
-    pub(crate) fn settle(&self, ino: InodeId, rest: Duration) {
-        let waiting = Waiting { due: Instant::now() + rest, ino, retry: RETRY_MIN };
+    pub(crate) fn settle(&self, ino: InodeId) {
+        let waiting = Waiting { due: Instant::now() + REST, ino, retry: RETRY_MIN };
         let mut work = self.work.lock();
         let is_first = work.closed.is_empty();
         work.closed.push_back(waiting);
@@ -262,7 +261,7 @@ impl Node {
     pub(crate) fn enqueue_settle(&self, ino: InodeId, state: &mut LiveState) {
         if !state.is_queued {
             state.is_queued = true;
-            self.settler_queue.settle(ino, REST);
+            self.settler_queue.settle(ino);
         }
     }
 
@@ -509,11 +508,5 @@ impl Node {
             std::thread::sleep(Duration::from_millis(5));
         }
         false
-    }
-
-    /// The present, for callers that stamp things themselves.
-    #[must_use]
-    pub fn now(&self) -> intarsia_types::Timestamp {
-        now()
     }
 }
