@@ -1,0 +1,29 @@
+//! A discrete-event kernel: sequential, deterministic for a seed, ties in insertion order.
+//!
+//! ```
+//! use intarsia_des::{Agenda, Model, Simulation, Span, Time};
+//!
+//! struct Clock { ticks: u32 }
+//! struct Tick;
+//!
+//! impl Model for Clock {
+//!     type Event = Tick;
+//!     fn handle(&mut self, _: Tick, agenda: &mut Agenda<Tick>) {
+//!         self.ticks += 1;
+//!         agenda.after(Span::from_secs_f64(1.0), Tick);
+//!     }
+//! }
+//!
+//! let mut simulation = Simulation::new(Clock { ticks: 0 });
+//! simulation.parts_mut().1.at(Time::ZERO, Tick);
+//! simulation.run_until(Time::from_nanos(10_000_000_000));
+//! assert_eq!(simulation.model().ticks, 11);
+//! ```
+
+mod agenda;
+mod simulation;
+mod time;
+
+pub use agenda::Agenda;
+pub use simulation::{Model, Simulation};
+pub use time::{Span, Time};

@@ -1,0 +1,1 @@
+//! Checkpointing and reliability: jobs, failures, checkpoints, and where the time goes.

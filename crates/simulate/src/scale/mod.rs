@@ -1,0 +1,1 @@
+//! File systems at up to millions of nodes: metadata, data path and network.
