@@ -21,9 +21,17 @@
 //! ```
 
 mod agenda;
+mod parameter;
+mod queue;
+mod random;
 mod simulation;
+mod statistics;
 mod time;
 
 pub use agenda::Agenda;
+pub use parameter::InvalidParameter;
+pub use queue::Ticket;
+pub use random::{Distribution, Streams};
 pub use simulation::{Model, Simulation};
+pub use statistics::{BatchMeans, Histogram, Interval, Tally, TimeAverage};
 pub use time::{Span, Time};
