@@ -58,6 +58,7 @@ pub(crate) enum Verb {
     Check(Check),
     Doctor(Doctor),
     Config(ConfigVerb),
+    Simulate(Simulate),
     Node(Node),
     Completions(Completions),
     Man(Man),
@@ -463,6 +464,93 @@ pub(crate) struct ConfigShow {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
+}
+
+/// Simulate machines that nobody has at hand: checkpoints and failures, file systems at scale
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  intarsia simulate presets                              scenarios that come with the program
+  intarsia simulate checkpoint --preset rxsim-pfs        a million nodes, checkpoints to a central file system
+  intarsia simulate checkpoint my.toml --json > my.json  your own scenario, for programs")]
+pub(crate) struct Simulate {
+    #[command(subcommand)]
+    pub(crate) verb: SimulateVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SimulateVerb {
+    /// Which share of a machine's time is useful work when nodes fail?
+    ///
+    /// Jobs run, fail, are repaired, restart from their last checkpoint and finish. The report says where
+    /// the time went: useful work, writing checkpoints, lost work, booting, repair. A scenario is a TOML
+    /// file, a preset, or a file that changes a preset; `--dry-run` prints all of it, defaults included.
+    #[command(after_long_help = "Examples:
+  intarsia simulate checkpoint --preset rxsim-dfs
+  intarsia simulate checkpoint --preset rxsim-pfs --set machine.nodes=131072 --set checkpoint.interval='2 h'
+  intarsia simulate checkpoint --preset rxsim-pfs --dry-run > my.toml     a start for your own scenario
+  intarsia simulate checkpoint my.toml --replications 100 --json > my.json
+
+A scenario, in which [[level]] says where checkpoints go:
+  [machine]
+  nodes = 9_408
+  memory_per_node = \"512 GiB\"
+  reboot = \"5 min\"
+  [failures]
+  node_mtbf = \"5 years\"
+  [[level]]
+  name = \"lustre\"
+  bandwidth = \"5 TB/s\"
+  [workload]
+  walltime = \"12 h\"")]
+    Checkpoint(SimulateStudy),
+    /// What does a file system over all nodes of a machine deliver?
+    Scale(SimulateStudy),
+    /// List the scenarios that come with the program, or print one
+    #[command(after_long_help = "Examples:
+  intarsia simulate presets
+  intarsia simulate presets rxsim-pfs > my.toml")]
+    Presets(SimulatePresets),
+}
+
+#[derive(Args)]
+pub(crate) struct SimulateStudy {
+    /// The scenario, a TOML file; - is standard input
+    #[arg(value_name = "SCENARIO.toml", value_hint = ValueHint::FilePath)]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Start from a scenario that comes with the program; the file changes it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) preset: Option<String>,
+    /// Change one field, such as machine.nodes=4096 or failures.node_mtbf='5 years'; repeatable
+    #[arg(long, value_name = "FIELD=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// From which all random numbers follow; the same as --set run.seed=N
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// How often the run is repeated with other random numbers; the same as --set run.replications=N
+    #[arg(long, value_name = "N")]
+    pub(crate) replications: Option<u64>,
+    /// Threads for the replications; the results do not depend on it [default: the processors]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the estimates as CSV
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+    /// Check the scenario and print all of it, but simulate nothing
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct SimulatePresets {
+    /// Print the scenario of this name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Print the list as JSON
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) json: bool,
 }
 
 /// Print completions for a shell

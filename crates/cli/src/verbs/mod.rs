@@ -10,6 +10,7 @@ pub(crate) mod node;
 pub(crate) mod pages;
 mod purge;
 mod rule;
+pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod up;
 mod xattr;

@@ -1,0 +1,17 @@
+//! `simulate`: studies of machines that nobody has at hand.
+
+mod presets;
+mod progress;
+mod study;
+mod table;
+
+use crate::cli::SimulateVerb;
+use crate::exit::{Exit, Outcome};
+
+pub(crate) fn run(verb: &SimulateVerb) -> Outcome<Exit> {
+    match verb {
+        SimulateVerb::Checkpoint(arguments) => study::run(&study::CHECKPOINT, arguments),
+        SimulateVerb::Scale(arguments) => study::run(&study::SCALE, arguments),
+        SimulateVerb::Presets(arguments) => presets::run(arguments),
+    }
+}
