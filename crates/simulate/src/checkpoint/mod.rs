@@ -9,6 +9,12 @@
 //! world (jobs, nodes, events) ── ledger (node-seconds per category) ── study (replications, estimates)
 //! ```
 
+pub mod energy;
+pub mod failure;
+pub mod interval;
+pub mod level;
+pub mod silent;
+
 use crate::report::Study;
 use crate::scenario::{Document, Files, Preset, Problem};
 

@@ -1,0 +1,14 @@
+//! When nodes fail, how many at once, how badly, and for how long.
+//!
+//! A [`FailureModel`] is the `[failures]` table of a scenario, which is also the form of a fit to
+//! records; a [`FailureProcess`] draws the failures of one machine from it.
+
+mod bursts;
+mod distribution;
+mod model;
+mod process;
+
+pub use bursts::{Bursts, Spread};
+pub use distribution::TimeDistribution;
+pub use model::{FailureModel, FirstFailure, Fit, Scope, Shares};
+pub use process::{Damage, Failure, FailureProcess};

@@ -1,0 +1,16 @@
+//! Checkpoints on several levels: memory, node-local storage, partner copies, XOR and Reed–Solomon
+//! groups, the lower file system; in the manner of SCR (Moody et al., SC 2010) and VeloC (Nicolae et
+//! al., IPDPS 2019).
+//!
+//! [`Scheme`]: which level each checkpoint goes to, what a failure leaves, where recovery starts.
+//! [`StoreProfile`]: the measured bandwidths that the costs of the levels derive from.
+//! [`expectation`]: the exact expected efficiency under exponential failures, and its optimum.
+
+pub mod expectation;
+mod kind;
+//mod profile;
+mod scheme;
+
+pub use kind::Kind;
+//pub use profile::{Payload, StoreProfile, Tier};
+pub use scheme::{Flush, Level, Recovery, Scheme};
