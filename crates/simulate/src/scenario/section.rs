@@ -26,6 +26,12 @@ impl<'d> Section<'d> {
         self.entry(name).is_some()
     }
 
+    /// Whether a section is given under `name`; this does not count as asking for it.
+    #[must_use]
+    pub fn is_section(&self, name: &str) -> bool {
+        self.entry(name).is_some_and(|entry| matches!(entry.item, Item::Table(_)))
+    }
+
     /// A text.
     pub fn text(&mut self, name: &'static str) -> Field<'_, 'd, String> {
         self.field(name, |value| match value {

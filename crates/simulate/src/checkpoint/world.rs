@@ -1,0 +1,406 @@
+//! What happens: jobs run, fail, are repaired, restart and finish.
+//!
+//! ```text
+//! running    ──failure──▶  repairing
+//! repairing  ──failure──▶  repairing          the new repair is waited for as well
+//! restarting ──failure──▶  repairing
+//! repairing  ──repaired──▶ restarting         its nodes reboot, its state is read back
+//! running    ──complete──▶ restarting         its nodes reboot
+//! restarting ──rebooted──▶ running            when it was interrupted: it goes on from its checkpoint
+//! restarting ──rebooted──▶ finished           when its work was complete: its nodes become idle
+//! ```
+//!
+//! An event that a failure makes pointless is cancelled by its ticket.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use intarsia_des::{Agenda, Model, Span, Tally, Ticket, Time};
+use rand::Rng;
+
+use super::course::Course;
+use super::failure::{Damage, Failure, FailureProcess};
+use super::ledger::{Category, Ledger};
+use super::nodes::{NodePool, NodeRange};
+use super::plan::Plan;
+use super::workload::{Jobs, Request};
+
+/// What the world asks about jobs and levels.
+pub(super) trait Rules {
+    /// The plan of a job on so many nodes.
+    fn plan(&self, nodes: u32) -> Plan;
+    /// Whether a checkpoint on a level can be read after a failure that hit `nodes` of the job.
+    fn survives(&self, level: usize, failure: &Failure, nodes: &[u32]) -> bool;
+}
+
+type JobId = u32;
+
+/// The types of events.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// A job's work is complete.
+    JobEnds(JobId),
+    /// The repair of a job's nodes is complete.
+    JobRecovers(JobId),
+    /// A job's nodes have rebooted, and its state has been read back.
+    NodesReboot(JobId),
+    /// The failure that was drawn last.
+    NodeFailure,
+    /// The next job is submitted.
+    JobArrives,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Running,
+    Repairing,
+    Restarting { reboot: Span },
+}
+
+struct Job {
+    request: Request,
+    started: Time,
+    plan: Arc<Plan>,
+    course: Course,
+    ranges: Vec<NodeRange>,
+    state: State,
+    /// Since when it is in this state.
+    since: Time,
+    /// The checkpoint that it went on from, or would go on from now; 0 is the start.
+    checkpoint: u64,
+    /// The last checkpoint on each level that can be read.
+    saved: Vec<Option<u64>>,
+    is_complete: bool,
+    /// The worst damage since it ran.
+    damage: Damage,
+    /// When its nodes are repaired, if they are being repaired.
+    repaired: Time,
+    next: Ticket,
+}
+
+/// Counts beside the ledger.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) failures: u64,
+    /// Failures that hit idle nodes alone.
+    pub(super) idle_failures: u64,
+    /// Failures times the jobs that each interrupted.
+    pub(super) interruptions: u64,
+    pub(super) finished: u64,
+    pub(super) waits: Tally,
+    /// Time from start to end over work.
+    pub(super) stretches: Tally,
+}
+
+/// The state of the simulation.
+pub(super) struct World<'s, R> {
+    rules: &'s dyn Rules,
+    plans: HashMap<u32, Arc<Plan>>,
+    pool: NodePool<JobId>,
+    /// Since when so many nodes are idle as are now.
+    idle_since: Time,
+    jobs: Vec<Option<Job>>,
+    free_ids: Vec<JobId>,
+    workload: Jobs<'s, R>,
+    waiting: Option<Request>,
+    is_arrival_scheduled: bool,
+    failures: FailureProcess<R>,
+    next_failure: Option<Failure>,
+    pub(super) ledger: Ledger,
+    pub(super) counts: Counts,
+}
+
+impl<'s, R: Rng> World<'s, R> {
+    /// An idle machine.
+    pub(super) fn new(
+        rules: &'s dyn Rules,
+        nodes: u32,
+        workload: Jobs<'s, R>,
+        failures: FailureProcess<R>,
+    ) -> Self {
+        Self {
+            rules,
+            plans: HashMap::new(),
+            pool: NodePool::new(nodes),
+            idle_since: Time::ZERO,
+            jobs: Vec::new(),
+            free_ids: Vec::new(),
+            workload,
+            waiting: None,
+            is_arrival_scheduled: false,
+            failures,
+            next_failure: None,
+            ledger: Ledger::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Schedules what happens first.
+    pub(super) fn start(&mut self, agenda: &mut Agenda<Event>) {
+        self.draw_failure(agenda);
+        self.start_jobs(agenda);
+    }
+
+    /// Accounts for what is under way at the end of the simulation.
+    pub(super) fn close(&mut self, now: Time) {
+        self.settle_idle(now);
+        for index in 0..self.jobs.len() {
+            if let Some(mut job) = self.jobs.get_mut(index).and_then(Option::take) {
+                self.settle(&mut job, now, Category::Unsettled);
+            }
+        }
+    }
+
+    /// Accounts for idle nodes, before their number changes.
+    fn settle_idle(&mut self, now: Time) {
+        let idle = now.since(self.idle_since);
+        self.ledger.add(Category::Idle, self.pool.idle_count(), idle);
+        self.idle_since = now;
+    }
+
+    fn draw_failure(&mut self, agenda: &mut Agenda<Event>) {
+        self.next_failure = self.failures.next_failure();
+        if let Some(failure) = &self.next_failure {
+            agenda.at(failure.at, Event::NodeFailure);
+        }
+    }
+
+    /// Starts jobs in the order of their arrival, until one has not come yet or does not fit.
+    fn start_jobs(&mut self, agenda: &mut Agenda<Event>) {
+        loop {
+            let Some(request) = self.waiting.take().or_else(|| self.workload.next()) else {
+                return;
+            };
+            if request.arrival > agenda.now() {
+                if !self.is_arrival_scheduled {
+                    agenda.at(request.arrival, Event::JobArrives);
+                    self.is_arrival_scheduled = true;
+                }
+            } else if self.start_job(request, agenda) {
+                continue;
+            }
+            self.waiting = Some(request);
+            return;
+        }
+    }
+
+    fn start_job(&mut self, request: Request, agenda: &mut Agenda<Event>) -> bool {
+        let id = self.free_ids.last().copied().or_else(|| JobId::try_from(self.jobs.len()).ok());
+        let Some(id) = id else { return false };
+        if self.pool.idle_count() < request.nodes {
+            return false;
+        }
+        self.settle_idle(agenda.now());
+        let Some(ranges) = self.pool.allocate(request.nodes, id) else { return false };
+        if self.free_ids.pop().is_none() {
+            self.jobs.push(None);
+        }
+        let rules = self.rules;
+        let plan =
+            self.plans.entry(request.nodes).or_insert_with(|| Arc::new(rules.plan(request.nodes)));
+        let plan = Arc::clone(plan);
+        let now = agenda.now();
+        let course = plan.course(request.work);
+        let next = agenda.cancellable(now + course.time_after(0), Event::JobEnds(id));
+        let job = Job {
+            request,
+            started: now,
+            saved: vec![None; plan.writes.len()],
+            plan,
+            course,
+            ranges,
+            state: State::Running,
+            since: now,
+            checkpoint: 0,
+            is_complete: false,
+            damage: Damage::Process,
+            repaired: now,
+            next,
+        };
+        self.counts.waits.record(now.since(request.arrival).as_secs_f64());
+        self.put(id, job);
+        true
+    }
+
+    fn take(&mut self, id: JobId) -> Option<Job> {
+        self.jobs.get_mut(id as usize)?.take()
+    }
+
+    fn put(&mut self, id: JobId, job: Job) {
+        if let Some(place) = self.jobs.get_mut(id as usize) {
+            *place = Some(job);
+        }
+    }
+
+    fn job_ends(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
+        let Some(mut job) = self.take(id) else { return };
+        let nodes = job.request.nodes;
+        let work = job.course.work_after(job.checkpoint);
+        let writing = agenda.now().since(job.since) - work;
+        self.ledger.add(Category::Up, nodes, work);
+        self.ledger.add(Category::Checkpoint, nodes, writing);
+        job.is_complete = true;
+        self.counts.finished += 1;
+        let elapsed = agenda.now().since(job.started).as_secs_f64();
+        self.counts.stretches.record(elapsed / job.request.work.as_secs_f64());
+        self.restart(id, job, agenda);
+    }
+
+    fn job_recovers(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
+        let Some(mut job) = self.take(id) else { return };
+        self.settle(&mut job, agenda.now(), Category::Lost);
+        self.restart(id, job, agenda);
+    }
+
+    /// Reboots the nodes, unless only processes ended, and reads the state back.
+    fn restart(&mut self, id: JobId, mut job: Job, agenda: &mut Agenda<Event>) {
+        let needs_reboot = job.is_complete || job.damage > Damage::Process;
+        let reboot = if needs_reboot { job.plan.reboot } else { Span::ZERO };
+        let restore = job.restore_time();
+        job.state = State::Restarting { reboot };
+        job.since = agenda.now();
+        job.next = agenda.cancellable(job.since + reboot + restore, Event::NodesReboot(id));
+        self.put(id, job);
+    }
+
+    fn nodes_reboot(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
+        let Some(mut job) = self.take(id) else { return };
+        self.settle(&mut job, agenda.now(), Category::Lost);
+        if job.is_complete {
+            self.settle_idle(agenda.now());
+            self.pool.release(&job.ranges);
+            self.free_ids.push(id);
+            return self.start_jobs(agenda);
+        }
+        job.state = State::Running;
+        job.since = agenda.now();
+        job.damage = Damage::Process;
+        let end = job.since + job.course.time_after(job.checkpoint);
+        job.next = agenda.cancellable(end, Event::JobEnds(id));
+        self.put(id, job);
+    }
+
+    fn node_failure(&mut self, agenda: &mut Agenda<Event>) {
+        let Some(failure) = self.next_failure.take() else { return };
+        self.draw_failure(agenda);
+        self.counts.failures += 1;
+        let victims = self.victims(&failure);
+        if victims.is_empty() {
+            self.counts.idle_failures += 1;
+        }
+        for (id, nodes) in victims {
+            self.interrupt(id, &failure, &nodes, agenda);
+        }
+    }
+
+    /// The jobs that a failure hits, with the nodes that it takes from each.
+    fn victims(&self, failure: &Failure) -> Vec<(JobId, Vec<u32>)> {
+        if failure.damage == Damage::Machine {
+            let ids = (0..).zip(&self.jobs).filter(|(_, job)| job.is_some());
+            return ids.map(|(id, _)| (id, Vec::new())).collect();
+        }
+        let mut victims: Vec<(JobId, Vec<u32>)> = Vec::new();
+        for node in &failure.nodes {
+            let Some(id) = self.pool.holder(*node) else { continue };
+            match victims.iter_mut().find(|(victim, _)| *victim == id) {
+                Some((_, nodes)) => nodes.push(*node),
+                None => victims.push((id, vec![*node])),
+            }
+        }
+        victims
+    }
+
+    fn interrupt(
+        &mut self,
+        id: JobId,
+        failure: &Failure,
+        nodes: &[u32],
+        agenda: &mut Agenda<Event>,
+    ) {
+        let Some(mut job) = self.take(id) else { return };
+        let now = agenda.now();
+        self.counts.interruptions += 1;
+        self.settle(&mut job, now, Category::Lost);
+        for (level, saved) in job.saved.iter_mut().enumerate() {
+            if !self.rules.survives(level, failure, nodes) {
+                *saved = None;
+            }
+        }
+        self.roll_back(&mut job);
+        agenda.cancel(job.next);
+        job.repaired = job.repaired.max(now + failure.repair);
+        job.damage = job.damage.max(failure.damage);
+        job.state = State::Repairing;
+        job.since = now;
+        job.next = agenda.cancellable(job.repaired, Event::JobRecovers(id));
+        self.put(id, job);
+    }
+
+    /// Goes back to the last checkpoint that can be read; work after it is lost after all.
+    fn roll_back(&mut self, job: &mut Job) {
+        if job.is_complete {
+            return;
+        }
+        let safe = job.saved.iter().flatten().copied().max().unwrap_or(0);
+        let undone = job.course.work_until(job.checkpoint) - job.course.work_until(safe);
+        self.ledger.transfer(Category::Up, Category::Lost, job.request.nodes, undone);
+        job.checkpoint = safe;
+    }
+
+    /// Accounts for the time since the job came into its state. Work without a checkpoint after it
+    /// counts as `rest`.
+    fn settle(&mut self, job: &mut Job, now: Time, rest: Category) {
+        let elapsed = now.since(job.since);
+        let nodes = job.request.nodes;
+        match job.state {
+            State::Repairing => self.ledger.add(Category::Repair, nodes, elapsed),
+            State::Restarting { reboot } => {
+                let rebooting = elapsed.min(reboot);
+                self.ledger.add(Category::Boot, nodes, rebooting);
+                self.ledger.add(Category::Restore, nodes, elapsed - rebooting);
+            }
+            State::Running => {
+                let from = job.checkpoint;
+                let position = job.course.position(from, elapsed);
+                let to = position.checkpoint;
+                let work = job.course.work_until(to) - job.course.work_until(from);
+                self.ledger.add(Category::Up, nodes, work);
+                self.ledger.add(Category::Checkpoint, nodes, job.course.checkpoint_time(from, to));
+                self.ledger.add(rest, nodes, position.since);
+                for (level, saved) in job.saved.iter_mut().enumerate() {
+                    *saved = job.course.last_of(level, from + 1, to).or(*saved);
+                }
+                job.checkpoint = to;
+            }
+        }
+        job.since = now;
+    }
+}
+
+impl Job {
+    /// Time to read back the checkpoint from which the job goes on: from the first level that has it.
+    fn restore_time(&self) -> Span {
+        if self.is_complete || self.checkpoint == 0 {
+            return Span::ZERO;
+        }
+        let level = self.saved.iter().position(|saved| *saved == Some(self.checkpoint));
+        level.and_then(|level| self.plan.restores.get(level)).copied().unwrap_or_default()
+    }
+}
+
+impl<R: Rng> Model for World<'_, R> {
+    type Event = Event;
+
+    fn handle(&mut self, event: Event, agenda: &mut Agenda<Event>) {
+        match event {
+            Event::JobEnds(id) => self.job_ends(id, agenda),
+            Event::JobRecovers(id) => self.job_recovers(id, agenda),
+            Event::NodesReboot(id) => self.nodes_reboot(id, agenda),
+            Event::NodeFailure => self.node_failure(agenda),
+            Event::JobArrives => {
+                self.is_arrival_scheduled = false;
+                self.start_jobs(agenda);
+            }
+        }
+    }
+}

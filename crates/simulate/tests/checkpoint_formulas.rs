@@ -1,0 +1,83 @@
+//! One stream of failures against the analytic efficiency and independent simulations.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use intarsia_simulate::scenario::Layers;
+
+const SINGLE_STREAM: &str = include_str!("../scenarios/single-stream.toml");
+const HOUR: f64 = 3600.0;
+
+struct Row {
+    /// C = R, in seconds.
+    cost: f64,
+    mtbf: f64,
+    /// At Daly's interval.
+    analytic: f64,
+    /// Simulated independently, 40 runs of 50 M each: mean and half width.
+    exponential: (f64, f64),
+    /// The same for Weibull gaps of the same mean and shape 0.7, at the same interval.
+    weibull: (f64, f64),
+}
+
+const fn row(
+    cost: f64,
+    mtbf: f64,
+    analytic: f64,
+    exponential: (f64, f64),
+    weibull: (f64, f64),
+) -> Row {
+    Row { cost, mtbf, analytic, exponential, weibull }
+}
+
+const TABLE: [Row; 8] = [
+    row(60.0, 24.0 * HOUR, 0.9625, (0.9624, 0.0004), (0.9631, 0.0006)),
+    row(300.0, 24.0 * HOUR, 0.9158, (0.9169, 0.0010), (0.9195, 0.0018)),
+    row(300.0, 6.0 * HOUR, 0.8308, (0.8307, 0.0022), (0.8368, 0.0030)),
+    row(300.0, HOUR, 0.5937, (0.5937, 0.0058), (0.6240, 0.0065)),
+    row(600.0, HOUR, 0.4469, (0.4485, 0.0081), (0.4909, 0.0105)),
+    row(1200.0, HOUR, 0.2787, (0.2789, 0.0116), (0.3359, 0.0112)),
+    row(5.0, HOUR, 0.9469, (0.9475, 0.0006), (0.9479, 0.0010)),
+    row(60.0, 900.0, 0.6342, (0.6298, 0.0061), (0.6583, 0.0051)),
+];
+
+/// Mean and half width.
+fn simulate(row: &Row, lifetime: &[&str]) -> (f64, f64) {
+    let mut set = vec![
+        format!("machine.reboot={} s", row.cost),
+        format!("level.storage.time={} s", row.cost),
+        "checkpoint.interval=daly-2006".to_owned(),
+        format!("failures.lifetime.mean={} s", row.mtbf),
+        format!("run.horizon={} s", 400.0 * row.mtbf),
+    ];
+    set.extend(lifetime.iter().map(|field| (*field).to_owned()));
+    let file = Some(("single-stream.toml", SINGLE_STREAM));
+    let layers = Layers { file, ..Layers::default() };
+    let (mean, half_width) = common::efficiency(&common::run(layers, &set).unwrap());
+    (mean / 100.0, half_width / 100.0)
+}
+
+/// Asserts that two intervals overlap.
+fn assert_agrees(what: &str, row: &Row, ours: (f64, f64), theirs: (f64, f64)) {
+    let name = format!("{what}, C = R = {} s, M = {} s", row.cost, row.mtbf);
+    let distance = (ours.0 - theirs.0).abs();
+    assert!(distance <= ours.1 + theirs.1, "{name}: {ours:?}, expected {theirs:?}");
+}
+
+#[test]
+fn exponential_failures_agree_with_the_formula_and_with_other_simulations() {
+    for row in &TABLE {
+        let ours = simulate(row, &[]);
+        assert_agrees("analytic", row, ours, (row.analytic, 5e-5));
+        assert_agrees("simulated", row, ours, row.exponential);
+    }
+}
+
+#[test]
+fn clustered_failures_agree_with_other_simulations() {
+    for row in &TABLE {
+        let weibull = ["failures.lifetime.model=weibull", "failures.lifetime.shape=0.7"];
+        assert_agrees("Weibull", row, simulate(row, &weibull), row.weibull);
+    }
+}

@@ -1,0 +1,22 @@
+//! Running scenarios in tests.
+
+#![allow(clippy::unwrap_used, dead_code, reason = "a test may fail, and need not use everything")]
+
+use intarsia_simulate::checkpoint::{PRESETS, read};
+use intarsia_simulate::progress::Progress;
+use intarsia_simulate::report::{Estimate, Report};
+use intarsia_simulate::scenario::{Layers, Problem};
+
+/// Runs a preset or a scenario's text, with fields set.
+pub(crate) fn run(layers: Layers<'_>, set: &[String]) -> Result<Report, Problem> {
+    let layers = Layers { assignments: set, ..layers };
+    let document = layers.document("checkpoint", PRESETS)?;
+    let study = read(&document, &|name| Err(format!("{name}: no files in this test")))?;
+    Ok(study.run(2, &Progress::default()))
+}
+
+/// The efficiency of a run, in percent, with its half width.
+pub(crate) fn efficiency(report: &Report) -> (f64, f64) {
+    let Estimate { mean, half_width, .. } = report.estimate("efficiency").unwrap();
+    (mean * 100.0, half_width.unwrap() * 100.0)
+}
