@@ -1,15 +1,28 @@
 //! File systems at up to millions of nodes: metadata, data path and network.
+//!
+//! Four layers, top down: a [`workload`] is a program that all nodes follow; the [`system`] says
+//! where metadata and data lie and what devices and services cost; the [`network`] carries what is not
+//! local; below it the event kernel keeps the time. [`study`] runs a scenario and reports.
+
+mod hash;
+pub mod model;
+pub mod network;
+mod presets;
+mod read;
+pub mod study;
+pub mod system;
+pub mod workload;
 
 use crate::report::Study;
-use crate::scenario::{Document, Files, Preset, Problem};
+use crate::scenario::{Document, Files, Problem};
 
-/// The scenarios that come with the program.
-pub const PRESETS: &[Preset] = &[];
+pub use presets::PRESETS;
+pub use read::{MOST_NODES, NetworkSettings, node_counts, study};
 
-/// Reads a scenario.
+/// Reads a scenario for one number of nodes.
 ///
 /// # Errors
-/// Always: there is no model yet.
-pub fn read(_document: &Document, _files: &Files<'_>) -> Result<Box<dyn Study>, Problem> {
-    Err(Problem::new("the scale model is not part of this version"))
+/// What is refused, with its place and the fix.
+pub fn read(document: &Document, _files: &Files<'_>) -> Result<Box<dyn Study>, Problem> {
+    Ok(Box::new(study(document)?))
 }
