@@ -2,7 +2,6 @@
 //! groups, the lower file system; in the manner of SCR (Moody et al., SC 2010) and VeloC (Nicolae et
 //! al., IPDPS 2019).
 //!
-//! [`Scheme`]: which level each checkpoint goes to, what a failure leaves, where recovery starts.
 //! [`Kind`]: where a level lies and which damage it survives. [`StoreProfile`]: the measured
 //! bandwidths that the costs of a level derive from. [`expectation`]: the exact expected efficiency
 //! of a scheme under exponential failures, and its optimum.
@@ -10,8 +9,6 @@
 pub mod expectation;
 mod kind;
 mod profile;
-mod scheme;
 
 pub use kind::Kind;
 pub use profile::{LevelTimes, MissingFigure, Payload, StoreProfile, Tier};
-pub use scheme::{Flush, Level, Recovery, Scheme};
