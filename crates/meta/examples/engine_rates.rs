@@ -162,7 +162,8 @@ impl Run {
     fn list_plus(&mut self) {
         for &dir in &self.dirs {
             let mut after = 0;
-            while let Some((last, _)) = self.ns.list_plus(dir, after, 256).unwrap().last() {
+            while let Some((last, ..)) = self.ns.list_plus(dir, after, 256, |_| ()).unwrap().last()
+            {
                 after = last.cookie;
             }
         }

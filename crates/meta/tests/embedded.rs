@@ -302,6 +302,68 @@ fn memory_stays_bounded_however_much_is_written() {
 }
 
 #[test]
+fn the_log_stays_bounded_when_one_record_changes_again_and_again() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("meta");
+    let options = EmbeddedOptions { layer_bytes: 1 << 20, ..EmbeddedOptions::default() };
+    let engine = EmbeddedEngine::open(&path, &options).unwrap();
+    for n in 0..20_000_u32 {
+        apply(&engine, vec![Mutation::Put(b"Ia".as_slice().into(), vec![n as u8; 500].into())]);
+    }
+    wait_until(|| log_bytes(&path) < 4 << 20);
+}
+
+#[test]
+fn long_values_are_read_from_the_log_until_they_are_written_out() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("meta");
+    let body = |n: u64| keys::by_inode(keys::BODY, InodeId(n));
+    let long = |n: u64| Bytes::from(vec![n as u8; 1000 + n as usize]);
+    let has_all = |engine: &EmbeddedEngine| {
+        for n in 0..50 {
+            let expected = (n % 3 != 0).then(|| long(n));
+            assert_eq!(engine.get(P, &body(n)).unwrap(), expected, "{n}");
+        }
+        let listed = engine.scan(P, &[keys::BODY], None, 100).unwrap();
+        assert_eq!(listed.len(), (0..50).filter(|n| n % 3 != 0).count());
+        assert!(
+            listed.iter().all(|(key, value)| { *value == long(keys::inode_of(key).unwrap().0) })
+        );
+    };
+    let engine = embedded(&path);
+    for n in 0..50 {
+        apply(&engine, vec![Mutation::Put(body(n).as_slice().into(), long(n))]);
+    }
+    for n in (0..50).step_by(3) {
+        apply(&engine, vec![Mutation::Delete(body(n).as_slice().into())]);
+    }
+    has_all(&engine);
+    drop(engine);
+    let engine = embedded(&path);
+    has_all(&engine);
+    // Enough of other things that the layer is written out.
+    let before = log_bytes(&path);
+    for n in 100..9_000 {
+        apply(&engine, vec![Mutation::Put(body(n).as_slice().into(), vec![7; 2000].into())]);
+    }
+    for n in 100..9_000 {
+        apply(&engine, vec![Mutation::Delete(body(n).as_slice().into())]);
+    }
+    wait_until(|| log_bytes(&path) < before + (16 << 20));
+    has_all(&engine);
+}
+
+fn log_bytes(path: &Path) -> u64 {
+    let is_log = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("log-");
+    std::fs::read_dir(path)
+        .unwrap()
+        .flatten()
+        .filter(|entry| is_log(&entry.file_name()))
+        .map(|entry| entry.metadata().map_or(0, |meta| meta.len()))
+        .sum()
+}
+
+#[test]
 fn commits_reach_the_disk_in_the_background() {
     let home = tempfile::tempdir().unwrap();
     let options = EmbeddedOptions {

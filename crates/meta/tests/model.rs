@@ -363,9 +363,9 @@ impl Pair<'_> {
 
     fn compare_dir(&self, ino: InodeId, names: &BTreeMap<Vec<u8>, InodeId>) {
         let inode = self.ns().get(ino).unwrap();
-        let listed = self.ns().list_plus(ino, 0, 100).unwrap();
+        let listed = self.ns().list_plus(ino, 0, 100, |_| ()).unwrap();
         let listed: BTreeMap<_, _> =
-            listed.into_iter().map(|(entry, inode)| (entry.name, inode.ino)).collect();
+            listed.into_iter().map(|(entry, inode, ())| (entry.name, inode.ino)).collect();
         assert_eq!(listed, *names);
         let subdirs: Vec<_> =
             names.values().copied().filter(|&child| self.model.is_dir(child)).collect();

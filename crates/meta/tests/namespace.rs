@@ -353,10 +353,10 @@ fn a_listing_in_small_pages_is_complete_and_keeps_its_place() {
         let mut seen = Vec::new();
         let mut after = 0;
         loop {
-            let page = ns.list_plus(d, after, 7).unwrap();
-            let Some((last, _)) = page.last() else { break };
+            let page = ns.list_plus(d, after, 7, |_| ()).unwrap();
+            let Some((last, ..)) = page.last() else { break };
             after = last.cookie;
-            for (entry, inode) in page {
+            for (entry, inode, ()) in page {
                 assert_eq!((entry.ino, entry.kind), (inode.ino, inode.kind));
                 // What goes behind the reader does not move it.
                 if !inode.is_directory() {

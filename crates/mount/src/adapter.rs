@@ -26,12 +26,11 @@ use crate::convert::{
     LONG, errno, file_attr, file_kind, file_type, ino, negative_entry, set_time, ttl,
 };
 use crate::mode::Mode;
+use crate::page::PageSize;
 use crate::slow::SlowLane;
 
 /// Inode numbers are never reused, so one generation does for ever.
 const GENERATION: Generation = Generation(0);
-/// Entries fetched for one listing request; the kernel's buffer holds fewer.
-const LIST_PAGE: usize = 512;
 /// Cookies of "." and ".."; the entries' own come after.
 const COOKIE_DOT: u64 = 1;
 const COOKIE_DOT_DOT: u64 = 2;
@@ -45,12 +44,22 @@ pub(crate) struct Adapter {
     has_write_back: AtomicBool,
     /// For telling the kernel things; there once the session is.
     notifier: Arc<OnceLock<Notifier>>,
+    list_page: PageSize,
+    list_plus_page: PageSize,
 }
 
 impl Adapter {
     pub(crate) fn new(node: Arc<Node>, slow: SlowLane, mode: Arc<Mutex<Mode>>) -> Self {
         let has_write_back = AtomicBool::new(false);
-        Self { node, slow, mode, has_write_back, notifier: Arc::default() }
+        Self {
+            node,
+            slow,
+            mode,
+            has_write_back,
+            notifier: Arc::default(),
+            list_page: PageSize::default(),
+            list_plus_page: PageSize::default(),
+        }
     }
 
     /// Where the session's notifier is to be put.
@@ -533,8 +542,9 @@ impl Filesystem for Adapter {
             }
             after = 0;
         }
+        let mut added = 0;
         loop {
-            let page = match self.node.list(dir, after, LIST_PAGE) {
+            let page = match self.node.list(dir, after, self.list_page.entries()) {
                 Ok(page) => page,
                 Err(e) => {
                     self.finish(&timer, false);
@@ -543,9 +553,11 @@ impl Filesystem for Adapter {
             };
             let is_full = page.iter().any(|e| {
                 after = e.cookie;
+                added += 1;
                 reply.add(INodeNo(e.ino.0), e.cookie, file_type(e.kind), OsStr::from_bytes(&e.name))
             });
             if is_full || page.is_empty() {
+                self.list_page.note(is_full, added);
                 self.finish(&timer, true);
                 return reply.ok();
             }
@@ -570,8 +582,9 @@ impl Filesystem for Adapter {
             }
             after = 0;
         }
+        let mut added = 0;
         loop {
-            let page = match self.node.list_plus(dir, after, LIST_PAGE / 4) {
+            let page = match self.node.list_plus(dir, after, self.list_plus_page.entries()) {
                 Ok(page) => page,
                 Err(e) => {
                     self.finish(&timer, false);
@@ -580,11 +593,13 @@ impl Filesystem for Adapter {
             };
             let is_full = page.iter().any(|(e, attr, validity)| {
                 after = e.cookie;
+                added += 1;
                 let name = OsStr::from_bytes(&e.name);
                 let attr = file_attr(attr);
                 reply.add(attr.ino, e.cookie, name, &ttl(*validity), &attr, GENERATION)
             });
             if is_full || page.is_empty() {
+                self.list_plus_page.note(is_full, added);
                 self.finish(&timer, true);
                 return reply.ok();
             }

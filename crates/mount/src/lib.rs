@@ -3,6 +3,7 @@
 mod adapter;
 mod convert;
 mod mode;
+mod page;
 mod session;
 mod slow;
 

@@ -96,8 +96,8 @@ impl Node {
         // It may have settled since the caller read the record, whose length would then be of before;
         // and the kernel would believe it for long.
         match self.namespace.get(inode.ino) {
-            Ok(settled) => Ok((settled_attr(&settled), Validity::Long)),
-            Err(Error::NotFound) => Ok((settled_attr(inode), Validity::Long)),
+            Ok(settled) => Ok(settled_attributes(&settled)),
+            Err(Error::NotFound) => Ok(settled_attributes(inode)),
             Err(e) => Err(e),
         }
     }
@@ -257,12 +257,13 @@ impl Node {
 }
 
 /// The attributes of a regular file that is not live.
-fn settled_attr(inode: &Inode) -> Attr {
+/// The attributes of an inode that was not live before its record was read: the record has them all.
+pub(crate) fn settled_attributes(inode: &Inode) -> (Attr, Validity) {
     let mut attr = inode.attr();
     if matches!(inode.layout, Layout::Inline) {
         attr.blocks_512 = inode.size_bytes.div_ceil(512);
     }
-    attr
+    (attr, Validity::Long)
 }
 
 /// Lays what a live file knows over the record's attributes.

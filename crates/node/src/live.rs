@@ -134,6 +134,11 @@ impl LiveTable {
         self.shard(ino).lock().get(&ino).cloned()
     }
 
+    /// Whether the inode is live.
+    pub(crate) fn contains(&self, ino: InodeId) -> bool {
+        self.shard(ino).lock().contains_key(&ino)
+    }
+
     fn get_or_insert(&self, ino: InodeId) -> Arc<Live> {
         let fresh = || Arc::new(Live { ino, state: Mutex::new(LiveState::new()) });
         Arc::clone(self.shard(ino).lock().entry(ino).or_insert_with(fresh))

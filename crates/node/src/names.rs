@@ -8,7 +8,7 @@ use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout,
 use parking_lot::Mutex;
 
 use crate::acl::{self, Acl};
-use crate::attributes::Validity;
+use crate::attributes::{Validity, settled_attributes};
 use crate::body::LocalBody;
 use crate::clock::now;
 use crate::files::{Caller, Opened, Registrar};
@@ -322,13 +322,18 @@ impl Node {
         after_cookie: u64,
         limit: usize,
     ) -> Result<Vec<(DirEntry, Attr, Validity)>> {
-        match self.namespace.list_plus(dir, after_cookie, limit) {
+        // Asked before the records are read: what is not live now has all that is known in its record.
+        let is_live = |entry: &DirEntry| self.live.contains(entry.ino);
+        match self.namespace.list_plus(dir, after_cookie, limit, is_live) {
             Err(Error::NotFound) if self.departed.get(dir).is_some() => Ok(Vec::new()),
             Err(e) => Err(e),
             Ok(entries) => entries
                 .into_iter()
-                .map(|(entry, inode)| {
-                    let (attr, validity) = self.overlaid(&inode)?;
+                .map(|(entry, inode, was_live)| {
+                    let (attr, validity) = match was_live {
+                        true => self.overlaid(&inode)?,
+                        false => settled_attributes(&inode),
+                    };
                     Ok((entry, attr, validity))
                 })
                 .collect(),

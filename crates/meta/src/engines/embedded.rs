@@ -94,7 +94,7 @@ impl State {
     /// The newest value.
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         match self.front.get(key) {
-            Some(known) => Ok(known),
+            Some(held) => held.value(),
             None => self.tables.as_ref().ok_or_else(closed)?.get(key),
         }
     }
@@ -285,12 +285,12 @@ impl MetaEngine for EmbeddedEngine {
         if changes.is_empty() {
             return Ok(CommitOutcome::Applied);
         }
-        state.log.append(&changes)?;
-        for (key, value) in &changes {
-            core.cache.update(key.clone(), value.clone());
+        let held = state.log.append(&changes)?;
+        for ((key, value), held) in changes.into_iter().zip(held) {
+            core.cache.update(key.clone(), value);
+            state.front.active.set(key, held);
         }
-        state.front.apply(changes);
-        let fill = drain::fill(&state.front, core.layer_bytes);
+        let fill = drain::fill(&state, core.layer_bytes);
         drop(state);
         core.counters.commits.fetch_add(1, Relaxed);
         self.flusher.note_commit();

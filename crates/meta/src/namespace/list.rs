@@ -40,19 +40,22 @@ impl Namespace {
         Ok(entries)
     }
 
-    /// As [`Namespace::list`], with the inode of each entry.
-    pub fn list_plus(
+    /// As [`Namespace::list`], with the inode of each entry, and with what `before` says of the entry
+    /// before its inode is read.
+    pub fn list_plus<T>(
         &self,
         dir: InodeId,
         after_cookie: u64,
         limit: usize,
-    ) -> Result<Vec<(DirEntry, Inode)>> {
+        before: impl Fn(&DirEntry) -> T,
+    ) -> Result<Vec<(DirEntry, Inode, T)>> {
         let mut after = after_cookie;
         loop {
             let entries = self.list(dir, after, limit)?;
             let Some(last) = entries.last() else { return Ok(Vec::new()) };
             after = last.cookie;
-            let listed = self.with_inodes(dir, entries)?;
+            let noted = entries.iter().map(&before).collect();
+            let listed = self.with_inodes(dir, entries, noted)?;
             // A page whose names have all been removed meanwhile is not the end.
             if !listed.is_empty() {
                 return Ok(listed);
@@ -60,16 +63,21 @@ impl Namespace {
         }
     }
 
-    fn with_inodes(&self, dir: InodeId, entries: Vec<DirEntry>) -> Result<Vec<(DirEntry, Inode)>> {
+    fn with_inodes<T>(
+        &self,
+        dir: InodeId,
+        entries: Vec<DirEntry>,
+        noted: Vec<T>,
+    ) -> Result<Vec<(DirEntry, Inode, T)>> {
         let keys: Vec<Key> = entries.iter().map(|entry| keys::inode(entry.ino)).collect();
         let records = self.engine.get_many(dir.partition(), &keys)?;
         let mut listed = Vec::with_capacity(entries.len());
-        for (entry, record) in entries.into_iter().zip(records) {
+        for ((entry, note), record) in entries.into_iter().zip(noted).zip(records) {
             let inode = match record {
                 Some(record) => Some(Inode::decode(entry.ino, &record)?),
                 None => self.try_lookup(dir, &entry.name)?,
             };
-            listed.extend(inode.map(|inode| (entry, inode)));
+            listed.extend(inode.map(|inode| (entry, inode, note)));
         }
         Ok(listed)
     }

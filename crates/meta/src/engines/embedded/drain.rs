@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use intarsia_types::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 
-use super::front::{Front, Layer};
+use super::front::Layer;
 use super::log::Log;
-use super::{Core, Tables};
+use super::{Core, State, Tables};
 use crate::engines::Changes;
 
 /// With the active layer so many times its size while the sealed one is being written, commits wait.
@@ -32,8 +32,11 @@ pub(super) enum Fill {
     Full,
 }
 
-pub(super) fn fill(front: &Front, layer_bytes: u64) -> Fill {
-    match front.active.bytes() {
+/// Judged by the longer of layer and log: the log also has long values, and the past of what is changed
+/// again and again.
+pub(super) fn fill(state: &State, layer_bytes: u64) -> Fill {
+    let bytes = state.front.active.bytes().max(state.log.newest_bytes());
+    match bytes {
         bytes if bytes < layer_bytes => Fill::Fine,
         bytes if bytes < FULL_LAYERS * layer_bytes => Fill::Large,
         _ => Fill::Full,
@@ -166,10 +169,10 @@ impl Core {
             }
             let tables = self.tables()?;
             let mut changes = Changes::with_capacity(batch.len());
-            for (key, value) in batch {
+            for (key, held) in batch {
                 // What came and went since the last time leaves no trace.
-                if value.is_some() || tables.get(key)?.is_some() {
-                    changes.push((key.clone(), value.clone()));
+                if !held.is_removed() || tables.get(key)?.is_some() {
+                    changes.push((key.clone(), held.value()?));
                 }
             }
             tables.write(&changes).map_err(super::failed("write out"))?;
@@ -198,7 +201,7 @@ impl Core {
             // A failure interrupted its writing; the log was turned over for it then.
             return Ok(Some((Arc::clone(sealed), state.log.first_after_seal())));
         }
-        if fill(&state.front, self.layer_bytes) == Fill::Fine {
+        if fill(state, self.layer_bytes) == Fill::Fine {
             return Ok(None);
         }
         let first_needed = state.log.rotate()?;

@@ -1,34 +1,70 @@
-//! What was committed and is not in the tables yet: ordered maps in memory, shadowed by the log.
+//! What was committed and is not in the tables yet: ordered maps in memory, shadowed by the log. Of long
+//! values the maps only know where they stand in the log.
 //!
 //! Most changes never reach the tables: a directory that gains a thousand entries changes its record a
 //! thousand times and is written out once, and what came and went in between leaves no trace.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use intarsia_types::Result;
+use itertools::{EitherOrBoth, Itertools};
 
-use crate::engines::{Changes, prefix_end};
+use super::log::Span;
+use crate::engines::prefix_end;
 use crate::{Key, Value};
 
 /// What a record costs beyond its bytes: its share of the map's nodes and two reference counts.
 const RECORD_OVERHEAD_BYTES: u64 = 96;
 
-/// Keys and their newest values, `None` for a removed one.
+/// What a layer knows of a key.
+#[derive(Clone)]
+pub(super) enum Held {
+    /// It was removed.
+    Removed,
+    /// Its value.
+    Here(Value),
+    /// Where its value is.
+    InLog(Span),
+}
+
+impl Held {
+    /// The value, `None` for a removed key.
+    pub(super) fn value(&self) -> Result<Option<Value>> {
+        Ok(match self {
+            Self::Removed => None,
+            Self::Here(value) => Some(value.clone()),
+            Self::InLog(span) => Some(span.read()?),
+        })
+    }
+
+    pub(super) const fn is_removed(&self) -> bool {
+        matches!(self, Self::Removed)
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Here(value) => value.len() as u64,
+            Self::Removed | Self::InLog(_) => 0,
+        }
+    }
+}
+
+/// The newest that is known of some keys.
 #[derive(Default)]
 pub(super) struct Layer {
-    records: BTreeMap<Key, Option<Value>>,
+    records: BTreeMap<Key, Held>,
     bytes: u64,
 }
 
 impl Layer {
-    pub(super) fn set(&mut self, key: Key, value: Option<Value>) {
-        let cost = |v: &Option<Value>| v.as_ref().map_or(0, |v| v.len()) as u64;
-        self.bytes += cost(&value);
+    pub(super) fn set(&mut self, key: Key, held: Held) {
+        self.bytes += held.bytes();
         let key_bytes = key.len() as u64 + RECORD_OVERHEAD_BYTES;
-        match self.records.insert(key, value) {
-            Some(old) => self.bytes -= cost(&old),
+        match self.records.insert(key, held) {
+            Some(old) => self.bytes -= old.bytes(),
             None => self.bytes += key_bytes,
         }
     }
@@ -37,12 +73,12 @@ impl Layer {
         self.bytes
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Option<Value>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Held)> {
         self.records.iter()
     }
 
-    fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Changed<'_> {
-        Changed(self.records.range::<[u8], _>((from, to)).peekable())
+    fn range(&self, bounds: &ScanBounds) -> impl Iterator<Item = (&Key, &Held)> {
+        self.records.range::<[u8], _>(bounds.as_slices())
     }
 }
 
@@ -54,16 +90,10 @@ pub(super) struct Front {
 }
 
 impl Front {
-    pub(super) fn apply(&mut self, changes: Changes) {
-        for (key, value) in changes {
-            self.active.set(key, value);
-        }
-    }
-
-    /// What is known of a key here: `Some(None)` that it was removed.
-    pub(super) fn get(&self, key: &[u8]) -> Option<Option<Value>> {
+    /// What is known of a key here.
+    pub(super) fn get(&self, key: &[u8]) -> Option<&Held> {
         let sealed = || self.sealed.as_ref().and_then(|layer| layer.records.get(key));
-        self.active.records.get(key).or_else(sealed).cloned()
+        self.active.records.get(key).or_else(sealed)
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -77,43 +107,30 @@ impl Front {
         tables: impl Iterator<Item = Result<(Key, Value)>>,
         limit: usize,
     ) -> Result<Vec<(Key, Value)>> {
-        let (from, to) = bounds.as_slices();
-        let mut newest = self.active.range(from, to);
-        let empty = Layer::default();
-        let mut newer = self.sealed.as_deref().unwrap_or(&empty).range(from, to);
-        let mut old = tables.peekable();
-        let mut found = Vec::new();
-        while found.len() < limit {
-            if let Some(Err(_)) = old.peek() {
-                old.next().transpose()?;
-            }
-            let oldest_key = old.peek().and_then(|r| r.as_ref().ok()).map(|(key, _)| key.clone());
-            let keys = [newest.key(), newer.key(), oldest_key];
-            let Some(first) = keys.into_iter().flatten().min() else { break };
-            // Each source steps past the key; the newest that has it decides.
-            let values = [newest.take(&first), newer.take(&first)];
-            let is_old = old.peek().is_some_and(|r| r.as_ref().is_ok_and(|(k, _)| *k == first));
-            let stored = if is_old { old.next().transpose()?.map(|(_, v)| v) } else { None };
-            let value = values.into_iter().flatten().next().unwrap_or(stored);
-            if let Some(value) = value {
-                found.push((first, value));
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// The records of a layer within a scan.
-struct Changed<'l>(std::iter::Peekable<std::collections::btree_map::Range<'l, Key, Option<Value>>>);
-
-impl Changed<'_> {
-    fn key(&mut self) -> Option<Key> {
-        self.0.peek().map(|(key, _)| (*key).clone())
+        let layered = self.changed(bounds).merge_join_by(tables, |(changed, _), stored| {
+            // A failure comes before anything else.
+            stored.as_ref().map_or(Ordering::Greater, |(key, _)| changed.as_ref().cmp(key))
+        });
+        layered
+            .filter_map(|record| match record {
+                EitherOrBoth::Left((key, held)) | EitherOrBoth::Both((key, held), Ok(_)) => {
+                    held.value().map(|value| Some((key.clone(), value?))).transpose()
+                }
+                EitherOrBoth::Right(stored) | EitherOrBoth::Both(_, stored @ Err(_)) => {
+                    Some(stored)
+                }
+            })
+            .take(limit)
+            .collect()
     }
 
-    /// What this layer says of `key`, if it is next.
-    fn take(&mut self, key: &Key) -> Option<Option<Value>> {
-        self.0.next_if(|(next, _)| *next == key).map(|(_, value)| value.clone())
+    /// What is known here of the keys of a scan, the newest of each, in order.
+    fn changed(&self, bounds: &ScanBounds) -> impl Iterator<Item = (&Key, &Held)> {
+        let older = self.sealed.iter().flat_map(|layer| layer.range(bounds));
+        self.active
+            .range(bounds)
+            .merge_join_by(older, |(newer, _), (older, _)| newer.cmp(older))
+            .map(EitherOrBoth::into_left)
     }
 }
 

@@ -21,9 +21,9 @@ use intarsia_codec::block_sum;
 use intarsia_types::{Error, Result};
 use parking_lot::Mutex;
 
-use super::front::Layer;
-use crate::Bytes;
+use super::front::{Held, Layer};
 use crate::engines::Changes;
+use crate::{Bytes, Key, Value};
 
 /// Room laid out ahead of the end, so that on a full disk names can still be removed.
 const AHEAD_BYTES: u64 = 1 << 20;
@@ -31,6 +31,9 @@ const PREFIX: &str = "log-";
 const HEAD_BYTES: usize = 12;
 const REMOVAL: u8 = 0;
 const VALUE: u8 = 1;
+/// Longer values, which are the bodies of small files, are not kept in memory but read from the log again
+/// when somebody asks: they are most of the bytes, and most of them are only asked for once, by the drain.
+const HERE_MAX_BYTES: usize = 512;
 
 /// One file of the log.
 pub(super) struct LogFile {
@@ -41,6 +44,29 @@ pub(super) struct LogFile {
     is_dirty: AtomicBool,
     /// Its name may not be on stable storage yet.
     is_new: AtomicBool,
+}
+
+/// Where a value stands in the log.
+#[derive(Clone)]
+pub(super) struct Span {
+    file: Arc<LogFile>,
+    offset_bytes: u64,
+    len: usize,
+    sum: u64,
+}
+
+impl Span {
+    /// Reads the value. The file stays readable for as long as a span of it is held, also when its name
+    /// has gone.
+    pub(super) fn read(&self) -> Result<Value> {
+        let mut value = vec![0; self.len];
+        let path = &self.file.path;
+        self.file.file.read_exact_at(&mut value, self.offset_bytes).map_err(io("read", path))?;
+        if block_sum(&value) != self.sum {
+            return Err(Error::Engine(format!("'{}' was damaged on the disk", path.display())));
+        }
+        Ok(value.into())
+    }
 }
 
 /// The files that the tables do not have all of, oldest first. Shared with whoever forces them to disk.
@@ -90,12 +116,13 @@ impl Log {
                 continue;
             }
             let bytes = std::fs::read(&path).map_err(io("read", &path))?;
-            let sound = replay(&bytes, &mut held);
+            let file = Arc::new(LogFile::open(dir, number)?);
+            let sound = replay(&file, &bytes, &mut held);
             if sound < bytes.len() {
                 cut_bytes += set_aside(&path, sound)?;
             }
             end_bytes = sound as u64;
-            files.push(Arc::new(LogFile::open(dir, number)?));
+            files.push(file);
         }
         // The last file goes on: on a full disk its room may be all there is.
         let newest = match files.last() {
@@ -131,17 +158,29 @@ impl Log {
         self.files.clone()
     }
 
-    /// Appends one commit. After a failure nothing of it counts: the next record takes its place.
-    pub(super) fn append(&mut self, changes: &Changes) -> Result<()> {
-        encode(changes, &mut self.record)?;
+    /// Appends one commit, and returns what is to be held of each change. After a failure nothing of it
+    /// counts: the next record takes its place.
+    pub(super) fn append(&mut self, changes: &Changes) -> Result<Vec<Held>> {
+        let values_at = encode(changes, &mut self.record)?;
         self.lay_out(self.record.len() as u64);
         self.newest
             .file
             .write_all_at(&self.record, self.end_bytes)
             .map_err(io("write", &self.newest.path))?;
         self.newest.is_dirty.store(true, Ordering::Release);
+        let hold = |(change, at): (&(Key, Option<Value>), usize)| match &change.1 {
+            None => Held::Removed,
+            Some(value) if value.len() <= HERE_MAX_BYTES => Held::Here(value.clone()),
+            Some(value) => Held::InLog(self.newest.span(self.end_bytes + at as u64, value)),
+        };
+        let held = changes.iter().zip(values_at).map(hold).collect();
         self.end_bytes += self.record.len() as u64;
-        Ok(())
+        Ok(held)
+    }
+
+    /// How long the newest file is.
+    pub(super) const fn newest_bytes(&self) -> u64 {
+        self.end_bytes
     }
 
     /// Starts a new file, so that the older ones can go once the tables have what they hold. Returns the
@@ -187,6 +226,11 @@ impl LogFile {
         let (is_dirty, is_new) = (AtomicBool::new(true), AtomicBool::new(true));
         Ok(Self { number, path, file, is_dirty, is_new })
     }
+
+    fn span(self: &Arc<Self>, offset_bytes: u64, value: &[u8]) -> Span {
+        let (file, len, sum) = (Arc::clone(self), value.len(), block_sum(value));
+        Span { file, offset_bytes, len, sum }
+    }
 }
 
 fn file_path(dir: &Path, number: u64) -> PathBuf {
@@ -220,7 +264,9 @@ fn set_aside(path: &Path, sound: usize) -> Result<u64> {
     Ok(cut.len() as u64)
 }
 
-fn encode(changes: &Changes, record: &mut Vec<u8>) -> Result<()> {
+/// Lays out the record of a commit, and returns where in it each value is.
+fn encode(changes: &Changes, record: &mut Vec<u8>) -> Result<Vec<usize>> {
+    let mut values_at = Vec::with_capacity(changes.len());
     record.clear();
     record.resize(HEAD_BYTES, 0);
     for (key, value) in changes {
@@ -231,34 +277,48 @@ fn encode(changes: &Changes, record: &mut Vec<u8>) -> Result<()> {
         if let Some(value) = value {
             let len = u32::try_from(value.len()).map_err(|_| too_long("value"))?;
             record.extend_from_slice(&len.to_le_bytes());
-            record.extend_from_slice(value);
         }
+        values_at.push(record.len());
+        record.extend_from_slice(value.as_deref().unwrap_or_default());
     }
     let len = u32::try_from(record.len() - HEAD_BYTES).map_err(|_| too_long("commit"))?;
     let sum = block_sum(&record[HEAD_BYTES..]);
     record[..4].copy_from_slice(&len.to_le_bytes());
     record[4..HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
-    Ok(())
+    Ok(values_at)
 }
 
 fn too_long(what: &str) -> Error {
     Error::TooBig(format!("a {what} beyond what the log can hold"))
 }
 
-/// Applies the sound records at the start of `bytes` to `held`; returns their length. Never panics.
-fn replay(bytes: &[u8], held: &mut Layer) -> usize {
+/// Applies the sound records at the start of `bytes`, the content of `file`, to `layer`; returns their
+/// length. Never panics.
+fn replay(file: &Arc<LogFile>, bytes: &[u8], layer: &mut Layer) -> usize {
     let mut at = 0;
     while let Some((changes, len)) = decode(&bytes[at..]) {
         for (key, value) in changes {
-            held.set(key, value);
+            layer.set(key.into(), hold_again(file, at, value));
         }
         at += len;
     }
     at
 }
 
+/// What is to be held of a value in the record at `record_at`.
+fn hold_again(file: &Arc<LogFile>, record_at: usize, value: Option<(usize, &[u8])>) -> Held {
+    match value {
+        None => Held::Removed,
+        Some((_, value)) if value.len() <= HERE_MAX_BYTES => Held::Here(Bytes::copy_from(value)),
+        Some((at, value)) => Held::InLog(file.span((record_at + at) as u64, value)),
+    }
+}
+
+/// A change in a record: its key, and its value with where in the record that is.
+type Decoded<'r> = (&'r [u8], Option<(usize, &'r [u8])>);
+
 /// The record at the start of `bytes` and its length, if it is sound.
-pub(super) fn decode(bytes: &[u8]) -> Option<(Changes, usize)> {
+fn decode(bytes: &[u8]) -> Option<(Vec<Decoded<'_>>, usize)> {
     let (len, rest) = bytes.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<8>()?;
     let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
@@ -267,7 +327,8 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Changes, usize)> {
     if len == 0 || block_sum(payload) != u64::from_le_bytes(*sum) {
         return None;
     }
-    let mut changes = Changes::new();
+    let record_len = HEAD_BYTES + len;
+    let mut changes = Vec::new();
     while let Some((tag, rest)) = payload.split_first() {
         let (key_len, rest) = rest.split_first_chunk::<2>()?;
         let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*key_len)))?;
@@ -276,15 +337,16 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Changes, usize)> {
             VALUE => {
                 let (len, rest) = rest.split_first_chunk::<4>()?;
                 let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
+                let at = record_len - rest.len();
                 let (value, rest) = rest.split_at_checked(len)?;
-                (Some(Bytes::copy_from(value)), rest)
+                (Some((at, value)), rest)
             }
             _ => return None,
         };
-        changes.push((Bytes::copy_from(key), value));
+        changes.push((key, value));
         payload = rest;
     }
-    Some((changes, HEAD_BYTES + len))
+    Some((changes, record_len))
 }
 
 fn io<'p>(what: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> Error + 'p {
@@ -305,10 +367,18 @@ mod tests {
         #[test]
         fn a_record_survives_the_round_trip(changes in proptest::collection::vec(change(), 1..8)) {
             let mut record = Vec::new();
-            encode(&changes, &mut record).unwrap();
+            let values_at = encode(&changes, &mut record).unwrap();
             let len = record.len();
             record.extend([0; 20]);
-            prop_assert_eq!(decode(&record), Some((changes, len)));
+            let (decoded, decoded_len) = decode(&record).unwrap();
+            prop_assert_eq!(decoded_len, len);
+            prop_assert_eq!(decoded.len(), changes.len());
+            for (((key, value), at), (decoded_key, decoded)) in
+                changes.iter().zip(values_at).zip(decoded)
+            {
+                prop_assert_eq!(&key[..], decoded_key);
+                prop_assert_eq!(value.as_deref().map(|value| (at, value)), decoded);
+            }
         }
 
         #[test]
@@ -321,7 +391,7 @@ mod tests {
             encode(&changes, &mut record).unwrap();
             let at = at.index(record.len());
             record[at] ^= 1 << bit;
-            prop_assert_eq!(decode(&record), None);
+            prop_assert!(decode(&record).is_none());
         }
 
         #[test]
