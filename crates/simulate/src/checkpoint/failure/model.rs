@@ -80,12 +80,16 @@ pub struct Fit {
     pub n: u64,
     /// The confidence level of `intervals`.
     pub confidence: Option<f64>,
-    /// The confidence interval of each parameter of `lifetime`, in the order in which the model
-    /// names them: low and high, as written.
-    pub intervals: Vec<String>,
-    /// The goodness of fit, such as "Kolmogorov-Smirnov 0.031".
-    pub goodness: Option<String>,
+    /// Parameters of `lifetime` and their confidence intervals, low and high; times in seconds.
+    pub intervals: Vec<(&'static str, [f64; 2])>,
+    /// Statistics of the goodness of fit.
+    pub goodness: Vec<(&'static str, f64)>,
 }
+
+const PARAMETERS: [&str; 5] = ["mean_seconds", "shape", "scale_seconds", "median_seconds", "sigma"];
+/// Akaike's criterion; Kolmogorov–Smirnov and Anderson–Darling with their p-values by so many
+/// resamples.
+const STATISTICS: [&str; 6] = ["aic", "ks", "ks_p", "ad", "ad_p", "resamples"];
 
 static SCOPES: [(&str, Scope); 2] = [("node", Scope::Node), ("system", Scope::System)];
 static FIRSTS: [(&str, FirstFailure); 2] =
@@ -180,16 +184,41 @@ impl Fit {
             method: section.text("method").required()?,
             n: section.integer("n").required()?,
             confidence: section.number("confidence").share().optional()?,
-            intervals: section
-                .list("intervals", |value| match value {
-                    Value::Text(text) => Ok(text.clone()),
-                    other => Err(Problem::new(format!("{other} is no text"))
-                        .with_help("write \"shape 0.63 to 0.67\"")),
-                })
-                .optional()?
-                .unwrap_or_default(),
-            goodness: section.text("goodness").optional()?,
+            intervals: section.section("intervals", |table| {
+                let read = |name| {
+                    let bounds = table.list(name, number);
+                    let is_range = |bounds: &[f64]| matches!(bounds, [low, high] if low <= high);
+                    bounds.must("be low and high", move |list| is_range(list.as_slice())).optional()
+                };
+                present(PARAMETERS, read, |bounds| [bounds[0], bounds[1]])
+            })?,
+            goodness: section.section("goodness", |table| {
+                present(STATISTICS, |name| table.number(name).optional(), |value| value)
+            })?,
         })
+    }
+}
+
+/// Those of the fields `names` that are there, with their values.
+fn present<const N: usize, T, U>(
+    names: [&'static str; N],
+    mut read: impl FnMut(&'static str) -> Result<Option<T>, Problem>,
+    finish: impl Fn(T) -> U,
+) -> Result<Vec<(&'static str, U)>, Problem> {
+    let mut found = Vec::new();
+    for name in names {
+        if let Some(value) = read(name)? {
+            found.push((name, finish(value)));
+        }
+    }
+    Ok(found)
+}
+
+fn number(value: &Value) -> Result<f64, Problem> {
+    match value {
+        Value::Integer(number) => Ok(*number as f64),
+        Value::Number(number) => Ok(*number),
+        other => Err(Problem::new(format!("{other} is no number"))),
     }
 }
 
@@ -211,8 +240,8 @@ source = "LANL LA-UR-05-7318, system 20"
 method = "maximum likelihood"
 n = 2400
 confidence = 0.95
-intervals = ["shape 0.63 to 0.67", "scale 9.0 h to 10.2 h"]
-goodness = "Kolmogorov-Smirnov 0.03"
+intervals = { shape = [0.63, 0.67], scale_seconds = [32400, 36720.5] }
+goodness = { ks = 0.03, aic = 17_000 }
 "#;
 
     fn read(text: &str) -> Result<(FailureModel, toml::Table), Problem> {
@@ -227,7 +256,12 @@ goodness = "Kolmogorov-Smirnov 0.03"
         assert!((model.mtbf_seconds(1024) / model.mtbf_seconds(512) - 0.5).abs() < 1e-12);
         let gaps = model.system_gaps(1024).unwrap().unwrap();
         assert!((gaps.mean_seconds() / model.mtbf_seconds(1024) - 1.0).abs() < 1e-12);
-        assert_eq!(model.fit.unwrap().intervals.len(), 2);
+        let fit = model.fit.unwrap();
+        assert_eq!(
+            fit.intervals,
+            [("shape", [0.63, 0.67]), ("scale_seconds", [32_400.0, 36_720.5])]
+        );
+        assert_eq!(fit.goodness, [("aic", 17_000.0), ("ks", 0.03)]);
         assert_eq!(effective["first"].as_str(), Some("equilibrium"), "defaults are shown");
     }
 
@@ -256,6 +290,12 @@ goodness = "Kolmogorov-Smirnov 0.03"
             (format!("{life}shares = {{ process = 0.8, reboot = 0.3 }}"), "add up to 1.1"),
             (format!("{life}repairs = 3"), "f.toml:2:1: repairs: unknown field"),
             (String::new(), "lifetime.model: missing"),
+            (
+                format!(
+                    "{life}fit = {{ source = 'x', method = 'y', n = 3, intervals = {{ shape = [2, 1] }} }}"
+                ),
+                "fit.intervals.shape",
+            ),
         ] {
             let problem = read(&text).unwrap_err();
             assert!(problem.message.contains(complaint), "{text}: {problem}");
