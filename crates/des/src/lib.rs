@@ -24,6 +24,7 @@ mod agenda;
 mod parameter;
 mod queue;
 mod random;
+mod resource;
 mod simulation;
 mod statistics;
 mod time;
@@ -32,6 +33,9 @@ pub use agenda::Agenda;
 pub use parameter::InvalidParameter;
 pub use queue::Ticket;
 pub use random::{Distribution, Streams};
+pub use resource::{
+    Alarm, Booking, CustomerId, FlowId, Fluid, LinkId, Server, SharedServer, Timetable,
+};
 pub use simulation::{Model, Simulation};
 pub use statistics::{BatchMeans, Histogram, Interval, Tally, TimeAverage};
 pub use time::{Span, Time};

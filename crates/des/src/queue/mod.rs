@@ -16,7 +16,7 @@ pub(crate) use tickets::{NO_TICKET, Tickets};
 use wheel::Wheel;
 
 /// More entries than this leave the heap for the wheel.
-const HEAP_ENTRIES: usize = 1024;
+const HEAP_ENTRIES: usize = 64;
 /// Fewer entries than this leave the wheel for a single run.
 const WHEEL_ENTRIES: usize = HEAP_ENTRIES / 4;
 

@@ -24,7 +24,7 @@ const CHUNK_ENTRIES: usize = 64;
 /// Pieces kept ready beyond those that the pending events would fill.
 const SPARE_CHUNKS: usize = 64;
 /// Buckets of up to this many entries are sorted at once instead of being dealt further.
-const SORTED_ENTRIES: usize = 64;
+const SORTED_ENTRIES: usize = 128;
 
 type Chunk<E> = Vec<Entry<E>>;
 
@@ -73,7 +73,6 @@ impl<E> Wheel<E> {
     }
 
     /// Adds an entry that is not before the cursor.
-    #[expect(clippy::cast_possible_truncation, reason = "a digit has six bits")]
     pub(crate) fn push(&mut self, entry: Entry<E>) {
         debug_assert!(entry.time >= self.cursor);
         self.len += 1;
