@@ -46,7 +46,7 @@ const TABLE: [Row; 8] = [
 fn simulate(row: &Row, lifetime: &[&str]) -> (f64, f64) {
     let mut set = vec![
         format!("machine.reboot={} s", row.cost),
-        format!("level.storage.time={} s", row.cost),
+        format!("level.storage.write={} s", row.cost),
         "checkpoint.interval=daly-2006".to_owned(),
         format!("failures.lifetime.mean={} s", row.mtbf),
         format!("run.horizon={} s", 400.0 * row.mtbf),
@@ -80,4 +80,78 @@ fn clustered_failures_agree_with_other_simulations() {
         let weibull = ["failures.lifetime.model=weibull", "failures.lifetime.shape=0.7"];
         assert_agrees("Weibull", row, simulate(row, &weibull), row.weibull);
     }
+}
+
+/// Three levels on one long job, against the exact expectation of the nested scheme: a process that
+/// ends needs the memory, a reboot the disk, a lost node the file system.
+#[test]
+fn several_levels_agree_with_their_expectation() {
+    const TEXT: &str = "
+        [machine]
+        nodes = 64
+        reboot = '30 s'
+        [failures]
+        lifetime = { model = 'exponential', mean = '64 h' }
+        shares = { process = 0.0, reboot = 0.8 }
+        [[level]]
+        name = 'disk'
+        kind = 'local'
+        write = '20 s'
+        restore = '40 s'
+        [[level]]
+        name = 'pfs'
+        kind = 'lower'
+        every = 4
+        write = '300 s'
+        restore = '200 s'
+        [checkpoint]
+        interval = 'exact'
+        [workload]
+        walltime = 'endless'
+        [run]
+        horizon = '400 h'
+        replications = 40
+        confidence = 0.99
+    ";
+    let layers = Layers { file: Some(("levels.toml", TEXT)), ..Layers::default() };
+    for set in [vec![], vec!["checkpoint.interval=5 min".to_owned()]] {
+        let report = common::run(layers, &set).unwrap();
+        let (mean, half_width) = common::efficiency(&report);
+        let expected = common::derived(&report, "efficiency_by_formula") * 100.0;
+        assert!((mean - expected).abs() <= half_width, "{mean} ± {half_width}, not {expected}");
+    }
+}
+
+/// Verified work against the exact expectation: silent errors are found before a checkpoint.
+#[test]
+fn silent_errors_agree_with_their_expectation() {
+    const TEXT: &str = "
+        [machine]
+        nodes = 100
+        [failures]
+        lifetime = { model = 'exponential', mean = '400 h' }
+        [silent]
+        node_mtbe = '200 h'
+        verification = '12 s'
+        verifications = 3
+        [[level]]
+        name = 'pfs'
+        kind = 'lower'
+        write = '60 s'
+        restore = '90 s'
+        [checkpoint]
+        interval = 'exact'
+        [workload]
+        walltime = 'endless'
+        [run]
+        horizon = '300 h'
+        replications = 40
+        confidence = 0.99
+    ";
+    let layers = Layers { file: Some(("silent.toml", TEXT)), ..Layers::default() };
+    let report = common::run(layers, &[]).unwrap();
+    let (mean, half_width) = common::efficiency(&report);
+    let expected = common::derived(&report, "efficiency_by_formula") * 100.0;
+    assert!((mean - expected).abs() <= half_width, "{mean} ± {half_width}, not {expected}");
+    assert!(report.estimate("silent_errors_found").unwrap().mean > 100.0);
 }

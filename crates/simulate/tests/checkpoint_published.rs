@@ -6,6 +6,7 @@
 
 mod common;
 
+use common::derived;
 use intarsia_simulate::report::Report;
 use intarsia_simulate::scenario::Layers;
 
@@ -23,10 +24,6 @@ fn run(preset: &str, nodes: u32, set: &[&str]) -> Report {
 
 fn percent(preset: &str, nodes: u32, set: &[&str]) -> f64 {
     common::efficiency(&run(preset, nodes, set)).0
-}
-
-fn derived(report: &Report, name: &str) -> f64 {
-    report.derived.iter().find(|(n, _)| n == name).unwrap().1.value
 }
 
 fn assert_near(name: &str, ours: f64, expected: f64, tolerance: f64) {

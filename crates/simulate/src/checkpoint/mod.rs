@@ -1,15 +1,19 @@
 //! Checkpointing and reliability: jobs, failures, checkpoints, and where the time goes.
 //!
 //! ```text
-//! scenario ── machine      [machine]     nodes, memory, reboot, power
+//! scenario ── machine      [machine]     nodes, memory, reboot
 //!          ├─ failure      [failures]    lifetimes, repairs, bursts, damage
-//!          ├─ storage      [[level]]     bandwidth or fixed cost, how often, what it survives
-//!          ├─ interval     [checkpoint]  interval
-//!          └─ workload     [workload]    jobs: synthetic, or a trace in the Standard Workload Format
-//! setup (the scenario, read) ── plan, course (a job between failures)
-//! world (jobs, nodes, events) ── ledger (node-seconds per category) ── study (replications, estimates)
+//!          ├─ silent       [silent]      errors that only a verification finds
+//!          ├─ level        [storage]     what a store delivers
+//!          ├─ storage      [[level]]     what a checkpoint costs, how often, what it survives
+//!          ├─ interval     [checkpoint]  how much work between two
+//!          ├─ workload     [workload]    jobs: synthetic, or a trace in the Standard Workload Format
+//!          └─ energy       [power], [prices]
+//! setup (the scenario, read) ── analysis (formulas) ── plan, scheme, course (a job between failures)
+//! world (jobs, nodes, events) ── ledger (node-time per category) ── study (replications, estimates)
 //! ```
 
+mod analysis;
 mod course;
 pub mod energy;
 pub mod failure;
@@ -20,6 +24,7 @@ mod machine;
 mod nodes;
 mod plan;
 mod presets;
+mod scheme;
 mod setup;
 pub mod silent;
 mod storage;

@@ -1,62 +1,56 @@
 //! How jobs of one size work: when they write checkpoints, where to, and how they come back.
 
-use intarsia_des::Span;
+use std::sync::Arc;
 
-use super::course::Course;
+use intarsia_des::{Distribution, Span};
 
-/// Longer patterns of levels are refused: nobody means them, and each takes memory.
-pub(super) const LONGEST_PATTERN: u64 = 1 << 16;
+use super::course::{Course, Position, Rhythm};
+use super::scheme::{Level, Scheme};
 
 /// The plan of jobs of one size.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// Work between two checkpoints; none when no checkpoint is ever written.
     pub(super) interval: Option<Span>,
-    /// Levels of the first checkpoints; then they repeat.
-    pub(super) pattern: Vec<usize>,
-    /// Time to write a checkpoint, per level.
-    pub(super) writes: Vec<Span>,
-    /// Time to read one back, per level.
-    pub(super) restores: Vec<Span>,
+    /// Where checkpoints go; none when no checkpoint is ever written.
+    pub(super) scheme: Option<Scheme>,
+    pub(super) rhythm: Arc<Rhythm>,
     /// Time to reboot.
     pub(super) reboot: Span,
+    /// Work between two silent errors, in seconds; none when there are no such errors.
+    pub(super) silent_errors: Option<Distribution>,
 }
 
 impl Plan {
     /// The course of a job with `work` to do.
     pub(super) fn course(&self, work: Span) -> Course {
-        match self.interval {
-            Some(interval) => Course::new(work, interval, self.pattern.clone(), &self.writes),
-            None => Course::without_checkpoints(work),
-        }
+        Course::new(work, Arc::clone(&self.rhythm))
     }
-}
 
-/// The levels of the first checkpoints: to the last level that is due, each being due at every
-/// `every`-th. Levels go from cheap to safe. None when the pattern is too long.
-pub(super) fn pattern(every: &[u64]) -> Option<Vec<usize>> {
-    let length = every.iter().try_fold(1_u64, |length, n| {
-        let joint = length.checked_mul(n / greatest_common_divisor(length, *n))?;
-        (joint <= LONGEST_PATTERN).then_some(joint)
-    })?;
-    let due = |checkpoint: u64| every.iter().rposition(|n| checkpoint.is_multiple_of(*n));
-    (1..=length).map(due).collect()
-}
+    /// The levels, none when no checkpoint is ever written.
+    pub(super) fn levels(&self) -> &[Level] {
+        self.scheme.as_ref().map_or(&[], |scheme| &scheme.levels)
+    }
 
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_safest_level_that_is_due_is_written() {
-        assert_eq!(pattern(&[1]), Some(vec![0]));
-        assert_eq!(pattern(&[1, 2, 4]), Some(vec![0, 1, 0, 2]));
-        assert_eq!(pattern(&[1, 1]), Some(vec![1]));
-        assert_eq!(pattern(&[2]), None, "the first checkpoint would go nowhere");
-        assert_eq!(pattern(&[1, 65_535, 65_537]), None, "too long");
+    /// The newest checkpoint on `level` or a higher one that a job completed which went on from
+    /// checkpoint `from` and now stands at `position`; none when it completed none. A checkpoint that
+    /// is transferred in the background is complete when the transfer is.
+    pub(super) fn newest_on(
+        &self,
+        level: usize,
+        course: &Course,
+        from: u64,
+        position: Position,
+    ) -> Option<u64> {
+        let level = self.levels().get(level)?;
+        let mut newest = position.checkpoint - position.checkpoint % level.every.max(1);
+        while newest > from {
+            let age = course.time_between(newest, position.checkpoint) + position.since;
+            if age >= level.flush {
+                return Some(newest);
+            }
+            newest = newest.saturating_sub(level.every.max(1));
+        }
+        None
     }
 }

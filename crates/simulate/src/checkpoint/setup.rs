@@ -1,14 +1,20 @@
 //! A scenario, read and checked.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
-use intarsia_des::{Span, Time};
+use intarsia_des::{Distribution, Span, Time};
 
-use super::failure::{Damage, Failure, FailureModel};
-use super::interval::{Costs, IntervalRule};
+use super::course::Rhythm;
+use super::energy::{Power, Prices};
+use super::failure::FailureModel;
+use super::interval::IntervalRule;
+use super::level::StoreProfile;
 use super::machine::Machine;
-use super::plan::{LONGEST_PATTERN, Plan, pattern};
-use super::storage::Level;
+use super::plan::Plan;
+use super::scheme::Scheme;
+use super::silent::{Detection, SilentErrors};
+use super::storage::{self, Storage};
 use super::workload::Workload;
 use super::world::Rules;
 use crate::replications::RunSettings;
@@ -24,19 +30,15 @@ const LONGEST_HORIZON_SECONDS: f64 = 500.0 * 365.0 * 86_400.0;
 pub(super) struct Setup {
     pub(super) machine: Machine,
     pub(super) failures: FailureModel,
-    pub(super) levels: Vec<Level>,
-    pub(super) checkpoints: Option<Checkpoints>,
+    pub(super) silent: Option<SilentErrors>,
+    pub(super) levels: Vec<Storage>,
+    /// When checkpoints are written; none when they never are.
+    pub(super) rule: Option<IntervalRule>,
     pub(super) workload: Workload,
+    pub(super) power: Option<Power>,
+    pub(super) prices: Prices,
     pub(super) horizon: Time,
     pub(super) run: RunSettings,
-}
-
-/// When checkpoints are written.
-#[derive(Clone, Debug)]
-pub(super) struct Checkpoints {
-    rule: IntervalRule,
-    /// Levels of the first checkpoints; then they repeat.
-    pattern: Vec<usize>,
 }
 
 impl Setup {
@@ -44,10 +46,14 @@ impl Setup {
     pub(super) fn read(root: &mut Section<'_>, files: &Files<'_>) -> Result<Self, Problem> {
         let machine = root.section("machine", Machine::read)?;
         let failures = root.section("failures", |s| FailureModel::read(s, files))?;
-        let levels = root.sections("level", |s| Level::read(s, &machine))?;
-        let pattern = read_pattern(root, &levels)?;
-        let checkpoints = root.section("checkpoint", |s| Checkpoints::read(s, pattern))?;
+        let silent = root.optional_section("silent", |s| read_silent(s, files))?;
+        let profile = root.optional_section("storage", StoreProfile::read)?;
+        let levels = root.sections("level", |s| Storage::read(s, &machine, profile.as_ref()))?;
+        storage::check_order(&levels).map_err(|why| root.refuse("level", &why))?;
+        let rule = root.section("checkpoint", |s| read_rule(s, !levels.is_empty()))?;
         let workload = root.section("workload", |s| Workload::read(s, files, machine.nodes))?;
+        let power = root.optional_section("power", Power::read)?;
+        let prices = root.section("prices", Prices::read)?;
         let (horizon, run) = root.section("run", |section| {
             let horizon = section
                 .seconds("horizon")
@@ -57,7 +63,12 @@ impl Setup {
             Ok((horizon, RunSettings::read(section, REPLICATIONS)?))
         })?;
         let horizon = Time::ZERO + Span::from_secs_f64(horizon);
-        Ok(Self { machine, failures, levels, checkpoints, workload, horizon, run })
+        let setup =
+            Self { machine, failures, silent, levels, rule, workload, power, prices, horizon, run };
+        // All that a failure process refuses when it is made.
+        let gaps = setup.failures.system_gaps(setup.machine.nodes);
+        gaps.map_err(|wrong| root.refuse("failures", &wrong.to_string()))?;
+        Ok(setup)
     }
 
     /// The number of nodes, of which there is at least one.
@@ -65,100 +76,65 @@ impl Setup {
         NonZeroU32::new(self.machine.nodes).unwrap_or(NonZeroU32::MIN)
     }
 
-    /// Whether the level is ever written to.
-    fn is_used(&self, level: usize) -> bool {
-        self.checkpoints.as_ref().is_some_and(|c| c.pattern.contains(&level))
+    /// The levels as a job on `nodes` sees them; none when it writes no checkpoints.
+    pub(super) fn scheme(&self, nodes: u32) -> Option<Scheme> {
+        self.rule.as_ref()?;
+        let levels = self.levels.iter().map(|level| level.level(&self.machine, nodes)).collect();
+        Some(Scheme { levels })
     }
 
-    /// The levels that are written to, with their numbers.
-    pub(super) fn used_levels(&self) -> impl Iterator<Item = (usize, &Level)> {
-        self.levels.iter().enumerate().filter(|(level, _)| self.is_used(*level))
-    }
-
-    /// C, R and M of a job on `nodes`, C being the mean over the levels' pattern and R the reboot and
-    /// the reading of the checkpoint that is written most; none without checkpoints, or when one
-    /// takes no time.
-    pub(super) fn costs(&self, nodes: u32) -> Option<Costs> {
-        let checkpoints = self.checkpoints.as_ref()?;
-        let level = |index: &usize| self.levels.get(*index);
-        let writes = checkpoints.pattern.iter().filter_map(level);
-        let write: f64 = writes.map(|l| l.write_time(&self.machine, nodes).as_secs_f64()).sum();
-        #[expect(clippy::cast_precision_loss, reason = "at most 65,536")]
-        let write = write / checkpoints.pattern.len() as f64;
-        let restore = checkpoints.pattern.first().and_then(level)?;
-        let restore = self.machine.reboot + restore.restore_time(&self.machine, nodes);
-        let mtbf = self.failures.mtbf_seconds(nodes);
-        Costs::new(write, restore.as_secs_f64(), mtbf).ok()
-    }
-
-    /// Whether the closed form for one level and exponential failures applies.
-    pub(super) fn has_exact_efficiency(&self) -> bool {
-        let survive_all = self.used_levels().all(|(_, level)| level.survives == Damage::Machine);
-        self.used_levels().count() == 1
-            && survive_all
-            && self.failures.lifetime.is_exponential()
-            && self.failures.repair.is_none()
-            && self.failures.bursts.is_none()
-    }
-
-    /// Work between two checkpoints of a job on `nodes`.
-    fn interval(&self, nodes: u32) -> Option<Span> {
-        let checkpoints = self.checkpoints.as_ref()?;
-        let gaps = self.failures.system_gaps(nodes).ok().flatten();
-        let seconds = match (checkpoints.rule, self.costs(nodes)) {
-            (IntervalRule::Fixed(seconds), _) => seconds,
-            (rule, Some(costs)) => rule.interval_seconds(&costs, gaps.as_ref()),
-            // Checkpoints that cost nothing are written all the time; once a second is enough.
-            (_, None) => 1.0,
-        };
-        Some(Span::from_secs_f64(seconds))
-    }
-}
-
-impl Checkpoints {
-    fn read(section: &mut Section<'_>, pattern: Vec<usize>) -> Result<Option<Self>, Problem> {
-        let is_enabled = section.flag("enabled").or(!pattern.is_empty())?;
-        if is_enabled && pattern.is_empty() {
-            return Err(section
-                .refuse("enabled", "there is no place to write checkpoints to")
-                .with_help("add a section [[level]] with name and bandwidth"));
+    /// Verifications of an interval, and the time of each.
+    pub(super) fn verifications(&self) -> (u64, f64) {
+        match self.silent.as_ref().map(|silent| &silent.detection) {
+            Some(Detection::Verification { seconds, per_checkpoint }) => {
+                (*per_checkpoint, *seconds)
+            }
+            _ => (1, 0.0),
         }
-        let rule = IntervalRule::read(section, "interval", "daly-2006")?;
-        Ok(is_enabled.then_some(Self { rule, pattern }))
+    }
+
+    fn rhythm(&self, scheme: Option<&Scheme>, interval: Option<Span>) -> Rhythm {
+        let (pieces, seconds) = self.verifications();
+        let rhythm = match (scheme, interval) {
+            (Some(scheme), Some(interval)) => Rhythm::new(interval, scheme.costs()),
+            _ => Rhythm::without_checkpoints(),
+        };
+        rhythm.verified(pieces, Span::from_secs_f64(seconds))
     }
 }
 
-fn read_pattern(root: &Section<'_>, levels: &[Level]) -> Result<Vec<usize>, Problem> {
-    let every: Vec<u64> = levels.iter().map(|level| level.every).collect();
-    if every.is_empty() {
-        return Ok(Vec::new());
+fn read_silent(section: &mut Section<'_>, files: &Files<'_>) -> Result<SilentErrors, Problem> {
+    let silent = SilentErrors::read(section, files)?;
+    match silent.detection {
+        Detection::Verification { .. } => Ok(silent),
+        Detection::Latency { .. } => Err(section
+            .refuse("latency", "errors that show after a while cannot be simulated")
+            .with_help("say how errors are searched for: verification = \"10 s\"")),
     }
-    if !every.contains(&1) {
-        return Err(root
-            .refuse("level", "no level takes every checkpoint")
-            .with_help("leave 'every' out of one level, the cheapest"));
+}
+
+fn read_rule(section: &mut Section<'_>, has_levels: bool) -> Result<Option<IntervalRule>, Problem> {
+    let is_enabled = section.flag("enabled").or(has_levels)?;
+    if is_enabled && !has_levels {
+        return Err(section
+            .refuse("enabled", "there is no place to write checkpoints to")
+            .with_help("add a section [[level]] with name, kind and bandwidth"));
     }
-    pattern(&every).ok_or_else(|| {
-        root.refuse("level", &format!("the levels repeat only after {LONGEST_PATTERN} checkpoints"))
-            .with_help("choose multiples of each other for 'every', such as 1, 4 and 16")
-    })
+    let rule = IntervalRule::read(section, "interval", "daly-2006")?;
+    Ok(is_enabled.then_some(rule))
 }
 
 impl Rules for Setup {
     fn plan(&self, nodes: u32) -> Plan {
-        let times = |time: fn(&Level, &Machine, u32) -> Span| {
-            self.levels.iter().map(|level| time(level, &self.machine, nodes)).collect()
-        };
+        let scheme = self.scheme(nodes);
+        let interval = self.interval(nodes).map(Span::from_secs_f64);
+        let errors = self.silent.as_ref().map(|silent| 1.0 / silent.per_second(nodes));
         Plan {
-            interval: self.interval(nodes),
-            pattern: self.checkpoints.as_ref().map(|c| c.pattern.clone()).unwrap_or_default(),
-            writes: times(Level::write_time),
-            restores: times(Level::restore_time),
+            interval,
+            rhythm: Arc::new(self.rhythm(scheme.as_ref(), interval)),
+            scheme,
             reboot: self.machine.reboot,
+            silent_errors: errors.and_then(|mean| Distribution::exponential(mean).ok()),
         }
-    }
-
-    fn survives(&self, level: usize, failure: &Failure, _nodes: &[u32]) -> bool {
-        self.levels.get(level).is_some_and(|level| failure.damage <= level.survives)
     }
 }

@@ -1,22 +1,32 @@
-//! Where checkpoints go: `[[level]]`.
+//! Where checkpoints go, and how long that takes for a job of some size: `[[level]]`.
 
 use intarsia_des::Span;
 
-use super::failure::Damage;
+use super::level::{Kind, Payload, StoreProfile};
 use super::machine::Machine;
+use super::scheme::Level;
 use crate::scenario::{Problem, Section};
 
-/// One place for checkpoints: memory, a local disk, a partner's disk, a central file system.
+/// A level whose costs follow from the size of the job.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Level {
-    /// What reports call it.
-    pub(super) name: String,
-    write: Cost,
-    restore: Option<Cost>,
-    /// Every how many checkpoints one goes here.
-    pub(super) every: u64,
-    /// The worst damage after which a checkpoint here can still be read.
-    pub(super) survives: Damage,
+pub(super) struct Storage {
+    name: String,
+    kind: Kind,
+    every: u64,
+    costs: Costs,
+    /// What completing a checkpoint in the background takes, and how much it slows the job down.
+    flush: Option<(Cost, f64)>,
+}
+
+/// Where the costs of a level come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Costs {
+    Given {
+        write: Cost,
+        restore: Cost,
+    },
+    /// The figures of `[storage]`.
+    Profile(StoreProfile),
 }
 
 /// What moving a job's state takes.
@@ -39,72 +49,150 @@ enum Serves {
 
 const SERVES: &[(&str, Serves)] = &[("machine", Serves::Machine), ("job", Serves::Job)];
 
-const DAMAGE: &[(&str, Damage)] = &[
-    ("process", Damage::Process),
-    ("reboot", Damage::Reboot),
-    ("loss", Damage::Loss),
-    ("machine", Damage::Machine),
-];
+/// The largest `every`: nobody means more, and the pattern of levels takes memory.
+const MOST_EVERY: u64 = 65_536;
 
-impl Level {
-    /// Reads one of the sections.
-    pub(super) fn read(section: &mut Section<'_>, machine: &Machine) -> Result<Self, Problem> {
+impl Storage {
+    /// Reads one of the sections. Without a cost of its own, a level costs what `profile` says.
+    pub(super) fn read(
+        section: &mut Section<'_>,
+        machine: &Machine,
+        profile: Option<&StoreProfile>,
+    ) -> Result<Self, Problem> {
         let name = section.text("name").required()?;
-        let write = read_write(section, machine)?;
-        let restore = section.seconds("restore_time").not_negative().optional()?;
-        Ok(Self {
-            name,
-            write,
-            restore: restore.map(Cost::Fixed),
-            every: section.integer("every").at_least(1).or(1)?,
-            survives: section.choice("survives", DAMAGE).or("machine")?,
-        })
+        let kind = Kind::read(section)?;
+        let every = section.integer("every").at_least(1).at_most(MOST_EVERY).or(1)?;
+        let costs = match profile {
+            Some(profile) if !Cost::is_given(section, "write") => {
+                let payload = Payload { bytes_per_node: 0.0, nodes: 1 };
+                profile.times(kind, payload).map_err(|missing| {
+                    section.refuse("kind", &missing.to_string()).with_help(
+                        "add it to [storage], or say here what a checkpoint costs: write or bandwidth",
+                    )
+                })?;
+                Costs::Profile(*profile)
+            }
+            _ => Costs::read(section, machine)?,
+        };
+        let flush = section.optional_section("flush", |flush| {
+            let slowdown = flush.number("slowdown").share();
+            let slowdown = slowdown.must("be below 1", |share| *share < 1.0).or(0.0)?;
+            Ok((Cost::read(flush, machine, "time")?, slowdown))
+        })?;
+        Ok(Self { name, kind, every, costs, flush })
     }
 
-    /// How long a job on `nodes` of the machine takes to write a checkpoint.
-    pub(super) fn write_time(&self, machine: &Machine, nodes: u32) -> Span {
-        self.write.time(machine, nodes)
+    /// Whether a checkpoint is complete only after a transfer in the background.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.flush.is_some()
     }
 
-    /// How long it takes to read it back; as long as writing it, if nothing else is said.
-    pub(super) fn restore_time(&self, machine: &Machine, nodes: u32) -> Span {
-        self.restore.unwrap_or(self.write).time(machine, nodes)
+    /// The level as a job on `nodes` of the machine sees it. The work that a transfer in the
+    /// background takes from the job counts as time that it is blocked.
+    pub(super) fn level(&self, machine: &Machine, nodes: u32) -> Level {
+        let seconds = |cost: Cost| cost.seconds(machine, nodes);
+        let (write, restore) = match self.costs {
+            Costs::Given { write, restore } => (seconds(write), seconds(restore)),
+            Costs::Profile(profile) => {
+                let payload = Payload { bytes_per_node: machine.memory_per_node_bytes, nodes };
+                // Missing figures were refused when the level was read.
+                profile
+                    .times(self.kind, payload)
+                    .map_or((0.0, 0.0), |times| (times.write_seconds, times.restore_seconds))
+            }
+        };
+        let (flush, slowdown) = self.flush.map_or((0.0, 0.0), |(cost, s)| (seconds(cost), s));
+        Level {
+            name: self.name.clone(),
+            kind: self.kind,
+            every: self.every,
+            write: Span::from_secs_f64(write + flush * slowdown),
+            restore: Span::from_secs_f64(restore),
+            flush: Span::from_secs_f64(flush),
+        }
+    }
+}
+
+/// Checks that levels go from the fastest to the safest, each taking some of the checkpoints of the
+/// level below it.
+pub(super) fn check_order(levels: &[Storage]) -> Result<(), String> {
+    if levels.first().is_some_and(|first| first.every != 1) {
+        return Err("the first level must take every checkpoint: leave 'every' out there".into());
+    }
+    let is_nested = |pair: &[Storage]| pair[1].every.is_multiple_of(pair[0].every);
+    match levels.windows(2).find(|pair| !is_nested(pair)) {
+        None => Ok(()),
+        Some(pair) => Err(format!(
+            "'every' of level '{}' must be a multiple of {}, that of '{}'",
+            pair[1].name, pair[0].every, pair[0].name
+        )),
+    }
+}
+
+impl Costs {
+    /// Reading takes as long as writing when nothing is said about it.
+    fn read(section: &mut Section<'_>, machine: &Machine) -> Result<Self, Problem> {
+        let write = Cost::read(section, machine, "write")?;
+        let restore = section.seconds("restore").not_negative().optional()?;
+        let restore = match restore {
+            Some(seconds) => Cost::Fixed(seconds),
+            None => section
+                .optional_section("reading", |reading| Cost::read(reading, machine, "time"))?
+                .unwrap_or(write),
+        };
+        Ok(Self::Given { write, restore })
     }
 }
 
 impl Cost {
-    fn time(self, machine: &Machine, nodes: u32) -> Span {
+    fn is_given(section: &Section<'_>, fixed: &str) -> bool {
+        [fixed, "bandwidth", "bandwidth_per_node"].iter().any(|way| section.has(way))
+    }
+
+    /// Reads a time under the name `fixed`, or `bandwidth`, or `bandwidth_per_node`.
+    fn read(
+        section: &mut Section<'_>,
+        machine: &Machine,
+        fixed: &'static str,
+    ) -> Result<Self, Problem> {
+        let ways = [fixed, "bandwidth", "bandwidth_per_node"];
+        let given: Vec<&str> = ways.into_iter().filter(|way| section.has(way)).collect();
+        match given[..] {
+            [way] if way == fixed => {
+                section.seconds(fixed).not_negative().required().map(Self::Fixed)
+            }
+            ["bandwidth"] => {
+                section.bytes_per_second("bandwidth").positive().required().map(Self::Shared)
+            }
+            ["bandwidth_per_node"] => Self::read_per_node(section, machine),
+            _ => {
+                let why = format!("{} of {} are given", given.len(), ways.join(", "));
+                let field = given.last().copied().unwrap_or(fixed);
+                Err(section.refuse(field, &why).with_help(
+                    "give one: how long it takes, or the bandwidth that the state goes through",
+                ))
+            }
+        }
+    }
+
+    fn read_per_node(section: &mut Section<'_>, machine: &Machine) -> Result<Self, Problem> {
+        let bandwidth = section.bytes_per_second("bandwidth_per_node").positive().required()?;
+        // Published: the bandwidth of a node grows with a power of log₂(nodes of the machine).
+        let power = section.number("bandwidth_log2_power").not_negative().optional()?;
+        let growth = f64::from(machine.nodes.max(2)).log2().powf(power.unwrap_or(0.0));
+        let bandwidth = bandwidth * growth;
+        Ok(match section.choice("serves", SERVES).or("job")? {
+            Serves::Machine => Self::Shared(bandwidth * f64::from(machine.nodes)),
+            Serves::Job => Self::PerNode(bandwidth),
+        })
+    }
+
+    fn seconds(self, machine: &Machine, nodes: u32) -> f64 {
         let per_node = machine.memory_per_node_bytes;
-        Span::from_secs_f64(match self {
+        match self {
             Self::Fixed(seconds) => seconds,
             Self::Shared(bandwidth) => per_node * f64::from(nodes) / bandwidth,
             Self::PerNode(bandwidth) => per_node / bandwidth,
-        })
+        }
     }
-}
-
-/// `time`, `bandwidth` or `bandwidth_per_node`.
-fn read_write(section: &mut Section<'_>, machine: &Machine) -> Result<Cost, Problem> {
-    const WAYS: [&str; 3] = ["time", "bandwidth", "bandwidth_per_node"];
-    let given: Vec<&str> = WAYS.into_iter().filter(|way| section.has(way)).collect();
-    let &[way] = &given[..] else {
-        let why = format!("{} of time, bandwidth and bandwidth_per_node are given", given.len());
-        return Err(section
-            .refuse(given.last().unwrap_or(&"time"), &why)
-            .with_help("give one: how long a checkpoint takes, or what it goes through"));
-    };
-    if way == "time" {
-        return section.seconds("time").not_negative().required().map(Cost::Fixed);
-    }
-    if way == "bandwidth" {
-        return section.bytes_per_second("bandwidth").positive().required().map(Cost::Shared);
-    }
-    let bandwidth = section.bytes_per_second("bandwidth_per_node").positive().required()?;
-    // Networks of the published model: the bandwidth of a node grows with a power of log₂(nodes).
-    let power = section.number("bandwidth_log2_power").not_negative().or(0.0)?;
-    let bandwidth = bandwidth * f64::from(machine.nodes.max(2)).log2().powf(power);
-    Ok(match section.choice("serves", SERVES).or("job")? {
-        Serves::Machine => Cost::Shared(bandwidth * f64::from(machine.nodes)),
-        Serves::Job => Cost::PerNode(bandwidth),
-    })
 }

@@ -2,6 +2,7 @@
 
 use intarsia_des::{Simulation, Span, Streams, Tally, Time};
 
+use super::energy::{Bill, NodeSeconds, Prices};
 use super::failure::FailureProcess;
 use super::ledger::{Category, Ledger, ratio};
 use super::setup::Setup;
@@ -13,6 +14,7 @@ use crate::scenario::{Document, Files, Problem};
 
 /// Progress is shown this often in a replication.
 const STEPS: u64 = 100;
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// A scenario that can be run.
 #[derive(Debug)]
@@ -32,11 +34,6 @@ pub(super) struct Outcome {
 impl CheckpointStudy {
     pub(super) fn read(document: &Document, files: &Files<'_>) -> Result<Self, Problem> {
         let (setup, scenario) = document.read(|root| Setup::read(root, files))?;
-        // All that a failure process refuses when it is made.
-        setup
-            .failures
-            .system_gaps(setup.machine.nodes)
-            .map_err(|wrong| Problem::new(format!("failures: {wrong}")))?;
         Ok(Self { setup, scenario })
     }
 
@@ -48,7 +45,8 @@ impl CheckpointStudy {
         let failures =
             FailureProcess::new(setup.failures.clone(), setup.nodes(), setup.horizon, failures);
         let jobs = setup.workload.jobs(streams.stream("jobs", index));
-        let world = World::new(setup, setup.machine.nodes, jobs, failures.ok()?);
+        let errors = streams.stream("silent errors", index);
+        let world = World::new(setup, setup.machine.nodes, jobs, failures.ok()?, errors);
         let mut simulation = Simulation::new(world);
         let (world, agenda) = simulation.parts_mut();
         world.start(agenda);
@@ -87,15 +85,14 @@ impl CheckpointStudy {
         add("job_nodes", f64::from(nodes), "1");
         add("job_mtbf", setup.failures.mtbf_seconds(nodes), "s");
         let plan = setup.plan(nodes);
-        for (index, level) in setup.used_levels() {
-            let time = |times: &[Span]| times.get(index).map_or(0.0, |span| span.as_secs_f64());
-            add(&format!("checkpoint_time_{}", level.name), time(&plan.writes), "s");
-            add(&format!("restore_time_{}", level.name), time(&plan.restores), "s");
+        for level in plan.levels() {
+            add(&format!("checkpoint_time_{}", level.name), level.write.as_secs_f64(), "s");
+            add(&format!("restore_time_{}", level.name), level.restore.as_secs_f64(), "s");
         }
-        if let Some(interval) = plan.interval {
-            add("checkpoint_interval", interval.as_secs_f64(), "s");
-            if let Some(costs) = setup.costs(nodes).filter(|_| setup.has_exact_efficiency()) {
-                add("efficiency_by_formula", costs.efficiency(interval.as_secs_f64()), "share");
+        if let Some(interval) = plan.interval.map(Span::as_secs_f64) {
+            add("checkpoint_interval", interval, "s");
+            if let Some(efficiency) = setup.expected_efficiency(nodes, interval) {
+                add("efficiency_by_formula", efficiency, "share");
             }
         }
         derived
@@ -123,25 +120,55 @@ impl Study for CheckpointStudy {
 }
 
 /// A quantity of one replication; none when it has no meaning there.
-type Measure = fn(&Outcome) -> Option<f64>;
+type Measure = fn(&Setup, &Outcome) -> Option<f64>;
 
-const MEASURES: [(&str, &str, Measure); 13] = [
-    ("efficiency", "share", |o| Some(o.ledger.share(Category::Up))),
-    ("checkpoint_share", "share", |o| Some(o.ledger.share(Category::Checkpoint))),
-    ("lost_share", "share", |o| Some(o.ledger.share(Category::Lost))),
-    ("boot_share", "share", |o| Some(o.ledger.share(Category::Boot))),
-    ("restore_share", "share", |o| Some(o.ledger.share(Category::Restore))),
-    ("repair_share", "share", |o| Some(o.ledger.share(Category::Repair))),
-    ("verify_share", "share", |o| Some(o.ledger.share(Category::Verify))),
-    ("utilisation", "share", |o| {
+const MEASURES: [(&str, &str, Measure); 19] = [
+    ("efficiency", "share", |_, o| Some(o.ledger.share(Category::Up))),
+    ("checkpoint_share", "share", |_, o| Some(o.ledger.share(Category::Checkpoint))),
+    ("lost_share", "share", |_, o| Some(o.ledger.share(Category::Lost))),
+    ("boot_share", "share", |_, o| Some(o.ledger.share(Category::Boot))),
+    ("restore_share", "share", |_, o| Some(o.ledger.share(Category::Restore))),
+    ("repair_share", "share", |_, o| Some(o.ledger.share(Category::Repair))),
+    ("verify_share", "share", |_, o| Some(o.ledger.share(Category::Verify))),
+    ("utilisation", "share", |_, o| {
         Some(1.0 - ratio(o.ledger.node_nanos(Category::Idle), o.ledger.total()))
     }),
-    ("jobs_finished", "1", |o| count(o.counts.finished)),
-    ("failures", "1", |o| count(o.counts.failures)),
-    ("interruptions", "1", |o| count(o.counts.interruptions)),
-    ("stretch", "1", |o| mean(&o.counts.stretches)),
-    ("wait_time", "s", |o| mean(&o.counts.waits)),
+    ("jobs_finished", "1", |_, o| count(o.counts.finished)),
+    ("failures", "1", |_, o| count(o.counts.failures)),
+    ("idle_failures", "1", |_, o| count(o.counts.idle_failures)),
+    ("interruptions", "1", |_, o| count(o.counts.interruptions)),
+    ("silent_errors_found", "1", |s, o| {
+        s.silent.as_ref().and_then(|_| count(o.counts.errors_found))
+    }),
+    ("stretch", "1", |_, o| mean(&o.counts.stretches)),
+    ("wait_time", "s", |s, o| mean(&o.counts.waits).filter(|_| s.workload.has_arrivals())),
+    ("energy", "J", |s, o| Some(bill(s, o)?.joules)),
+    ("useful_energy_share", "share", |s, o| bill(s, o).map(|b| b.useful_joules / b.joules)),
+    ("power", "W", |s, o| Some(bill(s, o)?.joules / s.horizon.as_secs_f64())),
+    ("cost", "money", |s, o| {
+        bill(s, o).map(|bill| bill.money).filter(|_| s.prices != Prices::default())
+    }),
 ];
+
+/// Energy and money of a replication; none when the scenario says nothing about power.
+fn bill(setup: &Setup, outcome: &Outcome) -> Option<Bill> {
+    Some(node_seconds(outcome).bill(&setup.power?, &setup.prices))
+}
+
+/// The ledger as the account of energy wants it: verifications and unsettled work draw what work
+/// does.
+fn node_seconds(outcome: &Outcome) -> NodeSeconds {
+    let seconds = |categories: &[Category]| {
+        categories.iter().map(|c| ratio(outcome.ledger.node_nanos(*c), NANOS_PER_SECOND)).sum()
+    };
+    NodeSeconds {
+        up: seconds(&[Category::Up]),
+        lost: seconds(&[Category::Lost, Category::Verify, Category::Unsettled]),
+        checkpoint: seconds(&[Category::Checkpoint, Category::Restore]),
+        boot: seconds(&[Category::Boot]),
+        idle: seconds(&[Category::Repair, Category::Idle]),
+    }
+}
 
 #[expect(clippy::cast_precision_loss, reason = "a number of events in a replication")]
 fn count(number: u64) -> Option<f64> {
@@ -154,9 +181,9 @@ fn mean(tally: &Tally) -> Option<f64> {
 
 impl CheckpointStudy {
     fn estimates(&self, outcomes: &[Outcome]) -> Vec<(String, Estimate)> {
-        let wanted = |name: &str| name != "wait_time" || self.setup.workload.has_arrivals();
         let estimate = |(name, unit, measure): &(&str, &'static str, Measure)| {
-            let values: Tally = outcomes.iter().filter_map(measure).collect();
+            let measured = outcomes.iter().filter_map(|outcome| measure(&self.setup, outcome));
+            let values: Tally = measured.collect();
             let half_width = values.half_width(self.setup.run.confidence);
             (values.count() > 0).then(|| {
                 let estimate = Estimate {
@@ -168,6 +195,46 @@ impl CheckpointStudy {
                 ((*name).to_owned(), estimate)
             })
         };
-        MEASURES.iter().filter(|(name, ..)| wanted(name)).filter_map(estimate).collect()
+        MEASURES.iter().filter_map(estimate).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn study(text: &str) -> CheckpointStudy {
+        let document = Document::parse("test.toml", text).unwrap();
+        CheckpointStudy::read(&document, &|_| Err("no files".into())).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// Node-nanoseconds of all categories, idle time included, are nodes × horizon: exactly.
+        #[test]
+        fn node_time_is_conserved(
+            nodes in 1u32..50, mtbf in 2.0..300.0f64, seed in 0u64..1000, hours in 1u64..2000,
+            interval in 1u64..200,
+        ) {
+            let study = study(&format!(
+                "[machine]\nnodes = {nodes}\nreboot = '2 min'\n[failures]\n\
+                 lifetime = {{ model = 'weibull', shape = 0.7, mean = '{mtbf} h' }}\n\
+                 repair = {{ model = 'exponential', mean = '1 h' }}\n\
+                 bursts = {{ sizes = [[1, 0.5], [4, 0.5]] }}\n\
+                 shares = {{ process = 0.3, machine = 0.1 }}\n\
+                 [silent]\nnode_mtbe = '9 days'\nverification = '7 s'\n\
+                 [[level]]\nname = 'a'\nkind = 'local'\nwrite = '11 s'\n\
+                 [[level]]\nname = 'b'\nkind = 'lower'\nevery = 3\nwrite = '59 s'\nrestore = '2 min'\n\
+                 [checkpoint]\ninterval = '{interval} min'\n\
+                 [workload]\nsize = ['40 %', 1]\nwalltime = '5 h'\n\
+                 [run]\nhorizon = '{hours} h'\nseed = {seed}\nreplications = 1\n"
+            ));
+            for outcome in study.outcomes(1, &Progress::default()) {
+                let whole = u128::from(nodes) * u128::from(hours) * 3600 * NANOS_PER_SECOND;
+                prop_assert_eq!(outcome.ledger.total(), whole);
+            }
+        }
     }
 }

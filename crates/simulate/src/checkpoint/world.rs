@@ -8,6 +8,7 @@
 //! running    ──complete──▶ restarting         its nodes reboot
 //! restarting ──rebooted──▶ running            when it was interrupted: it goes on from its checkpoint
 //! restarting ──rebooted──▶ finished           when its work was complete: its nodes become idle
+//! running    ──error───▶   restarting         a silent error was found: no reboot
 //! ```
 //!
 //! An event that a failure makes pointless is cancelled by its ticket.
@@ -29,8 +30,6 @@ use super::workload::{Jobs, Request};
 pub(super) trait Rules {
     /// The plan of a job on so many nodes.
     fn plan(&self, nodes: u32) -> Plan;
-    /// Whether a checkpoint on a level can be read after a failure that hit `nodes` of the job.
-    fn survives(&self, level: usize, failure: &Failure, nodes: &[u32]) -> bool;
 }
 
 type JobId = u32;
@@ -40,6 +39,8 @@ type JobId = u32;
 pub(super) enum Event {
     /// A job's work is complete.
     JobEnds(JobId),
+    /// A verification finds a silent error.
+    ErrorFound(JobId),
     /// The repair of a job's nodes is complete.
     JobRecovers(JobId),
     /// A job's nodes have rebooted, and its state has been read back.
@@ -68,14 +69,25 @@ struct Job {
     since: Time,
     /// The checkpoint that it went on from, or would go on from now; 0 is the start.
     checkpoint: u64,
-    /// The last checkpoint on each level that can be read.
-    saved: Vec<Option<u64>>,
+    /// The level from which that checkpoint is read.
+    level: Option<usize>,
+    /// The newest complete checkpoint on each level or a higher one, 0 for none.
+    newest: Vec<u64>,
     is_complete: bool,
-    /// The worst damage since it ran.
-    damage: Damage,
-    /// When its nodes are repaired, if they are being repaired.
+    /// What happened to it since it ran last.
+    trouble: Trouble,
+    /// What ends its present state, if no failure does.
+    next: Option<Ticket>,
+}
+
+/// The failures since a job ran last, which its checkpoints have to survive together.
+#[derive(Default)]
+struct Trouble {
+    damage: Option<Damage>,
+    /// Nodes that were hit, by their number within the job.
+    lost: Vec<u32>,
+    /// When all of them are repaired.
     repaired: Time,
-    next: Ticket,
 }
 
 /// Counts beside the ledger.
@@ -86,6 +98,8 @@ pub(super) struct Counts {
     pub(super) idle_failures: u64,
     /// Failures times the jobs that each interrupted.
     pub(super) interruptions: u64,
+    /// Silent errors that a verification found.
+    pub(super) errors_found: u64,
     pub(super) finished: u64,
     pub(super) waits: Tally,
     /// Time from start to end over work.
@@ -106,6 +120,7 @@ pub(super) struct World<'s, R> {
     is_arrival_scheduled: bool,
     failures: FailureProcess<R>,
     next_failure: Option<Failure>,
+    errors: R,
     pub(super) ledger: Ledger,
     pub(super) counts: Counts,
 }
@@ -117,6 +132,7 @@ impl<'s, R: Rng> World<'s, R> {
         nodes: u32,
         workload: Jobs<'s, R>,
         failures: FailureProcess<R>,
+        errors: R,
     ) -> Self {
         Self {
             rules,
@@ -130,6 +146,7 @@ impl<'s, R: Rng> World<'s, R> {
             is_arrival_scheduled: false,
             failures,
             next_failure: None,
+            errors,
             ledger: Ledger::default(),
             counts: Counts::default(),
         }
@@ -200,26 +217,47 @@ impl<'s, R: Rng> World<'s, R> {
             self.plans.entry(request.nodes).or_insert_with(|| Arc::new(rules.plan(request.nodes)));
         let plan = Arc::clone(plan);
         let now = agenda.now();
-        let course = plan.course(request.work);
-        let next = agenda.cancellable(now + course.time_after(0), Event::JobEnds(id));
         let job = Job {
             request,
             started: now,
-            saved: vec![None; plan.writes.len()],
+            newest: vec![0; plan.levels().len()],
+            course: plan.course(request.work),
             plan,
-            course,
             ranges,
             state: State::Running,
             since: now,
             checkpoint: 0,
+            level: None,
             is_complete: false,
-            damage: Damage::Process,
-            repaired: now,
-            next,
+            trouble: Trouble::default(),
+            next: None,
         };
         self.counts.waits.record(now.since(request.arrival).as_secs_f64());
-        self.put(id, job);
+        self.run(id, job, agenda);
         true
+    }
+
+    /// Lets a job run until its end or until an error is found, if no failure comes before.
+    fn run(&mut self, id: JobId, mut job: Job, agenda: &mut Agenda<Event>) {
+        job.state = State::Running;
+        job.since = agenda.now();
+        job.trouble = Trouble::default();
+        let found = self
+            .error_strikes_after(&job)
+            .and_then(|work| job.course.found_after(job.checkpoint, work));
+        let (elapsed, event) = match found {
+            Some(elapsed) => (elapsed, Event::ErrorFound(id)),
+            None => (job.course.time_after(job.checkpoint), Event::JobEnds(id)),
+        };
+        job.next = Some(agenda.cancellable(job.since + elapsed, event));
+        self.put(id, job);
+    }
+
+    /// How much work the job does until a silent error strikes. Exponential times have no memory, so
+    /// each run draws anew.
+    fn error_strikes_after(&mut self, job: &Job) -> Option<Span> {
+        let errors = job.plan.silent_errors.as_ref()?;
+        Some(Span::from_secs_f64(errors.sample(&mut self.errors)))
     }
 
     fn take(&mut self, id: JobId) -> Option<Job> {
@@ -235,10 +273,10 @@ impl<'s, R: Rng> World<'s, R> {
     fn job_ends(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
         let Some(mut job) = self.take(id) else { return };
         let nodes = job.request.nodes;
-        let work = job.course.work_after(job.checkpoint);
-        let writing = agenda.now().since(job.since) - work;
-        self.ledger.add(Category::Up, nodes, work);
-        self.ledger.add(Category::Checkpoint, nodes, writing);
+        let from = job.checkpoint;
+        self.ledger.add(Category::Up, nodes, job.course.work_after(from));
+        self.ledger.add(Category::Verify, nodes, job.course.verification_time_after(from));
+        self.ledger.add(Category::Checkpoint, nodes, job.course.checkpoint_time_after(from));
         job.is_complete = true;
         self.counts.finished += 1;
         let elapsed = agenda.now().since(job.started).as_secs_f64();
@@ -254,12 +292,13 @@ impl<'s, R: Rng> World<'s, R> {
 
     /// Reboots the nodes, unless only processes ended, and reads the state back.
     fn restart(&mut self, id: JobId, mut job: Job, agenda: &mut Agenda<Event>) {
-        let needs_reboot = job.is_complete || job.damage > Damage::Process;
+        let needs_reboot = job.is_complete || job.trouble.damage > Some(Damage::Process);
         let reboot = if needs_reboot { job.plan.reboot } else { Span::ZERO };
         let restore = job.restore_time();
         job.state = State::Restarting { reboot };
         job.since = agenda.now();
-        job.next = agenda.cancellable(job.since + reboot + restore, Event::NodesReboot(id));
+        let end = job.since + reboot + restore;
+        job.next = Some(agenda.cancellable(end, Event::NodesReboot(id)));
         self.put(id, job);
     }
 
@@ -272,12 +311,17 @@ impl<'s, R: Rng> World<'s, R> {
             self.free_ids.push(id);
             return self.start_jobs(agenda);
         }
-        job.state = State::Running;
-        job.since = agenda.now();
-        job.damage = Damage::Process;
-        let end = job.since + job.course.time_after(job.checkpoint);
-        job.next = agenda.cancellable(end, Event::JobEnds(id));
-        self.put(id, job);
+        self.run(id, job, agenda);
+    }
+
+    fn error_found(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
+        let Some(mut job) = self.take(id) else { return };
+        self.counts.errors_found += 1;
+        self.settle(&mut job, agenda.now(), Category::Lost);
+        // Work is verified before it is saved, so every checkpoint is good.
+        job.trouble.damage = Some(Damage::Process);
+        self.roll_back(&mut job);
+        self.restart(id, job, agenda);
     }
 
     fn node_failure(&mut self, agenda: &mut Agenda<Event>) {
@@ -321,30 +365,42 @@ impl<'s, R: Rng> World<'s, R> {
         let now = agenda.now();
         self.counts.interruptions += 1;
         self.settle(&mut job, now, Category::Lost);
-        for (level, saved) in job.saved.iter_mut().enumerate() {
-            if !self.rules.survives(level, failure, nodes) {
-                *saved = None;
-            }
-        }
+        let trouble = &mut job.trouble;
+        trouble.damage = trouble.damage.max(Some(failure.damage));
+        trouble.lost.extend(nodes.iter().filter_map(|node| rank(&job.ranges, *node)));
+        trouble.repaired = trouble.repaired.max(now + failure.repair);
+        let repaired = trouble.repaired;
         self.roll_back(&mut job);
-        agenda.cancel(job.next);
-        job.repaired = job.repaired.max(now + failure.repair);
-        job.damage = job.damage.max(failure.damage);
+        if let Some(next) = job.next.take() {
+            agenda.cancel(next);
+        }
         job.state = State::Repairing;
         job.since = now;
-        job.next = agenda.cancellable(job.repaired, Event::JobRecovers(id));
+        job.next = Some(agenda.cancellable(repaired, Event::JobRecovers(id)));
         self.put(id, job);
     }
 
-    /// Goes back to the last checkpoint that can be read; work after it is lost after all.
+    /// Goes back to the newest checkpoint that can be read; work after it is lost after all.
     fn roll_back(&mut self, job: &mut Job) {
         if job.is_complete {
             return;
         }
-        let safe = job.saved.iter().flatten().copied().max().unwrap_or(0);
+        let Job { trouble, request, plan, .. } = &*job;
+        let damage = trouble.damage.unwrap_or(Damage::Process);
+        let recovery = plan
+            .scheme
+            .as_ref()
+            .and_then(|scheme| scheme.recovery(&job.newest, damage, &trouble.lost, request.nodes));
+        let safe = recovery.map_or(0, |recovery| recovery.checkpoint);
         let undone = job.course.work_until(job.checkpoint) - job.course.work_until(safe);
-        self.ledger.transfer(Category::Up, Category::Lost, job.request.nodes, undone);
+        self.ledger.transfer(Category::Up, Category::Lost, request.nodes, undone);
+        for (level, newest) in job.newest.iter_mut().enumerate() {
+            // What is read back is on the faster levels again; the others keep what they have.
+            let is_refilled = recovery.is_some_and(|recovery| level <= recovery.level);
+            *newest = if is_refilled { safe } else { (*newest).min(safe) };
+        }
         job.checkpoint = safe;
+        job.level = recovery.map(|recovery| recovery.level);
     }
 
     /// Accounts for the time since the job came into its state. Work without a checkpoint after it
@@ -365,10 +421,12 @@ impl<'s, R: Rng> World<'s, R> {
                 let to = position.checkpoint;
                 let work = job.course.work_until(to) - job.course.work_until(from);
                 self.ledger.add(Category::Up, nodes, work);
+                self.ledger.add(Category::Verify, nodes, job.course.verification_time(from, to));
                 self.ledger.add(Category::Checkpoint, nodes, job.course.checkpoint_time(from, to));
                 self.ledger.add(rest, nodes, position.since);
-                for (level, saved) in job.saved.iter_mut().enumerate() {
-                    *saved = job.course.last_of(level, from + 1, to).or(*saved);
+                for (level, newest) in job.newest.iter_mut().enumerate() {
+                    let written = job.plan.newest_on(level, &job.course, from, position);
+                    *newest = written.unwrap_or(*newest);
                 }
                 job.checkpoint = to;
             }
@@ -378,14 +436,23 @@ impl<'s, R: Rng> World<'s, R> {
 }
 
 impl Job {
-    /// Time to read back the checkpoint from which the job goes on: from the first level that has it.
+    /// Time to read back the checkpoint from which the job goes on.
     fn restore_time(&self) -> Span {
-        if self.is_complete || self.checkpoint == 0 {
-            return Span::ZERO;
-        }
-        let level = self.saved.iter().position(|saved| *saved == Some(self.checkpoint));
-        level.and_then(|level| self.plan.restores.get(level)).copied().unwrap_or_default()
+        let level = self.level.and_then(|level| self.plan.levels().get(level));
+        level.filter(|_| !self.is_complete).map_or(Span::ZERO, |level| level.restore)
     }
+}
+
+/// The number within a job of a node of the machine.
+fn rank(ranges: &[NodeRange], node: u32) -> Option<u32> {
+    let mut before = 0;
+    for range in ranges {
+        match node.checked_sub(range.first) {
+            Some(offset) if offset < range.count => return Some(before + offset),
+            _ => before += range.count,
+        }
+    }
+    None
 }
 
 impl<R: Rng> Model for World<'_, R> {
@@ -394,6 +461,7 @@ impl<R: Rng> Model for World<'_, R> {
     fn handle(&mut self, event: Event, agenda: &mut Agenda<Event>) {
         match event {
             Event::JobEnds(id) => self.job_ends(id, agenda),
+            Event::ErrorFound(id) => self.error_found(id, agenda),
             Event::JobRecovers(id) => self.job_recovers(id, agenda),
             Event::NodesReboot(id) => self.nodes_reboot(id, agenda),
             Event::NodeFailure => self.node_failure(agenda),

@@ -9,14 +9,28 @@ use intarsia_simulate::scenario::{Layers, Problem};
 
 /// Runs a preset or a scenario's text, with fields set.
 pub(crate) fn run(layers: Layers<'_>, set: &[String]) -> Result<Report, Problem> {
+    run_on(2, layers, set)
+}
+
+/// The same on so many threads.
+pub(crate) fn run_on(
+    threads: usize,
+    layers: Layers<'_>,
+    set: &[String],
+) -> Result<Report, Problem> {
     let layers = Layers { assignments: set, ..layers };
     let document = layers.document("checkpoint", PRESETS)?;
     let study = read(&document, &|name| Err(format!("{name}: no files in this test")))?;
-    Ok(study.run(2, &Progress::default()))
+    Ok(study.run(threads, &Progress::default()))
 }
 
 /// The efficiency of a run, in percent, with its half width.
 pub(crate) fn efficiency(report: &Report) -> (f64, f64) {
     let Estimate { mean, half_width, .. } = report.estimate("efficiency").unwrap();
     (mean * 100.0, half_width.unwrap() * 100.0)
+}
+
+/// A quantity that follows from the scenario.
+pub(crate) fn derived(report: &Report, name: &str) -> f64 {
+    report.derived.iter().find(|(n, _)| n == name).unwrap().1.value
 }
