@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -510,6 +511,23 @@ A scenario, in which [[level]] says where checkpoints go:
   intarsia simulate presets
   intarsia simulate presets rxsim-pfs > my.toml")]
     Presets(SimulatePresets),
+    /// Run a sweep, or a study that comes with the program: tables, figures, an HTML report
+    #[command(disable_help_flag = true)]
+    Study(SimulatePython),
+    /// Fit distributions to failure records
+    #[command(disable_help_flag = true)]
+    Fit(SimulatePython),
+    /// Write the report of a finished study anew
+    #[command(disable_help_flag = true)]
+    Report(SimulatePython),
+}
+
+/// What the Python package reads by itself; `--help` prints it.
+#[derive(Args)]
+pub(crate) struct SimulatePython {
+    /// Arguments of the Python package; --help lists them
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
 }
 
 #[derive(Args)]

@@ -2,6 +2,7 @@
 
 mod presets;
 mod progress;
+mod python;
 mod study;
 mod table;
 
@@ -13,5 +14,8 @@ pub(crate) fn run(verb: &SimulateVerb) -> Outcome<Exit> {
         SimulateVerb::Checkpoint(arguments) => study::run(&study::CHECKPOINT, arguments),
         SimulateVerb::Scale(arguments) => study::run(&study::SCALE, arguments),
         SimulateVerb::Presets(arguments) => presets::run(arguments),
+        SimulateVerb::Study(arguments) => python::run("study", arguments),
+        SimulateVerb::Fit(arguments) => python::run("fit", arguments),
+        SimulateVerb::Report(arguments) => python::run("report", arguments),
     }
 }
