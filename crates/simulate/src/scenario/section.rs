@@ -32,6 +32,11 @@ impl<'d> Section<'d> {
         self.entry(name).is_some_and(|entry| matches!(entry.item, Item::Table(_)))
     }
 
+    /// Accepts fields that have no meaning beside others, which a lower layer may have given.
+    pub fn ignore(&mut self, names: &[&'static str]) {
+        self.known.extend(names);
+    }
+
     /// A text.
     pub fn text(&mut self, name: &'static str) -> Field<'_, 'd, String> {
         self.field(name, |value| match value {

@@ -230,6 +230,8 @@ fn read_trace(
     files: &Files<'_>,
     machine_nodes: u32,
 ) -> Result<Workload, Problem> {
+    // A preset's synthetic jobs give way to a trace.
+    section.ignore(&["size", "weights", "walltime"]);
     let name = section.text("trace").required()?;
     let is_repeated = section.flag("repeat").or(true)?;
     let text = files(&name).map_err(|why| {
