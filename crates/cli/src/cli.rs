@@ -505,7 +505,31 @@ A scenario, in which [[level]] says where checkpoints go:
   walltime = \"12 h\"")]
     Checkpoint(SimulateStudy),
     /// What does a file system over all nodes of a machine deliver?
-    Scale(SimulateStudy),
+    ///
+    /// Nodes follow a program of metadata operations, writes, reads and barriers on a local-first, striped or
+    /// central file system; messages cross a torus, a fat tree, a dragonfly or I/O nodes, and queue there.
+    /// The report gives throughput, efficiency and latencies of each phase and how busy the links were.
+    #[command(after_long_help = "Examples:
+  intarsia simulate scale --preset fusionsim-bgp --nodes 512,1024,16384,2097152
+  intarsia simulate scale --preset striped-bgp --set network.kind=ideal --nodes 4096
+  intarsia simulate scale my.toml --nodes 64,4096 --json > my.json      an array, one object a number of nodes
+  intarsia simulate scale --preset fusionsim-bgp --calibrate published  fit constants to measured rates
+
+A scenario:
+  [nodes]
+  count = [64, 4096]
+  [system]
+  kind = \"local-first\"
+  device_write = \"2 GB/s\"
+  device_read = \"4 GB/s\"
+  [system.metadata]
+  create = \"50 us\"
+  [network]
+  kind = \"dragonfly\"
+  link_rate = \"25 GB/s\"
+  [workload]
+  kind = \"ior\"")]
+    Scale(SimulateScale),
     /// List the scenarios that come with the program, or print one
     #[command(after_long_help = "Examples:
   intarsia simulate presets
@@ -559,6 +583,19 @@ pub(crate) struct SimulateStudy {
     /// Check the scenario and print all of it, but simulate nothing
     #[arg(long, conflicts_with = "csv")]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct SimulateScale {
+    #[command(flatten)]
+    pub(crate) study: SimulateStudy,
+    /// Numbers of compute nodes, each simulated by itself; instead of nodes.count
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    pub(crate) nodes: Vec<u32>,
+    /// Fit constants to measured rates and print the error of each point; `published` is a table that
+    /// comes with the program
+    #[arg(long, value_name = "POINTS.toml", conflicts_with_all = ["nodes", "csv", "dry_run"])]
+    pub(crate) calibrate: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -4,6 +4,7 @@
 //! where metadata and data lie and what devices and services cost; the [`network`] carries what is not
 //! local; below it the event kernel keeps the time. [`study`] runs a scenario and reports.
 
+pub mod calibration;
 mod hash;
 pub mod model;
 pub mod network;

@@ -214,7 +214,7 @@ impl ScaleStudy {
         };
         let seconds = phase.ended.since(phase.began).as_secs_f64().max(1e-9);
         push("seconds", "s", seconds);
-        push("operations_per_second", "1/s", phase.completed as f64 / seconds);
+        push("operations_per_second", "op/s", phase.completed as f64 / seconds);
         let rate = if phase.bytes > 0 {
             let rate = phase.bytes as f64 / seconds;
             push("throughput", "B/s", rate);

@@ -3,6 +3,7 @@
 mod presets;
 mod progress;
 mod python;
+mod scale;
 mod study;
 mod table;
 
@@ -12,7 +13,7 @@ use crate::exit::{Exit, Outcome};
 pub(crate) fn run(verb: &SimulateVerb) -> Outcome<Exit> {
     match verb {
         SimulateVerb::Checkpoint(arguments) => study::run(&study::CHECKPOINT, arguments),
-        SimulateVerb::Scale(arguments) => study::run(&study::SCALE, arguments),
+        SimulateVerb::Scale(arguments) => scale::run(arguments),
         SimulateVerb::Presets(arguments) => presets::run(arguments),
         SimulateVerb::Study(arguments) => python::run("study", arguments),
         SimulateVerb::Fit(arguments) => python::run("fit", arguments),

@@ -45,6 +45,19 @@ pub(super) fn run(simulator: &Simulator, arguments: &SimulateStudy) -> Outcome<E
 
 /// Reads everything that the scenario names.
 fn prepare(simulator: &Simulator, arguments: &SimulateStudy) -> Outcome<Box<dyn Study>> {
+    let (document, directory) = document(simulator, arguments)?;
+    let read_file = |name: &str| {
+        let path = directory.join(name);
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    (simulator.read)(&document, &read_file).map_err(refused)
+}
+
+/// The scenario that the arguments make, and the directory from which it names files.
+pub(super) fn document(
+    simulator: &Simulator,
+    arguments: &SimulateStudy,
+) -> Outcome<(Document, PathBuf)> {
     let file = arguments.scenario.as_deref().map(read_scenario).transpose()?;
     let mut assignments = arguments.set.clone();
     assignments.extend(arguments.seed.map(|seed| format!("run.seed={seed}")));
@@ -54,15 +67,8 @@ fn prepare(simulator: &Simulator, arguments: &SimulateStudy) -> Outcome<Box<dyn 
         file: file.as_ref().map(|file| (file.name.as_str(), file.text.as_str())),
         assignments: &assignments,
     };
-    let directory = file.as_ref().map(|file| file.directory.as_path()).unwrap_or(Path::new(""));
-    let read_file = |name: &str| {
-        let path = directory.join(name);
-        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    layers
-        .document(simulator.kind, simulator.presets)
-        .and_then(|document| (simulator.read)(&document, &read_file))
-        .map_err(refused)
+    let document = layers.document(simulator.kind, simulator.presets).map_err(refused)?;
+    Ok((document, file.map(|file| file.directory).unwrap_or_default()))
 }
 
 /// A scenario's text, and the directory from which it names other files.
@@ -97,11 +103,11 @@ pub(super) fn refused(problem: Problem) -> Failure {
     }
 }
 
-fn threads(arguments: &SimulateStudy) -> usize {
+pub(super) fn threads(arguments: &SimulateStudy) -> usize {
     arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
 }
 
-fn show_scenario(study: &dyn Study, arguments: &SimulateStudy) -> Outcome {
+pub(super) fn show_scenario(study: &dyn Study, arguments: &SimulateStudy) -> Outcome {
     if arguments.json {
         return output::json(study.scenario());
     }
