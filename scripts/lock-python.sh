@@ -11,7 +11,9 @@ import tomllib
 with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)
 wanted = project["build-system"]["requires"] + project["project"]["dependencies"]
-print(*wanted, *project["project"]["optional-dependencies"]["test"])
+for extra in project["project"]["optional-dependencies"].values():
+    wanted += extra
+print(*wanted)
 PYTHON
 )
 {

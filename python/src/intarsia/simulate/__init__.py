@@ -1,0 +1,31 @@
+"""Simulators for the extreme scale, from a notebook.
+
+`checkpoint` asks which share of a machine's time is useful work when nodes fail, `scale` what a
+file system over all nodes of a machine delivers, `sweep` runs either over a grid of values on all
+cores or a Dask cluster. `failures` fits distributions to failure records.
+
+The simulating is done by the `intarsia` binary, found through `INTARSIA_BIN`, this checkout's
+build, or the PATH. Needs the extra `simulate` (`pip install 'intarsia[simulate]'`).
+
+    from intarsia import simulate
+
+    result = simulate.checkpoint("rxsim-dfs", machine__nodes=65_536)
+    print(result["efficiency"])
+    frame = simulate.sweep("checkpoint", "rxsim-dfs", {"machine.nodes": [1024, 65_536]})
+"""
+
+from intarsia.simulate import failures
+from intarsia.simulate.api import checkpoint, presets, scale, sweep
+from intarsia.simulate.binary import SimulationError
+from intarsia.simulate.result import Estimate, Result
+
+__all__ = [
+    "Estimate",
+    "Result",
+    "SimulationError",
+    "checkpoint",
+    "failures",
+    "presets",
+    "scale",
+    "sweep",
+]

@@ -1,0 +1,1 @@
+"""The commands behind `intarsia simulate study|fit|report`, one file each."""

@@ -1,0 +1,146 @@
+"""Gaps between failures, bursts, and times of repair.
+
+The rules, which every fit states:
+
+- Gaps are taken between records in order of time: of a whole system, or of each node by itself.
+- A gap of zero (records of the same minute) is one event that took several nodes: it goes into the
+  size of a burst, not into the distribution of gaps.
+- No other record is left out, and no gap is trimmed.
+- *Censoring.* The gap that is open when the records end is longer than what was seen of it. For a
+  system this is one gap among hundreds; for nodes it is one for each of them, the nodes that never
+  failed included, and leaving them out makes nodes look several times worse than they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from intarsia.simulate.failures.records import RecordError
+
+Hours = npt.NDArray[np.float64]
+
+_HOURS_PER_SECOND = 1 / 3600
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Times between failures in hours, all above zero, and what was set apart."""
+
+    what: str
+    hours: Hours
+    censored_hours: Hours = field(default_factory=lambda: np.empty(0))
+    """Gaps that were still open when the records ended."""
+    zeros: int = 0
+    """Gaps of zero, counted as bursts."""
+    note: str = ""
+
+    @property
+    def censoring(self) -> str:
+        """How gaps that were open at the end are treated, in words."""
+        if len(self.censored_hours) == 0:
+            return "complete gaps only; the gap open at the end of the records is left out"
+        return f"{len(self.censored_hours)} gaps open at the end of the records, right-censored"
+
+    def without_censored(self) -> Gaps:
+        """Return the complete gaps alone."""
+        return Gaps(self.what, self.hours, zeros=self.zeros, note=self.note)
+
+
+def select_system(records: pd.DataFrame, system: str) -> pd.DataFrame:
+    """Return the records of one system."""
+    chosen = records[records["system"] == system]
+    if chosen.empty:
+        known = sorted(records["system"].unique(), key=lambda name: (len(name), name))
+        raise RecordError(f"no records of system {system}; there are: {', '.join(known)}")
+    return chosen
+
+
+def system_gaps(records: pd.DataFrame, system: str | None = None) -> Gaps:
+    """Return the gaps between any two failures of a system that follow each other.
+
+    >>> from intarsia.simulate import failures
+    >>> gaps = failures.system_gaps(failures.lanl(), "20")
+    >>> len(gaps.hours), gaps.zeros
+    (2400, 77)
+    """
+    chosen = records if system is None else select_system(records, system)
+    hours = _differences(chosen["started"])
+    return Gaps(
+        what=f"system {system}" if system else "all records",
+        hours=_require(hours[hours > 0]),
+        zeros=int((hours == 0).sum()),
+    )
+
+
+def node_gaps(records: pd.DataFrame, system: str | None = None) -> Gaps:
+    """Return the gaps of each node by itself, pooled, with the open gap of each node censored.
+
+    A node counts as in service from the first record of its system to the last. Nodes without any
+    record are known only where the records say how many nodes the system has.
+    """
+    chosen = records if system is None else select_system(records, system)
+    if (chosen["node"] == "").all():
+        raise RecordError("the records name no nodes: map the column with --column node=NAME")
+    start, end = chosen["started"].min(), chosen["started"].max()
+    complete, censored = [], []
+    for _, times in chosen.groupby("node", sort=True)["started"]:
+        complete.append(_differences(times))
+        censored.append((end - times.max()).total_seconds() * _HOURS_PER_SECOND)
+    spared = max(int(chosen["nodes"].max()) - len(complete), 0)
+    censored += [(end - start).total_seconds() * _HOURS_PER_SECOND] * spared
+    hours, open_hours = np.concatenate(complete), np.array(censored)
+    return Gaps(
+        what=f"nodes of system {system}" if system else "nodes of all records",
+        hours=_require(hours[hours > 0]),
+        censored_hours=open_hours[open_hours > 0],
+        zeros=int((hours == 0).sum()),
+        note=f"{len(complete)} nodes failed at least once, {spared} never",
+    )
+
+
+def burst_sizes(records: pd.DataFrame, system: str | None = None) -> dict[int, int]:
+    """Count the events by the number of records that bear the same minute.
+
+    >>> from intarsia.simulate import failures
+    >>> sizes = failures.burst_sizes(failures.lanl(), "2")
+    >>> sum(size * events for size, events in sizes.items())
+    7104
+    """
+    chosen = records if system is None else select_system(records, system)
+    together = chosen.groupby("started").size().value_counts().sort_index()
+    return {int(size): int(events) for size, events in together.items()}
+
+
+def repair_hours(records: pd.DataFrame, system: str | None = None) -> Gaps:
+    """Return the times from failure to repair, from the two time stamps of a record.
+
+    Repairs of zero minutes, which a logarithm cannot take, are counted apart.
+    """
+    chosen = records if system is None else select_system(records, system)
+    known = chosen.dropna(subset=["repaired"])
+    if known.empty:
+        raise RecordError("the records hold no repairs: map the column with --column repaired=NAME")
+    hours = (known["repaired"] - known["started"]).dt.total_seconds().to_numpy() * _HOURS_PER_SECOND
+    return Gaps(
+        what=f"repairs of system {system}" if system else "repairs of all records",
+        hours=_require(hours[hours > 0]),
+        zeros=int((hours == 0).sum()),
+        note=f"{len(chosen) - len(known)} records without a repair",
+    )
+
+
+def _differences(times: pd.Series) -> Hours:
+    seconds = np.diff(np.sort(times.to_numpy())) / np.timedelta64(1, "s")
+    return np.asarray(seconds * _HOURS_PER_SECOND, dtype=np.float64)
+
+
+def _require(hours: Hours) -> Hours:
+    if len(hours) < 3:
+        raise RecordError(
+            f"{len(hours)} gaps above zero are too few for a fit; at least 3 are needed"
+        )
+    return hours

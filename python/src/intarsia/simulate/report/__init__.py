@@ -1,0 +1,1 @@
+"""Reports: documents of text, tables and figures, and how they are written."""

@@ -1,0 +1,1 @@
+"""Studies: points, their results on disk, and the run over `dask.distributed`."""
