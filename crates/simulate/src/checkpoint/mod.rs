@@ -8,7 +8,8 @@
 //!          ├─ storage      [[level]]     what a checkpoint costs, how often, what it survives
 //!          ├─ interval     [checkpoint]  how much work between two
 //!          ├─ workload     [workload]    jobs: synthetic, or a trace in the Standard Workload Format
-//!          └─ energy       [power], [prices]
+//!          ├─ energy       [power], [prices]
+//!          └─ machines     [[source]]    where the figures come from
 //! setup (the scenario, read) ── analysis (formulas) ── plan, scheme, course (a job between failures)
 //! world (jobs, nodes, events) ── ledger (node-time per category) ── study (replications, estimates)
 //! ```
@@ -21,6 +22,7 @@ pub mod interval;
 mod ledger;
 pub mod level;
 mod machine;
+pub mod machines;
 mod nodes;
 mod plan;
 mod presets;

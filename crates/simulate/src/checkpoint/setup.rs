@@ -11,6 +11,7 @@ use super::failure::FailureModel;
 use super::interval::IntervalRule;
 use super::level::StoreProfile;
 use super::machine::Machine;
+use super::machines::Source;
 use super::plan::Plan;
 use super::scheme::Scheme;
 use super::silent::{Detection, SilentErrors};
@@ -54,6 +55,8 @@ impl Setup {
         let workload = root.section("workload", |s| Workload::read(s, files, machine.nodes))?;
         let power = root.optional_section("power", Power::read)?;
         let prices = root.section("prices", Prices::read)?;
+        // They are for readers of the effective scenario.
+        root.sections("source", Source::read)?;
         let (horizon, run) = root.section("run", |section| {
             let horizon = section
                 .seconds("horizon")

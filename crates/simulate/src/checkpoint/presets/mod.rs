@@ -10,4 +10,13 @@ macro_rules! preset {
 }
 
 /// The scenarios that come with the program.
-pub const PRESETS: &[Preset] = &[preset!("rxsim-none"), preset!("rxsim-pfs"), preset!("rxsim-dfs")];
+pub const PRESETS: &[Preset] = &[
+    preset!("rxsim-none"),
+    preset!("rxsim-pfs"),
+    preset!("rxsim-dfs"),
+    preset!("frontier"),
+    preset!("el-capitan"),
+    preset!("aurora"),
+    preset!("llama-3"),
+    preset!("measured-store"),
+];

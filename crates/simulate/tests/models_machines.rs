@@ -1,0 +1,67 @@
+//! Today's machines: what their presets give, against what is published of them.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use intarsia_simulate::checkpoint;
+use intarsia_simulate::progress::Progress;
+use intarsia_simulate::report::Report;
+use intarsia_simulate::scenario::{Document, Preset};
+
+fn preset(name: &str) -> &'static str {
+    Preset::find(checkpoint::PRESETS, name).unwrap().text
+}
+
+fn run(text: &str, changes: &[&str]) -> Report {
+    let mut document = Document::parse("preset", text).unwrap();
+    for change in changes {
+        document.set(change).unwrap();
+    }
+    let no_files = |_: &str| Err("no files here".to_owned());
+    checkpoint::read(&document, &no_files).unwrap().run(1, &Progress::default())
+}
+
+fn efficiency(report: &Report) -> (f64, f64) {
+    let estimate = report.estimate("efficiency").unwrap();
+    (estimate.mean, estimate.half_width.unwrap())
+}
+
+fn derived(report: &Report, name: &str) -> f64 {
+    report.derived.iter().find(|(found, _)| found == name).unwrap().1.value
+}
+
+/// arXiv:2407.21783, section 3.3.4: "higher than 90 % effective training time".
+#[test]
+fn the_training_run_reaches_the_published_effective_time() {
+    let report = run(preset("llama-3"), &["run.replications=6"]);
+    let (share, half_width) = efficiency(&report);
+    println!("Llama 3: {share:.3} ± {half_width:.3}, published above 0.90");
+    assert!(share - half_width > 0.90 && share < 0.97, "{share}");
+    let mtbf_hours = derived(&report, "job_mtbf") / 3600.0;
+    assert!((mtbf_hours - 54.0 * 24.0 / 419.0).abs() < 0.01, "{mtbf_hours} h");
+}
+
+/// Every preset runs, and its efficiency is neither hopeless nor perfect at the assumed failures.
+#[test]
+fn the_exascale_machines_lose_something_but_not_all() {
+    for name in ["frontier", "el-capitan", "aurora", "measured-store"] {
+        let report = run(preset(name), &["run.replications=3", "run.horizon=60 days"]);
+        let (share, half_width) = efficiency(&report);
+        println!("{name}: {share:.3} ± {half_width:.3}");
+        assert!((0.6..0.99).contains(&share), "{name}: {share}");
+    }
+}
+
+/// The conclusion of 2013, node-local storage against a central file system, on a machine of today:
+/// local XOR groups beat checkpoints that all go to Orion.
+#[test]
+fn node_local_checkpoints_pay_on_a_machine_of_today() {
+    let changes = ["run.replications=4", "run.horizon=90 days"];
+    let both = run(preset("frontier"), &changes);
+    let xor = "kind = \"xor\"\ngroup = 16\n";
+    assert!(preset("frontier").contains(xor));
+    let central = preset("frontier").replace(xor, "kind = \"lower\"\n");
+    let central = run(&central, &[&changes[..], &["level.orion.every=1"]].concat());
+    let (both, central) = (efficiency(&both), efficiency(&central));
+    println!("Frontier: levels {both:?}, Orion alone {central:?}");
+    assert!(both.0 - both.1 > central.0 + central.1);
+}
