@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what a store of this host delivers to checkpoints, as the `[storage]` table of a scenario.
+"""Measures what a store of this host delivers to checkpoints: `[storage]` of a scenario.
 
 Two stores are brought up for each tier. A checkpoint-sized file is written to one of them in blocks
 of 4 MiB and synced, read again with cold caches, and copied to the other. The speed of coding is
@@ -44,8 +44,12 @@ def parse_arguments():
     )
     parser.add_argument("--mib", type=int, default=512, help="size of a checkpoint (default 512)")
     parser.add_argument("--repeat", type=int, default=5, help="repetitions (default 5)")
-    parser.add_argument("--memory", default="/dev/shm", help="folder of the memory tier (default %(default)s)")
-    parser.add_argument("--local", default="/var/tmp", help="folder of the local tier (default %(default)s)")
+    parser.add_argument(
+        "--memory", default="/dev/shm", help="folder of the memory tier (default %(default)s)"
+    )
+    parser.add_argument(
+        "--local", default="/var/tmp", help="folder of the local tier (default %(default)s)"
+    )
     parser.add_argument("--out", help="file to write (default: standard output)")
     return parser.parse_args()
 
@@ -83,7 +87,7 @@ def drop_caches():
 
 
 def measure_tier(folder, mib, repeat):
-    """Bandwidths in bytes per second and the latency in seconds, each a list of samples, and the mode."""
+    """Samples of bandwidths in bytes per second and of the latency in seconds, and the mode."""
     samples = {"write": [], "read": [], "copy": [], "latency": [], "mode": ""}
     blocks = [os.urandom(BLOCK)] * (mib * (1 << 20) // BLOCK)
     total = len(blocks) * BLOCK
@@ -123,7 +127,10 @@ def measure_coding():
     vectors = (ctypes.c_void_p * (GROUP + 1))(*(address for _, address in shares), 0)
     parity = aligned(bytes(CODING_BYTES))
     vectors[GROUP] = parity[1]
-    fold = lambda: library.xor_gen(GROUP + 1, CODING_BYTES, vectors)
+
+    def fold():
+        library.xor_gen(GROUP + 1, CODING_BYTES, vectors)
+
     samples = {"xor": [GROUP * CODING_BYTES / timed(fold) for _ in range(CODING_ROUNDS)]}
 
     matrix = ctypes.create_string_buffer((GROUP + PARITIES) * GROUP)
@@ -134,7 +141,10 @@ def measure_coding():
     data = (ctypes.c_void_p * GROUP)(*(address for _, address in shares))
     parities = [aligned(bytes(CODING_BYTES)) for _ in range(PARITIES)]
     coded = (ctypes.c_void_p * PARITIES)(*(address for _, address in parities))
-    code = lambda: library.ec_encode_data(CODING_BYTES, GROUP, PARITIES, tables, data, coded)
+
+    def code():
+        library.ec_encode_data(CODING_BYTES, GROUP, PARITIES, tables, data, coded)
+
     work = PARITIES * GROUP * CODING_BYTES
     samples["reed_solomon"] = [work / timed(code) for _ in range(CODING_ROUNDS)]
     return samples
@@ -166,7 +176,8 @@ def spread(samples):
 def tier_lines(name, folder, samples):
     latency = statistics.median(samples["latency"])
     return [
-        f"# {name}: {folder}, {samples['mode']}; write {spread(samples['write'])}; read {spread(samples['read'])}",
+        f"# {name}: {folder}, {samples['mode']}; write {spread(samples['write'])};",
+        f"# read {spread(samples['read'])}",
         f"{name} = {{ write = {bandwidth(samples['write'])}, read = {bandwidth(samples['read'])}, "
         f'latency = "{latency * 1e6:.0f} us" }}',
     ]
@@ -178,10 +189,12 @@ def profile(arguments):
     lines = [
         "# What a store of one host delivers to checkpoints",
         "#",
-        f"# Measured {datetime.date.today()} by bench/profile_store.py: {arguments.mib} MiB per checkpoint, medians of",
-        f"# {arguments.repeat}, synced writes (durability sync) in blocks of 4 MiB, cold reads; ISA-L over {GROUP} shares of 8 MiB on one processor.",
-        f"# {os.cpu_count()} x {processor()}, {memory_gib:.0f} GiB, Linux {platform.release()}, load {load:.1f} at the start.",
-        "# One host has no network to a partner: give `network` and `lower` of the machine that is meant.",
+        f"# Measured {datetime.date.today()} by bench/profile_store.py: medians of",
+        f"# {arguments.repeat} checkpoints of {arguments.mib} MiB, synced writes (durability sync) in",
+        f"# blocks of 4 MiB, cold reads; ISA-L over {GROUP} shares of 8 MiB on one processor.",
+        f"# {os.cpu_count()} x {processor()}, {memory_gib:.0f} GiB, Linux {platform.release()},",
+        f"# load {load:.1f} at the start.",
+        "# One host has no network to a partner: give `network` and `lower` of the machine meant.",
         "",
         "[storage]",
     ]

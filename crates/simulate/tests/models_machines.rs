@@ -5,7 +5,7 @@
 use intarsia_simulate::checkpoint;
 use intarsia_simulate::progress::Progress;
 use intarsia_simulate::report::Report;
-use intarsia_simulate::scenario::{Document, Preset};
+use intarsia_simulate::scenario::{Document, Preset, TIME, Value};
 
 fn preset(name: &str) -> &'static str {
     Preset::find(checkpoint::PRESETS, name).unwrap().text
@@ -38,6 +38,29 @@ fn the_training_run_reaches_the_published_effective_time() {
     assert!(share - half_width > 0.90 && share < 0.97, "{share}");
     let mtbf_hours = derived(&report, "job_mtbf") / 3600.0;
     assert!((mtbf_hours - 54.0 * 24.0 / 419.0).abs() < 0.01, "{mtbf_hours} h");
+}
+
+/// An independent maximum-likelihood fit (scipy) of the same gaps: shape and scale in hours, within
+/// 2 %.
+#[test]
+fn the_fits_to_the_records_agree_with_an_independent_one() {
+    for (name, shape, scale_hours, mean_gap_hours) in
+        [("lanl-2", 0.74, 11.5, 14.0), ("lanl-18", 0.82, 6.6, 7.5), ("lanl-20", 0.65, 9.6, 13.6)]
+    {
+        let document = Document::parse(name, preset(name)).unwrap();
+        let lifetime = document.peek("failures.lifetime.shape").cloned();
+        let Some(Value::Number(fitted)) = lifetime else { panic!("{name}: {lifetime:?}") };
+        assert!((fitted / shape - 1.0).abs() < 0.02, "{name}: {fitted}");
+        let scale = document.peek("failures.lifetime.scale").unwrap();
+        let scale = TIME.read(scale).unwrap() / 3600.0;
+        assert!((scale / scale_hours - 1.0).abs() < 0.02, "{name}: {scale} h");
+        let report = run(preset(name), &["run.replications=2", "run.horizon=200 days"]);
+        let mtbf = derived(&report, "machine_mtbf") / 3600.0;
+        assert!((mtbf / mean_gap_hours - 1.0).abs() < 0.05, "{name}: {mtbf} h");
+        let share = efficiency(&report).0;
+        println!("{name}: MTBF {mtbf:.2} h, efficiency {share:.3}");
+        assert!((0.2..1.0).contains(&share), "{name}: {share}");
+    }
 }
 
 /// Every preset runs, and its efficiency is neither hopeless nor perfect at the assumed failures.

@@ -19,4 +19,8 @@ pub const PRESETS: &[Preset] = &[
     preset!("aurora"),
     preset!("llama-3"),
     preset!("measured-store"),
+    preset!("lanl-2"),
+    preset!("lanl-18"),
+    preset!("lanl-19"),
+    preset!("lanl-20"),
 ];
