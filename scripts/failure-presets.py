@@ -45,7 +45,7 @@ replications = 20
 
 
 def inline(value):
-    """Return a value as TOML on one line; numbers with five digits, which is more than the fits know."""
+    """Return a value as TOML on one line; numbers with five digits, more than the fits know."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {inline(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, list | tuple):
