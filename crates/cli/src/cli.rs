@@ -503,7 +503,7 @@ A scenario, in which [[level]] says where checkpoints go:
   bandwidth = \"5 TB/s\"
   [workload]
   walltime = \"12 h\"")]
-    Checkpoint(SimulateStudy),
+    Checkpoint(SimulateCheckpoint),
     /// What does a file system over all nodes of a machine deliver?
     ///
     /// Nodes follow a program of metadata operations, writes, reads and barriers on a local-first, striped or
@@ -586,6 +586,15 @@ pub(crate) struct SimulateStudy {
 }
 
 #[derive(Args)]
+pub(crate) struct SimulateCheckpoint {
+    #[command(flatten)]
+    pub(crate) study: SimulateStudy,
+    /// Also write the jobs that the first replication finishes, in the Standard Workload Format
+    #[arg(long, value_name = "FILE.swf", value_hint = ValueHint::FilePath, conflicts_with = "dry_run")]
+    pub(crate) jobs: Option<PathBuf>,
+}
+
+#[derive(Args)]
 pub(crate) struct SimulateScale {
     #[command(flatten)]
     pub(crate) study: SimulateStudy,
@@ -596,6 +605,9 @@ pub(crate) struct SimulateScale {
     /// comes with the program
     #[arg(long, value_name = "POINTS.toml", conflicts_with_all = ["nodes", "csv", "dry_run"])]
     pub(crate) calibrate: Option<PathBuf>,
+    /// Print published IO500 results of real file systems, as outside reference points
+    #[arg(long, conflicts_with_all = ["scenario", "preset", "nodes", "calibrate", "csv", "dry_run"])]
+    pub(crate) io500: bool,
 }
 
 #[derive(Args)]

@@ -69,6 +69,12 @@ pub trait Study: Sync {
 
     /// Runs it on up to `threads` threads; `progress` is advanced on the way.
     fn run(&self, threads: usize, progress: &Progress) -> Report;
+
+    /// The jobs that the first replication finishes, in the Standard Workload Format; none when
+    /// there are no jobs.
+    fn jobs(&self) -> Option<String> {
+        None
+    }
 }
 
 fn as_map<T: Serialize, S: Serializer>(

@@ -1,11 +1,13 @@
 //! Replications of a scenario, and what they say.
 
 use intarsia_des::{Simulation, Span, Streams, Tally, Time};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::energy::{Bill, NodeSeconds, Prices};
 use super::failure::FailureProcess;
 use super::ledger::{Category, Ledger, ratio};
 use super::setup::Setup;
+use super::workload::Trace;
 use super::world::{Counts, Rules, World};
 use crate::progress::Progress;
 use crate::replications::replicate;
@@ -31,14 +33,20 @@ pub(super) struct Outcome {
     pub(super) events: u64,
 }
 
+/// A replication at its end.
+struct Simulated<'s> {
+    world: World<'s, Xoshiro256PlusPlus>,
+    events: u64,
+}
+
 impl CheckpointStudy {
     pub(super) fn read(document: &Document, files: &Files<'_>) -> Result<Self, Problem> {
         let (setup, scenario) = document.read(|root| Setup::read(root, files))?;
         Ok(Self { setup, scenario })
     }
 
-    /// Runs one replication.
-    fn replication(&self, index: u64, progress: &Progress) -> Option<Outcome> {
+    /// The end of one replication; none when the failures are refused, which reading has excluded.
+    fn simulate(&self, index: u64, keeps_jobs: bool, progress: &Progress) -> Option<Simulated<'_>> {
         let setup = &self.setup;
         let streams = Streams::new(setup.run.seed);
         let failures = streams.stream("failures", index);
@@ -46,7 +54,8 @@ impl CheckpointStudy {
             FailureProcess::new(setup.failures.clone(), setup.nodes(), setup.horizon, failures);
         let jobs = setup.workload.jobs(streams.stream("jobs", index));
         let errors = streams.stream("silent errors", index);
-        let world = World::new(setup, setup.machine.nodes, jobs, failures.ok()?, errors);
+        let mut world = World::new(setup, setup.machine.nodes, jobs, failures.ok()?, errors);
+        world.finished = keeps_jobs.then(Vec::new);
         let mut simulation = Simulation::new(world);
         let (world, agenda) = simulation.parts_mut();
         world.start(agenda);
@@ -59,6 +68,11 @@ impl CheckpointStudy {
         let events = simulation.handled();
         let mut world = simulation.into_model();
         world.close(setup.horizon);
+        Some(Simulated { world, events })
+    }
+
+    fn replication(&self, index: u64, progress: &Progress) -> Option<Outcome> {
+        let Simulated { world, events } = self.simulate(index, false, progress)?;
         Some(Outcome { ledger: world.ledger, counts: world.counts, events })
     }
 
@@ -116,6 +130,18 @@ impl Study for CheckpointStudy {
             estimates: self.estimates(&outcomes),
             events: outcomes.iter().map(|outcome| outcome.events).sum(),
         }
+    }
+
+    fn jobs(&self) -> Option<String> {
+        let finished = self.simulate(0, true, &Progress::default())?.world.finished?;
+        let header = vec![
+            "Version: 2.2".to_owned(),
+            format!("Computer: simulated by Intarsia {VERSION}, seed {}", self.setup.run.seed),
+            format!("MaxProcs: {}", self.setup.machine.nodes),
+            "Note: a processor is a node; run time includes checkpoints, repairs and lost work"
+                .to_owned(),
+        ];
+        Some(Trace::of_finished(header, finished).to_string())
     }
 }
 

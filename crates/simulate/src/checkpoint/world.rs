@@ -24,7 +24,7 @@ use super::failure::{Damage, Failure, FailureProcess};
 use super::ledger::{Category, Ledger};
 use super::nodes::{NodePool, NodeRange};
 use super::plan::Plan;
-use super::workload::{Jobs, Request};
+use super::workload::{Jobs, Request, TraceJob};
 
 /// What the world asks about jobs and levels.
 pub(super) trait Rules {
@@ -123,6 +123,8 @@ pub(super) struct World<'s, R> {
     errors: R,
     pub(super) ledger: Ledger,
     pub(super) counts: Counts,
+    /// The jobs whose work is complete, if they are wanted.
+    pub(super) finished: Option<Vec<TraceJob>>,
 }
 
 impl<'s, R: Rng> World<'s, R> {
@@ -149,6 +151,7 @@ impl<'s, R: Rng> World<'s, R> {
             errors,
             ledger: Ledger::default(),
             counts: Counts::default(),
+            finished: None,
         }
     }
 
@@ -185,10 +188,11 @@ impl<'s, R: Rng> World<'s, R> {
     /// Starts jobs in the order of their arrival, until one has not come yet or does not fit.
     fn start_jobs(&mut self, agenda: &mut Agenda<Event>) {
         loop {
-            let Some(request) = self.waiting.take().or_else(|| self.workload.next()) else {
+            let now = agenda.now();
+            let Some(request) = self.waiting.take().or_else(|| self.workload.next(now)) else {
                 return;
             };
-            if request.arrival > agenda.now() {
+            if request.arrival > now {
                 if !self.is_arrival_scheduled {
                     agenda.at(request.arrival, Event::JobArrives);
                     self.is_arrival_scheduled = true;
@@ -281,6 +285,14 @@ impl<'s, R: Rng> World<'s, R> {
         self.counts.finished += 1;
         let elapsed = agenda.now().since(job.started).as_secs_f64();
         self.counts.stretches.record(elapsed / job.request.work.as_secs_f64());
+        if let Some(finished) = &mut self.finished {
+            finished.push(TraceJob::finished(
+                job.request.arrival.as_secs_f64(),
+                job.started.since(job.request.arrival).as_secs_f64(),
+                elapsed,
+                f64::from(nodes),
+            ));
+        }
         self.restart(id, job, agenda);
     }
 

@@ -1,5 +1,6 @@
 //! `simulate`: studies of machines that nobody has at hand.
 
+mod checkpoint;
 mod presets;
 mod progress;
 mod python;
@@ -12,7 +13,7 @@ use crate::exit::{Exit, Outcome};
 
 pub(crate) fn run(verb: &SimulateVerb) -> Outcome<Exit> {
     match verb {
-        SimulateVerb::Checkpoint(arguments) => study::run(&study::CHECKPOINT, arguments),
+        SimulateVerb::Checkpoint(arguments) => checkpoint::run(arguments),
         SimulateVerb::Scale(arguments) => scale::run(arguments),
         SimulateVerb::Presets(arguments) => presets::run(arguments),
         SimulateVerb::Study(arguments) => python::run("study", arguments),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use intarsia_simulate::progress::Progress;
 use intarsia_simulate::scale::calibration::{Calibration, Measurements, PUBLISHED};
 use intarsia_simulate::scale::study::{Findings, ScaleStudy};
-use intarsia_simulate::scale::{node_counts, study as read_study};
+use intarsia_simulate::scale::{io500, node_counts, study as read_study};
 use intarsia_simulate::scenario::Document;
 use serde_json::{Value, json};
 
@@ -16,6 +16,10 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
 pub(super) fn run(arguments: &SimulateScale) -> Outcome<Exit> {
+    if arguments.io500 {
+        show_references(arguments.study.json)?;
+        return Ok(Exit::Ok);
+    }
     let (mut document, _) = study::document(&study::SCALE, &arguments.study)?;
     if !arguments.nodes.is_empty() {
         let counts: Vec<String> = arguments.nodes.iter().map(ToString::to_string).collect();
@@ -165,6 +169,38 @@ fn overview(outcomes: &[Simulated]) -> Vec<Vec<String>> {
 
 fn phase_of(name: &str, what: &str) -> String {
     format!("{}.{what}", name.rsplit_once('.').map_or(name, |(phase, _)| phase))
+}
+
+fn show_references(is_json: bool) -> Outcome {
+    let references = io500::references();
+    if is_json {
+        return output::json(&references);
+    }
+    let header = [
+        "system",
+        "file system",
+        "year",
+        "tasks",
+        "easy write",
+        "easy read",
+        "hard write",
+        "easy create",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(references.iter().map(|r| {
+        vec![
+            r.system.clone(),
+            r.file_system.clone(),
+            r.year.to_string(),
+            r.tasks.map(|tasks| tasks.to_string()).unwrap_or_default(),
+            table::number(r.easy_write_bytes_per_second, "B/s"),
+            table::number(r.easy_read_bytes_per_second, "B/s"),
+            table::number(r.hard_write_bytes_per_second, "B/s"),
+            table::number(r.easy_create_per_second, "op/s"),
+        ]
+    }));
+    output::message("Published IO500 results; the sources do not tell numbers of nodes reliably.");
+    output::data(&output::columns(&rows))
 }
 
 fn calibrate(points: &Path, document: &Document, is_json: bool) -> Outcome {

@@ -19,8 +19,10 @@ use crate::output;
 pub(super) struct Simulator {
     pub(super) kind: &'static str,
     pub(super) presets: &'static [Preset],
-    read: fn(&Document, &Files<'_>) -> Result<Box<dyn Study>, Problem>,
+    read: Reader,
 }
+
+type Reader = fn(&Document, &Files<'_>) -> Result<Box<dyn Study>, Problem>;
 
 pub(super) static CHECKPOINT: Simulator =
     Simulator { kind: "checkpoint", presets: checkpoint::PRESETS, read: checkpoint::read };
@@ -30,10 +32,9 @@ pub(super) static SCALE: Simulator =
 
 pub(super) static ALL: [&Simulator; 2] = [&CHECKPOINT, &SCALE];
 
-pub(super) fn run(simulator: &Simulator, arguments: &SimulateStudy) -> Outcome<Exit> {
-    let study = prepare(simulator, arguments)?;
+pub(super) fn run(study: &dyn Study, arguments: &SimulateStudy) -> Outcome<Exit> {
     if arguments.dry_run {
-        show_scenario(&*study, arguments)?;
+        show_scenario(study, arguments)?;
         return Ok(Exit::Ok);
     }
     let started = Instant::now();
@@ -44,7 +45,7 @@ pub(super) fn run(simulator: &Simulator, arguments: &SimulateStudy) -> Outcome<E
 }
 
 /// Reads everything that the scenario names.
-fn prepare(simulator: &Simulator, arguments: &SimulateStudy) -> Outcome<Box<dyn Study>> {
+pub(super) fn prepare(simulator: &Simulator, arguments: &SimulateStudy) -> Outcome<Box<dyn Study>> {
     let (document, directory) = document(simulator, arguments)?;
     let read_file = |name: &str| {
         let path = directory.join(name);

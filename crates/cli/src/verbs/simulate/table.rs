@@ -20,7 +20,10 @@ pub(super) fn text(report: &Report, wall_seconds: f64) -> String {
         .derived
         .iter()
         .map(|(name, quantity)| vec![name.clone(), number(quantity.value, quantity.unit)]);
-    let estimates = report.estimates.iter().map(|(name, estimate)| {
+    // The first estimate is what the study is about.
+    let is_shown = |(index, (_, e)): &(usize, &(String, Estimate))| *index == 0 || happened(e);
+    let shown = report.estimates.iter().enumerate().filter(is_shown);
+    let estimates = shown.map(|(_, (name, estimate))| {
         let half_width = estimate.half_width.map(|h| format!("± {}", number(h, estimate.unit)));
         vec![name.clone(), number(estimate.mean, estimate.unit), half_width.unwrap_or_default()]
     });
@@ -33,6 +36,11 @@ pub(super) fn text(report: &Report, wall_seconds: f64) -> String {
         wall_seconds,
         output::columns(&indented(estimates)),
     )
+}
+
+/// Whether anything of it happened: what is zero in every replication only takes the view.
+fn happened(estimate: &Estimate) -> bool {
+    estimate.mean != 0.0 || estimate.half_width.is_some_and(|half_width| half_width != 0.0)
 }
 
 fn indented(rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {

@@ -101,15 +101,15 @@ pub(super) struct Jobs<'w, R> {
     taken: usize,
 }
 
-impl<R: Rng> Iterator for Jobs<'_, R> {
-    type Item = Request;
-
-    fn next(&mut self) -> Option<Request> {
+impl<R: Rng> Jobs<'_, R> {
+    /// The next job, asked for at `now`.
+    pub(super) fn next(&mut self, now: Time) -> Option<Request> {
         let number = self.taken;
         self.taken += 1;
         match self.workload {
+            // There is always a next job: it is submitted when it is wanted.
             Workload::Synthetic(jobs) => Some(Request {
-                arrival: Time::ZERO,
+                arrival: now,
                 nodes: jobs.sizes.draw(&mut self.rng),
                 work: jobs.walltime.draw(&mut self.rng),
             }),

@@ -27,6 +27,7 @@ const FIELDS: [&str; 18] = [
     "preceding job",
     "think time",
 ];
+const JOB_NUMBER: usize = 0;
 const SUBMIT_TIME: usize = 1;
 const WAIT_TIME: usize = 2;
 const RUN_TIME: usize = 3;
@@ -68,6 +69,16 @@ impl Trace {
             }
         }
         Ok(trace)
+    }
+
+    /// A trace of finished jobs: sorted by submit time, numbered from 1.
+    #[must_use]
+    pub fn of_finished(header: Vec<String>, mut jobs: Vec<TraceJob>) -> Self {
+        jobs.sort_by(|a, b| a.submit_seconds().total_cmp(&b.submit_seconds()));
+        for (job, number) in jobs.iter_mut().zip(1_u32..) {
+            job.fields[JOB_NUMBER] = number.into();
+        }
+        Self { header, jobs }
     }
 
     fn check_order(&self, place: &str, job: &TraceJob) -> Result<(), Problem> {
@@ -133,10 +144,10 @@ impl fmt::Display for Trace {
 }
 
 impl TraceJob {
-    /// A job as a simulation finished it: number, submit, wait and run time in seconds, processors.
+    /// A job as a simulation finished it: submit, wait and run time in seconds, processors. A trace
+    /// gives it its number.
     #[must_use]
     pub fn finished(
-        number: f64,
         submit_seconds: f64,
         wait_seconds: f64,
         run_seconds: f64,
@@ -144,7 +155,6 @@ impl TraceJob {
     ) -> Self {
         const COMPLETED: f64 = 1.0;
         let mut fields = [-1.0; FIELDS.len()];
-        fields[0] = number;
         fields[SUBMIT_TIME] = submit_seconds;
         fields[WAIT_TIME] = wait_seconds;
         fields[RUN_TIME] = run_seconds;
