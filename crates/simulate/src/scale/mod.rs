@@ -6,6 +6,7 @@
 
 pub mod calibration;
 mod hash;
+pub mod io500;
 pub mod model;
 pub mod network;
 mod presets;
