@@ -4,6 +4,7 @@
 //! records; a [`FailureProcess`] draws the failures of one machine from it.
 
 mod bursts;
+mod calendar;
 mod distribution;
 mod model;
 mod process;
