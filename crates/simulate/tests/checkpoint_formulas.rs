@@ -4,6 +4,8 @@
 
 mod common;
 
+use intarsia_simulate::checkpoint::failure::TimeDistribution;
+use intarsia_simulate::checkpoint::silent::irrecoverable_share;
 use intarsia_simulate::scenario::Layers;
 
 const SINGLE_STREAM: &str = include_str!("../scenarios/single-stream.toml");
@@ -154,4 +156,42 @@ fn silent_errors_agree_with_their_expectation() {
     let expected = common::derived(&report, "efficiency_by_formula") * 100.0;
     assert!((mean - expected).abs() <= half_width, "{mean} ± {half_width}, not {expected}");
     assert!(report.estimate("silent_errors_found").unwrap().mean > 100.0);
+}
+
+/// Errors that show after a latency, against the probability that none of the kept checkpoints is
+/// good (Aupy et al., PRDC 2013). Checkpoints take no time here and nothing else fails, so that the
+/// period is the interval.
+#[test]
+fn errors_with_a_latency_leave_a_good_checkpoint_as_often_as_expected() {
+    const TEXT: &str = "
+        [machine]
+        nodes = 1
+        [failures]
+        lifetime = { model = 'exponential', mean = '90000 years' }
+        [silent]
+        node_mtbe = '20 days'
+        latency = { model = 'exponential', mean = '500 s' }
+        [[level]]
+        name = 'disk'
+        kind = 'lower'
+        write = '0 s'
+        [checkpoint]
+        interval = '300 s'
+        [workload]
+        walltime = 'endless'
+        [run]
+        horizon = '100 years'
+        replications = 5
+    ";
+    let latency = TimeDistribution::exponential(500.0).unwrap();
+    for kept in [1, 2, 4] {
+        let layers = Layers { file: Some(("latency.toml", TEXT)), ..Layers::default() };
+        let report = common::run(layers, &[format!("silent.kept={kept}")]).unwrap();
+        let total = |name: &str| report.estimate(name).unwrap().mean * 5.0;
+        let (lost, found) = (total("silent_errors_irrecoverable"), total("silent_errors_found"));
+        let expected = irrecoverable_share(&latency, 300.0, kept);
+        let three_errors = 3.0 * (expected * (1.0 - expected) / found).sqrt();
+        let ours = lost / found;
+        assert!((ours - expected).abs() < three_errors, "{kept}: {ours}, expected {expected}");
+    }
 }

@@ -15,7 +15,8 @@ const RUNS_OF_SMALL_MACHINES: u32 = 100;
 
 fn run(preset: &str, nodes: u32, set: &[&str]) -> Report {
     // Where few failures make much noise, runs cost little, so there are more.
-    let replications = if nodes <= 262_144 { RUNS_OF_SMALL_MACHINES } else { 4 };
+    let is_noisy = preset == "rxsim-none" && nodes <= 262_144;
+    let replications = if is_noisy { RUNS_OF_SMALL_MACHINES } else { 4 };
     let mut all =
         vec![format!("machine.nodes={nodes}"), format!("run.replications={replications}")];
     all.extend(set.iter().map(|assignment| (*assignment).to_owned()));

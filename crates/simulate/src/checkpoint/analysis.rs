@@ -32,7 +32,7 @@ impl Setup {
         }
         // Checkpoints that cost nothing are written all the time; once a second is enough.
         let Some(costs) = self.costs(nodes) else { return Some(1.0) };
-        if *rule == IntervalRule::Exact && (self.levels.len() > 1 || self.silent.is_some()) {
+        if *rule == IntervalRule::Exact && (self.levels.len() > 1 || self.is_verified()) {
             let around = costs.young_seconds();
             let efficiency = |interval| self.formula(nodes, interval).unwrap_or(0.0);
             return Some(maximise((around / REACH, around * REACH), efficiency).at);
@@ -50,6 +50,7 @@ impl Setup {
             && self.failures.repair.is_none()
             && self.failures.bursts.is_none()
             && shares.process == 0.0
+            && (self.silent.is_none() || self.is_verified())
             // Without a reboot after a found error, the formula's one restart time fits only then.
             && (self.silent.is_none() || self.machine.reboot == Span::ZERO)
             && self.levels.iter().all(|level| !level.is_flushed());
@@ -60,7 +61,7 @@ impl Setup {
     fn formula(&self, nodes: u32, interval_seconds: f64) -> Option<f64> {
         let scheme = self.scheme(nodes)?;
         let reboot = self.machine.reboot.as_secs_f64();
-        if let Some(silent) = &self.silent {
+        if let Some(silent) = self.silent.as_ref().filter(|_| self.is_verified()) {
             let (verifications, verification_seconds) = self.verifications();
             let level = scheme.levels.first().filter(|_| scheme.levels.len() == 1)?;
             let costs = VerifiedCosts {

@@ -153,16 +153,29 @@ impl Course {
         Position { checkpoint: low, since: elapsed - self.time_between(checkpoint, low) }
     }
 
+    /// The last checkpoint that is written before so much `work` is done, or with it.
+    pub(super) fn checkpoint_before(&self, work: Span) -> u64 {
+        work.as_nanos() / self.rhythm.interval.as_nanos()
+    }
+
+    /// Time until so much `work` is done from `checkpoint` on, verifications of its interval left
+    /// out.
+    pub(super) fn done_after(&self, checkpoint: u64, work: Span) -> Span {
+        let done = self.work_until(checkpoint) + work;
+        let before = self.checkpoint_before(done).max(checkpoint);
+        self.time_between(checkpoint, before) + (done - self.work_until(before))
+    }
+
     /// When an error that strikes after `work` from `checkpoint` is found: at the end of the next
     /// verification. None when the job is done before it strikes.
     pub(super) fn found_after(&self, checkpoint: u64, work: Span) -> Option<Span> {
         if work >= self.work_after(checkpoint) {
             return None;
         }
-        let struck = (self.work_until(checkpoint) + work).as_nanos();
-        let before = (struck / self.rhythm.interval.as_nanos()).max(checkpoint);
+        let struck = self.work_until(checkpoint) + work;
+        let before = self.checkpoint_before(struck).max(checkpoint);
         let piece_nanos = self.rhythm.piece_nanos();
-        let piece = (struck - self.work_until(before).as_nanos()) / piece_nanos + 1;
+        let piece = (struck.as_nanos() - self.work_until(before).as_nanos()) / piece_nanos + 1;
         let interval = self.work_until(before + 1) - self.work_until(before);
         let worked = Span::from_nanos(piece.saturating_mul(piece_nanos)).min(interval);
         Some(self.time_between(checkpoint, before) + worked + self.verifications(piece))

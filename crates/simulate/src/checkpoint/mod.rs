@@ -17,6 +17,7 @@
 mod analysis;
 mod course;
 pub mod energy;
+mod errors;
 pub mod failure;
 pub mod interval;
 mod ledger;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use intarsia_des::{Distribution, Span};
+use intarsia_des::Span;
 
 use super::course::{Course, Position, Rhythm};
+use super::errors::ErrorModel;
 use super::scheme::{Level, Scheme};
 
 /// The plan of jobs of one size.
@@ -17,8 +18,8 @@ pub(super) struct Plan {
     pub(super) rhythm: Arc<Rhythm>,
     /// Time to reboot.
     pub(super) reboot: Span,
-    /// Work between two silent errors, in seconds; none when there are no such errors.
-    pub(super) silent_errors: Option<Distribution>,
+    /// Silent errors; none when there are no such errors.
+    pub(super) errors: Option<ErrorModel>,
 }
 
 impl Plan {

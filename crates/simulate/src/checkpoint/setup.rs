@@ -3,10 +3,11 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use intarsia_des::{Distribution, Span, Time};
+use intarsia_des::{Span, Time};
 
 use super::course::Rhythm;
 use super::energy::{Power, Prices};
+use super::errors::ErrorModel;
 use super::failure::FailureModel;
 use super::interval::IntervalRule;
 use super::level::StoreProfile;
@@ -47,10 +48,15 @@ impl Setup {
     pub(super) fn read(root: &mut Section<'_>, files: &Files<'_>) -> Result<Self, Problem> {
         let machine = root.section("machine", Machine::read)?;
         let failures = root.section("failures", |s| FailureModel::read(s, files))?;
-        let silent = root.optional_section("silent", |s| read_silent(s, files))?;
+        let silent = root.optional_section("silent", |s| SilentErrors::read(s, files))?;
         let profile = root.optional_section("storage", StoreProfile::read)?;
         let levels = root.sections("level", |s| Storage::read(s, &machine, profile.as_ref()))?;
         storage::check_order(&levels).map_err(|why| root.refuse("level", &why))?;
+        if silent.as_ref().is_some_and(is_latent) && levels.len() > 1 {
+            return Err(root
+                .refuse("silent", "errors that show after a latency need a single level")
+                .with_help("give one [[level]], or find the errors by a verification"));
+        }
         let rule = root.section("checkpoint", |s| read_rule(s, !levels.is_empty()))?;
         let workload = root.section("workload", |s| Workload::read(s, files, machine.nodes))?;
         let power = root.optional_section("power", Power::read)?;
@@ -96,6 +102,11 @@ impl Setup {
         }
     }
 
+    /// Whether silent errors are found by verifications.
+    pub(super) fn is_verified(&self) -> bool {
+        self.silent.as_ref().is_some_and(|silent| !is_latent(silent))
+    }
+
     fn rhythm(&self, scheme: Option<&Scheme>, interval: Option<Span>) -> Rhythm {
         let (pieces, seconds) = self.verifications();
         let rhythm = match (scheme, interval) {
@@ -106,14 +117,8 @@ impl Setup {
     }
 }
 
-fn read_silent(section: &mut Section<'_>, files: &Files<'_>) -> Result<SilentErrors, Problem> {
-    let silent = SilentErrors::read(section, files)?;
-    match silent.detection {
-        Detection::Verification { .. } => Ok(silent),
-        Detection::Latency { .. } => Err(section
-            .refuse("latency", "errors that show after a while cannot be simulated")
-            .with_help("say how errors are searched for: verification = \"10 s\"")),
-    }
+fn is_latent(silent: &SilentErrors) -> bool {
+    matches!(silent.detection, Detection::Latency { .. })
 }
 
 fn read_rule(section: &mut Section<'_>, has_levels: bool) -> Result<Option<IntervalRule>, Problem> {
@@ -131,13 +136,12 @@ impl Rules for Setup {
     fn plan(&self, nodes: u32) -> Plan {
         let scheme = self.scheme(nodes);
         let interval = self.interval(nodes).map(Span::from_secs_f64);
-        let errors = self.silent.as_ref().map(|silent| 1.0 / silent.per_second(nodes));
         Plan {
             interval,
             rhythm: Arc::new(self.rhythm(scheme.as_ref(), interval)),
             scheme,
             reboot: self.machine.reboot,
-            silent_errors: errors.and_then(|mean| Distribution::exponential(mean).ok()),
+            errors: self.silent.as_ref().and_then(|silent| ErrorModel::new(silent, nodes)),
         }
     }
 }

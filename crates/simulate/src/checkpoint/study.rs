@@ -148,7 +148,7 @@ impl Study for CheckpointStudy {
 /// A quantity of one replication; none when it has no meaning there.
 type Measure = fn(&Setup, &Outcome) -> Option<f64>;
 
-const MEASURES: [(&str, &str, Measure); 19] = [
+const MEASURES: [(&str, &str, Measure); 21] = [
     ("efficiency", "share", |_, o| Some(o.ledger.share(Category::Up))),
     ("checkpoint_share", "share", |_, o| Some(o.ledger.share(Category::Checkpoint))),
     ("lost_share", "share", |_, o| Some(o.ledger.share(Category::Lost))),
@@ -166,6 +166,10 @@ const MEASURES: [(&str, &str, Measure); 19] = [
     ("silent_errors_found", "1", |s, o| {
         s.silent.as_ref().and_then(|_| count(o.counts.errors_found))
     }),
+    ("silent_errors_irrecoverable", "1", |s, o| {
+        s.silent.as_ref().and_then(|_| count(o.counts.errors_irrecoverable))
+    }),
+    ("wrong_results", "1", |s, o| s.silent.as_ref().and_then(|_| count(o.counts.wrong_results))),
     ("stretch", "1", |_, o| mean(&o.counts.stretches)),
     ("wait_time", "s", |s, o| mean(&o.counts.waits).filter(|_| s.workload.has_arrivals())),
     ("energy", "J", |s, o| Some(bill(s, o)?.joules)),

@@ -20,10 +20,12 @@ use intarsia_des::{Agenda, Model, Span, Tally, Ticket, Time};
 use rand::Rng;
 
 use super::course::Course;
+use super::errors::SilentError;
 use super::failure::{Damage, Failure, FailureProcess};
 use super::ledger::{Category, Ledger};
 use super::nodes::{NodePool, NodeRange};
 use super::plan::Plan;
+use super::scheme::Recovery;
 use super::workload::{Jobs, Request, TraceJob};
 
 /// What the world asks about jobs and levels.
@@ -39,7 +41,7 @@ type JobId = u32;
 pub(super) enum Event {
     /// A job's work is complete.
     JobEnds(JobId),
-    /// A verification finds a silent error.
+    /// A silent error is found: by a verification, or because it shows.
     ErrorFound(JobId),
     /// The repair of a job's nodes is complete.
     JobRecovers(JobId),
@@ -76,6 +78,8 @@ struct Job {
     is_complete: bool,
     /// What happened to it since it ran last.
     trouble: Trouble,
+    /// The next silent error, or one that has struck and is not found yet.
+    error: Option<SilentError>,
     /// What ends its present state, if no failure does.
     next: Option<Ticket>,
 }
@@ -98,8 +102,12 @@ pub(super) struct Counts {
     pub(super) idle_failures: u64,
     /// Failures times the jobs that each interrupted.
     pub(super) interruptions: u64,
-    /// Silent errors that a verification found.
+    /// Silent errors that were found.
     pub(super) errors_found: u64,
+    /// Those of them that all kept checkpoints held.
+    pub(super) errors_irrecoverable: u64,
+    /// Jobs that ended with an error that nobody had found.
+    pub(super) wrong_results: u64,
     pub(super) finished: u64,
     pub(super) waits: Tally,
     /// Time from start to end over work.
@@ -234,6 +242,7 @@ impl<'s, R: Rng> World<'s, R> {
             level: None,
             is_complete: false,
             trouble: Trouble::default(),
+            error: None,
             next: None,
         };
         self.counts.waits.record(now.since(request.arrival).as_secs_f64());
@@ -246,22 +255,18 @@ impl<'s, R: Rng> World<'s, R> {
         job.state = State::Running;
         job.since = agenda.now();
         job.trouble = Trouble::default();
-        let found = self
-            .error_strikes_after(&job)
-            .and_then(|work| job.course.found_after(job.checkpoint, work));
-        let (elapsed, event) = match found {
-            Some(elapsed) => (elapsed, Event::ErrorFound(id)),
-            None => (job.course.time_after(job.checkpoint), Event::JobEnds(id)),
+        if let (None, Some(errors)) = (&job.error, &job.plan.errors) {
+            job.error = errors.draw(&job.course, job.checkpoint, job.since, &mut self.errors);
+        }
+        let end = job.since + job.course.time_after(job.checkpoint);
+        let next = match &job.error {
+            Some(error) if error.found <= end => {
+                agenda.cancellable(error.found, Event::ErrorFound(id))
+            }
+            _ => agenda.cancellable(end, Event::JobEnds(id)),
         };
-        job.next = Some(agenda.cancellable(job.since + elapsed, event));
+        job.next = Some(next);
         self.put(id, job);
-    }
-
-    /// How much work the job does until a silent error strikes. Exponential times have no memory, so
-    /// each run draws anew.
-    fn error_strikes_after(&mut self, job: &Job) -> Option<Span> {
-        let errors = job.plan.silent_errors.as_ref()?;
-        Some(Span::from_secs_f64(errors.sample(&mut self.errors)))
     }
 
     fn take(&mut self, id: JobId) -> Option<Job> {
@@ -283,6 +288,8 @@ impl<'s, R: Rng> World<'s, R> {
         self.ledger.add(Category::Checkpoint, nodes, job.course.checkpoint_time_after(from));
         job.is_complete = true;
         self.counts.finished += 1;
+        let is_wrong = job.error.take().is_some_and(|error| error.has_struck(agenda.now()));
+        self.counts.wrong_results += u64::from(is_wrong);
         let elapsed = agenda.now().since(job.started).as_secs_f64();
         self.counts.stretches.record(elapsed / job.request.work.as_secs_f64());
         if let Some(finished) = &mut self.finished {
@@ -328,11 +335,17 @@ impl<'s, R: Rng> World<'s, R> {
 
     fn error_found(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
         let Some(mut job) = self.take(id) else { return };
-        self.counts.errors_found += 1;
         self.settle(&mut job, agenda.now(), Category::Lost);
-        // Work is verified before it is saved, so every checkpoint is good.
         job.trouble.damage = Some(Damage::Process);
-        self.roll_back(&mut job);
+        let recovery = job.recovery();
+        let newest = recovery.map_or(0, |recovery| recovery.checkpoint);
+        if let (Some(error), Some(errors)) = (job.error.take(), &job.plan.errors) {
+            let clean = errors.clean_checkpoint(&error, &job.course, newest);
+            self.counts.errors_found += 1;
+            self.counts.errors_irrecoverable += u64::from(clean == 0 && newest > 0);
+            let recovery = recovery.map(|r| Recovery { checkpoint: clean, ..r });
+            self.go_back(&mut job, recovery.filter(|_| clean > 0));
+        }
         self.restart(id, job, agenda);
     }
 
@@ -382,7 +395,11 @@ impl<'s, R: Rng> World<'s, R> {
         trouble.lost.extend(nodes.iter().filter_map(|node| rank(&job.ranges, *node)));
         trouble.repaired = trouble.repaired.max(now + failure.repair);
         let repaired = trouble.repaired;
-        self.roll_back(&mut job);
+        if !job.is_complete {
+            let recovery = job.recovery();
+            self.go_back(&mut job, recovery);
+        }
+        job.error = job.error.filter(|e| !e.is_undone(&job.course, job.checkpoint, now));
         if let Some(next) = job.next.take() {
             agenda.cancel(next);
         }
@@ -392,20 +409,11 @@ impl<'s, R: Rng> World<'s, R> {
         self.put(id, job);
     }
 
-    /// Goes back to the newest checkpoint that can be read; work after it is lost after all.
-    fn roll_back(&mut self, job: &mut Job) {
-        if job.is_complete {
-            return;
-        }
-        let Job { trouble, request, plan, .. } = &*job;
-        let damage = trouble.damage.unwrap_or(Damage::Process);
-        let recovery = plan
-            .scheme
-            .as_ref()
-            .and_then(|scheme| scheme.recovery(&job.newest, damage, &trouble.lost, request.nodes));
+    /// Goes back to a checkpoint, or to the start; work after it is lost after all.
+    fn go_back(&mut self, job: &mut Job, recovery: Option<Recovery>) {
         let safe = recovery.map_or(0, |recovery| recovery.checkpoint);
         let undone = job.course.work_until(job.checkpoint) - job.course.work_until(safe);
-        self.ledger.transfer(Category::Up, Category::Lost, request.nodes, undone);
+        self.ledger.transfer(Category::Up, Category::Lost, job.request.nodes, undone);
         for (level, newest) in job.newest.iter_mut().enumerate() {
             // What is read back is on the faster levels again; the others keep what they have.
             let is_refilled = recovery.is_some_and(|recovery| level <= recovery.level);
@@ -448,6 +456,13 @@ impl<'s, R: Rng> World<'s, R> {
 }
 
 impl Job {
+    /// The newest checkpoint that its failures left.
+    fn recovery(&self) -> Option<Recovery> {
+        let damage = self.trouble.damage.unwrap_or(Damage::Process);
+        let scheme = self.plan.scheme.as_ref()?;
+        scheme.recovery(&self.newest, damage, &self.trouble.lost, self.request.nodes)
+    }
+
     /// Time to read back the checkpoint from which the job goes on.
     fn restore_time(&self) -> Span {
         let level = self.level.and_then(|level| self.plan.levels().get(level));
