@@ -26,6 +26,8 @@ examples:
   intarsia simulate fit --csv outages.csv --column started=begin --column node=host
 """
 
+# Of lines that go to a file.
+_WIDTH = 110
 _PICTURES = {".svg", ".png"}
 
 
@@ -192,7 +194,9 @@ def _print(
     bursts: dict[int, int],
     best: Fit,
 ) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDTH)
     console.print(
         f"{gaps.what}: {len(gaps.hours)} gaps above zero, mean {number(gaps.hours.mean())} h"
     )
@@ -217,7 +221,7 @@ def _print(
         ]  # fmt: skip
         table.add_row(
             NAMES[one.family] + (" *" if one is best else ""),
-            ", ".join(
+            "\n".join(
                 f"{p.name} {number(p.value)} ({number(p.low)}–{number(p.high)})"
                 + (f" {p.unit}" if p.unit else "")
                 for p in one.parameters

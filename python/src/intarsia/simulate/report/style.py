@@ -65,6 +65,11 @@ def figure(
     return made, list(panels.flat)
 
 
+def legend_below(made: Figure, panel: Axes, columns: int = 4) -> None:
+    """Put the legend of `panel` below all panels, where it hides nothing."""
+    made.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+
+
 def node_axis(axes: Axes, nodes: Sequence[float], label: str = "nodes") -> None:
     """Give `axes` a logarithmic axis of node counts, labelled 1 Ki, 32 Ki, 1 Mi."""
     axes.set_xscale("log", base=2)

@@ -17,6 +17,7 @@ from intarsia.simulate.report.style import (
     VERMILION,
     count,
     figure,
+    legend_below,
     node_axis,
     percent_axis,
     style,
@@ -225,7 +226,7 @@ def _draw_ior(frame: pd.DataFrame) -> Figure:
             panel.set_title(what)
             node_axis(panel, ior["nodes"])
         panels[0].set_ylabel("throughput (GB/s)")
-        panels[0].legend(loc="upper left")
+        legend_below(made, panels[0])
         return made
 
 
@@ -274,7 +275,7 @@ def _part(frame: pd.DataFrame, part: str) -> pd.DataFrame:
 
 FUSIONSIM = BuiltIn(
     "fusionsim",
-    "a file system over up to two million nodes, published against simulated (F82 to F84)",
+    "a file system over up to two million nodes, published against simulated",
     _points,
     _report,
 )

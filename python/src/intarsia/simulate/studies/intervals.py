@@ -15,6 +15,7 @@ from intarsia.simulate.report.style import (
     ORANGE,
     VERMILION,
     figure,
+    legend_below,
     style,
 )
 from intarsia.simulate.scenario import Scenario
@@ -220,7 +221,7 @@ def _draw_curves(frame: pd.DataFrame) -> Figure:
             panel.set_ylabel("efficiency (%)")
         panels[0].set_ylim(0, 75)
         panels[1].set_ylim(85, 100)
-        panels[1].legend(loc="lower center", ncols=2)
+        legend_below(made, panels[1], columns=3)
         return made
 
 

@@ -19,6 +19,7 @@ from intarsia.simulate.report.style import (
     SKY,
     VERMILION,
     figure,
+    legend_below,
     percent_axis,
     style,
 )
@@ -193,7 +194,7 @@ def _draw_time(plans: pd.DataFrame) -> Figure:
         panels[0].set_ylabel("share of time (%)")
         lowest = 100 * plans[plans["plan"] != "none"]["efficiency"].min()
         panels[0].set_ylim(max(0, 10 * (lowest // 10) - 10), 100)
-        panels[1].legend(loc="lower right")
+        legend_below(made, panels[0], columns=5)
         return made
 
 
@@ -225,7 +226,7 @@ def _draw_mtbf(frame: pd.DataFrame) -> Figure:
             panel.set_xlabel("mean time between failures (h)")
         for panel in panels[::2]:
             percent_axis(panel)
-        panels[3].legend(loc="center right")
+        legend_below(made, panels[3])
         return made
 
 

@@ -12,6 +12,7 @@ from intarsia.simulate.report.style import (
     VERMILION,
     count,
     figure,
+    legend_below,
     node_axis,
     style,
 )
@@ -148,7 +149,7 @@ def _draw(frame: pd.DataFrame, column: str) -> Figure:
             node_axis(panel, frame["nodes"])
         for panel in panels[::2]:
             panel.set_ylabel("rate of a node (GB/s)")
-        panels[0].legend(loc="lower left")
+        legend_below(made, panels[0])
         return made
 
 

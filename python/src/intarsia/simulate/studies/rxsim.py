@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from intarsia.simulate.report.style import (
     VERMILION,
     count,
     figure,
+    legend_below,
     node_axis,
     percent_axis,
     style,
@@ -59,6 +61,7 @@ _WORKLOAD_TITLES = {
 }
 
 _MI = 2**20
+_JOB_SECONDS = 7 * 86_400
 _FAILURES_PUBLISHED = "1,000 years a node"
 _FAILURES_LLAMA = "Llama 3, 0.72 years a node"
 _LANL_SYSTEMS = {"18": 1024, "20": 512}
@@ -196,8 +199,9 @@ def _section_time(frame: pd.DataFrame) -> Section:
         plots=(
             Plot(
                 "time-full",
-                "Shares of the machine's time for full-machine jobs of 7 days, simulated. What is "
-                "missing to 100 % had not been decided when the five years ended.",
+                "Shares of the machine's time for full-machine jobs of 7 days, simulated. Work "
+                "of which nobody can say at the end whether it would have been kept does not "
+                "count.",
                 _draw_time(frame),
             ),
         ),
@@ -253,7 +257,10 @@ def _draw_workloads(frame: pd.DataFrame, workloads: Sequence[str]) -> Figure:
             _draw_published(panel, workload)
             panel.set_title(_WORKLOAD_TITLES[workload])
         percent_axis(panels[0])
-        panels[0].legend(loc="lower left")
+        if len(panels) == 1:
+            panels[0].legend(loc="lower left")
+        else:
+            legend_below(made, panels[0])
         return made
 
 
@@ -328,8 +335,9 @@ def _draw_time(frame: pd.DataFrame) -> Figure:
             node_axis(panel, part["nodes"])
             panel.set_title(_STORAGE[storage])
             panel.grid(visible=False)
+            panel.set_xlim(part["nodes"].min(), part["nodes"].max())
         percent_axis(panels[0], "share of time (%)")
-        panels[1].legend(loc="lower left")
+        legend_below(made, panels[1])
         return made
 
 
@@ -352,7 +360,7 @@ def _draw_realistic(frame: pd.DataFrame) -> Figure:
             node_axis(panel, [128, 2 * _MI])
             panel.set_title(_STORAGE[storage])
         percent_axis(panels[0])
-        panels[1].legend(loc="lower left")
+        legend_below(made, panels[1])
         return made
 
 
@@ -369,6 +377,7 @@ def _comparison(frame: pd.DataFrame) -> Table:
                         "storage": _STORAGE[storage],
                         "nodes": count(nodes),
                         "published equations (%)": 100 * expected,
+                        "analytic (%)": 100 * _analytic(row),
                         "ours (%)": 100 * row["efficiency"],
                         "± (%)": 100 * row["efficiency_half_width"],
                         "difference (points)": 100 * (row["efficiency"] - expected),
@@ -376,9 +385,23 @@ def _comparison(frame: pd.DataFrame) -> Table:
                 )
     return Table(
         "efficiency-full",
-        "Efficiency of full-machine jobs of 7 days: published equations against simulation.",
+        "Efficiency of full-machine jobs of 7 days: independent evaluation of the published "
+        "equations, closed form, and simulation. The independent evaluation is a single simulation "
+        "of five years, which is why it is off without checkpoints, where few jobs come to their "
+        "end.",
         pd.DataFrame(rows).round(2),
     )
+
+
+def _analytic(row: Any) -> float:
+    """Return the efficiency by the closed form for exponential failures."""
+    if row["storage"] != "none":
+        return float(row["derived.efficiency_by_formula"])
+    # A job of T seconds that begins anew at each failure and reboots for R takes
+    # M e^(R/M) (e^(T/M) − 1), and R more when it has ended.
+    mtbf, reboot = row["derived.job_mtbf"], row["derived.reboot_time"]
+    took = mtbf * math.exp(reboot / mtbf) * math.expm1(_JOB_SECONDS / mtbf) + reboot
+    return _JOB_SECONDS / float(took)
 
 
 def _realistic_table(frame: pd.DataFrame) -> Table:
@@ -461,8 +484,7 @@ def _claims(frame: pd.DataFrame) -> list[Claim]:
             "Jobs of one day: node-local 90 % at 1 Mi nodes; central falls below no checkpoints.",
             f"node-local {_shown(day['dfs'])}, central {_shown(day['pfs'])}, "
             f"none {_shown(day['none'])}",
-            abs(day["dfs"]["efficiency"] - 0.90) < 0.05
-            and day["pfs"]["efficiency"] < day["none"]["efficiency"],
+            abs(day["dfs"]["efficiency"] - 0.90) < 0.05 and _is_above(day["none"], day["pfs"]),
         ),
         Claim(
             "F13",
@@ -470,8 +492,10 @@ def _claims(frame: pd.DataFrame) -> list[Claim]:
             "%.",
             f"none {_shown(short['none'])}, central {_shown(short['pfs'])} at 1 Mi nodes; "
             f"node-local spends at most {100 * overhead:.2f} % on checkpoints",
-            short["none"]["efficiency"] > short["pfs"]["efficiency"] and overhead < 0.05,
-            "The trace is not public with its sizes here: jobs are synthetic.",
+            _is_above(short["none"], short["pfs"]) and overhead < 0.05,
+            "The trace is not at hand: jobs are synthetic. Daly's interval outlasts them (28,000 s "
+            "against 5,000 s at 1 Mi nodes), so that next to no checkpoint goes to the central "
+            "file system and the two are equal.",
         ),
     ]
 
@@ -500,13 +524,19 @@ def _worst(frame: pd.DataFrame, workload: str, storage: str) -> Any:
     return chosen[chosen["storage"] == storage].sort_values("efficiency").iloc[0]
 
 
+def _is_above(one: Any, other: Any) -> bool:
+    """Whether two efficiencies differ by more than their intervals."""
+    low = one["efficiency"] - one["efficiency_half_width"]
+    return bool(low > other["efficiency"] + other["efficiency_half_width"])
+
+
 def _shown(row: Any) -> str:
     return f"{100 * row['efficiency']:.1f} ± {100 * row['efficiency_half_width']:.1f} %"
 
 
 RXSIM = BuiltIn(
     "rxsim",
-    "checkpoints up to two million nodes, published against simulated (F8 to F13)",
+    "checkpoints up to two million nodes, published against simulated",
     _points,
     _report,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ def _row(point: Point, envelope: dict[str, Any]) -> tuple[dict[str, Any], dict[s
     units = {}
     for name, estimate in result.estimates.items():
         row[name] = estimate.mean
-        row[f"{name}_half_width"] = estimate.half_width
+        row[f"{name}_half_width"] = math.nan if estimate.half_width is None else estimate.half_width
         units[name] = units[f"{name}_half_width"] = estimate.unit
     for name, derived in result.derived.items():
         row[f"derived.{name}"] = derived.mean

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dask.distributed import Client, LocalCluster, as_completed
 
@@ -16,6 +17,8 @@ from intarsia.simulate.progress import Progress
 from intarsia.simulate.scenario import Scenario
 from intarsia.simulate.study.point import Point
 from intarsia.simulate.study.store import Envelopes, PointStore
+
+_LOOPBACK = "127.0.0.1:0"
 
 
 def run_points(
@@ -106,14 +109,17 @@ def _client(scheduler: str | None, threads: int) -> Iterator[Client]:
         with client, client.as_current():
             yield client
         return
-    # Threads suffice: the work is done by processes of the binary, one a point.
+    # Threads suffice: the work is done by processes of the binary, one a point. Without an address
+    # Dask would offer its pages to the whole network.
     with (
+        TemporaryDirectory(prefix="intarsia-dask-") as scratch,
         LocalCluster(
             n_workers=1,
             threads_per_worker=threads,
             processes=False,
-            dashboard_address=None,
-            protocol="inproc://",
+            dashboard_address=_LOOPBACK,
+            worker_dashboard_address=_LOOPBACK,
+            local_directory=scratch,
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
         client.as_current(),
