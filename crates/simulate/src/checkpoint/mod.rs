@@ -10,20 +10,23 @@
 //!          ├─ workload     [workload]    jobs: synthetic, or a trace in the Standard Workload Format
 //!          ├─ energy       [power], [prices]
 //!          └─ machines     [[source]]    where the figures come from
-//! setup (the scenario, read) ── analysis (formulas) ── plan, scheme, course (a job between failures)
-//! world (jobs, nodes, events) ── ledger (node-time per category) ── study (replications, estimates)
+//! setup (the scenario, read) ── analysis, advice (formulas) ── plan, scheme, course (a job between failures)
+//! world (events) ── job, nodes ── ledger (node-time per category) ── study, measures (replications, estimates)
 //! ```
 
+mod advice;
 mod analysis;
 mod course;
 pub mod energy;
 mod errors;
 pub mod failure;
 pub mod interval;
+mod job;
 mod ledger;
 pub mod level;
 mod machine;
 pub mod machines;
+mod measures;
 mod nodes;
 mod plan;
 mod presets;

@@ -3,9 +3,9 @@
 use intarsia_des::{Simulation, Span, Streams, Tally, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::energy::{Bill, NodeSeconds, Prices};
 use super::failure::FailureProcess;
-use super::ledger::{Category, Ledger, ratio};
+use super::ledger::Ledger;
+use super::measures::{MEASURES, Measure};
 use super::setup::Setup;
 use super::workload::Trace;
 use super::world::{Counts, Rules, World};
@@ -16,7 +16,6 @@ use crate::scenario::{Document, Files, Problem};
 
 /// Progress is shown this often in a replication.
 const STEPS: u64 = 100;
-const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// A scenario that can be run.
 #[derive(Debug)]
@@ -83,6 +82,30 @@ impl CheckpointStudy {
         outcomes.into_iter().flatten().collect()
     }
 
+    /// The study with the interval that simulations find best, when the scenario asks for one. They
+    /// use other random numbers than the replications by which it is then judged.
+    fn tuned(&self, threads: usize, progress: &Progress) -> Option<Self> {
+        let nodes = self.setup.workload.only_size()?;
+        if self.setup.rule != Some(IntervalRule::Simulated) {
+            return None;
+        }
+        let around = self.setup.interval(nodes)?;
+        let with = |seconds| Self {
+            setup: Setup { rule: Some(IntervalRule::Fixed(seconds)), ..self.setup.clone() },
+            scenario: self.scenario.clone(),
+        };
+        let bounds = (around / TUNING_REACH, around * TUNING_REACH);
+        let best = maximise_simulated(bounds, |seconds| {
+            let candidate = with(seconds);
+            let one = |index| candidate.replication(TUNING_SEEDS + index, progress);
+            let outcomes = replicate(TUNING_REPLICATIONS, threads, one);
+            let shares: Tally =
+                outcomes.iter().flatten().map(|o| o.ledger.share(Category::Up)).collect();
+            shares.mean()
+        });
+        Some(with(best.at))
+    }
+
     /// What follows from the scenario without simulation.
     fn derived(&self) -> Vec<(String, Derived)> {
         let setup = &self.setup;
@@ -108,6 +131,9 @@ impl CheckpointStudy {
             if let Some(efficiency) = setup.expected_efficiency(nodes, interval) {
                 add("efficiency_by_formula", efficiency, "share");
             }
+            for (name, value, unit) in setup.advice(nodes, interval) {
+                add(&name, value, unit);
+            }
         }
         derived
     }
@@ -119,6 +145,9 @@ impl Study for CheckpointStudy {
     }
 
     fn run(&self, threads: usize, progress: &Progress) -> Report {
+        if let Some(tuned) = self.tuned(threads, progress) {
+            return tuned.run(threads, progress);
+        }
         let outcomes = self.outcomes(threads, progress);
         Report {
             kind: "checkpoint",
@@ -145,70 +174,6 @@ impl Study for CheckpointStudy {
     }
 }
 
-/// A quantity of one replication; none when it has no meaning there.
-type Measure = fn(&Setup, &Outcome) -> Option<f64>;
-
-const MEASURES: [(&str, &str, Measure); 21] = [
-    ("efficiency", "share", |_, o| Some(o.ledger.share(Category::Up))),
-    ("checkpoint_share", "share", |_, o| Some(o.ledger.share(Category::Checkpoint))),
-    ("lost_share", "share", |_, o| Some(o.ledger.share(Category::Lost))),
-    ("boot_share", "share", |_, o| Some(o.ledger.share(Category::Boot))),
-    ("restore_share", "share", |_, o| Some(o.ledger.share(Category::Restore))),
-    ("repair_share", "share", |_, o| Some(o.ledger.share(Category::Repair))),
-    ("verify_share", "share", |_, o| Some(o.ledger.share(Category::Verify))),
-    ("utilisation", "share", |_, o| {
-        Some(1.0 - ratio(o.ledger.node_nanos(Category::Idle), o.ledger.total()))
-    }),
-    ("jobs_finished", "1", |_, o| count(o.counts.finished)),
-    ("failures", "1", |_, o| count(o.counts.failures)),
-    ("idle_failures", "1", |_, o| count(o.counts.idle_failures)),
-    ("interruptions", "1", |_, o| count(o.counts.interruptions)),
-    ("silent_errors_found", "1", |s, o| {
-        s.silent.as_ref().and_then(|_| count(o.counts.errors_found))
-    }),
-    ("silent_errors_irrecoverable", "1", |s, o| {
-        s.silent.as_ref().and_then(|_| count(o.counts.errors_irrecoverable))
-    }),
-    ("wrong_results", "1", |s, o| s.silent.as_ref().and_then(|_| count(o.counts.wrong_results))),
-    ("stretch", "1", |_, o| mean(&o.counts.stretches)),
-    ("wait_time", "s", |s, o| mean(&o.counts.waits).filter(|_| s.workload.has_arrivals())),
-    ("energy", "J", |s, o| Some(bill(s, o)?.joules)),
-    ("useful_energy_share", "share", |s, o| bill(s, o).map(|b| b.useful_joules / b.joules)),
-    ("power", "W", |s, o| Some(bill(s, o)?.joules / s.horizon.as_secs_f64())),
-    ("cost", "money", |s, o| {
-        bill(s, o).map(|bill| bill.money).filter(|_| s.prices != Prices::default())
-    }),
-];
-
-/// Energy and money of a replication; none when the scenario says nothing about power.
-fn bill(setup: &Setup, outcome: &Outcome) -> Option<Bill> {
-    Some(node_seconds(outcome).bill(&setup.power?, &setup.prices))
-}
-
-/// The ledger as the account of energy wants it: verifications and unsettled work draw what work
-/// does.
-fn node_seconds(outcome: &Outcome) -> NodeSeconds {
-    let seconds = |categories: &[Category]| {
-        categories.iter().map(|c| ratio(outcome.ledger.node_nanos(*c), NANOS_PER_SECOND)).sum()
-    };
-    NodeSeconds {
-        up: seconds(&[Category::Up]),
-        lost: seconds(&[Category::Lost, Category::Verify, Category::Unsettled]),
-        checkpoint: seconds(&[Category::Checkpoint, Category::Restore]),
-        boot: seconds(&[Category::Boot]),
-        idle: seconds(&[Category::Repair, Category::Idle]),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a number of events in a replication")]
-fn count(number: u64) -> Option<f64> {
-    Some(number as f64)
-}
-
-fn mean(tally: &Tally) -> Option<f64> {
-    (tally.count() > 0).then(|| tally.mean())
-}
-
 impl CheckpointStudy {
     fn estimates(&self, outcomes: &[Outcome]) -> Vec<(String, Estimate)> {
         let estimate = |(name, unit, measure): &(&str, &'static str, Measure)| {
@@ -232,6 +197,7 @@ impl CheckpointStudy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::measures::NANOS_PER_SECOND;
     use proptest::prelude::*;
 
     fn study(text: &str) -> CheckpointStudy {

@@ -16,14 +16,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use intarsia_des::{Agenda, Model, Span, Tally, Ticket, Time};
+use intarsia_des::{Agenda, Model, Span, Tally, Time};
 use rand::Rng;
 
-use super::course::Course;
-use super::errors::SilentError;
 use super::failure::{Damage, Failure, FailureProcess};
+use super::job::{Job, State, Trouble, rank};
 use super::ledger::{Category, Ledger};
-use super::nodes::{NodePool, NodeRange};
+use super::nodes::NodePool;
 use super::plan::Plan;
 use super::scheme::Recovery;
 use super::workload::{Jobs, Request, TraceJob};
@@ -51,47 +50,6 @@ pub(super) enum Event {
     NodeFailure,
     /// The next job is submitted.
     JobArrives,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
-    Running,
-    Repairing,
-    Restarting { reboot: Span },
-}
-
-struct Job {
-    request: Request,
-    started: Time,
-    plan: Arc<Plan>,
-    course: Course,
-    ranges: Vec<NodeRange>,
-    state: State,
-    /// Since when it is in this state.
-    since: Time,
-    /// The checkpoint that it went on from, or would go on from now; 0 is the start.
-    checkpoint: u64,
-    /// The level from which that checkpoint is read.
-    level: Option<usize>,
-    /// The newest complete checkpoint on each level or a higher one, 0 for none.
-    newest: Vec<u64>,
-    is_complete: bool,
-    /// What happened to it since it ran last.
-    trouble: Trouble,
-    /// The next silent error, or one that has struck and is not found yet.
-    error: Option<SilentError>,
-    /// What ends its present state, if no failure does.
-    next: Option<Ticket>,
-}
-
-/// The failures since a job ran last, which its checkpoints have to survive together.
-#[derive(Default)]
-struct Trouble {
-    damage: Option<Damage>,
-    /// Nodes that were hit, by their number within the job.
-    lost: Vec<u32>,
-    /// When all of them are repaired.
-    repaired: Time,
 }
 
 /// Counts beside the ledger.
@@ -174,7 +132,7 @@ impl<'s, R: Rng> World<'s, R> {
         self.settle_idle(now);
         for index in 0..self.jobs.len() {
             if let Some(mut job) = self.jobs.get_mut(index).and_then(Option::take) {
-                self.settle(&mut job, now, Category::Unsettled);
+                job.settle(now, Category::Unsettled, &mut self.ledger);
             }
         }
     }
@@ -305,7 +263,7 @@ impl<'s, R: Rng> World<'s, R> {
 
     fn job_recovers(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
         let Some(mut job) = self.take(id) else { return };
-        self.settle(&mut job, agenda.now(), Category::Lost);
+        job.settle(agenda.now(), Category::Lost, &mut self.ledger);
         self.restart(id, job, agenda);
     }
 
@@ -323,7 +281,7 @@ impl<'s, R: Rng> World<'s, R> {
 
     fn nodes_reboot(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
         let Some(mut job) = self.take(id) else { return };
-        self.settle(&mut job, agenda.now(), Category::Lost);
+        job.settle(agenda.now(), Category::Lost, &mut self.ledger);
         if job.is_complete {
             self.settle_idle(agenda.now());
             self.pool.release(&job.ranges);
@@ -335,7 +293,7 @@ impl<'s, R: Rng> World<'s, R> {
 
     fn error_found(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
         let Some(mut job) = self.take(id) else { return };
-        self.settle(&mut job, agenda.now(), Category::Lost);
+        job.settle(agenda.now(), Category::Lost, &mut self.ledger);
         job.trouble.damage = Some(Damage::Process);
         let recovery = job.recovery();
         let newest = recovery.map_or(0, |recovery| recovery.checkpoint);
@@ -344,7 +302,7 @@ impl<'s, R: Rng> World<'s, R> {
             self.counts.errors_found += 1;
             self.counts.errors_irrecoverable += u64::from(clean == 0 && newest > 0);
             let recovery = recovery.map(|r| Recovery { checkpoint: clean, ..r });
-            self.go_back(&mut job, recovery.filter(|_| clean > 0));
+            job.go_back(recovery.filter(|_| clean > 0), &mut self.ledger);
         }
         self.restart(id, job, agenda);
     }
@@ -389,7 +347,7 @@ impl<'s, R: Rng> World<'s, R> {
         let Some(mut job) = self.take(id) else { return };
         let now = agenda.now();
         self.counts.interruptions += 1;
-        self.settle(&mut job, now, Category::Lost);
+        job.settle(now, Category::Lost, &mut self.ledger);
         let trouble = &mut job.trouble;
         trouble.damage = trouble.damage.max(Some(failure.damage));
         trouble.lost.extend(nodes.iter().filter_map(|node| rank(&job.ranges, *node)));
@@ -397,7 +355,7 @@ impl<'s, R: Rng> World<'s, R> {
         let repaired = trouble.repaired;
         if !job.is_complete {
             let recovery = job.recovery();
-            self.go_back(&mut job, recovery);
+            job.go_back(recovery, &mut self.ledger);
         }
         job.error = job.error.filter(|e| !e.is_undone(&job.course, job.checkpoint, now));
         if let Some(next) = job.next.take() {
@@ -408,78 +366,6 @@ impl<'s, R: Rng> World<'s, R> {
         job.next = Some(agenda.cancellable(repaired, Event::JobRecovers(id)));
         self.put(id, job);
     }
-
-    /// Goes back to a checkpoint, or to the start; work after it is lost after all.
-    fn go_back(&mut self, job: &mut Job, recovery: Option<Recovery>) {
-        let safe = recovery.map_or(0, |recovery| recovery.checkpoint);
-        let undone = job.course.work_until(job.checkpoint) - job.course.work_until(safe);
-        self.ledger.transfer(Category::Up, Category::Lost, job.request.nodes, undone);
-        for (level, newest) in job.newest.iter_mut().enumerate() {
-            // What is read back is on the faster levels again; the others keep what they have.
-            let is_refilled = recovery.is_some_and(|recovery| level <= recovery.level);
-            *newest = if is_refilled { safe } else { (*newest).min(safe) };
-        }
-        job.checkpoint = safe;
-        job.level = recovery.map(|recovery| recovery.level);
-    }
-
-    /// Accounts for the time since the job came into its state. Work without a checkpoint after it
-    /// counts as `rest`.
-    fn settle(&mut self, job: &mut Job, now: Time, rest: Category) {
-        let elapsed = now.since(job.since);
-        let nodes = job.request.nodes;
-        match job.state {
-            State::Repairing => self.ledger.add(Category::Repair, nodes, elapsed),
-            State::Restarting { reboot } => {
-                let rebooting = elapsed.min(reboot);
-                self.ledger.add(Category::Boot, nodes, rebooting);
-                self.ledger.add(Category::Restore, nodes, elapsed - rebooting);
-            }
-            State::Running => {
-                let from = job.checkpoint;
-                let position = job.course.position(from, elapsed);
-                let to = position.checkpoint;
-                let work = job.course.work_until(to) - job.course.work_until(from);
-                self.ledger.add(Category::Up, nodes, work);
-                self.ledger.add(Category::Verify, nodes, job.course.verification_time(from, to));
-                self.ledger.add(Category::Checkpoint, nodes, job.course.checkpoint_time(from, to));
-                self.ledger.add(rest, nodes, position.since);
-                for (level, newest) in job.newest.iter_mut().enumerate() {
-                    let written = job.plan.newest_on(level, &job.course, from, position);
-                    *newest = written.unwrap_or(*newest);
-                }
-                job.checkpoint = to;
-            }
-        }
-        job.since = now;
-    }
-}
-
-impl Job {
-    /// The newest checkpoint that its failures left.
-    fn recovery(&self) -> Option<Recovery> {
-        let damage = self.trouble.damage.unwrap_or(Damage::Process);
-        let scheme = self.plan.scheme.as_ref()?;
-        scheme.recovery(&self.newest, damage, &self.trouble.lost, self.request.nodes)
-    }
-
-    /// Time to read back the checkpoint from which the job goes on.
-    fn restore_time(&self) -> Span {
-        let level = self.level.and_then(|level| self.plan.levels().get(level));
-        level.filter(|_| !self.is_complete).map_or(Span::ZERO, |level| level.restore)
-    }
-}
-
-/// The number within a job of a node of the machine.
-fn rank(ranges: &[NodeRange], node: u32) -> Option<u32> {
-    let mut before = 0;
-    for range in ranges {
-        match node.checked_sub(range.first) {
-            Some(offset) if offset < range.count => return Some(before + offset),
-            _ => before += range.count,
-        }
-    }
-    None
 }
 
 impl<R: Rng> Model for World<'_, R> {

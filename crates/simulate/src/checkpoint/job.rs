@@ -1,0 +1,132 @@
+//! A job on its nodes: what it has saved, where it goes back to, where its time went.
+
+use std::sync::Arc;
+
+use intarsia_des::{Span, Ticket, Time};
+
+use super::course::Course;
+use super::errors::SilentError;
+use super::failure::Damage;
+use super::ledger::{Category, Ledger};
+use super::nodes::NodeRange;
+use super::plan::Plan;
+use super::scheme::Recovery;
+use super::workload::Request;
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum State {
+    Running,
+    Repairing,
+    /// It reboots for so long, then reads its checkpoint.
+    Restarting {
+        reboot: Span,
+    },
+}
+
+/// A job that holds nodes.
+pub(super) struct Job {
+    pub(super) request: Request,
+    pub(super) started: Time,
+    pub(super) plan: Arc<Plan>,
+    pub(super) course: Course,
+    pub(super) ranges: Vec<NodeRange>,
+    pub(super) state: State,
+    /// Since when it is in this state.
+    pub(super) since: Time,
+    /// The checkpoint that it went on from, or would go on from now; 0 is the start.
+    pub(super) checkpoint: u64,
+    /// The level from which that checkpoint is read.
+    pub(super) level: Option<usize>,
+    /// The newest complete checkpoint on each level or a higher one, 0 for none.
+    pub(super) newest: Vec<u64>,
+    pub(super) is_complete: bool,
+    /// What happened to it since it ran last.
+    pub(super) trouble: Trouble,
+    /// The next silent error, or one that has struck and is not found yet.
+    pub(super) error: Option<SilentError>,
+    /// What ends its present state, if no failure does.
+    pub(super) next: Option<Ticket>,
+}
+
+/// The failures since a job ran last, which its checkpoints have to survive together.
+#[derive(Default)]
+pub(super) struct Trouble {
+    pub(super) damage: Option<Damage>,
+    /// Nodes that were hit, by their number within the job.
+    pub(super) lost: Vec<u32>,
+    /// When all of them are repaired.
+    pub(super) repaired: Time,
+}
+
+impl Job {
+    /// The newest checkpoint that its failures left.
+    pub(super) fn recovery(&self) -> Option<Recovery> {
+        let damage = self.trouble.damage.unwrap_or(Damage::Process);
+        let scheme = self.plan.scheme.as_ref()?;
+        scheme.recovery(&self.newest, damage, &self.trouble.lost, self.request.nodes)
+    }
+
+    /// Time to read back the checkpoint from which the job goes on.
+    pub(super) fn restore_time(&self) -> Span {
+        let level = self.level.and_then(|level| self.plan.levels().get(level));
+        level.filter(|_| !self.is_complete).map_or(Span::ZERO, |level| level.restore)
+    }
+
+    /// Goes back to a checkpoint, or to the start; work after it is lost after all.
+    pub(super) fn go_back(&mut self, recovery: Option<Recovery>, ledger: &mut Ledger) {
+        let safe = recovery.map_or(0, |recovery| recovery.checkpoint);
+        let undone = self.course.work_until(self.checkpoint) - self.course.work_until(safe);
+        ledger.transfer(Category::Up, Category::Lost, self.request.nodes, undone);
+        for (level, newest) in self.newest.iter_mut().enumerate() {
+            // What is read back is on the faster levels again; the others keep what they have.
+            let is_refilled = recovery.is_some_and(|recovery| level <= recovery.level);
+            *newest = if is_refilled { safe } else { (*newest).min(safe) };
+        }
+        self.checkpoint = safe;
+        self.level = recovery.map(|recovery| recovery.level);
+    }
+
+    /// Accounts for the time since the job came into its state. Work without a checkpoint after it
+    /// counts as `rest`.
+    pub(super) fn settle(&mut self, now: Time, rest: Category, ledger: &mut Ledger) {
+        let elapsed = now.since(self.since);
+        let nodes = self.request.nodes;
+        match self.state {
+            State::Repairing => ledger.add(Category::Repair, nodes, elapsed),
+            State::Restarting { reboot } => {
+                let rebooting = elapsed.min(reboot);
+                ledger.add(Category::Boot, nodes, rebooting);
+                ledger.add(Category::Restore, nodes, elapsed - rebooting);
+            }
+            State::Running => {
+                let from = self.checkpoint;
+                let position = self.course.position(from, elapsed);
+                let to = position.checkpoint;
+                let work = self.course.work_until(to) - self.course.work_until(from);
+                ledger.add(Category::Up, nodes, work);
+                ledger.add(Category::Verify, nodes, self.course.verification_time(from, to));
+                ledger.add(Category::Checkpoint, nodes, self.course.checkpoint_time(from, to));
+                ledger.add(rest, nodes, position.since);
+                for (level, newest) in self.newest.iter_mut().enumerate() {
+                    let written = self.plan.newest_on(level, &self.course, from, position);
+                    *newest = written.unwrap_or(*newest);
+                }
+                self.checkpoint = to;
+            }
+        }
+        self.since = now;
+    }
+}
+
+/// The number within a job of a node of the machine.
+pub(super) fn rank(ranges: &[NodeRange], node: u32) -> Option<u32> {
+    let mut before = 0;
+    for range in ranges {
+        match node.checked_sub(range.first) {
+            Some(offset) if offset < range.count => return Some(before + offset),
+            _ => before += range.count,
+        }
+    }
+    None
+}
