@@ -15,7 +15,7 @@ const REACH: f64 = 1e3;
 impl Setup {
     /// C, R and M of a job on `nodes`: C the mean over the pattern of levels, R the reboot and the
     /// reading from the fastest level. None without checkpoints, or when one takes no time.
-    fn costs(&self, nodes: u32) -> Option<Costs> {
+    pub(super) fn costs(&self, nodes: u32) -> Option<Costs> {
         let scheme = self.scheme(nodes)?;
         let (count, total) =
             scheme.costs().fold((0.0, 0.0), |(n, sum), cost| (n + 1.0, sum + cost.as_secs_f64()));
@@ -60,33 +60,46 @@ impl Setup {
     /// The formula itself, an approximation where it is not exact.
     fn formula(&self, nodes: u32, interval_seconds: f64) -> Option<f64> {
         let scheme = self.scheme(nodes)?;
-        let reboot = self.machine.reboot.as_secs_f64();
-        if let Some(silent) = self.silent.as_ref().filter(|_| self.is_verified()) {
-            let (verifications, verification_seconds) = self.verifications();
-            let level = scheme.levels.first().filter(|_| scheme.levels.len() == 1)?;
-            let costs = VerifiedCosts {
-                checkpoint_seconds: level.write.as_secs_f64(),
-                verification_seconds,
-                restart_seconds: level.restore.as_secs_f64() + reboot,
-                failures_per_second: 1.0 / self.failures.mtbf_seconds(nodes),
-                silent_errors_per_second: silent.per_second(nodes),
-            };
-            return Some(VerifiedPattern { interval_seconds, verifications }.efficiency(&costs));
+        if self.is_verified() {
+            let (verifications, _) = self.verifications();
+            let pattern = VerifiedPattern { interval_seconds, verifications };
+            return Some(pattern.efficiency(&self.verified_costs(nodes)?));
         }
-        let ratios = scheme.levels.windows(2).map(|pair| pair[1].every / pair[0].every.max(1));
-        let pattern = Pattern { interval_seconds, ratios: ratios.collect() };
+        let ratios = self.ratios(&scheme);
+        Some(Pattern { interval_seconds, ratios }.efficiency(&self.level_costs(nodes)?))
+    }
+
+    /// What a verified job on `nodes` pays; none without verifications or with several levels.
+    pub(super) fn verified_costs(&self, nodes: u32) -> Option<VerifiedCosts> {
+        let silent = self.silent.as_ref().filter(|_| self.is_verified())?;
+        let scheme = self.scheme(nodes)?;
+        let level = scheme.levels.first().filter(|_| scheme.levels.len() == 1)?;
+        let (_, verification_seconds) = self.verifications();
+        Some(VerifiedCosts {
+            checkpoint_seconds: level.write.as_secs_f64(),
+            verification_seconds,
+            restart_seconds: (level.restore + self.machine.reboot).as_secs_f64(),
+            failures_per_second: 1.0 / self.failures.mtbf_seconds(nodes),
+            silent_errors_per_second: silent.per_second(nodes),
+        })
+    }
+
+    /// How many checkpoints of each level but the last one of the next level ends.
+    pub(super) fn ratios(&self, scheme: &Scheme) -> Vec<u64> {
+        scheme.levels.windows(2).map(|pair| pair[1].every / pair[0].every.max(1)).collect()
+    }
+
+    /// What the levels cost a job on `nodes` and which failures each is there for; none when no level
+    /// survives some failures.
+    pub(super) fn level_costs(&self, nodes: u32) -> Option<Vec<LevelCosts>> {
+        let scheme = self.scheme(nodes)?;
         let rates = self.failures_per_level(&scheme, nodes)?;
-        let levels: Vec<LevelCosts> = scheme
-            .levels
-            .iter()
-            .zip(rates)
-            .map(|(level, failures_per_second)| LevelCosts {
-                write_seconds: level.write.as_secs_f64(),
-                restore_seconds: level.restore.as_secs_f64() + reboot,
-                failures_per_second,
-            })
-            .collect();
-        Some(pattern.efficiency(&levels))
+        let costs = scheme.levels.iter().zip(rates).map(|(level, failures_per_second)| LevelCosts {
+            write_seconds: level.write.as_secs_f64(),
+            restore_seconds: (level.restore + self.machine.reboot).as_secs_f64(),
+            failures_per_second,
+        });
+        Some(costs.collect())
     }
 
     /// Failures per second that each level survives and the level below it does not; none when no

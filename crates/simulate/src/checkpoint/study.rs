@@ -4,7 +4,8 @@ use intarsia_des::{Simulation, Span, Streams, Tally, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::failure::FailureProcess;
-use super::ledger::Ledger;
+use super::interval::{IntervalRule, maximise_simulated};
+use super::ledger::{Category, Ledger};
 use super::measures::{MEASURES, Measure};
 use super::setup::Setup;
 use super::workload::Trace;
@@ -16,6 +17,11 @@ use crate::scenario::{Document, Files, Problem};
 
 /// Progress is shown this often in a replication.
 const STEPS: u64 = 100;
+/// An interval is searched by simulation within this factor of what the formulas say.
+const TUNING_REACH: f64 = 10.0;
+const TUNING_REPLICATIONS: u64 = 8;
+/// Replications beyond any that a run asks for.
+const TUNING_SEEDS: u64 = 1 << 48;
 
 /// A scenario that can be run.
 #[derive(Debug)]

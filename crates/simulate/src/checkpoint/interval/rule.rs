@@ -17,16 +17,19 @@ pub enum IntervalRule {
     Exact,
     /// The numeric optimum for the distribution of the times between failures.
     Numeric,
+    /// The interval that simulations of the scenario itself find best: where no formula holds.
+    Simulated,
     /// This many seconds of work, always.
     Fixed(f64),
 }
 
-const NAMES: [(&str, IntervalRule); 5] = [
+const NAMES: [(&str, IntervalRule); 6] = [
     ("young", IntervalRule::Young),
     ("daly-2003", IntervalRule::Daly2003),
     ("daly-2006", IntervalRule::Daly2006),
     ("exact", IntervalRule::Exact),
     ("numeric", IntervalRule::Numeric),
+    ("simulated", IntervalRule::Simulated),
 ];
 
 impl IntervalRule {
@@ -58,13 +61,14 @@ impl IntervalRule {
     }
 
     /// The interval for `costs`, in seconds of work. `gaps` are the times between failures of the
-    /// job and matter to [`IntervalRule::Numeric`] alone; without them failures are exponential.
+    /// job and matter to [`IntervalRule::Numeric`] alone; without them failures are exponential. For
+    /// [`IntervalRule::Simulated`] this is where the search begins.
     pub fn interval_seconds(&self, costs: &Costs, gaps: Option<&TimeDistribution>) -> f64 {
         match (self, gaps) {
             (Self::Young, _) => costs.young_seconds(),
             (Self::Daly2003, _) => costs.daly_2003_seconds(),
             (Self::Daly2006, _) => costs.daly_2006_seconds(),
-            (Self::Exact, _) | (Self::Numeric, None) => costs.exact_seconds(),
+            (Self::Exact | Self::Simulated, _) | (Self::Numeric, None) => costs.exact_seconds(),
             (Self::Numeric, Some(gaps)) => {
                 optimum_under(gaps, costs.checkpoint_seconds(), costs.restart_seconds()).at
             }

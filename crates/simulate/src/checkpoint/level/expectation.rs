@@ -156,7 +156,10 @@ fn try_ratio(
 }
 
 fn with_best_interval(levels: &[LevelCosts], ratios: &[u64]) -> (f64, Pattern) {
-    let around = first_order(levels).interval_seconds;
+    // Young's interval for the first level and all failures: right to an order of magnitude.
+    let rate: f64 = levels.iter().map(|level| level.failures_per_second).sum();
+    let write = levels.first().map_or(1.0, |level| level.write_seconds).max(1e-3);
+    let around = (2.0 * write / rate.max(f64::MIN_POSITIVE)).sqrt();
     let pattern = |interval_seconds| Pattern { interval_seconds, ratios: ratios.to_vec() };
     let found = maximise((around / 1e3, around * 1e3), |tau| pattern(tau).efficiency(levels));
     (found.value, pattern(found.at))

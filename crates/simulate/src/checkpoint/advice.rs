@@ -1,0 +1,64 @@
+//! What the formulas would choose, beside what the scenario chooses.
+
+use super::energy::energy_optimum;
+use super::level::expectation;
+use super::setup::Setup;
+use super::silent::{Detection, VerifiedPattern, irrecoverable_share, kept_for};
+
+/// With fewer kept checkpoints, more than one error in a thousand leaves none that is good.
+const ACCEPTED_SHARE: f64 = 1e-3;
+
+/// A choice: its name, value and unit.
+type Choice = (String, f64, &'static str);
+
+impl Setup {
+    /// The best schedule for jobs on `nodes` that run with `interval_seconds`, by the exact
+    /// expectation for exponential failures.
+    pub(super) fn advice(&self, nodes: u32, interval_seconds: f64) -> Vec<Choice> {
+        let mut choices = self.best_schedule(nodes).unwrap_or_default();
+        choices.extend(self.least_energy(nodes));
+        choices.extend(self.latent_risk(nodes, interval_seconds).unwrap_or_default());
+        choices
+    }
+
+    /// The interval, and how often each level is written or the work verified.
+    fn best_schedule(&self, nodes: u32) -> Option<Vec<Choice>> {
+        if let Some(costs) = self.verified_costs(nodes) {
+            let best = VerifiedPattern::optimum(&costs);
+            return Some(vec![
+                ("optimal_interval".to_owned(), best.interval_seconds, "s"),
+                ("optimal_verifications".to_owned(), best.verifications as f64, "1"),
+            ]);
+        }
+        let scheme = self.scheme(nodes).filter(|_| !self.is_verified())?;
+        let best = expectation::optimum(&self.level_costs(nodes)?);
+        let mut choices = vec![("optimal_interval".to_owned(), best.interval_seconds, "s")];
+        let mut every = 1;
+        for (level, ratio) in scheme.levels.iter().skip(1).zip(&best.ratios) {
+            every *= ratio;
+            choices.push((format!("optimal_every_{}", level.name), every as f64, "1"));
+        }
+        Some(choices)
+    }
+
+    /// The interval that uses least energy with a single level.
+    fn least_energy(&self, nodes: u32) -> Option<Choice> {
+        let watts = self.power.as_ref()?.of_job(nodes);
+        let costs = self.costs(nodes).filter(|_| self.levels.len() == 1 && !self.is_verified())?;
+        Some(("energy_optimal_interval".to_owned(), energy_optimum(&costs, watts).at, "s"))
+    }
+
+    /// How often an error that shows late leaves no good checkpoint, and how many to keep.
+    fn latent_risk(&self, nodes: u32, interval_seconds: f64) -> Option<Vec<Choice>> {
+        let Detection::Latency { latency, kept } = &self.silent.as_ref()?.detection else {
+            return None;
+        };
+        let period = interval_seconds + self.costs(nodes)?.checkpoint_seconds();
+        let share = irrecoverable_share(latency, period, *kept);
+        let enough = kept_for(latency, period, ACCEPTED_SHARE)?;
+        Some(vec![
+            ("irrecoverable_share_by_formula".to_owned(), share, "share"),
+            ("checkpoints_to_keep".to_owned(), f64::from(enough), "1"),
+        ])
+    }
+}
