@@ -62,7 +62,7 @@ def _point(labels: dict[str, Any], interval: str, is_quick: bool) -> Point:
     scenario = {
         "machine": {"nodes": 1, "reboot": f"{cost} s"},
         "failures": {"lifetime": {**_LAWS[labels["law"]], "mean": f"{mtbf} s"}},
-        "level": [{"name": "disk", "time": f"{cost} s", "restore_time": "0 s"}],
+        "level": [{"name": "disk", "kind": "lower", "write": f"{cost} s", "restore": "0 s"}],
         "checkpoint": {"interval": interval},
         # One job that outlasts the run: the formulas hold for long jobs.
         "workload": {"walltime": f"{10 * _MTBFS_SIMULATED * mtbf} s"},

@@ -79,7 +79,7 @@ def _points(is_quick: bool) -> list[Point]:
                     "figure": one["figure"],
                 }
                 | {"end": end, "value": one[end]},
-                {one["figure"]: one[end], **run},
+                {one["figure"]: _number_or_quantity(one[end]), **run},
             )
             for one in _assumptions(preset)
             for end in ("low", "high")
@@ -106,10 +106,28 @@ def _with_plan(preset: dict[str, Any], plan: str) -> dict[str, Any]:
 def _assumptions(preset: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the figures of a preset that are assumed and matter for what is shown here."""
     return [
-        one
+        {**one, "high": _capped(preset, one)}
         for one in preset.get("source", [])
         if {"low", "high"} <= one.keys() and not one["figure"].startswith("power.")
     ]
+
+
+def _capped(preset: dict[str, Any], assumed: dict[str, Any]) -> str:
+    """Return the high end, or what the other shares of failures leave of it."""
+    high: str = assumed["high"]
+    *parents, name = assumed["figure"].split(".")
+    if parents != ["failures", "shares"]:
+        return high
+    others = sum(share for other, share in preset["failures"]["shares"].items() if other != name)
+    return f"{min(float(high), 1 - others):g}"
+
+
+def _number_or_quantity(text: str) -> float | str:
+    """Turn a number into one; a quantity keeps its unit."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _report(frame: pd.DataFrame, units: dict[str, str]) -> Report:

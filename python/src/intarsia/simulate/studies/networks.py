@@ -54,7 +54,7 @@ _LINKS = {
 _PATTERNS = {
     "own": "its own part",
     "neighbour": "its neighbour's part",
-    "permutation": "another node's part, each a different one",
+    "permutation": "a part from afar",
 }
 
 
@@ -143,7 +143,7 @@ def _draw(frame: pd.DataFrame, column: str) -> Figure:
                     curve["nodes"], curve[column] / curve["nodes"] / 1e9, label=name,
                     color=_COLOURS[network], marker=_MARKERS[network],
                 )  # fmt: skip
-            panel.set_yscale("log")
+            panel.set_ylim(bottom=0)
             what = _PATTERNS[pattern] if system == "local-first" else "its own part"
             panel.set_title(f"{_SYSTEMS[system]}: {what}")
             node_axis(panel, frame["nodes"])
