@@ -88,3 +88,40 @@ fn node_local_checkpoints_pay_on_a_machine_of_today() {
     println!("Frontier: levels {both:?}, Orion alone {central:?}");
     assert!(both.0 - both.1 > central.0 + central.1);
 }
+
+/// Around the optimum the efficiency is flat: a search by simulation need not find the interval of the
+/// formula, but one as good.
+#[test]
+fn the_interval_found_by_simulation_is_as_good_as_the_exact_one() {
+    let changes = ["run.replications=6", "run.horizon=60 days"];
+    let exact = run(preset("llama-3"), &changes);
+    let tuned = [&changes[..], &["checkpoint.interval=simulated"]].concat();
+    let simulated = run(preset("llama-3"), &tuned);
+    let (exact_share, half_width) = efficiency(&exact);
+    let share = efficiency(&simulated).0;
+    let intervals = [&exact, &simulated].map(|report| derived(report, "checkpoint_interval"));
+    println!(
+        "exact {exact_share:.4} at {:.0} s, simulated {share:.4} at {:.0} s",
+        intervals[0], intervals[1]
+    );
+    assert!(share > exact_share - half_width - 0.002, "{share} {exact_share}");
+    assert!((0.4..2.5).contains(&(intervals[1] / intervals[0])), "{intervals:?}");
+}
+
+/// What the formulas advise for a machine, run: better than the neighbours on either side.
+#[test]
+fn the_advised_schedule_beats_its_neighbours() {
+    let report = run(preset("frontier"), &["run.replications=1", "run.horizon=1 day"]);
+    let every = derived(&report, "optimal_every_orion");
+    let share = |every: f64| {
+        let every = format!("level.orion.every={}", every.round());
+        efficiency(&run(preset("frontier"), &["run.replications=8", "run.horizon=2 years", &every]))
+            .0
+    };
+    let (fewer, best, more) = (share(every / 6.0), share(every), share(every * 6.0));
+    println!("every {every}: {best:.4}; a sixth {fewer:.4}, six times {more:.4}");
+    assert!(best > fewer && best > more);
+    let energy = derived(&report, "energy_optimal_interval");
+    let interval = derived(&report, "checkpoint_interval");
+    assert!((energy / interval - 1.0).abs() < 1e-3, "one power for all: {energy} {interval}");
+}

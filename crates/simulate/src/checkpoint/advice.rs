@@ -1,6 +1,7 @@
 //! What the formulas would choose, beside what the scenario chooses.
 
 use super::energy::energy_optimum;
+use super::interval::optimum_under;
 use super::level::expectation;
 use super::setup::Setup;
 use super::silent::{Detection, VerifiedPattern, irrecoverable_share, kept_for};
@@ -12,8 +13,8 @@ const ACCEPTED_SHARE: f64 = 1e-3;
 type Choice = (String, f64, &'static str);
 
 impl Setup {
-    /// The best schedule for jobs on `nodes` that run with `interval_seconds`, by the exact
-    /// expectation for exponential failures.
+    /// What is best for jobs on `nodes` that run with `interval_seconds`, where the failures allow an
+    /// exact expectation: exponential ones, or any of a whole system on a single level.
     pub(super) fn advice(&self, nodes: u32, interval_seconds: f64) -> Vec<Choice> {
         let mut choices = self.best_schedule(nodes).unwrap_or_default();
         choices.extend(self.least_energy(nodes));
@@ -23,7 +24,8 @@ impl Setup {
 
     /// The interval, and how often each level is written or the work verified.
     fn best_schedule(&self, nodes: u32) -> Option<Vec<Choice>> {
-        if let Some(costs) = self.verified_costs(nodes) {
+        let is_exponential = self.failures.lifetime.is_exponential();
+        if let Some(costs) = self.verified_costs(nodes).filter(|_| is_exponential) {
             let best = VerifiedPattern::optimum(&costs);
             return Some(vec![
                 ("optimal_interval".to_owned(), best.interval_seconds, "s"),
@@ -31,6 +33,12 @@ impl Setup {
             ]);
         }
         let scheme = self.scheme(nodes).filter(|_| !self.is_verified())?;
+        let gaps = self.failures.system_gaps(nodes).ok().flatten()?;
+        if !gaps.is_exponential() {
+            let costs = self.costs(nodes).filter(|_| scheme.levels.len() == 1)?;
+            let best = optimum_under(&gaps, costs.checkpoint_seconds(), costs.restart_seconds());
+            return Some(vec![("optimal_interval".to_owned(), best.at, "s")]);
+        }
         let best = expectation::optimum(&self.level_costs(nodes)?);
         let mut choices = vec![("optimal_interval".to_owned(), best.interval_seconds, "s")];
         let mut every = 1;
@@ -41,11 +49,13 @@ impl Setup {
         Some(choices)
     }
 
-    /// The interval that uses least energy with a single level.
+    /// The interval that uses least energy, the levels being written as often as they are.
     fn least_energy(&self, nodes: u32) -> Option<Choice> {
         let watts = self.power.as_ref()?.of_job(nodes);
-        let costs = self.costs(nodes).filter(|_| self.levels.len() == 1 && !self.is_verified())?;
-        Some(("energy_optimal_interval".to_owned(), energy_optimum(&costs, watts).at, "s"))
+        let scheme = self.scheme(nodes).filter(|_| !self.is_verified())?;
+        let levels = self.level_costs(nodes).filter(|_| self.failures.lifetime.is_exponential())?;
+        let least = energy_optimum(&levels, &self.ratios(&scheme), watts);
+        Some(("energy_optimal_interval".to_owned(), least.at, "s"))
     }
 
     /// How often an error that shows late leaves no good checkpoint, and how many to keep.

@@ -3,23 +3,23 @@
 use crate::checkpoint::interval::{Costs, Optimum, maximise};
 use crate::checkpoint::level::expectation::{LevelCosts, Pattern, Watts};
 
-/// Expected energy per second of useful work, in joules, with `interval_seconds` of work between
-/// checkpoints and exponential failures: exact.
-pub fn joules_per_work_second(costs: &Costs, watts: Watts, interval_seconds: f64) -> f64 {
-    let level = LevelCosts {
-        write_seconds: costs.checkpoint_seconds(),
-        restore_seconds: costs.restart_seconds(),
-        failures_per_second: 1.0 / costs.mtbf_seconds(),
-    };
-    let pattern = Pattern { interval_seconds, ratios: Vec::new() };
-    pattern.expected(&[level], watts).joules / interval_seconds
+/// The search looks this far around Young's interval for the first level and all failures.
+const REACH: f64 = 1e3;
+
+/// Expected energy per second of useful work, in joules, for exponential failures: exact.
+pub fn joules_per_work_second(levels: &[LevelCosts], pattern: &Pattern, watts: Watts) -> f64 {
+    pattern.expected(levels, watts).joules / pattern.work_seconds()
 }
 
-/// The interval that uses least energy; the value is the energy per second of work, in joules.
-pub fn energy_optimum(costs: &Costs, watts: Watts) -> Optimum {
-    let around = energy_first_order_seconds(costs, watts);
-    let found = maximise((around / 1e3, around * 1e3), |interval| {
-        -joules_per_work_second(costs, watts, interval)
+/// The interval that uses least energy when each level but the first is written as often as `ratios`
+/// say (see [`Pattern`]); the value is the energy per second of work, in joules.
+pub fn energy_optimum(levels: &[LevelCosts], ratios: &[u64], watts: Watts) -> Optimum {
+    let rate: f64 = levels.iter().map(|level| level.failures_per_second).sum();
+    let write = levels.first().map_or(1.0, |level| level.write_seconds).max(1e-3);
+    let around = (2.0 * write / rate.max(f64::MIN_POSITIVE)).sqrt();
+    let found = maximise((around / REACH, around * REACH), |interval_seconds| {
+        let pattern = Pattern { interval_seconds, ratios: ratios.to_vec() };
+        -joules_per_work_second(levels, &pattern, watts)
     });
     Optimum { at: found.at, value: -found.value }
 }
@@ -40,6 +40,14 @@ mod tests {
 
     const WATTS: Watts = Watts { work: 700.0, write: 250.0, restore: 180.0 };
 
+    fn level(costs: &Costs) -> [LevelCosts; 1] {
+        [LevelCosts {
+            write_seconds: costs.checkpoint_seconds(),
+            restore_seconds: costs.restart_seconds(),
+            failures_per_second: 1.0 / costs.mtbf_seconds(),
+        }]
+    }
+
     /// Independent closed form, by what a failure interrupts: expected time at work, in the
     /// checkpoint and in restarts, each at its power.
     #[test]
@@ -51,7 +59,8 @@ mod tests {
         let write = m * ((-tau / m).exp() - (-(tau + c) / m).exp());
         let restarts = (tries - 1.0) * m * ((r / m).exp() - 1.0);
         let closed = tries * (work * 700.0 + write * 250.0) + restarts * 180.0;
-        let ours = joules_per_work_second(&costs, WATTS, tau) * tau;
+        let pattern = Pattern { interval_seconds: tau, ratios: vec![] };
+        let ours = joules_per_work_second(&level(&costs), &pattern, WATTS) * tau;
         assert!((ours / closed - 1.0).abs() < 1e-12, "{ours} {closed}");
     }
 
@@ -59,7 +68,7 @@ mod tests {
     fn equal_power_makes_both_optima_one() {
         let costs = Costs::new(300.0, 200.0, 3600.0).unwrap();
         let same = Watts { work: 9.0, write: 9.0, restore: 9.0 };
-        let least = energy_optimum(&costs, same);
+        let least = energy_optimum(&level(&costs), &[], same);
         assert!((least.at / costs.exact_seconds() - 1.0).abs() < 1e-5);
         assert!((9.0 / least.value / costs.efficiency(least.at) - 1.0).abs() < 1e-12);
     }
@@ -67,8 +76,8 @@ mod tests {
     #[test]
     fn rare_failures_approach_the_first_order() {
         let costs = Costs::new(1.0, 1.0, 1e8).unwrap();
-        let (least, first) =
-            (energy_optimum(&costs, WATTS), energy_first_order_seconds(&costs, WATTS));
+        let least = energy_optimum(&level(&costs), &[], WATTS);
+        let first = energy_first_order_seconds(&costs, WATTS);
         assert!((least.at / first - 1.0).abs() < 1e-3, "{} {first}", least.at);
         assert!(least.at < costs.exact_seconds(), "cheap checkpoints are taken more often");
     }

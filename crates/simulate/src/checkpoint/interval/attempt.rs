@@ -98,7 +98,11 @@ impl Attempt {
     /// aborts `recovery` aborts the whole.
     pub fn retried(&self, class: usize, recovery: &Self) -> Self {
         let absorbed: f64 = self.aborts.iter().take(class + 1).sum();
-        let rounds = 1.0 / (1.0 - absorbed * recovery.success);
+        // 1 − absorbed · recovery.success, from its positive parts: where success is rare, the
+        // difference would be rounding alone.
+        let severe_aborts: f64 = self.aborts.iter().skip(class + 1).sum();
+        let failed_recovery: f64 = recovery.aborts.iter().sum();
+        let rounds = 1.0 / (self.success + severe_aborts + absorbed * failed_recovery);
         let severe = |c: usize, probability: f64| if c > class { probability } else { 0.0 };
         let aborts = self
             .aborts
@@ -142,6 +146,20 @@ mod tests {
             prop_assert!((total(&block) - 1.0).abs() < 1e-9);
             prop_assert!(block.aborts[0].abs() < 1e-12, "the mild class is absorbed");
             prop_assert!((block.cost.seconds - block.cost.joules).abs() < 1e-6 * block.cost.seconds);
+        }
+
+        /// However rare success is, nothing costs less than nothing.
+        #[test]
+        fn rare_success_costs_much(
+            work in 0.0..1e4f64, restart in 0.0..10.0f64, mild in 1e-6..1.0f64, severe in 1e-6..1.0f64,
+            times in 1u64..2000,
+        ) {
+            let rates = [mild, severe];
+            let run = |seconds| Attempt::run(seconds, 1.0, &rates);
+            let block = run(work).retried(0, &run(restart).restarted(0)).repeated(times);
+            let whole = block.retried(1, &run(restart).restarted(1));
+            let cost = whole.cost.seconds;
+            prop_assert!(cost.is_nan() || cost >= work * (1.0 - 1e-9), "{cost}");
         }
 
         /// Exponential failures have no memory: cutting a run in two changes nothing.

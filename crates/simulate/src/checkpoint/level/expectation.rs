@@ -59,9 +59,10 @@ impl Pattern {
         model.block(top, top).cost
     }
 
-    /// Useful work over expected elapsed time.
+    /// Useful work over expected elapsed time; 0 where success is too rare for a floating-point number.
     pub fn efficiency(&self, levels: &[LevelCosts]) -> f64 {
-        self.work_seconds() / self.expected(levels, Watts::default()).seconds
+        let share = self.work_seconds() / self.expected(levels, Watts::default()).seconds;
+        if share.is_nan() { 0.0 } else { share }
     }
 }
 
@@ -293,6 +294,19 @@ mod tests {
         let best = optimum(&levels);
         let ours = 1.0 / best.efficiency(&levels) - 1.0;
         assert!((ours / overhead - 1.0).abs() < 0.02, "{ours} against {overhead}, {best:?}");
+    }
+
+    /// The sums once cancelled there, so that a hopeless interval seemed to take no time.
+    #[test]
+    fn a_hopeless_interval_is_not_efficient() {
+        let levels = [level(110.0, 700.0, 18_200.0), level(550.0, 1060.0, 1.8e6)];
+        for interval_seconds in [1e5, 1e6, 1e7, 1e9] {
+            let pattern = Pattern { interval_seconds, ratios: vec![18] };
+            let share = pattern.efficiency(&levels);
+            assert!((0.0..1e-1).contains(&share), "{interval_seconds}: {share}");
+            let cost = pattern.expected(&levels, Watts { work: 1.0, write: 1.0, restore: 1.0 });
+            assert!(cost.joules.is_nan() || cost.joules >= cost.seconds * 0.999, "{cost:?}");
+        }
     }
 
     #[test]

@@ -95,9 +95,10 @@ impl VerifiedPattern {
             .seconds
     }
 
-    /// Useful work over expected elapsed time.
+    /// Useful work over expected elapsed time; 0 where success is too rare for a floating-point number.
     pub fn efficiency(&self, costs: &VerifiedCosts) -> f64 {
-        self.interval_seconds / self.expected_seconds(costs)
+        let share = self.interval_seconds / self.expected_seconds(costs);
+        if share.is_nan() { 0.0 } else { share }
     }
 }
 
