@@ -9,6 +9,7 @@ use intarsia_simulate::progress::Progress;
 use intarsia_simulate::report::Report;
 use intarsia_simulate::scenario::{Layers, Problem};
 
+const CLUSTER: &str = include_str!("../scenarios/cluster.toml");
 const SHORT_JOBS: &str = include_str!("../scenarios/short-jobs.toml");
 const SHORT_JOBS_TRACE: &str = include_str!("../scenarios/short-jobs.swf");
 const SYNTHETIC_SHORT_JOBS: &str = include_str!("../scenarios/synthetic-short-jobs.toml");
@@ -39,6 +40,17 @@ fn every_preset_runs() {
         let efficiency = mean(&report, "efficiency");
         assert!((0.0..=1.0).contains(&efficiency), "{}: {efficiency}", preset.name);
     }
+}
+
+/// The example of every section: what each of them adds is in the report.
+#[test]
+fn the_example_of_every_section_runs() {
+    let report = run(None, CLUSTER, &["run.replications=2", "run.horizon=60 days"]).unwrap();
+    for name in ["verify_share", "repair_share", "restore_share", "energy", "cost"] {
+        assert!(mean(&report, name) > 0.0, "{name}");
+    }
+    assert!((0.3..0.95).contains(&mean(&report, "efficiency")));
+    assert!(mean(&report, "silent_errors_found") > 0.0);
 }
 
 /// Published: on a trace of short jobs "no-checkpointing beats PFS", "DFS overhead below 5 %", "PFS
