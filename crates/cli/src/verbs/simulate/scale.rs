@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use intarsia_simulate::progress::Progress;
+use intarsia_simulate::report::Study;
 use intarsia_simulate::scale::calibration::{Calibration, Measurements, PUBLISHED};
 use intarsia_simulate::scale::study::{Findings, ScaleStudy};
 use intarsia_simulate::scale::{io500, node_counts, study as read_study};
@@ -34,7 +35,8 @@ pub(super) fn run(arguments: &SimulateScale) -> Outcome<Exit> {
     let studies = counts.iter().map(|count| of_count(&document, *count));
     let studies: Vec<ScaleStudy> = studies.collect::<Outcome<_>>()?;
     if arguments.study.dry_run {
-        return show_scenarios(&studies, arguments).map(|()| Exit::Ok);
+        study::show_scenario(&scenario_of_all(&studies), &arguments.study)?;
+        return Ok(Exit::Ok);
     }
     let outcomes: Vec<Simulated> = studies.iter().map(|s| simulate(s, arguments)).collect();
     show(&outcomes, arguments)?;
@@ -79,8 +81,15 @@ fn peak_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-fn show_scenarios(studies: &[ScaleStudy], arguments: &SimulateScale) -> Outcome {
-    studies.iter().try_for_each(|scale| study::show_scenario(scale, &arguments.study))
+/// The scenario that gives all of these: they differ in the number of nodes alone.
+fn scenario_of_all(studies: &[ScaleStudy]) -> toml::Table {
+    let mut scenario = studies.first().map(|s| s.scenario().clone()).unwrap_or_default();
+    if studies.len() > 1 {
+        let counts: Vec<i64> = studies.iter().map(|s| s.nodes.into()).collect();
+        let nodes = toml::Table::from_iter([("count".to_owned(), counts.into())]);
+        scenario.insert("nodes".to_owned(), nodes.into());
+    }
+    scenario
 }
 
 fn show(outcomes: &[Simulated], arguments: &SimulateScale) -> Outcome {

@@ -34,7 +34,7 @@ pub(super) static ALL: [&Simulator; 2] = [&CHECKPOINT, &SCALE];
 
 pub(super) fn run(study: &dyn Study, arguments: &SimulateStudy) -> Outcome<Exit> {
     if arguments.dry_run {
-        show_scenario(study, arguments)?;
+        show_scenario(study.scenario(), arguments)?;
         return Ok(Exit::Ok);
     }
     let started = Instant::now();
@@ -108,11 +108,11 @@ pub(super) fn threads(arguments: &SimulateStudy) -> usize {
     arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
 }
 
-pub(super) fn show_scenario(study: &dyn Study, arguments: &SimulateStudy) -> Outcome {
+pub(super) fn show_scenario(scenario: &toml::Table, arguments: &SimulateStudy) -> Outcome {
     if arguments.json {
-        return output::json(study.scenario());
+        return output::json(scenario);
     }
-    let text = toml::to_string(study.scenario())
+    let text = toml::to_string(scenario)
         .map_err(|e| Failure::general(format!("cannot write as TOML: {e}")))?;
     output::data(&text)
 }
