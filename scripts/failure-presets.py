@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the presets lanl-2, lanl-18, lanl-19 and lanl-20: failures as fits to records.
+"""Writes the presets lanl-2, lanl-18, lanl-19, lanl-20 and lanl-20-nodes: fits to failure records.
 
 Run it with the Python package of this repository installed; it prints the files that it wrote.
 """
@@ -14,12 +14,12 @@ SYSTEMS = ("2", "18", "19", "20")
 RESAMPLES = 199
 
 SCENARIO = """\
-# LANL system {system}: {nodes} nodes that fail as their records from {first} to {last} say
+# LANL system {system}: {nodes} nodes that fail as {whose} records from {first} to {last} say
 #
-# Written by scripts/failure-presets.py. A Weibull distribution of the gaps between failures,
-# log-normal repairs, and bursts of records that bear the same minute. The costs of checkpoint and
-# restart are those of the examples in J. T. Daly, Future Generation Computer Systems 22(3), 2006:
-# 5 and 10 minutes.
+# Written by scripts/failure-presets.py. Weibull gaps between failures
+# {of_what}.
+# The costs of checkpoint and restart are those of the examples in J. T. Daly, Future Generation
+# Computer Systems 22(3), 2006: 5 and 10 minutes.
 
 [machine]
 nodes = {nodes}
@@ -33,7 +33,7 @@ write = "5 min"
 restore = "0 s"
 
 [checkpoint]
-interval = "numeric"
+interval = "{interval}"
 
 [workload]
 walltime = "7 days"
@@ -63,36 +63,53 @@ def entries(table):
     return [f"{key} = {inline(value)}" for key, value in table.items()]
 
 
-def scenario(records, system):
+def scenario(records, system, *, per_node):
     """Return the text of the preset of one system."""
     chosen = records[records["system"] == system]
-    gaps = failures.system_gaps(records, system)
+    gaps = (failures.node_gaps if per_node else failures.system_gaps)(records, system)
     lifetime = failures.fit(gaps, failures.Family.WEIBULL)
     nodes = int(chosen["nodes"].max())
     sizes = failures.burst_sizes(records, system)
     table = failures_table(
         lifetime,
         source=f"{failures.LANL_CITATION}; system {system}",
-        nodes=nodes,
+        nodes=None if per_node else nodes,
         repair=failures.fit(failures.repair_hours(records, system), failures.Family.LOG_NORMAL),
-        # No burst takes more nodes than there are.
-        bursts={size: events for size, events in sizes.items() if size <= nodes},
-        goodness=failures.goodness(lifetime, RESAMPLES),
+        # No burst takes more nodes than there are; and nodes by themselves know of no bursts.
+        bursts=None if per_node else {size: sizes[size] for size in sizes if size <= nodes},
+        # Censored gaps have no goodness of fit.
+        goodness=None if per_node else failures.goodness(lifetime, RESAMPLES),
     )
+    if per_node:
+        # The records begin when the nodes were new, and many failed early.
+        table["first"] = "ordinary"
     fit = table.pop("fit")
     lines = ["[failures]", *entries(table), "", "[failures.fit]", *entries(fit), ""]
     years = chosen["started"].dt.year
     return SCENARIO.format(
-        system=system, nodes=nodes, first=years.min(), last=years.max(), failures="\n".join(lines)
+        system=system,
+        nodes=nodes,
+        whose="each node's own" if per_node else "the system's",
+        first=years.min(),
+        last=years.max(),
+        of_what="of a node, open gaps censored; log-normal repairs"
+        if per_node
+        else "of the system; log-normal repairs; bursts within a minute",
+        failures="\n".join(lines),
+        # No formula holds for superposed Weibull clocks.
+        interval="simulated" if per_node else "numeric",
     )
 
 
 def main():
     """Write all presets."""
     records = failures.lanl()
-    for system in SYSTEMS:
-        path = PRESETS / f"lanl-{system}.toml"
-        path.write_text(scenario(records, system))
+    presets = {f"lanl-{system}": (system, False) for system in SYSTEMS} | {
+        "lanl-20-nodes": ("20", True)
+    }
+    for name, (system, per_node) in presets.items():
+        path = PRESETS / f"{name}.toml"
+        path.write_text(scenario(records, system, per_node=per_node))
         print(path)
 
 

@@ -23,4 +23,5 @@ pub const PRESETS: &[Preset] = &[
     preset!("lanl-18"),
     preset!("lanl-19"),
     preset!("lanl-20"),
+    preset!("lanl-20-nodes"),
 ];
