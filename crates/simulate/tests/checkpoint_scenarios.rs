@@ -124,6 +124,12 @@ fn wrong_scenarios_are_refused_with_place_field_and_fix() {
         ("[run]", "[run]\nhorizon = '900 years'", "run.horizon: 900 years must be at most", ""),
         ("[run]", "[run]\nconfidence = 1", "run.confidence: 1 must lie between", ""),
         ("[run]", "[checkpoint]\ninterval = 'yuong'\n[run]", "checkpoint.interval:", "young"),
+        (
+            "walltime = '1 day'",
+            "size = [1, 2]\nwalltime = '1 day'\n[checkpoint]\ninterval = 'simulated'",
+            "checkpoint: interval = \"simulated\" needs jobs of one size",
+            "exact",
+        ),
         ("[run]", "[runs]\n[run]", "s.toml:11:2: runs: unknown field", "did you mean 'run'?"),
         ("nodes = 16", "nodes = = 16", "s.toml:2:", ""),
     ] {

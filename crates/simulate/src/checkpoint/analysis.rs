@@ -32,8 +32,9 @@ impl Setup {
         }
         // Checkpoints that cost nothing are written all the time; once a second is enough.
         let Some(costs) = self.costs(nodes) else { return Some(1.0) };
-        if *rule == IntervalRule::Exact && (self.levels.len() > 1 || self.is_verified()) {
-            let around = costs.young_seconds();
+        let around = costs.young_seconds();
+        let is_nested = self.levels.len() > 1 || self.is_verified();
+        if *rule == IntervalRule::Exact && is_nested && self.formula(nodes, around).is_some() {
             let efficiency = |interval| self.formula(nodes, interval).unwrap_or(0.0);
             return Some(maximise((around / REACH, around * REACH), efficiency).at);
         }
@@ -94,11 +95,12 @@ impl Setup {
     pub(super) fn level_costs(&self, nodes: u32) -> Option<Vec<LevelCosts>> {
         let scheme = self.scheme(nodes)?;
         let rates = self.failures_per_level(&scheme, nodes)?;
-        let costs = scheme.levels.iter().zip(rates).map(|(level, failures_per_second)| LevelCosts {
-            write_seconds: level.write.as_secs_f64(),
-            restore_seconds: (level.restore + self.machine.reboot).as_secs_f64(),
-            failures_per_second,
-        });
+        let costs =
+            scheme.levels.iter().zip(rates).map(|(level, failures_per_second)| LevelCosts {
+                write_seconds: level.write.as_secs_f64(),
+                restore_seconds: (level.restore + self.machine.reboot).as_secs_f64(),
+                failures_per_second,
+            });
         Some(costs.collect())
     }
 

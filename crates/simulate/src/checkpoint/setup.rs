@@ -59,6 +59,11 @@ impl Setup {
         }
         let rule = root.section("checkpoint", |s| read_rule(s, !levels.is_empty()))?;
         let workload = root.section("workload", |s| Workload::read(s, files, machine.nodes))?;
+        if rule == Some(IntervalRule::Simulated) && workload.only_size().is_none() {
+            return Err(root
+                .refuse("checkpoint", "interval = \"simulated\" needs jobs of one size")
+                .with_help("give one size in [workload], or another rule such as \"exact\""));
+        }
         let power = root.optional_section("power", Power::read)?;
         let prices = root.section("prices", Prices::read)?;
         // They are for readers of the effective scenario.

@@ -168,7 +168,10 @@ impl Study for CheckpointStudy {
     }
 
     fn jobs(&self) -> Option<String> {
-        let finished = self.simulate(0, true, &Progress::default())?.world.finished?;
+        let progress = Progress::default();
+        let tuned = self.tuned(1, &progress);
+        let study = tuned.as_ref().unwrap_or(self);
+        let finished = study.simulate(0, true, &progress)?.world.finished?;
         let header = vec![
             "Version: 2.2".to_owned(),
             format!("Computer: simulated by Intarsia {VERSION}, seed {}", self.setup.run.seed),

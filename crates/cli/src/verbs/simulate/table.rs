@@ -24,7 +24,11 @@ pub(super) fn text(report: &Report, wall_seconds: f64) -> String {
     let is_shown = |(index, (_, e)): &(usize, &(String, Estimate))| *index == 0 || happened(e);
     let shown = report.estimates.iter().enumerate().filter(is_shown);
     let estimates = shown.map(|(_, (name, estimate))| {
-        let half_width = estimate.half_width.map(|h| format!("± {}", number(h, estimate.unit)));
+        let half_width = estimate.half_width.map(|half_width| {
+            // Less than the digits of a float can tell is nothing.
+            let is_noise = half_width < estimate.mean.abs() * 1e-9;
+            format!("± {}", number(if is_noise { 0.0 } else { half_width }, estimate.unit))
+        });
         vec![name.clone(), number(estimate.mean, estimate.unit), half_width.unwrap_or_default()]
     });
     format!(
