@@ -8,6 +8,7 @@ mod calendar;
 mod distribution;
 mod model;
 mod process;
+mod reading;
 
 pub use bursts::{Bursts, Spread};
 pub use distribution::TimeDistribution;

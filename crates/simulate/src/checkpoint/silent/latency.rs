@@ -2,8 +2,8 @@
 //!
 //! After G. Aupy, A. Benoit, T. Hérault, Y. Robert, F. Vivien, D. Zaidouni, "On the combination of
 //! silent error detection and checkpointing", PRDC 2013: the newest checkpoint may hold the error
-//! already, so the job goes back to the one before the error. Their best period is Young's, with the
-//! rate of the silent errors; the latency only decides how much is kept.
+//! already, so the job goes back to the one before the error. To first order their best period is
+//! Young's for the rate of the silent errors; the latency decides how many checkpoints are kept.
 
 use crate::checkpoint::failure::TimeDistribution;
 
