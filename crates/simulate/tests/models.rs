@@ -3,6 +3,8 @@
 use intarsia_simulate::checkpoint::failure::TimeDistribution;
 use intarsia_simulate::checkpoint::interval::{Costs, efficiency_under, optimum_under};
 
+use proptest::prelude::*;
+
 const HOUR: f64 = 3600.0;
 
 /// C = R and M in seconds; intervals by Young, Daly 2006 and exactly, in seconds; efficiency at
@@ -162,5 +164,61 @@ fn a_recorded_distribution_has_an_optimum_too() {
     let best = optimum_under(&gaps, 60.0, 30.0);
     for factor in [0.3, 0.7, 1.5, 4.0] {
         assert!(efficiency_under(&gaps, 60.0, 30.0, best.at * factor) <= best.value);
+    }
+}
+
+fn any_distribution() -> impl Strategy<Value = TimeDistribution> {
+    let (shape, scale) = (-3.0..4.0f64, -6.0..12.0f64);
+    (0usize..5, shape, scale, proptest::collection::vec(0.0..1e9f64, 1..20)).prop_filter_map(
+        "a mean beyond all times",
+        |(model, shape, scale, values)| {
+            let (shape, scale) = (10f64.powf(shape), 10f64.powf(scale));
+            match model {
+                0 => TimeDistribution::exponential(scale),
+                1 => TimeDistribution::weibull(shape, scale),
+                2 => TimeDistribution::log_normal(scale.ln(), shape),
+                3 => TimeDistribution::gamma(shape, scale),
+                _ => TimeDistribution::empirical(values),
+            }
+            .ok()
+        },
+    )
+}
+
+proptest! {
+    /// Laws that hold for every distribution of times, however odd its parameters.
+    #[test]
+    fn every_distribution_keeps_the_laws(
+        gaps in any_distribution(), times in proptest::array::uniform2(-9.0..15.0f64), seed: u64,
+    ) {
+        let [early, late] = times.map(|power| 10f64.powf(power));
+        let (early, late) = (early.min(late), early.max(late));
+        let mean = gaps.mean_seconds();
+        let [s_early, s_late] = [early, late].map(|time| gaps.survival(time));
+        prop_assert!((0.0..=1.0).contains(&s_late) && s_early >= s_late, "{s_early} {s_late}");
+        let [l_early, l_late] = [early, late].map(|time| gaps.limited_mean_seconds(time));
+        let slack = 1e-9 * mean;
+        prop_assert!(l_early >= -slack && l_late >= l_early - slack && l_late <= mean + slack);
+        // The integral of the survival between two times lies between its ends.
+        let between = l_late - l_early;
+        let slack = 1e-6 * (l_late + late * s_late);
+        prop_assert!(between <= (late - early) * s_early + slack, "{between}");
+        prop_assert!(between >= (late - early) * s_late - slack, "{between}");
+        let mut rng = intarsia_des::Streams::new(seed).stream("test", 0);
+        for drawn in [gaps.sample(&mut rng), gaps.sample_equilibrium(&mut rng)] {
+            prop_assert!(drawn >= 0.0 && !drawn.is_nan(), "{drawn}");
+        }
+    }
+
+    /// An efficiency is a share, and none is better than the optimum.
+    #[test]
+    fn no_interval_beats_the_optimum(
+        shape in 0.3..3.0f64, checkpoint in 1e-3..0.5f64, restart in 0.0..0.5f64, factor in 0.01..100.0f64,
+    ) {
+        let gaps = TimeDistribution::weibull_with_mean(shape, 1.0).unwrap();
+        let best = optimum_under(&gaps, checkpoint, restart);
+        let other = efficiency_under(&gaps, checkpoint, restart, best.at * factor);
+        prop_assert!((0.0..=1.0).contains(&other), "{other}");
+        prop_assert!(other <= best.value + 1e-9, "{best:?} {other}");
     }
 }
