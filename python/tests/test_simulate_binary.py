@@ -1,5 +1,6 @@
 """The notebook API and the commands against the real simulator."""
 
+import json
 import os
 import subprocess
 import sys
@@ -145,6 +146,18 @@ def test_the_binary_passes_help_and_failures_on(binary: Path) -> None:
     failed = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert failed.returncode == 1
     assert "no records of system 1" in failed.stderr
+
+
+def test_the_example_notebook_runs() -> None:
+    notebook = Path(__file__).parents[2] / "docs" / "user" / "simulate-notebook.ipynb"
+    cells = json.loads(notebook.read_text())["cells"]
+    names: dict[str, Any] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            lines = [line for line in cell["source"] if not line.startswith("%")]
+            exec("".join(lines), names)
+    best = {name: row["efficiency"] for name, row in names["best"].items()}
+    assert best["central file system"] < best["local disks first"]
 
 
 def test_presets_are_listed() -> None:

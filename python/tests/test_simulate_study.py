@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
+from dask.distributed import LocalCluster
 from intarsia import simulate
 from intarsia.simulate import SimulationError, binary
 from intarsia.simulate.__main__ import main
@@ -261,6 +262,24 @@ def test_a_scheduler_that_does_not_answer_is_named(
     words = ["study", str(study_file(tmp_path)), "--out", str(tmp_path / "out"), "--quiet"]
     assert main([*words, "--scheduler", "tcp://127.0.0.1:1"]) == 1
     assert "no Dask scheduler answers at tcp://127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_study_runs_on_a_cluster(tmp_path: Path, stand_in: StandIn) -> None:
+    cluster = LocalCluster(
+        n_workers=1,
+        threads_per_worker=2,
+        processes=False,
+        protocol="tcp",
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        worker_dashboard_address="127.0.0.1:0",
+        local_directory=str(tmp_path / "dask"),
+    )
+    words = ["study", str(study_file(tmp_path)), "--out", str(tmp_path / "out"), "--quiet"]
+    with cluster:
+        assert main([*words, "--scheduler", cluster.scheduler_address]) == 0
+    assert len(stand_in.runs()) == 8
+    assert len(pd.read_csv(tmp_path / "out" / "results.csv")) == 8
 
 
 def test_a_local_run_listens_on_the_loopback_only() -> None:

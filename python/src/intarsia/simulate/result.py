@@ -55,7 +55,7 @@ class Estimate:
             raise SimulationError(f"estimate `{name}` is no estimate: {data!r}") from error
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(Mapping[str, Estimate]):
     """What one simulation found: a mapping of names to estimates, and how it was made.
 
@@ -119,6 +119,8 @@ class Result(Mapping[str, Estimate]):
         width = max((len(name) for name in self), default=0)
         head = f"{self.kind} ({self.replications} replications, seed {self.seed})"
         return "\n".join([head, *(f"  {name:{width}}  {self[name]}" for name in self)])
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         rows = "".join(

@@ -74,7 +74,7 @@ def node_axis(axes: Axes, nodes: Sequence[float], label: str = "nodes") -> None:
     """Give `axes` a logarithmic axis of node counts, labelled 1 Ki, 32 Ki, 1 Mi."""
     axes.set_xscale("log", base=2)
     low, high = int(np.floor(np.log2(min(nodes)))), int(np.ceil(np.log2(max(nodes))))
-    step = max(1, round((high - low) / 6))
+    step = max(1, round((high - low) / 5))
     ticks = [2.0**power for power in range(low, high + 1, step)]
     axes.set_xticks(ticks, [count(tick) for tick in ticks])
     axes.minorticks_off()

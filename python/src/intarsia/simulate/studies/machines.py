@@ -209,7 +209,7 @@ def _draw_time(plans: pd.DataFrame) -> Figure:
             panel.set_xticks(range(len(part)), [_short(machine) for machine in part.index])
             panel.set_title(_PLANS[plan])
             panel.grid(axis="x", visible=False)
-        panels[0].set_ylabel("share of time (%)")
+        panels[0].set_ylabel("share of time (%), not from 0")
         lowest = 100 * plans[plans["plan"] != "none"]["efficiency"].min()
         panels[0].set_ylim(max(0, 10 * (lowest // 10) - 10), 100)
         legend_below(made, panels[0], columns=5)

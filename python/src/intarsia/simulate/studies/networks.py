@@ -99,7 +99,8 @@ def _report(frame: pd.DataFrame, units: dict[str, str]) -> Report:
                     "machine of today. From afar means that every node reads another one's part, "
                     "by a random permutation. A local-first store keeps what a node writes on its "
                     "own device; a striped one cuts every part into chunks of 1 MiB over all "
-                    "nodes.",
+                    "nodes. The groups of the dragonfly follow the number of nodes by whole "
+                    "routers, so that its curves are not smooth.",
                 ),
                 plots=(
                     Plot(
@@ -143,7 +144,7 @@ def _draw(frame: pd.DataFrame, column: str) -> Figure:
                     curve["nodes"], curve[column] / curve["nodes"] / 1e9, label=name,
                     color=_COLOURS[network], marker=_MARKERS[network],
                 )  # fmt: skip
-            panel.set_ylim(bottom=0)
+            panel.set_ylim(0, 1.1 * (frame[column] / frame["nodes"]).max() / 1e9)
             what = _PATTERNS[pattern] if system == "local-first" else "its own part"
             panel.set_title(f"{_SYSTEMS[system]}: {what}")
             node_axis(panel, frame["nodes"])
