@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -36,6 +38,10 @@ _MEASURED_NODES, _MEASURED_RATE = 16 * _KI, 2.64 * _TB
 _PUBLISHED_NODES, _PUBLISHED_RATE = 2 * _MI, 329 * _TB
 _PER_NODE = _MEASURED_RATE / _MEASURED_NODES
 
+# One constant is fitted: with this rate of a node's device the job reaches the measured rate on
+# 16 Ki nodes (create and close take the rest). The published rate of the local mount is 174 MB/s.
+_CALIBRATED = {"system.device_write": "163.6 MB/s"}
+
 _SYSTEMS = {
     "ior-bgp": "node-local, one owner a part",
     "striped-bgp": "striped over all nodes",
@@ -51,7 +57,10 @@ _RATES = {"write": "write.throughput", "read": "read.throughput"}
 def _points(is_quick: bool) -> list[Point]:
     # 512 to 16 Ki nodes were measured, all beyond was simulated.
     last = 14 if is_quick else 21
-    write = [_point("write", "fusionsim-bgp", 2**power) for power in range(9, last + 1)]
+    write = [
+        _point("write", "fusionsim-bgp", 2**power, _CALIBRATED) for power in range(9, last + 1)
+    ]
+    mount = [_point("mount", "fusionsim-bgp", 2**power) for power in range(9, 15)]
     sizes = (
         [2**power for power in range(10, 13)] if is_quick else [2**p for p in (12, 14, 16, 18, 20)]
     )
@@ -64,11 +73,14 @@ def _points(is_quick: bool) -> list[Point]:
         for nodes in sizes
         if nodes <= largest.get(preset, nodes)
     ]
-    return write + ior
+    return write + mount + ior
 
 
-def _point(part: str, preset: str, nodes: int) -> Point:
-    scenario = Scenario.load(preset).override({"nodes.count": nodes, "run.replications": 1})
+def _point(
+    part: str, preset: str, nodes: int, fields: Mapping[str, Any] = MappingProxyType({})
+) -> Point:
+    run = {"nodes.count": nodes, "run.replications": 1}
+    scenario = Scenario.load(preset).override({**run, **fields})
     return Point("scale", scenario, {"part": part, "system": preset, "nodes": nodes})
 
 
@@ -127,6 +139,8 @@ def _claims(frame: pd.DataFrame) -> list[Claim]:
     write = _part(frame, "write")
     measured = write[write["nodes"] <= _MEASURED_NODES]
     errors = (measured[_JOB] / (measured["nodes"] * _PER_NODE) - 1).abs()
+    mount = _part(frame, "mount")
+    from_mount = (mount[_JOB] / (mount["nodes"] * _PER_NODE) - 1).abs().max()
     last = write.iloc[-1]
     is_complete = last["nodes"] == _PUBLISHED_NODES
     share = _efficiency(write)
@@ -140,17 +154,20 @@ def _claims(frame: pd.DataFrame) -> list[Claim]:
             "The simulator is within 4 % of measurements on 512 to 16 Ki nodes.",
             f"at most {100 * errors.max():.1f} % from 2.64 TB/s scaled linearly",
             errors.max() < 0.04,
-            "The single measurements are not published; only the rate on 16 Ki nodes and that "
-            "scaling is linear.",
+            "The single measurements are not published, only that they are linear up to 2.64 TB/s "
+            "on 16 Ki nodes, to which one constant is fitted here. With the published 174 MB/s of "
+            f"a local mount in its place the error is {100 * from_mount:.1f} %. The published "
+            "113 GB/s on 1 Ki nodes fit neither.",
         ),
         Claim(
             "F83",
             "329 TB/s on 2 Mi nodes; at least 95 % of linear scaling everywhere.",
             f"{last[_JOB] / _TB:.1f} TB/s on {count(last['nodes'])} nodes; at least "
             f"{100 * share.min():.1f} % everywhere",
-            bool(share.min() > 0.95)
-            and (not is_complete or abs(last[_JOB] / _PUBLISHED_RATE - 1) < 0.05),
-            "" if is_complete else "A quick run ends before 2 Mi nodes.",
+            _decide(
+                is_complete,
+                share.min() > 0.95 and abs(last[_JOB] / _PUBLISHED_RATE - 1) < 0.05,
+            ),
         ),
         Claim(
             "F84",
@@ -159,12 +176,17 @@ def _claims(frame: pd.DataFrame) -> list[Claim]:
             f"{ratios.min():.0f} to {ratios.max():.0f} times as fast on {count(sizes.min())} to "
             f"{count(sizes.max())} nodes; central {central_rate / 1e9:.1f} GB/s on "
             f"{count(central['nodes'])}",
-            bool(ratios.min() > 1)
-            and (central["nodes"] < _MI or abs(central_rate / 37e9 - 1) < 0.15),
-            "The rate of the central servers is calibrated to the published 37 GB/s."
-            + ("" if central["nodes"] == _MI else " A quick run ends before 1 Mi nodes."),
+            _decide(
+                central["nodes"] == _MI,
+                ratios.min() > 1 and abs(central_rate / 37e9 - 1) < 0.15,
+            ),
+            "The rate of the central servers is calibrated to the published 37 GB/s.",
         ),
     ]
+
+
+def _decide(is_simulated: bool, holds: bool) -> bool | None:
+    return bool(holds) if is_simulated else None
 
 
 def _advantage(ior: pd.DataFrame) -> tuple[Any, Any]:
