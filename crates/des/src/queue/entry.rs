@@ -48,3 +48,14 @@ impl<E> PartialEq for Entry<E> {
 }
 
 impl<E> Eq for Entry<E> {}
+
+#[cfg(test)]
+mod tests {
+    use super::Entry;
+
+    #[test]
+    fn a_pending_event_takes_twenty_bytes_and_its_payload() {
+        assert_eq!(size_of::<Entry<u32>>(), 24);
+        assert_eq!(size_of::<Entry<u64>>(), 32);
+    }
+}

@@ -96,7 +96,7 @@ impl<E> Queue<E> {
 
     /// Moves the heap and the run to the wheel.
     fn thin_heap(&mut self) {
-        if self.horizon - 1 == self.wheel.cursor() {
+        if self.horizon.saturating_sub(1) == self.wheel.cursor() {
             // All of one instant: there is nothing to tell them apart by.
             self.heap_limit *= 2;
             return;

@@ -14,7 +14,9 @@ const STALE_ENTRIES: usize = 64;
 ///
 /// Changes at one instant are computed together, when a time or a rate is asked for next. What has
 /// changed there concerns only the transfers that a chain of shared links joins to it; the time is
-/// O(p log l) for paths of p hops over l links altogether among these.
+/// O(p log p) for paths of p hops altogether among these. A single link that many transfers share is a
+/// [`SharedServer`](crate::SharedServer), which takes O(log n). Links have no latency: start a transfer
+/// later by that of its path.
 ///
 /// ```
 /// use intarsia_des::{Fluid, Time};
