@@ -137,3 +137,28 @@ fn the_advised_schedule_beats_its_neighbours() {
     let interval = derived(&report, "checkpoint_interval");
     assert!((energy / interval - 1.0).abs() < 1e-3, "one power for all: {energy} {interval}");
 }
+
+/// The simulator against the exact expectation, for endless jobs: levels, failures of all kinds,
+/// verified work. Intervals of 99.9 %.
+#[test]
+fn the_machines_agree_with_their_exact_expectation() {
+    let verified =
+        ["silent.node_mtbe=50 years", "silent.verification=4 s", "failures.shares.process=0"];
+    let cases: [(&str, &[&str]); 6] = [
+        ("frontier", &[]),
+        ("el-capitan", &[]),
+        ("aurora", &[]),
+        ("llama-3", &[]),
+        ("llama-3", &verified),
+        ("measured-store", &[]),
+    ];
+    let long = ["workload.walltime=endless", "run.horizon=2 years", "run.replications=10"];
+    for (name, changes) in cases {
+        let changes = [changes, &long, &["run.confidence=0.999"]].concat();
+        let report = run(preset(name), &changes);
+        let (share, half_width) = efficiency(&report);
+        let expected = derived(&report, "efficiency_by_formula");
+        println!("{name}: {share:.4} ± {half_width:.4}, expected {expected:.4}");
+        assert!((share - expected).abs() < half_width, "{name}: {share} for {expected}");
+    }
+}

@@ -4,8 +4,8 @@ use intarsia_des::Span;
 
 use super::failure::Damage;
 use super::interval::{Costs, IntervalRule, maximise};
-use super::level::expectation::{LevelCosts, Pattern};
-use super::scheme::Scheme;
+use super::level::expectation::{FailureClass, LevelCosts, Pattern};
+use super::scheme::{Level, Scheme};
 use super::setup::Setup;
 use super::silent::{VerifiedCosts, VerifiedPattern};
 
@@ -43,17 +43,14 @@ impl Setup {
     }
 
     /// The efficiency that a long job on `nodes` can expect with `interval_seconds` between its
-    /// checkpoints, where an exact formula is known: exponential failures without repair times that
-    /// all need a reboot, and either several levels or verifications.
+    /// checkpoints, where an exact formula is known: exponential failures without repair times, and
+    /// either several levels or verifications.
     pub(super) fn expected_efficiency(&self, nodes: u32, interval_seconds: f64) -> Option<f64> {
-        let shares = self.failures.shares;
         let is_covered = self.failures.lifetime.is_exponential()
             && self.failures.repair.is_none()
             && self.failures.bursts.is_none()
-            && shares.process == 0.0
-            && (self.silent.is_none() || self.is_verified())
-            // Without a reboot after a found error, the formula's one restart time fits only then.
-            && (self.silent.is_none() || self.machine.reboot == Span::ZERO)
+            // The formula for verified work knows one kind of failure.
+            && (self.silent.is_none() || (self.is_verified() && self.failures.shares.process == 0.0))
             && self.levels.iter().all(|level| !level.is_flushed());
         if is_covered { self.formula(nodes, interval_seconds) } else { None }
     }
@@ -80,6 +77,7 @@ impl Setup {
             checkpoint_seconds: level.write.as_secs_f64(),
             verification_seconds,
             restart_seconds: (level.restore + self.machine.reboot).as_secs_f64(),
+            rollback_seconds: level.restore.as_secs_f64(),
             failures_per_second: 1.0 / self.failures.mtbf_seconds(nodes),
             silent_errors_per_second: silent.per_second(nodes),
         })
@@ -94,37 +92,38 @@ impl Setup {
     /// survives some failures.
     pub(super) fn level_costs(&self, nodes: u32) -> Option<Vec<LevelCosts>> {
         let scheme = self.scheme(nodes)?;
-        let rates = self.failures_per_level(&scheme, nodes)?;
-        let costs =
-            scheme.levels.iter().zip(rates).map(|(level, failures_per_second)| LevelCosts {
-                write_seconds: level.write.as_secs_f64(),
-                restore_seconds: (level.restore + self.machine.reboot).as_secs_f64(),
-                failures_per_second,
-            });
+        let failures = self.failures_per_level(&scheme, nodes)?;
+        let costs = scheme.levels.iter().zip(failures).map(|(level, failures)| LevelCosts {
+            write_seconds: level.write.as_secs_f64(),
+            failures,
+        });
         Some(costs.collect())
     }
 
-    /// Failures per second that each level survives and the level below it does not; none when no
-    /// level survives some failures.
-    fn failures_per_level(&self, scheme: &Scheme, nodes: u32) -> Option<Vec<f64>> {
+    /// The failures that each level survives and the level below it does not, mildest first; none
+    /// when no level survives some failures.
+    fn failures_per_level(&self, scheme: &Scheme, nodes: u32) -> Option<Vec<Vec<FailureClass>>> {
         let shares = self.failures.shares;
         let rate = 1.0 / self.failures.mtbf_seconds(nodes);
         // Any failure of the machine hits every job, however small.
         let machine_rate = shares.machine / self.failures.mtbf_seconds(self.machine.nodes);
         let loss = 1.0 - shares.process - shares.reboot - shares.machine;
-        let mut rates = vec![0.0; scheme.levels.len()];
-        for (damage, rate) in [
+        let mut failures = vec![Vec::new(); scheme.levels.len()];
+        for (damage, per_second) in [
             (Damage::Process, rate * shares.process),
             (Damage::Reboot, rate * shares.reboot),
             (Damage::Loss, rate * loss),
             (Damage::Machine, machine_rate),
         ] {
-            if rate > 0.0 {
-                let survives = |kind: super::level::Kind| kind.survives(damage, &[0], nodes);
-                let level = scheme.levels.iter().position(|level| survives(level.kind))?;
-                rates[level] += rate;
+            if per_second > 0.0 {
+                let survives = |level: &Level| level.kind.survives(damage, &[0], nodes);
+                let index = scheme.levels.iter().position(survives)?;
+                let reboot =
+                    if damage == Damage::Process { Span::ZERO } else { self.machine.reboot };
+                let restart_seconds = (scheme.levels[index].restore + reboot).as_secs_f64();
+                failures[index].push(FailureClass { per_second, restart_seconds });
             }
         }
-        Some(rates)
+        Some(failures)
     }
 }

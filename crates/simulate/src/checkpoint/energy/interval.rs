@@ -1,7 +1,7 @@
 //! The interval that uses least energy, next to the one that takes least time.
 
 use crate::checkpoint::interval::{Costs, Optimum, maximise};
-use crate::checkpoint::level::expectation::{LevelCosts, Pattern, Watts};
+use crate::checkpoint::level::expectation::{LevelCosts, Pattern, Watts, rough_interval_seconds};
 
 /// The search looks this far around Young's interval for the first level and all failures.
 const REACH: f64 = 1e3;
@@ -14,9 +14,7 @@ pub fn joules_per_work_second(levels: &[LevelCosts], pattern: &Pattern, watts: W
 /// The interval that uses least energy when each level but the first is written as often as `ratios`
 /// say (see [`Pattern`]); the value is the energy per second of work, in joules.
 pub fn energy_optimum(levels: &[LevelCosts], ratios: &[u64], watts: Watts) -> Optimum {
-    let rate: f64 = levels.iter().map(|level| level.failures_per_second).sum();
-    let write = levels.first().map_or(1.0, |level| level.write_seconds).max(1e-3);
-    let around = (2.0 * write / rate.max(f64::MIN_POSITIVE)).sqrt();
+    let around = rough_interval_seconds(levels);
     let found = maximise((around / REACH, around * REACH), |interval_seconds| {
         let pattern = Pattern { interval_seconds, ratios: ratios.to_vec() };
         -joules_per_work_second(levels, &pattern, watts)
@@ -37,14 +35,17 @@ pub fn energy_first_order_seconds(costs: &Costs, watts: Watts) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::level::expectation::FailureClass;
 
     const WATTS: Watts = Watts { work: 700.0, write: 250.0, restore: 180.0 };
 
     fn level(costs: &Costs) -> [LevelCosts; 1] {
         [LevelCosts {
             write_seconds: costs.checkpoint_seconds(),
-            restore_seconds: costs.restart_seconds(),
-            failures_per_second: 1.0 / costs.mtbf_seconds(),
+            failures: vec![FailureClass {
+                per_second: 1.0 / costs.mtbf_seconds(),
+                restart_seconds: costs.restart_seconds(),
+            }],
         }]
     }
 

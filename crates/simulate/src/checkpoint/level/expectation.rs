@@ -1,7 +1,7 @@
 //! The expected efficiency of a multi-level scheme, without simulation.
 //!
-//! Failures are exponential, of classes 0 to L − 1: class l needs level l or a higher one and throws
-//! the job back to the last checkpoint there. The levels nest, so the time between two checkpoints
+//! Failures are exponential; each class needs a certain level or a higher one and throws the job back
+//! to the last checkpoint there. The levels nest, so the time between two checkpoints
 //! of level l is a block that is retried as a whole, and [`Attempt`]s give its exact expectation.
 //! Moody et al. (SC 2010) solve the same chain numerically; Benoit et al., "Towards optimal
 //! multi-level checkpointing", IEEE Transactions on Computers 66(7), 2017, give its first order.
@@ -9,14 +9,35 @@
 use crate::checkpoint::interval::{Attempt, Cost, maximise};
 
 /// One level as the expectation sees it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LevelCosts {
     /// How long a checkpoint on this level blocks the application, lower levels included.
     pub write_seconds: f64,
-    /// How long it takes to read it again.
-    pub restore_seconds: f64,
-    /// Failures per second that this level survives and the one below it does not.
-    pub failures_per_second: f64,
+    /// The failures that this level survives and the one below it does not, mildest first.
+    pub failures: Vec<FailureClass>,
+}
+
+/// Failures that are recovered from in one way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FailureClass {
+    /// How many there are per second.
+    pub per_second: f64,
+    /// How long it takes until work goes on.
+    pub restart_seconds: f64,
+}
+
+impl LevelCosts {
+    /// Failures of all classes per second.
+    pub fn failures_per_second(&self) -> f64 {
+        self.failures.iter().map(|class| class.per_second).sum()
+    }
+}
+
+/// Young's interval for the first level and all failures, in seconds: right to an order of magnitude.
+pub fn rough_interval_seconds(levels: &[LevelCosts]) -> f64 {
+    let rate: f64 = levels.iter().map(LevelCosts::failures_per_second).sum();
+    let write = levels.first().map_or(1.0, |level| level.write_seconds).max(1e-3);
+    (2.0 * write / rate.max(f64::MIN_POSITIVE)).sqrt()
 }
 
 /// Power while the application works, writes and restores, in watts.
@@ -53,7 +74,8 @@ impl Pattern {
     /// The expected cost of one pattern, from one checkpoint of the highest level to the next.
     /// `levels` are in order of safety, one more than there are ratios.
     pub fn expected(&self, levels: &[LevelCosts], watts: Watts) -> Cost {
-        let rates: Vec<f64> = levels.iter().map(|level| level.failures_per_second).collect();
+        let classes = levels.iter().flat_map(|level| &level.failures);
+        let rates: Vec<f64> = classes.map(|class| class.per_second).collect();
         let model = Model { levels, watts, rates: &rates, pattern: self };
         let top = levels.len().saturating_sub(1);
         model.block(top, top).cost
@@ -85,9 +107,12 @@ impl Model<'_> {
                 }
             },
         };
-        let restore = self.levels.get(level).map_or(0.0, |costs| costs.restore_seconds);
-        let recovery = Attempt::run(restore, self.watts.restore, self.rates).restarted(level);
-        body.retried(level, &recovery)
+        let milder: usize = self.levels.iter().take(level).map(|costs| costs.failures.len()).sum();
+        let classes = self.levels.get(level).map_or(&[][..], |costs| &costs.failures);
+        classes.iter().zip(milder..).fold(body, |block, (class, index)| {
+            let recovery = Attempt::run(class.restart_seconds, self.watts.restore, self.rates);
+            block.retried(index, &recovery.restarted(index))
+        })
     }
 
     /// One interval of work and its checkpoint on the level `last`.
@@ -109,7 +134,7 @@ pub fn first_order(levels: &[LevelCosts]) -> Pattern {
         .map(|level| {
             let added = (level.write_seconds - below).max(f64::MIN_POSITIVE);
             below = level.write_seconds;
-            (2.0 * added / level.failures_per_second.max(f64::MIN_POSITIVE)).sqrt()
+            (2.0 * added / level.failures_per_second().max(f64::MIN_POSITIVE)).sqrt()
         })
         .collect();
     let ratios: Vec<u64> = work.windows(2).map(|pair| whole(pair[1] / pair[0])).collect();
@@ -157,10 +182,7 @@ fn try_ratio(
 }
 
 fn with_best_interval(levels: &[LevelCosts], ratios: &[u64]) -> (f64, Pattern) {
-    // Young's interval for the first level and all failures: right to an order of magnitude.
-    let rate: f64 = levels.iter().map(|level| level.failures_per_second).sum();
-    let write = levels.first().map_or(1.0, |level| level.write_seconds).max(1e-3);
-    let around = (2.0 * write / rate.max(f64::MIN_POSITIVE)).sqrt();
+    let around = rough_interval_seconds(levels);
     let pattern = |interval_seconds| Pattern { interval_seconds, ratios: ratios.to_vec() };
     let found = maximise((around / 1e3, around * 1e3), |tau| pattern(tau).efficiency(levels));
     (found.value, pattern(found.at))
@@ -178,13 +200,14 @@ fn whole(ratio: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use intarsia_des::Streams;
-    use rand::RngExt;
 
     use super::*;
     use crate::checkpoint::interval::Costs;
 
     fn level(write_seconds: f64, restore_seconds: f64, mtbf_seconds: f64) -> LevelCosts {
-        LevelCosts { write_seconds, restore_seconds, failures_per_second: 1.0 / mtbf_seconds }
+        let per_second = 1.0 / mtbf_seconds;
+        let failures = vec![FailureClass { per_second, restart_seconds: restore_seconds }];
+        LevelCosts { write_seconds, failures }
     }
 
     #[test]
@@ -203,15 +226,21 @@ mod tests {
         let one = Pattern { interval_seconds: 900.0, ratios: vec![] };
         let two = Pattern { interval_seconds: 900.0, ratios: vec![7] };
         let busy = level(60.0, 30.0, 7200.0);
-        let idle = LevelCosts { failures_per_second: 0.0, ..busy };
-        let difference = one.efficiency(&[busy]) / two.efficiency(&[busy, idle]) - 1.0;
+        let idle = level(60.0, 30.0, f64::INFINITY);
+        let alone = one.efficiency(std::slice::from_ref(&busy));
+        let difference = alone / two.efficiency(&[busy, idle]) - 1.0;
         assert!(difference.abs() < 1e-12, "{difference}");
     }
 
-    /// Oracle: the chain itself, event by event. Three levels, energy and time.
+    /// Oracle: the chain itself, event by event. Three levels, one with two classes of failures; energy
+    /// and time.
     #[test]
     fn the_expectation_agrees_with_a_simulation_of_the_chain() {
-        let levels = [level(5.0, 10.0, 400.0), level(20.0, 30.0, 900.0), level(60.0, 90.0, 2500.0)];
+        let mut levels =
+            [level(5.0, 10.0, 400.0), level(20.0, 30.0, 900.0), level(60.0, 90.0, 2500.0)];
+        levels[0]
+            .failures
+            .insert(0, FailureClass { per_second: 1.0 / 700.0, restart_seconds: 2.0 });
         let pattern = Pattern { interval_seconds: 60.0, ratios: vec![3, 2] };
         let watts = Watts { work: 100.0, write: 60.0, restore: 40.0 };
         let expected = pattern.expected(&levels, watts);
@@ -239,7 +268,13 @@ mod tests {
         watts: Watts,
         rng: &mut impl rand::Rng,
     ) -> Cost {
-        let rate: f64 = levels.iter().map(|level| level.failures_per_second).sum();
+        // Classes from mild to severe, each with its level.
+        let classes: Vec<(usize, FailureClass)> = levels
+            .iter()
+            .enumerate()
+            .flat_map(|(level, costs)| costs.failures.iter().map(move |class| (level, *class)))
+            .collect();
+        let rate: f64 = classes.iter().map(|(_, class)| class.per_second).sum();
         let every = [1, pattern.ratios[0], pattern.ratios[0] * pattern.ratios[1]];
         let mut spent = Cost::default();
         let mut run = |seconds: f64, watts: f64, rng: &mut _| -> Option<usize> {
@@ -248,20 +283,18 @@ mod tests {
             spent = spent + Cost { seconds: elapsed, joules: elapsed * watts };
             (failure < seconds).then(|| {
                 let mut point = rand::RngExt::random::<f64>(rng) * rate;
-                levels
-                    .iter()
-                    .position(|level| {
-                        point -= level.failures_per_second;
-                        point < 0.0
-                    })
-                    .unwrap_or(levels.len() - 1)
+                let struck = classes.iter().position(|(_, class)| {
+                    point -= class.per_second;
+                    point < 0.0
+                });
+                struck.unwrap_or(classes.len() - 1)
             })
         };
         let mut done = 0;
         let mut restoring: Option<usize> = None;
         while done < pattern.intervals() {
             let failed = match restoring {
-                Some(class) => run(levels[class].restore_seconds, watts.restore, rng),
+                Some(class) => run(classes[class].1.restart_seconds, watts.restore, rng),
                 None => run(pattern.interval_seconds, watts.work, rng).or_else(|| {
                     let last = every.iter().rposition(|every| (done + 1) % every == 0).unwrap();
                     run(levels[last].write_seconds, watts.write, rng)
@@ -270,14 +303,13 @@ mod tests {
             match (failed, restoring) {
                 (Some(class), before) => {
                     let class = before.map_or(class, |before| before.max(class));
-                    done -= done % every[class];
+                    done -= done % every[classes[class].0];
                     restoring = Some(class);
                 }
                 (None, Some(_)) => restoring = None,
                 (None, None) => done += 1,
             }
         }
-        let _: f64 = rng.random();
         spent
     }
 
@@ -289,7 +321,7 @@ mod tests {
         let overhead: f64 = levels
             .iter()
             .zip(added)
-            .map(|(level, added)| (2.0 * level.failures_per_second * added).sqrt())
+            .map(|(level, added)| (2.0 * level.failures_per_second() * added).sqrt())
             .sum();
         let best = optimum(&levels);
         let ours = 1.0 / best.efficiency(&levels) - 1.0;
@@ -312,10 +344,12 @@ mod tests {
     #[test]
     fn a_second_level_pays_when_most_failures_are_mild() {
         let lower = level(600.0, 600.0, 86_400.0 / 24.0);
-        let alone = optimum(&[lower]).efficiency(&[lower]);
+        let lower = [lower];
+        let alone = optimum(&lower).efficiency(&lower);
         let mild = level(10.0, 10.0, 86_400.0 / 23.0);
         let severe = level(610.0, 600.0, 86_400.0);
-        let both = optimum(&[mild, severe]).efficiency(&[mild, severe]);
+        let levels = [mild, severe];
+        let both = optimum(&levels).efficiency(&levels);
         assert!(alone < 0.5 && both > 0.8, "{alone} {both}");
     }
 }

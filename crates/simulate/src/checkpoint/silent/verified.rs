@@ -9,8 +9,10 @@ pub struct VerifiedCosts {
     pub checkpoint_seconds: f64,
     /// V: one verification, which finds every error.
     pub verification_seconds: f64,
-    /// R: from a failure or a found error until work goes on.
+    /// R: from a failure until work goes on.
     pub restart_seconds: f64,
+    /// From a found error until work goes on; no longer than after a failure.
+    pub rollback_seconds: f64,
     /// λf: failures that stop the job.
     pub failures_per_second: f64,
     /// λs: silent errors, per second of work.
@@ -26,9 +28,9 @@ pub struct VerifiedPattern {
     pub verifications: u64,
 }
 
-/// Classes of trouble, in the algebra of attempts; both lead to the same recovery.
-const STOP: usize = 0;
-const SILENT: usize = 1;
+/// Classes of trouble, in the algebra of attempts, mildest first.
+const SILENT: usize = 0;
+const STOP: usize = 1;
 
 impl VerifiedPattern {
     /// The pattern of first order: n = sqrt(λs / (λs + λf) · C / V) verifications, at least one, and
@@ -81,16 +83,18 @@ impl VerifiedPattern {
     /// is the closed form of Benoit et al. 2016, section 3, but for failures during the checkpoint
     /// and the restart, which may strike here.
     pub fn expected_seconds(&self, costs: &VerifiedCosts) -> f64 {
-        let rates = [costs.failures_per_second, 0.0];
+        let rates = [0.0, costs.failures_per_second];
         let piece_seconds = self.interval_seconds / self.verifications as f64;
         let clean = (-costs.silent_errors_per_second * piece_seconds).exp();
         let piece = Attempt::run(piece_seconds + costs.verification_seconds, 0.0, &rates)
             .then(&Attempt::chance(clean, SILENT, 2));
+        let rollback = Attempt::run(costs.rollback_seconds, 0.0, &rates);
         let restart = Attempt::run(costs.restart_seconds, 0.0, &rates).restarted(STOP);
         piece
             .repeated(self.verifications)
             .then(&Attempt::run(costs.checkpoint_seconds, 0.0, &rates))
-            .retried(SILENT, &restart)
+            .retried(SILENT, &rollback)
+            .retried(STOP, &restart)
             .cost
             .seconds
     }
@@ -133,6 +137,7 @@ mod tests {
             checkpoint_seconds: 60.0,
             verification_seconds: 6.0,
             restart_seconds: 90.0,
+            rollback_seconds: 40.0,
             failures_per_second,
             silent_errors_per_second,
         }
@@ -147,13 +152,13 @@ mod tests {
     }
 
     /// Closed form for silent errors alone and one verification (Benoit et al. 2016):
-    /// e^(λs W) (W + V) + (e^(λs W) − 1) R + C.
+    /// e^(λs W) (W + V) + (e^(λs W) − 1) R + C, R being the rollback.
     #[test]
     fn silent_errors_alone_have_a_closed_form() {
         let job = costs(0.0, 1.0 / 5000.0);
         let pattern = VerifiedPattern { interval_seconds: 800.0, verifications: 1 };
         let again = (800.0_f64 / 5000.0).exp();
-        let closed = again * 806.0 + (again - 1.0) * 90.0 + 60.0;
+        let closed = again * 806.0 + (again - 1.0) * 40.0 + 60.0;
         assert!((pattern.expected_seconds(&job) / closed - 1.0).abs() < 1e-12);
     }
 
@@ -192,20 +197,22 @@ mod tests {
         let mut exponential = |rate: f64| -(1.0 - rng.random::<f64>()).ln() / rate;
         let piece = pattern.interval_seconds / pattern.verifications as f64;
         let mut done = 0;
-        let mut restarting = false;
+        let mut recovery: Option<f64> = None;
         loop {
-            let (seconds, is_work) = match (restarting, done == pattern.verifications) {
-                (true, _) => (job.restart_seconds, false),
-                (false, true) => (job.checkpoint_seconds, false),
-                (false, false) => (piece + job.verification_seconds, true),
+            let (seconds, is_work) = match (recovery, done == pattern.verifications) {
+                (Some(seconds), _) => (seconds, false),
+                (None, true) => (job.checkpoint_seconds, false),
+                (None, false) => (piece + job.verification_seconds, true),
             };
             let failure = exponential(job.failures_per_second);
             elapsed += failure.min(seconds);
             let corrupt = is_work && exponential(job.silent_errors_per_second) < piece;
-            if failure < seconds || corrupt {
-                (restarting, done) = (true, 0);
-            } else if restarting {
-                restarting = false;
+            if failure < seconds {
+                (recovery, done) = (Some(job.restart_seconds), 0);
+            } else if corrupt {
+                (recovery, done) = (Some(job.rollback_seconds), 0);
+            } else if recovery.is_some() {
+                recovery = None;
             } else if done == pattern.verifications {
                 return elapsed;
             } else {
