@@ -82,9 +82,9 @@ impl Kind {
             (_, Damage::Reboot) => true,
             (Self::Local, Damage::Loss) => false,
             (Self::Partner, Damage::Loss) => !with_their_partner(lost, nodes),
-            (Self::Xor { group }, Damage::Loss) => most_in_a_group(lost, group, nodes) <= 1,
+            (Self::Xor { group }, Damage::Loss) => can_rebuild(lost, group, 1, nodes),
             (Self::ReedSolomon { group, parity }, Damage::Loss) => {
-                most_in_a_group(lost, group, nodes) <= parity
+                can_rebuild(lost, group, parity, nodes)
             }
         }
     }
@@ -104,13 +104,15 @@ fn with_their_partner(lost: &[u32], nodes: u32) -> bool {
     lost.iter().any(|node| lost.contains(&partner(*node)))
 }
 
-fn most_in_a_group(lost: &[u32], group: u32, nodes: u32) -> u32 {
+/// Whether each group lost at most `parity` nodes and still has one.
+fn can_rebuild(lost: &[u32], group: u32, parity: u32, nodes: u32) -> bool {
     let groups = nodes.div_ceil(group).max(1);
+    let smallest = nodes / groups;
     let mut counts = BTreeMap::<u32, u32>::new();
     for node in lost {
         *counts.entry(node % groups).or_default() += 1;
     }
-    counts.into_values().max().unwrap_or(0)
+    counts.into_values().all(|count| count <= parity && count < smallest)
 }
 
 #[cfg(test)]
@@ -144,6 +146,16 @@ mod tests {
         );
         assert_eq!(survivors(Damage::Loss, &[3, 11, 19]), [2, 5], "three of a Reed-Solomon group");
         assert_eq!(survivors(Damage::Machine, &[0]), [5]);
+    }
+
+    #[test]
+    fn a_group_that_is_gone_cannot_rebuild_itself() {
+        let alone = |kind: Kind, nodes, lost: &[u32]| kind.survives(Damage::Loss, lost, nodes);
+        assert!(!alone(Kind::Partner, 1, &[0]), "its own partner");
+        assert!(!alone(Kind::Xor { group: 4 }, 1, &[0]), "a group of one");
+        assert!(alone(Kind::Xor { group: 4 }, 2, &[0]));
+        assert!(!alone(Kind::ReedSolomon { group: 8, parity: 2 }, 2, &[0, 1]));
+        assert!(alone(Kind::ReedSolomon { group: 8, parity: 2 }, 3, &[0, 1]));
     }
 
     proptest! {
