@@ -1,6 +1,6 @@
 //! The kinds of storage that a checkpoint can lie on, and which damage each survives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::failure::Damage;
 use crate::scenario::{Problem, Section};
@@ -109,7 +109,8 @@ fn can_rebuild(lost: &[u32], group: u32, parity: u32, nodes: u32) -> bool {
     let groups = nodes.div_ceil(group).max(1);
     let smallest = nodes / groups;
     let mut counts = BTreeMap::<u32, u32>::new();
-    for node in lost {
+    // A node may have failed twice.
+    for node in lost.iter().collect::<BTreeSet<_>>() {
         *counts.entry(node % groups).or_default() += 1;
     }
     counts.into_values().all(|count| count <= parity && count < smallest)
@@ -154,6 +155,7 @@ mod tests {
         assert!(!alone(Kind::Partner, 1, &[0]), "its own partner");
         assert!(!alone(Kind::Xor { group: 4 }, 1, &[0]), "a group of one");
         assert!(alone(Kind::Xor { group: 4 }, 2, &[0]));
+        assert!(alone(Kind::Xor { group: 4 }, 8, &[3, 3]), "the same node twice");
         assert!(!alone(Kind::ReedSolomon { group: 8, parity: 2 }, 2, &[0, 1]));
         assert!(alone(Kind::ReedSolomon { group: 8, parity: 2 }, 3, &[0, 1]));
     }
