@@ -497,9 +497,10 @@ A scenario, in which [[level]] says where checkpoints go:
   memory_per_node = \"512 GiB\"
   reboot = \"5 min\"
   [failures]
-  node_mtbf = \"5 years\"
+  lifetime = { model = \"exponential\", mean = \"5 years\" }
   [[level]]
   name = \"lustre\"
+  kind = \"lower\"
   bandwidth = \"5 TB/s\"
   [workload]
   walltime = \"12 h\"")]
@@ -562,7 +563,7 @@ pub(crate) struct SimulateStudy {
     /// Start from a scenario that comes with the program; the file changes it
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// Change one field, such as machine.nodes=4096 or failures.node_mtbf='5 years'; repeatable
+    /// Change one field, such as machine.nodes=4096 or failures.lifetime.mean='5 years'; repeatable
     #[arg(long, value_name = "FIELD=VALUE")]
     pub(crate) set: Vec<String>,
     /// From which all random numbers follow; the same as --set run.seed=N

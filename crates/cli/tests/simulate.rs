@@ -139,3 +139,14 @@ fn help_teaches_by_example() {
         place.run(&help).code(0).prints("Examples:").prints("intarsia simulate");
     }
 }
+
+#[test]
+fn the_scenario_in_the_help_is_one() {
+    let place = Place::new();
+    let help = place.run(&["simulate", "checkpoint", "--help"]).code(0).out;
+    let (_, after) = help.split_once("A scenario, in which").unwrap();
+    let text: Vec<&str> = after.lines().skip(1).take_while(|line| line.starts_with("  ")).collect();
+    std::fs::write(place.path("help.toml"), text.join("\n")).unwrap();
+    let answer = place.run(&["simulate", "checkpoint", "help.toml", "--dry-run"]).code(0);
+    answer.prints("nodes = 9408").prints("lustre");
+}

@@ -53,6 +53,77 @@ fn the_example_of_every_section_runs() {
     assert!(mean(&report, "silent_errors_found") > 0.0);
 }
 
+/// Extreme values are refused or simulated, but nothing overflows or panics.
+#[test]
+fn extreme_values_do_no_harm() {
+    const FIELDS: &[&str] = &[
+        "machine.memory_per_node",
+        "machine.reboot",
+        "machine.reboot_per_node",
+        "machine.reboot_step",
+        "failures.lifetime.scale",
+        "failures.lifetime.shape",
+        "failures.repair.median",
+        "failures.repair.sigma",
+        "failures.shares.machine",
+        "silent.node_mtbe",
+        "silent.verification",
+        "silent.verifications",
+        "level.memory.bandwidth_per_node",
+        "level.flash.every",
+        "level.flash.group",
+        "level.file-system.every",
+        "level.file-system.flush.bandwidth",
+        "level.file-system.flush.slowdown",
+        "checkpoint.interval",
+        "workload.size",
+        "workload.walltime",
+        "workload.walltime.scale",
+        "power.compute",
+        "prices.per_kwh",
+        "run.horizon",
+    ];
+    const VALUES: &[&str] = &[
+        "0",
+        "1",
+        "-1",
+        "65536",
+        "4294967296",
+        "9223372036854775807",
+        "1e-300",
+        "1e300",
+        "nan",
+        "0 s",
+        "1 s",
+        "1e30 s",
+        "-1 s",
+        "0 B",
+        "1e300 B",
+        "1e-300 B/s",
+        "1e300 B/s",
+        "1e300 W",
+        "100 %",
+        "1e-9 %",
+        "'x'",
+        "[]",
+        "endless",
+        "exact",
+        "young",
+        "numeric",
+        "",
+    ];
+    let mut refused = 0;
+    for field in FIELDS {
+        for value in VALUES {
+            let set = format!("{field}={value}");
+            let fixed = ["run.replications=1", "run.horizon=2 days", &set];
+            refused += usize::from(run(None, CLUSTER, &fixed).is_err());
+        }
+    }
+    let all = FIELDS.len() * VALUES.len();
+    assert!(refused > all / 2 && refused < all, "{refused} of {all} refused");
+}
+
 /// Published: on a trace of short jobs "no-checkpointing beats PFS", "DFS overhead below 5 %", "PFS
 /// loses much at 1M nodes".
 #[test]

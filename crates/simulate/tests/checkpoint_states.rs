@@ -87,6 +87,17 @@ fn a_failure_during_a_repair_prolongs_it() {
     assert_hours(&report, 27.0, &[("repair_share", 18.0), ("boot_share", 0.0)]);
 }
 
+/// A spare takes the place of the failed node at once; the failed one becomes the spare later.
+#[test]
+fn spares_save_the_wait_while_there_are_any() {
+    let text = CLOCKWORK.replace("nodes = 1\n", "nodes = 1\nspares = 1\n");
+    let report = run(&text, &["run.horizon=27 h"]);
+    assert_hours(&report, 27.0, &[("repair_share", 0.0)]);
+    let report = run(&text, &["failures.repair.values=['9.5 h']", "run.horizon=26 h"]);
+    // 9.0 the spare steps in; 18.0 it fails while the first node is repaired until 18.5.
+    assert_hours(&report, 26.0, &[("repair_share", 8.0)]);
+}
+
 /// When only processes end, nothing reboots.
 #[test]
 fn processes_that_end_need_no_reboot() {

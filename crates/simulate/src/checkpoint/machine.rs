@@ -16,6 +16,8 @@ pub(super) struct Machine {
     pub(super) memory_per_node_bytes: f64,
     /// How long a reboot takes.
     pub(super) reboot: Span,
+    /// Further nodes, kept ready to take the place of failed ones.
+    pub(super) spares: u32,
 }
 
 impl Machine {
@@ -33,6 +35,8 @@ impl Machine {
             nodes,
             memory_per_node_bytes: memory * growth,
             reboot: read_reboot(section, nodes)?,
+            spares: u32::try_from(section.integer("spares").at_most(MOST_NODES).or(0)?)
+                .unwrap_or(u32::MAX),
         })
     }
 }

@@ -59,7 +59,7 @@ impl CheckpointStudy {
             FailureProcess::new(setup.failures.clone(), setup.nodes(), setup.horizon, failures);
         let jobs = setup.workload.jobs(streams.stream("jobs", index));
         let errors = streams.stream("silent errors", index);
-        let mut world = World::new(setup, setup.machine.nodes, jobs, failures.ok()?, errors);
+        let mut world = World::new(setup, &setup.machine, jobs, failures.ok()?, errors);
         world.finished = keeps_jobs.then(Vec::new);
         let mut simulation = Simulation::new(world);
         let (world, agenda) = simulation.parts_mut();

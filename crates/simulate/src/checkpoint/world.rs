@@ -22,6 +22,7 @@ use rand::Rng;
 use super::failure::{Damage, Failure, FailureProcess};
 use super::job::{Job, State, Trouble, rank};
 use super::ledger::{Category, Ledger};
+use super::machine::Machine;
 use super::nodes::NodePool;
 use super::plan::Plan;
 use super::scheme::Recovery;
@@ -50,6 +51,8 @@ pub(super) enum Event {
     NodeFailure,
     /// The next job is submitted.
     JobArrives,
+    /// So many failed nodes are repaired and become spares.
+    SparesReturn(u32),
 }
 
 /// Counts beside the ledger.
@@ -77,6 +80,8 @@ pub(super) struct World<'s, R> {
     rules: &'s dyn Rules,
     plans: HashMap<u32, Arc<Plan>>,
     pool: NodePool<JobId>,
+    /// Nodes beside the pool that are ready to take the place of failed ones.
+    spares: u32,
     /// Since when so many nodes are idle as are now.
     idle_since: Time,
     jobs: Vec<Option<Job>>,
@@ -97,7 +102,7 @@ impl<'s, R: Rng> World<'s, R> {
     /// An idle machine.
     pub(super) fn new(
         rules: &'s dyn Rules,
-        nodes: u32,
+        machine: &Machine,
         workload: Jobs<'s, R>,
         failures: FailureProcess<R>,
         errors: R,
@@ -105,7 +110,8 @@ impl<'s, R: Rng> World<'s, R> {
         Self {
             rules,
             plans: HashMap::new(),
-            pool: NodePool::new(nodes),
+            pool: NodePool::new(machine.nodes),
+            spares: machine.spares,
             idle_since: Time::ZERO,
             jobs: Vec::new(),
             free_ids: Vec::new(),
@@ -320,6 +326,25 @@ impl<'s, R: Rng> World<'s, R> {
         }
     }
 
+    /// How long a job has to wait until failed nodes are repaired: not at all when there are spares
+    /// for them.
+    fn wait_for_repair(
+        &mut self,
+        failure: &Failure,
+        nodes: usize,
+        agenda: &mut Agenda<Event>,
+    ) -> Span {
+        let takes_nodes = matches!(failure.damage, Damage::Reboot | Damage::Loss);
+        match u32::try_from(nodes) {
+            Ok(nodes) if takes_nodes && nodes <= self.spares && failure.repair > Span::ZERO => {
+                self.spares -= nodes;
+                agenda.after(failure.repair, Event::SparesReturn(nodes));
+                Span::ZERO
+            }
+            _ => failure.repair,
+        }
+    }
+
     /// The jobs that a failure hits, with the nodes that it takes from each.
     fn victims(&self, failure: &Failure) -> Vec<(JobId, Vec<u32>)> {
         if failure.damage == Damage::Machine {
@@ -348,10 +373,11 @@ impl<'s, R: Rng> World<'s, R> {
         let now = agenda.now();
         self.counts.interruptions += 1;
         job.settle(now, Category::Lost, &mut self.ledger);
+        let repair = self.wait_for_repair(failure, nodes.len(), agenda);
         let trouble = &mut job.trouble;
         trouble.damage = trouble.damage.max(Some(failure.damage));
         trouble.lost.extend(nodes.iter().filter_map(|node| rank(&job.ranges, *node)));
-        trouble.repaired = trouble.repaired.max(now + failure.repair);
+        trouble.repaired = trouble.repaired.max(now + repair);
         let repaired = trouble.repaired;
         if !job.is_complete {
             let recovery = job.recovery();
@@ -378,6 +404,7 @@ impl<R: Rng> Model for World<'_, R> {
             Event::JobRecovers(id) => self.job_recovers(id, agenda),
             Event::NodesReboot(id) => self.nodes_reboot(id, agenda),
             Event::NodeFailure => self.node_failure(agenda),
+            Event::SparesReturn(nodes) => self.spares += nodes,
             Event::JobArrives => {
                 self.is_arrival_scheduled = false;
                 self.start_jobs(agenda);

@@ -36,7 +36,7 @@ impl Document {
     pub fn set(&mut self, assignment: &str) -> Result<(), Problem> {
         let refuse = |why: &str| {
             Problem::new(format!("--set '{assignment}': {why}"))
-                .with_help("write it like machine.nodes=1024 or failures.node_mtbf='5 years'")
+                .with_help("write it like machine.nodes=1024 or machine.reboot='5 min'")
         };
         let (path, text) = assignment.split_once('=').ok_or_else(|| refuse("no '='"))?;
         let path = path.trim();

@@ -76,7 +76,8 @@ pub(super) fn number(value: f64, unit: &str) -> String {
     match unit {
         "share" => format!("{:.2} %", value * 100.0),
         "s" => scaled(&TIMES, "").unwrap_or_else(|| format!("{} s", digits(value))),
-        "1" => digits(value),
+        // A number of things, or money in the currency of its prices.
+        "1" | "money" => digits(value),
         unit => scaled(&SI, unit).unwrap_or_else(|| format!("{} {unit}", digits(value))),
     }
 }
