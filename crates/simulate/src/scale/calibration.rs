@@ -189,7 +189,7 @@ impl Quantity {
     }
 
     fn assignment(&self, value: f64) -> String {
-        format!("{}='{value} {}'", self.name, self.unit)
+        format!("{}='{value:.7e} {}'", self.name, self.unit)
     }
 }
 

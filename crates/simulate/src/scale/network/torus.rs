@@ -9,6 +9,31 @@ pub struct Torus {
     size: [u32; 3],
 }
 
+/// Links side by side on one line, in one direction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// First link of the line in this direction.
+    first: u32,
+    size: u32,
+    start: u32,
+    /// How many links there are.
+    pub(super) steps: u32,
+    is_forward: bool,
+}
+
+impl Run {
+    /// The link of a step, counted from 0.
+    pub(super) fn link(&self, step: u32) -> u32 {
+        let position = match self.is_forward {
+            true if self.start + step < self.size => self.start + step,
+            true => self.start + step - self.size,
+            false if self.start >= step => self.start - step,
+            false => self.start + self.size - step,
+        };
+        self.first + position
+    }
+}
+
 impl Torus {
     /// A torus of the given size along x, y and z, each at least 1.
     pub fn new(size: [u32; 3]) -> Self {
@@ -74,33 +99,31 @@ impl Torus {
         }
     }
 
+    /// Visits the links of a route in order.
     pub(super) fn route(&self, from: u32, to: u32, mut visit: impl FnMut(u32, usize)) {
+        for run in self.runs(from, to) {
+            (0..run.steps).for_each(|step| visit(run.link(step), 0));
+        }
+    }
+
+    /// The route as one run along each dimension.
+    pub(super) fn runs(&self, from: u32, to: u32) -> [Run; 3] {
         let mut at = self.coordinates(from);
         let goal = self.coordinates(to);
         let routers = self.size.iter().product::<u32>();
-        for dimension in 0..3 {
+        [0, 1, 2].map(|dimension| {
             let size = self.size[dimension];
-            let (mut here, there) = (at[dimension], goal[dimension]);
-            let forward = (there + size - here) % size;
+            let (start, end) = (at[dimension], goal[dimension]);
+            let forward = if end >= start { end - start } else { end + size - start };
             // Half way round both directions are equal: the parity of the place shares them out.
             let is_tie_forward = forward * 2 == size && at.iter().sum::<u32>() % 2 == 0;
             let is_forward = forward * 2 < size || is_tie_forward;
+            let block = 2 * u32::try_from(dimension).unwrap_or(0) + u32::from(!is_forward);
+            let first = block * routers + self.line(dimension, at) * size;
+            at[dimension] = end;
             let steps = if is_forward { forward } else { size - forward };
-            let direction = u32::from(!is_forward);
-            let dimension_index =
-                if dimension == 0 { 0 } else { 2 * u32::from(dimension == 2) + 2 };
-            let line = (dimension_index + direction) * routers + self.line(dimension, at) * size;
-            for _ in 0..steps {
-                visit(line + here, 0);
-                here = match is_forward {
-                    true if here + 1 == size => 0,
-                    true => here + 1,
-                    false if here == 0 => size - 1,
-                    false => here - 1,
-                };
-            }
-            at[dimension] = there;
-        }
+            Run { first, size, start, steps, is_forward }
+        })
     }
 
     pub(super) fn describe(&self, link: u32) -> String {
