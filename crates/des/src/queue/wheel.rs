@@ -82,7 +82,8 @@ impl<E> Wheel<E> {
         let slot = (entry.time >> (level * DIGIT_BITS)) & DIGIT;
         self.occupied[level as usize] |= 1 << slot;
         let bucket = &mut self.buckets[level as usize * SLOTS + slot as usize];
-        if bucket.tail.len() == bucket.tail.capacity() {
+        // Full, or without a piece.
+        if bucket.tail.len().is_multiple_of(CHUNK_ENTRIES) {
             let fresh = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_ENTRIES));
             let full = std::mem::replace(&mut bucket.tail, fresh);
             if !full.is_empty() {
