@@ -124,7 +124,7 @@ def test_a_killed_study_goes_on_where_it_was(tmp_path: Path, stand_in: StandIn) 
 def test_an_interrupted_study_says_how_to_go_on(tmp_path: Path, stand_in: StandIn) -> None:
     words = ["study", str(study_file(tmp_path)), "--out", str(tmp_path / "out")]
     command = [sys.executable, "-W", "error", "-m", "intarsia.simulate", *words]
-    slow = {**os.environ, "STAND_IN_SECONDS": "1"}
+    slow = {**os.environ, "STAND_IN_SECONDS": "600"}
     running = subprocess.Popen(command, env=slow, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not stand_in.runs():

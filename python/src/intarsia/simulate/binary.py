@@ -101,24 +101,42 @@ def _read(path: Path, kind: str, scenario: Scenario, options: list[str]) -> Any:
         ) from error
 
 
+_running: set[subprocess.Popen[str]] = set()
+
+
+def stop_running() -> None:
+    """End the simulations that other threads wait for; for them it looks like a failure."""
+    for process in list(_running):
+        process.terminate()
+
+
 def _run(path: Path, arguments: list[str], text: str = "", directory: Path | None = None) -> str:
+    shown = f"`{path.name} {' '.join(arguments)}`"
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [str(path), *arguments],
-            input=text,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             cwd=directory,
-            capture_output=True,
             text=True,
-            check=False,
         )
     except OSError as error:
         raise SimulationError(f"{path} cannot be run: {error}") from error
-    shown = f"`{path.name} {' '.join(arguments)}`"
-    if done.returncode < 0:
-        raise SimulationError(f"{shown} was ended by signal {-done.returncode}")
-    if done.returncode != 0:
+    _running.add(process)
+    with process:
+        try:
+            printed, said = process.communicate(text)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            _running.discard(process)
+    if process.returncode < 0:
+        raise SimulationError(f"{shown} was ended by signal {-process.returncode}")
+    if process.returncode != 0:
         raise SimulationError(
-            done.stderr.strip().removeprefix("error: ")
-            or f"{shown} failed with exit code {done.returncode}"
+            said.strip().removeprefix("error: ")
+            or f"{shown} failed with exit code {process.returncode}"
         )
-    return done.stdout
+    return printed

@@ -90,6 +90,7 @@ def _compute(
     finally:
         if futures:
             client.cancel(list(futures))
+            binary.stop_running()
 
 
 def _simulate(kind: str, scenario: Scenario, local: _Local | None) -> Envelopes:
