@@ -98,6 +98,23 @@ fn spares_save_the_wait_while_there_are_any() {
     assert_hours(&report, 26.0, &[("repair_share", 8.0)]);
 }
 
+/// Two jobs that write at the same time take twice as long when they share the bandwidth.
+#[test]
+fn jobs_share_a_bandwidth() {
+    let text = CLOCKWORK
+        .replace("nodes = 1\n", "nodes = 2\n")
+        .replace("'9 h'", "'9000 h'")
+        .replace("[workload]\n", "[workload]\nsize = 1\n")
+        .replace("'12 h'", "'4 h'");
+    let set = ["run.horizon=5 h", "level.disk.contention=true"];
+    let report = run(&text, &set);
+    // Each: 2 h of work, 1 h of writing, 2 h of work; in node hours.
+    assert_hours(&report, 10.0, &[("efficiency", 8.0), ("checkpoint_share", 2.0)]);
+    // A lone job takes its half hour.
+    let report = run(&text, &["workload.size=2", "run.horizon=4.5 h", set[1]]);
+    assert_hours(&report, 4.5, &[("efficiency", 4.0), ("checkpoint_share", 0.5)]);
+}
+
 /// When only processes end, nothing reboots.
 #[test]
 fn processes_that_end_need_no_reboot() {

@@ -49,6 +49,7 @@ impl Setup {
         let is_covered = self.failures.lifetime.is_exponential()
             && self.failures.repair.is_none()
             && self.failures.bursts.is_none()
+            && !self.is_contended()
             // The formula for verified work knows one kind of failure.
             && (self.silent.is_none() || (self.is_verified() && self.failures.shares.process == 0.0))
             && self.levels.iter().all(|level| !level.is_flushed());

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use intarsia_des::{Span, Ticket, Time};
+use intarsia_des::{CustomerId, Span, Ticket, Time};
 
-use super::course::Course;
+use super::course::{Course, Position};
 use super::errors::SilentError;
 use super::failure::Damage;
 use super::ledger::{Category, Ledger};
@@ -45,6 +45,8 @@ pub(super) struct Job {
     pub(super) trouble: Trouble,
     /// The next silent error, or one that has struck and is not found yet.
     pub(super) error: Option<SilentError>,
+    /// Its place among those who write, when they share the bandwidth and it is one of them.
+    pub(super) writing: Option<CustomerId>,
     /// What ends its present state, if no failure does.
     pub(super) next: Option<Ticket>,
 }
@@ -71,6 +73,31 @@ impl Job {
     pub(super) fn restore_time(&self) -> Span {
         let level = self.level.and_then(|level| self.plan.levels().get(level));
         level.filter(|_| !self.is_complete).map_or(Span::ZERO, |level| level.restore)
+    }
+
+    /// Work until its next checkpoint.
+    pub(super) fn interval(&self) -> Span {
+        self.course.work_until(self.checkpoint + 1) - self.course.work_until(self.checkpoint)
+    }
+
+    /// Where it stands `elapsed` after it went on.
+    fn position(&self, elapsed: Span) -> Position {
+        if self.plan.is_contended {
+            // Each checkpoint was accounted for when it was written.
+            Position { checkpoint: self.checkpoint, since: elapsed }
+        } else {
+            self.course.position(self.checkpoint, elapsed)
+        }
+    }
+
+    /// Accounts for an interval of work and its checkpoint, which took as long as the others let it.
+    pub(super) fn checkpoint_written(&mut self, now: Time, ledger: &mut Ledger) {
+        let work = self.interval();
+        ledger.add(Category::Up, self.request.nodes, work);
+        ledger.add(Category::Checkpoint, self.request.nodes, now.since(self.since) - work);
+        self.checkpoint += 1;
+        self.newest.fill(self.checkpoint);
+        self.writing = None;
     }
 
     /// Goes back to a checkpoint, or to the start; work after it is lost after all.
@@ -101,7 +128,7 @@ impl Job {
             }
             State::Running => {
                 let from = self.checkpoint;
-                let position = self.course.position(from, elapsed);
+                let position = self.position(elapsed);
                 let to = position.checkpoint;
                 let work = self.course.work_until(to) - self.course.work_until(from);
                 ledger.add(Category::Up, nodes, work);

@@ -11,7 +11,7 @@
 //!          ├─ energy       [power], [prices]
 //!          └─ machines     [[source]]    where the figures come from
 //! setup (the scenario, read) ── analysis, advice (formulas) ── plan, scheme, course (a job between failures)
-//! world (events) ── job, nodes ── ledger (node-time per category) ── study, measures (replications, estimates)
+//! world (events) ── job, nodes, writers ── ledger (node-time per category) ── study, measures (replications, estimates)
 //! ```
 
 mod advice;
@@ -37,6 +37,7 @@ mod storage;
 mod study;
 mod workload;
 mod world;
+mod writers;
 
 pub use ledger::{Category, Ledger};
 pub use presets::PRESETS;

@@ -16,6 +16,8 @@ pub(super) struct Plan {
     /// Where checkpoints go; none when no checkpoint is ever written.
     pub(super) scheme: Option<Scheme>,
     pub(super) rhythm: Arc<Rhythm>,
+    /// Whether jobs that write at the same time share the bandwidth.
+    pub(super) is_contended: bool,
     /// Time to reboot.
     pub(super) reboot: Span,
     /// Silent errors; none when there are no such errors.

@@ -57,6 +57,12 @@ impl Setup {
                 .refuse("silent", "errors that show after a latency need a single level")
                 .with_help("give one [[level]], or find the errors by a verification"));
         }
+        let is_simple = levels.len() == 1 && silent.is_none() && !levels[0].is_flushed();
+        if levels.iter().any(Storage::is_contended) && !is_simple {
+            return Err(root
+                .refuse("level", "contention needs a single level without flush, and no [silent]")
+                .with_help("leave 'contention' out, or the others"));
+        }
         let rule = root.section("checkpoint", |s| read_rule(s, !levels.is_empty()))?;
         let workload = root.section("workload", |s| Workload::read(s, files, machine.nodes))?;
         if rule == Some(IntervalRule::Simulated) && workload.only_size().is_none() {
@@ -107,6 +113,11 @@ impl Setup {
         }
     }
 
+    /// Whether jobs that write checkpoints at the same time share the bandwidth.
+    pub(super) fn is_contended(&self) -> bool {
+        self.rule.is_some() && self.levels.iter().any(Storage::is_contended)
+    }
+
     /// Whether silent errors are found by verifications.
     pub(super) fn is_verified(&self) -> bool {
         self.silent.as_ref().is_some_and(|silent| !is_latent(silent))
@@ -145,6 +156,7 @@ impl Rules for Setup {
             interval,
             rhythm: Arc::new(self.rhythm(scheme.as_ref(), interval)),
             scheme,
+            is_contended: self.is_contended(),
             reboot: self.machine.reboot,
             errors: self.silent.as_ref().and_then(|silent| ErrorModel::new(silent, nodes)),
         }

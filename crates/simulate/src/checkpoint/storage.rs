@@ -16,6 +16,8 @@ pub(super) struct Storage {
     costs: Costs,
     /// What completing a checkpoint in the background takes, and how much it slows the job down.
     flush: Option<(Cost, f64)>,
+    /// Whether jobs that write at the same time share the bandwidth.
+    is_contended: bool,
 }
 
 /// Where the costs of a level come from.
@@ -79,12 +81,23 @@ impl Storage {
             let slowdown = slowdown.must("be below 1", |share| *share < 1.0).or(0.0)?;
             Ok((Cost::read(flush, machine, "time")?, slowdown))
         })?;
-        Ok(Self { name, kind, every, costs, flush })
+        let is_contended = section.flag("contention").or(false)?;
+        if is_contended && !costs.is_for_all() {
+            return Err(section
+                .refuse("contention", "the nodes of each job have a bandwidth of their own")
+                .with_help("give 'bandwidth', or serves = \"machine\""));
+        }
+        Ok(Self { name, kind, every, costs, flush, is_contended })
     }
 
     /// Whether a checkpoint is complete only after a transfer in the background.
     pub(super) fn is_flushed(&self) -> bool {
         self.flush.is_some()
+    }
+
+    /// Whether jobs that write at the same time share the bandwidth.
+    pub(super) fn is_contended(&self) -> bool {
+        self.is_contended
     }
 
     /// The level as a job on `nodes` of the machine sees it. The work that a transfer in the
@@ -130,6 +143,11 @@ pub(super) fn check_order(levels: &[Storage]) -> Result<(), String> {
 }
 
 impl Costs {
+    /// Whether one bandwidth is there for all jobs.
+    fn is_for_all(&self) -> bool {
+        matches!(self, Self::Given { write: Cost::Fixed(_) | Cost::Shared(_), .. })
+    }
+
     /// Reading takes as long as writing when nothing is said about it.
     fn read(section: &mut Section<'_>, machine: &Machine) -> Result<Self, Problem> {
         let write = Cost::read(section, machine, "write")?;

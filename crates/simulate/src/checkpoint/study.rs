@@ -59,7 +59,7 @@ impl CheckpointStudy {
             FailureProcess::new(setup.failures.clone(), setup.nodes(), setup.horizon, failures);
         let jobs = setup.workload.jobs(streams.stream("jobs", index));
         let errors = streams.stream("silent errors", index);
-        let mut world = World::new(setup, &setup.machine, jobs, failures.ok()?, errors);
+        let mut world = World::new(setup, &setup.machine, jobs, failures.ok()?, errors).ok()?;
         world.finished = keeps_jobs.then(Vec::new);
         let mut simulation = Simulation::new(world);
         let (world, agenda) = simulation.parts_mut();
@@ -239,6 +239,26 @@ mod tests {
             for outcome in study.outcomes(1, &Progress::default()) {
                 let whole = u128::from(nodes) * u128::from(hours) * 3600 * NANOS_PER_SECOND;
                 prop_assert_eq!(outcome.ledger.total(), whole);
+            }
+        }
+
+        /// The same where jobs share the bandwidth of a storage.
+        #[test]
+        fn node_time_is_conserved_under_contention(
+            nodes in 1u32..50, mtbf in 2.0..300.0f64, seed in 0u64..1000, hours in 1u64..2000,
+        ) {
+            let study = study(&format!(
+                "[machine]\nnodes = {nodes}\nreboot = '2 min'\n[failures]\n\
+                 lifetime = {{ model = 'exponential', mean = '{mtbf} h' }}\n\
+                 [[level]]\nname = 'pfs'\nkind = 'lower'\nwrite = '3 min'\ncontention = true\n\
+                 [checkpoint]\ninterval = '20 min'\n\
+                 [workload]\nsize = ['40 %', 1]\nwalltime = '5 h'\n\
+                 [run]\nhorizon = '{hours} h'\nseed = {seed}\nreplications = 1\n"
+            ));
+            for outcome in study.outcomes(1, &Progress::default()) {
+                let whole = u128::from(nodes) * u128::from(hours) * 3600 * NANOS_PER_SECOND;
+                prop_assert_eq!(outcome.ledger.total(), whole);
+                prop_assert!(outcome.ledger.node_nanos(Category::Checkpoint) > 0 || mtbf < 10.0 || hours < 2);
             }
         }
     }

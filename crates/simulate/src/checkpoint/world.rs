@@ -9,6 +9,7 @@
 //! restarting ──rebooted──▶ running            when it was interrupted: it goes on from its checkpoint
 //! restarting ──rebooted──▶ finished           when its work was complete: its nodes become idle
 //! running    ──error───▶   restarting         a silent error was found: no reboot
+//! running    ──interval──▶ running            only when jobs share a bandwidth: it begins to write
 //! ```
 //!
 //! An event that a failure makes pointless is cancelled by its ticket.
@@ -16,7 +17,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use intarsia_des::{Agenda, Model, Span, Tally, Time};
+use intarsia_des::{Agenda, InvalidParameter, Model, Span, Tally, Time};
 use rand::Rng;
 
 use super::failure::{Damage, Failure, FailureProcess};
@@ -27,6 +28,7 @@ use super::nodes::NodePool;
 use super::plan::Plan;
 use super::scheme::Recovery;
 use super::workload::{Jobs, Request, TraceJob};
+use super::writers::Writers;
 
 /// What the world asks about jobs and levels.
 pub(super) trait Rules {
@@ -34,13 +36,17 @@ pub(super) trait Rules {
     fn plan(&self, nodes: u32) -> Plan;
 }
 
-type JobId = u32;
+pub(super) type JobId = u32;
 
 /// The types of events.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// A job's work is complete.
     JobEnds(JobId),
+    /// A job's interval of work is complete; it begins to write a checkpoint.
+    IntervalEnds(JobId),
+    /// Jobs that share a bandwidth have written their checkpoints.
+    CheckpointsWritten,
     /// A silent error is found: by a verification, or because it shows.
     ErrorFound(JobId),
     /// The repair of a job's nodes is complete.
@@ -92,6 +98,7 @@ pub(super) struct World<'s, R> {
     failures: FailureProcess<R>,
     next_failure: Option<Failure>,
     errors: R,
+    writers: Writers,
     pub(super) ledger: Ledger,
     pub(super) counts: Counts,
     /// The jobs whose work is complete, if they are wanted.
@@ -100,14 +107,17 @@ pub(super) struct World<'s, R> {
 
 impl<'s, R: Rng> World<'s, R> {
     /// An idle machine.
+    ///
+    /// # Errors
+    /// Never: the storage's share of time is a valid rate.
     pub(super) fn new(
         rules: &'s dyn Rules,
         machine: &Machine,
         workload: Jobs<'s, R>,
         failures: FailureProcess<R>,
         errors: R,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, InvalidParameter> {
+        Ok(Self {
             rules,
             plans: HashMap::new(),
             pool: NodePool::new(machine.nodes),
@@ -121,10 +131,11 @@ impl<'s, R: Rng> World<'s, R> {
             failures,
             next_failure: None,
             errors,
+            writers: Writers::new()?,
             ledger: Ledger::default(),
             counts: Counts::default(),
             finished: None,
-        }
+        })
     }
 
     /// Schedules what happens first.
@@ -207,6 +218,7 @@ impl<'s, R: Rng> World<'s, R> {
             is_complete: false,
             trouble: Trouble::default(),
             error: None,
+            writing: None,
             next: None,
         };
         self.counts.waits.record(now.since(request.arrival).as_secs_f64());
@@ -223,7 +235,11 @@ impl<'s, R: Rng> World<'s, R> {
             job.error = errors.draw(&job.course, job.checkpoint, job.since, &mut self.errors);
         }
         let end = job.since + job.course.time_after(job.checkpoint);
+        let is_interval = job.plan.is_contended && job.checkpoint < job.course.checkpoints();
         let next = match &job.error {
+            _ if is_interval => {
+                agenda.cancellable(job.since + job.interval(), Event::IntervalEnds(id))
+            }
             Some(error) if error.found <= end => {
                 agenda.cancellable(error.found, Event::ErrorFound(id))
             }
@@ -240,6 +256,22 @@ impl<'s, R: Rng> World<'s, R> {
     fn put(&mut self, id: JobId, job: Job) {
         if let Some(place) = self.jobs.get_mut(id as usize) {
             *place = Some(job);
+        }
+    }
+
+    fn interval_ends(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
+        let Some(mut job) = self.take(id) else { return };
+        let alone = job.plan.levels().first().map_or(Span::ZERO, |level| level.write);
+        job.next = None;
+        job.writing = self.writers.enter(id, alone, agenda);
+        self.put(id, job);
+    }
+
+    fn checkpoints_written(&mut self, agenda: &mut Agenda<Event>) {
+        for id in self.writers.done(agenda) {
+            let Some(mut job) = self.take(id) else { continue };
+            job.checkpoint_written(agenda.now(), &mut self.ledger);
+            self.run(id, job, agenda);
         }
     }
 
@@ -387,6 +419,9 @@ impl<'s, R: Rng> World<'s, R> {
         if let Some(next) = job.next.take() {
             agenda.cancel(next);
         }
+        if let Some(writing) = job.writing.take() {
+            self.writers.leave(writing, agenda);
+        }
         job.state = State::Repairing;
         job.since = now;
         job.next = Some(agenda.cancellable(repaired, Event::JobRecovers(id)));
@@ -400,6 +435,8 @@ impl<R: Rng> Model for World<'_, R> {
     fn handle(&mut self, event: Event, agenda: &mut Agenda<Event>) {
         match event {
             Event::JobEnds(id) => self.job_ends(id, agenda),
+            Event::IntervalEnds(id) => self.interval_ends(id, agenda),
+            Event::CheckpointsWritten => self.checkpoints_written(agenda),
             Event::ErrorFound(id) => self.error_found(id, agenda),
             Event::JobRecovers(id) => self.job_recovers(id, agenda),
             Event::NodesReboot(id) => self.nodes_reboot(id, agenda),
