@@ -14,8 +14,15 @@ build, or the PATH. Needs the extra `simulate` (`pip install 'intarsia[simulate]
     frame = simulate.sweep("checkpoint", "rxsim-dfs", {"machine.nodes": [1024, 65_536]})
 """
 
-from intarsia.simulate import failures
-from intarsia.simulate.api import checkpoint, presets, scale, sweep
+try:
+    from intarsia.simulate import failures
+    from intarsia.simulate.api import checkpoint, presets, scale, sweep
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.startswith("intarsia"):
+        raise
+    raise ModuleNotFoundError(
+        f"intarsia.simulate needs {error.name}: pip install 'intarsia[simulate]'", name=error.name
+    ) from error
 from intarsia.simulate.binary import SimulationError
 from intarsia.simulate.result import Estimate, Result
 

@@ -437,9 +437,13 @@ def _realistic_conclusion(frame: pd.DataFrame) -> str:
     worst = max(last["efficiency"] for _, _, last in found)
     return (
         f"With it, node-local storage keeps {100 * optimistic:.0f} % of a million nodes useful. "
-        f"With failures as they were observed it keeps at most {100 * worst:.1f} % of them, and "
-        f"half of the time is useful only on smaller machines ({limits})."
+        f"With failures as they were observed it keeps at most {_at_most(100 * worst)} % of them, "
+        f"and half of the time is useful only on smaller machines ({limits})."
     )
+
+
+def _at_most(percent: float) -> str:
+    return f"{percent:.1f}" if percent >= 0.1 else "0.1"
 
 
 def _claims(frame: pd.DataFrame) -> list[Claim]:
@@ -531,7 +535,7 @@ def _is_above(one: Any, other: Any) -> bool:
 
 
 def _shown(row: Any) -> str:
-    return f"{100 * row['efficiency']:.1f} ± {100 * row['efficiency_half_width']:.1f} %"
+    return f"{100 * row['efficiency']:.2f} ± {100 * row['efficiency_half_width']:.2f} %"
 
 
 RXSIM = BuiltIn(
