@@ -209,6 +209,17 @@ def test_the_command_writes_a_table_a_scenario_and_pictures(
     assert (tmp_path / "fit.png").stat().st_size > 20_000
 
 
+def test_an_unknown_number_of_nodes_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "outages.csv", tmp_path / "fit.toml"
+    file.write_text(CSV)
+    words = ["fit", "--csv", str(file), "--resamples", "9", "--out", str(out)]
+    assert main([*words, "--column", "started=begin", "--column", "node=host"]) == 0
+    assert "has 2, as many as failed" in capsys.readouterr().err
+    assert tomllib.loads(out.read_text())["failures"]["nodes"] == 2
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

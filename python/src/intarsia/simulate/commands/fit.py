@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,14 @@ def _table(
 ) -> dict[str, Any]:
     """Return the `[failures]` of a scenario, with repairs where the records have them."""
     own = records if chosen.system is None else failures.select_system(records, chosen.system)
-    nodes = int(own["nodes"].max()) or own["node"].nunique()
+    nodes = int(own["nodes"].max())
+    if not nodes and not chosen.per_node:
+        nodes = own["node"].nunique()
+        print(
+            f"note: the records do not say how many nodes there are; {chosen.out} has {nodes}, as "
+            "many as failed: correct [failures] nodes, or map a column with --column nodes=NAME",
+            file=sys.stderr,
+        )
     has_repairs = own["repaired"].notna().any()
     repairs = failures.fit_all(failures.repair_hours(own))[0] if has_repairs else None
     return failures_table(
