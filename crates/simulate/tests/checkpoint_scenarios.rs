@@ -53,6 +53,37 @@ fn the_example_of_every_section_runs() {
     assert!(mean(&report, "silent_errors_found") > 0.0);
 }
 
+/// Every field of every preset and example stands in the page for users.
+#[test]
+fn the_page_for_users_names_every_field() {
+    const PAGE: &str = include_str!("../../../docs/user/simulate-checkpoint.md");
+    fn check(value: &toml::Value) {
+        match value {
+            toml::Value::Table(table) => {
+                for (name, value) in table {
+                    let is_named = [format!("`{name}`"), format!("{name} = "), format!("[{name}]")];
+                    assert!(is_named.iter().any(|form| PAGE.contains(form)), "'{name}' is missing");
+                    check(value);
+                }
+            }
+            toml::Value::Array(values) => values.iter().for_each(check),
+            _ => {}
+        }
+    }
+    let examples = [CLUSTER, SHORT_JOBS, SYNTHETIC_SHORT_JOBS];
+    for text in examples.iter().chain(PRESETS.iter().map(|preset| &preset.text)) {
+        let mut table: toml::Table = text.parse().unwrap();
+        // Informative fields of a fit are described where fits are made.
+        if let Some(failures) = table.get_mut("failures").and_then(toml::Value::as_table_mut) {
+            failures.remove("fit");
+        }
+        check(&toml::Value::Table(table));
+    }
+    for preset in PRESETS {
+        assert!(PAGE.contains(&format!("`{}`", preset.name)), "preset {}", preset.name);
+    }
+}
+
 /// Extreme values are refused or simulated, but nothing overflows or panics.
 #[test]
 fn extreme_values_do_no_harm() {
