@@ -103,10 +103,8 @@ impl<C> SharedServer<C> {
             return None;
         }
         self.advance(due);
-        let (_, customer) = self.customers.pop_first()?;
         // Time is whole nanoseconds: what rounding left undone counts as done.
-        self.virtual_work = self.virtual_work.max(customer.finish_work);
-        Some(customer.name)
+        self.customers.pop_first().map(|(_, customer)| customer.name)
     }
 
     /// A customer leaves before it is done. Gives it and the work that was left.
