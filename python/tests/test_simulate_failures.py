@@ -178,9 +178,14 @@ def test_a_bad_record_is_named(tmp_path: Path, line: str, columns: Columns, mess
 def test_what_cannot_be_fitted_is_refused(tmp_path: Path, records: pd.DataFrame) -> None:
     with pytest.raises(RecordError, match="no records of system 99; there are: 2, 3"):
         failures.system_gaps(records, "99")
+    with pytest.raises(RecordError, match="drawn: no log-normal distribution fits"):
+        failures.fit(Gaps("drawn", np.ones(5)), Family.LOG_NORMAL)
     file = tmp_path / "few.csv"
     file.write_text("started\n2024-01-01\n2024-01-02\n")
     with pytest.raises(RecordError, match="1 gaps above zero are too few"):
+        failures.system_gaps(failures.read_records(file, Columns()))
+    file.write_text("started\n2024-01-01\n2024-01-02\n2024-01-03\n2024-01-04\n")
+    with pytest.raises(RecordError, match="all 3 gaps are 24 h"):
         failures.system_gaps(failures.read_records(file, Columns()))
     file.write_text("started\n")
     with pytest.raises(RecordError, match="no records"):

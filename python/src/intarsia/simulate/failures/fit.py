@@ -6,6 +6,7 @@ the likelihood (Wald), which is sound for the hundreds of gaps that a fit needs 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,10 +16,12 @@ import autograd.numpy as np
 from autograd.scipy.special import gammaln
 from autograd_gamma import gammainccln
 from lifelines import ExponentialFitter, LogNormalFitter, WeibullFitter
+from lifelines.exceptions import ConvergenceError, StatisticalWarning
 from lifelines.fitters import ParametricUnivariateFitter
 from scipy import stats
 
 from intarsia.simulate.failures.gaps import Gaps, Hours
+from intarsia.simulate.failures.records import RecordError
 
 _CONFIDENCE = 0.95
 # Where the tail of the gamma distribution underflows; its leading term is exact to 1e-3 there.
@@ -149,7 +152,13 @@ def fit(gaps: Gaps, family: Family = Family.WEIBULL) -> Fit:
     # lifelines starts its search near one: times in units of their mean keep it there.
     unit = float(np.mean(gaps.hours))
     fitter = recipe.fitter()
-    fitter.fit(times / unit, observed, alpha=1 - _CONFIDENCE)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", StatisticalWarning)
+            fitter.fit(times / unit, observed, alpha=1 - _CONFIDENCE)
+    except (ConvergenceError, StatisticalWarning) as error:
+        reason = str(error).split("\n")[0]
+        raise RecordError(f"{gaps.what}: no {family} distribution fits: {reason}") from error
     summary = fitter.summary
     parameters = []
     for name, theirs, of_unit in recipe.parameters:

@@ -147,4 +147,6 @@ def _require(hours: Hours) -> Hours:
         raise RecordError(
             f"{len(hours)} gaps above zero are too few for a fit; at least 3 are needed"
         )
+    if hours.min() == hours.max():
+        raise RecordError(f"all {len(hours)} gaps are {hours[0]:g} h: there is nothing to fit")
     return hours
