@@ -5,9 +5,11 @@
 
 mod scale_support;
 
+use intarsia_simulate::scale::study;
 use intarsia_simulate::scale::study::{Run, ScaleStudy};
 use intarsia_simulate::scale::system::SystemKind;
 use intarsia_simulate::scale::workload::Operation;
+use intarsia_simulate::scenario::Document;
 use proptest::prelude::*;
 use scale_support::{run, scenario};
 
@@ -142,6 +144,33 @@ proptest! {
             if !matches!(study.system.kind, SystemKind::Central { .. }) || !study.system.copies_fetched {
                 prop_assert!(work <= seconds * devices * (1.0 + 1e-6), "{work} {seconds} {devices}");
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Absurd constants give absurd results or a refusal, but no panic and no lost operation.
+    #[test]
+    fn extreme_values_are_survived(
+        rate in prop::sample::select(vec!["0.000001 B/s", "1 B/s", "1000000000 PB/s"]),
+        time in prop::sample::select(vec!["1 ns", "1 s", "500 years"]),
+        network in prop::sample::select(vec!["ideal", "torus", "fat-tree", "dragonfly"]),
+        congestion in prop::sample::select(vec!["none", "route", "hops"]),
+        bytes in prop::sample::select(vec!["1 B", "2 GiB"]),
+    ) {
+        let congestion = if network == "ideal" { String::new() } else { format!("congestion = \"{congestion}\"") };
+        let text = format!(
+            "[nodes]\ncount = 9\n[system]\nkind = \"striped\"\nchunk = \"2 GiB\"\ndevice_write = \"{rate}\"
+device_read = \"{rate}\"\ncall = \"{time}\"\ncontrol_message = \"{bytes}\"\ncopies_fetched = true
+[system.metadata]\ncreate = \"{time}\"\n[network]\nkind = \"{network}\"\n{congestion}
+link_rate = \"{rate}\"\nlink_latency = \"{time}\"\nmessage_latency = \"{time}\"\nbarrier = \"{time}\"
+[workload]\nkind = \"ior\"\ntransfers = 3\ntransfer = \"{bytes}\"\nfrom = \"random\"\n"
+        );
+        match study(&Document::parse("extreme.toml", &text).unwrap()) {
+            Ok(study) => prop_assert_eq!(run(&study).totals.nodes_finished, 9),
+            Err(problem) => prop_assert!(problem.message.contains("584 years"), "{problem}"),
         }
     }
 }

@@ -110,6 +110,21 @@ pub enum File {
     Shared,
 }
 
+impl MetadataService {
+    /// The longest of the times.
+    pub fn longest_seconds(&self) -> f64 {
+        [
+            self.create_seconds,
+            self.lookup_seconds,
+            self.update_seconds,
+            self.remove_seconds,
+            self.append_seconds,
+        ]
+        .into_iter()
+        .fold(0.0, f64::max)
+    }
+}
+
 impl File {
     fn key(self, seed: u64) -> u64 {
         match self {

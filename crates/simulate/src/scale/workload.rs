@@ -56,6 +56,18 @@ pub enum Operation {
     Barrier,
 }
 
+impl Operation {
+    /// Bytes of file data that it moves.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Write { bytes } | Self::Read { bytes, .. } | Self::Exchange { bytes, .. } => {
+                bytes
+            }
+            Self::Metadata(_) | Self::Barrier => 0,
+        }
+    }
+}
+
 /// What is done with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataKind {

@@ -60,6 +60,15 @@ pub struct Crossing {
     tail: u64,
 }
 
+/// What comes next for a message that crosses link by link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// Its head is at the end of the link then.
+    ToNextLink(Time),
+    /// There was no further link: its last byte is received then.
+    Received(Time),
+}
+
 impl Network {
     /// An idle network. `kinds` are the kinds of links that the topology names, in its order;
     /// `message_latency` is what sender and receiver spend on a message beside the links.
@@ -105,7 +114,8 @@ impl Network {
         let head = (now + delay + self.message_latency).as_nanos();
         let times = self.transmission_nanos(bytes);
         if self.topology == Topology::Ideal {
-            return Time::from_nanos(head + self.costs[0].latency + times[0]);
+            let time = self.costs[0].latency.saturating_add(times[0]);
+            return Time::from_nanos(head.saturating_add(time));
         }
         let mut booking =
             Booking { now: now.as_nanos(), head, tail: head, costs: self.costs, times };
@@ -141,22 +151,18 @@ impl Network {
         Crossing { ahead, bytes, tail: 0 }
     }
 
-    /// Lets the head of a message, which is there now, onto the next link. Returns when it is at the
-    /// end of that link, or as an error when the last byte of the message is received.
-    ///
-    /// # Errors
-    /// The time of arrival, when there is no further link.
-    pub fn advance(&mut self, now: Time, crossing: &mut Crossing) -> Result<Time, Time> {
+    /// Lets the head of a message, which is there now, onto the next link, if there is a further one.
+    pub fn advance(&mut self, now: Time, crossing: &mut Crossing) -> Advance {
         let now = now.as_nanos();
         let Some((link, kind)) = crossing.ahead.pop() else {
-            return Err(Time::from_nanos(crossing.tail.max(now)));
+            return Advance::Received(Time::from_nanos(crossing.tail.max(now)));
         };
         let times = self.transmission_nanos(crossing.bytes);
         let tail = crossing.tail;
         let mut booking = Booking { now, head: now, tail, costs: self.costs, times };
         booking.cross(kind, &mut self.links[link as usize]);
         crossing.tail = booking.tail;
-        Ok(Time::from_nanos(booking.head))
+        Advance::ToNextLink(Time::from_nanos(booking.head))
     }
 
     /// What a message costs beside the links.
@@ -253,10 +259,10 @@ impl Booking {
         let start = self.head.max(link.free);
         // The work joins the queue now, not when the head arrives: else a message that waits
         // upstream would keep this link idle for those that could use it.
-        link.free = link.free.max(self.now) + time;
-        link.busy += time;
-        self.head = start + latency;
-        self.tail = self.tail.max(start + time) + latency;
+        link.free = link.free.max(self.now).saturating_add(time);
+        link.busy = link.busy.saturating_add(time);
+        self.head = start.saturating_add(latency);
+        self.tail = self.tail.max(start.saturating_add(time)).saturating_add(latency);
     }
 }
 
@@ -297,8 +303,8 @@ mod tests {
         let mut at = Time::ZERO + network.message_latency();
         let arrival = loop {
             match network.advance(at, &mut crossing) {
-                Ok(next) => at = next,
-                Err(arrival) => break arrival,
+                Advance::ToNextLink(next) => at = next,
+                Advance::Received(arrival) => break arrival,
             }
         };
         assert_eq!(arrival.as_nanos(), 1000 + 2 * 100 + 1_000_000);

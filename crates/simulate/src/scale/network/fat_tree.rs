@@ -29,21 +29,26 @@ struct Level {
 impl FatTree {
     /// A tree over `nodes` with `arity` (at least 2) links down from each switch; a leaf switch has
     /// `oversubscription` (at least 1) times fewer up.
-    pub fn new(nodes: u32, arity: u32, oversubscription: f64) -> Self {
+    ///
+    /// # Errors
+    /// When there would be 2^32 links or more.
+    pub fn new(nodes: u32, arity: u32, oversubscription: f64) -> Result<Self, String> {
         let (nodes, arity) = (nodes.max(1), arity.max(2));
         let mut levels = Vec::new();
-        let (mut below, mut first) = (1_u32, 0_u32);
+        let (mut below, mut first) = (1_u32, 0_u64);
         loop {
             let groups = nodes.div_ceil(below);
             let uplinks = if below == 1 { 1 } else { tapered(below, oversubscription) };
-            levels.push(Level { nodes: below, uplinks, first, groups });
-            first += 2 * groups * uplinks;
+            let place = u32::try_from(first).map_err(|_| too_many(nodes))?;
+            levels.push(Level { nodes: below, uplinks, first: place, groups });
+            first += 2 * u64::from(groups) * u64::from(uplinks);
             if below.saturating_mul(arity) >= nodes {
                 break;
             }
             below *= arity;
         }
-        Self { nodes, levels, links: first, arity, oversubscription }
+        let links = u32::try_from(first).map_err(|_| too_many(nodes))?;
+        Ok(Self { nodes, levels, links, arity, oversubscription })
     }
 
     pub(super) fn links(&self) -> u64 {
@@ -94,6 +99,10 @@ impl FatTree {
     }
 }
 
+fn too_many(nodes: u32) -> String {
+    format!("{nodes} nodes need more than 2^32 links")
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -119,7 +128,7 @@ mod tests {
 
     #[test]
     fn neighbours_share_a_leaf() {
-        let tree = FatTree::new(64, 4, 1.0);
+        let tree = FatTree::new(64, 4, 1.0).unwrap();
         assert_eq!(links(&tree, 0, 1), [0, 64 + 1]);
         assert_eq!(links(&tree, 0, 4).len(), 4);
         assert_eq!(links(&tree, 0, 63).len(), 6);
@@ -127,7 +136,7 @@ mod tests {
 
     #[test]
     fn shifts_never_share_a_link_in_a_full_tree() {
-        let tree = FatTree::new(64, 4, 1.0);
+        let tree = FatTree::new(64, 4, 1.0).unwrap();
         for shift in 1..64 {
             let mut all: Vec<u32> =
                 (0..64).flat_map(|from| links(&tree, from, (from + shift) % 64)).collect();
@@ -143,7 +152,7 @@ mod tests {
         fn routes_stay_within_the_links(
             nodes in 2_u32..5000, arity in 2_u32..40, taper in 1.0_f64..4.0, a: u32, b: u32,
         ) {
-            let tree = FatTree::new(nodes, arity, taper);
+            let tree = FatTree::new(nodes, arity, taper).unwrap();
             let (from, to) = (a % nodes, b % nodes);
             let route = links(&tree, from, to);
             prop_assert_eq!(route.len() % 2, 0);

@@ -19,7 +19,7 @@ mod topology;
 mod torus;
 mod usage;
 
-pub use booking::{Congestion, Crossing, Network};
+pub use booking::{Advance, Congestion, Crossing, Network};
 pub use dragonfly::{Dragonfly, Routing};
 pub use fat_tree::FatTree;
 pub use forwarding::Forwarding;

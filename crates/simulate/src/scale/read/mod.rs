@@ -9,7 +9,7 @@ use intarsia_des::{Distribution, Histogram, InvalidParameter};
 use super::network::Topology;
 use super::study::ScaleStudy;
 use super::system::{System, SystemKind};
-use super::workload::{Operation, Workload};
+use super::workload::{Operation, Step, Workload};
 use crate::replications::RunSettings;
 use crate::scenario::{Document, Problem, Section, Value};
 
@@ -17,6 +17,13 @@ pub use network::NetworkSettings;
 
 /// Most compute nodes: what the numbering of links has room for in all topologies.
 pub const MOST_NODES: u64 = 1 << 26;
+
+/// Most bytes that a workload moves: what the counters have room for.
+const MOST_BYTES: f64 = 1e18;
+/// Most time that a workload may take with nothing at the same time; simulated time reaches 584 years.
+const MOST_SECONDS: f64 = 1.8e10;
+/// More links than the routes of all but the longest rings have.
+const MOST_HOPS: f64 = 400.0;
 
 /// The numbers of nodes that the scenario asks for: `[nodes] count`, a number or a list.
 ///
@@ -85,6 +92,7 @@ fn check(
             .refuse("network", "I/O forwarding leads to the servers of a central system only")
             .with_help("use another network, or system.kind = \"central\""));
     }
+    check_size(root, nodes, system, network, workload)?;
     let stripes = match &system.kind {
         SystemKind::LocalFirst => return Ok(()),
         SystemKind::Striped(stripes) | SystemKind::Central { stripes, .. } => stripes,
@@ -106,6 +114,44 @@ fn check(
             .with_help("make system.width at most system.servers"));
     }
     Ok(())
+}
+
+/// Refuses what bytes or time cannot count even if everything happened one after the other.
+fn check_size(
+    root: &Section<'_>,
+    nodes: u32,
+    system: &System,
+    network: &NetworkSettings,
+    workload: &Workload,
+) -> Result<(), Problem> {
+    let total = |of: fn(&Step) -> f64| -> f64 {
+        let each = workload.steps.iter().map(|step| f64::from(step.repeat) * of(step));
+        f64::from(nodes) * each.sum::<f64>()
+    };
+    let operations = total(|_| 1.0);
+    let bytes = total(|step| f64::from(step.operation.bytes()))
+        + 4.0 * operations * f64::from(system.control_bytes);
+    let slowest_link =
+        network.kinds.iter().map(|kind| kind.bytes_per_second).fold(f64::INFINITY, f64::min);
+    let device = system.device.write_bytes_per_second.min(system.device.read_bytes_per_second);
+    let latency = network.kinds.iter().map(|kind| kind.latency_seconds).sum::<f64>();
+    let each = system.metadata.longest_seconds()
+        + system.call_seconds
+        + system.device.request_seconds
+        + network.barrier_seconds
+        + 4.0 * (network.message_seconds + MOST_HOPS * latency);
+    let seconds =
+        bytes * (2.0 * system.slow_factor / device + MOST_HOPS / slowest_link) + operations * each;
+    let why = if bytes > MOST_BYTES {
+        format!("{bytes:.1e} bytes in all are too many to count")
+    } else if seconds > MOST_SECONDS {
+        "this could take longer than the 584 years that simulated time reaches".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(root
+        .refuse("workload", &why)
+        .with_help("make transfers smaller or fewer, or rates higher and times shorter"))
 }
 
 /// Reads an amount of data that fits a message.

@@ -74,7 +74,9 @@ pub(super) fn read(
             let taper =
                 section.number("oversubscription").must("be at least 1", |o| *o >= 1.0).or(1.0)?;
             let node = LinkKind { name: "node", ..other(section, "node_rate", &link)? };
-            let tree = FatTree::new(endpoints, arity, taper);
+            let tree = FatTree::new(endpoints, arity, taper).map_err(|why| {
+                section.refuse("arity", &why).with_help("use a larger arity, or fewer nodes")
+            })?;
             (Topology::FatTree(tree), vec![node, LinkKind { name: "switch", ..link }])
         }
         Kind::Dragonfly => {

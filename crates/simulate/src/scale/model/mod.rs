@@ -4,16 +4,25 @@
 //! becomes one request a piece. A request for the node's own device or service is served at once,
 //! in the order of asking; any other crosses the network, waits its turn there, and is answered.
 
-use intarsia_des::{Agenda, Distribution, Histogram, Model, Span, Streams, Time};
-use rand::RngExt;
-use rand::seq::SliceRandom;
-use rand_xoshiro::Xoshiro256PlusPlus;
+mod costs;
+mod flights;
+mod message;
+mod totals;
 
+use intarsia_des::{Agenda, Histogram, Model, Span, Streams, Time};
+use rand::seq::SliceRandom;
+
+use self::costs::{Costs, slowness};
+use self::flights::Flights;
+use self::message::Content;
 use super::hash::{hash_of, pick};
-use super::network::{Congestion, Crossing, Network};
+use super::network::{Advance, Congestion, Network};
 use super::system::{File, Piece, System};
 use super::workload::{MetadataKind, Operation, Partner, Step, Workload};
 use crate::progress::Progress;
+
+pub use message::Message;
+pub use totals::{PhaseTotals, Totals};
 
 /// What can happen.
 #[derive(Debug)]
@@ -29,36 +38,6 @@ pub enum Event {
     /// The head of a message is at its next link; the number of its flight.
     Crossed(u32),
 }
-
-/// A request or its answer.
-#[derive(Clone, Copy, Debug)]
-pub struct Message {
-    from: u32,
-    to: u32,
-    /// Bytes of file data that are asked for or carried.
-    bytes: u32,
-    content: Content,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Content {
-    Create,
-    Lookup,
-    Update,
-    Remove,
-    Append,
-    Write,
-    Read,
-    /// Past the file system: nobody serves it, nobody answers.
-    Exchange,
-    /// The answer to all but a read.
-    Done,
-    /// The answer to a read.
-    Data,
-}
-
-/// How many contents are served by the metadata service: the first ones.
-const SERVICES: usize = 5;
 
 /// File data that a node writes, or reads where `writer` wrote it.
 #[derive(Clone, Copy)]
@@ -85,42 +64,6 @@ struct Node {
 struct Endpoint {
     device_free: u64,
     service_free: u64,
-}
-
-/// What happened in a phase.
-#[derive(Clone, Debug)]
-pub struct PhaseTotals {
-    /// When its first operation began.
-    pub began: Time,
-    /// When its last one ended.
-    pub ended: Time,
-    /// Operations that were begun.
-    pub issued: u64,
-    /// Operations that ended.
-    pub completed: u64,
-    /// Bytes that these wrote, read or sent.
-    pub bytes: u64,
-    /// How long each took.
-    pub latencies: Histogram,
-}
-
-/// What was counted on both sides and has to agree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Messages that were sent.
-    pub messages_sent: u64,
-    /// Messages that were received.
-    pub messages_received: u64,
-    /// Their bytes as sent.
-    pub bytes_sent: u64,
-    /// Their bytes as received.
-    pub bytes_received: u64,
-    /// Bytes that devices wrote.
-    pub device_bytes_written: u64,
-    /// Bytes that devices read.
-    pub device_bytes_read: u64,
-    /// Nodes that finished the program.
-    pub nodes_finished: u32,
 }
 
 /// Events between two reports of progress.
@@ -159,23 +102,6 @@ pub struct Scale<'a> {
     events: u64,
     /// Operations that ended since progress was last reported.
     unreported: u64,
-}
-
-/// Costs in nanoseconds.
-struct Costs {
-    write_nanos_per_byte: f64,
-    read_nanos_per_byte: f64,
-    device_request: Span,
-    services: [Span; SERVICES],
-    call: Span,
-    spread: Option<(Distribution, Xoshiro256PlusPlus)>,
-}
-
-/// Messages that cross link by link.
-#[derive(Default)]
-struct Flights {
-    slots: Vec<(Crossing, Message)>,
-    free: Vec<u32>,
 }
 
 impl<'a> Scale<'a> {
@@ -406,7 +332,7 @@ impl<'a> Scale<'a> {
     }
 
     fn send(&mut self, message: Message, delay: Span, agenda: &mut Agenda<Event>) {
-        let bytes = self.wire_bytes(&message);
+        let bytes = message.wire_bytes(self.case.system.control_bytes);
         self.totals.messages_sent += 1;
         self.totals.bytes_sent += u64::from(bytes);
         if self.network.congestion() == Congestion::Hops {
@@ -420,29 +346,19 @@ impl<'a> Scale<'a> {
     }
 
     fn cross(&mut self, flight: u32, agenda: &mut Agenda<Event>) {
-        let Some((crossing, message)) = self.flights.slots.get_mut(flight as usize) else { return };
+        let Some((crossing, message)) = self.flights.get_mut(flight) else { return };
         match self.network.advance(agenda.now(), crossing) {
-            Ok(next) => agenda.at(next, Event::Crossed(flight)),
-            Err(arrival) => {
-                agenda.at(arrival, Event::Received(*message));
-                self.flights.free.push(flight);
+            Advance::ToNextLink(time) => agenda.at(time, Event::Crossed(flight)),
+            Advance::Received(time) => {
+                agenda.at(time, Event::Received(*message));
+                self.flights.remove(flight);
             }
-        }
-    }
-
-    fn wire_bytes(&self, message: &Message) -> u32 {
-        match message.content {
-            Content::Exchange => message.bytes,
-            Content::Write | Content::Data => {
-                message.bytes.saturating_add(self.case.system.control_bytes)
-            }
-            _ => self.case.system.control_bytes,
         }
     }
 
     fn receive(&mut self, message: Message, agenda: &mut Agenda<Event>) {
         self.totals.messages_received += 1;
-        self.totals.bytes_received += u64::from(self.wire_bytes(&message));
+        self.totals.bytes_received += u64::from(message.wire_bytes(self.case.system.control_bytes));
         let Message { from, to, bytes, content } = message;
         match content {
             Content::Done => self.finish_request(to, agenda),
@@ -503,92 +419,6 @@ impl Model for Scale<'_> {
             Event::Crossed(flight) => self.cross(flight, agenda),
         }
     }
-}
-
-impl Operation {
-    /// Bytes of file data that it moves.
-    fn bytes(self) -> u32 {
-        match self {
-            Self::Write { bytes } | Self::Read { bytes, .. } | Self::Exchange { bytes, .. } => {
-                bytes
-            }
-            Self::Metadata(_) | Self::Barrier => 0,
-        }
-    }
-}
-
-impl Costs {
-    fn new(system: &System, streams: &Streams) -> Self {
-        let (device, metadata) = (&system.device, &system.metadata);
-        let services = [
-            metadata.create_seconds,
-            metadata.lookup_seconds,
-            metadata.update_seconds,
-            metadata.remove_seconds,
-            metadata.append_seconds,
-        ];
-        let spread = metadata.spread.clone();
-        Self {
-            write_nanos_per_byte: 1e9 / device.write_bytes_per_second,
-            read_nanos_per_byte: 1e9 / device.read_bytes_per_second,
-            device_request: Span::from_secs_f64(device.request_seconds),
-            services: services.map(Span::from_secs_f64),
-            call: Span::from_secs_f64(system.call_seconds),
-            spread: spread.map(|law| (law, streams.stream("service", 0))),
-        }
-    }
-
-    fn of(&mut self, content: Content, bytes: u32, slowness: f64) -> Span {
-        let device = |nanos_per_byte: f64| {
-            let seconds = f64::from(bytes) * nanos_per_byte * slowness * 1e-9;
-            self.device_request + Span::from_secs_f64(seconds)
-        };
-        match content {
-            Content::Write => device(self.write_nanos_per_byte),
-            Content::Read => device(self.read_nanos_per_byte),
-            Content::Exchange | Content::Done | Content::Data => Span::ZERO,
-            _ => {
-                let mean = self.services[content as usize];
-                match &mut self.spread {
-                    None => mean,
-                    Some((law, stream)) => {
-                        Span::from_secs_f64(mean.as_secs_f64() * law.sample(stream))
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Flights {
-    #[expect(clippy::cast_possible_truncation, reason = "a flight for each pending event at most")]
-    fn add(&mut self, crossing: Crossing, message: Message) -> u32 {
-        match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = (crossing, message);
-                slot
-            }
-            None => {
-                self.slots.push((crossing, message));
-                (self.slots.len() - 1) as u32
-            }
-        }
-    }
-}
-
-/// How many times the mean time each device takes; empty when all are alike.
-#[expect(clippy::cast_possible_truncation, reason = "a factor, for which an f32 is exact enough")]
-fn slowness(system: &System, endpoints: usize, streams: &Streams) -> Vec<f32> {
-    if system.device_spread.is_none() && system.slow_share == 0.0 {
-        return Vec::new();
-    }
-    let (mut speeds, mut slow) = (streams.stream("device", 0), streams.stream("slow", 0));
-    let factor = |_| {
-        let is_slow = slow.random_bool(system.slow_share);
-        let spread = system.device_spread.as_ref().map_or(1.0, |law| law.sample(&mut speeds));
-        (spread * if is_slow { system.slow_factor } else { 1.0 }) as f32
-    };
-    (0..endpoints).map(factor).collect()
 }
 
 /// A random permutation of the nodes, when the workload asks for one.
