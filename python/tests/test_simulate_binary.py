@@ -1,5 +1,7 @@
 """The notebook API and the commands against the real simulator."""
 
+import doctest
+import importlib
 import json
 import os
 import subprocess
@@ -160,9 +162,15 @@ def test_the_example_notebook_runs() -> None:
     assert best["central file system"] < best["local disks first"]
 
 
-def test_presets_are_listed() -> None:
-    listed = simulate.presets()
-    assert {"rxsim-pfs", "fusionsim-bgp"} <= set(listed["name"])
+MODULES = ["api", "failures.fit", "failures.gaps", "failures.records", "report.style"]
+MODULES += ["report.write", "result", "scenario", "study.point"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_docstrings_are_true(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(f"intarsia.simulate.{name}"))
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 def test_an_unknown_command_ends_with_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,11 @@ def scale(scenario: Source, /, **overrides: Any) -> Result:
     """Simulate a file system over all nodes of a machine, for one number of nodes.
 
     Arguments as for `checkpoint`. For several numbers of nodes use `sweep`.
+
+    >>> from intarsia import simulate
+    >>> result = simulate.scale("fusionsim-bgp", nodes__count=64)
+    >>> result["write.throughput"].unit
+    'B/s'
     """
     return _one("scale", scenario, overrides)
 
@@ -94,7 +99,12 @@ def sweep(
 
 
 def presets() -> pd.DataFrame:
-    """List the scenarios that come with the binary: kind, name, summary."""
+    """List the scenarios that come with the binary: kind, name, summary.
+
+    >>> from intarsia import simulate
+    >>> "rxsim-pfs" in set(simulate.presets()["name"])
+    True
+    """
     return pd.DataFrame(binary.presets(), columns=["kind", "name", "summary"])
 
 
