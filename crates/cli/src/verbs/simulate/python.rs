@@ -12,8 +12,10 @@ use crate::exit::{Exit, Failure, Outcome};
 const PYTHON: &str = "INTARSIA_PYTHON";
 /// Where the package finds this program.
 const BINARY: &str = "INTARSIA_BIN";
-/// Ends with 0 if the package is there, without importing its dependencies.
-const PROBE: &str = "import importlib.util as u; assert u.find_spec('intarsia.simulate')";
+/// Ends with 0 if the package and the largest of its dependencies are there, without importing them.
+const PROBE: &str = "\
+import importlib.util as u
+assert all(u.find_spec(name) for name in ('intarsia.simulate', 'lifelines', 'distributed'))";
 
 /// Becomes `python -m intarsia.simulate VERB …`; returns only when that fails.
 pub(crate) fn run(verb: &str, arguments: &SimulatePython) -> Outcome<Exit> {
@@ -54,7 +56,7 @@ fn require_package(python: &OsString) -> Outcome {
     if probed.success() {
         return Ok(());
     }
-    Err(missing(&format!("{shown} has no Python package intarsia")))
+    Err(missing(&format!("{shown} has no Python package intarsia with its extra `simulate`")))
 }
 
 fn missing(message: &str) -> Failure {
