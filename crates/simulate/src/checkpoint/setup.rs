@@ -18,7 +18,6 @@ use super::scheme::Scheme;
 use super::silent::{Detection, SilentErrors};
 use super::storage::{self, Storage};
 use super::workload::Workload;
-use super::world::Rules;
 use crate::replications::RunSettings;
 use crate::scenario::{Files, Problem, Section};
 
@@ -123,6 +122,20 @@ impl Setup {
         self.silent.as_ref().is_some_and(|silent| !is_latent(silent))
     }
 
+    /// How jobs on `nodes` work.
+    pub(super) fn plan(&self, nodes: u32) -> Plan {
+        let scheme = self.scheme(nodes);
+        let interval = self.interval(nodes).map(Span::from_secs_f64);
+        Plan {
+            interval,
+            rhythm: Arc::new(self.rhythm(scheme.as_ref(), interval)),
+            scheme,
+            is_contended: self.is_contended(),
+            reboot: self.machine.reboot,
+            errors: self.silent.as_ref().and_then(|silent| ErrorModel::new(silent, nodes)),
+        }
+    }
+
     fn rhythm(&self, scheme: Option<&Scheme>, interval: Option<Span>) -> Rhythm {
         let (pieces, seconds) = self.verifications();
         let rhythm = match (scheme, interval) {
@@ -146,19 +159,4 @@ fn read_rule(section: &mut Section<'_>, has_levels: bool) -> Result<Option<Inter
     }
     let rule = IntervalRule::read(section, "interval", "daly-2006")?;
     Ok(is_enabled.then_some(rule))
-}
-
-impl Rules for Setup {
-    fn plan(&self, nodes: u32) -> Plan {
-        let scheme = self.scheme(nodes);
-        let interval = self.interval(nodes).map(Span::from_secs_f64);
-        Plan {
-            interval,
-            rhythm: Arc::new(self.rhythm(scheme.as_ref(), interval)),
-            scheme,
-            is_contended: self.is_contended(),
-            reboot: self.machine.reboot,
-            errors: self.silent.as_ref().and_then(|silent| ErrorModel::new(silent, nodes)),
-        }
-    }
 }

@@ -9,7 +9,7 @@ use super::ledger::{Category, Ledger};
 use super::measures::{MEASURES, Measure};
 use super::setup::Setup;
 use super::workload::Trace;
-use super::world::{Counts, Rules, World};
+use super::world::{Counts, World};
 use crate::progress::Progress;
 use crate::replications::replicate;
 use crate::report::{Derived, Estimate, Report, Study, VERSION};
@@ -59,7 +59,7 @@ impl CheckpointStudy {
             FailureProcess::new(setup.failures.clone(), setup.nodes(), setup.horizon, failures);
         let jobs = setup.workload.jobs(streams.stream("jobs", index));
         let errors = streams.stream("silent errors", index);
-        let mut world = World::new(setup, &setup.machine, jobs, failures.ok()?, errors).ok()?;
+        let mut world = World::new(setup, jobs, failures.ok()?, errors).ok()?;
         world.finished = keeps_jobs.then(Vec::new);
         let mut simulation = Simulation::new(world);
         let (world, agenda) = simulation.parts_mut();

@@ -23,18 +23,12 @@ use rand::Rng;
 use super::failure::{Damage, Failure, FailureProcess};
 use super::job::{Job, State, Trouble, rank};
 use super::ledger::{Category, Ledger};
-use super::machine::Machine;
 use super::nodes::NodePool;
 use super::plan::Plan;
 use super::scheme::Recovery;
+use super::setup::Setup;
 use super::workload::{Jobs, Request, TraceJob};
 use super::writers::Writers;
-
-/// What the world asks about jobs and levels.
-pub(super) trait Rules {
-    /// The plan of a job on so many nodes.
-    fn plan(&self, nodes: u32) -> Plan;
-}
 
 pub(super) type JobId = u32;
 
@@ -83,7 +77,7 @@ pub(super) struct Counts {
 
 /// The state of the simulation.
 pub(super) struct World<'s, R> {
-    rules: &'s dyn Rules,
+    setup: &'s Setup,
     plans: HashMap<u32, Arc<Plan>>,
     pool: NodePool<JobId>,
     /// Nodes beside the pool that are ready to take the place of failed ones.
@@ -111,17 +105,16 @@ impl<'s, R: Rng> World<'s, R> {
     /// # Errors
     /// Never: the storage's share of time is a valid rate.
     pub(super) fn new(
-        rules: &'s dyn Rules,
-        machine: &Machine,
+        setup: &'s Setup,
         workload: Jobs<'s, R>,
         failures: FailureProcess<R>,
         errors: R,
     ) -> Result<Self, InvalidParameter> {
         Ok(Self {
-            rules,
+            setup,
             plans: HashMap::new(),
-            pool: NodePool::new(machine.nodes),
-            spares: machine.spares,
+            pool: NodePool::new(setup.machine.nodes),
+            spares: setup.machine.spares,
             idle_since: Time::ZERO,
             jobs: Vec::new(),
             free_ids: Vec::new(),
@@ -199,9 +192,9 @@ impl<'s, R: Rng> World<'s, R> {
         if self.free_ids.pop().is_none() {
             self.jobs.push(None);
         }
-        let rules = self.rules;
+        let setup = self.setup;
         let plan =
-            self.plans.entry(request.nodes).or_insert_with(|| Arc::new(rules.plan(request.nodes)));
+            self.plans.entry(request.nodes).or_insert_with(|| Arc::new(setup.plan(request.nodes)));
         let plan = Arc::clone(plan);
         let now = agenda.now();
         let job = Job {
