@@ -174,3 +174,14 @@ link_rate = \"{rate}\"\nlink_latency = \"{time}\"\nmessage_latency = \"{time}\"\
         }
     }
 }
+
+#[test]
+fn replications_of_neighbouring_seeds_are_not_the_same() {
+    let with_seed = |seed: &str| {
+        scale_support::preset("fusionsim-bgp", &["nodes.count=32", &format!("run.seed={seed}")])
+    };
+    let progress = intarsia_simulate::progress::Progress::default();
+    let second_of_one = with_seed("1").run_once(1, &progress);
+    let first_of_two = with_seed("2").run_once(0, &progress);
+    assert_ne!(fingerprint(&second_of_one), fingerprint(&first_of_two));
+}

@@ -11,6 +11,9 @@ use crate::progress::Progress;
 use crate::replications::{RunSettings, replicate};
 use crate::report::{Derived, Estimate, Report, Study, VERSION};
 
+/// The step of a Weyl sequence over 64 bits: 2^64 over the golden ratio.
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// How many of the busiest links are named.
 const HOT_LINKS: usize = 8;
 
@@ -63,7 +66,8 @@ pub struct Findings {
 impl ScaleStudy {
     /// Runs replication `index`; its random numbers follow from the seed and the index.
     pub fn run_once(&self, index: u64, progress: &Progress) -> Run {
-        let seed = self.settings.seed.wrapping_add(index);
+        // Far apart, so that the replications of seed 1 are not those of seed 2, shifted by one.
+        let seed = self.settings.seed.wrapping_add(index.wrapping_mul(GOLDEN_GAMMA));
         let case = Case {
             nodes: self.nodes,
             system: &self.system,
