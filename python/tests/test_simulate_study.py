@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import psutil
 import pytest
@@ -15,6 +17,7 @@ from intarsia import simulate
 from intarsia.simulate import SimulationError, binary
 from intarsia.simulate.__main__ import main
 from intarsia.simulate.scenario import Scenario
+from intarsia.simulate.studies.claims import Claim, claims_table, summary_of
 from intarsia.simulate.study.point import Point, grid
 from intarsia.simulate.study.run import _client
 from intarsia.simulate.study.store import PointStore
@@ -297,6 +300,16 @@ def test_a_sweep_is_a_table_with_units(stand_in: StandIn) -> None:
     frame = simulate.sweep("checkpoint", "any", {"machine.nodes": [2, 4]}, quiet=True, level__x="y")
     assert list(frame["time"]) == [4.0, 8.0]
     assert frame.attrs["units"]["time"] == "s"
+
+
+def test_claims_are_counted_whatever_kind_of_truth_they_are() -> None:
+    """A regression: numpy's True was counted as neither kept nor missed."""
+    truths: list[Any] = [np.True_, True, np.False_, None]
+    claims = [Claim(name, "", "", holds) for name, holds in zip("ABCD", truths, strict=True)]
+    assert summary_of(claims) == (
+        "2 of 4 published statements are reproduced; not: C; left open by a quick run: D."
+    )
+    assert list(claims_table(claims).frame["agrees"]) == ["yes", "yes", "no", "not simulated"]
 
 
 def test_a_grid_runs_its_last_axis_fastest() -> None:

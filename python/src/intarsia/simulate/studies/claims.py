@@ -24,6 +24,11 @@ class Claim:
     gap: str = ""
     """What is known to differ, and why."""
 
+    def __post_init__(self) -> None:
+        # Comparisons of table values give numpy's truth, which is not Python's.
+        if self.holds is not None:
+            object.__setattr__(self, "holds", bool(self.holds))
+
 
 def claims_table(claims: Sequence[Claim]) -> Table:
     """Return the claims as a table."""
