@@ -235,6 +235,11 @@ def _section_realistic(frame: pd.DataFrame) -> Section:
             "maximum likelihood and scaled in proportion to the number of nodes, with repairs that "
             "are log-normal; a training run of 2024 had one interruption in 3.1 h on 16,384 GPUs "
             "(exponential, 8 GPUs a node, no repair time known).",
+            "A checkpoint on the nodes has a copy on a partner and is lost when both are lost "
+            "before the job runs again, which the published model leaves out. On a machine without "
+            "spares, where a job waits for every repair, that happens: with the repairs of LANL, "
+            "node-local storage falls below the central file system on some thousand nodes. "
+            "Copying anew during an outage, which would help, is not modelled.",
             _realistic_conclusion(frame),
         ),
         plots=(
