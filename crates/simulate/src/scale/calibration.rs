@@ -167,8 +167,11 @@ fn point(section: &mut Section<'_>) -> Result<Point, Problem> {
 /// A field of a scenario that can be fitted.
 struct Quantity {
     name: String,
+    /// In bytes a second, or seconds.
     value: f64,
     unit: &'static str,
+    /// One of the unit, in bytes a second or seconds.
+    unit_value: f64,
 }
 
 impl Quantity {
@@ -179,17 +182,24 @@ impl Quantity {
             )
         };
         let value = document.peek(name).ok_or_else(|| refuse("the scenario does not give it"))?;
-        let read = [(&BANDWIDTH, "B/s"), (&TIME, "s")]
-            .into_iter()
-            .find_map(|(dimension, unit)| dimension.read(value).ok().map(|v| (v, unit)));
+        let read = [(&BANDWIDTH, "MB/s", 1e6), (&TIME, "us", 1e-6)].into_iter().find_map(
+            |(dimension, unit, unit_value)| {
+                dimension.read(value).ok().map(|value| (value, unit, unit_value))
+            },
+        );
         match read {
-            Some((value, unit)) if value > 0.0 => Ok(Self { name: name.to_owned(), value, unit }),
+            Some((value, unit, unit_value)) if value > 0.0 => {
+                Ok(Self { name: name.to_owned(), value, unit, unit_value })
+            }
             _ => Err(refuse(&format!("{value} is no bandwidth or time above zero"))),
         }
     }
 
+    /// The field with another value, to seven digits.
     fn assignment(&self, value: f64) -> String {
-        format!("{}='{value:.7e} {}'", self.name, self.unit)
+        let number = value / self.unit_value;
+        let rounded = format!("{number:.6e}").parse().unwrap_or(number);
+        format!("{}='{rounded} {}'", self.name, self.unit)
     }
 }
 
