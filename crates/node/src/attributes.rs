@@ -83,15 +83,22 @@ impl Node {
 
     /// The record's attributes with what a live entry knows better.
     pub(crate) fn overlaid(&self, inode: &Inode) -> Result<(Attr, Validity)> {
-        let mut attr = inode.attr();
         if inode.kind != FileKind::Regular {
-            return Ok((attr, Validity::Long));
+            return Ok((inode.attr(), Validity::Long));
         }
-        let validity = self.live.with_existing(inode.ino, |state| {
-            overlay(self, state, inode, &mut attr).map(|()| validity(state))
+        let live = self.live.with_existing(inode.ino, |state| {
+            // Read again under the entry's lock: what the entry knew may have gone into the record since
+            // the caller read it, and then neither of the two would have it.
+            let recorded = match self.namespace.get(inode.ino) {
+                Err(Error::NotFound) => inode.clone(),
+                other => other?,
+            };
+            let mut attr = recorded.attr();
+            overlay(self, state, &recorded, &mut attr)?;
+            Ok((attr, validity(state)))
         });
-        if let Some(validity) = validity.transpose()? {
-            return Ok((attr, validity));
+        if let Some(answer) = live {
+            return answer;
         }
         // It may have settled since the caller read the record, whose length would then be of before;
         // and the kernel would believe it for long.
@@ -256,7 +263,6 @@ impl Node {
     }
 }
 
-/// The attributes of a regular file that is not live.
 /// The attributes of an inode that was not live before its record was read: the record has them all.
 pub(crate) fn settled_attributes(inode: &Inode) -> (Attr, Validity) {
     let mut attr = inode.attr();
