@@ -152,6 +152,33 @@ fn explicit_times_hold_until_somebody_writes() {
 }
 
 #[test]
+fn a_write_stays_in_the_times_while_it_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::open(options(dir.path())).unwrap();
+    node.set_kernel_mode(false, true);
+    let (attr, _) =
+        node.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
+    let old = Timestamp { secs: 500_000_000, nanos: 0 };
+    let change = AttrChange {
+        mtime: Some(SetTime::At(old)),
+        atime: Some(SetTime::Now),
+        ..AttrChange::default()
+    };
+    for _ in 0..500 {
+        node.set_attributes(ROOT_CALLER, attr.ino, &change).unwrap();
+        node.write(attr.ino, 0, b"x", false, false).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| node.flush(attr.ino).unwrap());
+            for _ in 0..50 {
+                assert_ne!(node.attributes(attr.ino).unwrap().0.mtime, old);
+            }
+        });
+    }
+    node.release(attr.ino, true);
+    node.close().unwrap();
+}
+
+#[test]
 fn wrong_bytes_are_refused_never_returned() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::open(options(dir.path())).unwrap();
