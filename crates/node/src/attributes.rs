@@ -86,13 +86,14 @@ impl Node {
         if inode.kind != FileKind::Regular {
             return Ok((inode.attr(), Validity::Long));
         }
+        let read_again = || match self.namespace.get(inode.ino) {
+            Err(Error::NotFound) => Ok(inode.clone()),
+            other => other,
+        };
         let live = self.live.with_existing(inode.ino, |state| {
-            // Read again under the entry's lock: what the entry knew may have gone into the record since
-            // the caller read it, and then neither of the two would have it.
-            let recorded = match self.namespace.get(inode.ino) {
-                Err(Error::NotFound) => inode.clone(),
-                other => other?,
-            };
+            // Under the entry's lock: what the entry knew may have gone into the record since the caller
+            // read it, and then neither of the two would have it.
+            let recorded = read_again()?;
             let mut attr = recorded.attr();
             overlay(self, state, &recorded, &mut attr)?;
             Ok((attr, validity(state)))
@@ -102,11 +103,7 @@ impl Node {
         }
         // It may have settled since the caller read the record, whose length would then be of before;
         // and the kernel would believe it for long.
-        match self.namespace.get(inode.ino) {
-            Ok(settled) => Ok(settled_attributes(&settled)),
-            Err(Error::NotFound) => Ok(settled_attributes(inode)),
-            Err(e) => Err(e),
-        }
+        read_again().map(|settled| settled_attributes(&settled))
     }
 
     /// Changes attributes.

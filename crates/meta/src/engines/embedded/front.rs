@@ -20,7 +20,6 @@ use crate::{Key, Value};
 const RECORD_OVERHEAD_BYTES: u64 = 96;
 
 /// What a layer knows of a key.
-#[derive(Clone)]
 pub(super) enum Held {
     /// It was removed.
     Removed,

@@ -47,7 +47,6 @@ pub(super) struct LogFile {
 }
 
 /// Where a value stands in the log.
-#[derive(Clone)]
 pub(super) struct Span {
     file: Arc<LogFile>,
     offset_bytes: u64,
@@ -142,11 +141,10 @@ impl Log {
     /// Sees to it that there is room for `len` more bytes and then some, if the disk has it.
     fn lay_out(&mut self, len: u64) {
         use rustix::fs::FallocateFlags;
-        let needed = self.end_bytes + len;
-        if needed < self.laid_out_bytes {
+        if self.end_bytes + len < self.laid_out_bytes {
             return;
         }
-        let wanted = needed + AHEAD_BYTES - self.end_bytes;
+        let wanted = len + AHEAD_BYTES;
         let file = &self.newest.file;
         // Behind the end of the file, so that no zeros have to be told from records.
         if rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, self.end_bytes, wanted).is_ok() {
@@ -170,8 +168,7 @@ impl Log {
         self.newest.is_dirty.store(true, Ordering::Release);
         let hold = |(change, at): (&(Key, Option<Value>), usize)| match &change.1 {
             None => Held::Removed,
-            Some(value) if value.len() <= HERE_MAX_BYTES => Held::Here(value.clone()),
-            Some(value) => Held::InLog(self.newest.span(self.end_bytes + at as u64, value)),
+            Some(value) => self.newest.hold(self.end_bytes + at as u64, value, || value.clone()),
         };
         let held = changes.iter().zip(values_at).map(hold).collect();
         self.end_bytes += self.record.len() as u64;
@@ -227,9 +224,19 @@ impl LogFile {
         Ok(Self { number, path, file, is_dirty, is_new })
     }
 
-    fn span(self: &Arc<Self>, offset_bytes: u64, value: &[u8]) -> Span {
+    /// What is to be held of a value that stands at `offset_bytes`: a short one itself, which `here`
+    /// gives, of a long one the place.
+    fn hold(
+        self: &Arc<Self>,
+        offset_bytes: u64,
+        value: &[u8],
+        here: impl FnOnce() -> Value,
+    ) -> Held {
+        if value.len() <= HERE_MAX_BYTES {
+            return Held::Here(here());
+        }
         let (file, len, sum) = (Arc::clone(self), value.len(), block_sum(value));
-        Span { file, offset_bytes, len, sum }
+        Held::InLog(Span { file, offset_bytes, len, sum })
     }
 }
 
@@ -309,8 +316,7 @@ fn replay(file: &Arc<LogFile>, bytes: &[u8], layer: &mut Layer) -> usize {
 fn hold_again(file: &Arc<LogFile>, record_at: usize, value: Option<(usize, &[u8])>) -> Held {
     match value {
         None => Held::Removed,
-        Some((_, value)) if value.len() <= HERE_MAX_BYTES => Held::Here(Bytes::copy_from(value)),
-        Some((at, value)) => Held::InLog(file.span((record_at + at) as u64, value)),
+        Some((at, value)) => file.hold((record_at + at) as u64, value, || Bytes::copy_from(value)),
     }
 }
 
