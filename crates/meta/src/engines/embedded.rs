@@ -275,7 +275,7 @@ impl MetaEngine for EmbeddedEngine {
     ) -> Result<CommitOutcome> {
         self.check_partition(partition)?;
         let core = &self.core;
-        core.space.admit(conditions, &mutations)?;
+        core.space.admit(conditions, &mutations, || self.drain.note_low())?;
         let mut state = core.state.write();
         if let Some(index) = core.first_failure(&state, conditions)? {
             core.counters.conflicts.fetch_add(1, Relaxed);

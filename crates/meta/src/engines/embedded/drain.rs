@@ -21,9 +21,11 @@ const BATCH_RECORDS: usize = 2048;
 /// Between two looks at tables that are crowded, or failed.
 const PAUSE: Duration = Duration::from_millis(5);
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// Between two attempts to win space back on a disk that is nearly full.
+const LOW_PAUSE: Duration = Duration::from_millis(500);
 
 /// How full the front is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fill {
     Fine,
     /// To be written out.
@@ -58,6 +60,13 @@ struct Shared {
 #[derive(Default)]
 struct Signals {
     is_wanted: bool,
+    /// The disk was found nearly full, and nothing was done about it yet.
+    is_low: bool,
+    /// The last attempt to write out failed: waiting for it helps nobody, least of all who removes things
+    /// from a full disk.
+    is_failing: bool,
+    /// When something was done about it last.
+    tended: Option<Instant>,
     is_stopping: bool,
     /// Layers written out so far.
     written: u64,
@@ -85,6 +94,18 @@ impl Drain {
         }
     }
 
+    /// The disk is nearly full: what was removed is to leave it soon, however little that is, and a
+    /// database whose worker failed on the full disk is to be opened again.
+    pub(super) fn note_low(&self) {
+        let mut signals = self.shared.signals.lock();
+        let is_due = signals.tended.is_none_or(|at| at.elapsed() >= LOW_PAUSE);
+        if !signals.is_low && is_due {
+            signals.is_low = true;
+            signals.is_wanted = true;
+            self.shared.changed.notify_all();
+        }
+    }
+
     fn want(&self) {
         let mut signals = self.shared.signals.lock();
         if !signals.is_wanted {
@@ -98,7 +119,7 @@ impl Drain {
         let deadline = Instant::now() + WAIT_MAX;
         let mut signals = self.shared.signals.lock();
         let before = signals.written;
-        while signals.written == before && !signals.is_stopping {
+        while signals.written == before && !signals.is_stopping && !signals.is_failing {
             if self.shared.changed.wait_until(&mut signals, deadline).timed_out() {
                 return;
             }
@@ -129,6 +150,16 @@ impl Shared {
         !signals.is_stopping
     }
 
+    /// Whether the disk is nearly full and it is time to do something about it.
+    fn take_low(&self) -> bool {
+        let mut signals = self.signals.lock();
+        let is_low = std::mem::take(&mut signals.is_low);
+        if is_low {
+            signals.tended = Some(Instant::now());
+        }
+        is_low
+    }
+
     /// Sleeps for a while; false when the thread must end.
     fn rest(&self, pause: Duration) -> bool {
         let mut signals = self.signals.lock();
@@ -137,18 +168,27 @@ impl Shared {
     }
 
     fn note_written(&self) {
-        self.signals.lock().written += 1;
+        let mut signals = self.signals.lock();
+        signals.written += 1;
+        signals.is_failing = false;
+        self.changed.notify_all();
+    }
+
+    fn note_failure(&self) {
+        self.signals.lock().is_failing = true;
         self.changed.notify_all();
     }
 }
 
 fn run(core: &Core, shared: &Shared) {
     while shared.wait_for_work() {
-        match core.drain_once(shared) {
+        let least = if shared.take_low() { Fill::Fine } else { Fill::Large };
+        match core.drain_once(shared, least) {
             Ok(true) => shared.note_written(),
             Ok(false) => {}
             Err(error) => {
                 tracing::warn!(%error, "the metadata stays in the log for now");
+                shared.note_failure();
                 if shared.rest(RETRY_PAUSE) {
                     shared.signals.lock().is_wanted = true;
                 }
@@ -158,9 +198,14 @@ fn run(core: &Core, shared: &Shared) {
 }
 
 impl Core {
-    /// Seals the active layer if it is large, writes the sealed one out, and lets its log files go.
-    fn drain_once(&self, shared: &Shared) -> Result<bool> {
-        let Some((layer, first_needed)) = self.seal()? else { return Ok(false) };
+    /// Seals the active layer if it is filled so far, writes the sealed one out, and lets its log files go.
+    fn drain_once(&self, shared: &Shared, least: Fill) -> Result<bool> {
+        let Some((layer, first_needed)) = self.seal(least)? else {
+            if least == Fill::Fine {
+                self.tables()?.seal_all()?;
+            }
+            return Ok(false);
+        };
         let mut records = layer.iter();
         loop {
             let batch: Vec<_> = records.by_ref().take(BATCH_RECORDS).collect();
@@ -178,12 +223,19 @@ impl Core {
             tables.write(&changes).map_err(super::failed("write out"))?;
             tables.seal_full()?;
             while tables.is_crowded() {
+                if tables.has_failed() {
+                    return Err(super::closed());
+                }
                 if !shared.rest(PAUSE) {
                     return Ok(false);
                 }
             }
         }
-        self.tables()?.persist()?;
+        let tables = self.tables()?;
+        tables.persist()?;
+        if least == Fill::Fine {
+            tables.seal_all()?;
+        }
         let files = {
             let mut state = self.state.write();
             state.front.sealed = None;
@@ -194,14 +246,14 @@ impl Core {
     }
 
     /// The sealed layer, and the number of the first log file that holds something newer.
-    fn seal(&self) -> Result<Option<(Arc<Layer>, u64)>> {
+    fn seal(&self, least: Fill) -> Result<Option<(Arc<Layer>, u64)>> {
         let mut state = self.state.write();
         let state = &mut *state;
         if let Some(sealed) = &state.front.sealed {
             // A failure interrupted its writing; the log was turned over for it then.
             return Ok(Some((Arc::clone(sealed), state.log.first_after_seal())));
         }
-        if fill(state, self.layer_bytes) == Fill::Fine {
+        if fill(state, self.layer_bytes) < least || state.front.active.is_empty() {
             return Ok(None);
         }
         let first_needed = state.log.rotate()?;

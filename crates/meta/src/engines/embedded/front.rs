@@ -72,6 +72,10 @@ impl Layer {
         self.bytes
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Held)> {
         self.records.iter()
     }

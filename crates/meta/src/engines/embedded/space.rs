@@ -62,10 +62,18 @@ impl Space {
         Ok(Self { path, seen: Mutex::new(Seen { room, commits: 0, looked, ballast_bytes }) })
     }
 
-    /// Whether a commit may be made now.
-    pub(super) fn admit(&self, conditions: &[Condition], mutations: &[Mutation]) -> Result<()> {
-        let room = self.room()?;
-        if room != Room::Enough && is_growth(conditions, mutations) {
+    /// Whether a commit may be made now. Calls `when_low` if there is little room, even so.
+    pub(super) fn admit(
+        &self,
+        conditions: &[Condition],
+        mutations: &[Mutation],
+        when_low: impl FnOnce(),
+    ) -> Result<()> {
+        if self.room()? == Room::Enough {
+            return Ok(());
+        }
+        when_low();
+        if is_growth(conditions, mutations) {
             return Err(Error::NoSpace("the disk that holds the metadata is nearly full".into()));
         }
         Ok(())
@@ -165,7 +173,7 @@ mod tests {
         space.give_up_ballast(&mut space.seen.lock());
         assert_eq!(length(), 0);
         for _ in 0..=COMMITS_PER_LOOK {
-            space.admit(&[], &[]).unwrap();
+            space.admit(&[], &[], || {}).unwrap();
         }
         assert_eq!(length(), BALLAST_BYTES);
     }

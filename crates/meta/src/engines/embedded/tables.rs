@@ -34,8 +34,10 @@ impl Tables {
         Self { database, names, bodies, failed: AtomicBool::new(false) }
     }
 
+    /// Whether a write failed, ours or one of the store's own worker. That one tells nobody: it is gone,
+    /// and only the next write or this question finds out.
     pub(super) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+        self.failed.load(Ordering::Relaxed) || self.database.persist(PersistMode::Buffer).is_err()
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
@@ -49,6 +51,14 @@ impl Tables {
             if table.tree.active_memtable().size() > MEMTABLE_BYTES {
                 table.rotate_memtable().map_err(failed("seal a table"))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Seals all tables in memory, however little they hold, so that what was removed leaves the disk.
+    pub(super) fn seal_all(&self) -> Result<()> {
+        for table in [&self.names, &self.bodies] {
+            table.rotate_memtable().map_err(failed("seal a table"))?;
         }
         Ok(())
     }
