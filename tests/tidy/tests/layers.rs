@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["types"],
     &["policy", "codec", "wire", "trace", "des"],
-    &["meta", "store", "predict", "simulate"],
+    &["meta", "store", "transport", "predict", "simulate"],
     &["node"],
     &["mount"],
     &["cli"],
@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
 /// The only crates that may hold `unsafe`.
 const MAY_BE_UNSAFE: &[&str] = &["codec", "store"];
 /// Crates without I/O, clock or threads.
-const PURE: &[&str] = &["types", "policy", "codec"];
+const PURE: &[&str] = &["types", "policy", "codec", "wire"];
 const IMPURE: &[&str] = &[
     "std::fs",
     "std::net",

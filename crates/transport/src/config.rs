@@ -1,0 +1,63 @@
+//! Limits and times of connections, with defaults that suit a cluster's network.
+
+use std::time::Duration;
+
+use intarsia_wire::{MAX_PAYLOAD_BYTES, Protection};
+
+/// The longest time that a call may wait, whatever its caller asks for.
+pub const MAX_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How connections behave; the same on all nodes of a deployment.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What frames are protected against.
+    pub protection: Protection,
+    /// How long connecting, with proof of the key, may take.
+    pub connect_timeout: Duration,
+    /// How long a call waits where its caller does not say; at most [`MAX_PATIENCE`].
+    pub patience: Duration,
+    /// A peer that acknowledges nothing for this long is dead, and so are its connections.
+    pub silence: Duration,
+    /// Pause after a failed connection; doubled after each further one up to `max_backoff`.
+    pub min_backoff: Duration,
+    /// Longest pause between attempts to connect.
+    pub max_backoff: Duration,
+    /// Connections to each peer for large payloads, beside the one for small messages.
+    pub bulk_connections: usize,
+    /// A message goes to a bulk connection when it or its answer carries more than this.
+    pub bulk_from_bytes: usize,
+    /// Payload bytes asked for or sent on one connection and not yet answered; never below one frame.
+    pub in_flight_bytes: usize,
+    /// Threads that answer small messages, and as many again that answer large ones.
+    pub workers: usize,
+    /// Incoming connections that may be proving the key at the same time.
+    pub handshakes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            protection: Protection::Tagged,
+            connect_timeout: Duration::from_secs(3),
+            patience: Duration::from_secs(5),
+            silence: Duration::from_secs(5),
+            min_backoff: Duration::from_millis(50),
+            max_backoff: Duration::from_secs(1),
+            bulk_connections: 2,
+            bulk_from_bytes: 16 << 10,
+            in_flight_bytes: 16 << 20,
+            workers: 8,
+            handshakes: 64,
+        }
+    }
+}
+
+impl Config {
+    /// The byte limit of one connection, which always admits the largest frame.
+    pub(crate) fn room_bytes(&self) -> usize {
+        self.in_flight_bytes.max(MAX_PAYLOAD_BYTES + MESSAGE_BYTES)
+    }
+}
+
+/// What a message without payload counts for in byte limits.
+pub(crate) const MESSAGE_BYTES: usize = 1024;

@@ -1,0 +1,167 @@
+//! A place for one connection to a peer: made when it is first needed, made anew when it broke.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use intarsia_wire::{Lane as Kind, Welcome};
+use parking_lot::{Condvar, Mutex};
+use tokio::runtime::Handle;
+
+use crate::client::{Client, Peer};
+use crate::link::{self, Introduction, Link, LinkError};
+use crate::{BufferPool, Config, Identity, PeerFailure};
+
+/// What every lane of a node needs to connect.
+pub(crate) struct Context {
+    pub(crate) identity: Identity,
+    pub(crate) config: Config,
+    pub(crate) buffers: BufferPool,
+}
+
+pub(crate) struct Lane {
+    peer: Arc<Peer>,
+    kind: Kind,
+    session: u64,
+    context: Arc<Context>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+enum State {
+    /// Nobody has needed it yet, or it broke after having been up.
+    Idle,
+    Connecting,
+    Up(Arc<Client>, Welcome),
+    /// The last attempt failed; the next one waits for its time.
+    Down {
+        failure: PeerFailure,
+        until: Instant,
+        pause: Duration,
+    },
+    /// The peer is no member any more, or this node stops.
+    Closed(String),
+}
+
+impl Lane {
+    pub(crate) fn new(peer: Arc<Peer>, kind: Kind, session: u64, context: Arc<Context>) -> Self {
+        Self {
+            peer,
+            kind,
+            session,
+            context,
+            state: Mutex::new(State::Idle),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The connection, made on `reactor` if there is none; waits for that at most until `deadline`.
+    ///
+    /// After a failed attempt callers get its reason at once until the pause is over: whoever can go elsewhere
+    /// should not wait here.
+    pub(crate) fn client(
+        self: &Arc<Self>,
+        reactor: Option<&Handle>,
+        deadline: Instant,
+    ) -> Result<Arc<Client>, PeerFailure> {
+        let mut state = self.state.lock();
+        loop {
+            let pause = match &*state {
+                State::Up(client, _) if client.is_up() => return Ok(Arc::clone(client)),
+                State::Closed(why) => return Err(PeerFailure::Unreachable(why.clone())),
+                State::Down { failure, until, .. } if Instant::now() < *until => {
+                    return Err(failure.clone());
+                }
+                State::Connecting => {
+                    if self.changed.wait_until(&mut state, deadline).timed_out() {
+                        return Err(PeerFailure::Unreachable("still connecting".to_owned()));
+                    }
+                    continue;
+                }
+                State::Down { pause, .. } => Some(*pause),
+                State::Idle | State::Up(..) => None,
+            };
+            let Some(reactor) = reactor else {
+                return Err(PeerFailure::Unreachable("this node is stopping".to_owned()));
+            };
+            *state = State::Connecting;
+            reactor.spawn(Attempt { lane: Arc::clone(self), pause, is_over: false }.run());
+        }
+    }
+
+    /// The connection if there is one; never connects.
+    pub(crate) fn existing(&self) -> Option<(Arc<Client>, Welcome)> {
+        match &*self.state.lock() {
+            State::Up(client, welcome) if client.is_up() => {
+                Some((Arc::clone(client), welcome.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Why the last attempt to connect failed, while that is the latest news.
+    pub(crate) fn failure(&self) -> Option<PeerFailure> {
+        match &*self.state.lock() {
+            State::Down { failure, .. } => Some(failure.clone()),
+            _ => None,
+        }
+    }
+
+    /// Ends the connection and refuses all further use.
+    pub(crate) fn close(&self, why: &str) {
+        let before = std::mem::replace(&mut *self.state.lock(), State::Closed(why.to_owned()));
+        if let State::Up(client, _) = before {
+            client.close(why);
+        }
+        self.changed.notify_all();
+    }
+
+    fn settle(&self, outcome: Result<(Link, Welcome), LinkError>, pause: Option<Duration>) {
+        let config = &self.context.config;
+        let mut state = self.state.lock();
+        if !matches!(&*state, State::Connecting) {
+            return;
+        }
+        *state = match outcome {
+            Ok((link, welcome)) => {
+                let client = Client::start(Arc::clone(&self.peer), link, config.room_bytes());
+                State::Up(client, welcome)
+            }
+            Err(error) => {
+                let (node, address) = (&self.peer.node, self.peer.address);
+                let next = pause.map_or(config.min_backoff, |pause| pause * 2);
+                let pause = next.min(config.max_backoff);
+                tracing::warn!(%node, %address, %error, ?pause, "cannot connect to a peer");
+                State::Down { failure: error.failure(), until: Instant::now() + pause, pause }
+            }
+        };
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+/// One attempt to connect. Dropped unfinished, as when the reactor stops, it still tells those who wait.
+struct Attempt {
+    lane: Arc<Lane>,
+    pause: Option<Duration>,
+    is_over: bool,
+}
+
+impl Attempt {
+    async fn run(mut self) {
+        let lane = Arc::clone(&self.lane);
+        let Context { identity, config, buffers } = &*lane.context;
+        let who =
+            Introduction { identity, to: &lane.peer.node, session: lane.session, lane: lane.kind };
+        let outcome = link::connect(lane.peer.address, who, config, buffers).await;
+        self.is_over = true;
+        lane.settle(outcome, self.pause);
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.lane.close("this node is stopping");
+        }
+    }
+}

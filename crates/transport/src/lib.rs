@@ -1,0 +1,32 @@
+//! Connections between nodes: mutually authenticated, pipelined, with bounded memory and bounded waits.
+//!
+//! [`Peers`] asks, [`Server`] answers; both run on one [`Runtime`]. Callers are plain threads: [`Peers::call`] blocks
+//! until the answer or the deadline, [`Peers::start`] returns at once. Only this crate knows that the bytes go over
+//! TCP: `link` makes connections and protects frames, everything above it moves whole frames.
+//!
+//! `docs/internals/wire.md` describes the protocol and what each kind of protection is worth.
+
+mod buffer;
+mod client;
+mod config;
+mod error;
+mod frame;
+mod key;
+mod lane;
+mod link;
+mod outbox;
+mod peers;
+mod runtime;
+mod server;
+mod session;
+mod workers;
+
+pub use buffer::{Buffer, BufferPool};
+pub use client::{Answer, Pending};
+pub use config::{Config, MAX_PATIENCE};
+pub use error::{CallError, PeerError, PeerFailure, StartError};
+pub use key::{DeploymentKey, Identity};
+pub use peers::{PeerStatus, Peers};
+pub use runtime::Runtime;
+pub use server::{Handler, Reply, Server};
+pub use session::Session;

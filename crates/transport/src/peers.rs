@@ -1,0 +1,263 @@
+//! All other nodes, by name: the side that asks.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use intarsia_types::NodeId;
+use intarsia_wire::{Lane as Kind, Request};
+use parking_lot::RwLock;
+
+use crate::client::{Answer, Peer, Pending};
+use crate::lane::{Context, Lane};
+use crate::{
+    Buffer, CallError, Config, Identity, MAX_PATIENCE, PeerError, PeerFailure, Runtime, StartError,
+};
+
+/// The other nodes of the deployment. Calls come from plain threads, never from a reactor or a handler that was
+/// declared quick.
+pub struct Peers {
+    runtime: Runtime,
+    context: Arc<Context>,
+    /// Handles that peers keep for this node live in this session.
+    session: u64,
+    members: RwLock<HashMap<NodeId, Arc<Member>>>,
+}
+
+/// One peer with its connections.
+struct Member {
+    peer: Arc<Peer>,
+    small: Arc<Lane>,
+    bulk: Vec<Arc<Lane>>,
+}
+
+/// What is known of a peer, for `status`.
+#[derive(Clone, Debug)]
+pub struct PeerStatus {
+    /// The peer.
+    pub node: NodeId,
+    /// Where it is reached.
+    pub address: SocketAddr,
+    /// Connections that are up.
+    pub connections: usize,
+    /// Payload bytes in flight to and from it.
+    pub in_flight_bytes: usize,
+    /// The incarnation that answered, while a connection is up.
+    pub epoch: Option<u64>,
+    /// Why it cannot be reached, when the last attempt failed.
+    pub failure: Option<PeerFailure>,
+}
+
+impl Peers {
+    /// No members yet, no connections: each is made when it is first needed.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn new(runtime: Runtime, identity: Identity, config: Config) -> Result<Self, StartError> {
+        let session = identity.key.random()?;
+        let context = Context { identity, config, buffers: runtime.buffers().clone() };
+        Ok(Self { runtime, context: Arc::new(context), session, members: RwLock::default() })
+    }
+
+    /// Sets who the members are and where. Connections to those that left or moved are closed; the others stay.
+    pub fn set_members(&self, members: impl IntoIterator<Item = (NodeId, SocketAddr)>) {
+        let mut known = self.members.write();
+        let mut before = std::mem::take(&mut *known);
+        for (node, address) in members {
+            let member = match before.remove(&node) {
+                Some(member) if member.peer.address == address => member,
+                other => {
+                    before.extend(other.map(|member| (node.clone(), member)));
+                    Arc::new(self.member(node.clone(), address))
+                }
+            };
+            known.insert(node, member);
+        }
+        drop(known);
+        for member in before.into_values() {
+            member.close("the peer left or moved to another address");
+        }
+    }
+
+    /// Asks and waits for the answer, as long as the configuration says.
+    ///
+    /// # Errors
+    /// The peer could not be asked, did not answer in time, or answered with an error.
+    pub fn call(
+        &self,
+        node: &NodeId,
+        request: Request,
+        payload: Option<Buffer>,
+    ) -> Result<Answer, CallError> {
+        self.start(node, request, payload)?.wait()
+    }
+
+    /// Asks and waits at most `patience` (and never longer than [`MAX_PATIENCE`]).
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn call_within(
+        &self,
+        node: &NodeId,
+        request: Request,
+        payload: Option<Buffer>,
+        patience: Duration,
+    ) -> Result<Answer, CallError> {
+        self.start_within(node, request, payload, patience)?.wait()
+    }
+
+    /// Asks and puts the answer's payload into `into`; returns the answer with what of the payload did not fit.
+    /// One copy more than [`Self::call`], whose buffer can be used as it is.
+    ///
+    /// # Errors
+    /// As [`Self::call`], and an answer longer than `into`.
+    pub fn call_into(
+        &self,
+        node: &NodeId,
+        request: Request,
+        payload: Option<Buffer>,
+        into: &mut [u8],
+    ) -> Result<(intarsia_wire::Response, usize), CallError> {
+        let doing = request.name();
+        let answer = self.call(node, request, payload)?;
+        let len_bytes = answer.payload.len();
+        let Some(into) = into.get_mut(..len_bytes) else {
+            let failure = PeerFailure::Nonsense(format!("{len_bytes} bytes, more than asked for"));
+            return Err(self.error(node, doing, failure).into());
+        };
+        into.copy_from_slice(&answer.payload);
+        Ok((answer.response, len_bytes))
+    }
+
+    /// Asks and returns at once (or as soon as there is a connection and room among what is in flight).
+    ///
+    /// # Errors
+    /// Nothing was sent: no such member, no connection, no room in time.
+    pub fn start(
+        &self,
+        node: &NodeId,
+        request: Request,
+        payload: Option<Buffer>,
+    ) -> Result<Pending, PeerError> {
+        self.start_within(node, request, payload, self.context.config.patience)
+    }
+
+    /// As [`Self::start`], with the time in which the answer must be here.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_within(
+        &self,
+        node: &NodeId,
+        request: Request,
+        payload: Option<Buffer>,
+        patience: Duration,
+    ) -> Result<Pending, PeerError> {
+        let deadline = Instant::now() + patience.min(MAX_PATIENCE);
+        let sent_bytes = payload.as_deref().map_or(0, <[u8]>::len);
+        let weight = sent_bytes.max(request.answer_bytes());
+        let doing = request.name();
+        let member = self.find(node, doing)?;
+        let lane = member.lane(weight > self.context.config.bulk_from_bytes);
+        let client = lane
+            .client(self.runtime.reactor(), deadline)
+            .map_err(|failure| member.peer.error(doing, failure))?;
+        client.ask(request, payload, deadline)
+    }
+
+    /// Sends a message that has no answer, and of which nobody learns whether it arrived.
+    ///
+    /// # Errors
+    /// Nothing was sent.
+    pub fn tell(&self, node: &NodeId, request: Request) -> Result<(), PeerError> {
+        let deadline = Instant::now() + self.context.config.patience.min(MAX_PATIENCE);
+        let doing = request.name();
+        let member = self.find(node, doing)?;
+        let client = member
+            .small
+            .client(self.runtime.reactor(), deadline)
+            .map_err(|failure| member.peer.error(doing, failure))?;
+        client.tell(request)
+    }
+
+    /// A buffer for a payload to send; see [`crate::BufferPool::take`].
+    #[must_use]
+    pub fn buffer(&self, len_bytes: usize) -> Buffer {
+        self.context.buffers.take(len_bytes)
+    }
+
+    /// A payload with a copy of `bytes`.
+    #[must_use]
+    pub fn copy(&self, bytes: &[u8]) -> Buffer {
+        self.context.buffers.copy(bytes)
+    }
+
+    /// What is known of all members, sorted by name. Asks nobody.
+    #[must_use]
+    pub fn status(&self) -> Vec<PeerStatus> {
+        let mut all: Vec<_> = self.members.read().values().map(|m| m.status()).collect();
+        all.sort_by(|a, b| a.node.cmp(&b.node));
+        all
+    }
+
+    fn find(&self, node: &NodeId, doing: &'static str) -> Result<Arc<Member>, PeerError> {
+        let member = self.members.read().get(node).cloned();
+        member.ok_or_else(|| self.error(node, doing, PeerFailure::Unknown))
+    }
+
+    fn error(&self, node: &NodeId, doing: &'static str, failure: PeerFailure) -> PeerError {
+        let address = self.members.read().get(node).map(|member| member.peer.address);
+        PeerError { node: node.clone(), address, doing, failure }
+    }
+
+    fn member(&self, node: NodeId, address: SocketAddr) -> Member {
+        let peer = Arc::new(Peer { node, address });
+        let lane = |kind| {
+            Arc::new(Lane::new(Arc::clone(&peer), kind, self.session, Arc::clone(&self.context)))
+        };
+        let bulk = (0..self.context.config.bulk_connections).map(|_| lane(Kind::Bulk)).collect();
+        Member { small: lane(Kind::Small), bulk, peer }
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        for member in self.members.get_mut().values() {
+            member.close("this node is stopping");
+        }
+    }
+}
+
+impl Member {
+    /// The lane for a message: small ones never share with large ones; of the large ones' lanes, one that is up
+    /// and has least in flight, so that a single reader stays on one connection.
+    fn lane(&self, is_bulk: bool) -> &Arc<Lane> {
+        if !is_bulk {
+            return &self.small;
+        }
+        let load =
+            |lane: &&Arc<Lane>| lane.existing().map_or(0, |(client, _)| client.in_flight_bytes());
+        self.bulk.iter().min_by_key(load).unwrap_or(&self.small)
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
+        std::iter::once(&self.small).chain(&self.bulk)
+    }
+
+    fn close(&self, why: &str) {
+        self.lanes().for_each(|lane| lane.close(why));
+    }
+
+    fn status(&self) -> PeerStatus {
+        let up: Vec<_> = self.lanes().filter_map(|lane| lane.existing()).collect();
+        PeerStatus {
+            node: self.peer.node.clone(),
+            address: self.peer.address,
+            connections: up.len(),
+            in_flight_bytes: up.iter().map(|(client, _)| client.in_flight_bytes()).sum(),
+            epoch: up.iter().map(|(_, welcome)| welcome.epoch).max(),
+            failure: self.lanes().find_map(|lane| lane.failure()),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! All connections that one incarnation of a peer has to this node, as one: handles opened on one connection are good
+//! on the others.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+use intarsia_types::NodeId;
+use intarsia_wire::Hello;
+use parking_lot::Mutex;
+
+use crate::workers::Workers;
+use crate::{Buffer, BufferPool, Handler};
+
+/// A peer's session: who it is, and what the handler keeps for it.
+#[derive(Debug)]
+pub struct Session<S> {
+    /// The peer.
+    pub node: NodeId,
+    /// Where its first connection came from.
+    pub address: SocketAddr,
+    /// Its incarnation.
+    pub epoch: u64,
+    /// What the handler keeps; gone with the session.
+    pub state: S,
+    buffers: BufferPool,
+}
+
+impl<S> Session<S> {
+    /// A buffer for an answer's payload, with arbitrary old content: truncate it to what was filled.
+    #[must_use]
+    pub fn buffer(&self, len_bytes: usize) -> Buffer {
+        self.buffers.take(len_bytes)
+    }
+}
+
+/// What tells sessions apart: name, incarnation, and the number the peer chose.
+type Key = (NodeId, u64, u64);
+
+/// The sessions that have a connection or a running request.
+pub(crate) struct Sessions<H: Handler> {
+    open: Mutex<HashMap<Key, Weak<Open<H>>>>,
+    handler: Arc<H>,
+    workers: Workers,
+    buffers: BufferPool,
+}
+
+/// A hold on a session; with the last one the session is over.
+pub(crate) struct Open<H: Handler> {
+    session: Option<Session<H::State>>,
+    key: Key,
+    sessions: Arc<Sessions<H>>,
+}
+
+impl<H: Handler> Sessions<H> {
+    pub(crate) fn new(handler: Arc<H>, workers: Workers, buffers: BufferPool) -> Arc<Self> {
+        Arc::new(Self { open: Mutex::default(), handler, workers, buffers })
+    }
+
+    pub(crate) fn handler(&self) -> &Arc<H> {
+        &self.handler
+    }
+
+    /// The session that a new connection belongs to, begun if it is the first.
+    pub(crate) fn join(self: &Arc<Self>, hello: &Hello, address: SocketAddr) -> Arc<Open<H>> {
+        let key = (hello.node.clone(), hello.epoch, hello.session);
+        let mut open = self.open.lock();
+        if let Some(session) = open.get(&key).and_then(Weak::upgrade) {
+            return session;
+        }
+        let session = Arc::new(Open {
+            session: Some(Session {
+                node: hello.node.clone(),
+                address,
+                epoch: hello.epoch,
+                state: H::State::default(),
+                buffers: self.buffers.clone(),
+            }),
+            key: key.clone(),
+            sessions: Arc::clone(self),
+        });
+        open.insert(key, Arc::downgrade(&session));
+        session
+    }
+
+    fn close(&self, key: &Key, session: Session<H::State>) {
+        {
+            let mut open = self.open.lock();
+            // A new session of the same peer may have taken the place already.
+            if open.get(key).is_some_and(|session| session.strong_count() == 0) {
+                open.remove(key);
+            }
+        }
+        let handler = Arc::clone(&self.handler);
+        // Closing files takes time; the thread that let go may be a reactor.
+        self.workers.run(Box::new(move || handler.on_close(session)));
+    }
+}
+
+impl<H: Handler> Open<H> {
+    pub(crate) fn session(&self) -> Option<&Session<H::State>> {
+        self.session.as_ref()
+    }
+}
+
+impl<H: Handler> Drop for Open<H> {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            self.sessions.close(&self.key, session);
+        }
+    }
+}

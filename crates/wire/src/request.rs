@@ -1,0 +1,211 @@
+//! What one node asks of another.
+
+use intarsia_types::{BackingFileId, BackingRef, InodeId, TierClass, TierId};
+use serde::{Deserialize, Serialize};
+
+/// An open file at the server, good for the session that opened it. A server never gives a number twice during
+/// its life, so a stale handle names nothing rather than another file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Handle(pub u64);
+
+/// The file that a change goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Target {
+    /// 0: one that this session has open.
+    Handle(Handle),
+    /// 1: a backing file at its home, with the inode that must own it.
+    Backing {
+        /// The inode.
+        ino: InodeId,
+        /// Its file at the server.
+        backing: BackingRef,
+    },
+}
+
+/// What `Allocate` does; the modes of `fallocate(2)` that are offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AllocateMode {
+    /// 0: reserve, and grow the file where the range ends beyond it.
+    Reserve,
+    /// 1: reserve without changing the size.
+    ReserveKeepSize,
+    /// 2: make a hole; the size stays.
+    PunchHole,
+    /// 3: make zeros, and grow the file where the range ends beyond it.
+    ZeroRange,
+    /// 4: make zeros without changing the size.
+    ZeroRangeKeepSize,
+}
+
+/// Which lease is called back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RecallKind {
+    /// 0: the right to serve reads and attributes from what is cached.
+    Read,
+    /// 1: the right to write without asking.
+    Write,
+    /// 2: the right to a directory's entries.
+    Directory,
+}
+
+/// A question to a node. Nodes agree on it by number: variants are only ever appended, never changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// 0: are you there? Answered by the transport itself.
+    Ping,
+    /// 1: keep this file open for me, so that it stays readable when its name goes. Answer: `Opened`.
+    Open {
+        /// The inode.
+        ino: InodeId,
+        /// Its file at the server.
+        backing: BackingRef,
+        /// The version that the asker knows; another one there is refused as stale.
+        version: u64,
+    },
+    /// 2: release a handle. Answer: `Done`.
+    Close {
+        /// The handle.
+        handle: Handle,
+    },
+    /// 3: bytes of a file. Answer: `Data`, short at the end of the file.
+    Read {
+        /// The open file.
+        handle: Handle,
+        /// First byte.
+        offset_bytes: u64,
+        /// How many; at most [`crate::MAX_PAYLOAD_BYTES`].
+        len_bytes: u32,
+        /// How many bytes after these the asker will want soon; 0 when it does not know.
+        read_ahead_bytes: u64,
+    },
+    /// 4: the payload belongs at this place. Answer: `Written`.
+    Write {
+        /// The file.
+        target: Target,
+        /// First byte.
+        offset_bytes: u64,
+    },
+    /// 5: cut or grow. Answer: `Written`.
+    Truncate {
+        /// The file.
+        target: Target,
+        /// The new length.
+        size_bytes: u64,
+    },
+    /// 6: space. Answer: `Written`.
+    Allocate {
+        /// The file.
+        target: Target,
+        /// First byte.
+        offset_bytes: u64,
+        /// How many.
+        len_bytes: u64,
+        /// What to do.
+        mode: AllocateMode,
+    },
+    /// 7: what the file is at this moment, at its home. Answer: `Status`.
+    Stat {
+        /// The inode.
+        ino: InodeId,
+        /// Its file at the server.
+        backing: BackingRef,
+    },
+    /// 8: I will send a copy. Answer: `Opened`; `PushChunk` and `PushEnd` name that handle. A copy that is not
+    /// ended when its session closes is thrown away.
+    PushBegin {
+        /// The inode.
+        ino: InodeId,
+        /// The version that the copy is of.
+        version: u64,
+        /// The class of tier wanted.
+        class: TierClass,
+        /// Length of the whole copy.
+        total_bytes: u64,
+    },
+    /// 9: the payload belongs at this place of the copy. Answer: `Done`.
+    PushChunk {
+        /// The copy.
+        handle: Handle,
+        /// First byte.
+        offset_bytes: u64,
+    },
+    /// 10: the copy is complete; make it last. Answer: `Pushed`.
+    PushEnd {
+        /// The copy.
+        handle: Handle,
+        /// CRC-64/NVME over the sums of its 64 KiB blocks, each as 8 bytes little-endian.
+        sum: u64,
+    },
+    /// 11: throw a copy away, unless it has moved on to another version. Answer: `Done`.
+    Drop {
+        /// The inode.
+        ino: InodeId,
+        /// Its file at the server.
+        backing: BackingRef,
+        /// The version that is not wanted any more.
+        version: u64,
+    },
+    /// 12: give a lease back. Answer: `Released` or `Busy`.
+    Recall {
+        /// The inode.
+        ino: InodeId,
+        /// Which lease.
+        kind: RecallKind,
+        /// The lease's epoch; a holder of a later one keeps it.
+        epoch: u64,
+    },
+    /// 13: forget what you cached of this inode. Sent one-way: a hint, correctness never rests on it.
+    Invalidate {
+        /// The inode.
+        ino: InodeId,
+    },
+    /// 14: these files of your tier are garbage. Answer: `Done`.
+    Reclaim {
+        /// The tier at the server.
+        tier: TierId,
+        /// The files, at most as many as a header holds (about 6,000).
+        files: Vec<BackingFileId>,
+    },
+    /// 15: tell about yourself. Answer: `Json`.
+    Status,
+    /// 16: tell where an inode's bytes are, as far as you know. Answer: `Json`.
+    Locate {
+        /// The inode.
+        ino: InodeId,
+    },
+}
+
+impl Request {
+    /// The request's name, for messages and metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Ping => "ping",
+            Self::Open { .. } => "open",
+            Self::Close { .. } => "close",
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Truncate { .. } => "truncate",
+            Self::Allocate { .. } => "allocate",
+            Self::Stat { .. } => "stat",
+            Self::PushBegin { .. } => "push begin",
+            Self::PushChunk { .. } => "push chunk",
+            Self::PushEnd { .. } => "push end",
+            Self::Drop { .. } => "drop",
+            Self::Recall { .. } => "recall",
+            Self::Invalidate { .. } => "invalidate",
+            Self::Reclaim { .. } => "reclaim",
+            Self::Status => "status",
+            Self::Locate { .. } => "locate",
+        }
+    }
+
+    /// How many payload bytes the answer may bring.
+    #[must_use]
+    pub fn answer_bytes(&self) -> usize {
+        match self {
+            Self::Read { len_bytes, .. } => usize::try_from(*len_bytes).unwrap_or(usize::MAX),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a node answers.
+
+use intarsia_types::{BackingRef, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::{Fault, Handle};
+
+/// An answer. Nodes agree on it by number: variants are only ever appended, never changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Response {
+    /// 0: done, nothing to tell.
+    Done,
+    /// 1: it did not work.
+    Failed(Fault),
+    /// 2: a file is open, or a copy begun.
+    Opened {
+        /// The handle.
+        handle: Handle,
+        /// Length of the file at this moment.
+        size_bytes: u64,
+    },
+    /// 3: the payload is what was asked for, short at the end of the file.
+    Data {
+        /// Length of the file at this moment.
+        size_bytes: u64,
+    },
+    /// 4: the change is made.
+    Written {
+        /// Length of the file after it.
+        size_bytes: u64,
+    },
+    /// 5: a file at its home.
+    Status {
+        /// Length.
+        size_bytes: u64,
+        /// Disk use in units of 512 bytes.
+        blocks_512: u64,
+        /// Last change of the content.
+        mtime: Timestamp,
+        /// Last change of the file.
+        ctime: Timestamp,
+    },
+    /// 6: a copy is complete and lasting.
+    Pushed {
+        /// Where it lies at the server.
+        backing: BackingRef,
+    },
+    /// 7: the lease is given back; what was held is published.
+    Released,
+    /// 8: the lease is in use; ask again after this time.
+    Busy {
+        /// When to ask again.
+        retry_ms: u32,
+    },
+    /// 9: the payload is JSON.
+    Json,
+}

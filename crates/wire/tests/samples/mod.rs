@@ -1,0 +1,148 @@
+//! One of every message, with values that show in the bytes.
+
+#![allow(dead_code, reason = "not every test uses every sample")]
+
+use intarsia_types::{
+    BackingFileId, BackingRef, InodeId, NodeId, PartitionId, TierClass, TierId, Timestamp,
+};
+use intarsia_wire::{
+    AllocateMode, Fault, Handle, Hello, Lane, RecallKind, Request, Response, StoreId, Target,
+    Welcome,
+};
+
+pub(crate) fn ino() -> InodeId {
+    InodeId::new(PartitionId(3), 70_000)
+}
+
+pub(crate) fn backing() -> BackingRef {
+    BackingRef { tier: TierId(2), file: BackingFileId(0x12a5) }
+}
+
+pub(crate) fn hello() -> Hello {
+    Hello {
+        node: NodeId("n1".into()),
+        to: NodeId("n2".into()),
+        store: StoreId(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef),
+        epoch: 9,
+        session: 0xfeed_f00d,
+        lane: Lane::Bulk,
+        version: 1,
+        protection: 2,
+    }
+}
+
+pub(crate) fn welcome() -> Welcome {
+    Welcome { node: NodeId("n2".into()), store: StoreId(1), epoch: 300 }
+}
+
+/// Every request, with a name for each.
+pub(crate) fn requests() -> Vec<(&'static str, Request)> {
+    let (ino, backing, handle) = (ino(), backing(), Handle(77));
+    let target = Target::Handle(handle);
+    vec![
+        ("ping", Request::Ping),
+        ("open", Request::Open { ino, backing, version: 5 }),
+        ("close", Request::Close { handle }),
+        (
+            "read",
+            Request::Read {
+                handle,
+                offset_bytes: 1 << 40,
+                len_bytes: 1 << 20,
+                read_ahead_bytes: 4 << 20,
+            },
+        ),
+        ("write", Request::Write { target, offset_bytes: 4096 }),
+        (
+            "write-backing",
+            Request::Write { target: Target::Backing { ino, backing }, offset_bytes: 0 },
+        ),
+        ("truncate", Request::Truncate { target, size_bytes: 12 }),
+        (
+            "allocate",
+            Request::Allocate {
+                target,
+                offset_bytes: 1,
+                len_bytes: 2,
+                mode: AllocateMode::ZeroRangeKeepSize,
+            },
+        ),
+        ("stat", Request::Stat { ino, backing }),
+        (
+            "push-begin",
+            Request::PushBegin { ino, version: 5, class: TierClass::Disk, total_bytes: 1 << 30 },
+        ),
+        ("push-chunk", Request::PushChunk { handle, offset_bytes: 1 << 20 }),
+        ("push-end", Request::PushEnd { handle, sum: u64::MAX }),
+        ("drop", Request::Drop { ino, backing, version: 6 }),
+        ("recall", Request::Recall { ino, kind: RecallKind::Directory, epoch: 8 }),
+        ("invalidate", Request::Invalidate { ino }),
+        (
+            "reclaim",
+            Request::Reclaim {
+                tier: TierId(1),
+                files: vec![BackingFileId(1), BackingFileId(0x12a5)],
+            },
+        ),
+        ("status", Request::Status),
+        ("locate", Request::Locate { ino }),
+    ]
+}
+
+/// Every response, with a name for each.
+pub(crate) fn responses() -> Vec<(&'static str, Response)> {
+    let time = |secs| Timestamp { secs, nanos: 999_999_999 };
+    let mut all = vec![
+        ("done", Response::Done),
+        ("opened", Response::Opened { handle: Handle(77), size_bytes: 300 }),
+        ("data", Response::Data { size_bytes: 1 << 33 }),
+        ("written", Response::Written { size_bytes: 4097 }),
+        (
+            "status",
+            Response::Status {
+                size_bytes: 5,
+                blocks_512: 8,
+                mtime: time(-1),
+                ctime: time(1_700_000_000),
+            },
+        ),
+        ("pushed", Response::Pushed { backing: backing() }),
+        ("released", Response::Released),
+        ("busy", Response::Busy { retry_ms: 250 }),
+        ("json", Response::Json),
+    ];
+    all.extend(faults().into_iter().map(|(name, fault)| (name, Response::Failed(fault))));
+    all
+}
+
+/// Every error, with a name for each.
+pub(crate) fn faults() -> Vec<(&'static str, Fault)> {
+    let why = || "why".to_owned();
+    vec![
+        ("fault-not-found", Fault::NotFound),
+        ("fault-exists", Fault::Exists),
+        ("fault-not-directory", Fault::NotDirectory),
+        ("fault-is-directory", Fault::IsDirectory),
+        ("fault-not-empty", Fault::NotEmpty),
+        ("fault-invalid", Fault::Invalid(why())),
+        ("fault-not-permitted", Fault::NotPermitted),
+        ("fault-access-denied", Fault::AccessDenied),
+        ("fault-name-too-long", Fault::NameTooLong),
+        ("fault-too-many-links", Fault::TooManyLinks),
+        ("fault-no-attribute", Fault::NoAttribute),
+        ("fault-range", Fault::Range),
+        ("fault-too-big", Fault::TooBig(why())),
+        ("fault-file-too-large", Fault::FileTooLarge),
+        ("fault-no-space", Fault::NoSpace(why())),
+        ("fault-read-only", Fault::ReadOnly(why())),
+        ("fault-not-supported", Fault::NotSupported(why())),
+        ("fault-bad-handle", Fault::BadHandle),
+        ("fault-no-data", Fault::NoData),
+        ("fault-cross-device", Fault::CrossDevice),
+        ("fault-busy", Fault::Busy(why())),
+        ("fault-corrupt", Fault::Corrupt { ino: ino(), what: why() }),
+        ("fault-engine", Fault::Engine(why())),
+        ("fault-io", Fault::Io { what: why(), errno: Some(110), text: String::new() }),
+        ("fault-io-text", Fault::Io { what: why(), errno: None, text: "text".into() }),
+    ]
+}
