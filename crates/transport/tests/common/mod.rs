@@ -170,6 +170,7 @@ pub(crate) struct Pair {
     pub(crate) peers: Peers,
     pub(crate) server: Option<Server>,
     pub(crate) files: Arc<Files>,
+    pub(crate) pem: String,
     pub(crate) key: DeploymentKey,
     pub(crate) config: Config,
     pub(crate) runtime: Runtime,
@@ -179,7 +180,8 @@ pub(crate) struct Pair {
 impl Pair {
     pub(crate) fn new(config: Config) -> Self {
         let runtime = Runtime::start(2).unwrap();
-        let key = key();
+        let pem = DeploymentKey::generate().unwrap();
+        let key = DeploymentKey::from_pem(pem.as_bytes()).unwrap();
         let files = Arc::new(Files::default());
         let server = Server::start(
             &runtime,
@@ -191,7 +193,7 @@ impl Pair {
         .unwrap();
         let peers = Peers::new(runtime.clone(), identity("n1", &key), config.clone()).unwrap();
         peers.set_members([(node("n2"), server.address())]);
-        Self { peers, server: Some(server), files, key, config, runtime, to: node("n2") }
+        Self { peers, server: Some(server), files, pem, key, config, runtime, to: node("n2") }
     }
 
     pub(crate) fn open(&self, ino: u64) -> Handle {
