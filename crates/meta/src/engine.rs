@@ -27,6 +27,9 @@ pub enum Condition {
     Absent(Key),
     /// The key has a value.
     Present(Key),
+    /// The key has a value that is no intent: one that starts with another byte than
+    /// [`crate::intent::TAG`], or is empty.
+    Unheld(Key),
     /// The key has exactly this value.
     Equals(Key, Value),
     /// No key starts with this prefix.

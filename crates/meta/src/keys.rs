@@ -3,7 +3,7 @@
 
 use intarsia_types::{BackingFileId, BackingRef, InodeId, TierId};
 
-use crate::Bytes;
+use crate::{Bytes, OpId};
 
 /// Inode records: ino.
 pub const INODE: u8 = b'I';
@@ -23,6 +23,9 @@ pub const WRITABLE: u8 = b'W';
 pub const FREE: u8 = b'F';
 /// Superblock values: name.
 pub const SUPER: u8 = b'S';
+
+/// Operations over several partitions: session, number of the operation.
+pub const TRANSACTION: u8 = b'T';
 
 /// Cookies below this are kept for the start of a listing, "." and "..".
 pub const FIRST_COOKIE: u64 = 3;
@@ -145,6 +148,23 @@ pub fn split_free(key: &[u8]) -> Option<BackingRef> {
         .then_some(BackingRef { tier: TierId(tier), file: BackingFileId(file) })
 }
 
+/// The key of the record of an operation over several partitions.
+#[must_use]
+pub fn transaction(id: OpId) -> Bytes {
+    let mut key = [0; 17];
+    key[0] = TRANSACTION;
+    key[1..9].copy_from_slice(&id.session.to_be_bytes());
+    key[9..].copy_from_slice(&id.number.to_be_bytes());
+    Bytes::copy_from(&key)
+}
+
+/// The operation in the key of such a record.
+#[must_use]
+pub fn split_transaction(key: &[u8]) -> Option<OpId> {
+    let id = OpId { session: number_at(key, 1)?, number: number_at(key, 9)? };
+    (key.len() == 17 && key[0] == TRANSACTION).then_some(id)
+}
+
 /// The key of a superblock value.
 #[must_use]
 pub fn superblock(name: &str) -> Bytes {
@@ -177,6 +197,13 @@ mod tests {
             let hash = hash63(9, &n.to_be_bytes());
             assert!((FIRST_COOKIE..1 << 63).contains(&hash));
         }
+    }
+
+    #[test]
+    fn transaction_keys_survive_the_round_trip() {
+        let id = OpId { session: 5, number: 6 };
+        assert_eq!(split_transaction(&transaction(id)), Some(id));
+        assert_eq!(split_transaction(b"T"), None);
     }
 
     #[test]

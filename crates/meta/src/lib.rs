@@ -2,22 +2,25 @@
 //! small engine trait.
 //!
 //! [`Namespace`] knows POSIX and no engine; a [`MetaEngine`] knows ordered keys and atomic commits and no
-//! POSIX. Nothing here reads a clock: callers pass `now`.
+//! POSIX. Nothing here reads the wall clock: callers pass `now`.
 
 mod bytes;
 mod dentry;
 mod engine;
 pub mod engines;
 mod inode;
+pub mod intent;
 pub mod keys;
 pub mod merge;
 mod namespace;
+mod pending;
 
 pub use bytes::Bytes;
 pub use engine::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};
 pub use inode::Inode;
 pub use merge::DirDelta;
 pub use namespace::{
-    CheckProgress, CheckReport, Counts, DirEntry, Extra, Finding, LINK_MAX, NAME_MAX, Namespace,
-    NewInode, Outcome, RenameMode, RootSpec, SetMode, XATTR_NAME_MAX, XATTR_VALUE_MAX,
+    CheckProgress, CheckReport, Counts, DirEntry, Extra, Finding, FreeFile, LINK_MAX, NAME_MAX,
+    Namespace, NewInode, Outcome, Recovered, RenameMode, RootSpec, SetMode, TierRecord,
+    XATTR_NAME_MAX, XATTR_VALUE_MAX,
 };

@@ -1,10 +1,12 @@
 //! The tree of names and inodes, over any engine.
 //!
-//! Every operation is one commit in one partition, guarded by conditions on what it read; when another
-//! commit came between, it is tried again from the start, a bounded number of times.
+//! Every operation is one transaction, guarded by conditions on what it read; when another came between, it
+//! is tried again from the start, a bounded number of times. Within one partition a transaction is one
+//! commit of the engine; over several it follows the protocol of `two_phase`.
 
 mod check;
 mod create;
+mod deployment;
 mod free;
 mod link;
 mod list;
@@ -13,22 +15,27 @@ mod name;
 mod numbers;
 mod orphan;
 mod path;
+mod recover;
 mod rename;
 mod superblock;
 mod transaction;
+mod two_phase;
 mod update;
 mod xattr;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use intarsia_types::{Error, InodeId, Result, Timestamp};
-use parking_lot::Mutex;
 
 pub use self::check::{CheckProgress, CheckReport, Finding, Outcome};
 pub use self::create::NewInode;
+pub use self::deployment::TierRecord;
+pub use self::free::FreeFile;
 pub use self::link::LINK_MAX;
 pub use self::list::DirEntry;
+pub use self::recover::Recovered;
 pub use self::rename::RenameMode;
 pub use self::superblock::{Counts, RootSpec};
 pub use self::update::Extra;
@@ -36,8 +43,9 @@ pub use self::xattr::{SetMode, XATTR_NAME_MAX, XATTR_VALUE_MAX};
 pub use crate::keys::NAME_MAX;
 
 use self::numbers::Numbers;
+use self::recover::Sightings;
 use self::transaction::Transaction;
-use crate::{CommitOutcome, EngineStats, Inode, MetaEngine, OpId, Value, keys};
+use crate::{EngineStats, Inode, MetaEngine, OpId, Value, keys};
 
 /// How often an operation is tried when others keep changing what it read. Each failure means that
 /// another commit succeeded, so the bound is only met under absurd contention.
@@ -53,9 +61,9 @@ pub struct Namespace {
     session: u64,
     next_op: AtomicU64,
     numbers: Numbers,
-    /// Held while a directory moves to another parent, so that two such moves cannot together make a
-    /// loop that neither sees. An engine shared by several hosts must lease this right among them.
-    directory_moves: Mutex<()>,
+    /// How long a transaction that was met undecided is left to its coordinator.
+    patience: Duration,
+    sightings: Sightings,
 }
 
 /// An inode with the very bytes it was decoded from, to be the condition of a commit.
@@ -75,14 +83,22 @@ impl Namespace {
             session: superblock::random(),
             next_op: AtomicU64::new(0),
             numbers,
-            directory_moves: Mutex::new(()),
+            patience: two_phase::PATIENCE,
+            sightings: Sightings::default(),
         })
+    }
+
+    /// Changes how long a transaction over several partitions that is met undecided is left to the node
+    /// that began it before it is undone; 1 s without this.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The inode with this number.
     pub fn get(&self, ino: InodeId) -> Result<Inode> {
-        let value = self.engine.get(ino.partition(), &keys::by_inode(keys::INODE, ino))?;
-        Inode::decode(ino, &value.ok_or(Error::NotFound)?)
+        Ok(self.stored(ino)?.inode)
     }
 
     /// Returns when everything done so far is on stable storage.
@@ -97,25 +113,13 @@ impl Namespace {
     }
 
     fn stored(&self, ino: InodeId) -> Result<Stored> {
-        let value = self.engine.get(ino.partition(), &keys::by_inode(keys::INODE, ino))?;
+        let value = self.read(ino.partition(), &keys::by_inode(keys::INODE, ino))?;
         let value = value.ok_or(Error::NotFound)?;
         Ok(Stored { inode: Inode::decode(ino, &value)?, value })
     }
 
     fn next_op(&self) -> OpId {
         OpId { session: self.session, number: self.next_op.fetch_add(1, Ordering::Relaxed) }
-    }
-
-    /// Commits; `false` when it must be tried again from the start.
-    fn commit(&self, transaction: Transaction) -> Result<bool> {
-        let Transaction { partition, conditions, meanings, mutations } = transaction;
-        match self.engine.commit(partition, self.next_op(), &conditions, mutations)? {
-            CommitOutcome::Applied => Ok(true),
-            CommitOutcome::Conflict { index } => match meanings.get(index).copied().flatten() {
-                Some(error) => Err(error()),
-                None => Ok(false),
-            },
-        }
     }
 
     /// Repeats `attempt` until it returns a value or an error.

@@ -74,6 +74,29 @@ fn a_value_is_there_until_it_is_replaced_or_deleted() {
 }
 
 #[test]
+fn an_intent_is_present_and_not_unheld() {
+    each(|engine| {
+        let unheld = [Condition::Unheld(b(b"Ikey"))];
+        assert_eq!(commit(&**engine, &unheld, vec![]), CommitOutcome::Conflict { index: 0 });
+        for value in [b"".as_slice(), b"1", b"\xfe"] {
+            apply(&**engine, vec![put(b"Ikey", value)]);
+            assert_eq!(commit(&**engine, &unheld, vec![]), CommitOutcome::Applied);
+        }
+        apply(&**engine, vec![put(b"Ikey", &[0xff; 19])]);
+        assert_eq!(commit(&**engine, &unheld, vec![]), CommitOutcome::Conflict { index: 0 });
+        let present = [Condition::Present(b(b"Ikey"))];
+        assert_eq!(commit(&**engine, &present, vec![]), CommitOutcome::Applied);
+        // Nor can one be merged.
+        let delta = DirDelta { time: at(1), nlink: 0, entries: 0 };
+        let merge = Mutation::Merge { key: keys::inode(InodeId::ROOT), delta };
+        apply(&**engine, vec![Mutation::Put(keys::inode(InodeId::ROOT), b(&[0xff; 19]))]);
+        let op = OpId { session: 1, number: 2 };
+        assert!(engine.commit(P, op, &[], vec![put(b"Dkey", b"1"), merge]).is_err());
+        assert_eq!(get(&**engine, b"Dkey"), None);
+    });
+}
+
+#[test]
 fn a_failed_condition_is_named_and_nothing_changes() {
     each(|engine| {
         for key in TABLES {

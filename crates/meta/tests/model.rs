@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use common::{at, dir, embedded, file, namespace};
 use intarsia_meta::engines::MemoryEngine;
-use intarsia_meta::{Namespace, RenameMode, SetMode};
-use intarsia_types::{Error, InodeId};
+use intarsia_meta::{MetaEngine, Namespace, RenameMode, SetMode, keys};
+use intarsia_types::{Error, InodeId, PartitionId};
 use proptest::prelude::*;
 
 const EEXIST: i32 = 17;
@@ -258,7 +258,9 @@ impl Model {
 
 /// The store and the model, doing the same.
 struct Pair<'p> {
-    ns: Option<Namespace>,
+    /// Nodes over one engine; each operation is done by the next.
+    nodes: Vec<Namespace>,
+    turn: usize,
     /// Where the store is, if it can be closed and opened again.
     path: Option<&'p Path>,
     model: Model,
@@ -270,10 +272,12 @@ fn answer<T>(result: Result<T, Error>) -> Answer {
 
 impl Pair<'_> {
     fn ns(&self) -> &Namespace {
-        self.ns.as_ref().unwrap()
+        &self.nodes[self.turn % self.nodes.len()]
     }
 
     fn step(&mut self, op: &Op, time: i64) {
+        // Neither in turns nor foreseen, but the same in each run of one history.
+        self.turn = time.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 32;
         let now = at(time);
         let pick = |model: &Model, n: usize| model.pick(n);
         let (real, expected) = match *op {
@@ -328,8 +332,8 @@ impl Pair<'_> {
             }
             Op::Reopen => {
                 if let Some(path) = self.path {
-                    self.ns = None;
-                    self.ns = Some(namespace(Arc::new(embedded(path))));
+                    self.nodes.clear();
+                    self.nodes.push(namespace(Arc::new(embedded(path))));
                 }
                 return;
             }
@@ -392,8 +396,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
     #[test]
     fn the_memory_engine_keeps_to_the_model(ops in prop::collection::vec(op(), 1..120)) {
-        let ns = Some(namespace(Arc::new(MemoryEngine::default())));
-        Pair { ns, path: None, model: Model::new() }.run(&ops);
+        let nodes = vec![namespace(Arc::new(MemoryEngine::default()))];
+        Pair { nodes, turn: 0, path: None, model: Model::new() }.run(&ops);
+    }
+
+    #[test]
+    fn nodes_over_partitions_keep_to_the_model(
+        ops in prop::collection::vec(op(), 1..120),
+        partitions in prop_oneof![Just(1_u16), Just(2), Just(5)],
+        nodes in 1..4_usize,
+    ) {
+        let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(partitions));
+        let nodes = (0..nodes).map(|_| namespace(Arc::clone(&engine))).collect();
+        Pair { nodes, turn: 0, path: None, model: Model::new() }.run(&ops);
+        for partition in (0..partitions).map(PartitionId) {
+            prop_assert_eq!(engine.scan(partition, &[keys::TRANSACTION], None, 1).unwrap(), []);
+        }
     }
 }
 
@@ -403,7 +421,7 @@ proptest! {
     fn the_embedded_engine_keeps_to_the_model(ops in prop::collection::vec(op(), 1..120)) {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("meta");
-        let ns = Some(namespace(Arc::new(embedded(&path))));
-        Pair { ns, path: Some(&path), model: Model::new() }.run(&ops);
+        let nodes = vec![namespace(Arc::new(embedded(&path)))];
+        Pair { nodes, turn: 0, path: Some(&path), model: Model::new() }.run(&ops);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use intarsia_meta::{Extra, Inode};
+use intarsia_meta::{Extra, FreeFile, Inode};
 use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result};
 
@@ -135,7 +135,7 @@ impl Node {
             if let Err(e) = written {
                 drop(file);
                 self.tiers.get(tier)?.remove(backing.file)?;
-                self.namespace.forget_files(tier, &[backing.file])?;
+                self.namespace.forget_file(tier, FreeFile::reserved(backing.file))?;
                 return Err(e);
             }
         }

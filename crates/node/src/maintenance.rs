@@ -157,7 +157,8 @@ impl Node {
             };
             report.findings.push(Finding { what, outcome });
         }
-        let free: HashSet<_> = self.namespace.free_files(tier.id())?.into_iter().collect();
+        let free = self.namespace.free_files(tier.id())?.into_iter();
+        let free: HashSet<_> = free.map(|free| free.file).collect();
         // A free file may be recorded before it exists; one that an inode owns must be there.
         for file in known.difference(&on_disk).filter(|file| !free.contains(file)) {
             report.findings.push(Finding {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 
-use intarsia_meta::{DirEntry, Inode, NewInode, RenameMode};
+use intarsia_meta::{DirEntry, FreeFile, Inode, NewInode, RenameMode};
 use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout, Result};
 use parking_lot::Mutex;
 
@@ -297,7 +297,8 @@ impl Node {
             if let Ok(tier) = self.tiers.get(backing.tier) {
                 tier.account(blocks_512, 0);
             }
-            self.settler_queue.reclaim(backing);
+            let free = FreeFile::of(inode.ino, backing.file);
+            self.settler_queue.reclaim(backing.tier, free);
         }
     }
 

@@ -23,7 +23,7 @@ impl Node {
     fn remove_free_files(&self) -> Result<()> {
         for tier in self.tiers.iter() {
             let files = self.namespace.free_files(tier.id())?;
-            files.iter().try_for_each(|id| tier.remove(*id))?;
+            files.iter().try_for_each(|free| tier.remove(free.file))?;
             if files.is_empty() {
                 continue;
             }

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::Extra;
+use intarsia_meta::{Extra, FreeFile};
 use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{is_unshared, is_unwritten};
-use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result};
+use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result, TierId};
 use parking_lot::{Condvar, Mutex};
 
 use crate::body::{Body, LocalBody};
@@ -61,7 +61,7 @@ struct Work {
     /// Settled, to be summed.
     to_sum: VecDeque<InodeId>,
     /// Backing files without an owner.
-    to_reclaim: VecDeque<BackingRef>,
+    to_reclaim: VecDeque<(TierId, FreeFile)>,
     /// Some pool wants files: closed small ones are folded without rest, for theirs.
     is_pool_short: bool,
     wants_recount: bool,
@@ -80,7 +80,7 @@ pub(crate) struct Queue {
 enum Task {
     Settle(Waiting),
     Sum(InodeId),
-    Reclaim(Vec<BackingRef>),
+    Reclaim(Vec<(TierId, FreeFile)>),
     Refill,
     Recount,
     Stop,
@@ -124,9 +124,9 @@ impl Queue {
     }
 
     /// A backing file lost its owner.
-    pub(crate) fn reclaim(&self, backing: BackingRef) {
+    pub(crate) fn reclaim(&self, tier: TierId, file: FreeFile) {
         let mut work = self.work.lock();
-        work.to_reclaim.push_back(backing);
+        work.to_reclaim.push_back((tier, file));
         let is_first = work.to_reclaim.len() == 1;
         drop(work);
         if is_first {
@@ -412,7 +412,7 @@ impl Node {
         self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
         state.accounted_512 = 0;
         if let Some(Body::Local(LocalBody { ro, .. })) = state.body.take() {
-            self.give_back(backing, ro)?;
+            self.give_back(ino, backing, ro)?;
         }
         Ok(true)
     }
@@ -427,7 +427,19 @@ impl Node {
         self.inline_total.load(Ordering::Relaxed)
     }
 
-    fn give_back(&self, backing: BackingRef, file: Arc<intarsia_store::BackingFile>) -> Result<()> {
+    fn give_back(
+        &self,
+        ino: InodeId,
+        backing: BackingRef,
+        file: Arc<intarsia_store::BackingFile>,
+    ) -> Result<()> {
+        let free = FreeFile::of(ino, backing.file);
+        if !self.namespace.records_reserved_files()
+            && !self.namespace.take_free_file(backing.tier, free)?
+        {
+            // Whoever carries the change out records the file; then it goes at the next start.
+            return Ok(());
+        }
         // A read that is under way still holds the descriptor; then the file is removed, not recycled.
         let recycled = match Arc::try_unwrap(file) {
             Ok(file) => self.tiers.give_back(backing, file)?,
@@ -440,17 +452,17 @@ impl Node {
             self.metrics.recycled.fetch_add(1, Ordering::Relaxed);
             Ok(())
         } else {
-            self.namespace.forget_files(backing.tier, &[backing.file])
+            self.namespace.forget_file(backing.tier, free)
         }
     }
 
     /// Removes files without an owner from disk, then from the ledger.
-    fn reclaim(&self, files: &[BackingRef]) -> Result<()> {
+    fn reclaim(&self, files: &[(TierId, FreeFile)]) -> Result<()> {
         for tier in self.tiers.iter() {
             let mut gone = Vec::new();
-            for backing in files.iter().filter(|b| b.tier == tier.id()) {
-                tier.remove(backing.file)?;
-                gone.push(backing.file);
+            for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {
+                tier.remove(free.file)?;
+                gone.push(*free);
             }
             if !gone.is_empty() {
                 self.namespace.forget_files(tier.id(), &gone)?;

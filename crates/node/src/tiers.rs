@@ -1,6 +1,6 @@
 //! The tiers of this host together with their pools of ready files.
 
-use intarsia_meta::Namespace;
+use intarsia_meta::{FreeFile, Namespace};
 use intarsia_policy::{TierState, choose_tier};
 use intarsia_store::{BackingFile, Pool, PooledFile, Space, Tier};
 use intarsia_types::{BackingRef, Error, Result, TierClass, TierId};
@@ -146,9 +146,12 @@ impl Tiers {
     /// Empties the pools for a clean stop, on disk and in the ledger.
     pub(crate) fn drain(&self, namespace: &Namespace) -> Result<()> {
         for entry in &self.entries {
-            let files: Vec<_> = entry.pool.drain().into_iter().map(|f| f.id).collect();
-            files.iter().try_for_each(|id| entry.tier.remove(*id))?;
-            namespace.forget_files(entry.tier.id(), &files)?;
+            let files = entry.pool.drain().into_iter().map(|f| FreeFile::reserved(f.id));
+            let files: Vec<_> = files.collect();
+            files.iter().try_for_each(|free| entry.tier.remove(free.file))?;
+            if namespace.records_reserved_files() {
+                namespace.forget_files(entry.tier.id(), &files)?;
+            }
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ use self::log::Log;
 use self::reopen::Pause;
 use self::space::Space;
 use self::tables::Tables;
-use super::{check_prefix, no_partition, resolve};
+use super::{check_prefix, is_unheld, no_partition, resolve};
 use crate::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};
 
 /// How an embedded engine uses memory and the disk.
@@ -182,6 +182,7 @@ impl Core {
         Ok(match condition {
             Condition::Absent(key) => read(key)?.is_none(),
             Condition::Present(key) => read(key)?.is_some(),
+            Condition::Unheld(key) => read(key)?.is_some_and(|value| is_unheld(&value)),
             Condition::Equals(key, value) => read(key)?.as_ref() == Some(value),
             Condition::PrefixEmpty(prefix) => state.scan(prefix, None, 1)?.is_empty(),
         })

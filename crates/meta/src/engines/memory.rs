@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use intarsia_types::{PartitionId, Result};
 use parking_lot::RwLock;
 
-use super::{Changes, check_prefix, no_partition, resolve};
+use super::{Changes, check_prefix, is_unheld, no_partition, resolve};
 use crate::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};
 
 /// What a record costs beyond its bytes: its share of the map's nodes and two reference counts.
@@ -75,6 +75,7 @@ fn holds(table: &Table, condition: &Condition) -> bool {
     match condition {
         Condition::Absent(key) => !table.contains_key(key),
         Condition::Present(key) => table.contains_key(key),
+        Condition::Unheld(key) => table.get(key).is_some_and(|value| is_unheld(value)),
         Condition::Equals(key, value) => table.get(key) == Some(value),
         Condition::PrefixEmpty(prefix) => after(table, prefix, None).next().is_none(),
     }

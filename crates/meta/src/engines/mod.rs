@@ -8,7 +8,7 @@ pub use memory::MemoryEngine;
 
 use intarsia_types::{Error, PartitionId, Result};
 
-use crate::{Key, Mutation, Value, keys, merge};
+use crate::{Key, Mutation, Value, intent, keys, merge};
 
 /// The changes of one commit as they build up: key and new value, `None` for a removal.
 pub(crate) type Changes = Vec<(Key, Option<Value>)>;
@@ -60,6 +60,11 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 
 pub(crate) fn no_partition(partition: PartitionId, partitions: u16) -> Error {
     Error::Engine(format!("partition {} of {partitions}", partition.0))
+}
+
+/// Whether a value is no intent.
+pub(crate) fn is_unheld(value: &[u8]) -> bool {
+    value.first() != Some(&intent::TAG)
 }
 
 pub(crate) fn check_prefix(prefix: &[u8]) -> Result<()> {

@@ -93,7 +93,7 @@ impl Namespace {
             let damages = std::mem::take(&mut survey.damages);
             let mut mended = false;
             for damage in &damages {
-                let finding = self.settle(damage, repair)?;
+                let finding = self.deal_with(damage, repair)?;
                 mended |= matches!(finding.outcome, Outcome::Repaired(_));
                 // What cannot be mended comes up again in every round.
                 if !report.findings.contains(&finding) {
@@ -104,6 +104,10 @@ impl Namespace {
                 break;
             }
             survey = Survey::of(self, progress)?;
+            if report.inodes == 0 {
+                // The first survey met unfinished changes and read nothing else.
+                report = CheckReport { findings: report.findings, ..survey.summary() };
+            }
         }
         if repair {
             self.sync()?;
@@ -111,7 +115,7 @@ impl Namespace {
         Ok(report)
     }
 
-    fn settle(&self, damage: &Damage, repair: bool) -> Result<Finding> {
+    fn deal_with(&self, damage: &Damage, repair: bool) -> Result<Finding> {
         let outcome = if repair { self.mend(damage)? } else { Outcome::Left };
         Ok(Finding { what: damage.to_string(), outcome })
     }

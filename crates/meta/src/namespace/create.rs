@@ -1,6 +1,6 @@
 //! New files, directories, symbolic links and nodes.
 
-use intarsia_types::{Error, FileKind, InodeId, Layout, Result, Timestamp};
+use intarsia_types::{Error, FileKind, InodeId, Layout, PartitionId, Result, Timestamp};
 
 use super::{Namespace, Transaction, name, xattr};
 use crate::dentry::Dentry;
@@ -49,6 +49,10 @@ impl NewInode {
 
 impl Namespace {
     /// Creates `name` in the directory `parent`.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "it is consumed in meaning: one description makes one inode"
+    )]
     pub fn create(
         &self,
         parent: InodeId,
@@ -59,16 +63,24 @@ impl Namespace {
         name::check_new(name)?;
         new.xattrs.iter().try_for_each(|(name, value)| xattr::check(name, value))?;
 
-        let mut transaction = Transaction::at(parent);
-        let ino = self.new_ino(parent.partition())?;
-        self.name(&mut transaction, parent, name, Dentry { ino, kind: new.kind }, now);
-        let (mark_writable, inode) = write_inode(&mut transaction, ino, parent, name, new, now)?;
-        if mark_writable {
-            transaction.mark(&keys::by_inode(keys::WRITABLE, ino));
+        let ino = self.new_ino(self.birth_partition(parent, name, new.kind))?;
+        self.retry(|| {
+            let mut transaction = Transaction::at(parent);
+            self.name(&mut transaction, parent, name, Dentry { ino, kind: new.kind }, now)?;
+            let inode = write_inode(&mut transaction, ino, parent, name, &new, now)?;
+            Ok(self.commit(transaction)?.then_some(inode))
+        })
+    }
+
+    /// Where a new inode is born: directories are spread over all partitions by their names, and with
+    /// them the load; all else is born beside its name.
+    fn birth_partition(&self, parent: InodeId, name: &[u8], kind: FileKind) -> PartitionId {
+        let partitions = self.engine.partitions();
+        if kind != FileKind::Directory || partitions < 2 {
+            return parent.partition();
         }
-        // Both conditions of this commit have a meaning, so it never asks to be tried again.
-        self.commit(transaction)?;
-        Ok(inode)
+        let hash = keys::hash63(self.seed ^ parent.0, name) % u64::from(partitions);
+        u16::try_from(hash).map_or(parent.partition(), PartitionId)
     }
 
     /// Adds a new name to `transaction`: its conditions, its record, its trace in the parent.
@@ -79,13 +91,19 @@ impl Namespace {
         name: &[u8],
         dentry: Dentry,
         now: Timestamp,
-    ) {
+    ) -> Result<()> {
+        if dentry.ino.partition() != parent.partition() {
+            // The merge may come after the decision, when it is too late to refuse.
+            self.directory(parent)?;
+        }
         let key = self.dentry_key(parent, name).to_bytes();
-        transaction.require(Condition::Absent(key.clone()), || Error::Exists);
-        transaction.require(Condition::Present(keys::inode(parent)), || Error::NotFound);
-        transaction.put(key, dentry.encode());
+        let part = transaction.of(parent);
+        part.require(Condition::Absent(key.clone()), || Error::Exists);
+        part.require(Condition::Unheld(keys::inode(parent)), || Error::NotFound);
+        part.put(key, dentry.encode());
         let nlink = i32::from(dentry.kind == FileKind::Directory);
         transaction.merge(parent, DirDelta { time: now, nlink, entries: 1 });
+        Ok(())
     }
 }
 
@@ -94,9 +112,9 @@ fn write_inode(
     ino: InodeId,
     parent: InodeId,
     name: &[u8],
-    new: NewInode,
+    new: &NewInode,
     now: Timestamp,
-) -> Result<(bool, Inode)> {
+) -> Result<Inode> {
     let is_directory = new.kind == FileKind::Directory;
     let inode = Inode {
         ino,
@@ -118,16 +136,24 @@ fn write_inode(
         name: if is_directory { name.to_vec() } else { Vec::new() },
         has_xattrs: !new.xattrs.is_empty(),
         checksummed: false,
-        layout: new.layout,
-        target: new.target,
+        layout: new.layout.clone(),
+        target: new.target.clone(),
     };
+    if ino.partition() != parent.partition() {
+        // Held from the first, so that who follows the new name never finds nothing.
+        transaction.of(ino).expect(Condition::Absent(keys::inode(ino)));
+    }
     transaction.put_inode(&inode)?;
+    let part = transaction.of(ino);
     if let Some(backing) = inode.layout.backing() {
-        transaction.delete(keys::free(backing).as_slice());
+        part.delete(keys::free(backing).as_slice());
     }
-    for (name, value) in new.xattrs {
-        transaction.put(keys::xattr(ino, &name), Value::from(value));
+    for (name, value) in &new.xattrs {
+        part.put(keys::xattr(ino, name), Value::copy_from(value));
     }
-    transaction.count_inodes(1);
-    Ok((new.mark_writable, inode))
+    if new.mark_writable {
+        part.mark(&keys::by_inode(keys::WRITABLE, ino));
+    }
+    part.count_inodes(1);
+    Ok(inode)
 }

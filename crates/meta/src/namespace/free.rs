@@ -1,42 +1,80 @@
 //! Backing files that exist on disk and belong to no inode.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use intarsia_types::{BackingFileId, BackingRef, InodeId, Layout, PartitionId, Result, TierId};
 
 use super::{Namespace, Transaction, superblock};
-use crate::{Inode, Key, keys};
+use crate::{Condition, Inode, Key, keys};
 
 /// Records read at once.
 const PAGE: usize = 1000;
 
-/// Free files are recorded where the inodes of this host are born.
+/// Reserved files are recorded where the inodes of a store of one partition are born.
 const HOME: PartitionId = InodeId::ROOT.partition();
+
+/// A backing file that belongs to no inode, and the partition that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FreeFile {
+    /// The file.
+    pub file: BackingFileId,
+    /// The partition of its record.
+    pub partition: PartitionId,
+}
+
+impl FreeFile {
+    /// A file that has had no owner since it was reserved.
+    #[must_use]
+    pub const fn reserved(file: BackingFileId) -> Self {
+        Self { file, partition: HOME }
+    }
+
+    /// A file that belonged to `ino`: the change that parted them recorded it beside the inode.
+    #[must_use]
+    pub const fn of(ino: InodeId, file: BackingFileId) -> Self {
+        Self { file, partition: ino.partition() }
+    }
+}
 
 impl Namespace {
     /// Numbers `count` new backing files of a tier and records them as free, before they are created:
     /// a crash leaves a record without a file, never a file without a record.
+    ///
+    /// With several partitions they are only numbered: their inodes are born anywhere, and to take a
+    /// record away in another partition would cost more than the file. There a file of no inode is found
+    /// on disk, by comparison with [`Namespace::each_known_file`].
     pub fn reserve_files(&self, tier: TierId, count: u32) -> Result<Vec<BackingFileId>> {
         let name = superblock::file_mark(tier);
         let range: Range<u64> = self.retry(|| {
             let mut transaction = Transaction::in_partition(HOME);
-            let range = self.advance(&mut transaction, &name, 1, u64::from(count))?;
-            for file in range.clone() {
-                transaction.mark(&keys::free(BackingRef { tier, file: BackingFileId(file) }));
+            let part = &mut transaction.first;
+            let range = self.advance(part, &name, 1, u64::from(count))?;
+            if self.records_reserved_files() {
+                for file in range.clone() {
+                    part.mark(&keys::free(BackingRef { tier, file: BackingFileId(file) }));
+                }
             }
             Ok(self.commit(transaction)?.then_some(range))
         })?;
         Ok(range.map(BackingFileId).collect())
     }
 
+    /// Whether reserved files are recorded as free until an inode owns them. If not, neither may files
+    /// be that wait in a pool for another owner: take them from the record with
+    /// [`Namespace::take_free_file`] before.
+    #[must_use]
+    pub fn records_reserved_files(&self) -> bool {
+        !self.is_partitioned()
+    }
+
     /// All free files of a tier.
-    pub fn free_files(&self, tier: TierId) -> Result<Vec<BackingFileId>> {
+    pub fn free_files(&self, tier: TierId) -> Result<Vec<FreeFile>> {
         let mut files = Vec::new();
         for partition in self.partitions() {
             let keys = self.keys_of(partition, &keys::free_prefix(tier), None)?;
-            files.extend(
-                keys.iter().filter_map(|k| keys::split_free(k)).map(|backing| backing.file),
-            );
+            let free = keys.iter().filter_map(|key| keys::split_free(key));
+            files.extend(free.map(|backing| FreeFile { file: backing.file, partition }));
         }
         Ok(files)
     }
@@ -59,7 +97,8 @@ impl Namespace {
         for partition in self.partitions() {
             let mut after: Option<Key> = None;
             loop {
-                let page = self.engine.scan(partition, &[keys::INODE], after.as_deref(), PAGE)?;
+                let page =
+                    self.scan_concluded(partition, &[keys::INODE], after.as_deref(), PAGE)?;
                 for (key, record) in &page {
                     if let Some(ino) = keys::inode_of(key) {
                         each(Inode::decode(ino, record)?);
@@ -73,17 +112,34 @@ impl Namespace {
     }
 
     /// Forgets a free file that was removed from disk.
-    pub fn forget_file(&self, tier: TierId, file: BackingFileId) -> Result<()> {
+    pub fn forget_file(&self, tier: TierId, file: FreeFile) -> Result<()> {
         self.forget_files(tier, &[file])
     }
 
-    /// Forgets free files that were removed from disk, in one commit.
-    pub fn forget_files(&self, tier: TierId, files: &[BackingFileId]) -> Result<()> {
-        let mut transaction = Transaction::in_partition(HOME);
-        for &file in files {
-            transaction.delete(keys::free(BackingRef { tier, file }).as_slice());
+    /// Forgets free files that were removed from disk, in one commit a partition.
+    pub fn forget_files(&self, tier: TierId, files: &[FreeFile]) -> Result<()> {
+        let mut by_partition: BTreeMap<PartitionId, Vec<BackingFileId>> = BTreeMap::new();
+        for free in files {
+            by_partition.entry(free.partition).or_default().push(free.file);
         }
-        self.commit(transaction)?;
+        for (partition, files) in by_partition {
+            let mut transaction = Transaction::in_partition(partition);
+            for file in files {
+                let key = keys::free(BackingRef { tier, file });
+                transaction.first.delete(key.as_slice());
+            }
+            self.commit(transaction)?;
+        }
         Ok(())
+    }
+
+    /// Forgets a free file so that it can have another owner; `false` if it is not recorded as free,
+    /// perhaps not yet: then it must not be used.
+    pub fn take_free_file(&self, tier: TierId, free: FreeFile) -> Result<bool> {
+        let key = Key::copy_from(&keys::free(BackingRef { tier, file: free.file }));
+        let mut transaction = Transaction::in_partition(free.partition);
+        transaction.first.expect(Condition::Present(key.clone()));
+        transaction.first.delete(key);
+        self.commit(transaction)
     }
 }

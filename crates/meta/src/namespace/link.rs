@@ -23,8 +23,7 @@ impl Namespace {
             let stored = self.stored(ino)?;
             let inode = linked(&stored.inode, now)?;
             let mut transaction = Transaction::at(parent);
-            transaction.within(ino)?;
-            self.name(&mut transaction, parent, name, Dentry { ino, kind: inode.kind }, now);
+            self.name(&mut transaction, parent, name, Dentry { ino, kind: inode.kind }, now)?;
             transaction.expect_unchanged(&stored);
             transaction.put_inode(&inode)?;
             Ok(self.commit(transaction)?.then_some(inode))
@@ -71,8 +70,8 @@ impl Namespace {
             let found = self.find(parent, name)?;
             allow(found.stored.inode.kind)?;
             let mut transaction = Transaction::at(parent);
-            transaction.expect(found.unchanged());
-            transaction.delete(found.key.to_bytes());
+            transaction.of(parent).expect(found.unchanged());
+            transaction.of(parent).delete(found.key.to_bytes());
             let nlink = -i32::from(found.stored.inode.is_directory());
             transaction.merge(parent, DirDelta { time: now, nlink, entries: -1 });
             let after = self.drop_name(&mut transaction, &found.stored, keep_orphan, now)?;
@@ -89,14 +88,13 @@ impl Namespace {
         now: Timestamp,
     ) -> Result<Inode> {
         let ino = stored.inode.ino;
-        transaction.within(ino)?;
         transaction.expect_unchanged(stored);
         let mut after = stored.inode.clone();
         after.ctime = now;
         after.version = after.version.wrapping_add(1);
         if after.is_directory() {
             let entries = keys::by_inode(keys::DENTRY, ino).as_slice().into();
-            transaction.require(Condition::PrefixEmpty(entries), || Error::NotEmpty);
+            transaction.of(ino).require(Condition::PrefixEmpty(entries), || Error::NotEmpty);
             after.nlink = 0;
         } else {
             after.nlink = after.nlink.saturating_sub(1);
@@ -105,7 +103,7 @@ impl Namespace {
             transaction.put_inode(&after)?;
         } else if keep_orphan(ino) {
             transaction.put_inode(&after)?;
-            transaction.mark(&keys::by_inode(keys::ORPHAN, ino));
+            transaction.of(ino).mark(&keys::by_inode(keys::ORPHAN, ino));
         } else {
             self.delete_inode(transaction, &after)?;
         }

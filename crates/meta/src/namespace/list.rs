@@ -1,9 +1,12 @@
 //! Listings of a directory, in pages, in the order of the name hashes.
 
-use intarsia_types::{Error, FileKind, InodeId, Result};
+use std::collections::BTreeMap;
+
+use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
 
 use super::Namespace;
 use crate::dentry::Dentry;
+use crate::intent::Intent;
 use crate::{Inode, Key, Value, keys};
 
 /// One entry of a directory.
@@ -69,17 +72,35 @@ impl Namespace {
         entries: Vec<DirEntry>,
         noted: Vec<T>,
     ) -> Result<Vec<(DirEntry, Inode, T)>> {
-        let keys: Vec<Key> = entries.iter().map(|entry| keys::inode(entry.ino)).collect();
-        let records = self.engine.get_many(dir.partition(), &keys)?;
+        let records = self.records(&entries)?;
         let mut listed = Vec::with_capacity(entries.len());
         for ((entry, note), record) in entries.into_iter().zip(noted).zip(records) {
+            let key = keys::by_inode(keys::INODE, entry.ino);
             let inode = match record {
-                Some(record) => Some(Inode::decode(entry.ino, &record)?),
-                None => self.try_lookup(dir, &entry.name)?,
+                Some(record) if Intent::of(&key, &record).is_none() => {
+                    Some(Inode::decode(entry.ino, &record)?)
+                }
+                _ => self.try_lookup(dir, &entry.name)?,
             };
             listed.extend(inode.map(|inode| (entry, inode, note)));
         }
         Ok(listed)
+    }
+
+    /// The records of the inodes of entries, in their order, with one request a partition.
+    fn records(&self, entries: &[DirEntry]) -> Result<Vec<Option<Value>>> {
+        let mut by_partition: BTreeMap<PartitionId, Vec<usize>> = BTreeMap::new();
+        for (at, entry) in entries.iter().enumerate() {
+            by_partition.entry(entry.ino.partition()).or_default().push(at);
+        }
+        let mut records = vec![None; entries.len()];
+        for (partition, places) in by_partition {
+            let keys: Vec<Key> = places.iter().map(|&at| keys::inode(entries[at].ino)).collect();
+            for (at, record) in places.into_iter().zip(self.engine.get_many(partition, &keys)?) {
+                records[at] = record;
+            }
+        }
+        Ok(records)
     }
 
     /// The inode of a name that may have been removed since it was listed, or lies elsewhere.
@@ -90,7 +111,7 @@ impl Namespace {
     fn page(&self, dir: InodeId, after: u64, limit: usize) -> Result<Vec<(Key, Value)>> {
         let prefix = keys::by_inode(keys::DENTRY, dir);
         let start = after_hash(dir, after);
-        let mut page = self.engine.scan(dir.partition(), &prefix, Some(&start), limit + 1)?;
+        let mut page = self.scan_concluded(dir.partition(), &prefix, Some(&start), limit + 1)?;
         if page.len() <= limit {
             return Ok(page);
         }
@@ -98,7 +119,7 @@ impl Namespace {
         let hash = hash_of(dir, &page[limit - 1].0)?;
         while hash_of(dir, &page[page.len() - 1].0)? == hash {
             let last = page[page.len() - 1].0.clone();
-            let more = self.engine.scan(dir.partition(), &prefix, Some(&last), limit)?;
+            let more = self.scan_concluded(dir.partition(), &prefix, Some(&last), limit)?;
             if more.is_empty() {
                 return Ok(page);
             }

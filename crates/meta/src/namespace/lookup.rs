@@ -4,6 +4,7 @@ use intarsia_types::{Error, InodeId, Result};
 
 use super::{Namespace, Stored, name};
 use crate::dentry::{self, Dentry};
+use crate::intent::Intent;
 use crate::keys::{self, DentryKey};
 use crate::{Condition, Inode, Value};
 
@@ -57,22 +58,62 @@ impl Namespace {
 
     pub(super) fn try_find(&self, parent: InodeId, name: &[u8]) -> Result<Option<Found>> {
         name::check(name)?;
-        let key = self.dentry_key(parent, name);
-        let pair = self.engine.get_follow(parent.partition(), &key, dentry::follow)?;
-        let Some((value, record)) = pair else { return Ok(None) };
-        let dentry = Dentry::decode(parent, &value)?;
-        let stored = match record {
-            Some(record) => Stored { inode: Inode::decode(dentry.ino, &record)?, value: record },
-            None => self.named(parent, dentry.ino)?,
-        };
-        Ok(Some(Found { key, dentry, value, stored }))
+        self.retry(|| {
+            let key = self.dentry_key(parent, name);
+            let pair = self.engine.get_follow(parent.partition(), &key, dentry::follow)?;
+            let Some((value, record)) = pair else { return Ok(Some(None)) };
+            if self.conclude_value(parent.partition(), &key, &value)? {
+                return Ok(None);
+            }
+            let dentry = Dentry::decode(parent, &value)?;
+            let Some(record) = self.record(parent, dentry.ino, record)? else {
+                return self.vanished(parent, &key, &value, dentry.ino);
+            };
+            let stored = Stored { inode: Inode::decode(dentry.ino, &record)?, value: record };
+            if is_elsewhere(&stored.inode, parent, name) && !self.is_still(parent, &key, &value)? {
+                return Ok(None);
+            }
+            Ok(Some(Some(Found { key, dentry, value, stored })))
+        })
     }
 
-    /// The inode of a dentry that was not found beside it.
-    fn named(&self, parent: InodeId, ino: InodeId) -> Result<Stored> {
-        if ino.partition() != parent.partition() {
-            return self.stored(ino);
+    /// The record of the inode that a name in `parent` means, if it was not read with the name.
+    fn record(
+        &self,
+        parent: InodeId,
+        ino: InodeId,
+        beside: Option<Value>,
+    ) -> Result<Option<Value>> {
+        let key = keys::by_inode(keys::INODE, ino);
+        match beside {
+            Some(record) if Intent::of(&key, &record).is_none() => Ok(Some(record)),
+            None if ino.partition() == parent.partition() => Ok(None),
+            _ => self.read(ino.partition(), &key),
+        }
+    }
+
+    /// A name was read and then its inode was not there: tried again if the name is gone too.
+    fn vanished<T>(
+        &self,
+        parent: InodeId,
+        key: &[u8],
+        value: &Value,
+        ino: InodeId,
+    ) -> Result<Option<T>> {
+        if self.is_partitioned() && !self.is_still(parent, key, value)? {
+            return Ok(None);
         }
         Err(Error::Corrupt { ino, what: format!("a name in directory {parent} but no record") })
     }
+
+    fn is_still(&self, parent: InodeId, key: &[u8], value: &Value) -> Result<bool> {
+        Ok(self.engine.get(parent.partition(), key)?.as_ref() == Some(value))
+    }
+}
+
+/// Whether an inode was renamed or unlinked after a name of it in another partition was read.
+fn is_elsewhere(inode: &Inode, parent: InodeId, name: &[u8]) -> bool {
+    let knows_name = || inode.parent == parent && inode.name == name;
+    inode.ino.partition() != parent.partition()
+        && (inode.nlink == 0 || (inode.is_directory() && !knows_name()))
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use intarsia_types::{Error, InodeId, PartitionId, Result};
 use parking_lot::Mutex;
 
+use super::transaction::Part;
 use super::{Namespace, Transaction};
 use crate::merge::{decode_counter, encode_counter};
 use crate::{Condition, keys};
@@ -56,30 +57,30 @@ impl Namespace {
     ) -> Result<Range<u64>> {
         self.retry(|| {
             let mut transaction = Transaction::in_partition(partition);
-            let range = self.advance(&mut transaction, name, first, count)?;
+            let range = self.advance(&mut transaction.first, name, first, count)?;
             Ok(self.commit(transaction)?.then_some(range))
         })
     }
 
-    /// Adds to `transaction` that a high-water mark moves up by `count`.
+    /// Adds to `part` that a high-water mark moves up by `count`.
     pub(super) fn advance(
         &self,
-        transaction: &mut Transaction,
+        part: &mut Part,
         name: &str,
         first: u64,
         count: u64,
     ) -> Result<Range<u64>> {
         let key = keys::superblock(name);
-        let old = self.engine.get(transaction.partition, &key)?;
+        let old = self.engine.get(part.partition, &key)?;
         let start = old.as_deref().map_or(Ok(first), decode_counter)?;
         let end = start
             .checked_add(count)
             .ok_or_else(|| Error::NoSpace(format!("all numbers of '{name}' are used")))?;
-        transaction.expect(match old {
+        part.expect(match old {
             Some(old) => Condition::Equals(key.clone(), old),
             None => Condition::Absent(key.clone()),
         });
-        transaction.put(key, encode_counter(end));
+        part.put(key, encode_counter(end));
         Ok(start..end)
     }
 }

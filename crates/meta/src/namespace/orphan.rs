@@ -2,6 +2,7 @@
 
 use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
 
+use super::transaction::Part;
 use super::{Namespace, Transaction};
 use crate::{Inode, Key, keys};
 
@@ -18,7 +19,7 @@ impl Namespace {
             let mut transaction = Transaction::at(ino);
             transaction.expect_unchanged(&stored);
             self.delete_inode(&mut transaction, &stored.inode)?;
-            transaction.delete(keys::by_inode(keys::ORPHAN, ino).as_slice());
+            transaction.of(ino).delete(keys::by_inode(keys::ORPHAN, ino).as_slice());
             Ok(self.commit(transaction)?.then_some(stored.inode))
         })
     }
@@ -59,33 +60,34 @@ impl Namespace {
     /// without the record.
     pub(super) fn delete_inode(&self, transaction: &mut Transaction, inode: &Inode) -> Result<()> {
         let ino = inode.ino;
-        transaction.delete(keys::inode(ino));
-        transaction.count_inodes(-1);
+        let part = transaction.of(ino);
+        part.delete(keys::inode(ino));
+        part.count_inodes(-1);
         if inode.has_xattrs {
-            self.delete_all(transaction, &keys::by_inode(keys::XATTR, ino))?;
+            self.delete_all(part, &keys::by_inode(keys::XATTR, ino))?;
         }
         if inode.kind != FileKind::Regular {
             return Ok(());
         }
         if inode.layout.backing().is_some() {
             // Only a file with a backing file can be written past us.
-            transaction.delete(keys::by_inode(keys::WRITABLE, ino).as_slice());
+            part.delete(keys::by_inode(keys::WRITABLE, ino).as_slice());
         }
         if inode.layout == intarsia_types::Layout::Inline {
-            transaction.delete(keys::by_inode(keys::BODY, ino).as_slice());
+            part.delete(keys::by_inode(keys::BODY, ino).as_slice());
         }
         if inode.checksummed {
-            self.delete_all(transaction, &keys::by_inode(keys::CHECKSUM, ino))?;
+            self.delete_all(part, &keys::by_inode(keys::CHECKSUM, ino))?;
         }
         if let Some(backing) = inode.layout.backing() {
-            transaction.mark(&keys::free(backing));
+            part.mark(&keys::free(backing));
         }
         Ok(())
     }
 
-    fn delete_all(&self, transaction: &mut Transaction, prefix: &[u8]) -> Result<()> {
-        for key in self.keys_of(transaction.partition, prefix, None)? {
-            transaction.delete(key);
+    fn delete_all(&self, part: &mut Part, prefix: &[u8]) -> Result<()> {
+        for key in self.keys_of(part.partition, prefix, None)? {
+            part.delete(key);
         }
         Ok(())
     }

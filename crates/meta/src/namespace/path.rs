@@ -39,20 +39,24 @@ impl Namespace {
         Ok(if path.is_empty() { b"/".to_vec() } else { path })
     }
 
-    /// Whether `dir` is `ancestor` or lies below it.
-    pub(super) fn is_within(&self, dir: InodeId, ancestor: InodeId) -> Result<bool> {
+    /// Whether `dir` is `ancestor` or lies below it; `None` if a directory on the way up went meanwhile.
+    pub(super) fn is_within(&self, dir: InodeId, ancestor: InodeId) -> Result<Option<bool>> {
         let mut at = dir;
         for depth in 0.. {
             if at == ancestor {
-                return Ok(true);
+                return Ok(Some(true));
             }
             if at == InodeId::ROOT {
-                return Ok(false);
+                return Ok(Some(false));
             }
             check_depth(dir, depth)?;
-            at = self.directory(at)?.parent;
+            at = match self.directory(at) {
+                Ok(inode) => inode.parent,
+                Err(Error::NotFound) if depth > 0 => return Ok(None),
+                Err(error) => return Err(error),
+            };
         }
-        Ok(false)
+        Ok(Some(false))
     }
 }
 

@@ -4,7 +4,11 @@ use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
 
 use super::lookup::Found;
 use super::{Namespace, Transaction, name};
+use crate::merge::{decode_counter, encode_counter};
 use crate::{Condition, DirDelta, Inode, keys};
+
+/// The superblock value that counts the directories that changed their parent.
+const MOVES: &str = "moves";
 
 /// What a rename does when the new name exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +51,6 @@ impl Namespace {
         name::check_old(new_name)?;
         let from = Place { parent, name };
         let to = Place { parent: new_parent, name: new_name };
-        // Directories that change their parent move one at a time; see `directory_moves`.
-        let _turn = (parent != new_parent).then(|| self.directory_moves.lock());
         self.retry(|| match mode {
             RenameMode::Exchange => Ok(self.try_exchange(from, to, now)?.then_some(None)),
             RenameMode::Replace => self.try_move(from, to, &keep_orphan, now),
@@ -74,21 +76,28 @@ impl Namespace {
             }
             check_kinds(moved.dentry.kind, replaced.dentry.kind)?;
         }
-        self.check_no_loop(&moved, from, to)?;
-
         let mut transaction = Transaction::at(from.parent);
-        transaction.within(to.parent)?;
-        transaction.expect(moved.unchanged());
-        transaction.delete(moved.key.to_bytes());
+        if moves_directory(&moved, from, to) {
+            self.take_turn(&mut transaction)?;
+            if !self.check_no_loop(&moved, to)? {
+                return Ok(None);
+            }
+        }
+        transaction.of(from.parent).expect(moved.unchanged());
+        transaction.of(from.parent).delete(moved.key.to_bytes());
         self.place(&mut transaction, &moved, to, now)?;
         let after = match &replaced {
             Some(replaced) => {
-                transaction.expect(replaced.unchanged());
+                transaction.of(to.parent).expect(replaced.unchanged());
                 Some(self.drop_name(&mut transaction, &replaced.stored, keep_orphan, now)?)
             }
             None => {
+                if self.is_partitioned() && from.parent != to.parent {
+                    // The merge may come after the decision, when it is too late to refuse.
+                    self.directory(to.parent)?;
+                }
                 let key = self.dentry_key(to.parent, to.name).to_bytes();
-                transaction.expect(Condition::Absent(key));
+                transaction.of(to.parent).expect(Condition::Absent(key));
                 None
             }
         };
@@ -111,13 +120,19 @@ impl Namespace {
         if a.dentry.ino == b.dentry.ino {
             return Ok(true);
         }
-        self.check_no_loop(&a, from, to)?;
-        self.check_no_loop(&b, to, from)?;
-
         let mut transaction = Transaction::at(from.parent);
-        transaction.within(to.parent)?;
-        transaction.expect(a.unchanged());
-        transaction.expect(b.unchanged());
+        let moves =
+            [(&a, moves_directory(&a, from, to), to), (&b, moves_directory(&b, from, to), from)];
+        if moves.iter().any(|(_, moves, _)| *moves) {
+            self.take_turn(&mut transaction)?;
+        }
+        for (found, moves, to) in moves {
+            if moves && !self.check_no_loop(found, to)? {
+                return Ok(false);
+            }
+        }
+        transaction.of(from.parent).expect(a.unchanged());
+        transaction.of(to.parent).expect(b.unchanged());
         self.place(&mut transaction, &a, to, now)?;
         self.place(&mut transaction, &b, from, now)?;
         let a_dir = i32::from(a.stored.inode.is_directory());
@@ -135,10 +150,10 @@ impl Namespace {
         to: Place<'_>,
         now: Timestamp,
     ) -> Result<()> {
-        transaction.within(found.dentry.ino)?;
         transaction.expect_unchanged(&found.stored);
-        transaction.require(Condition::Present(keys::inode(to.parent)), || Error::NotFound);
-        transaction.put(self.dentry_key(to.parent, to.name).to_bytes(), found.value.clone());
+        let part = transaction.of(to.parent);
+        part.require(Condition::Unheld(keys::inode(to.parent)), || Error::NotFound);
+        part.put(self.dentry_key(to.parent, to.name).to_bytes(), found.value.clone());
         let mut inode = found.stored.inode.clone();
         inode.ctime = now;
         inode.version = inode.version.wrapping_add(1);
@@ -149,13 +164,36 @@ impl Namespace {
         transaction.put_inode(&inode)
     }
 
-    fn check_no_loop(&self, moved: &Found, from: Place<'_>, to: Place<'_>) -> Result<()> {
-        let may_loop = moved.stored.inode.is_directory() && from.parent != to.parent;
-        if may_loop && self.is_within(to.parent, moved.dentry.ino)? {
-            return Err(Error::Invalid("a directory cannot move below itself".into()));
-        }
+    /// Adds to `transaction` that it fails if a directory changes its parent meanwhile. What is read from
+    /// now on is then true of the moment of the commit, so that two such moves cannot together make a
+    /// loop that neither sees, on whatever hosts they run.
+    fn take_turn(&self, transaction: &mut Transaction) -> Result<()> {
+        let key = keys::superblock(MOVES);
+        let partition = InodeId::ROOT.partition();
+        let old = self.read(partition, &key)?;
+        let moves = old.as_deref().map_or(Ok(0), decode_counter)?;
+        let part = transaction.part(partition);
+        part.expect(match old {
+            Some(old) => Condition::Equals(key.clone(), old),
+            None => Condition::Absent(key.clone()),
+        });
+        part.put(key, encode_counter(moves.wrapping_add(1)));
         Ok(())
     }
+
+    /// Fails if `moved` would come to lie below itself; `false` if that cannot be told yet.
+    fn check_no_loop(&self, moved: &Found, to: Place<'_>) -> Result<bool> {
+        match self.is_within(to.parent, moved.dentry.ino)? {
+            Some(true) => Err(Error::Invalid("a directory cannot move below itself".into())),
+            Some(false) => Ok(true),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Whether a directory changes its parent.
+fn moves_directory(found: &Found, from: Place<'_>, to: Place<'_>) -> bool {
+    found.stored.inode.is_directory() && from.parent != to.parent
 }
 
 fn merge(transaction: &mut Transaction, dir: InodeId, time: Timestamp, nlink: i32, entries: i64) {

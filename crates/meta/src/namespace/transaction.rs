@@ -1,19 +1,25 @@
-//! One commit as it is put together.
+//! One change of the namespace as it is put together: a part for each partition that it touches.
 
-use intarsia_types::{Error, InodeId, PartitionId, Result};
+use intarsia_types::{Error, InodeId, PartitionId};
 
 use super::Stored;
 use crate::{Condition, DirDelta, Inode, Key, Mutation, Value, keys};
 
 /// The error that a failed condition means; `None` means "try again".
-type Meaning = Option<fn() -> Error>;
+pub(super) type Meaning = Option<fn() -> Error>;
 
-/// Conditions, what their failure means, and mutations, all within one partition.
-pub(super) struct Transaction {
+/// What a transaction asks of one partition: conditions, what their failure means, and mutations.
+pub(super) struct Part {
     pub(super) partition: PartitionId,
     pub(super) conditions: Vec<Condition>,
     pub(super) meanings: Vec<Meaning>,
     pub(super) mutations: Vec<Mutation>,
+}
+
+/// Parts that all happen or none. One part is one commit; more follow the protocol of `two_phase`.
+pub(super) struct Transaction {
+    pub(super) first: Part,
+    pub(super) others: Vec<Part>,
 }
 
 impl Transaction {
@@ -23,20 +29,51 @@ impl Transaction {
     }
 
     pub(super) fn in_partition(partition: PartitionId) -> Self {
+        Self { first: Part::new(partition), others: Vec::new() }
+    }
+
+    /// The part in the partition of `ino`.
+    pub(super) fn of(&mut self, ino: InodeId) -> &mut Part {
+        self.part(ino.partition())
+    }
+
+    pub(super) fn part(&mut self, partition: PartitionId) -> &mut Part {
+        if self.first.partition == partition {
+            return &mut self.first;
+        }
+        let known = self.others.iter().position(|part| part.partition == partition);
+        let at = known.unwrap_or_else(|| {
+            self.others.push(Part::new(partition));
+            self.others.len() - 1
+        });
+        &mut self.others[at]
+    }
+
+    /// Expects that an inode is still as it was read.
+    pub(super) fn expect_unchanged(&mut self, stored: &Stored) {
+        let ino = stored.inode.ino;
+        self.of(ino).expect(Condition::Equals(keys::inode(ino), stored.value.clone()));
+    }
+
+    pub(super) fn put_inode(&mut self, inode: &Inode) -> intarsia_types::Result<()> {
+        let record = inode.encode()?;
+        self.of(inode.ino).put(keys::inode(inode.ino), record);
+        Ok(())
+    }
+
+    pub(super) fn merge(&mut self, dir: InodeId, delta: DirDelta) {
+        self.of(dir).mutations.push(Mutation::Merge { key: keys::inode(dir), delta });
+    }
+}
+
+impl Part {
+    fn new(partition: PartitionId) -> Self {
         Self {
             partition,
             conditions: Vec::with_capacity(4),
             meanings: Vec::with_capacity(4),
             mutations: Vec::with_capacity(8),
         }
-    }
-
-    /// Refuses an inode of another partition: engines with several need intent records for that.
-    pub(super) fn within(&self, ino: InodeId) -> Result<()> {
-        if ino.partition() == self.partition {
-            return Ok(());
-        }
-        Err(Error::NotSupported("a change over two partitions"))
     }
 
     /// A condition whose failure is the operation's error.
@@ -49,12 +86,6 @@ impl Transaction {
     pub(super) fn expect(&mut self, condition: Condition) {
         self.conditions.push(condition);
         self.meanings.push(None);
-    }
-
-    /// Expects that an inode is still as it was read.
-    pub(super) fn expect_unchanged(&mut self, stored: &Stored) {
-        let key = keys::inode(stored.inode.ino);
-        self.expect(Condition::Equals(key, stored.value.clone()));
     }
 
     pub(super) fn put(&mut self, key: impl Into<Key>, value: Value) {
@@ -70,17 +101,38 @@ impl Transaction {
         self.mutations.push(Mutation::Delete(key.into()));
     }
 
-    pub(super) fn put_inode(&mut self, inode: &Inode) -> Result<()> {
-        self.put(keys::inode(inode.ino), inode.encode()?);
-        Ok(())
-    }
-
-    pub(super) fn merge(&mut self, dir: InodeId, delta: DirDelta) {
-        self.mutations.push(Mutation::Merge { key: keys::inode(dir), delta });
-    }
-
     /// Counts inodes that come or go.
     pub(super) fn count_inodes(&mut self, delta: i64) {
         self.mutations.push(Mutation::Add { key: super::superblock::inodes_key(), delta });
     }
+
+    /// Expects that every directory that a merge changes is held by nobody, so that no merge ever meets
+    /// an intent. Without other partitions nobody holds anything.
+    pub(super) fn guard_merges(&mut self) {
+        let merged: Vec<Key> = merged_keys(&self.mutations).cloned().collect();
+        for key in merged {
+            if !self.conditions.iter().any(|c| matches!(c, Condition::Unheld(k) if *k == key)) {
+                self.expect(Condition::Unheld(key));
+            }
+        }
+    }
+
+    /// Whether a mutation sets or removes this key.
+    pub(super) fn writes(&self, key: &Key) -> bool {
+        self.mutations.iter().any(|m| m.sets(key))
+    }
+}
+
+impl Mutation {
+    fn sets(&self, key: &Key) -> bool {
+        matches!(self, Self::Put(set, _) | Self::Delete(set) if set == key)
+    }
+}
+
+/// The keys whose stored value is merged, rather than one that an earlier mutation sets.
+pub(super) fn merged_keys(mutations: &[Mutation]) -> impl Iterator<Item = &Key> {
+    mutations.iter().enumerate().filter_map(|(at, mutation)| match mutation {
+        Mutation::Merge { key, .. } if !mutations[..at].iter().any(|m| m.sets(key)) => Some(key),
+        _ => None,
+    })
 }

@@ -2,6 +2,7 @@
 
 use intarsia_types::{BackingRef, InodeId, Result};
 
+use super::transaction::Part;
 use super::{Namespace, Transaction};
 use crate::{Bytes, Inode, keys};
 
@@ -74,7 +75,7 @@ impl Namespace {
             let mut transaction = Transaction::at(ino);
             transaction.expect_unchanged(&stored);
             for extra in extras {
-                self.add_extra(&mut transaction, &mut inode, extra)?;
+                self.add_extra(transaction.of(ino), &mut inode, extra)?;
             }
             inode.version = stored.inode.version.wrapping_add(1);
             transaction.put_inode(&inode)?;
@@ -82,40 +83,30 @@ impl Namespace {
         })
     }
 
-    fn add_extra(
-        &self,
-        transaction: &mut Transaction,
-        inode: &mut Inode,
-        extra: Extra,
-    ) -> Result<()> {
+    fn add_extra(&self, part: &mut Part, inode: &mut Inode, extra: Extra) -> Result<()> {
         let key = |table| keys::by_inode(table, inode.ino);
         match extra {
-            Extra::MarkWritable => transaction.mark(&key(keys::WRITABLE)),
-            Extra::ClearWritable => transaction.delete(key(keys::WRITABLE).as_slice()),
-            Extra::PutFree(backing) => transaction.mark(&keys::free(backing)),
-            Extra::TakeFree(backing) => transaction.delete(keys::free(backing).as_slice()),
-            Extra::PutBody(body) => transaction.put(key(keys::BODY).as_slice(), body),
-            Extra::DeleteBody => transaction.delete(key(keys::BODY).as_slice()),
+            Extra::MarkWritable => part.mark(&key(keys::WRITABLE)),
+            Extra::ClearWritable => part.delete(key(keys::WRITABLE).as_slice()),
+            Extra::PutFree(backing) => part.mark(&keys::free(backing)),
+            Extra::TakeFree(backing) => part.delete(keys::free(backing).as_slice()),
+            Extra::PutBody(body) => part.put(key(keys::BODY).as_slice(), body),
+            Extra::DeleteBody => part.delete(key(keys::BODY).as_slice()),
             Extra::PutChecksums { index, list } => {
-                transaction.put(keys::checksum(inode.ino, index).as_slice(), list);
+                part.put(keys::checksum(inode.ino, index).as_slice(), list);
                 inode.checksummed = true;
             }
-            Extra::DeleteChecksums { from } => self.cut_checksums(transaction, inode, from)?,
+            Extra::DeleteChecksums { from } => self.cut_checksums(part, inode, from)?,
         }
         Ok(())
     }
 
-    fn cut_checksums(
-        &self,
-        transaction: &mut Transaction,
-        inode: &mut Inode,
-        from: u32,
-    ) -> Result<()> {
+    fn cut_checksums(&self, part: &mut Part, inode: &mut Inode, from: u32) -> Result<()> {
         let first = keys::checksum(inode.ino, from);
         let prefix = keys::by_inode(keys::CHECKSUM, inode.ino);
-        for key in self.keys_of(transaction.partition, &prefix, None)? {
+        for key in self.keys_of(part.partition, &prefix, None)? {
             if *key >= first[..] {
-                transaction.delete(key);
+                part.delete(key);
             }
         }
         inode.checksummed &= from > 0;

@@ -51,10 +51,12 @@ impl Namespace {
             match mode {
                 SetMode::Either => {}
                 SetMode::Create => {
-                    transaction.require(Condition::Absent(key.clone()), || Error::Exists);
+                    transaction.of(ino).require(Condition::Absent(key.clone()), || Error::Exists);
                 }
                 SetMode::Replace => {
-                    transaction.require(Condition::Present(key.clone()), || Error::NoAttribute);
+                    transaction
+                        .of(ino)
+                        .require(Condition::Present(key.clone()), || Error::NoAttribute);
                 }
             }
             let mut inode = stored.inode;
@@ -62,7 +64,7 @@ impl Namespace {
             inode.ctime = now;
             inode.version = inode.version.wrapping_add(1);
             transaction.put_inode(&inode)?;
-            transaction.put(key.clone(), Bytes::copy_from(value));
+            transaction.of(ino).put(key.clone(), Bytes::copy_from(value));
             Ok(self.commit(transaction)?.then_some(()))
         })
     }
@@ -96,7 +98,7 @@ impl Namespace {
             }
             let mut transaction = Transaction::at(ino);
             transaction.expect_unchanged(&stored);
-            transaction.require(Condition::Present(key.clone()), || Error::NoAttribute);
+            transaction.of(ino).require(Condition::Present(key.clone()), || Error::NoAttribute);
             let prefix = keys::by_inode(keys::XATTR, ino);
             let left = self.engine.scan(ino.partition(), &prefix, None, 2)?;
             let mut inode = stored.inode;
@@ -104,7 +106,7 @@ impl Namespace {
             inode.ctime = now;
             inode.version = inode.version.wrapping_add(1);
             transaction.put_inode(&inode)?;
-            transaction.delete(key.clone());
+            transaction.of(ino).delete(key.clone());
             Ok(self.commit(transaction)?.then_some(()))
         })
     }

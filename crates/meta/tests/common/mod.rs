@@ -48,6 +48,8 @@ pub(crate) fn embedded(path: &std::path::Path) -> EmbeddedEngine {
 #[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn each_engine(test: impl Fn(&Namespace)) {
     test(&namespace(Arc::new(MemoryEngine::default())));
+    test(&namespace(Arc::new(MemoryEngine::new(2))));
+    test(&namespace(Arc::new(MemoryEngine::new(5))));
     let home = tempfile::tempdir().unwrap();
     test(&namespace(Arc::new(embedded(&home.path().join("meta")))));
 }

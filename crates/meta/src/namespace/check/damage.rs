@@ -4,7 +4,7 @@ use std::fmt;
 
 use intarsia_types::{BackingRef, FileKind, InodeId, PartitionId};
 
-use crate::{Key, Value, keys};
+use crate::{Key, OpId, Value, keys};
 
 /// A name with its record.
 #[derive(Clone, Debug)]
@@ -17,26 +17,97 @@ pub(super) struct Name {
 /// One disagreement between records.
 #[derive(Clone, Debug)]
 pub(super) enum Damage {
-    UnreadableInode { ino: InodeId, error: String },
-    UnreadableName { dir: InodeId, key: Key },
+    /// A participant waits for a decision, or has yet to carry it out.
+    Unfinished {
+        partition: PartitionId,
+        transaction: OpId,
+    },
+    /// A key held by a transaction without a record.
+    LostIntent {
+        partition: PartitionId,
+        key: Key,
+    },
+    UnreadableInode {
+        ino: InodeId,
+        error: String,
+    },
+    UnreadableName {
+        dir: InodeId,
+        key: Key,
+    },
     NameInNoDirectory(Name),
-    NameWithoutInode { name: Name, ino: InodeId },
-    WrongKind { name: Name, ino: InodeId, kind: FileKind },
-    Misplaced { name: Name, value: Value },
-    SecondName { name: Name, ino: InodeId },
-    WrongParent { name: Name, ino: InodeId },
-    Loop { ino: InodeId },
-    Unnamed { ino: InodeId },
-    WrongLinks { ino: InodeId, is: u32, should: u32 },
-    WrongEntries { ino: InodeId, is: u64, should: u64 },
-    Stray { table: u8, ino: InodeId },
-    XattrFlag { ino: InodeId, should: bool },
-    ChecksumFlag { ino: InodeId },
-    LostBody { ino: InodeId },
-    UsedButFree { backing: BackingRef, ino: InodeId },
-    SharedFile { backing: BackingRef, one: InodeId, other: InodeId },
-    WrongCount { partition: PartitionId, is: u64, should: u64 },
-    LowMark { partition: PartitionId, mark: String, is: u64, should: u64 },
+    NameWithoutInode {
+        name: Name,
+        ino: InodeId,
+    },
+    WrongKind {
+        name: Name,
+        ino: InodeId,
+        kind: FileKind,
+    },
+    Misplaced {
+        name: Name,
+        value: Value,
+    },
+    SecondName {
+        name: Name,
+        ino: InodeId,
+    },
+    WrongParent {
+        name: Name,
+        ino: InodeId,
+    },
+    Loop {
+        ino: InodeId,
+    },
+    Unnamed {
+        ino: InodeId,
+    },
+    WrongLinks {
+        ino: InodeId,
+        is: u32,
+        should: u32,
+    },
+    WrongEntries {
+        ino: InodeId,
+        is: u64,
+        should: u64,
+    },
+    Stray {
+        table: u8,
+        ino: InodeId,
+    },
+    XattrFlag {
+        ino: InodeId,
+        should: bool,
+    },
+    ChecksumFlag {
+        ino: InodeId,
+    },
+    LostBody {
+        ino: InodeId,
+    },
+    UsedButFree {
+        backing: BackingRef,
+        partition: PartitionId,
+        ino: InodeId,
+    },
+    SharedFile {
+        backing: BackingRef,
+        one: InodeId,
+        other: InodeId,
+    },
+    WrongCount {
+        partition: PartitionId,
+        is: u64,
+        should: u64,
+    },
+    LowMark {
+        partition: PartitionId,
+        mark: String,
+        is: u64,
+        should: u64,
+    },
 }
 
 impl fmt::Display for Name {
@@ -48,6 +119,16 @@ impl fmt::Display for Name {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Unfinished { partition, transaction: OpId { session, number } } => {
+                write!(
+                    f,
+                    "change {session:016x}-{number} was left unfinished in {}",
+                    words(*partition)
+                )
+            }
+            Self::LostIntent { partition, key } => {
+                write!(f, "{key:?} in {} is held by a change that is not known", words(*partition))
+            }
             Self::UnreadableInode { ino, error } => {
                 write!(f, "the record of inode {ino} cannot be read ({error})")
             }
@@ -89,7 +170,7 @@ impl fmt::Display for Damage {
                 write!(f, "inode {ino} says it has checksums and has none")
             }
             Self::LostBody { ino } => write!(f, "the bytes of inode {ino} are gone"),
-            Self::UsedButFree { backing, ino } => {
+            Self::UsedButFree { backing, ino, .. } => {
                 write!(f, "{} is called free and belongs to inode {ino}", file_words(*backing))
             }
             Self::SharedFile { backing, one, other } => {
@@ -103,6 +184,10 @@ impl fmt::Display for Damage {
             }
         }
     }
+}
+
+fn words(partition: PartitionId) -> String {
+    format!("partition {}", partition.0)
 }
 
 fn file_words(backing: BackingRef) -> String {

@@ -1,12 +1,15 @@
 //! Mending each kind of damage.
 
+use std::time::Duration;
+
 use intarsia_types::{Error, InodeId, PartitionId, Result};
 
 use super::Outcome;
 use super::damage::{Damage, Name};
 use crate::dentry::Dentry;
 use crate::merge::encode_counter;
-use crate::namespace::{Namespace, NewInode, Transaction, superblock};
+use crate::namespace::transaction::Part;
+use crate::namespace::{FreeFile, Namespace, NewInode, Transaction, superblock};
 use crate::{Condition, Inode, Mutation, keys};
 
 const LOST_AND_FOUND: &[u8] = b"lost+found";
@@ -24,6 +27,13 @@ impl Namespace {
         match damage {
             Damage::UnreadableInode { .. } | Damage::UnreadableName { .. } => {
                 unrepairable("it may be of a newer version of this program; restore it from a copy")
+            }
+            Damage::LostIntent { .. } => {
+                unrepairable("what it stands for is not known; restore the metadata from a copy")
+            }
+            Damage::Unfinished { .. } => {
+                self.recover_transactions(Duration::ZERO)?;
+                repaired("it was carried out or undone")
             }
             Damage::LostBody { .. } => unrepairable("remove the file or write it anew"),
             Damage::SharedFile { .. } => {
@@ -64,8 +74,9 @@ impl Namespace {
                 self.set(*ino, |inode| inode.checksummed = false)?;
                 repaired("the file counts as not checksummed")
             }
-            Damage::UsedButFree { backing, .. } => {
-                self.forget_file(backing.tier, backing.file)?;
+            Damage::UsedButFree { backing, partition, .. } => {
+                let free = FreeFile { file: backing.file, partition: *partition };
+                self.forget_file(backing.tier, free)?;
                 repaired("it is no longer called free")
             }
             Damage::WrongCount { partition, is, should } => {
@@ -84,9 +95,9 @@ impl Namespace {
     }
 
     /// Commits without a condition: a check has the store to itself.
-    fn force(&self, partition: PartitionId, build: impl FnOnce(&mut Transaction)) -> Result<()> {
+    fn force(&self, partition: PartitionId, build: impl FnOnce(&mut Part)) -> Result<()> {
         let mut transaction = Transaction::in_partition(partition);
-        build(&mut transaction);
+        build(&mut transaction.first);
         self.commit(transaction)?;
         Ok(())
     }
@@ -106,9 +117,10 @@ impl Namespace {
     fn replace_name(&self, name: &Name, value: crate::Value) -> Result<Outcome> {
         let key = self.dentry_key(name.dir, &name.name).to_bytes();
         let mut transaction = Transaction::at(name.dir);
-        transaction.require(Condition::Absent(key.clone()), || Error::Exists);
-        transaction.put(key, value);
-        transaction.delete(name.key.clone());
+        let part = transaction.of(name.dir);
+        part.require(Condition::Absent(key.clone()), || Error::Exists);
+        part.put(key, value);
+        part.delete(name.key.clone());
         match self.commit(transaction) {
             Err(Error::Exists) => self.remove_name(name),
             Err(error) => Err(error),
@@ -138,9 +150,8 @@ impl Namespace {
         let inode = self.get(ino)?;
         let stored = self.stored(ino)?;
         let mut transaction = Transaction::at(home);
-        transaction.within(ino)?;
         let dentry = Dentry { ino, kind: inode.kind };
-        self.name(&mut transaction, home, name.as_bytes(), dentry, inode.ctime);
+        self.name(&mut transaction, home, name.as_bytes(), dentry, inode.ctime)?;
         transaction.expect_unchanged(&stored);
         let mut adopted = inode;
         adopted.version = adopted.version.wrapping_add(1);

@@ -7,8 +7,10 @@ use intarsia_types::{BackingRef, FileKind, InodeId, Layout, PartitionId, Result,
 use super::damage::{Damage, Name};
 use super::{CheckProgress, CheckReport};
 use crate::dentry::Dentry;
+use crate::intent::Intent;
 use crate::merge::decode_counter;
 use crate::namespace::{Namespace, superblock};
+use crate::pending::Pending;
 use crate::{Inode, Key, Value, keys};
 
 const PAGE: usize = 4096;
@@ -85,6 +87,11 @@ pub(super) struct Survey {
 impl Survey {
     pub(super) fn of(ns: &Namespace, progress: Progress<'_>) -> Result<Self> {
         let mut survey = Self::default();
+        survey.read(ns, "changes", keys::TRANSACTION, progress, Self::transaction)?;
+        if !survey.damages.is_empty() {
+            // Nothing can be said of what unfinished changes hold, nor of the counts.
+            return Ok(survey);
+        }
         survey.read(ns, "inodes", keys::INODE, progress, Self::inode)?;
         survey.read(ns, "names", keys::DENTRY, progress, Self::name)?;
         survey.read(ns, "orphans", keys::ORPHAN, progress, Self::orphan)?;
@@ -120,7 +127,7 @@ impl Survey {
         stage: &'static str,
         table: u8,
         progress: Progress<'_>,
-        take: fn(&mut Self, &Namespace, &Key, &Value),
+        take: fn(&mut Self, &Namespace, PartitionId, &Key, &Value),
     ) -> Result<()> {
         let mut records = 0;
         for partition in ns.partitions() {
@@ -131,7 +138,7 @@ impl Survey {
                 last = Some(key.clone());
                 records += page.len() as u64;
                 for (key, value) in &page {
-                    take(self, ns, key, value);
+                    take(self, ns, partition, key, value);
                 }
                 progress(CheckProgress { stage, records });
             }
@@ -139,8 +146,31 @@ impl Survey {
         Ok(())
     }
 
-    fn inode(&mut self, ns: &Namespace, key: &Key, value: &Value) {
+    fn transaction(&mut self, _: &Namespace, partition: PartitionId, key: &Key, value: &Value) {
+        let Some(transaction) = keys::split_transaction(key) else { return };
+        // A decision waits for nothing but its removal.
+        if matches!(Pending::decode(value), Ok(Pending::Committed { .. } | Pending::Aborted)) {
+            return;
+        }
+        self.damages.push(Damage::Unfinished { partition, transaction });
+    }
+
+    /// Whether a transaction holds the key. None has a record any more, or nothing else would be read.
+    fn is_held(&mut self, partition: PartitionId, key: &Key, value: &Value) -> bool {
+        if Intent::of(key, value).is_none() {
+            return false;
+        }
+        self.is_blind = true;
+        self.damages.push(Damage::LostIntent { partition, key: key.clone() });
+        true
+    }
+
+    fn inode(&mut self, ns: &Namespace, partition: PartitionId, key: &Key, value: &Value) {
         let Some(ino) = keys::inode_of(key) else { return };
+        if self.is_held(partition, key, value) {
+            self.inodes.insert(ino, Known::of(None));
+            return;
+        }
         let inode = Inode::decode(ino, value);
         self.inodes.insert(ino, Known::of(inode.as_ref().ok()));
         match inode {
@@ -180,7 +210,10 @@ impl Survey {
         *last = backing.file.0.max(*last);
     }
 
-    fn name(&mut self, ns: &Namespace, key: &Key, value: &Value) {
+    fn name(&mut self, ns: &Namespace, partition: PartitionId, key: &Key, value: &Value) {
+        if self.is_held(partition, key, value) {
+            return;
+        }
         self.names += 1;
         let dir = keys::inode_of(key).unwrap_or(InodeId(0));
         let (Some((_, hash, name)), Ok(dentry)) =
@@ -231,32 +264,32 @@ impl Survey {
         }
     }
 
-    fn orphan(&mut self, _: &Namespace, key: &Key, _: &Value) {
+    fn orphan(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
         self.beside(keys::ORPHAN, key, |known| {
             known.found.orphan = true;
             known.names == 0 && known.kind != Some(FileKind::Directory)
         });
     }
 
-    fn writable(&mut self, _: &Namespace, key: &Key, _: &Value) {
+    fn writable(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
         self.beside(keys::WRITABLE, key, |known| known.kind == Some(FileKind::Regular));
     }
 
-    fn xattr(&mut self, _: &Namespace, key: &Key, _: &Value) {
+    fn xattr(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
         self.beside(keys::XATTR, key, |known| {
             known.found.xattrs = true;
             true
         });
     }
 
-    fn body(&mut self, _: &Namespace, key: &Key, _: &Value) {
+    fn body(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
         self.beside(keys::BODY, key, |known| {
             known.found.body = true;
             known.has_body != Body::None
         });
     }
 
-    fn checksums(&mut self, _: &Namespace, key: &Key, _: &Value) {
+    fn checksums(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
         self.beside(keys::CHECKSUM, key, |known| {
             known.found.checksums = true;
             known.checksummed
@@ -279,11 +312,11 @@ impl Survey {
         }
     }
 
-    fn free(&mut self, _: &Namespace, key: &Key, _: &Value) {
+    fn free(&mut self, _: &Namespace, partition: PartitionId, key: &Key, _: &Value) {
         let Some(backing) = keys::split_free(key) else { return };
         self.note_file(backing);
         if let Some(&ino) = self.owners.get(&backing).or_else(|| self.packs.get(&backing)) {
-            self.damages.push(Damage::UsedButFree { backing, ino });
+            self.damages.push(Damage::UsedButFree { backing, partition, ino });
         }
     }
 

@@ -1,0 +1,437 @@
+//! Transactions over several partitions: two-phase commit whose state is in the engine alone, so that any
+//! node can finish what another began. `docs/internals/transactions.md` describes it with its invariants.
+
+use std::time::Duration;
+
+use intarsia_types::{Error, PartitionId, Result};
+
+use super::Namespace;
+use super::transaction::{Part, Transaction, merged_keys};
+use crate::intent::Intent;
+use crate::pending::{Fate, Pending, Prepared};
+use crate::{CommitOutcome, Condition, Key, Mutation, OpId, Value, keys};
+
+/// How long a transaction that was met undecided is left to its coordinator, which takes milliseconds
+/// when it lives.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_micros(200);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// Intents read at once to see whether only they are in the way.
+const PAGE: usize = 64;
+
+/// What is left of the time that an operation waits for others, in pauses that grow.
+pub(super) struct Patience {
+    left: Duration,
+    next: Duration,
+}
+
+impl Patience {
+    pub(super) fn new(all: Duration) -> Self {
+        Self { left: all, next: FIRST_PAUSE }
+    }
+
+    /// Sleeps a little; `false` when there is no time left.
+    fn pause(&mut self) -> bool {
+        let pause = self.next.min(self.left);
+        if pause.is_zero() {
+            return false;
+        }
+        std::thread::sleep(pause);
+        self.left -= pause;
+        self.next = (self.next * 2).min(LONGEST_PAUSE);
+        true
+    }
+}
+
+impl Namespace {
+    /// Commits; `false` when it must be tried again from the start.
+    pub(super) fn commit(&self, transaction: Transaction) -> Result<bool> {
+        let Transaction { mut first, others } = transaction;
+        if !others.is_empty() {
+            return self.commit_parts(first, others);
+        }
+        if self.is_partitioned() {
+            first.guard_merges();
+        }
+        let Part { partition, conditions, mutations, .. } = &mut first;
+        let mutations = std::mem::take(mutations);
+        match self.engine.commit(*partition, self.next_op(), conditions, mutations)? {
+            CommitOutcome::Applied => Ok(true),
+            CommitOutcome::Conflict { index } => self.judge(&first, index, &[]),
+        }
+    }
+
+    /// Prepares all parts but the last in the order of their partitions, which keeps transactions from
+    /// waiting for each other in a circle, and decides together with the last.
+    fn commit_parts(&self, first: Part, mut parts: Vec<Part>) -> Result<bool> {
+        parts.push(first);
+        parts.sort_by_key(|part| part.partition);
+        parts.iter_mut().for_each(Part::guard_merges);
+        let Some(last) = parts.pop() else { return Ok(true) };
+        let intent = Intent { transaction: self.next_op(), coordinator: last.partition };
+        for (at, part) in parts.iter().enumerate() {
+            match self.prepare(intent, part) {
+                Ok(CommitOutcome::Applied) => {}
+                Ok(CommitOutcome::Conflict { index }) => {
+                    self.undo(intent.transaction, &parts[..at]);
+                    let mut unseen: Vec<&Part> = parts[at + 1..].iter().collect();
+                    unseen.push(&last);
+                    return self.judge(part, index, &unseen);
+                }
+                Err(error) => {
+                    // It may have been applied all the same.
+                    self.undo(intent.transaction, &parts[..=at]);
+                    return Err(error);
+                }
+            }
+        }
+        self.decide(intent, &parts, &last)
+    }
+
+    /// Places an intent on every key that the part reads or replaces, beside a record that says what is
+    /// to become of it.
+    fn prepare(&self, intent: Intent, part: &Part) -> Result<CommitOutcome> {
+        let id = keys::transaction(intent.transaction);
+        let mut on_commit = Vec::with_capacity(part.mutations.len());
+        let mut on_abort = Vec::with_capacity(part.conditions.len());
+        let mut mutations = Vec::with_capacity(part.conditions.len() + 1);
+        for back in part.conditions.iter().filter_map(restoring) {
+            mutations.push(Mutation::Put(back.key().clone(), intent.encode()));
+            if !part.writes(back.key()) {
+                on_commit.push(back.clone());
+            }
+            on_abort.push(back);
+        }
+        on_commit.extend_from_slice(&part.mutations);
+        let prepared = Prepared { coordinator: intent.coordinator, on_commit, on_abort };
+        mutations.push(Mutation::Put(id.clone(), Pending::Prepared(prepared).encode()?));
+        let mut conditions = part.conditions.clone();
+        conditions.push(Condition::Absent(id));
+        self.engine.commit(part.partition, self.next_op(), &conditions, mutations)
+    }
+
+    /// The commit point: the last part takes place together with the record that says so.
+    fn decide(&self, intent: Intent, prepared: &[Part], last: &Part) -> Result<bool> {
+        let Intent { transaction, coordinator } = intent;
+        let id = keys::transaction(transaction);
+        let participants: Vec<_> = prepared.iter().map(|part| part.partition).collect();
+        let committed = Pending::Committed { participants: participants.clone() }.encode()?;
+        let mut conditions = vec![Condition::Absent(id.clone())];
+        conditions.extend_from_slice(&last.conditions);
+        let mut mutations = last.mutations.clone();
+        mutations.push(Mutation::Put(id, committed));
+        let outcome = self.engine.commit(coordinator, self.next_op(), &conditions, mutations);
+        let fate = match outcome {
+            Ok(CommitOutcome::Applied) => Fate::Committed,
+            // Somebody took this coordinator for dead.
+            Ok(CommitOutcome::Conflict { index: 0 }) => self.fate(intent)?.unwrap_or(Fate::Aborted),
+            Ok(CommitOutcome::Conflict { index }) => {
+                self.undo(transaction, prepared);
+                return self.judge(last, index - 1, &[]);
+            }
+            // The answer was lost, not necessarily the commit.
+            Err(error) => match self.abort(intent) {
+                Ok(Fate::Committed) => Fate::Committed,
+                Ok(Fate::Aborted) => {
+                    self.undo(transaction, prepared);
+                    return Err(error);
+                }
+                // Who meets what it holds will find out.
+                Err(_) => return Err(error),
+            },
+        };
+        let finished = match fate {
+            Fate::Committed => self.complete(transaction, coordinator, &participants),
+            Fate::Aborted => {
+                self.undo(transaction, prepared);
+                // The decision was refused and cannot come late: nobody needs the mark any more.
+                self.forget(transaction, coordinator, &Pending::Aborted)
+            }
+        };
+        if let Err(error) = finished {
+            tracing::debug!(%error, "a decided change is left for others to carry out");
+        }
+        Ok(fate == Fate::Committed)
+    }
+
+    /// Releases what a transaction that will not be decided holds. What cannot be reached is released
+    /// by who meets it.
+    fn undo(&self, transaction: OpId, prepared: &[Part]) {
+        for part in prepared {
+            if let Err(error) = self.carry_out(part.partition, transaction, Fate::Aborted) {
+                tracing::debug!(%error, "an abandoned change is left for others to undo");
+            }
+        }
+    }
+
+    /// Carries a committed transaction out everywhere and forgets it.
+    pub(super) fn complete(
+        &self,
+        transaction: OpId,
+        coordinator: PartitionId,
+        participants: &[PartitionId],
+    ) -> Result<()> {
+        for participant in participants {
+            self.carry_out(*participant, transaction, Fate::Committed)?;
+        }
+        let committed = Pending::Committed { participants: participants.to_vec() };
+        self.forget(transaction, coordinator, &committed)
+    }
+
+    /// Removes the record of a decision that everybody has carried out.
+    pub(super) fn forget(
+        &self,
+        transaction: OpId,
+        coordinator: PartitionId,
+        decision: &Pending,
+    ) -> Result<()> {
+        let id = keys::transaction(transaction);
+        let conditions = [Condition::Equals(id.clone(), decision.encode()?)];
+        let mutations = vec![Mutation::Delete(id)];
+        // A conflict means that somebody else was faster.
+        self.engine.commit(coordinator, self.next_op(), &conditions, mutations).map(|_| ())
+    }
+
+    /// Makes a participant do what was decided, unless it has been done.
+    pub(super) fn carry_out(
+        &self,
+        partition: PartitionId,
+        transaction: OpId,
+        fate: Fate,
+    ) -> Result<()> {
+        let id = keys::transaction(transaction);
+        let mut is_first = true;
+        self.retry(|| {
+            let Some(record) = self.engine.get(partition, &id)? else { return Ok(Some(())) };
+            let Pending::Prepared(prepared) = Pending::decode(&record)? else {
+                return Ok(Some(()));
+            };
+            let mut mutations = prepared.into_mutations(fate);
+            let mut conditions = vec![Condition::Equals(id.clone(), record)];
+            if !std::mem::take(&mut is_first) {
+                self.hand_over_merges(partition, &mut mutations, &mut conditions)?;
+            }
+            let merged = merged_keys(&mutations).cloned().map(Condition::Unheld);
+            conditions.extend(merged);
+            mutations.push(Mutation::Delete(id.clone()));
+            let op = self.next_op();
+            let outcome = self.engine.commit(partition, op, &conditions, mutations)?;
+            Ok((outcome == CommitOutcome::Applied).then_some(()))
+        })
+    }
+
+    /// Where another transaction holds a directory that is to be merged, it takes the merge over, for
+    /// either of its fates: carrying out a decision never waits for another one.
+    fn hand_over_merges(
+        &self,
+        partition: PartitionId,
+        mutations: &mut Vec<Mutation>,
+        conditions: &mut Vec<Condition>,
+    ) -> Result<()> {
+        let merged: Vec<Key> = merged_keys(mutations).cloned().collect();
+        let mut holders: Vec<(Key, Prepared)> = Vec::new();
+        for key in merged {
+            let Some(value) = self.engine.get(partition, &key)? else {
+                tracing::warn!(?key, "the counts of a directory that is gone are dropped");
+                mutations.retain(|m| !is_merge_of(m, &key));
+                continue;
+            };
+            let Some(intent) = Intent::of(&key, &value) else { continue };
+            let id = keys::transaction(intent.transaction);
+            if !holders.iter().any(|(known, _)| *known == id) {
+                let Some(record) = self.engine.get(partition, &id)? else { continue };
+                let Pending::Prepared(prepared) = Pending::decode(&record)? else { continue };
+                conditions.push(Condition::Equals(id.clone(), record));
+                holders.push((id.clone(), prepared));
+            }
+            let Some((_, holder)) = holders.iter_mut().find(|(known, _)| *known == id) else {
+                continue;
+            };
+            let (given, kept): (Vec<_>, Vec<_>) =
+                std::mem::take(mutations).into_iter().partition(|m| is_merge_of(m, &key));
+            *mutations = kept;
+            holder.on_commit.extend_from_slice(&given);
+            holder.on_abort.extend(given);
+        }
+        for (id, holder) in holders {
+            mutations.push(Mutation::Put(id, Pending::Prepared(holder).encode()?));
+        }
+        Ok(())
+    }
+
+    /// Brings the transaction behind an intent that was met to its end in this partition.
+    pub(super) fn conclude(
+        &self,
+        partition: PartitionId,
+        intent: Intent,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let id = keys::transaction(intent.transaction);
+        let mut is_over = false;
+        while self.engine.get(partition, &id)?.is_some() {
+            let fate = match self.fate(intent)? {
+                Some(fate) => fate,
+                // Undecided it is only if the participant's record is still there after the
+                // coordinator had none: the latter goes last.
+                None if !is_over => {
+                    is_over = !patience.pause();
+                    continue;
+                }
+                None => {
+                    tracing::info!(?intent, "a change whose coordinator is gone is undone");
+                    self.abort(intent)?
+                }
+            };
+            return self.carry_out(partition, intent.transaction, fate);
+        }
+        Ok(())
+    }
+
+    /// What was decided, if something was.
+    pub(super) fn fate(&self, intent: Intent) -> Result<Option<Fate>> {
+        let id = keys::transaction(intent.transaction);
+        let Some(record) = self.engine.get(intent.coordinator, &id)? else { return Ok(None) };
+        match Pending::decode(&record)? {
+            Pending::Committed { .. } => Ok(Some(Fate::Committed)),
+            Pending::Aborted => Ok(Some(Fate::Aborted)),
+            Pending::Prepared(_) => {
+                Err(Error::Engine(format!("{intent:?} names a participant as its coordinator")))
+            }
+        }
+    }
+
+    /// Sees to it that a transaction is decided: it is aborted unless it was committed before.
+    pub(super) fn abort(&self, intent: Intent) -> Result<Fate> {
+        let id = keys::transaction(intent.transaction);
+        self.retry(|| {
+            if let Some(fate) = self.fate(intent)? {
+                return Ok(Some(fate));
+            }
+            let conditions = [Condition::Absent(id.clone())];
+            let mutations = vec![Mutation::Put(id.clone(), Pending::Aborted.encode()?)];
+            let op = self.next_op();
+            let outcome = self.engine.commit(intent.coordinator, op, &conditions, mutations)?;
+            Ok((outcome == CommitOutcome::Applied).then_some(Fate::Aborted))
+        })
+    }
+
+    /// What the failure of a part's condition means: an error, or `false` for "try again". It is an error
+    /// only if the `unseen` parts of the transaction still hold: otherwise all was read at another time.
+    fn judge(&self, part: &Part, index: usize, unseen: &[&Part]) -> Result<bool> {
+        let meaning = part.meanings.get(index).copied().flatten();
+        if self.is_partitioned() {
+            let condition = part.conditions.get(index);
+            let was_held =
+                condition.map(|c| self.conclude_condition(part.partition, c)).transpose()?;
+            if was_held == Some(true) {
+                return Ok(false);
+            }
+        }
+        match meaning {
+            Some(error) if self.all_hold(unseen)? => Err(error()),
+            _ => Ok(false),
+        }
+    }
+
+    fn all_hold(&self, parts: &[&Part]) -> Result<bool> {
+        for part in parts {
+            for back in part.conditions.iter().filter_map(restoring) {
+                let now = self.engine.get(part.partition, back.key())?;
+                let expected = match &back {
+                    Mutation::Put(_, value) => Some(value),
+                    _ => None,
+                };
+                if now.as_ref() != expected {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a condition may have failed because a transaction held a key; if so, that is brought to its end.
+    fn conclude_condition(&self, partition: PartitionId, condition: &Condition) -> Result<bool> {
+        match condition {
+            Condition::Absent(key)
+            | Condition::Present(key)
+            | Condition::Unheld(key)
+            | Condition::Equals(key, _) => {
+                let value = self.engine.get(partition, key)?;
+                value.map_or(Ok(false), |value| self.conclude_value(partition, key, &value))
+            }
+            Condition::PrefixEmpty(prefix) => {
+                let page = self.engine.scan(partition, prefix, None, PAGE)?;
+                let intents: Option<Vec<_>> = page.iter().map(|(k, v)| Intent::of(k, v)).collect();
+                // A key that nobody holds is truly there.
+                let Some(intents) = intents else { return Ok(false) };
+                let mut patience = Patience::new(self.patience);
+                for intent in intents {
+                    self.conclude(partition, intent, &mut patience)?;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// The value of a key that a transaction may hold, after the end of that transaction.
+    pub(super) fn read(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        self.retry(|| {
+            let value = self.engine.get(partition, key)?;
+            let was_held = match &value {
+                Some(value) => self.conclude_value(partition, key, value)?,
+                None => false,
+            };
+            Ok((!was_held).then_some(value))
+        })
+    }
+
+    /// Whether a value that was read is an intent; if so, its transaction is brought to its end.
+    pub(super) fn conclude_value(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool> {
+        let Some(intent) = Intent::of(key, value) else { return Ok(false) };
+        self.conclude(partition, intent, &mut Patience::new(self.patience))?;
+        Ok(true)
+    }
+
+    /// A page of records that transactions may hold, after the end of those that did.
+    pub(super) fn scan_concluded(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Value)>> {
+        self.retry(|| {
+            let page = self.engine.scan(partition, prefix, after, limit)?;
+            let mut patience = Patience::new(self.patience);
+            let mut is_concluded = true;
+            for intent in page.iter().filter_map(|(key, value)| Intent::of(key, value)) {
+                is_concluded = false;
+                self.conclude(partition, intent, &mut patience)?;
+            }
+            Ok(is_concluded.then_some(page))
+        })
+    }
+
+    /// Whether a transaction can have several parts.
+    pub(super) fn is_partitioned(&self) -> bool {
+        self.engine.partitions() > 1
+    }
+}
+
+/// The change that brings a key back to what a condition says of it, for conditions that say it all.
+fn restoring(condition: &Condition) -> Option<Mutation> {
+    match condition {
+        Condition::Absent(key) => Some(Mutation::Delete(key.clone())),
+        Condition::Equals(key, value) => Some(Mutation::Put(key.clone(), value.clone())),
+        Condition::Present(_) | Condition::Unheld(_) | Condition::PrefixEmpty(_) => None,
+    }
+}
+
+fn is_merge_of(mutation: &Mutation, merged: &Key) -> bool {
+    matches!(mutation, Mutation::Merge { key, .. } if key == merged)
+}
