@@ -14,17 +14,21 @@ packages_demo=(build-essential ca-certificates fuse3 montage montage-gridtools n
 # shellcheck disable=SC2034 # named by the argument
 packages_test=("${packages_demo[@]}" acl attr bindfs e2fsprogs fio git iproute2 libsimgrid-dev
                procps rsync sqlite3 tar util-linux)
+# Their programs are started by the tests themselves; their services stay down.
+# shellcheck disable=SC2034
+programs_demo=() programs_test=(openssh-server redis-server slurm-wlm)
 
 main() {
   local purpose=${1:?usage: setup.sh demo|test}
-  local -n wanted="packages_$purpose"
+  local -n wanted="packages_$purpose" programs="programs_$purpose"
   local rust=
   if command -v apt-get >/dev/null; then
     rust=$(rust_packages)
     # shellcheck disable=SC2086 # no package, or two
     install_packages "${wanted[@]}" $rust
+    install_programs "${programs[@]}"
   else
-    say "no apt-get here, so what these Debian packages hold must be there: ${wanted[*]}"
+    say "no apt-get here, so what these Debian packages hold must be there: ${wanted[*]} ${programs[*]}"
   fi
   ensure_rust "$rust"
   ensure_python
@@ -68,6 +72,32 @@ install_packages() {
   refresh_package_lists
   say "installing ${missing[*]}"
   as_root apt-get install -y --no-install-recommends "${missing[@]}" >&2
+}
+
+# Installs packages without starting the services that come with them, now or at the next boot.
+install_programs() {
+  local package missing=() policy=/usr/sbin/policy-rc.d made_policy=
+  for package in "$@"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  [ ${#missing[@]} = 0 ] && return 0
+  if root_prefix >/dev/null && [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
+    as_root chmod 755 $policy
+    made_policy=yes
+  fi
+  local status=0
+  (install_packages "${missing[@]}") || status=$?
+  [ -z "$made_policy" ] || as_root rm -f $policy
+  [ $status = 0 ] || exit $status
+  command -v systemctl >/dev/null || return 0
+  for package in "${missing[@]}"; do
+    case $package in
+      openssh-server) as_root systemctl disable --quiet ssh ;;
+      redis-server) as_root systemctl disable --quiet redis-server ;;
+      slurm-wlm) as_root systemctl disable --quiet slurmctld slurmd munge ;;
+    esac
+  done >&2 || true
 }
 
 lists_are_fresh=

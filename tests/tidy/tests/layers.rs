@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["types"],
     &["policy", "codec", "wire", "trace", "des"],
-    &["meta", "store", "transport", "predict", "simulate"],
+    &["meta", "store", "transport", "cluster", "predict", "simulate"],
     &["node"],
     &["mount"],
     &["cli"],

@@ -1,0 +1,347 @@
+//! One Cluster out of the servers of all hosts, by the servers' own commands.
+//!
+//! Server 0 of every host begins as primary of an even share of the slots, server 1 as replica of
+//! the host before it in the list. Every step looks first at what is there, so forming again what
+//! was formed, half or wholly, also after roles changed, is harmless.
+//!
+//! One host has one server, in a Cluster of one: programs then use the same client whatever the
+//! number of hosts, and hosts can join. A replica on the same host would protect nothing.
+
+mod placing;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use intarsia_types::{Error, Result};
+
+use crate::client::{Access, Connection};
+use crate::deployment::{Deployment, ServerAddress, ServerName};
+use crate::servers::Replication;
+use crate::topology::{Health, Peer, Role, SLOTS, ServerId, Topology, even_slots};
+
+pub use placing::{Placed, wanting_shard};
+
+/// Between two looks at servers that are busy with each other.
+const PAUSE: Duration = Duration::from_millis(25);
+/// Introductions are lost when a server is slow; then they are repeated.
+const REPEAT_MEET: Duration = Duration::from_secs(1);
+
+/// What a deployment of this size survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// One host: the end of processes, not of the host.
+    Processes,
+    /// Two hosts: each holds everything, but one alone cannot tell the loss of the other from the loss
+    /// of the link between them.
+    OnDecision,
+    /// Three hosts and more: the loss of any one host.
+    AnyHost,
+}
+
+impl Survival {
+    /// What this many hosts survive.
+    #[must_use]
+    pub const fn of(hosts: usize) -> Self {
+        match hosts {
+            0 | 1 => Self::Processes,
+            2 => Self::OnDecision,
+            _ => Self::AnyHost,
+        }
+    }
+
+    /// What a user must know, if anything.
+    #[must_use]
+    pub const fn warning(self) -> Option<&'static str> {
+        match self {
+            Self::Processes => Some(
+                "one host: metadata survives the end of any process, not the loss of the host; use three hosts or more",
+            ),
+            Self::OnDecision => Some(
+                "two hosts: when one is lost, the other keeps all metadata but stops, because it cannot tell a lost host from a lost link; use three hosts or more to go on by themselves",
+            ),
+            Self::AnyHost => None,
+        }
+    }
+}
+
+/// Whether the servers of this deployment need replicas.
+#[must_use]
+pub fn replication_of(deployment: &Deployment) -> Replication {
+    if deployment.members.len() > 1 { Replication::Required } else { Replication::Alone }
+}
+
+/// How many servers a host begins with.
+#[must_use]
+pub fn servers_per_host(deployment: &Deployment) -> u16 {
+    match replication_of(deployment) {
+        Replication::Alone => 1,
+        Replication::Required => 2,
+    }
+}
+
+/// A server that takes part, with a connection to it.
+struct Seat {
+    name: ServerName,
+    /// Place of its host in the list.
+    host: usize,
+    connection: Connection,
+}
+
+/// Forms the Cluster out of the servers that the hosts begin with, and waits until it is whole:
+/// every server says so, and every replica follows its primary.
+///
+/// # Errors
+/// When it is not whole within `timeout`; the message names the servers that are missing.
+pub fn form(deployment: &Deployment, access: &Access, timeout: Duration) -> Result<()> {
+    let deadline = Instant::now() + timeout;
+    let mut seats = connect_all(deployment, access, deadline)?;
+    set_first_epochs(&mut seats);
+    introduce(&mut seats, deadline)?;
+    assign_slots(&mut seats, deployment.members.len())?;
+    attach_replicas(deployment, &mut seats, deadline)?;
+    wait_until_whole(&mut seats, replication_of(deployment), deadline)
+}
+
+fn connect_all(deployment: &Deployment, access: &Access, deadline: Instant) -> Result<Vec<Seat>> {
+    let mut seats = Vec::new();
+    for number in 0..servers_per_host(deployment) {
+        for (host, member) in deployment.members.iter().enumerate() {
+            let name = ServerName { host: member.name.clone(), number };
+            let connection = connect(access, &member.server(number)?, deadline)
+                .map_err(|e| Error::Engine(format!("{name} is missing: {e}")))?;
+            seats.push(Seat { name, host, connection });
+        }
+    }
+    Ok(seats)
+}
+
+fn connect(access: &Access, address: &ServerAddress, deadline: Instant) -> Result<Connection> {
+    loop {
+        match access.connect(address) {
+            Ok(connection) => return Ok(connection),
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// Primaries with the same epoch would have to settle whose slots count. A server that knows others
+/// has an epoch already and refuses, as it should.
+fn set_first_epochs(seats: &mut [Seat]) {
+    for (epoch, seat) in (1..).zip(seats.iter_mut().filter(|s| s.name.number == 0)) {
+        let epoch: u32 = epoch;
+        let _ = seat.connection.ask::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch.to_string()]);
+    }
+}
+
+/// Makes all servers known to all. The first meets each other one; the rest they tell each other.
+fn introduce(seats: &mut [Seat], deadline: Instant) -> Result<()> {
+    let addresses: Vec<ServerAddress> = seats.iter().map(|s| *s.connection.address()).collect();
+    let mut next_meet = Instant::now();
+    loop {
+        let views = ask_all(seats)?;
+        let strangers: BTreeSet<usize> = views
+            .iter()
+            .flat_map(|view| (0..addresses.len()).filter(|i| !knows(view, addresses.get(*i))))
+            .collect();
+        if strangers.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(missing(
+                "not all metadata servers know each other; missing",
+                seats,
+                &strangers,
+            ));
+        }
+        if Instant::now() >= next_meet {
+            next_meet = Instant::now() + REPEAT_MEET;
+            meet(seats, &views, &addresses)?;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Each server is told of the first and of the one after it: a star, so that one exchange of gossip
+/// reaches all, and a ring beside it.
+fn meet(seats: &mut [Seat], views: &[Topology], addresses: &[ServerAddress]) -> Result<()> {
+    let count = addresses.len();
+    for (i, (seat, view)) in seats.iter_mut().zip(views).enumerate() {
+        for other in BTreeSet::from([0, (i + 1) % count.max(1)]) {
+            let Some(address) = addresses.get(other).filter(|_| other != i) else { continue };
+            if !knows(view, Some(address)) {
+                introduce_to(&mut seat.connection, address)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tells a server of another one.
+pub(crate) fn introduce_to(connection: &mut Connection, other: &ServerAddress) -> Result<()> {
+    let (ip, port) = (other.ip.to_string(), other.port.to_string());
+    connection.ask(&["CLUSTER", "MEET", &ip, &port, &other.bus_port.to_string()])
+}
+
+fn knows(view: &Topology, address: Option<&ServerAddress>) -> bool {
+    address
+        .and_then(|a| view.by_address(a.ip, a.port))
+        .is_some_and(|p| p.is_self || matches!(p.health, Health::Up | Health::Suspected))
+}
+
+fn ask_all(seats: &mut [Seat]) -> Result<Vec<Topology>> {
+    seats.iter_mut().map(|s| Topology::ask(&mut s.connection)).collect()
+}
+
+/// Gives each first server its share of the slots that nobody holds.
+fn assign_slots(seats: &mut [Seat], hosts: usize) -> Result<()> {
+    let shards = u16::try_from(hosts)
+        .ok()
+        .filter(|n| *n <= 1000)
+        .ok_or_else(|| Error::TooBig(format!("{hosts} hosts; a Cluster has no more than 1000")))?;
+    let views = ask_all(seats)?;
+    let is_taken: Vec<bool> = {
+        let mut taken = vec![false; usize::from(SLOTS)];
+        let peers = views.iter().flat_map(|v| v.peers());
+        for range in peers
+            .filter_map(|p| if let Role::Primary(s) = &p.role { Some(s) } else { None })
+            .flatten()
+        {
+            let range = usize::from(*range.start())..=usize::from(*range.end());
+            taken.get_mut(range).into_iter().flatten().for_each(|t| *t = true);
+        }
+        taken
+    };
+    for (seat, share) in seats.iter_mut().filter(|s| s.name.number == 0).zip(even_slots(shards)) {
+        let free = share.filter(|slot| !is_taken.get(usize::from(*slot)).copied().unwrap_or(true));
+        let ranges = runs(free);
+        if ranges.is_empty() {
+            continue;
+        }
+        let mut words = vec!["CLUSTER".to_owned(), "ADDSLOTSRANGE".to_owned()];
+        words.extend(
+            ranges.into_iter().flat_map(|(first, last)| [first.to_string(), last.to_string()]),
+        );
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        seat.connection.ask::<()>(&words)?;
+    }
+    Ok(())
+}
+
+/// Runs of consecutive numbers.
+fn runs(numbers: impl Iterator<Item = u16>) -> Vec<(u16, u16)> {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
+    for n in numbers {
+        match runs.last_mut().filter(|(_, last)| *last + 1 == n) {
+            Some((_, last)) => *last = n,
+            None => runs.push((n, n)),
+        }
+    }
+    runs
+}
+
+/// Makes a replica of every server that holds nothing and follows nobody.
+fn attach_replicas(deployment: &Deployment, seats: &mut [Seat], deadline: Instant) -> Result<()> {
+    let mut placed = Placed::default();
+    for seat in seats {
+        loop {
+            let view = Topology::ask(&mut seat.connection)?;
+            let Some(myself) = view.myself() else {
+                return Err(Error::Engine(format!("{} does not know itself", seat.name)));
+            };
+            if myself.has_slots() || matches!(myself.role, Role::Replica(_)) {
+                break;
+            }
+            // Who holds which slots spreads from server to server, so the view may lag behind.
+            let is_current = view.assigned_slots() == usize::from(SLOTS);
+            let shard = wanting_shard(deployment, &view, seat.host, &placed).filter(|_| is_current);
+            if let Some(primary) = shard.filter(|p| follow(&mut seat.connection, p).is_ok()) {
+                placed.add(primary);
+                break;
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::Engine(format!("{} finds no primary to follow", seat.name)));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+    Ok(())
+}
+
+/// Makes a server a replica of this primary.
+pub(crate) fn follow(connection: &mut Connection, primary: &ServerId) -> Result<()> {
+    connection.ask(&["CLUSTER", "REPLICATE", &primary.0])
+}
+
+fn wait_until_whole(seats: &mut [Seat], replication: Replication, deadline: Instant) -> Result<()> {
+    let count = seats.len();
+    loop {
+        let mut lacking = BTreeSet::new();
+        for (i, seat) in seats.iter_mut().enumerate() {
+            if !is_whole(&mut seat.connection, count, replication)? {
+                lacking.insert(i);
+            }
+        }
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(missing(
+                "the metadata servers do not form a whole Cluster; not ready",
+                seats,
+                &lacking,
+            ));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Whether a server takes the Cluster for whole, knows what every other one is, and its replication
+/// link is up.
+fn is_whole(connection: &mut Connection, servers: usize, replication: Replication) -> Result<bool> {
+    let cluster = connection.fields(&["CLUSTER", "INFO"])?;
+    let is_ok = cluster.get("cluster_state") == Some("ok")
+        && cluster.number("cluster_slots_ok") == Some(u64::from(SLOTS))
+        && cluster.number("cluster_known_nodes").is_some_and(|n| n >= servers as u64);
+    let is_idle = |p: &Peer| !p.has_slots() && matches!(p.role, Role::Primary(_));
+    if !is_ok || Topology::ask(connection)?.peers().iter().any(is_idle) {
+        return Ok(false);
+    }
+    let fields = connection.fields(&["INFO", "replication"])?;
+    Ok(match fields.get("role") {
+        Some("slave") => fields.get("master_link_status") == Some("up"),
+        Some("master") => {
+            replication == Replication::Alone
+                || fields.numbered("slave").any(|slave| slave.contains("state=online"))
+        }
+        _ => false,
+    })
+}
+
+fn missing(what: &str, seats: &[Seat], which: &BTreeSet<usize>) -> Error {
+    let names: Vec<String> = seats
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| which.contains(i))
+        .map(|(_, seat)| format!("{} at {}", seat.name, seat.connection.address()))
+        .collect();
+    Error::Engine(format!("{what}: {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_join_neighbours() {
+        assert_eq!(runs([].into_iter()), []);
+        assert_eq!(runs([0, 1, 2, 5, 7, 8].into_iter()), [(0, 2), (5, 5), (7, 8)]);
+    }
+
+    #[test]
+    fn a_user_is_told_what_two_hosts_cannot_do() {
+        assert_eq!(Survival::of(3).warning(), None);
+        assert!(Survival::of(2).warning().unwrap().contains("two hosts"));
+        assert!(Survival::of(1).warning().unwrap().contains("one host"));
+    }
+}

@@ -1,0 +1,19 @@
+//! The hosts of a deployment and the metadata servers on them; nothing of the file system.
+//!
+//! - [`hosts`]: which hosts, from the command line, a file or the batch system;
+//! - [`deployment`]: their addresses and the deployment's secrets, as written by `intarsia up`;
+//! - [`servers`]: one Redis or Valkey process: configuration, start, stop;
+//! - [`formation`]: one Cluster out of the servers of all hosts;
+//! - [`topology`]: what the Cluster says of itself;
+//! - [`process`]: processes of this host, named so that a reused number is not mistaken.
+//!
+//! There is no consensus of our own: who is primary is decided by the servers.
+
+pub mod client;
+pub mod deployment;
+pub mod formation;
+pub mod hosts;
+pub mod private;
+pub mod process;
+pub mod servers;
+pub mod topology;

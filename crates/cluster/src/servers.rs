@@ -1,0 +1,268 @@
+//! One metadata server: a Redis or Valkey process with its configuration, data and log in a directory.
+//!
+//! A server is a process of its own and outlives the one that started it, so that the end of a node
+//! costs no metadata. Its record in the directory says which process it is; whoever takes the
+//! deployment down stops it by that record.
+
+mod program;
+mod settings;
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use intarsia_types::{Error, Result};
+use rustix::event::{PollFd, PollFlags};
+
+use crate::client::{Access, Connection};
+use crate::deployment::{ServerAddress, ServerName};
+use crate::private;
+use crate::process::{Process, wait_readable};
+
+pub use program::Program;
+pub use settings::{Replication, Settings};
+
+/// A server that was asked to end forces its log out first.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+/// Log lines shown when a server fails to start.
+const LOG_LINES_SHOWN: usize = 5;
+const RECORD: &str = "process.toml";
+const LOG: &str = "server.log";
+
+/// What a server begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Nothing: no data, a new name in the Cluster. The only way back for a server that died.
+    Empty,
+    /// What it had when the whole deployment was last taken down or lost power.
+    Kept,
+}
+
+/// A metadata server of this host.
+#[derive(Debug)]
+pub struct Server {
+    name: ServerName,
+    address: ServerAddress,
+    dir: PathBuf,
+    process: Process,
+    /// To be reaped; a server that was found running is not our child.
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Starts a server in `settings.dir`. It answers some time later: see
+    /// [`wait_until_answering`](Self::wait_until_answering).
+    ///
+    /// # Errors
+    /// When a server runs there already, or the directory or the process cannot be made.
+    pub fn start(
+        program: &Program,
+        name: ServerName,
+        settings: &Settings,
+        start: Start,
+    ) -> Result<Self> {
+        let dir = &settings.dir;
+        private::make_dir(dir)?;
+        if let Some(process) = recorded(dir).filter(Process::is_running) {
+            return Err(Error::Busy(format!(
+                "{name} runs already as process {}; its directory is {}",
+                process.pid,
+                dir.display()
+            )));
+        }
+        if start == Start::Empty {
+            erase(dir)?;
+        }
+        let configuration = settings.write()?;
+        let failed = |e| Error::io(format!("start {name} with {}", program.path().display()), e);
+        let mut child = Command::new(program.path())
+            .arg(&configuration)
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(open_log(dir).map_err(failed)?)
+            // A Ctrl-C at the terminal is for the one who reads it, not for the servers.
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let process = match record(dir, child.id()) {
+            Ok(process) => process,
+            Err(error) => {
+                // Without its record nobody would find it again.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Error::Engine(format!("{name}: {error}{}", log_tail(dir))));
+            }
+        };
+        Ok(Self { name, address: settings.address, dir: dir.clone(), process, child: Some(child) })
+    }
+
+    /// Takes over a server that still runs in this directory, started by an earlier node.
+    #[must_use]
+    pub fn adopt(name: ServerName, address: ServerAddress, dir: &Path) -> Option<Self> {
+        let process = recorded(dir).filter(Process::is_running)?;
+        Some(Self { name, address, dir: dir.to_owned(), process, child: None })
+    }
+
+    /// Which server it is.
+    #[must_use]
+    pub const fn name(&self) -> &ServerName {
+        &self.name
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> &ServerAddress {
+        &self.address
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Its process.
+    #[must_use]
+    pub const fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Whether it runs. One that ended is reaped.
+    pub fn is_running(&mut self) -> bool {
+        if let Some(child) = &mut self.child {
+            let _ = child.try_wait();
+        }
+        self.process.is_running()
+    }
+
+    /// Waits until it answers, and returns a connection to it.
+    ///
+    /// # Errors
+    /// When it ends before, or does not answer in time; with the end of its log.
+    pub fn wait_until_answering(
+        &mut self,
+        access: &Access,
+        timeout: Duration,
+    ) -> Result<Connection> {
+        /// Between two attempts; the end of the process is noticed at once.
+        const PAUSE: Duration = Duration::from_millis(20);
+        let deadline = Instant::now() + timeout;
+        loop {
+            let attempt = access
+                .connect(&self.address)
+                .and_then(|mut connection| connection.ask::<String>(&["PING"]).map(|_| connection));
+            let error = match attempt {
+                Ok(connection) => return Ok(connection),
+                Err(error) => error,
+            };
+            let Some(descriptor) = self.process.descriptor() else {
+                self.is_running();
+                return Err(self.failed("ended before it answered"));
+            };
+            if Instant::now() >= deadline {
+                return Err(self.failed(&format!("does not answer within {timeout:?}: {error}")));
+            }
+            wait_readable(&mut [PollFd::new(&descriptor, PollFlags::IN)], PAUSE);
+        }
+    }
+
+    fn failed(&self, what: &str) -> Error {
+        Error::Engine(format!("{} at {} {what}{}", self.name, self.address, log_tail(&self.dir)))
+    }
+
+    /// Stops it, keeping its data.
+    ///
+    /// # Errors
+    /// When it cannot be ended.
+    pub fn stop(mut self) -> Result<()> {
+        let is_gone = self.process.end(END_PATIENCE);
+        if let Some(child) = self.child.as_mut().filter(|_| is_gone) {
+            let _ = child.wait();
+        }
+        finish(&self.dir, &self.process, is_gone)
+    }
+}
+
+/// Stops every server that is recorded in a directory below `parent`, whoever started it.
+/// Returns how many ran.
+///
+/// # Errors
+/// With the first that cannot be ended; the others are stopped all the same.
+pub fn stop_all(parent: &Path) -> Result<usize> {
+    let dirs: Vec<PathBuf> =
+        std::fs::read_dir(parent).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    let running: Vec<(PathBuf, Process)> = dirs
+        .into_iter()
+        .filter_map(|dir| recorded(&dir).filter(Process::is_running).map(|process| (dir, process)))
+        .collect();
+    // At once, so that no primary waits for a replica that is about to end as well.
+    for (_, process) in &running {
+        process.signal(rustix::process::Signal::TERM);
+    }
+    let ended: Vec<Result<()>> = running
+        .iter()
+        .map(|(dir, process)| finish(dir, process, process.end(END_PATIENCE)))
+        .collect();
+    ended.into_iter().collect::<Result<()>>()?;
+    Ok(running.len())
+}
+
+fn finish(dir: &Path, process: &Process, is_gone: bool) -> Result<()> {
+    if !is_gone {
+        return Err(Error::Busy(format!(
+            "metadata server in {} (process {}) cannot be ended; a disk may hang",
+            dir.display(),
+            process.pid
+        )));
+    }
+    let _ = std::fs::remove_file(dir.join(RECORD));
+    Ok(())
+}
+
+/// The process that was last started in this directory.
+fn recorded(dir: &Path) -> Option<Process> {
+    let text = std::fs::read_to_string(dir.join(RECORD)).ok()?;
+    toml::from_str(&text).ok()
+}
+
+fn record(dir: &Path, pid: u32) -> Result<Process> {
+    let process = Process::of(pid)
+        .map_err(|e| Error::io("read /proc", e))?
+        .ok_or_else(|| Error::Engine("the server ended at once".into()))?;
+    let text = toml::to_string(&process).map_err(|e| Error::Engine(e.to_string()))?;
+    private::write_file(&dir.join(RECORD), text.as_bytes())?;
+    Ok(process)
+}
+
+/// Removes data and name; the log stays.
+fn erase(dir: &Path) -> Result<()> {
+    let entries =
+        std::fs::read_dir(dir).map_err(|e| Error::io(format!("directory {}", dir.display()), e))?;
+    for entry in entries.flatten().filter(|e| e.file_name() != LOG) {
+        let path = entry.path();
+        let removed = if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            std::fs::remove_dir_all(&path)
+        } else {
+            std::fs::remove_file(&path)
+        };
+        removed.map_err(|e| Error::io(format!("remove {}", path.display()), e))?;
+    }
+    Ok(())
+}
+
+fn open_log(dir: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(dir.join(LOG))
+}
+
+fn log_tail(dir: &Path) -> String {
+    let path = dir.join(LOG);
+    let text = std::fs::read(&path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().rev().take(LOG_LINES_SHOWN).collect();
+    let lines: Vec<&str> = lines.into_iter().rev().collect();
+    format!("; the end of {}:\n{}", path.display(), lines.join("\n"))
+}

@@ -1,0 +1,204 @@
+//! Hosts of a test: addresses of the loopback network, real servers in temporary directories.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test may fail")]
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER, TlsFiles};
+use intarsia_cluster::deployment::{Deployment, Engine, Member, Secrets, ServerName};
+use intarsia_cluster::formation;
+use intarsia_cluster::servers::{self, Program, Server, Settings, Start};
+use intarsia_types::{Durability, NodeId};
+
+/// Long enough for a busy machine; what is waited for comes much earlier.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The server program; a test that must not be skipped fails without it.
+pub(crate) fn program() -> Option<&'static Program> {
+    static PROGRAM: OnceLock<Result<Program, String>> = OnceLock::new();
+    let found = PROGRAM.get_or_init(|| Program::find().map_err(|e| e.to_string()));
+    found.as_ref().inspect_err(|why| skip(why)).ok()
+}
+
+pub(crate) fn skip(why: &str) {
+    let must = std::env::var_os("INTARSIA_TEST_REQUIRE_ALL").is_some_and(|v| v == "1");
+    assert!(!must, "{why}, and INTARSIA_TEST_REQUIRE_ALL=1");
+    eprintln!("SKIPPED: {why}");
+}
+
+/// The hosts of a deployment. Their servers end with it, also when the test is killed.
+pub(crate) struct Fleet {
+    pub(crate) deployment: Deployment,
+    pub(crate) secrets: Secrets,
+    pub(crate) tls: Option<TlsFiles>,
+    dir: tempfile::TempDir,
+    reaper: Child,
+}
+
+impl Fleet {
+    pub(crate) fn new(hosts: u8) -> Self {
+        Self::with_durability(hosts, Durability::Interval)
+    }
+
+    pub(crate) fn with_durability(hosts: u8, durability: Durability) -> Self {
+        let net = loopback_net();
+        let members = (1..=hosts)
+            .map(|n| Member {
+                name: NodeId(format!("n{n}")),
+                address: [127, net[0], net[1], n].into(),
+                node_port: 7400,
+                server_port: 7401,
+            })
+            .collect();
+        let deployment = Deployment::new(durability, 2, Engine::Servers, members).unwrap();
+        let secrets = Secrets::generate(&deployment.store).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let reaper = reaper(dir.path());
+        Self { deployment, secrets, tls: None, dir, reaper }
+    }
+
+    /// With a certificate for the addresses of all hosts, signed by an authority of its own.
+    pub(crate) fn with_tls(hosts: u8) -> Self {
+        let mut fleet = Self::new(hosts);
+        let dir = fleet.dir.path().join("tls");
+        std::fs::create_dir(&dir).unwrap();
+        let addresses: Vec<String> =
+            fleet.deployment.members.iter().map(|m| format!("IP:{}", m.address)).collect();
+        let names = format!("subjectAltName={}", addresses.join(","));
+        let script = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+             -subj /CN=authority -keyout ca.key -out ca.crt \
+             && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+             -subj /CN=deployment -addext \"$1\" -addext basicConstraints=critical,CA:FALSE \
+             -CA ca.crt -CAkey ca.key -keyout node.key -out node.crt";
+        let output = Command::new("sh")
+            .args(["-c", script, "sh", &names])
+            .current_dir(&dir)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fleet.tls = Some(TlsFiles {
+            authority: dir.join("ca.crt"),
+            certificate: dir.join("node.crt"),
+            key: dir.join("node.key"),
+        });
+        fleet
+    }
+
+    /// Where the servers of a host are.
+    pub(crate) fn host_dir(&self, host: &NodeId) -> PathBuf {
+        self.dir.path().join(&host.0)
+    }
+
+    pub(crate) fn host(&self, number: usize) -> NodeId {
+        self.deployment.members[number].name.clone()
+    }
+
+    pub(crate) fn keeper(&self) -> Access {
+        let password = self.secrets.keeper_password.clone();
+        Access { user: KEEPER_USER, password, tls: self.tls.clone() }
+    }
+
+    pub(crate) fn client(&self) -> Access {
+        let password = self.secrets.client_password.clone();
+        Access { user: CLIENT_USER, password, tls: self.tls.clone() }
+    }
+
+    pub(crate) fn settings(&self, name: &ServerName) -> Settings {
+        let member = self.deployment.member(&name.host).unwrap();
+        Settings {
+            dir: self.host_dir(&name.host).join(name.number.to_string()),
+            address: member.server(name.number).unwrap(),
+            durability: self.deployment.durability,
+            replication: formation::replication_of(&self.deployment),
+            memory: None,
+            secrets: self.secrets.clone(),
+            tls: self.tls.clone(),
+        }
+    }
+
+    pub(crate) fn start_server(&self, name: &ServerName, start: Start) -> Server {
+        Server::start(program().unwrap(), name.clone(), &self.settings(name), start).unwrap()
+    }
+
+    /// Starts the servers that every host begins with.
+    pub(crate) fn start_servers(&self, start: Start) -> Vec<Server> {
+        let mut servers: Vec<Server> = self
+            .deployment
+            .members
+            .iter()
+            .flat_map(|m| {
+                (0..formation::servers_per_host(&self.deployment))
+                    .map(|number| ServerName { host: m.name.clone(), number })
+            })
+            .map(|name| self.start_server(&name, start))
+            .collect();
+        for server in &mut servers {
+            server.wait_until_answering(&self.keeper(), PATIENCE).unwrap();
+        }
+        servers
+    }
+
+    pub(crate) fn stop_all(&self) {
+        for member in &self.deployment.members {
+            servers::stop_all(&self.host_dir(&member.name)).unwrap();
+        }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        // Its input closes, and it ends what runs.
+        drop(self.reaper.stdin.take());
+        self.reaper.wait().unwrap();
+    }
+}
+
+/// Two numbers for `127.a.b.*`, so that tests at the same time do not meet; the ports can then be
+/// the same everywhere.
+fn loopback_net() -> [u8; 2] {
+    let mut bytes = [0u8; 2];
+    std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut bytes).unwrap();
+    [bytes[0] | 1, bytes[1]]
+}
+
+/// This program again, as a process that outlives the test and ends the servers when the test is gone.
+fn reaper(dir: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "common::reap", "--ignored", "--nocapture"])
+        .env("INTARSIA_TEST_REAP", dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+#[ignore = "runs as a process of its own beside another test"]
+fn reap() {
+    let Some(dir) = std::env::var_os("INTARSIA_TEST_REAP") else { return };
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    for host in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+        servers::stop_all(&host.path()).unwrap();
+    }
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// Waits for a condition and returns what it gives.
+#[track_caller]
+pub(crate) fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "{what} did not come about");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
