@@ -13,7 +13,7 @@ packages_demo=(build-essential ca-certificates fuse3 montage montage-gridtools n
                pkg-config python3 python3-venv)
 # shellcheck disable=SC2034 # named by the argument
 packages_test=("${packages_demo[@]}" acl attr bindfs e2fsprogs fio git iproute2 libsimgrid-dev
-               procps rsync sqlite3 tar util-linux)
+               nftables procps rsync sqlite3 tar util-linux)
 # Their programs are started by the tests themselves; their services stay down.
 # shellcheck disable=SC2034
 programs_demo=() programs_test=(openssh-server redis-server slurm-wlm)

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Given, Key, Layers, Source};
 use crate::exit;
 
+mod lab;
+pub(crate) use lab::*;
+
 /// Intermediate storage for workflows, as a file system of this host's disks, SSDs and memory.
 ///
 /// `intarsia up` mounts a store in which unmodified programs run; its files are plain files in the
@@ -60,6 +63,7 @@ pub(crate) enum Verb {
     Doctor(Doctor),
     Config(ConfigVerb),
     Simulate(Simulate),
+    Lab(LabVerb),
     Node(Node),
     Completions(Completions),
     Man(Man),

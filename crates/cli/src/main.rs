@@ -59,6 +59,7 @@ fn run(cli: &Cli) -> Outcome<Exit> {
         Verb::Doctor(arguments) => verbs::doctor::run(arguments, &cli.global),
         Verb::Config(arguments) => verbs::config::run(&arguments.verb, &cli.global),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments.verb),
+        Verb::Lab(arguments) => verbs::lab::run(&arguments.verb),
         Verb::Completions(arguments) => verbs::pages::completions(arguments),
         Verb::Man(arguments) => verbs::pages::man(arguments),
         Verb::Node(_) => Ok(Exit::Ok),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Crates by layer, lowest first; a crate may use crates of lower layers only.
 const LAYERS: &[&[&str]] = &[
     &["types"],
-    &["policy", "codec", "wire", "trace", "des"],
+    &["policy", "codec", "wire", "trace", "des", "lab"],
     &["meta", "store", "transport", "cluster", "predict", "simulate"],
     &["node"],
     &["mount"],

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod hint;
+pub(crate) mod lab;
 pub(crate) mod locate;
 pub(crate) mod node;
 pub(crate) mod pages;

@@ -1,0 +1,98 @@
+//! The calls that make a lab and take it away.
+
+use crate::call::Call;
+use crate::cut;
+use crate::link::{NODE_END, shaped};
+use crate::name::Node;
+use crate::namespace::Namespace;
+use crate::spec::Spec;
+
+const BRIDGE: &str = "br0";
+
+/// All calls that make a lab, in order.
+pub(crate) fn creation(spec: &Spec) -> Vec<Call> {
+    let mut calls = vec![namespaces(spec), hub_links(spec), filter(spec)];
+    if let Some(rate) = spec.rate() {
+        let lines: Vec<String> = spec.nodes().map(|n| shaped(&n.to_string(), rate)).collect();
+        calls.push(Call::new("tc -batch -").inside(Namespace::of_hub(spec.name())).reading(&lines));
+    }
+    calls.extend(spec.nodes().flat_map(|node| node_calls(spec, node)));
+    calls
+}
+
+/// The call that removes these namespaces, and with them all that is inside.
+pub(crate) fn removal(namespaces: &[Namespace]) -> Call {
+    let lines: Vec<String> =
+        namespaces.iter().map(|n| format!("netns delete {}", n.name())).collect();
+    Call::new("ip -force -batch -").reading(&lines)
+}
+
+fn namespaces(spec: &Spec) -> Call {
+    let hub = std::iter::once(Namespace::of_hub(spec.name()));
+    let nodes = spec.nodes().map(|n| Namespace::of_node(spec.name(), n));
+    let lines: Vec<String> = hub.chain(nodes).map(|n| format!("netns add {}", n.name())).collect();
+    Call::new("ip -batch -").reading(&lines)
+}
+
+/// The bridge and one link to each node. Both ends are born inside the lab.
+fn hub_links(spec: &Spec) -> Call {
+    let mut lines = vec![
+        "link set lo up".to_owned(),
+        // No querier stands behind the bridge that could tell it who wants which group.
+        format!("link add {BRIDGE} type bridge mcast_snooping 0"),
+        format!("link set {BRIDGE} up"),
+    ];
+    for node in spec.nodes() {
+        let home = Namespace::of_node(spec.name(), node).name();
+        lines.push(format!("link add {node} type veth peer name {NODE_END} netns {home}"));
+        lines.push(format!("link set {node} master {BRIDGE} up"));
+    }
+    Call::new("ip -batch -").inside(Namespace::of_hub(spec.name())).reading(&lines)
+}
+
+fn filter(spec: &Spec) -> Call {
+    let lines: Vec<String> = cut::RULES.iter().map(|l| (*l).to_owned()).collect();
+    Call::new("nft -f -").inside(Namespace::of_hub(spec.name())).reading(&lines)
+}
+
+fn node_calls(spec: &Spec, node: Node) -> Vec<Call> {
+    let home = Namespace::of_node(spec.name(), node);
+    let subnet = spec.subnet();
+    let (address, prefix) = (subnet.address(node), subnet.prefix());
+    let lines = [
+        "link set lo up".to_owned(),
+        format!("addr add {address}/{prefix} dev {NODE_END}"),
+        format!("link set {NODE_END} up"),
+    ];
+    let mut calls = vec![Call::new("ip -batch -").inside(home.clone()).reading(&lines)];
+    if let Some(rate) = spec.rate() {
+        calls.push(Call::new(&format!("tc {}", shaped(NODE_END, rate))).inside(home));
+    }
+    calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Rate, Subnet};
+
+    #[test]
+    fn every_interface_is_made_inside_the_lab() {
+        let spec =
+            Spec::new("x".parse().unwrap(), 2, Subnet::default(), Some(Rate::mbit(10))).unwrap();
+        let texts: Vec<String> = creation(&spec).iter().map(ToString::to_string).collect();
+        let outside: Vec<&String> =
+            texts.iter().filter(|t| !t.starts_with("nsenter --net=")).collect();
+        assert_eq!(outside.len(), 1, "{texts:#?}");
+        assert!(
+            outside[0]
+                .lines()
+                .skip(1)
+                .all(|l| l == "END" || l.starts_with("netns add intarsia-lab-x-"))
+        );
+        let all = texts.join("\n");
+        assert!(all.contains("peer name eth0 netns intarsia-lab-x-n2"), "{all}");
+        assert!(all.contains("addr add 10.77.0.2/16 dev eth0"), "{all}");
+        assert_eq!(all.matches(" tbf rate 10000000bit ").count(), 4, "both ends of both links");
+    }
+}
