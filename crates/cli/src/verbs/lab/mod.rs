@@ -43,11 +43,16 @@ fn parse_name(text: &str) -> Outcome<LabName> {
     text.parse().map_err(|e| failure(&e))
 }
 
+/// The name that was given, else INTARSIA_LAB.
+fn chosen(given: Option<&str>) -> Outcome<Option<LabName>> {
+    let variable = std::env::var("INTARSIA_LAB").ok().filter(|v| !v.is_empty());
+    given.or(variable.as_deref()).map(parse_name).transpose()
+}
+
 /// The name that was given, else INTARSIA_LAB, else that of the only lab; `None` when there is no lab.
 fn named(given: Option<&str>) -> Outcome<Option<LabName>> {
-    let variable = std::env::var("INTARSIA_LAB").ok().filter(|v| !v.is_empty());
-    if let Some(text) = given.or(variable.as_deref()) {
-        return parse_name(text).map(Some);
+    if let Some(name) = chosen(given)? {
+        return Ok(Some(name));
     }
     let names: Vec<LabName> = all()?.into_keys().collect();
     match names.as_slice() {

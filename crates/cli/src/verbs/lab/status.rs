@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use intarsia_lab::{Cut, Lab, LabName, Node, Occupant, Rate, Standing};
 use serde::Serialize;
 
-use super::{all, failure, named, open};
+use super::{all, chosen, failure, open};
 use crate::cli::LabStatus;
 use crate::exit::{Exit, Outcome};
 use crate::output;
@@ -111,12 +111,21 @@ pub(crate) fn cut_lines(cuts: &[Cut]) -> Vec<String> {
 }
 
 pub(crate) fn run(arguments: &LabStatus) -> Outcome<Exit> {
-    let is_one = !arguments.all && (arguments.name.is_some() || all()?.len() == 1);
-    let named = if is_one { named(arguments.name.as_deref())? } else { None };
-    match named {
-        Some(name) => one(&name, arguments.json),
-        None => list(arguments.json),
+    if arguments.all {
+        return list(arguments.json);
     }
+    let name = match chosen(arguments.name.as_deref())? {
+        Some(name) => Some(name),
+        None => only()?,
+    };
+    name.map_or_else(|| list(arguments.json), |name| one(&name, arguments.json))
+}
+
+/// The only lab there is; of remains there is no more to tell than the list does.
+fn only() -> Outcome<Option<LabName>> {
+    let mut labs = all()?.into_iter();
+    let (first, second) = (labs.next(), labs.next());
+    Ok(first.filter(|(_, s)| *s != Standing::Stale && second.is_none()).map(|(name, _)| name))
 }
 
 fn one(name: &LabName, as_json: bool) -> Outcome<Exit> {
