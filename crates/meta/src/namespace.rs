@@ -8,6 +8,7 @@ mod check;
 mod create;
 mod deployment;
 mod free;
+mod lease;
 mod link;
 mod list;
 mod lookup;
@@ -33,6 +34,7 @@ pub use self::check::{CheckProgress, CheckReport, Finding, Outcome};
 pub use self::create::NewInode;
 pub use self::deployment::TierRecord;
 pub use self::free::FreeFile;
+pub use self::lease::WriteLease;
 pub use self::link::LINK_MAX;
 pub use self::list::DirEntry;
 pub use self::recover::Recovered;
@@ -45,7 +47,7 @@ pub use crate::keys::NAME_MAX;
 use self::numbers::Numbers;
 use self::recover::Sightings;
 use self::transaction::Transaction;
-use crate::{EngineStats, Inode, MetaEngine, OpId, Value, keys};
+use crate::{Bytes, EngineStats, Inode, MetaEngine, OpId, Value, keys};
 
 /// How often an operation is tried when others keep changing what it read. Each failure means that
 /// another commit succeeded, so the bound is only met under absurd contention.
@@ -61,6 +63,8 @@ pub struct Namespace {
     session: u64,
     next_op: AtomicU64,
     numbers: Numbers,
+    /// Who makes marks here; empty in a store of one host.
+    owner: Bytes,
     /// How long a transaction that was met undecided is left to its coordinator.
     patience: Duration,
     sightings: Sightings,
@@ -83,6 +87,7 @@ impl Namespace {
             session: superblock::random(),
             next_op: AtomicU64::new(0),
             numbers,
+            owner: Bytes::default(),
             patience: two_phase::PATIENCE,
             sightings: Sightings::default(),
         })

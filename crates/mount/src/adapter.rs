@@ -22,9 +22,7 @@ use intarsia_node::{
 use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 use parking_lot::Mutex;
 
-use crate::convert::{
-    LONG, errno, file_attr, file_kind, file_type, ino, negative_entry, set_time, ttl,
-};
+use crate::convert::{errno, file_attr, file_kind, file_type, ino, negative_entry, set_time, ttl};
 use crate::mode::Mode;
 use crate::page::PageSize;
 use crate::slow::SlowLane;
@@ -85,7 +83,8 @@ impl Adapter {
         self.finish(timer, result.is_ok());
         match result {
             Ok((attr, validity)) => {
-                reply.entry_with_ttls(&ttl(validity), &LONG, &file_attr(&attr), GENERATION);
+                let name = ttl(self.node.name_validity());
+                reply.entry_with_ttls(&ttl(validity), &name, &file_attr(&attr), GENERATION);
             }
             Err(e) => reply.error(errno(&e, op)),
         }
@@ -139,8 +138,7 @@ const fn handle(write: bool) -> FileHandle {
 
 fn fopen_flags(opened: &Opened) -> FopenFlags {
     let mut flags = FopenFlags::empty();
-    if opened.passthrough.is_none() {
-        // All changes come through this kernel, so its pages stay true from one open to the next.
+    if opened.passthrough.is_none() && opened.keeps_cache {
         flags |= FopenFlags::FOPEN_KEEP_CACHE;
     }
     if !opened.wants_flush {
@@ -183,8 +181,14 @@ impl Filesystem for Adapter {
             wanted |= InitFlags::FUSE_PASSTHROUGH;
             // One level: an overlay file system (containers) can still stand on this mount.
             let _ = config.set_max_stack_depth(1);
-        } else {
+        } else if !self.node.is_shared() {
+            // With it the kernel believes its own lengths for as long as it knows a file, so that it
+            // would never see what another host appended.
             wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
+        }
+        if self.node.is_shared() {
+            // What it brings may not be kept, so every entry would be looked up twice.
+            wanted &= !(InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO);
         }
         let wanted = wanted & config.capabilities();
         let _ = config.add_capabilities(wanted);
@@ -202,7 +206,7 @@ impl Filesystem for Adapter {
         match self.node.lookup(ino(parent), name.as_bytes()) {
             Err(Error::NotFound) => {
                 self.finish(&timer, true);
-                reply.entry(&LONG, &negative_entry(), GENERATION);
+                reply.entry(&ttl(self.node.name_validity()), &negative_entry(), GENERATION);
             }
             result => self.entry(&timer, "lookup", result, reply),
         }
@@ -277,7 +281,7 @@ impl Filesystem for Adapter {
                 let new = new_name(kind, mode, umask, rdev, None);
                 self.node.make(caller(req), ino(parent), name.as_bytes(), &new)
             });
-        self.entry(&timer, "mknod", result.map(|a| (a, Validity::Long)), reply);
+        self.entry(&timer, "mknod", result, reply);
     }
 
     fn mkdir(
@@ -292,7 +296,7 @@ impl Filesystem for Adapter {
         let timer = Self::start(Op::MkDir);
         let new = new_name(FileKind::Directory, mode, umask, 0, None);
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
-        self.entry(&timer, "mkdir", result.map(|a| (a, Validity::Long)), reply);
+        self.entry(&timer, "mkdir", result, reply);
     }
 
     fn symlink(
@@ -307,7 +311,7 @@ impl Filesystem for Adapter {
         let target = target.as_os_str().as_bytes().to_vec();
         let new = new_name(FileKind::Symlink, 0o777, 0, 0, Some(target));
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
-        self.entry(&timer, "symlink", result.map(|a| (a, Validity::Long)), reply);
+        self.entry(&timer, "symlink", result, reply);
     }
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -408,9 +412,10 @@ impl Filesystem for Adapter {
         match result {
             Ok((attr, opened)) => {
                 let (fh, flags, attr) = (handle(write), fopen_flags(&opened), file_attr(&attr));
+                let name = ttl(self.node.name_validity());
                 match backing_of(&opened) {
-                    Some(id) => reply.created_passthrough(&LONG, &attr, GENERATION, fh, flags, id),
-                    None => reply.created(&LONG, &attr, GENERATION, fh, flags),
+                    Some(id) => reply.created_passthrough(&name, &attr, GENERATION, fh, flags, id),
+                    None => reply.created(&name, &attr, GENERATION, fh, flags),
                 }
             }
             Err(e) => reply.error(errno(&e, "create")),
@@ -515,9 +520,13 @@ impl Filesystem for Adapter {
     }
 
     fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        // Listings carry their place in the cookie, so no state is needed: the kernel stops asking and
-        // caches listings by itself.
+        // Listings carry their place in the cookie, so no state is needed.
         self.node.counters().count(Op::OpenDir, 1);
+        if self.node.is_shared() {
+            // Neither this listing nor the pages of an earlier one are to be kept.
+            return reply.opened(FileHandle(0), FopenFlags::empty());
+        }
+        // The kernel stops asking and caches listings by itself.
         reply.error(Errno::ENOSYS);
     }
 
@@ -764,13 +773,13 @@ impl Filesystem for Adapter {
 impl Adapter {
     fn add_dots(&self, n: INodeNo, offset: u64, reply: &mut ReplyDirectoryPlus) -> Result<()> {
         let (attr, _) = self.node.attributes(ino(n))?;
-        let attr = file_attr(&attr);
+        let (attr, validity) = (file_attr(&attr), ttl(self.node.name_validity()));
         if offset < COOKIE_DOT {
             // The buffer is empty, so both fit.
-            let _ = reply.add(n, COOKIE_DOT, ".", &LONG, &attr, GENERATION);
+            let _ = reply.add(n, COOKIE_DOT, ".", &validity, &attr, GENERATION);
         }
         let parent = self.node.parent_of(ino(n)).map_or(n, |p| INodeNo(p.0));
-        let _ = reply.add(parent, COOKIE_DOT_DOT, "..", &LONG, &attr, GENERATION);
+        let _ = reply.add(parent, COOKIE_DOT_DOT, "..", &validity, &attr, GENERATION);
         Ok(())
     }
 }

@@ -6,8 +6,8 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
 use intarsia_node::{SetTime, Validity};
 use intarsia_types::{Attr, Error, FileKind, InodeId, Timestamp};
 
-/// This node alone changes the store, so what the kernel knows stays true until we change it.
-pub(crate) const LONG: Duration = Duration::from_secs(86_400);
+/// While this node alone changes the store, what the kernel knows stays true until we change it.
+const LONG: Duration = Duration::from_secs(86_400);
 /// Long enough for one system call to use what its own lookup brought.
 const BRIEF: Duration = Duration::from_millis(50);
 

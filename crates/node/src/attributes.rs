@@ -7,6 +7,7 @@ use intarsia_types::{Attr, Error, FileKind, InodeId, Layout, Result, Timestamp};
 use crate::body::Body;
 use crate::clock::now;
 use crate::files::{Caller, without_set_id};
+use crate::lease::{Attempt, Content};
 use crate::live::LiveState;
 use crate::node::Node;
 
@@ -58,11 +59,32 @@ pub enum Validity {
     None,
 }
 
-fn validity(state: &LiveState) -> Validity {
-    match (state.is_unsettled, state.is_foreign) {
-        (false, _) => Validity::Long,
-        (true, false) => Validity::Brief,
-        (true, true) => Validity::None,
+impl Node {
+    /// The length of a regular file at this moment.
+    pub(crate) fn length_now(&self, ino: InodeId) -> Result<u64> {
+        match self.live.with_existing(ino, |s| s.body.is_some().then(|| s.size_bytes())).flatten() {
+            Some(size_bytes) => size_bytes,
+            None => Ok(self.namespace.get(ino)?.size_bytes),
+        }
+    }
+
+    /// How long the kernel may keep what a name means, and that a name means nothing.
+    #[must_use]
+    pub fn name_validity(&self) -> Validity {
+        self.unless_shared(Validity::Long)
+    }
+
+    /// In a store of several hosts another one may change anything at any time.
+    pub(crate) fn unless_shared(&self, validity: Validity) -> Validity {
+        if self.is_shared() { Validity::None } else { validity }
+    }
+
+    fn validity(&self, state: &LiveState) -> Validity {
+        self.unless_shared(match (state.is_unsettled, state.is_foreign) {
+            (false, _) => Validity::Long,
+            (true, false) => Validity::Brief,
+            (true, true) => Validity::None,
+        })
     }
 }
 
@@ -72,19 +94,29 @@ impl Node {
     /// # Errors
     /// [`Error::NotFound`], or the system's own from a backing file.
     pub fn attributes(&self, ino: InodeId) -> Result<(Attr, Validity)> {
+        let before = self.live.drops();
         match self.namespace.get(ino) {
-            Ok(inode) => self.overlaid(&inode),
-            Err(Error::NotFound) => {
-                self.departed.get(ino).map(|attr| (attr, Validity::Long)).ok_or(Error::NotFound)
-            }
+            Ok(inode) => self.overlaid(&inode, before),
+            Err(Error::NotFound) => self.departed_attributes(ino).ok_or(Error::NotFound),
             Err(e) => Err(e),
         }
     }
 
-    /// The record's attributes with what a live entry knows better.
-    pub(crate) fn overlaid(&self, inode: &Inode) -> Result<(Attr, Validity)> {
+    /// The last attributes of an inode without a record, for whoever still holds it.
+    fn departed_attributes(&self, ino: InodeId) -> Option<(Attr, Validity)> {
+        let attr = self.departed.get(ino).or_else(|| {
+            // Another host removed it while it is open here.
+            let last = self.live.with_existing(ino, |state| state.record.clone()).flatten()?;
+            Some(Attr { nlink: 0, ..last.attr() })
+        })?;
+        Some((attr, Validity::Long))
+    }
+
+    /// The record's attributes with what a live entry knows better. `drops_before` is what
+    /// [`drops`](crate::live::LiveTable::drops) said before the record was read.
+    pub(crate) fn overlaid(&self, inode: &Inode, drops_before: u64) -> Result<(Attr, Validity)> {
         if inode.kind != FileKind::Regular {
-            return Ok((inode.attr(), Validity::Long));
+            return Ok((inode.attr(), self.name_validity()));
         }
         let read_again = || match self.namespace.get(inode.ino) {
             Err(Error::NotFound) => Ok(inode.clone()),
@@ -96,14 +128,17 @@ impl Node {
             let recorded = read_again()?;
             let mut attr = recorded.attr();
             overlay(self, state, &recorded, &mut attr)?;
-            Ok((attr, validity(state)))
+            Ok((attr, self.validity(state)))
         });
         if let Some(answer) = live {
             return answer;
         }
+        if self.live.drops() == drops_before {
+            return Ok(self.settled_attributes(inode));
+        }
         // It may have settled since the caller read the record, whose length would then be of before;
         // and the kernel would believe it for long.
-        read_again().map(|settled| settled_attributes(&settled))
+        read_again().map(|settled| self.settled_attributes(&settled))
     }
 
     /// Changes attributes.
@@ -144,6 +179,7 @@ impl Node {
             return self.attributes(ino);
         }
         let now = now();
+        let before = self.live.drops();
         let inode = self.namespace.update(ino, |inode| {
             apply(inode, change, now);
             Ok(())
@@ -154,7 +190,7 @@ impl Node {
         if let Some(mtime) = change.mtime {
             self.carry_mtime(ino, mtime.resolve(now))?;
         }
-        self.overlaid(&inode)
+        self.overlaid(&inode, before)
     }
 
     /// A change of nothing is how the kernel has set-id bits cleared before a write, and with an owner set
@@ -209,16 +245,18 @@ impl Node {
     }
 
     fn truncate(&self, caller: Caller, ino: InodeId, size_bytes: u64) -> Result<()> {
-        self.live.with(ino, |state| {
-            let inode = self.namespace.get(ino)?;
-            match inode.kind {
-                FileKind::Regular => {}
-                FileKind::Directory => return Err(Error::IsDirectory),
-                _ => return Err(Error::Invalid("only regular files have a length to set".into())),
+        let content = if size_bytes == 0 { Content::Dropped } else { Content::Kept };
+        self.with_live(ino, |state| {
+            match self.prepare(ino, state, Some(content)) {
+                Err(Error::NotSupported(_)) => {
+                    return Err(Error::Invalid("only regular files have a length to set".into()));
+                }
+                Ok(Attempt::Again(pause)) => return Ok(Attempt::Again(pause)),
+                outcome => outcome.map(|_| ())?,
             }
             self.ensure_loaded(ino, state)?;
             self.truncate_live(ino, state, size_bytes, caller)?;
-            self.after_idle_write(ino, state)
+            self.after_idle_write(ino, state).map(Attempt::Done)
         })
     }
 
@@ -230,6 +268,11 @@ impl Node {
         size_bytes: u64,
         caller: Caller,
     ) -> Result<()> {
+        if let Some(remote) = state.remote() {
+            remote.set_len(size_bytes)?;
+            state.overlay.size_bytes = size_bytes;
+            return if caller.keeps_set_id() { Ok(()) } else { self.clear_set_id(ino) };
+        }
         let old_size_bytes = state.size_bytes()?;
         match &mut state.body {
             Some(Body::Inline(bytes)) if size_bytes <= self.options.inline_bytes.0 => {
@@ -260,17 +303,23 @@ impl Node {
     }
 }
 
-/// The attributes of an inode that was not live before its record was read: the record has them all.
-pub(crate) fn settled_attributes(inode: &Inode) -> (Attr, Validity) {
-    let mut attr = inode.attr();
-    if matches!(inode.layout, Layout::Inline) {
-        attr.blocks_512 = inode.size_bytes.div_ceil(512);
+impl Node {
+    /// The attributes of an inode that was not live before its record was read: the record has them all.
+    pub(crate) fn settled_attributes(&self, inode: &Inode) -> (Attr, Validity) {
+        let mut attr = inode.attr();
+        if matches!(inode.layout, Layout::Inline) {
+            attr.blocks_512 = inode.size_bytes.div_ceil(512);
+        }
+        (attr, self.name_validity())
     }
-    (attr, Validity::Long)
 }
 
 /// Lays what a live file knows over the record's attributes.
 fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -> Result<()> {
+    if node.is_shared() && !state.holds_lease && !state.writes_remotely() {
+        // Whoever may write has put into the record what others are to know.
+        return Ok(());
+    }
     if state.body.is_none() {
         if !state.is_unsettled {
             return Ok(());
@@ -294,7 +343,9 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
             attr.size_bytes = bytes.len() as u64;
             attr.blocks_512 = attr.size_bytes.div_ceil(512);
         }
-        None => {}
+        // What was written from here through the other host, at least.
+        Some(Body::Remote(remote)) if remote.may_write() => attr.size_bytes = remote.size_bytes(),
+        Some(Body::Remote(_)) | None => {}
     }
     Ok(())
 }

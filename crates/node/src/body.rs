@@ -8,6 +8,7 @@ use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, 
 
 use crate::live::LiveState;
 use crate::node::Node;
+use crate::remote::RemoteFile;
 
 /// Where the bytes of a live file are.
 pub(crate) enum Body {
@@ -15,6 +16,8 @@ pub(crate) enum Body {
     Inline(Vec<u8>),
     /// In a backing file.
     Local(LocalBody),
+    /// At another host.
+    Remote(Arc<RemoteFile>),
 }
 
 /// An open backing file.
@@ -41,11 +44,25 @@ impl LiveState {
         }
     }
 
+    /// The file at another host, if the bytes are there.
+    pub(crate) const fn remote(&self) -> Option<&Arc<RemoteFile>> {
+        match &self.body {
+            Some(Body::Remote(remote)) => Some(remote),
+            _ => None,
+        }
+    }
+
+    /// Whether writes go to another host.
+    pub(crate) fn writes_remotely(&self) -> bool {
+        self.remote().is_some_and(|remote| remote.may_write())
+    }
+
     /// The length as far as the process knows; a passthrough file's own length is asked of the file.
     pub(crate) fn size_bytes(&self) -> Result<u64> {
         match &self.body {
             Some(Body::Local(local)) => local.ro.stat().map(|s| s.size_bytes),
             Some(Body::Inline(bytes)) => Ok(bytes.len() as u64),
+            Some(Body::Remote(remote)) => Ok(remote.size_bytes()),
             None => Ok(self.overlay.size_bytes),
         }
     }
@@ -69,6 +86,9 @@ impl Node {
         let body = match &inode.layout {
             Layout::Empty => Body::Inline(Vec::new()),
             Layout::Inline => Body::Inline(self.load_inline(inode)?),
+            Layout::Local(backing) if !self.tiers.has(backing.tier) && self.is_shared() => {
+                Body::Remote(Arc::new(self.open_at_home(inode, *backing)?))
+            }
             Layout::Local(backing) => {
                 let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
                 Body::Local(LocalBody::new(*backing, file))
@@ -82,7 +102,8 @@ impl Node {
             }
         };
         state.overlay.size_bytes = inode.size_bytes;
-        state.is_checksummed = inode.checksummed;
+        // Its home verifies what it sends, and the transfer has sums of its own.
+        state.is_checksummed = inode.checksummed && !matches!(body, Body::Remote(_));
         state.accounted_512 = inode.blocks_512;
         state.body = Some(body);
         // What the record knows of the file is what it was like at its last settling.
@@ -91,6 +112,12 @@ impl Node {
             state.mark_seen();
         }
         Ok(())
+    }
+
+    fn open_at_home(&self, inode: &Inode, backing: BackingRef) -> Result<RemoteFile> {
+        let cluster = self.cluster.as_ref().ok_or(Error::BadHandle)?;
+        let home = cluster.home_of(&self.namespace, backing.tier)?;
+        RemoteFile::open(cluster, home, inode.ino, false)
     }
 
     fn load_inline(&self, inode: &Inode) -> Result<Vec<u8>> {
@@ -140,7 +167,8 @@ impl Node {
             }
         }
         let size_bytes = bytes.len() as u64;
-        let extras = vec![Extra::TakeFree(backing), Extra::DeleteBody, Extra::MarkWritable];
+        let mut extras = self.lease_extras(state);
+        extras.extend([Extra::TakeFree(backing), Extra::DeleteBody, Extra::MarkWritable]);
         self.namespace.update_with(ino, &extras, |inode| {
             inode.layout = Layout::Local(backing);
             inode.size_bytes = size_bytes;
@@ -170,7 +198,8 @@ impl Node {
         } else {
             state.sums = None;
         }
-        let mut extras = vec![Extra::MarkWritable];
+        let mut extras = self.lease_extras(state);
+        extras.push(Extra::MarkWritable);
         if had_sums {
             extras.push(Extra::DeleteChecksums { from: 0 });
         }

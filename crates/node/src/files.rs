@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_policy::{IoMode, OpenRequest, choose_io_mode};
@@ -14,9 +15,11 @@ use intarsia_types::{
 use crate::body::{Body, LocalBody};
 use crate::clock::now;
 use crate::integrity::checksum_extras;
+use crate::lease::{Attempt, Content};
 pub use crate::live::KernelBacking;
 use crate::live::LiveState;
 use crate::node::Node;
+use crate::remote::RemoteFile;
 
 /// Registers a backing file with the kernel for passthrough.
 pub type Registrar<'a> = dyn Fn(BorrowedFd<'_>) -> std::io::Result<KernelBacking> + 'a;
@@ -44,6 +47,8 @@ pub struct Opened {
     pub passthrough: Option<KernelBacking>,
     /// Whether `close` has to tell us, because something must happen then.
     pub wants_flush: bool,
+    /// All changes come through this kernel, so its pages stay true from one open to the next.
+    pub keeps_cache: bool,
     /// Pages that the kernel cached at an earlier open may soon be stale: passthrough writes go past them.
     pub outdates_cache: bool,
     /// Truncating it cleared set-id bits, which the kernel leaves to us and does not look at again.
@@ -77,20 +82,23 @@ impl Node {
         registrar: &Registrar<'_>,
     ) -> Result<Opened> {
         let flags = OpenFlags { write: write || truncate, truncate };
-        self.live.with(ino, |state| {
+        let content = if truncate { Content::Dropped } else { Content::Kept };
+        self.with_live(ino, |state| {
             // Read under the entry's lock: nothing can fold or write the file from here on.
-            let inode = self.namespace.get(ino)?;
-            match inode.kind {
-                FileKind::Regular => {}
-                FileKind::Directory => return Err(Error::IsDirectory),
-                _ => return Err(Error::NotSupported("opening a special file through the store")),
-            }
+            let inode = match self.prepare(ino, state, flags.write.then_some(content))? {
+                Attempt::Done(inode) => inode,
+                Attempt::Again(pause) => return Ok(Attempt::Again(pause)),
+            };
             if state.body.is_none() {
                 state.hints = self.own_hints(&inode)?;
                 state.is_orphan = inode.nlink == 0;
                 self.load_body(state, &inode)?;
             }
-            self.open_loaded(caller, &inode, state, flags, registrar)
+            let opened = self.open_loaded(caller, &inode, state, flags, registrar);
+            if opened.is_err() && state.holds_lease && !state.is_open() {
+                self.enqueue_settle(ino, state);
+            }
+            opened.map(Attempt::Done)
         })
     }
 
@@ -108,8 +116,10 @@ impl Node {
             if state.body.is_none() {
                 let (body, hints) = fresh;
                 state.hints = hints;
+                state.holds_lease = self.is_shared();
                 state.is_unsettled = body.is_some();
                 state.body = Some(body.map_or(Body::Inline(Vec::new()), Body::Local));
+                state.record = Some(inode.clone());
                 state.mark_seen();
             }
             self.open_loaded(caller, inode, state, flags, registrar)
@@ -156,6 +166,7 @@ impl Node {
     ) -> IoMode {
         let tier = match state.local() {
             Some(local) => Some(local.backing.tier),
+            None if state.remote().is_some() => None,
             None if flags.write => self.tiers.choose(state.hints.tier()).ok(),
             None => None,
         };
@@ -205,7 +216,9 @@ impl Node {
         let syncs_at_close = flags.write && self.syncs_at_close(state);
         Opened {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),
-            wants_flush: (flags.write && !is_passthrough) || syncs_at_close,
+            // Other hosts see at their next open what was closed here.
+            wants_flush: (flags.write && (!is_passthrough || self.is_shared())) || syncs_at_close,
+            keeps_cache: !self.is_shared(),
             outdates_cache: is_passthrough && flags.write,
             outdates_mode: false,
         }
@@ -223,6 +236,7 @@ impl Node {
         enum Source {
             Done(usize),
             File(Arc<BackingFile>),
+            Remote(Arc<RemoteFile>),
         }
         let source = self.live.with(ino, |state| {
             if state.body.is_none() {
@@ -231,6 +245,7 @@ impl Node {
             }
             self.load_sums(ino, state)?;
             match &state.body {
+                Some(Body::Remote(remote)) => Ok(Source::Remote(Arc::clone(remote))),
                 Some(Body::Inline(bytes)) => {
                     let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
                     let rest = bytes.get(from..).unwrap_or(&[]);
@@ -251,6 +266,8 @@ impl Node {
         let n = match source {
             Source::Done(n) => n,
             Source::File(file) => file.read_at(buffer, offset_bytes)?,
+            // With no lock held: the other host may have something to ask of us meanwhile.
+            Source::Remote(remote) => remote.read_at(buffer, offset_bytes)?,
         };
         self.metrics.read_bytes.fetch_add(n as u64, Ordering::Relaxed);
         Ok(n)
@@ -271,6 +288,12 @@ impl Node {
     ) -> Result<()> {
         if kills_set_id {
             self.clear_set_id(ino)?;
+        }
+        let remote = self.live.with_existing(ino, |state| state.remote().map(Arc::clone)).flatten();
+        if let Some(remote) = remote {
+            remote.write_all_at(data, offset_bytes)?;
+            self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+            return Ok(());
         }
         let file = self.live.with(ino, |state| -> Result<Option<Arc<BackingFile>>> {
             self.ensure_loaded(ino, state)?;
@@ -365,8 +388,10 @@ impl Node {
     /// What went wrong with the data since the last flush, so that `close` reports it.
     pub fn flush(&self, ino: InodeId) -> Result<()> {
         let syncs = self.live.with_existing(ino, |state| {
-            self.persist(ino, state)?;
-            Ok(self.syncs_at_close(state).then(|| state.local().map(|l| Arc::clone(&l.ro))))
+            self.publish(ino, state)?;
+            Ok::<_, Error>(
+                self.syncs_at_close(state).then(|| state.local().map(|l| Arc::clone(&l.ro))),
+            )
         });
         match syncs.transpose()?.flatten() {
             Some(file) => self.sync_file(file.as_deref(), true),
@@ -381,8 +406,8 @@ impl Node {
     /// The system's own; a failed flush is final.
     pub fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
         let file = self.live.with_existing(ino, |state| {
-            self.persist(ino, state)?;
-            Ok(state.local().map(|l| Arc::clone(&l.ro)))
+            self.publish(ino, state)?;
+            Ok::<_, Error>(state.local().map(|l| Arc::clone(&l.ro)))
         });
         let file = file.transpose()?.flatten();
         if self.options.durability == Durability::Sync {
@@ -396,13 +421,46 @@ impl Node {
         self.namespace.sync()
     }
 
+    /// Makes what was written known to other hosts, which is more than the record has to have here.
+    fn publish(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if let Some(remote) = state.remote() {
+            return remote.flush();
+        }
+        if self.is_shared() && state.writers > 0 && self.has_changed_unseen(state)? {
+            state.overlay.is_dirty = true;
+        }
+        match self.persist(ino, state) {
+            // Another host removed the file, which is open here still.
+            Err(Error::NotFound) if self.is_shared() => {
+                state.is_orphan = true;
+                state.overlay.is_dirty = false;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the backing file is not what the record says, as far as the file system can tell.
+    fn has_changed_unseen(&self, state: &LiveState) -> Result<bool> {
+        /// Some kernels keep times to a tick of at most so much: what follows within it is not seen.
+        const TICK: Duration = Duration::from_millis(20);
+        let Some(local) = state.local() else { return Ok(false) };
+        let stat = local.ro.stat()?;
+        let is_recorded = state
+            .record
+            .as_ref()
+            .is_some_and(|r| r.size_bytes == stat.size_bytes && r.mtime == stat.mtime);
+        let age = SystemTime::now().duration_since(stat.ctime.into()).unwrap_or_default();
+        Ok(!is_recorded || age < TICK || stat.ctime > state.seen_ctime)
+    }
+
     /// Writes what the overlay knows into the record.
     pub(crate) fn persist(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if !state.overlay.is_dirty {
             return Ok(());
         }
         self.notice_writes(state)?;
-        let mut extras = Vec::new();
+        let mut extras = self.lease_extras(state);
         let size_bytes = state.size_bytes()?;
         let layout = match &state.body {
             Some(Body::Inline(bytes)) if bytes.is_empty() => {
@@ -421,7 +479,7 @@ impl Node {
         }
         self.account(state)?;
         let (overlay, blocks_512) = (state.overlay, state.accounted_512);
-        self.namespace.update_with(ino, &extras, |inode| {
+        let inode = self.namespace.update_with(ino, &extras, |inode| {
             inode.size_bytes = size_bytes;
             inode.blocks_512 = blocks_512;
             inode.mtime = overlay.mtime.unwrap_or(inode.mtime);
@@ -434,8 +492,14 @@ impl Node {
         state.overlay.is_dirty = false;
         state.overlay.mtime = None;
         state.overlay.ctime = None;
+        state.record = Some(inode);
         state.mark_seen();
         Ok(())
+    }
+
+    /// What makes a change of content conditional on the right to write, where others may take it.
+    pub(crate) fn lease_extras(&self, state: &LiveState) -> Vec<Extra> {
+        if self.is_shared() && state.holds_lease { vec![Extra::HoldWritable] } else { Vec::new() }
     }
 
     /// Takes over the times of what was written past the process after its own last touch.
@@ -451,18 +515,35 @@ impl Node {
 
     /// The last reference to an open handle is gone.
     pub fn release(&self, ino: InodeId, was_writer: bool) {
+        self.release_handle(ino, was_writer, |state| &mut state.handles);
+    }
+
+    /// Another host has closed a file that it had open here.
+    pub(crate) fn release_remote(&self, ino: InodeId, was_writer: bool) {
+        self.release_handle(ino, was_writer, |state| &mut state.remote_handles);
+    }
+
+    fn release_handle(
+        &self,
+        ino: InodeId,
+        was_writer: bool,
+        count: fn(&mut LiveState) -> &mut u32,
+    ) {
         let departed = self.live.with_existing(ino, |state| {
-            state.handles = state.handles.saturating_sub(1);
+            let handles = count(state);
+            *handles = handles.saturating_sub(1);
             state.writers = state.writers.saturating_sub(u32::from(was_writer));
             if state.writers == 0
                 && let Some(Body::Local(local)) = &mut state.body
             {
                 local.rw = None;
             }
-            if state.handles > 0 {
+            if state.handles == 0 {
+                state.kernel = None;
+            }
+            if state.is_open() {
                 return None;
             }
-            state.kernel = None;
             if state.is_orphan {
                 return Some(state.forget_body());
             }
@@ -488,7 +569,7 @@ impl Node {
         {
             local.ro.drop_cache();
         }
-        if state.is_unsettled {
+        if state.is_unsettled || state.holds_lease {
             self.enqueue_settle(ino, state);
         } else {
             state.body = None;
@@ -556,14 +637,17 @@ impl Node {
 
     /// A file changed while nobody has it open: record it and let it settle.
     pub(crate) fn after_idle_write(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        if state.handles > 0 {
+        if state.is_open() {
             return Ok(());
         }
         if let Some(Body::Local(local)) = &mut state.body {
             local.rw = None;
         }
+        if let Some(remote) = state.remote() {
+            remote.flush()?;
+        }
         self.persist(ino, state)?;
-        if state.is_unsettled {
+        if state.is_unsettled || state.holds_lease {
             self.enqueue_settle(ino, state);
         } else {
             state.body = None;

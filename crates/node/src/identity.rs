@@ -1,5 +1,6 @@
 //! `DIR/store.json`: what this store is called and which tiers it has, in the order of their numbers.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 const FORMAT: u32 = 1;
 
+/// Deals a number to the tier in a directory of this host.
+type Register<'a> = dyn Fn(&Path) -> Result<TierId> + 'a;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Identity {
     format: u32,
@@ -16,19 +20,37 @@ pub(crate) struct Identity {
     pub(crate) store: String,
     /// Directories by tier number. A number is never given to another directory.
     tiers: Vec<PathBuf>,
+    /// The same in a store of several hosts, where the numbers are dealt to all of them in turn.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    shared_tiers: BTreeMap<u16, PathBuf>,
     /// Whether the content was meant to outlive the node.
     pub(crate) is_volatile: bool,
 }
 
 impl Identity {
-    /// Loads the identity, or founds a store in a new or empty directory.
-    pub(crate) fn load_or_found(dir: &Path, durability: Durability) -> Result<Self> {
+    /// Loads the identity, or founds a store in a new or empty directory. `shared` is the name of the
+    /// store of several hosts that this directory is, or becomes, a part of.
+    pub(crate) fn load_or_found(
+        dir: &Path,
+        durability: Durability,
+        shared: Option<&str>,
+    ) -> Result<Self> {
         make_store_directory(dir)?;
         let path = dir.join("store.json");
-        match std::fs::read(&path) {
+        let identity = match std::fs::read(&path) {
             Ok(text) => Self::parse(&path, &text, durability),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Self::found(dir, durability),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                Self::found(dir, durability, shared)
+            }
             Err(e) => Err(Error::io(format!("read {}", path.display()), e)),
+        }?;
+        match shared {
+            Some(store) if store != identity.store => Err(Error::Invalid(format!(
+                "directory {} belongs to store {}, not to {store}; name an empty or a new one",
+                dir.display(),
+                identity.store
+            ))),
+            _ => Ok(identity),
         }
     }
 
@@ -58,7 +80,7 @@ impl Identity {
         Ok(identity)
     }
 
-    fn found(dir: &Path, durability: Durability) -> Result<Self> {
+    fn found(dir: &Path, durability: Durability, shared: Option<&str>) -> Result<Self> {
         let fail = |e| Error::io(format!("list {}", dir.display()), e);
         let known = ["node.log", "control.sock", "metrics.prom", "lost+found", "store.json.new"];
         for entry in std::fs::read_dir(dir).map_err(fail)? {
@@ -71,25 +93,35 @@ impl Identity {
                 )));
             }
         }
-        let store = random_name()?;
+        let store = shared.map_or_else(random_name, |store| Ok(store.to_owned()))?;
         let is_volatile = durability == Durability::Memory;
-        let identity = Self { format: FORMAT, store, tiers: Vec::new(), is_volatile };
+        let identity = Self {
+            format: FORMAT,
+            store,
+            tiers: Vec::new(),
+            shared_tiers: BTreeMap::new(),
+            is_volatile,
+        };
         identity.save(dir)?;
         Ok(identity)
     }
 
     /// The numbers of the configured tiers; new directories get the next ones. The caller saves the
     /// identity once the tiers have proved usable: until then nothing has changed on disk.
-    pub(crate) fn number_tiers(&mut self, specs: &[TierSpec]) -> Result<Vec<TierId>> {
+    ///
+    /// With several hosts `register` deals the numbers, so that each means one tier of one host.
+    pub(crate) fn number_tiers(
+        &mut self,
+        specs: &[TierSpec],
+        register: Option<&Register<'_>>,
+    ) -> Result<Vec<TierId>> {
         let mut ids = Vec::with_capacity(specs.len());
         for spec in specs {
             let path = std::path::absolute(&spec.dir).unwrap_or_else(|_| spec.dir.clone());
-            let at = self.tiers.iter().position(|t| *t == path).unwrap_or_else(|| {
-                self.tiers.push(path.clone());
-                self.tiers.len() - 1
-            });
-            let id =
-                TierId(u16::try_from(at).map_err(|_| Error::Invalid("too many tiers".into()))?);
+            let id = match register {
+                Some(register) => self.number_shared(&path, register)?,
+                None => self.number_own(&path)?,
+            };
             if ids.contains(&id) {
                 return Err(Error::Invalid(format!("tier {} is named twice", path.display())));
             }
@@ -98,11 +130,28 @@ impl Identity {
         Ok(ids)
     }
 
+    fn number_own(&mut self, path: &Path) -> Result<TierId> {
+        let at = self.tiers.iter().position(|t| t == path).unwrap_or_else(|| {
+            self.tiers.push(path.to_owned());
+            self.tiers.len() - 1
+        });
+        Ok(TierId(u16::try_from(at).map_err(|_| Error::Invalid("too many tiers".into()))?))
+    }
+
+    fn number_shared(&mut self, path: &Path, register: &Register<'_>) -> Result<TierId> {
+        if let Some((id, _)) = self.shared_tiers.iter().find(|(_, known)| *known == path) {
+            return Ok(TierId(*id));
+        }
+        let id = register(path)?;
+        self.shared_tiers.insert(id.0, path.to_owned());
+        Ok(id)
+    }
+
     /// Directories that the store once had and the configuration leaves out.
     pub(crate) fn absent_tiers(&self, present: &[TierId]) -> Vec<(TierId, PathBuf)> {
-        (0u16..)
-            .map(TierId)
-            .zip(&self.tiers)
+        let own = (0u16..).zip(&self.tiers);
+        own.chain(self.shared_tiers.iter().map(|(id, path)| (*id, path)))
+            .map(|(id, path)| (TierId(id), path))
             .filter(|(id, _)| !present.contains(id))
             .map(|(id, path)| (id, path.clone()))
             .collect()

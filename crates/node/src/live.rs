@@ -3,8 +3,11 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use intarsia_codec::BlockSums;
+use intarsia_meta::Inode;
 use intarsia_policy::IoMode;
 use intarsia_types::{HintSet, InodeId, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
@@ -29,8 +32,12 @@ pub(crate) struct Overlay {
 pub(crate) struct LiveState {
     /// Open handles.
     pub(crate) handles: u32,
-    /// Open handles that may write.
+    /// Open handles that may write, other hosts' included.
     pub(crate) writers: u32,
+    /// Handles that other hosts have open here.
+    pub(crate) remote_handles: u32,
+    /// This host alone may write to the file (see [`crate::lease`]). Always so without other hosts.
+    pub(crate) holds_lease: bool,
     /// How the kernel serves it; fixed from the first open to the last release.
     pub(crate) mode: IoMode,
     /// Where the bytes are; `None` until somebody needs them.
@@ -38,6 +45,8 @@ pub(crate) struct LiveState {
     /// The kernel's registration of the backing file, one for all handles.
     pub(crate) kernel: Option<KernelBacking>,
     pub(crate) overlay: Overlay,
+    /// The record as it was when it was last read for this entry.
+    pub(crate) record: Option<Inode>,
     /// The hints in force when it was opened.
     pub(crate) hints: HintSet,
     /// The namespace says that it may be being written.
@@ -65,10 +74,13 @@ impl LiveState {
         Self {
             handles: 0,
             writers: 0,
+            remote_handles: 0,
+            holds_lease: false,
             mode: IoMode::Cached,
             body: None,
             kernel: None,
             overlay: Overlay::default(),
+            record: None,
             hints: HintSet::default(),
             is_unsettled: false,
             is_foreign: false,
@@ -88,6 +100,7 @@ impl LiveState {
         self.body = None;
         self.sums = None;
         self.is_unsettled = false;
+        self.holds_lease = false;
         self.overlay.is_dirty = false;
         self.accounted_512 = 0;
         accounted
@@ -95,7 +108,12 @@ impl LiveState {
 
     /// Whether nothing is known here that the record does not say.
     pub(crate) const fn is_idle(&self) -> bool {
-        self.handles == 0 && !self.is_unsettled && !self.overlay.is_dirty
+        !self.is_open() && !self.is_unsettled && !self.holds_lease && !self.overlay.is_dirty
+    }
+
+    /// Whether anybody has it open, here or on another host.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.handles > 0 || self.remote_handles > 0
     }
 }
 
@@ -116,11 +134,13 @@ impl Live {
 /// Lock order: an entry's state, then its shard. Nobody takes a state while holding a shard.
 pub(crate) struct LiveTable {
     shards: Vec<Mutex<HashMap<InodeId, Arc<Live>>>>,
+    drops: AtomicU64,
 }
 
 impl LiveTable {
     pub(crate) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, drops: AtomicU64::new(0) }
     }
 
     fn shard(&self, ino: InodeId) -> &Mutex<HashMap<InodeId, Arc<Live>>> {
@@ -174,11 +194,38 @@ impl LiveTable {
         Some(result)
     }
 
+    /// As [`with`](Self::with), but gives up when somebody else has had the entry for so long.
+    pub(crate) fn try_with<T>(
+        &self,
+        ino: InodeId,
+        patience: Duration,
+        f: impl FnOnce(&mut LiveState) -> T,
+    ) -> Option<T> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let live = self.get_or_insert(ino);
+            let mut state = live.state.try_lock_until(deadline)?;
+            if state.is_gone {
+                continue;
+            }
+            let result = f(&mut state);
+            self.drop_if_idle(ino, &mut state);
+            return Some(result);
+        }
+    }
+
     fn drop_if_idle(&self, ino: InodeId, state: &mut LiveState) {
         if state.is_idle() {
             state.is_gone = true;
+            self.drops.fetch_add(1, Ordering::AcqRel);
             self.shard(ino).lock().remove(&ino);
         }
+    }
+
+    /// How many entries have been dropped so far. While this stays the same, an inode that is not live now
+    /// was not live before either, so its record had all that is known of it.
+    pub(crate) fn drops(&self) -> u64 {
+        self.drops.load(Ordering::Acquire)
     }
 
     /// Number of live inodes.

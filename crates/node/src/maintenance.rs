@@ -84,6 +84,9 @@ impl Node {
     fn damage_of(&self, ino: InodeId) -> Result<Option<String>> {
         let Some(inode) = self.summed(ino)? else { return Ok(None) };
         let Layout::Local(backing) = inode.layout else { return Ok(None) };
+        if !self.tiers.has(backing.tier) && self.is_shared() {
+            return Ok(None);
+        }
         let stored = match self.stored_sums(ino) {
             Ok(sums) => sums,
             Err(Error::Corrupt { .. }) => {

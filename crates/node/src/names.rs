@@ -8,7 +8,7 @@ use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout,
 use parking_lot::Mutex;
 
 use crate::acl::{self, Acl};
-use crate::attributes::{Validity, settled_attributes};
+use crate::attributes::Validity;
 use crate::body::LocalBody;
 use crate::clock::now;
 use crate::files::{Caller, Opened, Registrar};
@@ -68,8 +68,9 @@ impl Node {
     /// # Errors
     /// [`Error::NotFound`] and its like.
     pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
+        let before = self.live.drops();
         let inode = self.namespace.lookup(parent, name)?;
-        self.overlaid(&inode)
+        self.overlaid(&inode, before)
     }
 
     /// Creates an entry that is not opened: directory, symbolic link, special or empty regular file.
@@ -82,12 +83,13 @@ impl Node {
         parent: InodeId,
         name: &[u8],
         new: &NewName,
-    ) -> Result<Attr> {
+    ) -> Result<(Attr, Validity)> {
         let directory = self.namespace.get(parent)?;
         let (inherited, effective) = self.hints_for_new(&directory, name)?;
         let hints = if new.kind == FileKind::Directory { inherited } else { effective };
         let record = self.new_inode(caller, &directory, new, Layout::Empty, &hints, false)?;
-        Ok(self.namespace.create(parent, name, record, now())?.attr())
+        let inode = self.namespace.create(parent, name, record, now())?;
+        Ok((inode.attr(), self.name_validity()))
     }
 
     /// Creates a regular file and opens it.
@@ -108,7 +110,8 @@ impl Node {
         let (_, hints) = self.hints_for_new(&directory, name)?;
         let fresh = self.take_for_passthrough(&hints)?;
         let layout = fresh.as_ref().map_or(Layout::Empty, |local| Layout::Local(local.backing));
-        let record = self.new_inode(caller, &directory, new, layout, &hints, fresh.is_some())?;
+        let is_marked = fresh.is_some() || self.is_shared();
+        let record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
         let inode = match self.namespace.create(parent, name, record, now()) {
             Ok(inode) => inode,
             Err(e) => {
@@ -208,8 +211,9 @@ impl Node {
     /// # Errors
     /// As `link(2)`.
     pub fn link(&self, ino: InodeId, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
+        let before = self.live.drops();
         let inode = self.namespace.link(ino, parent, name, now())?;
-        self.overlaid(&inode)
+        self.overlaid(&inode, before)
     }
 
     /// Removes a name that is not a directory's.
@@ -258,7 +262,7 @@ impl Node {
     /// Tells the namespace to keep the record of an inode that is open, and notes that it did.
     fn keeps_orphan<'a>(&'a self, is_kept: &'a Cell<bool>) -> impl Fn(InodeId) -> bool + 'a {
         move |ino| {
-            is_kept.set(self.live.with_existing(ino, |s| s.handles > 0).unwrap_or(false));
+            is_kept.set(self.live.with_existing(ino, |s| s.is_open()).unwrap_or(false));
             is_kept.get()
         }
     }
@@ -271,7 +275,7 @@ impl Node {
         }
         let mut blocks_512 = inode.blocks_512;
         let still_open = self.live.with_existing(inode.ino, |state| {
-            state.is_orphan = state.handles > 0;
+            state.is_orphan = state.is_open();
             if !state.is_orphan {
                 blocks_512 = state.forget_body().unwrap_or(blocks_512);
             }
@@ -293,12 +297,18 @@ impl Node {
     /// Gets rid of the bytes of an inode that the namespace has let go of.
     pub(crate) fn dispose(&self, inode: &Inode, blocks_512: u64) {
         self.departed.add(inode);
-        if let Layout::Local(backing) = inode.layout {
-            if let Ok(tier) = self.tiers.get(backing.tier) {
-                tier.account(blocks_512, 0);
+        let Layout::Local(backing) = inode.layout else { return };
+        match (self.tiers.get(backing.tier), &self.cluster) {
+            (Ok(tier), _) => {
+                if !self.is_shared() {
+                    tier.account(blocks_512, 0);
+                }
+                let free = FreeFile::of(inode.ino, backing.file);
+                self.settler_queue.reclaim(backing.tier, free);
             }
-            let free = FreeFile::of(inode.ino, backing.file);
-            self.settler_queue.reclaim(backing.tier, free);
+            // Its home finds it in the ledger sooner or later; a word makes it sooner.
+            (Err(_), Some(cluster)) => cluster.note_garbage(&self.namespace, backing),
+            (Err(_), None) => {}
         }
     }
 
@@ -323,6 +333,7 @@ impl Node {
         after_cookie: u64,
         limit: usize,
     ) -> Result<Vec<(DirEntry, Attr, Validity)>> {
+        let before = self.live.drops();
         // Asked before the records are read: what is not live now has all that is known in its record.
         let is_live = |entry: &DirEntry| self.live.contains(entry.ino);
         match self.namespace.list_plus(dir, after_cookie, limit, is_live) {
@@ -332,8 +343,8 @@ impl Node {
                 .into_iter()
                 .map(|(entry, inode, was_live)| {
                     let (attr, validity) = match was_live {
-                        true => self.overlaid(&inode)?,
-                        false => settled_attributes(&inode),
+                        true => self.overlaid(&inode, before)?,
+                        false => self.settled_attributes(&inode),
                     };
                     Ok((entry, attr, validity))
                 })

@@ -1,16 +1,18 @@
 //! The node itself: what it is made of, how it starts and stops.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
-use intarsia_meta::{MetaEngine, Namespace, RootSpec};
+use intarsia_meta::{MetaEngine, Namespace, RootSpec, TierRecord};
 use intarsia_store::{Tier, TierOptions};
-use intarsia_types::{Durability, Result, RuleSet, TierSpec};
+use intarsia_types::{Durability, Result, RuleSet, TierClass, TierSpec};
 use parking_lot::{Mutex, RwLock};
 
 use crate::clock::now;
+use crate::cluster::Cluster;
 use crate::identity::Identity;
 use crate::live::LiveTable;
 use crate::metrics::Metrics;
@@ -26,6 +28,8 @@ pub struct Node {
     pub(crate) namespace: Namespace,
     pub(crate) tiers: Tiers,
     pub(crate) live: LiveTable,
+    /// The other hosts, in a store of several.
+    pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) departed: Departed,
     pub(crate) metrics: Metrics,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
@@ -60,16 +64,17 @@ impl Node {
     /// # Errors
     /// Unusable directories, a store in use, foreign or newer formats: each with the path and the remedy.
     pub fn open(mut options: NodeOptions) -> Result<Arc<Self>> {
-        let mut identity = Identity::load_or_found(&options.dir, options.durability)?;
+        let shared = options.cluster.as_ref().map(|cluster| cluster.store.as_str());
+        let mut identity = Identity::load_or_found(&options.dir, options.durability, shared)?;
         if options.tiers.is_empty() {
             let dir = options.dir.join("tier");
             options.tiers.push(TierSpec { dir, class: None, capacity: None });
         }
-        let tiers = open_tiers(&options, &mut identity)?;
-        let engine = open_engine(&options, identity.is_volatile)?;
-        let root =
-            RootSpec { perm: options.root_perm, uid: options.root_uid, gid: options.root_gid };
-        let namespace = Namespace::open(engine, root, now())?;
+        let namespace = open_namespace(&options, identity.is_volatile)?;
+        let tiers = open_tiers(&options, &mut identity, &namespace)?;
+        let cluster =
+            options.cluster.as_ref().map(|c| Cluster::new(c, &options.name).map(Arc::new));
+        let cluster = cluster.transpose()?;
         let settler_queue = crate::settler::Queue::new(raise_descriptor_limit());
         let rules = RwLock::new(Arc::new(options.rules.clone()));
         let node = Arc::new(Self {
@@ -77,6 +82,7 @@ impl Node {
             namespace,
             tiers: Tiers::new(tiers, options.durability == Durability::Sync),
             live: LiveTable::new(),
+            cluster,
             departed: Departed::new(),
             metrics: Metrics::default(),
             rules,
@@ -92,11 +98,18 @@ impl Node {
             options,
         });
         node.recover()?;
+        node.join_cluster()?;
         *node.settler.lock() = Some(Settler::start(&node)?);
         if node.tiers.iter().any(|t| !t.is_counted()) {
             node.settler_queue.recount();
         }
         Ok(node)
+    }
+
+    /// Whether other hosts work in the same store.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        self.cluster.is_some()
     }
 
     /// The settings in force.
@@ -172,6 +185,7 @@ impl Node {
             note(self.live.with_existing(ino, |s| self.persist(ino, s)).transpose().map(|_| ()));
             note(self.settle_now(ino));
         }
+        note(self.leave_cluster());
         note(self.tiers.drain(&self.namespace));
         note(self.sync_all());
         for tier in self.tiers.iter() {
@@ -203,8 +217,20 @@ fn raise_descriptor_limit() -> usize {
     usize::try_from(current).unwrap_or(usize::MAX)
 }
 
-fn open_tiers(options: &NodeOptions, identity: &mut Identity) -> Result<Vec<Tier>> {
-    let ids = identity.number_tiers(&options.tiers)?;
+fn open_tiers(
+    options: &NodeOptions,
+    identity: &mut Identity,
+    namespace: &Namespace,
+) -> Result<Vec<Tier>> {
+    let is_shared = options.cluster.is_some();
+    let record = |dir: &Path, class, capacity_bytes| TierRecord {
+        host: options.name.0.clone(),
+        dir: dir.to_string_lossy().into_owned(),
+        class,
+        capacity_bytes,
+    };
+    let register = |dir: &Path| namespace.register_tier(&record(dir, TierClass::Disk, 0));
+    let ids = identity.number_tiers(&options.tiers, is_shared.then_some(&register))?;
     for (id, dir) in identity.absent_tiers(&ids) {
         tracing::warn!(%id, dir = %dir.display(), "a tier of this store is not configured; its files give EIO");
     }
@@ -219,6 +245,12 @@ fn open_tiers(options: &NodeOptions, identity: &mut Identity) -> Result<Vec<Tier
         if options.durability == Durability::Memory {
             clear_tier(&tier)?;
         }
+        if is_shared {
+            // Now that it is known what it is.
+            let dir = std::path::absolute(&spec.dir).unwrap_or_else(|_| spec.dir.clone());
+            let capacity_bytes = tier.space().capacity_bytes;
+            namespace.register_tier(&record(&dir, tier.class(), capacity_bytes))?;
+        }
         tiers.push(tier);
     }
     identity.save(&options.dir)?;
@@ -230,6 +262,17 @@ fn clear_tier(tier: &Tier) -> Result<()> {
     tier.scan(|id, _| files.push(id))?;
     files.into_iter().try_for_each(|id| tier.remove(id))?;
     tier.recount().map(|_| ())
+}
+
+fn open_namespace(options: &NodeOptions, is_volatile: bool) -> Result<Namespace> {
+    let root = RootSpec { perm: options.root_perm, uid: options.root_uid, gid: options.root_gid };
+    match &options.cluster {
+        Some(cluster) => {
+            let namespace = Namespace::open(Arc::clone(&cluster.engine), root, now())?;
+            Ok(namespace.with_owner(options.name.0.as_bytes()))
+        }
+        None => Namespace::open(open_engine(options, is_volatile)?, root, now()),
+    }
 }
 
 fn open_engine(options: &NodeOptions, is_volatile: bool) -> Result<Arc<dyn MetaEngine>> {

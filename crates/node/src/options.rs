@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use intarsia_types::{ByteCount, Durability, NodeId, RuleSet, TierSpec};
 
+use crate::cluster::ClusterOptions;
+
 /// Settings of a node. [`NodeOptions::new`] gives the defaults.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
@@ -35,6 +37,8 @@ pub struct NodeOptions {
     pub root_gid: u32,
     /// Permissions of a new store's root directory.
     pub root_perm: u16,
+    /// What makes the node one of several; none for a store of this host alone.
+    pub cluster: Option<ClusterOptions>,
 }
 
 impl NodeOptions {
@@ -56,6 +60,7 @@ impl NodeOptions {
             root_uid: rustix::process::geteuid().as_raw(),
             root_gid: rustix::process::getegid().as_raw(),
             root_perm: 0o755,
+            cluster: None,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! What a start finds after a crash, and brings into order before anything is served.
 
-use intarsia_types::{Error, InodeId, Result};
+use std::collections::HashSet;
+
+use intarsia_store::Tier;
+use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result};
 
 use crate::node::Node;
 
@@ -12,6 +15,9 @@ impl Node {
     /// or may still be, written past the process.
     pub(crate) fn recover(&self) -> Result<()> {
         self.remove_free_files()?;
+        if self.is_shared() {
+            self.remove_unknown_files()?;
+        }
         let orphans = self.reap_orphans()?;
         let unsettled = self.note_unsettled()?;
         if orphans + unsettled > 0 {
@@ -20,10 +26,12 @@ impl Node {
         Ok(())
     }
 
-    fn remove_free_files(&self) -> Result<()> {
+    pub(crate) fn remove_free_files(&self) -> Result<()> {
         for tier in self.tiers.iter() {
             let files = self.namespace.free_files(tier.id())?;
-            files.iter().try_for_each(|free| tier.remove(free.file))?;
+            for free in &files {
+                self.remove_free_file(tier, free.file)?;
+            }
             if files.is_empty() {
                 continue;
             }
@@ -34,6 +42,43 @@ impl Node {
                 }
                 other => other?,
             }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove_free_file(&self, tier: &Tier, file: BackingFileId) -> Result<()> {
+        if self.is_shared() {
+            // Its owner may have gone at another host, which knows nothing of the space here.
+            match tier.open_file(file, false).and_then(|file| file.stat()) {
+                Ok(stat) => tier.account(stat.blocks_512, 0),
+                Err(error) => tracing::debug!(%file, %error, "a free file is gone already"),
+            }
+        }
+        tier.remove(file)
+    }
+
+    /// With several hosts ready files do not stand in the ledger, so that a create touches one partition
+    /// only. After a crash the files on disk are held against all records instead.
+    fn remove_unknown_files(&self) -> Result<()> {
+        let crashed: Vec<_> = self.tiers.iter().filter(|tier| !tier.is_counted()).collect();
+        if crashed.is_empty() {
+            return Ok(());
+        }
+        let mut known = HashSet::new();
+        self.namespace.each_known_file(|backing| {
+            if self.tiers.has(backing.tier) {
+                known.insert(backing);
+            }
+        })?;
+        for tier in crashed {
+            let mut unknown = Vec::new();
+            tier.scan(|file, _| {
+                if !known.contains(&BackingRef { tier: tier.id(), file }) {
+                    unknown.push(file);
+                }
+            })?;
+            unknown.iter().try_for_each(|file| tier.remove(*file))?;
+            tracing::info!(tier = %tier.id(), files = unknown.len(), "removed files that no record names");
         }
         Ok(())
     }
@@ -65,6 +110,7 @@ impl Node {
             for ino in page {
                 self.live.with(ino, |state| {
                     state.is_unsettled = true;
+                    state.holds_lease = self.is_shared();
                     state.is_foreign = true;
                     self.enqueue_settle(ino, state);
                 });

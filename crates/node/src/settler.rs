@@ -31,6 +31,10 @@ const RETRY_MAX: Duration = Duration::from_secs(10);
 const BACKLOG_MAX: usize = 8192;
 /// The backlog may hold this part of the descriptors that the process may have.
 const DESCRIPTOR_SHARE: usize = 4;
+/// In a store of several hosts: what was removed is collected so long after the first word of it, and at
+/// least so often.
+const COLLECT_SOON: Duration = Duration::from_secs(1);
+const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
 /// Removed files let go of in one commit.
 const RECLAIM_BATCH: usize = 256;
 
@@ -65,6 +69,8 @@ struct Work {
     /// Some pool wants files: closed small ones are folded without rest, for theirs.
     is_pool_short: bool,
     wants_recount: bool,
+    /// When the ledger is to be searched for files of ours that other hosts let go of.
+    collect_due: Option<Instant>,
     /// The thread is at work on something that stands in no queue any more.
     is_busy: bool,
     is_stopping: bool,
@@ -83,6 +89,7 @@ enum Task {
     Reclaim(Vec<(TierId, FreeFile)>),
     Refill,
     Recount,
+    Collect,
     Stop,
 }
 
@@ -132,6 +139,22 @@ impl Queue {
         if is_first {
             self.wake.notify_one();
         }
+    }
+
+    /// Some backing file of this host may have lost its owner.
+    pub(crate) fn collect(&self) {
+        let due = Instant::now() + COLLECT_SOON;
+        let mut work = self.work.lock();
+        let is_sooner = work.collect_due.is_none_or(|other| due < other);
+        if is_sooner {
+            work.collect_due = Some(due);
+            drop(work);
+            self.wake.notify_one();
+        }
+    }
+
+    fn collect_later(&self) {
+        self.work.lock().collect_due.get_or_insert(Instant::now() + COLLECT_INTERVAL);
     }
 
     fn retry(&self, waiting: Waiting) {
@@ -190,6 +213,10 @@ impl Work {
         if std::mem::take(&mut self.wants_recount) {
             return Some(Task::Recount);
         }
+        if self.collect_due.is_some_and(|due| due <= now) {
+            self.collect_due = None;
+            return Some(Task::Collect);
+        }
         if !self.to_reclaim.is_empty() {
             let n = self.to_reclaim.len().min(RECLAIM_BATCH);
             return Some(Task::Reclaim(self.to_reclaim.drain(..n).collect()));
@@ -207,7 +234,8 @@ impl Work {
     /// When something that waits will be due.
     fn next_due(&self) -> Option<Instant> {
         let first_closed = self.closed.front().map(|w| w.due);
-        first_closed.into_iter().chain(self.retried.peek().map(|w| w.due)).min()
+        let first_retried = self.retried.peek().map(|w| w.due);
+        first_closed.into_iter().chain(first_retried).chain(self.collect_due).min()
     }
 }
 
@@ -246,6 +274,7 @@ fn run(node: &std::sync::Weak<Node>) {
             Task::Stop => return,
             Task::Refill => node.tiers.refill(&node.namespace),
             Task::Recount => node.recount_tiers(),
+            Task::Collect => node.collect(),
             Task::Reclaim(files) => node.reclaim(&files),
             Task::Settle(waiting) => node.settle(waiting),
             Task::Sum(ino) => node.sum(ino),
@@ -304,19 +333,29 @@ impl Node {
     }
 
     /// Whether the file has settled (or is open again, and not ours to settle).
-    fn try_settle(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
-        if state.handles > 0 || !state.is_unsettled {
+    pub(crate) fn try_settle(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        if state.is_open() || !(state.is_unsettled || state.holds_lease) {
             return Ok(true);
         }
-        let inode = self.namespace.get(ino)?;
+        let inode = match self.namespace.get(ino) {
+            Err(Error::NotFound) => {
+                // Removed by another host; with the record went the mark.
+                state.forget_body();
+                return Err(Error::NotFound);
+            }
+            other => other?,
+        };
         self.load_body(state, &inode)?;
         if let Some(Body::Local(local)) = &mut state.body {
             local.rw = None;
         }
         let Some(local) = state.local() else {
-            // Folded before a crash, mark left behind.
-            self.namespace.update_with(ino, &[Extra::ClearWritable], |_| Ok(()))?;
+            // Folded before a crash, mark left behind; or a lease to write a file beside its inode.
+            let mut extras = self.lease_extras(state);
+            extras.push(Extra::ClearWritable);
+            self.namespace.update_with(ino, &extras, |_| Ok(()))?;
             state.is_unsettled = false;
+            state.holds_lease = false;
             state.body = None;
             return Ok(true);
         };
@@ -330,6 +369,7 @@ impl Node {
         }
         self.metrics.settled.fetch_add(1, Ordering::Relaxed);
         state.is_unsettled = false;
+        state.holds_lease = false;
         state.body = None;
         state.sums = None;
         self.settler_queue.set_pool_short(self.tiers.is_short());
@@ -342,7 +382,8 @@ impl Node {
         self.tiers.get(local.backing.tier)?.account(state.accounted_512, stat.blocks_512);
         state.accounted_512 = stat.blocks_512;
         let was_written = stat.ctime > state.seen_ctime;
-        let mut extras = vec![Extra::ClearWritable];
+        let mut extras = self.lease_extras(state);
+        extras.push(Extra::ClearWritable);
         let is_strict = state.hints.integrity() == Integrity::Strict;
         match (&state.sums, is_strict) {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
@@ -386,7 +427,13 @@ impl Node {
         bytes.truncate(n);
         let backing = local.backing;
         let was_written = stat.ctime > state.seen_ctime;
-        let mut extras = vec![Extra::ClearWritable, Extra::PutFree(backing)];
+        let mut extras = self.lease_extras(state);
+        extras.push(Extra::ClearWritable);
+        if self.namespace.records_reserved_files() {
+            // Else a file that is given back below would stand in the ledger and in the pool. A crash in
+            // between leaves a file that no record names, which a start after a crash looks for.
+            extras.push(Extra::PutFree(backing));
+        }
         if !bytes.is_empty() {
             extras.push(Extra::PutBody(bytes.as_slice().into()));
         }
@@ -434,12 +481,6 @@ impl Node {
         file: Arc<intarsia_store::BackingFile>,
     ) -> Result<()> {
         let free = FreeFile::of(ino, backing.file);
-        if !self.namespace.records_reserved_files()
-            && !self.namespace.take_free_file(backing.tier, free)?
-        {
-            // Whoever carries the change out records the file; then it goes at the next start.
-            return Ok(());
-        }
         // A read that is under way still holds the descriptor; then the file is removed, not recycled.
         let recycled = match Arc::try_unwrap(file) {
             Ok(file) => self.tiers.give_back(backing, file)?,
@@ -450,6 +491,8 @@ impl Node {
         };
         if recycled {
             self.metrics.recycled.fetch_add(1, Ordering::Relaxed);
+        }
+        if recycled || !self.namespace.records_reserved_files() {
             Ok(())
         } else {
             self.namespace.forget_file(backing.tier, free)
@@ -461,7 +504,7 @@ impl Node {
         for tier in self.tiers.iter() {
             let mut gone = Vec::new();
             for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {
-                tier.remove(free.file)?;
+                self.remove_free_file(tier, free.file)?;
                 gone.push(*free);
             }
             if !gone.is_empty() {
@@ -469,6 +512,12 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    /// Removes files of this host that the ledger says belong to no inode any more.
+    pub(crate) fn collect(&self) -> Result<()> {
+        self.settler_queue.collect_later();
+        self.remove_free_files()
     }
 
     /// Sums a settled file, unless somebody has opened it since.
@@ -479,6 +528,9 @@ impl Node {
             Err(e) => return Err(e),
         };
         let Layout::Local(backing) = inode.layout else { return Ok(()) };
+        if !self.tiers.has(backing.tier) {
+            return Ok(());
+        }
         let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
         let sums = sum_file(&file)?;
         self.live.with(ino, |state| {

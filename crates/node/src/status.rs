@@ -179,8 +179,9 @@ impl Node {
     /// # Errors
     /// [`intarsia_types::Error::NotFound`].
     pub fn locate(&self, path: &str) -> Result<Location> {
+        let before = self.live.drops();
         let inode = self.namespace.resolve(path.as_bytes())?;
-        let (attr, _) = self.overlaid(&inode)?;
+        let (attr, _) = self.overlaid(&inode, before)?;
         self.location(path, &inode, &attr)
     }
 
@@ -189,7 +190,7 @@ impl Node {
         let hints = self.own_hints(inode)?;
         Ok(Location {
             path: path.to_owned(),
-            nodes: vec![self.options.name.0.clone()],
+            nodes: vec![self.home_of(inode)?.0],
             layout: inode.layout.name(),
             tier: backing.map(|b| b.tier.0),
             backing_file: backing.map(|b| b.file.to_string()),

@@ -43,6 +43,11 @@ impl Tiers {
         })
     }
 
+    /// Whether the tier is one of this host.
+    pub(crate) fn has(&self, id: TierId) -> bool {
+        self.entries.iter().any(|entry| entry.tier.id() == id)
+    }
+
     pub(crate) fn get(&self, id: TierId) -> Result<&Tier> {
         self.entry(id).map(|t| &t.tier)
     }

@@ -119,8 +119,7 @@ impl Node {
             return Err(Error::NoAttribute);
         }
         Ok(Some(if name == LOCATION_NAME {
-            // One host holds everything; with several, the heaviest comes first.
-            self.options.name.0.clone()
+            self.home_of(&inode)?.0
         } else {
             self.describe_layout(&inode)
         }))

@@ -269,7 +269,7 @@ fn hints_are_inherited_overruled_by_rules_and_by_the_file_itself() {
     // The store's own directory was made above, and holds nothing yet.
     options.rules = RuleSet::new(vec!["*.keep tier=disk".parse().unwrap()]);
     let node = Node::open(options).unwrap();
-    let stage = node.make(ROOT_CALLER, InodeId::ROOT, b"stage", &directory()).unwrap().ino;
+    let stage = node.make(ROOT_CALLER, InodeId::ROOT, b"stage", &directory()).unwrap().0.ino;
     let set = |ino, name: &str, value: &str| {
         let name = format!("user.intarsia.{name}");
         node.set_xattr(ino, name.as_bytes(), value.as_bytes(), SetMode::Either)

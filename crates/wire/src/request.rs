@@ -55,12 +55,10 @@ pub enum Request {
     Ping,
     /// 1: keep this file open for me, so that it stays readable when its name goes. Answer: `Opened`.
     Open {
-        /// The inode.
+        /// The inode. The server refuses one whose bytes are elsewhere.
         ino: InodeId,
-        /// Its file at the server.
-        backing: BackingRef,
-        /// The version that the asker knows; another one there is refused as stale.
-        version: u64,
+        /// Whether the handle is for writing too.
+        may_write: bool,
     },
     /// 2: release a handle. Answer: `Done`.
     Close {
@@ -173,6 +171,11 @@ pub enum Request {
         /// The inode.
         ino: InodeId,
     },
+    /// 17: publish what was written through this handle, as a close does. Answer: `Done`.
+    Flush {
+        /// The open file.
+        handle: Handle,
+    },
 }
 
 impl Request {
@@ -197,6 +200,7 @@ impl Request {
             Self::Reclaim { .. } => "reclaim",
             Self::Status => "status",
             Self::Locate { .. } => "locate",
+            Self::Flush { .. } => "flush",
         }
     }
 

@@ -68,6 +68,10 @@ impl Namespace {
             let mut transaction = Transaction::at(parent);
             self.name(&mut transaction, parent, name, Dentry { ino, kind: new.kind }, now)?;
             let inode = write_inode(&mut transaction, ino, parent, name, &new, now)?;
+            if new.mark_writable {
+                let mark = keys::by_inode(keys::WRITABLE, ino);
+                transaction.of(ino).put(mark.as_slice(), self.owner.clone());
+            }
             Ok(self.commit(transaction)?.then_some(inode))
         })
     }
@@ -150,9 +154,6 @@ fn write_inode(
     }
     for (name, value) in &new.xattrs {
         part.put(keys::xattr(ino, name), Value::copy_from(value));
-    }
-    if new.mark_writable {
-        part.mark(&keys::by_inode(keys::WRITABLE, ino));
     }
     part.count_inodes(1);
     Ok(inode)

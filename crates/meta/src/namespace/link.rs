@@ -103,7 +103,8 @@ impl Namespace {
             transaction.put_inode(&after)?;
         } else if keep_orphan(ino) {
             transaction.put_inode(&after)?;
-            transaction.of(ino).mark(&keys::by_inode(keys::ORPHAN, ino));
+            let mark = keys::by_inode(keys::ORPHAN, ino);
+            transaction.of(ino).put(mark.as_slice(), self.owner.clone());
         } else {
             self.delete_inode(transaction, &after)?;
         }

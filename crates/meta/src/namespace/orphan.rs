@@ -4,7 +4,7 @@ use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
 
 use super::transaction::Part;
 use super::{Namespace, Transaction};
-use crate::{Inode, Key, keys};
+use crate::{Bytes, Inode, Key, keys};
 
 const PAGE: usize = 1000;
 
@@ -24,12 +24,12 @@ impl Namespace {
         })
     }
 
-    /// Up to `limit` orphans after `after`, in the order of their numbers.
+    /// Up to `limit` orphans of ours after `after`, in the order of their numbers.
     pub fn orphans(&self, after: Option<InodeId>, limit: usize) -> Result<Vec<InodeId>> {
         self.marked(keys::ORPHAN, after, limit)
     }
 
-    /// Up to `limit` inodes after `after` that were marked writable and not settled since.
+    /// Up to `limit` inodes after `after` that we marked writable and did not settle since.
     pub fn writable_inodes(&self, after: Option<InodeId>, limit: usize) -> Result<Vec<InodeId>> {
         self.marked(keys::WRITABLE, after, limit)
     }
@@ -44,12 +44,21 @@ impl Namespace {
         let first = after.map_or(PartitionId(0), InodeId::partition);
         let mut found = Vec::new();
         for partition in self.partitions().skip(usize::from(first.0)) {
-            let from = after.map(|ino| keys::by_inode(table, ino));
-            let from = from.as_ref().map(<[u8; 9]>::as_slice);
-            let page = self.engine.scan(partition, &[table], from, limit - found.len())?;
-            found.extend(page.iter().filter_map(|(key, _)| keys::inode_of(key)));
-            if found.len() >= limit {
-                break;
+            let mut from: Option<Key> =
+                after.map(|ino| keys::by_inode(table, ino).as_slice().into());
+            loop {
+                let page = self.engine.scan(partition, &[table], from.as_deref(), PAGE)?;
+                let is_ours = |owner: &Bytes| *owner == self.owner;
+                let ours = page.iter().filter(|(_, owner)| is_ours(owner));
+                found.extend(ours.filter_map(|(key, _)| keys::inode_of(key)));
+                if found.len() >= limit {
+                    found.truncate(limit);
+                    return Ok(found);
+                }
+                match page.into_iter().next_back() {
+                    Some((last, _)) => from = Some(last),
+                    None => break,
+                }
             }
         }
         Ok(found)

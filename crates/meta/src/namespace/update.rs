@@ -11,6 +11,8 @@ use crate::{Bytes, Inode, keys};
 pub enum Extra {
     /// Records that the file may be written from now on.
     MarkWritable,
+    /// Makes the change conditional on the right to write (see [`Namespace::acquire_write`]).
+    HoldWritable,
     /// Records that the file has settled.
     ClearWritable,
     /// The backing file belongs to no inode any more.
@@ -86,7 +88,8 @@ impl Namespace {
     fn add_extra(&self, part: &mut Part, inode: &mut Inode, extra: Extra) -> Result<()> {
         let key = |table| keys::by_inode(table, inode.ino);
         match extra {
-            Extra::MarkWritable => part.mark(&key(keys::WRITABLE)),
+            Extra::MarkWritable => part.put(key(keys::WRITABLE).as_slice(), self.owner.clone()),
+            Extra::HoldWritable => self.require_write(part, inode.ino),
             Extra::ClearWritable => part.delete(key(keys::WRITABLE).as_slice()),
             Extra::PutFree(backing) => part.mark(&keys::free(backing)),
             Extra::TakeFree(backing) => part.delete(keys::free(backing).as_slice()),

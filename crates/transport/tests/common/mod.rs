@@ -38,8 +38,7 @@ pub(crate) fn loopback() -> SocketAddr {
 }
 
 pub(crate) fn open(ino: u64) -> Request {
-    let backing = BackingRef { tier: TierId(0), file: BackingFileId(ino) };
-    Request::Open { ino: InodeId(ino), backing, version: 1 }
+    Request::Open { ino: InodeId(ino), may_write: false }
 }
 
 pub(crate) fn read(handle: Handle, offset_bytes: u64, len_bytes: u32) -> Request {

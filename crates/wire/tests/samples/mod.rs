@@ -41,7 +41,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
     let target = Target::Handle(handle);
     vec![
         ("ping", Request::Ping),
-        ("open", Request::Open { ino, backing, version: 5 }),
+        ("open", Request::Open { ino, may_write: true }),
         ("close", Request::Close { handle }),
         (
             "read",
@@ -86,6 +86,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
         ),
         ("status", Request::Status),
         ("locate", Request::Locate { ino }),
+        ("flush", Request::Flush { handle }),
     ]
 }
 

@@ -1,0 +1,88 @@
+//! The right to write a file: the mark that it may be being written names who may.
+//!
+//! A store of one host marks without a name. With several hosts the mark is a lease: only its holder
+//! changes content and length, every such change is conditional on still holding it, and whoever takes it
+//! over from a dead host thereby fences that host off.
+
+use intarsia_types::{Error, InodeId, Result};
+
+use super::transaction::Part;
+use super::{Namespace, Stored, Transaction};
+use crate::{Bytes, Condition, Inode, Key, keys};
+
+/// Who may write to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteLease {
+    /// The asker, from now on; with the inode as it is.
+    Held(Box<Inode>),
+    /// Somebody else.
+    HeldBy(Bytes),
+}
+
+impl Namespace {
+    /// Names whoever opens this namespace in the marks that it makes, among them the leases to write.
+    #[must_use]
+    pub fn with_owner(mut self, owner: impl Into<Bytes>) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    /// Asks for the right to write.
+    pub fn acquire_write(&self, ino: InodeId) -> Result<WriteLease> {
+        let wanted = [keys::inode(ino), write_key(ino)];
+        self.retry(|| {
+            let mut found = self.engine.get_many(ino.partition(), &wanted)?.into_iter();
+            let value = found.next().flatten().ok_or(Error::NotFound)?;
+            let holder = found.next().flatten();
+            for (key, value) in wanted.iter().zip([Some(&value), holder.as_ref()]) {
+                let Some(value) = value else { continue };
+                if self.conclude_value(ino.partition(), key, value)? {
+                    return Ok(None);
+                }
+            }
+            let inode = Inode::decode(ino, &value)?;
+            match holder {
+                Some(holder) if holder == self.owner => Ok(Some(held(inode))),
+                Some(holder) => Ok(Some(WriteLease::HeldBy(holder))),
+                None => {
+                    let mut transaction = Transaction::at(ino);
+                    transaction.first.expect(Condition::Absent(write_key(ino)));
+                    transaction.expect_unchanged(&Stored { inode: inode.clone(), value });
+                    transaction.first.put(write_key(ino), self.owner.clone());
+                    Ok(self.commit(transaction)?.then(|| held(inode)))
+                }
+            }
+        })
+    }
+
+    /// Takes the right to write from a holder that is known to be dead. `false` when it was not his any
+    /// more.
+    pub fn take_over_write(&self, ino: InodeId, dead: &Bytes) -> Result<bool> {
+        let mut transaction = Transaction::at(ino);
+        transaction.first.expect(Condition::Equals(write_key(ino), dead.clone()));
+        transaction.first.put(write_key(ino), self.owner.clone());
+        self.commit(transaction)
+    }
+
+    /// Who may write, if anybody.
+    pub fn writer(&self, ino: InodeId) -> Result<Option<Bytes>> {
+        self.engine.get(ino.partition(), &write_key(ino))
+    }
+
+    /// Adds to `transaction` that the right to write is still held.
+    pub(super) fn require_write(&self, part: &mut Part, ino: InodeId) {
+        part.require(Condition::Equals(write_key(ino), self.owner.clone()), || {
+            Error::Engine(
+                "another host has taken over the file; what was written here since is lost".into(),
+            )
+        });
+    }
+}
+
+fn held(inode: Inode) -> WriteLease {
+    WriteLease::Held(Box::new(inode))
+}
+
+fn write_key(ino: InodeId) -> Key {
+    keys::by_inode(keys::WRITABLE, ino).as_slice().into()
+}

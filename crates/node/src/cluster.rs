@@ -1,0 +1,263 @@
+//! The other hosts of a store: which tiers are theirs, and how to reach them.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_meta::{Inode, MetaEngine, Namespace};
+use intarsia_transport::{
+    CallError, Config, DeploymentKey, Identity, PeerFailure, Peers, Runtime, Server,
+};
+use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result, TierId};
+use intarsia_wire::{RecallKind, Request, Response};
+use parking_lot::{Mutex, RwLock};
+use serde::{Deserialize, Serialize};
+
+use crate::node::Node;
+use crate::peer::PeerService;
+use crate::remote::unexpected;
+
+/// Threads that move bytes between hosts.
+const REACTORS: usize = 1;
+
+/// What makes a node one of several.
+#[derive(Clone)]
+pub struct ClusterOptions {
+    /// The metadata that all hosts share.
+    pub engine: Arc<dyn MetaEngine>,
+    /// The store's name, the same on every host: 32 hexadecimal digits.
+    pub store: String,
+    /// Where the other hosts reach this one. Port 0 takes any that is free.
+    pub listen: SocketAddr,
+    /// The deployment's key.
+    pub key: DeploymentKey,
+}
+
+impl std::fmt::Debug for ClusterOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterOptions").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// What became of a request to give back the right to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recalled {
+    /// It is free, and what was written is published.
+    Released,
+    /// The file is open there; whoever wants to write does so through that host.
+    InUse,
+    /// Ask again after this time.
+    Later(Duration),
+}
+
+/// The other hosts.
+pub(crate) struct Cluster {
+    me: NodeId,
+    identity: Identity,
+    listen: SocketAddr,
+    runtime: Runtime,
+    peers: Peers,
+    /// Whose each tier is. Never changes for a tier, so that only unknown ones are asked for.
+    homes: RwLock<HashMap<TierId, NodeId>>,
+    server: Mutex<Option<Server>>,
+}
+
+impl Cluster {
+    pub(crate) fn new(options: &ClusterOptions, me: &NodeId) -> Result<Self> {
+        let runtime = Runtime::start(REACTORS)?;
+        let identity = Identity {
+            node: me.clone(),
+            store: options.store.parse().map_err(|e| Error::Invalid(format!("{e}")))?,
+            epoch: u64::try_from(
+                std::time::SystemTime::now()
+                    .duration_since(std::time::UNIX_EPOCH)
+                    .unwrap_or_default()
+                    .as_millis(),
+            )
+            .unwrap_or(0),
+            key: options.key.clone(),
+        };
+        let peers = Peers::new(runtime.clone(), identity.clone(), Config::default())?;
+        Ok(Self {
+            me: me.clone(),
+            identity,
+            listen: options.listen,
+            runtime,
+            peers,
+            homes: RwLock::default(),
+            server: Mutex::default(),
+        })
+    }
+
+    pub(crate) const fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// The host that a tier belongs to.
+    pub(crate) fn home_of(&self, namespace: &Namespace, tier: TierId) -> Result<NodeId> {
+        if let Some(home) = self.homes.read().get(&tier) {
+            return Ok(home.clone());
+        }
+        let mut homes = self.homes.write();
+        for (id, known) in namespace.tiers()? {
+            homes.insert(id, NodeId(known.host));
+        }
+        homes
+            .get(&tier)
+            .cloned()
+            .ok_or_else(|| Error::Engine(format!("tier {tier} belongs to no host of this store")))
+    }
+
+    /// Learns where the members are.
+    pub(crate) fn meet(&self, namespace: &Namespace) -> Result<()> {
+        let mut members = Vec::new();
+        for (name, value) in namespace.members()? {
+            match serde_json::from_slice::<Member>(&value) {
+                Ok(member) if name != self.me.0 => members.push((NodeId(name), member.address)),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(name, %error, "a member's record is not understood"),
+            }
+        }
+        self.peers.set_members(members);
+        Ok(())
+    }
+
+    /// Asks `home` and waits for its answer, for a bounded time.
+    pub(crate) fn call(
+        &self,
+        home: &NodeId,
+        request: Request,
+        payload: Option<&[u8]>,
+    ) -> Result<Response> {
+        let payload = payload.map(|bytes| self.peers.copy(bytes));
+        match self.peers.call(home, request, payload) {
+            Ok(answer) => Ok(answer.response),
+            Err(error) => Err(told(home, error)),
+        }
+    }
+
+    /// As [`call`](Self::call), with the answer's payload in `into`; how much that was.
+    pub(crate) fn call_into(
+        &self,
+        home: &NodeId,
+        request: Request,
+        into: &mut [u8],
+    ) -> Result<(Response, usize)> {
+        self.peers.call_into(home, request, None, into).map_err(|error| told(home, error))
+    }
+
+    /// Asks `holder` to give back the right to write.
+    pub(crate) fn recall(&self, holder: &NodeId, ino: InodeId) -> Result<Recalled> {
+        let request = Request::Recall { ino, kind: RecallKind::Write, epoch: 0 };
+        match self.call(holder, request, None)? {
+            Response::Released => Ok(Recalled::Released),
+            Response::Busy { retry_ms: 0 } => Ok(Recalled::InUse),
+            Response::Busy { retry_ms } => {
+                Ok(Recalled::Later(Duration::from_millis(u64::from(retry_ms))))
+            }
+            other => Err(unexpected(holder, &other)),
+        }
+    }
+
+    /// Tells the home of a file that nobody needs it any more. It finds out by itself too, later.
+    pub(crate) fn note_garbage(&self, namespace: &Namespace, backing: BackingRef) {
+        let told = self.home_of(namespace, backing.tier).and_then(|home| {
+            let request = Request::Reclaim { tier: backing.tier, files: vec![backing.file] };
+            self.peers.tell(&home, request).map_err(Error::from)
+        });
+        if let Err(error) = told {
+            tracing::debug!(%error, "a host learns later that it holds garbage");
+        }
+    }
+
+    fn serve(&self, node: &Arc<Node>) -> Result<SocketAddr> {
+        let handler = Arc::new(PeerService::new(Arc::downgrade(node)));
+        let identity = self.identity.clone();
+        let server =
+            Server::start(&self.runtime, self.listen, identity, Config::default(), handler)?;
+        let address = server.address();
+        *self.server.lock() = Some(server);
+        Ok(address)
+    }
+}
+
+/// Puts a failed call into the log, with the name of the host that did not answer.
+fn told(home: &NodeId, error: CallError) -> Error {
+    if let CallError::Peer(error) = &error
+        && !matches!(error.failure, PeerFailure::Unsendable(_))
+    {
+        tracing::warn!(%home, %error, "another host does not answer");
+    }
+    error.into()
+}
+
+/// What a member tells the others about itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Member {
+    /// Where it serves them.
+    address: SocketAddr,
+}
+
+impl Node {
+    /// Begins to serve the other hosts, and tells them where.
+    pub(crate) fn join_cluster(self: &Arc<Self>) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        let address = cluster.serve(self)?;
+        let member = serde_json::to_vec(&Member { address })
+            .map_err(|e| Error::Engine(format!("cannot encode a member: {e}")))?;
+        self.announce(cluster, Some(&member))?;
+        self.settler_queue.collect();
+        cluster.meet(&self.namespace)
+    }
+
+    /// Stops serving the other hosts.
+    pub(crate) fn leave_cluster(&self) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        drop(cluster.server.lock().take());
+        cluster.peers.set_members([]);
+        self.announce(cluster, None)
+    }
+
+    fn announce(&self, cluster: &Cluster, member: Option<&[u8]>) -> Result<()> {
+        let name = &cluster.me.0;
+        loop {
+            let old = self.namespace.member(name)?;
+            let is_done = match (member, &old) {
+                (Some(member), _) => self.namespace.put_member(name, old.as_deref(), member)?,
+                (None, Some(old)) => self.namespace.remove_member(name, old)?,
+                (None, None) => true,
+            };
+            if is_done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Node {
+    /// The host that has the bytes of a file; this one for what every host has with the record.
+    pub(crate) fn home_of(&self, inode: &Inode) -> Result<NodeId> {
+        match (&self.cluster, inode.layout.backing()) {
+            (Some(cluster), Some(backing)) if !self.tiers.has(backing.tier) => {
+                cluster.home_of(&self.namespace, backing.tier)
+            }
+            _ => Ok(self.options.name.clone()),
+        }
+    }
+
+    /// Looks up who the other members are and where. Done by itself when one is not known.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn meet_members(&self) -> Result<()> {
+        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.meet(&self.namespace))
+    }
+
+    /// Stops answering other hosts without telling them, as a crash would; for tests of such.
+    pub fn stop_serving(&self) {
+        if let Some(cluster) = &self.cluster {
+            drop(cluster.server.lock().take());
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Who may write to a file, when several hosts work in one store.
+//!
+//! One host at a time holds the lease to write, which is the mark that the file may be being written (see
+//! `intarsia_meta`'s `lease`). It keeps it until the file has settled after its last close. Another host
+//! that wants to write recalls it. While the file is open at its holder the other writes through that
+//! host; else the lease moves, and the bytes with it: the home of a file is where it was written last.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use intarsia_meta::{Extra, Inode, WriteLease};
+use intarsia_policy::IoMode;
+use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Result};
+
+use crate::body::{Body, LocalBody};
+use crate::cluster::{Cluster, Recalled};
+use crate::live::LiveState;
+use crate::node::Node;
+use crate::remote::RemoteFile;
+
+/// How long an open tries to get a lease that keeps moving.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// A file that is just moving is looked for again after so long.
+const MOVING: Duration = Duration::from_millis(5);
+/// Read from another host at once while a file moves here.
+const MOVE_BYTES: usize = 1 << 20;
+
+/// An attempt that may have to be made again, with the entry let go of in between.
+pub(crate) enum Attempt<T> {
+    /// It is done.
+    Done(T),
+    /// Others are at it: again after this time.
+    Again(Duration),
+}
+
+/// What an open for writing is about to do with the content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Keep it.
+    Kept,
+    /// Drop it all.
+    Dropped,
+}
+
+impl Node {
+    /// Repeats `attempt` on the locked live entry until it is done, letting go of the entry in between.
+    pub(crate) fn with_live<T>(
+        &self,
+        ino: InodeId,
+        mut attempt: impl FnMut(&mut LiveState) -> Result<Attempt<T>>,
+    ) -> Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.live.with(ino, &mut attempt)? {
+                Attempt::Done(value) => return Ok(value),
+                Attempt::Again(pause) if Instant::now() + pause < deadline => {
+                    std::thread::sleep(pause);
+                }
+                Attempt::Again(_) => {
+                    return Err(Error::Busy("other hosts keep writing to the file".into()));
+                }
+            }
+        }
+    }
+
+    /// Makes the entry fit for an open: its body is that of the record, and with `write` this host may
+    /// write, or writes through the host that may.
+    pub(crate) fn prepare(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        write: Option<Content>,
+    ) -> Result<Attempt<Inode>> {
+        let Some(cluster) = &self.cluster else {
+            return self.regular(ino).map(Attempt::Done);
+        };
+        let Some(content) = write else {
+            let inode = self.regular(ino)?;
+            return match self.renew_body(state, &inode) {
+                // It moved between the record and the question to its home.
+                Err(Error::Busy(_)) if !state.is_open() => Ok(Attempt::Again(MOVING)),
+                outcome => outcome.map(|()| Attempt::Done(inode)),
+            };
+        };
+        if state.holds_lease || state.writes_remotely() {
+            return self.regular(ino).map(Attempt::Done);
+        }
+        match self.namespace.acquire_write(ino)? {
+            WriteLease::Held(inode) => {
+                check_regular(&inode)?;
+                state.holds_lease = true;
+                let outcome = self.settle_in(cluster, &inode, state, content);
+                if !matches!(outcome, Ok(Attempt::Done(_))) || state.writes_remotely() {
+                    self.give_lease_back(ino, state);
+                }
+                outcome
+            }
+            WriteLease::HeldBy(holder) => {
+                let holder = NodeId(String::from_utf8_lossy(&holder).into_owned());
+                self.ask_holder(cluster, &holder, ino, state)
+            }
+        }
+    }
+
+    fn regular(&self, ino: InodeId) -> Result<Inode> {
+        let inode = self.namespace.get(ino)?;
+        check_regular(&inode)?;
+        Ok(inode)
+    }
+
+    fn ask_holder(
+        &self,
+        cluster: &Arc<Cluster>,
+        holder: &NodeId,
+        ino: InodeId,
+        state: &mut LiveState,
+    ) -> Result<Attempt<Inode>> {
+        match cluster.recall(holder, ino)? {
+            Recalled::Released => Ok(Attempt::Again(Duration::ZERO)),
+            Recalled::Later(pause) => Ok(Attempt::Again(pause)),
+            Recalled::InUse => {
+                self.write_through(cluster, holder.clone(), ino, state)?;
+                self.regular(ino).map(Attempt::Done)
+            }
+        }
+    }
+
+    /// The lease is held: brings the bytes here, if they are elsewhere.
+    fn settle_in(
+        &self,
+        cluster: &Arc<Cluster>,
+        inode: &Inode,
+        state: &mut LiveState,
+        content: Content,
+    ) -> Result<Attempt<Inode>> {
+        let foreign = inode.layout.backing().filter(|backing| !self.tiers.has(backing.tier));
+        let Some(backing) = foreign else {
+            self.renew_body(state, inode)?;
+            return Ok(Attempt::Done(inode.clone()));
+        };
+        let home = cluster.home_of(&self.namespace, backing.tier)?;
+        match (cluster.recall(&home, inode.ino), content) {
+            (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(pause)),
+            (Ok(Recalled::InUse), _) => {
+                // Whoever reads there keeps reading the same file, so that is where it is written.
+                self.give_lease_back(inode.ino, state);
+                self.write_through(cluster, home, inode.ino, state)?;
+                self.regular(inode.ino).map(Attempt::Done)
+            }
+            (Ok(Recalled::Released), _) | (Err(_), Content::Dropped) => {
+                self.bring_home(cluster, &home, inode, backing, state, content).map(Attempt::Done)
+            }
+            (Err(error), Content::Kept) => Err(error),
+        }
+    }
+
+    /// Copies a file that nobody writes to from its home to a tier here, which becomes its home.
+    fn bring_home(
+        &self,
+        cluster: &Arc<Cluster>,
+        home: &NodeId,
+        inode: &Inode,
+        old: BackingRef,
+        state: &mut LiveState,
+        content: Content,
+    ) -> Result<Inode> {
+        let tier = self.tiers.choose(state.hints.tier())?;
+        let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
+        let copied = match content {
+            Content::Dropped => Ok(()),
+            Content::Kept => RemoteFile::open(cluster, home.clone(), inode.ino, false)
+                .and_then(|source| self.copy_here(&source, inode, backing)),
+        };
+        let moved = copied.and_then(|()| self.record_move(inode, old, backing, content));
+        let moved = match moved {
+            Ok(moved) => moved,
+            Err(error) => {
+                drop(file);
+                self.tiers.get(tier)?.remove(backing.file)?;
+                return Err(error);
+            }
+        };
+        cluster.note_garbage(&self.namespace, old);
+        state.body = Some(Body::Local(LocalBody::new(backing, file)));
+        state.sums = None;
+        state.is_checksummed = false;
+        state.is_unsettled = true;
+        state.overlay.size_bytes = moved.size_bytes;
+        state.accounted_512 = 0;
+        self.account(state)?;
+        state.mark_seen();
+        state.record = Some(moved.clone());
+        Ok(moved)
+    }
+
+    fn copy_here(&self, source: &RemoteFile, inode: &Inode, backing: BackingRef) -> Result<()> {
+        let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
+        let mut buffer = vec![0; MOVE_BYTES];
+        let mut at = 0;
+        loop {
+            let n = source.read_at(&mut buffer, at)?;
+            if n == 0 {
+                break;
+            }
+            target.write_all_at(&buffer[..n], at)?;
+            at += n as u64;
+        }
+        if at != inode.size_bytes {
+            return Err(Error::Corrupt {
+                ino: inode.ino,
+                what: format!("{at} bytes came from {}, not {}", source.home(), inode.size_bytes),
+            });
+        }
+        Ok(())
+    }
+
+    fn record_move(
+        &self,
+        inode: &Inode,
+        old: BackingRef,
+        new: BackingRef,
+        content: Content,
+    ) -> Result<Inode> {
+        let mut extras = vec![Extra::HoldWritable, Extra::PutFree(old), Extra::TakeFree(new)];
+        if inode.checksummed {
+            extras.push(Extra::DeleteChecksums { from: 0 });
+        }
+        self.namespace.update_with(inode.ino, &extras, |now| {
+            if now.layout != inode.layout {
+                return Err(Error::Busy("the file moved while it was being moved".into()));
+            }
+            now.layout = Layout::Local(new);
+            now.checksummed = false;
+            if content == Content::Dropped {
+                now.size_bytes = 0;
+            }
+            Ok(())
+        })
+    }
+
+    /// Opens the file for writing at the host that may.
+    fn write_through(
+        &self,
+        cluster: &Arc<Cluster>,
+        holder: NodeId,
+        ino: InodeId,
+        state: &mut LiveState,
+    ) -> Result<()> {
+        if state.handles > 0 && state.mode == IoMode::Passthrough {
+            return Err(Error::Busy(format!(
+                "{holder} is writing to the file, which is open here for reading past the process"
+            )));
+        }
+        let remote = RemoteFile::open(cluster, holder, ino, true)?;
+        state.overlay.size_bytes = remote.size_bytes();
+        state.body = Some(Body::Remote(Arc::new(remote)));
+        state.sums = None;
+        Ok(())
+    }
+
+    /// Lets others write again, after nothing came of it here.
+    fn give_lease_back(&self, ino: InodeId, state: &mut LiveState) {
+        if !std::mem::take(&mut state.holds_lease) {
+            return;
+        }
+        let extras = [Extra::HoldWritable, Extra::ClearWritable];
+        if let Err(error) = self.namespace.update_with(ino, &extras, |_| Ok(())) {
+            tracing::debug!(%ino, %error, "a lease to write was not given back");
+        }
+    }
+
+    /// Drops what another host has changed since it was read. What is being written here is newer than
+    /// any record.
+    pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        let is_ours = state.is_unsettled || state.overlay.is_dirty || state.writes_remotely();
+        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
+        if state.body.is_some() && !is_ours && !is_known {
+            let stays = match &state.body {
+                Some(Body::Local(local)) => inode.layout == Layout::Local(local.backing),
+                _ => false,
+            };
+            if !stays && state.handles > 0 && state.mode == IoMode::Passthrough {
+                return Err(Error::Busy(
+                    "another host has moved the file while it is open here; close it first".into(),
+                ));
+            }
+            if !stays {
+                state.body = None;
+            }
+            state.sums = None;
+            state.is_checksummed = inode.checksummed;
+        }
+        if state.body.is_none() {
+            state.hints = self.own_hints(inode)?;
+            state.is_orphan = inode.nlink == 0;
+            self.load_body(state, inode)?;
+        }
+        state.record = Some(inode.clone());
+        Ok(())
+    }
+
+    /// Opens a file for another host: one whose bytes are here, or that is being written here.
+    pub(crate) fn open_for_peer(&self, ino: InodeId, may_write: bool) -> Result<u64> {
+        self.live.with(ino, |state| {
+            let inode = self.regular(ino)?;
+            let is_elsewhere =
+                inode.layout.backing().is_some_and(|backing| !self.tiers.has(backing.tier));
+            if is_elsewhere || state.writes_remotely() {
+                return Err(Error::Busy("the file has moved to another host".into()));
+            }
+            self.renew_body(state, &inode)?;
+            if may_write && !state.holds_lease {
+                match self.namespace.acquire_write(ino)? {
+                    WriteLease::Held(_) => state.holds_lease = true,
+                    WriteLease::HeldBy(_) => {
+                        return Err(Error::Busy("the file is written at another host".into()));
+                    }
+                }
+            }
+            if may_write {
+                self.mark_unsettled(ino, state)?;
+            }
+            state.remote_handles += 1;
+            state.writers += u32::from(may_write);
+            state.size_bytes()
+        })
+    }
+
+    /// Another host wants to write, or to take the bytes to itself.
+    pub(crate) fn give_up(&self, ino: InodeId) -> Result<Recalled> {
+        /// A second attempt after so long, while somebody is busy with the entry here.
+        const SOON: Duration = Duration::from_millis(20);
+        let outcome = self.live.try_with(ino, SOON, |state| {
+            if state.handles > 0 || state.remote_handles > 0 {
+                return Ok(Recalled::InUse);
+            }
+            if !self.try_settle(ino, state)? {
+                // Somebody has it mapped still.
+                return Ok(Recalled::InUse);
+            }
+            Ok(Recalled::Released)
+        });
+        match outcome {
+            None => Ok(Recalled::Later(SOON)),
+            Some(Err(Error::NotFound)) => Ok(Recalled::Released),
+            Some(outcome) => outcome,
+        }
+    }
+}
+
+fn check_regular(inode: &Inode) -> Result<()> {
+    match inode.kind {
+        FileKind::Regular => Ok(()),
+        FileKind::Directory => Err(Error::IsDirectory),
+        _ => Err(Error::NotSupported("opening a special file through the store")),
+    }
+}

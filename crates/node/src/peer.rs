@@ -1,0 +1,164 @@
+//! What this node does for other hosts: it serves the files whose home it is, and gives leases back.
+
+use std::collections::HashMap;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use intarsia_transport::{Buffer, Handler, Reply, Session};
+use intarsia_types::{Error, InodeId, Result};
+use intarsia_wire::{Handle, RecallKind, Request, Response, Target};
+use parking_lot::Mutex;
+
+use crate::attributes::AttrChange;
+use crate::cluster::Recalled;
+use crate::files::Caller;
+use crate::node::Node;
+
+/// Permissions were checked by the kernel of the host that asks.
+const PEER: Caller = Caller { uid: 0, gid: 0 };
+
+/// A file that another host has open here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenFile {
+    ino: InodeId,
+    may_write: bool,
+}
+
+/// What one host has open here; all of it is closed when that host is gone.
+pub(crate) type OpenFiles = Mutex<HashMap<Handle, OpenFile>>;
+
+/// The peer server's side of a node.
+pub(crate) struct PeerService {
+    node: Weak<Node>,
+    next_handle: AtomicU64,
+}
+
+impl PeerService {
+    pub(crate) fn new(node: Weak<Node>) -> Self {
+        Self { node, next_handle: AtomicU64::new(1) }
+    }
+
+    fn node(&self) -> Result<std::sync::Arc<Node>> {
+        self.node.upgrade().ok_or_else(|| Error::Busy("the node is stopping".into()))
+    }
+
+    fn open(&self, files: &OpenFiles, ino: InodeId, may_write: bool) -> Result<Response> {
+        let size_bytes = self.node()?.open_for_peer(ino, may_write)?;
+        let handle = Handle(self.next_handle.fetch_add(1, Ordering::Relaxed));
+        let open = OpenFile { ino, may_write };
+        files.lock().insert(handle, open);
+        Ok(Response::Opened { handle, size_bytes })
+    }
+
+    fn close(&self, files: &OpenFiles, handle: Handle) -> Result<Response> {
+        let open = files.lock().remove(&handle).ok_or(Error::BadHandle)?;
+        self.node()?.release_remote(open.ino, open.may_write);
+        Ok(Response::Done)
+    }
+
+    fn read(
+        &self,
+        session: &Session<OpenFiles>,
+        handle: Handle,
+        at: u64,
+        len: u32,
+    ) -> Result<Reply> {
+        let open = opened(&session.state, handle)?;
+        let node = self.node()?;
+        let mut bytes = session.buffer(usize::try_from(len).unwrap_or(usize::MAX));
+        let n = node.read(open.ino, at, &mut bytes)?;
+        bytes.truncate(n);
+        let size_bytes = node.length_now(open.ino).unwrap_or(at + n as u64);
+        Ok(Reply::with(Response::Data { size_bytes }, bytes))
+    }
+
+    fn written(&self, ino: InodeId) -> Result<Response> {
+        Ok(Response::Written { size_bytes: self.node()?.length_now(ino)? })
+    }
+
+    fn answer(
+        &self,
+        session: &Session<OpenFiles>,
+        request: Request,
+        payload: &[u8],
+    ) -> Result<Reply> {
+        let files = &session.state;
+        let response = match request {
+            Request::Open { ino, may_write } => self.open(files, ino, may_write)?,
+            Request::Close { handle } => self.close(files, handle)?,
+            Request::Read { handle, offset_bytes, len_bytes, .. } => {
+                return self.read(session, handle, offset_bytes, len_bytes);
+            }
+            Request::Write { target, offset_bytes } => {
+                let ino = changed(files, target)?;
+                self.node()?.write(ino, offset_bytes, payload, false, false)?;
+                self.written(ino)?
+            }
+            Request::Truncate { target, size_bytes } => {
+                let ino = changed(files, target)?;
+                let change = AttrChange { size_bytes: Some(size_bytes), ..AttrChange::default() };
+                self.node()?.set_attributes(PEER, ino, &change)?;
+                self.written(ino)?
+            }
+            Request::Flush { handle } => {
+                let open = opened(files, handle)?;
+                self.node()?.flush(open.ino)?;
+                Response::Done
+            }
+            Request::Recall { ino, kind: RecallKind::Write, .. } => {
+                match self.node()?.give_up(ino)? {
+                    Recalled::Released => Response::Released,
+                    Recalled::InUse => Response::Busy { retry_ms: 0 },
+                    Recalled::Later(pause) => Response::Busy {
+                        retry_ms: u32::try_from(pause.as_millis()).unwrap_or(u32::MAX).max(1),
+                    },
+                }
+            }
+            Request::Reclaim { tier, files } => {
+                // Only a hint: the ledger says what is garbage.
+                tracing::debug!(%tier, files = files.len(), "another host let go of files here");
+                self.node()?.settler_queue.collect();
+                Response::Done
+            }
+            other => {
+                let what = format!("'{}' is not served by this version", other.name());
+                return Err(Error::Invalid(what));
+            }
+        };
+        Ok(Reply::from(response))
+    }
+}
+
+impl Handler for PeerService {
+    type State = OpenFiles;
+
+    fn handle(
+        &self,
+        session: &Session<OpenFiles>,
+        request: Request,
+        payload: Buffer,
+    ) -> Result<Reply> {
+        self.answer(session, request, &payload)
+    }
+
+    fn on_close(&self, session: Session<OpenFiles>) {
+        let Ok(node) = self.node() else { return };
+        for open in session.state.into_inner().into_values() {
+            // What the host wrote and did not close is as good as what a dying program wrote.
+            node.release_remote(open.ino, open.may_write);
+        }
+    }
+}
+
+fn opened(files: &OpenFiles, handle: Handle) -> Result<OpenFile> {
+    files.lock().get(&handle).copied().ok_or(Error::BadHandle)
+}
+
+/// The file that a change goes to.
+fn changed(files: &OpenFiles, target: Target) -> Result<InodeId> {
+    let Target::Handle(handle) = target else {
+        return Err(Error::NotSupported("a change without an open handle"));
+    };
+    let open = opened(files, handle)?;
+    if open.may_write { Ok(open.ino) } else { Err(Error::BadHandle) }
+}
