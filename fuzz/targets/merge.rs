@@ -10,7 +10,10 @@ fuzz_target!(|input: (i32, i64, &[u8])| {
     let (nlink, entries, record) = input;
     let ino = InodeId(7);
     let delta = DirDelta { time: Timestamp { secs: entries, nanos: 1 }, nlink, entries };
-    if let Ok(merged) = merge_directory(ino, record, delta) {
+    // A merge looks at the head of a record only, so it may keep damage behind it.
+    if Inode::decode(ino, record).is_err() {
+        let _ = merge_directory(ino, record, delta);
+    } else if let Ok(merged) = merge_directory(ino, record, delta) {
         let dir = Inode::decode(ino, &merged).expect("a merged record is a record");
         assert!(dir.is_directory() && dir.mtime == delta.time && dir.ctime >= delta.time);
     }

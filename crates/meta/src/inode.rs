@@ -1,22 +1,26 @@
 //! The record of one inode.
 
+mod format_1;
+mod head;
+
 use intarsia_types::{Attr, Error, FileKind, InodeId, Layout, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::Bytes;
 
-/// First byte of every record. A new form gets a new number and the old decoder stays.
-const FORMAT: u8 = 1;
+pub(crate) use self::head::{FORMAT, Head, encode_time};
 
 /// Everything about a file except its names, extended attributes and bytes.
 ///
-/// Stored as the format byte and `postcard` of the fields in this order: never reorder them.
+/// Stored as a [`Head`] of fixed width and `postcard` of the other fields in this order: never reorder
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inode {
     /// Inode number. It is in the record's key, not in the record.
     #[serde(skip, default = "no_inode")]
     pub ino: InodeId,
-    /// Kind of file.
+    /// Kind of file. In the head.
+    #[serde(skip, default = "no_kind")]
     pub kind: FileKind,
     /// Permission bits including set-uid, set-gid and sticky (07777).
     pub perm: u16,
@@ -24,7 +28,8 @@ pub struct Inode {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Hard links; for a directory 2 plus its sub-directories. 0 once nothing names it.
+    /// Hard links; for a directory 2 plus its sub-directories. 0 once nothing names it. In the head.
+    #[serde(skip)]
     pub nlink: u32,
     /// Device number of a device file.
     pub rdev: u32,
@@ -34,15 +39,19 @@ pub struct Inode {
     pub blocks_512: u64,
     /// Last access.
     pub atime: Timestamp,
-    /// Last change of the content.
+    /// Last change of the content. In the head.
+    #[serde(skip)]
     pub mtime: Timestamp,
-    /// Last change of the inode.
+    /// Last change of the inode. In the head.
+    #[serde(skip)]
     pub ctime: Timestamp,
     /// Creation.
     pub btime: Timestamp,
-    /// Grows with every change of the record, and begins anew at 0 after its last number.
+    /// Grows with every change of the record, and begins anew at 0 after its last number. In the head.
+    #[serde(skip)]
     pub version: u64,
-    /// Entries of a directory, without "." and "..".
+    /// Entries of a directory, without "." and "..". In the head.
+    #[serde(skip)]
     pub entries: u64,
     /// The directory that holds this directory; the root is its own. `InodeId(0)` for other kinds.
     pub parent: InodeId,
@@ -59,6 +68,10 @@ pub struct Inode {
     pub target: Option<Vec<u8>>,
 }
 
+const fn no_kind() -> FileKind {
+    FileKind::Regular
+}
+
 const fn no_inode() -> InodeId {
     InodeId(0)
 }
@@ -66,32 +79,56 @@ const fn no_inode() -> InodeId {
 impl Inode {
     /// Decodes a record. Never panics, whatever the bytes.
     pub fn decode(ino: InodeId, record: &[u8]) -> Result<Self> {
-        let corrupt = |what: String| Error::Corrupt { ino, what };
-        let (&format, fields) =
-            record.split_first().ok_or_else(|| corrupt("an empty inode record".into()))?;
-        if format != FORMAT {
-            return Err(corrupt(format!("inode record of unknown format {format}")));
+        let inode = match record.first() {
+            Some(&format_1::FORMAT) => format_1::decode(ino, record)?,
+            _ => Self::decode_current(ino, record)?,
+        };
+        if !inode.times_are_valid() {
+            return Err(Error::Corrupt { ino, what: "inode record".into() });
         }
-        let (inode, rest) = postcard::take_from_bytes::<Self>(fields)
-            .map_err(|e| corrupt(format!("inode record ({e})")))?;
-        if !rest.is_empty() || !inode.times_are_valid() {
-            return Err(corrupt("inode record".into()));
-        }
-        Ok(Self { ino, ..inode })
+        Ok(inode)
+    }
+
+    fn decode_current(ino: InodeId, record: &[u8]) -> Result<Self> {
+        let (head, fields) = Head::split(ino, record)?;
+        let rest: Self = decode_fields(ino, fields)?;
+        Ok(Self {
+            ino,
+            kind: head.kind,
+            nlink: head.nlink,
+            mtime: head.mtime,
+            ctime: head.ctime,
+            version: head.version,
+            entries: head.entries,
+            ..rest
+        })
     }
 
     /// Encodes the record.
     pub fn encode(&self) -> Result<Bytes> {
+        let head = self.head().encode();
         // A record without a long target or layout fits, and is then copied once, to its exact size.
         let mut small = [0; 192];
-        small[0] = FORMAT;
-        if let Ok(fields) = postcard::to_slice(self, &mut small[1..]) {
-            let len = 1 + fields.len();
+        let (start, room) = small.split_at_mut(head.len());
+        start.copy_from_slice(&head);
+        if let Ok(fields) = postcard::to_slice(self, room) {
+            let len = head.len() + fields.len();
             return Ok(Bytes::copy_from(&small[..len]));
         }
-        postcard::to_extend(self, vec![FORMAT])
+        postcard::to_extend(self, head.to_vec())
             .map(Bytes::from)
             .map_err(|e| Error::Engine(format!("cannot encode inode {}: {e}", self.ino)))
+    }
+
+    const fn head(&self) -> Head {
+        Head {
+            kind: self.kind,
+            version: self.version,
+            nlink: self.nlink,
+            entries: self.entries,
+            mtime: self.mtime,
+            ctime: self.ctime,
+        }
     }
 
     /// What `stat` shows.
@@ -123,4 +160,12 @@ impl Inode {
     fn times_are_valid(&self) -> bool {
         [self.atime, self.mtime, self.ctime, self.btime].iter().all(|t| t.nanos < 1_000_000_000)
     }
+}
+
+/// Decodes the whole of `fields`; bytes left over are damage.
+fn decode_fields<'f, T: Deserialize<'f>>(ino: InodeId, fields: &'f [u8]) -> Result<T> {
+    let corrupt = |what: String| Error::Corrupt { ino, what };
+    let (value, rest) =
+        postcard::take_from_bytes(fields).map_err(|e| corrupt(format!("inode record ({e})")))?;
+    if rest.is_empty() { Ok(value) } else { Err(corrupt("inode record (too long)".into())) }
 }

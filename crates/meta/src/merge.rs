@@ -3,6 +3,7 @@
 
 use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
 
+use crate::inode::Head;
 use crate::{Bytes, Inode};
 
 /// What a change of its entries does to a directory.
@@ -16,18 +17,21 @@ pub struct DirDelta {
     pub entries: i64,
 }
 
-/// The record of a directory after `delta`. `ino` is only named in errors.
+/// The record of a directory after `delta`. Only the head of the record is read and changed, so that the
+/// functions of a server can do exactly the same. `ino` is only named in errors.
 pub fn merge_directory(ino: InodeId, record: &[u8], delta: DirDelta) -> Result<Bytes> {
-    let mut dir = Inode::decode(ino, record)?;
-    if dir.kind != FileKind::Directory {
+    let Ok((mut head, rest)) = Head::split(ino, record) else {
+        return merge_directory(ino, &Inode::decode(ino, record)?.encode()?, delta);
+    };
+    if head.kind != FileKind::Directory {
         return Err(Error::NotDirectory);
     }
-    dir.mtime = delta.time;
-    dir.ctime = dir.ctime.max(delta.time);
-    dir.nlink = dir.nlink.saturating_add_signed(delta.nlink);
-    dir.entries = dir.entries.saturating_add_signed(delta.entries);
-    dir.version = dir.version.wrapping_add(1);
-    dir.encode()
+    head.mtime = delta.time;
+    head.ctime = head.ctime.max(delta.time);
+    head.nlink = head.nlink.saturating_add_signed(delta.nlink);
+    head.entries = head.entries.saturating_add_signed(delta.entries);
+    head.version = head.version.wrapping_add(1);
+    Ok(Bytes::from([&head.encode(), rest].concat()))
 }
 
 /// A counter after `delta`; it never falls below zero.

@@ -9,6 +9,7 @@
 )]
 
 mod common;
+mod servers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,10 @@ fn each(check: impl Fn(&Arc<dyn MetaEngine>)) {
     check(&(Arc::new(MemoryEngine::default()) as Arc<dyn MetaEngine>));
     let home = tempfile::tempdir().unwrap();
     check(&(Arc::new(embedded(&home.path().join("meta"))) as Arc<dyn MetaEngine>));
+    if servers::are_there() {
+        check(&(Arc::new(servers::single().engine()) as Arc<dyn MetaEngine>));
+        check(&(Arc::new(servers::cluster().engine()) as Arc<dyn MetaEngine>));
+    }
 }
 
 fn b(bytes: &[u8]) -> Bytes {
@@ -49,6 +54,13 @@ fn commit(
 
 fn apply(engine: &dyn MetaEngine, mutations: Vec<Mutation>) {
     assert_eq!(commit(engine, &[], mutations), CommitOutcome::Applied);
+}
+
+/// Applies a change of the records of `ino`, which need not be in the first partition.
+fn apply_at(engine: &dyn MetaEngine, ino: InodeId, mutations: Vec<Mutation>) {
+    let op = OpId { session: 1, number: 1 };
+    let outcome = engine.commit(ino.partition(), op, &[], mutations).unwrap();
+    assert_eq!(outcome, CommitOutcome::Applied);
 }
 
 fn get(engine: &dyn MetaEngine, key: &[u8]) -> Option<Vec<u8>> {
@@ -155,7 +167,7 @@ fn a_directory_record_merges_and_others_refuse() {
             key,
             delta: DirDelta { time: at(9), nlink: 1, entries: 2 },
         };
-        apply(&**engine, vec![merge(keys::inode(ino)), merge(keys::inode(ino))]);
+        apply_at(&**engine, ino, vec![merge(keys::inode(ino)), merge(keys::inode(ino))]);
         let merged = ns.get(ino).unwrap();
         assert_eq!((merged.nlink, merged.entries, merged.version), (4, 4, 3));
         assert_eq!((merged.mtime, merged.ctime, merged.btime), (at(9), at(9), at(1)));
@@ -165,7 +177,8 @@ fn a_directory_record_merges_and_others_refuse() {
         assert!(matches!(engine.commit(P, op, &[], absent), Err(Error::NotFound)));
         let file = ns.create(ino, b"f", common::file(), at(2)).unwrap().ino;
         let no_dir = vec![put(b"Iz", b"1"), merge(keys::inode(file))];
-        assert!(matches!(engine.commit(P, op, &[], no_dir), Err(Error::NotDirectory)));
+        let refused = engine.commit(file.partition(), op, &[], no_dir);
+        assert!(matches!(refused, Err(Error::NotDirectory)));
         assert_eq!(get(&**engine, b"Iz"), None);
     });
 }
@@ -288,6 +301,7 @@ fn a_reader_never_sees_a_value_go_back() {
         let done = AtomicBool::new(false);
         let keys: Vec<Vec<u8>> = (0..200_u32).map(|n| format!("I{n}").into_bytes()).collect();
         thread::scope(|scope| {
+            let _done = SetOnDrop(&done);
             for _ in 0..2 {
                 scope.spawn(|| {
                     let mut seen = vec![0_u64; keys.len()];
@@ -310,9 +324,17 @@ fn a_reader_never_sees_a_value_go_back() {
                     engine.get(P, &[b"Iother".as_slice(), &other.to_be_bytes()].concat()).unwrap();
                 }
             }
-            done.store(true, Ordering::Relaxed);
         });
     });
+}
+
+/// Ends the threads beside a test also when it fails.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
@@ -320,6 +342,7 @@ fn a_scan_sees_a_commit_whole_or_not_at_all() {
     each(|engine| {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
+            let _done = SetOnDrop(&done);
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     let found = engine.scan(P, b"Dpair", None, 10).unwrap();
@@ -330,7 +353,6 @@ fn a_scan_sees_a_commit_whole_or_not_at_all() {
                 let value = round.to_be_bytes();
                 apply(&**engine, vec![put(b"Dpair1", &value), put(b"Dpair2", &value)]);
             }
-            done.store(true, Ordering::Relaxed);
         });
     });
 }
@@ -388,7 +410,7 @@ fn names_of_one_hash_are_never_parted() {
             for name in 0..names {
                 let name = format!("{hash}-{name:02}");
                 let key = keys::DentryKey::new(d, hash, name.as_bytes());
-                apply(&**engine, vec![put(&key, &dentry)]);
+                apply_at(&**engine, d, vec![put(&key, &dentry)]);
             }
         }
         for limit in 1..40 {

@@ -73,6 +73,7 @@ proptest! {
     fn no_bytes_make_a_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = Inode::decode(InodeId(1), &bytes);
         let _ = Inode::decode(InodeId(1), &[&[1], bytes.as_slice()].concat());
+        let _ = Inode::decode(InodeId(1), &[&[2], bytes.as_slice()].concat());
         let _ = keys::split_dentry(&bytes);
         let _ = keys::split_free(&bytes);
         let _ = keys::inode_of(&bytes);
@@ -93,11 +94,10 @@ proptest! {
     }
 }
 
-#[test]
-fn the_record_of_format_1_never_changes() {
+fn settled_file() -> Inode {
     let time = |secs| Timestamp { secs, nanos: 7 };
     let backing = BackingRef { tier: TierId(2), file: BackingFileId(300) };
-    let inode = Inode {
+    Inode {
         ino: InodeId(9),
         kind: FileKind::Regular,
         perm: 0o644,
@@ -119,14 +119,44 @@ fn the_record_of_format_1_never_changes() {
         checksummed: false,
         layout: Layout::Local(backing),
         target: None,
-    };
+    }
+}
+
+fn hex(record: &[u8]) -> String {
+    record.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn the_record_of_format_2_never_changes() {
+    let golden = [
+        "02 00 0000000000000005 00000001 0000000000000000",
+        "0000000000000002 00000007 0000000000000003 00000007",
+        "a403 e807 64 00 8827 10 0207 0707 00 00 01 00 01 02ac02 00",
+    ];
+    assert_eq!(hex(&settled_file().encode().unwrap()), golden.concat().replace(' ', ""));
+}
+
+#[test]
+fn a_record_of_format_1_is_still_read_and_merged() {
     let golden = "0100a403e807640100882710020704070607070705000000010001 02ac0200".replace(' ', "");
-    let record: String = inode.encode().unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(record, golden);
+    let record: Vec<u8> = (0..golden.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&golden[at..at + 2], 16).unwrap())
+        .collect();
+    assert_eq!(Inode::decode(InodeId(9), &record).unwrap(), settled_file());
+    assert!(Inode::decode(InodeId(9), &record[..record.len() - 1]).is_err());
+    let delta =
+        intarsia_meta::DirDelta { time: Timestamp { secs: 8, nanos: 0 }, nlink: 1, entries: 2 };
+    let merge = |record: &[u8]| intarsia_meta::merge::merge_directory(InodeId(9), record, delta);
+    assert!(matches!(merge(&record), Err(Error::NotDirectory)));
+    let mut directory = record;
+    directory[1] = 1;
+    let merged = Inode::decode(InodeId(9), &merge(&directory).unwrap()).unwrap();
+    assert_eq!((merged.nlink, merged.entries, merged.version, merged.mtime.secs), (2, 2, 6, 8));
 }
 
 #[test]
 fn an_unknown_format_is_corrupt() {
-    let refused = Inode::decode(InodeId(7), &[2, 0, 0]);
+    let refused = Inode::decode(InodeId(7), &[3, 0, 0]);
     assert!(matches!(refused, Err(Error::Corrupt { ino: InodeId(7), .. })));
 }

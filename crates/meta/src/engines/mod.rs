@@ -2,9 +2,11 @@
 
 mod embedded;
 mod memory;
+mod redis;
 
 pub use embedded::{EmbeddedEngine, EmbeddedOptions};
 pub use memory::MemoryEngine;
+pub use redis::{RedisEngine, RedisOptions, RedisTls};
 
 use intarsia_types::{Error, PartitionId, Result};
 

@@ -1,0 +1,534 @@
+//! An engine over Redis or Valkey: one server, or a Cluster whose servers share the partitions.
+//!
+//! A record is a string; an index of sorted sets keeps the order of keys (see `redis/library.lua`). A
+//! commit is one call of a function at the server that holds the partition. It counts once all replicas
+//! in sync have it (`WAIT`); until then it is sent again under the same number, to whichever server holds
+//! the partition by then, and the function tells a commit sent twice from a new one. Every command checks
+//! the partition's marker, so that a server without its data is an error and never an empty store.
+
+mod command;
+mod failure;
+mod keys;
+mod library;
+mod server;
+mod session;
+mod superblock;
+mod topology;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use intarsia_types::{Error, PartitionId, Result};
+use parking_lot::Mutex;
+use redis::{ClientTlsConfig, TlsCertificates, Value as Answer, cmd};
+use tracing::{error, info, warn};
+
+use self::failure::Failure;
+use self::keys::PartitionKeys;
+use self::library::LIBRARY;
+use self::server::{Connector, Server};
+use self::session::{KEEP, Session};
+use self::superblock::Superblock;
+use self::topology::Topology;
+use super::{check_prefix, no_partition};
+use crate::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};
+
+/// Partitions of a new store on a Cluster, and most partitions of any store.
+const CLUSTER_PARTITIONS: u16 = 64;
+const PARTITIONS_MAX: u16 = 4096;
+/// First and longest pause between attempts.
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+/// Redirections that are followed without a pause.
+const REDIRECTIONS: u32 = 5;
+/// An operation that took so long is worth a line in the log.
+const SLOW: Duration = Duration::from_secs(1);
+/// How old the servers' own figures may be.
+const FIGURES_AGE: Duration = Duration::from_secs(5);
+
+/// How to reach the servers and what to demand of them.
+#[derive(Clone)]
+pub struct RedisOptions {
+    /// `redis://` or, for TLS, `rediss://`, as `redis://user:password@host:port`. Any server of a Cluster
+    /// leads to the others; several are for the case that the first is down. Credentials and transport
+    /// of the first hold for all.
+    pub urls: Vec<String>,
+    /// Name of the store; all its keys begin with it, so that stores can share servers.
+    pub store: String,
+    /// Partitions of a new store: by default 64 on a Cluster and 1 on a single server. A store keeps the
+    /// number it was made with; another one here is an error.
+    pub partitions: Option<u16>,
+    /// Refuses commits while a shard has no replica in sync. Without it a shard without replicas accepts
+    /// them, and loses what was acknowledged when its primary is lost.
+    pub require_replica: bool,
+    /// How long an operation is tried before it fails.
+    pub timeout: Duration,
+    /// Certificates, where those of the system do not serve.
+    pub tls: Option<RedisTls>,
+}
+
+/// Certificates of a deployment, in PEM.
+#[derive(Clone)]
+pub struct RedisTls {
+    /// The authority that signed the servers' certificates; `None` for those that the system trusts.
+    pub authority: Option<Vec<u8>>,
+    /// Our own certificate and its key, where the servers ask for one.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Default for RedisOptions {
+    fn default() -> Self {
+        Self {
+            urls: Vec::new(),
+            store: "intarsia".into(),
+            partitions: None,
+            require_replica: true,
+            timeout: Duration::from_secs(9),
+            tls: None,
+        }
+    }
+}
+
+/// Metadata in Redis or Valkey. Any number of these, in any processes, may share one store.
+pub struct RedisEngine {
+    topology: Topology,
+    session: Session,
+    store_id: String,
+    partitions: Vec<PartitionKeys>,
+    require_replica: bool,
+    timeout: Duration,
+    counters: Counters,
+    /// Memory and disk use of the servers, and when they were asked.
+    figures: Mutex<(u64, u64, Option<Instant>)>,
+}
+
+#[derive(Default)]
+struct Counters {
+    commits: AtomicU64,
+    conflicts: AtomicU64,
+    gets: AtomicU64,
+    scans: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl RedisEngine {
+    /// Connects to the servers and opens the store, which is created when there is none.
+    ///
+    /// # Errors
+    /// `Invalid` for options that make no sense; `Engine` when the servers cannot be reached, have lost
+    /// data of the store, or hold it with another number of partitions.
+    pub fn open(options: &RedisOptions) -> Result<Self> {
+        keys::check_store_name(&options.store)?;
+        if options.partitions.is_some_and(|count| !(1..=PARTITIONS_MAX).contains(&count)) {
+            return Err(Error::Invalid(format!("partitions: use 1 to {PARTITIONS_MAX}")));
+        }
+        let (connector, seeds) =
+            Connector::new(&options.urls, options.tls.as_ref().map(certificates))
+                .map_err(|e| Error::Invalid(format!("metadata servers: {e}")))?;
+        let mut engine = Self {
+            topology: Topology::new(connector, seeds),
+            session: Session::new(0),
+            store_id: String::new(),
+            partitions: Vec::new(),
+            require_replica: options.require_replica,
+            timeout: options.timeout,
+            counters: Counters::default(),
+            figures: Mutex::default(),
+        };
+        engine.open_store(options)?;
+        Ok(engine)
+    }
+
+    fn open_store(&mut self, options: &RedisOptions) -> Result<()> {
+        let store = &options.store;
+        let slot = keys::slot_of(store.as_bytes());
+        self.read_slot(slot, "connecting", &cmd("PING").get_packed_command())?;
+        let usual = if self.topology.is_cluster() { CLUSTER_PARTITIONS } else { 1 };
+        let mut superblock = superblock::open(self, store, options.partitions.unwrap_or(usual))?;
+        let Superblock { partitions, id, .. } = superblock.clone();
+        if options.partitions.is_some_and(|wanted| wanted != partitions) {
+            return Err(Error::Engine(format!(
+                "store '{store}' was made with {partitions} partitions; ask for that number or none"
+            )));
+        }
+        let keys = keys::partitions(store, partitions.min(PARTITIONS_MAX));
+        superblock::mark(self, store, &mut superblock, &keys)?;
+        self.session = Session::new(partitions);
+        self.partitions = keys;
+        self.store_id = id;
+        info!(store, partitions, "opened a store on metadata servers");
+        Ok(())
+    }
+
+    fn keys(&self, partition: PartitionId) -> Result<&PartitionKeys> {
+        self.partitions
+            .get(usize::from(partition.0))
+            .ok_or_else(|| no_partition(partition, self.partitions()))
+    }
+
+    /// Repeats `attempt` on the server that holds a slot until it succeeds, fails for good, or the time is
+    /// up. The server may be told that it is asked about a slot on its way to it.
+    fn on_slot<T>(
+        &self,
+        slot: u16,
+        what: &str,
+        mut attempt: impl FnMut(&Server, bool, Instant) -> std::result::Result<T, Failure>,
+    ) -> Result<T> {
+        let start = Instant::now();
+        let deadline = start + self.timeout;
+        let mut trouble = Trouble::default();
+        let mut ask = None;
+        loop {
+            let (primary, generation) = self.topology.primary(slot);
+            let is_asking = ask.is_some();
+            let server = ask.take().or(primary);
+            let failure = match &server {
+                Some(server) => match attempt(server, is_asking, deadline) {
+                    Ok(value) => {
+                        trouble.note_end(what, server, start);
+                        return Ok(value);
+                    }
+                    Err(failure) => failure,
+                },
+                None => Failure::Transient(format!("no known server holds slot {slot}")),
+            };
+            let name = server.as_ref().map_or_else(String::new, |s| format!(" on {}", s.address));
+            match self.redirect(slot, server.as_deref(), failure) {
+                Ok(Redirection { to, why }) if trouble.redirections < REDIRECTIONS => {
+                    trouble.redirections += 1;
+                    trouble.last = why;
+                    ask = to;
+                    continue;
+                }
+                Ok(Redirection { why, .. }) => trouble.last = why,
+                Err(Failure::Transient(why)) => trouble.last = format!("{why}{name}"),
+                Err(Failure::Full(why)) => {
+                    return Err(Error::NoSpace(format!("{what}{name}: {why}")));
+                }
+                Err(other) => {
+                    return Err(Error::Engine(format!("{what}{name}: {}", other.message())));
+                }
+            }
+            let pause = trouble.pause();
+            if Instant::now() + pause >= deadline {
+                return Err(trouble.give_up(what, start));
+            }
+            thread::sleep(pause);
+            match self.topology.refresh(generation) {
+                Ok(()) => {}
+                Err(Failure::Refused(why)) => return Err(Error::Engine(format!("{what}: {why}"))),
+                // A map that cannot be had now is asked for again after the next attempt.
+                Err(other) => trouble.last = format!("{}; {}", trouble.last, other.message()),
+            }
+        }
+    }
+
+    /// Follows what a failure says of where to go next; failures that say nothing of it are returned.
+    fn redirect(
+        &self,
+        slot: u16,
+        server: Option<&Server>,
+        failure: Failure,
+    ) -> std::result::Result<Redirection, Failure> {
+        let complete = |mut address: failure::Address| {
+            if address.host.is_empty() {
+                address.host = server.map_or_else(String::new, |s| s.address.host.clone());
+            }
+            address
+        };
+        match (failure, server) {
+            (Failure::Moved(to), _) => {
+                let to = complete(to);
+                let why = format!("the slot moved to {to}");
+                self.topology.note_moved(slot, to)?;
+                Ok(Redirection { to: None, why })
+            }
+            (Failure::Ask(to), _) => {
+                let to = complete(to);
+                let why = format!("the slot is moving to {to}");
+                Ok(Redirection { to: Some(self.topology.server(to)?), why })
+            }
+            (Failure::NoFunction, Some(server)) => {
+                load_library(server)?;
+                Ok(Redirection { to: None, why: "it has not loaded the functions".into() })
+            }
+            (failure, _) => Err(failure),
+        }
+    }
+
+    fn read_slot(&self, slot: u16, what: &str, command: &[u8]) -> Result<Answer> {
+        self.on_slot(slot, what, |server, is_asking, _| server.ask(command, is_asking))
+    }
+
+    fn write_slot(&self, slot: u16, what: &str, command: &[u8]) -> Result<Answer> {
+        self.on_slot(slot, what, |server, is_asking, deadline| {
+            server.writer.send(server, command, is_asking, self.require_replica, deadline)
+        })
+    }
+
+    fn lost(&self, partition: PartitionId) -> Error {
+        let why = "the servers have lost its data: its marker is gone";
+        Error::Engine(format!("partition {}: {why}", partition.0))
+    }
+
+    /// Reads keys of one partition, and its marker with them.
+    fn read<'k>(
+        &self,
+        partition: PartitionId,
+        wanted: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<Vec<Option<Value>>> {
+        let keys = self.keys(partition)?;
+        let command = command::get(keys, wanted);
+        let answer = self.read_slot(keys.slot, &reading(partition), &command)?;
+        let mut values = command::values(answer)?.into_iter();
+        match values.next() {
+            Some(Some(marker)) if *marker == *self.store_id.as_bytes() => Ok(values.collect()),
+            _ => Err(self.lost(partition)),
+        }
+    }
+
+    fn ask_figures(&self) -> (u64, u64) {
+        let mut figures = self.figures.lock();
+        if figures.2.is_none_or(|at| at.elapsed() >= FIGURES_AGE) {
+            let (mut memory, mut disk) = (0, 0);
+            for server in self.topology.primaries() {
+                // Figures of a server that does not answer are missing in the sum.
+                let ask =
+                    |section| server.ask(&cmd("INFO").arg(section).get_packed_command(), false);
+                memory += command::figure(ask("memory"), "used_memory:");
+                disk += command::figure(ask("persistence"), "aof_current_size:");
+            }
+            *figures = (memory, disk, Some(Instant::now()));
+        }
+        (figures.0, figures.1)
+    }
+}
+
+fn certificates(tls: &RedisTls) -> TlsCertificates {
+    let client_tls = tls.identity.clone();
+    TlsCertificates {
+        client_tls: client_tls
+            .map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key }),
+        root_cert: tls.authority.clone(),
+    }
+}
+
+fn load_library(server: &Server) -> std::result::Result<(), Failure> {
+    let command = cmd("FUNCTION").arg("LOAD").arg(&LIBRARY.code).get_packed_command();
+    match server.ask(&command, false) {
+        Ok(_) => {
+            info!(server = %server.address, "loaded the functions");
+            Ok(())
+        }
+        // Another caller was faster.
+        Err(Failure::Refused(why)) if why.contains("already exists") => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn reading(partition: PartitionId) -> String {
+    format!("reading from metadata partition {}", partition.0)
+}
+
+/// Where to go next, and why.
+struct Redirection {
+    /// `None`: to the primary, as it is known now.
+    to: Option<Arc<Server>>,
+    why: String,
+}
+
+/// What one operation has met so far.
+#[derive(Default)]
+struct Trouble {
+    redirections: u32,
+    pauses: u32,
+    last: String,
+}
+
+impl Trouble {
+    fn pause(&mut self) -> Duration {
+        let pause = PAUSE.saturating_mul(1 << self.pauses.min(10)).min(PAUSE_MAX);
+        self.pauses += 1;
+        self.redirections = 0;
+        pause
+    }
+
+    fn note_end(&self, what: &str, server: &Server, start: Instant) {
+        if self.pauses > 0 && start.elapsed() >= SLOW {
+            let (server, after_ms) = (&server.address, start.elapsed().as_millis());
+            warn!(%server, after_ms, trouble = self.last, "{what}: done at last");
+        }
+    }
+
+    fn give_up(self, what: &str, start: Instant) -> Error {
+        let seconds = start.elapsed().as_secs_f64();
+        error!(trouble = self.last, "{what}: given up after {seconds:.1} s");
+        Error::Engine(format!("{what}: given up after {seconds:.1} s: {}", self.last))
+    }
+}
+
+impl MetaEngine for RedisEngine {
+    fn partitions(&self) -> u16 {
+        u16::try_from(self.partitions.len()).unwrap_or(u16::MAX)
+    }
+
+    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        self.counters.gets.fetch_add(1, Relaxed);
+        Ok(self.read(partition, std::iter::once(key))?.pop().flatten())
+    }
+
+    fn get_follow(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        follow: fn(&[u8]) -> Option<Key>,
+    ) -> Result<Option<(Value, Option<Value>)>> {
+        self.counters.gets.fetch_add(2, Relaxed);
+        let keys = self.keys(partition)?;
+        let command = command::follow(keys, &self.store_id, key);
+        let answer = self.read_slot(keys.slot, &reading(partition), &command)?;
+        let Some(mut answer) = command::records(answer)? else {
+            return Err(self.lost(partition));
+        };
+        answer.resize(3, None);
+        let Some([first, named, second]) = <[_; 3]>::try_from(answer).ok() else {
+            return Err(Error::Engine("an unexpected answer to 'follow'".into()));
+        };
+        let Some(mut first) = first else { return Ok(None) };
+        // The server follows names as the namespace does; where it guessed otherwise, both records are
+        // read again until the first is still the one that named the second.
+        while let Some(wanted) = follow(&first) {
+            if named.as_ref() == Some(&wanted) {
+                return Ok(Some((first, second)));
+            }
+            let both = self.read(partition, [key, &wanted].into_iter())?;
+            let Some([again, second]) = <[_; 2]>::try_from(both).ok() else { break };
+            match again {
+                None => return Ok(None),
+                Some(again) if again == first => return Ok(Some((first, second))),
+                Some(changed) => first = changed,
+            }
+        }
+        Ok(Some((first, None)))
+    }
+
+    fn get_many(&self, partition: PartitionId, keys: &[Key]) -> Result<Vec<Option<Value>>> {
+        self.counters.gets.fetch_add(keys.len() as u64, Relaxed);
+        self.read(partition, keys.iter().map(|key| &**key))
+    }
+
+    fn scan(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Value)>> {
+        check_prefix(prefix)?;
+        self.counters.scans.fetch_add(1, Relaxed);
+        let keys = self.keys(partition)?;
+        let after = match after {
+            Some(after) if after.starts_with(prefix) => after,
+            Some(after) if after > prefix => return Ok(Vec::new()),
+            _ => b"",
+        };
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let command = command::scan(keys, &self.store_id, prefix, after, limit);
+        let answer = self.read_slot(keys.slot, &reading(partition), &command)?;
+        let Some(found) = command::records(answer)? else {
+            return Err(self.lost(partition));
+        };
+        let mut found = found.into_iter().flatten();
+        Ok(std::iter::from_fn(|| Some((found.next()?, found.next()?))).collect())
+    }
+
+    fn commit(
+        &self,
+        partition: PartitionId,
+        op: OpId,
+        conditions: &[Condition],
+        mutations: Vec<Mutation>,
+    ) -> Result<CommitOutcome> {
+        let keys = self.keys(partition)?;
+        let operation = self
+            .session
+            .begin(partition.0, op)
+            .ok_or_else(|| no_partition(partition, self.partitions()))?;
+        let commit = command::Commit::new(keys, conditions, &mutations);
+        let what = format!("committing to metadata partition {}", partition.0);
+        let (mut is_first, refreshes) = (true, operation.is_due());
+        let answer = self.on_slot(keys.slot, &what, |server, is_asking, deadline| {
+            let keep = (refreshes || !is_first).then_some(KEEP);
+            is_first = false;
+            let command = commit.pack(
+                &self.store_id,
+                self.session.id,
+                operation.number,
+                operation.lowest(),
+                keep,
+            );
+            server.writer.send(server, &command, is_asking, self.require_replica, deadline)
+        });
+        match &answer {
+            Ok(_) => operation.finish(refreshes),
+            Err(_) => operation.leave(),
+        }
+        let outcome = command::outcome(&answer?, &mutations, || self.lost(partition))?;
+        let counter = match outcome {
+            CommitOutcome::Applied => &self.counters.commits,
+            CommitOutcome::Conflict { .. } => &self.counters.conflicts,
+        };
+        counter.fetch_add(1, Relaxed);
+        Ok(outcome)
+    }
+
+    /// Returns when all replicas in sync have everything. Whether that is on stable storage is the servers'
+    /// configuration: with `appendfsync always` it is, with `everysec` within a second.
+    fn sync(&self) -> Result<()> {
+        for keys in one_of_each_server(&self.topology, &self.partitions) {
+            self.write_slot(keys.slot, "waiting for the replicas", b"")?;
+        }
+        self.counters.syncs.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn stats(&self) -> EngineStats {
+        let (memory_bytes, disk_bytes) = self.ask_figures();
+        EngineStats {
+            memory_bytes,
+            disk_bytes,
+            commits: self.counters.commits.load(Relaxed),
+            conflicts: self.counters.conflicts.load(Relaxed),
+            gets: self.counters.gets.load(Relaxed),
+            cache_hits: 0,
+            scans: self.counters.scans.load(Relaxed),
+            syncs: self.counters.syncs.load(Relaxed),
+        }
+    }
+}
+
+/// Partitions such that each server that holds any holds one of them.
+fn one_of_each_server<'p>(
+    topology: &Topology,
+    partitions: &'p [PartitionKeys],
+) -> Vec<&'p PartitionKeys> {
+    let mut seen: Vec<Option<Arc<Server>>> = Vec::new();
+    let mut found = Vec::new();
+    for keys in partitions {
+        let (server, _) = topology.primary(keys.slot);
+        let is_new = !seen.iter().any(|known| match (known, &server) {
+            (Some(known), Some(server)) => Arc::ptr_eq(known, server),
+            _ => false,
+        });
+        if is_new {
+            seen.push(server);
+            found.push(keys);
+        }
+    }
+    found
+}

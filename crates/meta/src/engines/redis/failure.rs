@@ -1,0 +1,105 @@
+//! What can go wrong between us and a server, by what the caller does about it.
+
+use std::fmt;
+
+use redis::{ErrorKind, RedisError, ServerError};
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Failure {
+    /// The slot is served there from now on. An empty host means the one that was asked.
+    Moved(Address),
+    /// The slot is on its way there: ask there once.
+    Ask(Address),
+    /// The server has not loaded our functions yet.
+    NoFunction,
+    /// Worth trying again until the time is up; the outcome of what was sent is unknown.
+    Transient(String),
+    /// The server's memory is full.
+    Full(String),
+    /// Trying again does not help.
+    Refused(String),
+}
+
+impl Failure {
+    /// For people.
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::Moved(to) => format!("the slot moved to {to}"),
+            Self::Ask(to) => format!("the slot is moving to {to}"),
+            Self::NoFunction => "it has not loaded the functions".into(),
+            Self::Transient(why) | Self::Full(why) | Self::Refused(why) => why.clone(),
+        }
+    }
+}
+
+/// Answers that pass: a failover, a restart, a move of slots, a full disk that is being emptied.
+const TRANSIENT: &[&str] = &[
+    "BUSY",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "NOREPLICAS",
+    "READONLY",
+    "TRYAGAIN",
+    "UNKILLABLE",
+];
+
+impl From<&ServerError> for Failure {
+    fn from(error: &ServerError) -> Self {
+        let details = error.details().unwrap_or_default();
+        let message = || format!("{} {details}", error.code());
+        match error.code() {
+            "MOVED" => redirect(details).map_or_else(|| Self::Refused(message()), Self::Moved),
+            "ASK" => redirect(details).map_or_else(|| Self::Refused(message()), Self::Ask),
+            "OOM" => Self::Full(message()),
+            code if TRANSIENT.contains(&code) => Self::Transient(message()),
+            _ if details.contains("Function not found") => Self::NoFunction,
+            _ => Self::Refused(message()),
+        }
+    }
+}
+
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        let transient = error.code().is_some_and(|code| TRANSIENT.contains(&code));
+        match error.kind() {
+            ErrorKind::Io => Self::Transient(error.to_string()),
+            _ if transient => Self::Transient(error.to_string()),
+            _ => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+/// The address in `SLOT HOST:PORT`.
+fn redirect(details: &str) -> Option<Address> {
+    let (_, address) = details.split_once(' ')?;
+    let (host, port) = address.trim().rsplit_once(':')?;
+    Some(Address { host: host.to_owned(), port: port.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirection_names_a_server() {
+        let address = redirect("3999 ::1:6381").unwrap();
+        assert_eq!((address.host.as_str(), address.port), ("::1", 6381));
+        assert_eq!(redirect("3999 :6381").unwrap().host, "");
+        assert_eq!(redirect("3999"), None);
+    }
+}

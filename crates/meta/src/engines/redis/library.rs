@@ -1,0 +1,38 @@
+//! The functions that a server runs for us.
+
+use std::sync::LazyLock;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::inode::{FORMAT, Head};
+use crate::intent;
+
+const SOURCE: &str = include_str!("library.lua");
+
+// Numbers that the source repeats.
+const _: () = assert!(Head::LEN == 46 && FORMAT == 2 && intent::TAG == 255);
+
+/// Names of the functions; each holds the hash of the source, so that programs of two versions can share
+/// a server.
+pub(super) struct Library {
+    /// What `FUNCTION LOAD` takes.
+    pub(super) code: String,
+    pub(super) commit: String,
+    /// Commits when the server's memory is full.
+    pub(super) release: String,
+    pub(super) scan: String,
+    pub(super) follow: String,
+}
+
+pub(super) static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
+    let name = format!("intarsia_{:016x}", xxh3_64(SOURCE.as_bytes()));
+    let function = |what: &str| format!("{name}_{what}");
+    let code = format!("#!lua name={name}\n{}", SOURCE.replace("'@", &format!("'{name}_")));
+    Library {
+        commit: function("commit"),
+        release: function("release"),
+        scan: function("scan"),
+        follow: function("follow"),
+        code,
+    }
+});

@@ -1,0 +1,131 @@
+//! One server: how to connect to it, a pool of connections that read, and the one that writes.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::io::tcp::TcpSettings;
+use redis::{
+    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates, Value,
+};
+
+use super::failure::{Address, Failure};
+use super::writer::Writer;
+
+/// Longest wait for a connection, and for each answer: long enough for a server that forks, short enough
+/// for several attempts within the time of one operation.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Idle connections kept for reads.
+const READERS: usize = 16;
+
+/// How to reach the servers of one deployment: they differ in their address only.
+pub(super) struct Connector {
+    template: ConnectionInfo,
+    tls: Option<TlsCertificates>,
+}
+
+impl Connector {
+    /// Takes credentials and transport from the first URL. Returns also the addresses of all.
+    pub(super) fn new(
+        urls: &[String],
+        tls: Option<TlsCertificates>,
+    ) -> Result<(Self, Vec<Address>), String> {
+        let mut infos = Vec::new();
+        for url in urls {
+            // The URL may hold a password: it is never repeated in a message.
+            let info = url.as_str().into_connection_info().map_err(|e| e.to_string())?;
+            infos.push(info);
+        }
+        let addresses = infos.iter().map(address_of).collect::<Result<_, _>>()?;
+        let first = infos.into_iter().next().ok_or("no address of a server")?;
+        // A connection that is given up must not deliver a command later.
+        let tcp = TcpSettings::default().set_nodelay(true).set_linger_time(Duration::ZERO);
+        if matches!(first.addr(), ConnectionAddr::TcpTls { .. }) {
+            // Refused when the program has chosen its provider already, which is as good.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        Ok((Self { template: first.set_tcp_settings(tcp), tls }, addresses))
+    }
+
+    fn client(&self, address: &Address) -> Result<Client, Failure> {
+        let (host, port) = (address.host.clone(), address.port);
+        let addr = match self.template.addr() {
+            ConnectionAddr::TcpTls { insecure, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: None }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        let info = self.template.clone().set_addr(addr);
+        Ok(match &self.tls {
+            Some(tls) => Client::build_with_tls(info, tls.clone())?,
+            None => Client::open(info)?,
+        })
+    }
+}
+
+fn address_of(info: &ConnectionInfo) -> Result<Address, String> {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            Ok(Address { host: host.clone(), port: *port })
+        }
+        _ => Err("the URL of a server begins with redis:// or rediss://".into()),
+    }
+}
+
+pub(super) struct Server {
+    pub(super) address: Address,
+    client: Client,
+    readers: Mutex<Vec<Connection>>,
+    pub(super) writer: Writer,
+}
+
+impl Server {
+    pub(super) fn new(connector: &Connector, address: Address) -> Result<Self, Failure> {
+        let client = connector.client(&address)?;
+        Ok(Self { address, client, readers: Mutex::default(), writer: Writer::default() })
+    }
+
+    pub(super) fn connect(&self) -> Result<Connection, Failure> {
+        let connection = self.client.get_connection_with_timeout(CONNECT_TIMEOUT)?;
+        connection.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        connection.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        Ok(connection)
+    }
+
+    /// Sends one command on a pooled connection and returns its answer.
+    pub(super) fn ask(&self, command: &[u8], is_asking: bool) -> Result<Value, Failure> {
+        let pooled = self.readers.lock().pop();
+        let mut connection = match pooled {
+            Some(connection) => connection,
+            None => self.connect()?,
+        };
+        let answer = ask_on(&mut connection, command, is_asking);
+        let mut readers = self.readers.lock();
+        match &answer {
+            Err(Failure::Transient(_)) => readers.clear(),
+            _ if readers.len() < READERS => readers.push(connection),
+            _ => {}
+        }
+        answer
+    }
+}
+
+fn ask_on(connection: &mut Connection, command: &[u8], is_asking: bool) -> Result<Value, Failure> {
+    if is_asking {
+        connection.send_packed_command(&[ASKING, command].concat())?;
+        connection.recv_response()?;
+    } else {
+        connection.send_packed_command(command)?;
+    }
+    checked(connection.recv_response()?)
+}
+
+/// What precedes a command that a server may only answer for a slot on its way.
+pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+
+pub(super) fn checked(value: Value) -> Result<Value, Failure> {
+    match value {
+        Value::ServerError(error) => Err(Failure::from(&error)),
+        value => Ok(value),
+    }
+}

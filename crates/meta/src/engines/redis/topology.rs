@@ -1,0 +1,193 @@
+//! Which server holds which slot, as the servers say it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use redis::{Value, cmd};
+use tracing::{debug, info};
+
+use super::failure::{Address, Failure};
+use super::keys::SLOTS;
+use super::server::{Connector, Server};
+
+pub(super) struct Topology {
+    connector: Connector,
+    seeds: Vec<Address>,
+    map: RwLock<Map>,
+    /// Held while the servers are asked, so that many callers ask once.
+    refreshing: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Map {
+    /// First and last slot of each range, and its primary.
+    ranges: Vec<(u16, u16, Arc<Server>)>,
+    /// Slots that moved since the map was made.
+    moved: HashMap<u16, Arc<Server>>,
+    servers: HashMap<Address, Arc<Server>>,
+    /// All servers of the deployment, replicas too: any of them knows the map.
+    known: Vec<Address>,
+    is_cluster: bool,
+    /// Counts the maps, so that a caller can say which one failed it.
+    generation: u64,
+}
+
+/// What one server says: ranges of slots with the addresses of their primary and its replicas.
+type Ranges = Vec<(u16, u16, Vec<Address>)>;
+
+impl Topology {
+    pub(super) fn new(connector: Connector, seeds: Vec<Address>) -> Self {
+        Self { connector, seeds, map: RwLock::default(), refreshing: Mutex::default() }
+    }
+
+    /// The primary of a slot, if one is known, and the number of the map that says so.
+    pub(super) fn primary(&self, slot: u16) -> (Option<Arc<Server>>, u64) {
+        let map = self.map.read();
+        let server = map.moved.get(&slot).or_else(|| {
+            let range = map.ranges.iter().find(|(first, last, _)| (*first..=*last).contains(&slot));
+            range.map(|(_, _, server)| server)
+        });
+        (server.cloned(), map.generation)
+    }
+
+    /// All primaries.
+    pub(super) fn primaries(&self) -> Vec<Arc<Server>> {
+        let map = self.map.read();
+        let mut found: Vec<Arc<Server>> = Vec::new();
+        for (_, _, server) in &map.ranges {
+            if !found.iter().any(|known| Arc::ptr_eq(known, server)) {
+                found.push(Arc::clone(server));
+            }
+        }
+        found
+    }
+
+    /// The server at an address that another server named.
+    pub(super) fn server(&self, address: Address) -> Result<Arc<Server>, Failure> {
+        let mut map = self.map.write();
+        self.server_in(&mut map, address)
+    }
+
+    /// Notes that a slot has moved.
+    pub(super) fn note_moved(&self, slot: u16, to: Address) -> Result<(), Failure> {
+        let mut map = self.map.write();
+        let server = self.server_in(&mut map, to)?;
+        debug!(slot, server = %server.address, "metadata slot moved");
+        map.moved.insert(slot, server);
+        Ok(())
+    }
+
+    /// Whether the servers form a Cluster, so far as is known.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.map.read().is_cluster
+    }
+
+    fn server_in(&self, map: &mut Map, address: Address) -> Result<Arc<Server>, Failure> {
+        if let Some(server) = map.servers.get(&address) {
+            return Ok(Arc::clone(server));
+        }
+        let server = Arc::new(Server::new(&self.connector, address.clone())?);
+        map.servers.insert(address, Arc::clone(&server));
+        Ok(server)
+    }
+
+    /// Asks the servers for the map unless that was done since map `seen`. Each call begins with another
+    /// server, because the one asked first may be cut off from the others and not know it.
+    pub(super) fn refresh(&self, seen: u64) -> Result<(), Failure> {
+        let _alone = self.refreshing.lock();
+        let mut candidates = {
+            let map = self.map.read();
+            if map.generation != seen {
+                return Ok(());
+            }
+            let mut known = map.known.clone();
+            known.extend(self.seeds.iter().filter(|seed| !map.known.contains(seed)).cloned());
+            known
+        };
+        let turn = usize::try_from(seen).unwrap_or(0) % candidates.len().max(1);
+        candidates.rotate_left(turn);
+        let mut last = Failure::Transient("no server is known".into());
+        for address in candidates {
+            match self.ranges_of(&address) {
+                Ok((ranges, is_cluster)) => return self.install(ranges, is_cluster),
+                Err(failure @ Failure::Refused(_)) => return Err(failure),
+                Err(failure) => last = failure,
+            }
+        }
+        // The next call begins with another server.
+        self.map.write().generation += 1;
+        Err(last)
+    }
+
+    /// What this server says, and whether it is one of a Cluster.
+    fn ranges_of(&self, address: &Address) -> Result<(Ranges, bool), Failure> {
+        let server = self.server(address.clone())?;
+        let command = cmd("CLUSTER").arg("SLOTS").get_packed_command();
+        match server.ask(&command, false) {
+            Ok(reply) => Ok((parse(&reply, &address.host), true)),
+            Err(Failure::Refused(why)) if why.contains("cluster support disabled") => {
+                Ok((vec![(0, SLOTS - 1, vec![address.clone()])], false))
+            }
+            Err(Failure::Transient(why)) => Err(Failure::Transient(format!("{address}: {why}"))),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn install(&self, ranges: Ranges, is_cluster: bool) -> Result<(), Failure> {
+        let mut map = self.map.write();
+        let mut new = Vec::with_capacity(ranges.len());
+        let mut known = Vec::new();
+        for (first, last, addresses) in ranges {
+            let Some(primary) = addresses.first() else { continue };
+            new.push((first, last, self.server_in(&mut map, primary.clone())?));
+            known.extend(addresses);
+        }
+        let is_same = new.len() == map.ranges.len()
+            && new
+                .iter()
+                .zip(&map.ranges)
+                .all(|(new, old)| (new.0, new.1) == (old.0, old.1) && Arc::ptr_eq(&new.2, &old.2));
+        if !is_same {
+            let primaries: Vec<String> = new
+                .iter()
+                .map(|(first, last, server)| format!("{first}-{last} {}", server.address))
+                .collect();
+            info!(primaries = primaries.join(", "), "metadata servers");
+        }
+        map.servers.retain(|address, _| known.contains(address) || self.seeds.contains(address));
+        map.ranges = new;
+        map.is_cluster = is_cluster;
+        map.known = known;
+        map.moved.clear();
+        map.generation += 1;
+        Ok(())
+    }
+}
+
+/// Reads the answer to `CLUSTER SLOTS`: first slot, last slot, then servers as host, port and more.
+fn parse(reply: &Value, asked_host: &str) -> Ranges {
+    let Value::Array(ranges) = reply else { return Ranges::new() };
+    ranges.iter().filter_map(|range| parse_range(range, asked_host)).collect()
+}
+
+fn parse_range(range: &Value, asked_host: &str) -> Option<(u16, u16, Vec<Address>)> {
+    let Value::Array(parts) = range else { return None };
+    let [Value::Int(first), Value::Int(last), servers @ ..] = parts.as_slice() else {
+        return None;
+    };
+    let addresses = servers.iter().map(|server| parse_server(server, asked_host));
+    let addresses: Option<Vec<Address>> = addresses.collect();
+    Some((u16::try_from(*first).ok()?, u16::try_from(*last).ok()?, addresses?))
+}
+
+fn parse_server(server: &Value, asked_host: &str) -> Option<Address> {
+    let Value::Array(parts) = server else { return None };
+    let [host, Value::Int(port), ..] = parts.as_slice() else { return None };
+    let host = match host {
+        Value::BulkString(host) if !host.is_empty() => String::from_utf8(host.clone()).ok()?,
+        // A server that does not know its own name is meant.
+        _ => asked_host.to_owned(),
+    };
+    Some(Address { host, port: u16::try_from(*port).ok()? })
+}

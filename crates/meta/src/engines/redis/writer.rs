@@ -1,0 +1,209 @@
+//! The connection that writes to one server. Commands of many callers go out together, followed by one
+//! question to the replicas; whoever finds the connection free carries the commands of all who wait.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use redis::{Connection, Value, cmd};
+
+use super::failure::Failure;
+use super::server::{ASKING, Server, checked};
+
+/// Most commands of one exchange, and most bytes but for the last command: both sides hold them.
+const BATCH_COMMANDS: usize = 128;
+const BATCH_BYTES: usize = 1 << 20;
+/// How long a server waits for its replicas before it is asked anew who they are.
+const WAIT_SLICE_MS: u64 = 300;
+/// How long replicas may take to acknowledge.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_millis(1500);
+
+#[derive(Default)]
+pub(super) struct Writer {
+    queue: Mutex<Queue>,
+    /// Signalled when an exchange is over.
+    turn: Condvar,
+    connection: Mutex<Option<Connection>>,
+    /// In-sync replicas when they were last counted.
+    replicas: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Arc<Ticket>>,
+    is_busy: bool,
+}
+
+/// One caller's command and what became of it.
+struct Ticket {
+    /// Empty: nothing but the question to the replicas.
+    command: Vec<u8>,
+    reply: Mutex<Option<Reply>>,
+}
+
+type Reply = Result<Value, Failure>;
+
+impl Ticket {
+    fn answer(&self, reply: Reply) {
+        *self.reply.lock() = Some(reply);
+    }
+}
+
+impl Writer {
+    /// Sends a command; returns its answer once all in-sync replicas have what was written before it and
+    /// by it. An empty command only waits for the replicas.
+    pub(super) fn send(
+        &self,
+        server: &Server,
+        command: &[u8],
+        is_asking: bool,
+        must_replicate: bool,
+        deadline: Instant,
+    ) -> Reply {
+        let command = if is_asking { [ASKING, command].concat() } else { command.to_vec() };
+        let ticket = Arc::new(Ticket { command, reply: Mutex::default() });
+        let mut queue = self.queue.lock();
+        queue.waiting.push_back(Arc::clone(&ticket));
+        loop {
+            if let Some(reply) = ticket.reply.lock().take() {
+                return reply;
+            }
+            if !queue.is_busy {
+                queue.is_busy = true;
+                let batch = queue.take_batch();
+                drop(queue);
+                self.carry(server, &batch, must_replicate);
+                queue = self.queue.lock();
+                queue.is_busy = false;
+                self.turn.notify_all();
+            } else if self.turn.wait_until(&mut queue, deadline).timed_out() {
+                queue.waiting.retain(|waiting| !Arc::ptr_eq(waiting, &ticket));
+                return Err(Failure::Transient("too many commands wait for this server".into()));
+            }
+        }
+    }
+
+    fn carry(&self, server: &Server, batch: &[Arc<Ticket>], must_replicate: bool) {
+        let mut slot = self.connection.lock();
+        let connection = match slot.take() {
+            Some(connection) => Ok(connection),
+            None => server.connect(),
+        };
+        let outcome = connection.and_then(|mut connection| {
+            let replies = self.exchange(&mut connection, batch, must_replicate)?;
+            *slot = Some(connection);
+            Ok(replies)
+        });
+        match outcome {
+            Ok(replies) => {
+                for (ticket, reply) in batch.iter().zip(replies) {
+                    ticket.answer(reply);
+                }
+            }
+            Err(failure) => batch.iter().for_each(|ticket| ticket.answer(Err(failure.clone()))),
+        }
+    }
+
+    /// Sends the commands of a batch and returns their answers. What succeeded at the server, but is not
+    /// acknowledged by its replicas, is reported as a transient failure.
+    fn exchange(
+        &self,
+        connection: &mut Connection,
+        batch: &[Arc<Ticket>],
+        must_replicate: bool,
+    ) -> Result<Vec<Reply>, Failure> {
+        let least = u64::from(must_replicate);
+        let expected = self.replicas.load(Ordering::Relaxed).max(least);
+        let mut request = Vec::new();
+        for ticket in batch {
+            request.extend_from_slice(&ticket.command);
+        }
+        ask_replicas(&mut request, expected);
+        connection.send_packed_command(&request)?;
+        let mut replies = Vec::with_capacity(batch.len());
+        for ticket in batch {
+            replies.push(ticket.receive(connection)?);
+        }
+        if let Err(reason) = self.acknowledged(connection, least)? {
+            for reply in replies.iter_mut().filter(|reply| reply.is_ok()) {
+                *reply = Err(Failure::Transient(reason.clone()));
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Reads how many replicas there are and how many have everything, and asks again until these are all
+    /// or the time is up.
+    fn acknowledged(
+        &self,
+        connection: &mut Connection,
+        least: u64,
+    ) -> Result<Result<(), String>, Failure> {
+        let until = Instant::now() + ACKNOWLEDGE_TIMEOUT;
+        loop {
+            let role = connection.recv_response()?;
+            let acknowledged = connection.recv_response()?;
+            let Some(replicas) = replicas_of(&role) else {
+                return Ok(Err("it is no primary any more".into()));
+            };
+            self.replicas.store(replicas, Ordering::Relaxed);
+            if replicas < least {
+                return Ok(Err("it has no replica in sync; attach one".into()));
+            }
+            let Value::Int(acknowledged) = checked(acknowledged)? else {
+                return Err(Failure::Refused("WAIT was not answered by a number".into()));
+            };
+            if u64::try_from(acknowledged).is_ok_and(|count| count >= replicas) {
+                return Ok(Ok(()));
+            }
+            if Instant::now() >= until {
+                return Ok(Err(format!("{acknowledged} of {replicas} replicas acknowledged")));
+            }
+            let mut request = Vec::new();
+            ask_replicas(&mut request, replicas);
+            connection.send_packed_command(&request)?;
+        }
+    }
+}
+
+impl Queue {
+    fn take_batch(&mut self) -> Vec<Arc<Ticket>> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH_COMMANDS && bytes < BATCH_BYTES {
+            let Some(ticket) = self.waiting.pop_front() else { break };
+            bytes += ticket.command.len();
+            batch.push(ticket);
+        }
+        batch
+    }
+}
+
+impl Ticket {
+    fn receive(&self, connection: &mut Connection) -> Result<Reply, Failure> {
+        if self.command.is_empty() {
+            return Ok(Ok(Value::Okay));
+        }
+        if self.command.starts_with(ASKING) {
+            connection.recv_response()?;
+        }
+        Ok(checked(connection.recv_response()?))
+    }
+}
+
+fn ask_replicas(request: &mut Vec<u8>, replicas: u64) {
+    cmd("ROLE").write_packed_command(request);
+    cmd("WAIT").arg(replicas).arg(WAIT_SLICE_MS).write_packed_command(request);
+}
+
+/// The replicas in sync with a primary, from its answer to `ROLE`: role, offset, replicas.
+fn replicas_of(role: &Value) -> Option<u64> {
+    let Value::Array(parts) = role else { return None };
+    match parts.as_slice() {
+        [Value::BulkString(role), _, Value::Array(replicas)] if role == b"master" => {
+            Some(replicas.len() as u64)
+        }
+        _ => None,
+    }
+}

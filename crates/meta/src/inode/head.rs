@@ -1,0 +1,80 @@
+//! The fixed-width head of a record: the fields that a change of a directory's entries touches, so that
+//! an engine can apply such a change without knowing the rest.
+
+use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
+
+/// First byte of every record. A new form gets a new number and the old decoder stays.
+pub(crate) const FORMAT: u8 = 2;
+
+/// Numbers are big-endian; seconds are signed. Offsets: format 0, kind 1, version 2, nlink 10,
+/// entries 14, mtime 22 (8 bytes seconds, 4 bytes nanoseconds), ctime 34.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) kind: FileKind,
+    pub(crate) version: u64,
+    pub(crate) nlink: u32,
+    pub(crate) entries: u64,
+    pub(crate) mtime: Timestamp,
+    pub(crate) ctime: Timestamp,
+}
+
+impl Head {
+    pub(crate) const LEN: usize = 46;
+
+    /// The head of a record, and the bytes behind it. `ino` is only named in errors.
+    pub(crate) fn split(ino: InodeId, record: &[u8]) -> Result<(Self, &[u8])> {
+        let corrupt = |what: String| Error::Corrupt { ino, what };
+        match record.first() {
+            Some(&FORMAT) => {}
+            Some(format) => {
+                return Err(corrupt(format!("inode record of unknown format {format}")));
+            }
+            None => return Err(corrupt("an empty inode record".into())),
+        }
+        Self::parse(record).ok_or_else(|| corrupt("inode record (its head)".into()))
+    }
+
+    fn parse(record: &[u8]) -> Option<(Self, &[u8])> {
+        let (head, rest) = record.split_first_chunk::<{ Self::LEN }>()?;
+        let (&[_format, kind], fields) = head.split_first_chunk()?;
+        let (version, fields) = fields.split_first_chunk()?;
+        let (nlink, fields) = fields.split_first_chunk()?;
+        let (entries, fields) = fields.split_first_chunk()?;
+        let (mtime, ctime) = fields.split_first_chunk()?;
+        let head = Self {
+            kind: FileKind::from_number(kind)?,
+            version: u64::from_be_bytes(*version),
+            nlink: u32::from_be_bytes(*nlink),
+            entries: u64::from_be_bytes(*entries),
+            mtime: parse_time(*mtime)?,
+            ctime: parse_time(ctime.try_into().ok()?)?,
+        };
+        Some((head, rest))
+    }
+
+    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[0] = FORMAT;
+        bytes[1] = self.kind as u8;
+        bytes[2..10].copy_from_slice(&self.version.to_be_bytes());
+        bytes[10..14].copy_from_slice(&self.nlink.to_be_bytes());
+        bytes[14..22].copy_from_slice(&self.entries.to_be_bytes());
+        bytes[22..34].copy_from_slice(&encode_time(self.mtime));
+        bytes[34..].copy_from_slice(&encode_time(self.ctime));
+        bytes
+    }
+}
+
+fn parse_time(bytes: [u8; 12]) -> Option<Timestamp> {
+    let (secs, nanos) = bytes.split_first_chunk()?;
+    let nanos = u32::from_be_bytes(nanos.try_into().ok()?);
+    Some(Timestamp { secs: i64::from_be_bytes(*secs), nanos })
+}
+
+/// The form of a time in the head.
+pub(crate) fn encode_time(time: Timestamp) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    bytes[..8].copy_from_slice(&time.secs.to_be_bytes());
+    bytes[8..].copy_from_slice(&time.nanos.to_be_bytes());
+    bytes
+}
