@@ -8,50 +8,15 @@
     reason = "helpers of tests, outside of test functions"
 )]
 
+mod records;
+
 use intarsia_meta::{Inode, keys};
 use intarsia_types::{
-    BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, NodeId, TierId, Timestamp,
+    BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, TierId, Timestamp,
 };
 use proptest::prelude::*;
 
-fn layout() -> impl Strategy<Value = Layout> {
-    let backing = (any::<u16>(), any::<u64>())
-        .prop_map(|(tier, file)| BackingRef { tier: TierId(tier), file: BackingFileId(file) });
-    prop_oneof![
-        Just(Layout::Empty),
-        Just(Layout::Inline),
-        backing.clone().prop_map(Layout::Local),
-        (backing, any::<u64>())
-            .prop_map(|(pack, offset_bytes)| Layout::Packed { pack, offset_bytes }),
-        prop::collection::vec(".{0,40}", 0..9).prop_map(|names| Layout::Replicated {
-            nodes: names.into_iter().map(NodeId).collect()
-        }),
-    ]
-}
-
-fn time() -> impl Strategy<Value = Timestamp> {
-    (any::<i64>(), 0..1_000_000_000_u32).prop_map(|(secs, nanos)| Timestamp { secs, nanos })
-}
-
-prop_compose! {
-    fn inode()(
-        ino in any::<u64>(), kind in 0..7_u8, perm in 0..0o10000_u16,
-        ids in any::<(u32, u32, u32, u32)>(), sizes in any::<(u64, u64, u64, u64)>(),
-        times in (time(), time(), time(), time()), flags in any::<(bool, bool)>(),
-        layout in layout(), name in prop::collection::vec(any::<u8>(), 0..256),
-        target in prop::option::of(prop::collection::vec(any::<u8>(), 0..4096)),
-        parent in any::<u64>(),
-    ) -> Inode {
-        Inode {
-            ino: InodeId(ino), kind: FileKind::from_number(kind).unwrap(), perm,
-            uid: ids.0, gid: ids.1, nlink: ids.2, rdev: ids.3,
-            size_bytes: sizes.0, blocks_512: sizes.1, version: sizes.2, entries: sizes.3,
-            atime: times.0, mtime: times.1, ctime: times.2, btime: times.3,
-            parent: InodeId(parent), name, has_xattrs: flags.0, checksummed: flags.1,
-            layout, target,
-        }
-    }
-}
+use records::inode;
 
 proptest! {
     #[test]

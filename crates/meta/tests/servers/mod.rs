@@ -45,13 +45,15 @@ pub(crate) struct Settings {
     pub(crate) replicas_each: usize,
     pub(crate) is_cluster: bool,
     pub(crate) appends: bool,
+    /// Lines of configuration beside ours.
+    pub(crate) more: &'static [&'static str],
 }
 
 impl Settings {
     pub(crate) const SINGLE: Self =
-        Self { primaries: 1, replicas_each: 0, is_cluster: false, appends: false };
+        Self { primaries: 1, replicas_each: 0, is_cluster: false, appends: false, more: &[] };
     pub(crate) const CLUSTER: Self =
-        Self { primaries: 3, replicas_each: 1, is_cluster: true, appends: false };
+        Self { primaries: 3, replicas_each: 1, is_cluster: true, appends: false, more: &[] };
 }
 
 pub(crate) struct Server {
@@ -136,6 +138,7 @@ impl Server {
             lines.push("--cluster-node-timeout 2000".into());
             lines.push("--cluster-require-full-coverage no".into());
         }
+        lines.extend(self.settings.more.iter().map(|line| (*line).to_owned()));
         let words = |line: &String| {
             let (name, value) = line.split_once(' ').unwrap();
             [name.to_owned(), value.replace("''", "")]
@@ -323,7 +326,8 @@ pub(crate) fn cluster() -> &'static Servers {
     &SERVERS
 }
 
-fn free_ports() -> (u16, u16) {
+/// Two ports that nobody uses now.
+pub(crate) fn free_ports() -> (u16, u16) {
     let bind = || TcpListener::bind("127.0.0.1:0").unwrap();
     let (one, two) = (bind(), bind());
     (one.local_addr().unwrap().port(), two.local_addr().unwrap().port())

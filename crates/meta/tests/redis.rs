@@ -1,0 +1,344 @@
+//! The engine over Redis: what the conformance suite does not ask.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "helpers of tests, outside of test functions"
+)]
+
+mod proxy;
+mod records;
+mod servers;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use intarsia_meta::engines::{RedisEngine, RedisOptions, RedisTls};
+use intarsia_meta::merge::{merge_counter, merge_directory};
+use intarsia_meta::{
+    Bytes, CommitOutcome, Condition, DirDelta, Inode, MetaEngine, Mutation, OpId, keys,
+};
+use intarsia_types::{Error, FileKind, InodeId, PartitionId};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use proxy::Proxy;
+use servers::{Servers, Settings, single};
+
+const P: PartitionId = PartitionId(0);
+
+fn b(bytes: &[u8]) -> Bytes {
+    Bytes::copy_from(bytes)
+}
+
+const fn op(number: u64) -> OpId {
+    OpId { session: 1, number }
+}
+
+fn apply(engine: &RedisEngine, mutations: Vec<Mutation>) {
+    assert_eq!(engine.commit(P, op(0), &[], mutations).unwrap(), CommitOutcome::Applied);
+}
+
+#[test]
+fn directories_merge_at_the_server_as_here() {
+    if !servers::are_there() {
+        return;
+    }
+    let engine = single().engine();
+    let delta = (records::time(), any::<i32>(), records::signed());
+    let mut runner = TestRunner::new(Config { cases: 2000, ..Config::default() });
+    let test = runner.run(&(records::inode(), delta, any::<bool>()), |(inode, delta, is_dir)| {
+        let kind = if is_dir { FileKind::Directory } else { inode.kind };
+        let record = Inode { kind, ..inode }.encode().unwrap();
+        let (time, nlink, entries) = delta;
+        let delta = DirDelta { time, nlink, entries };
+        let key = keys::inode(inode.ino);
+        let mutations = vec![
+            Mutation::Put(key.clone(), record.clone()),
+            Mutation::Merge { key: key.clone(), delta },
+        ];
+        let done = engine.commit(P, op(0), &[], mutations);
+        match merge_directory(inode.ino, &record, delta) {
+            Ok(merged) => {
+                prop_assert_eq!(done.unwrap(), CommitOutcome::Applied);
+                prop_assert_eq!(engine.get(P, &key).unwrap(), Some(merged));
+            }
+            Err(Error::NotDirectory) => prop_assert!(matches!(done, Err(Error::NotDirectory))),
+            Err(other) => prop_assert!(false, "{}", other),
+        }
+        Ok(())
+    });
+    test.unwrap();
+}
+
+#[test]
+fn damaged_records_are_refused_at_the_server_as_here() {
+    if !servers::are_there() {
+        return;
+    }
+    let engine = single().engine();
+    let key = keys::inode(InodeId(7));
+    let delta = DirDelta { time: Default::default(), nlink: 1, entries: 1 };
+    let whole = [&[2, 1][..], &[0; 44]].concat();
+    let damaged = [
+        &b""[..],
+        &[2],
+        &whole[..45],
+        &[&[3], &whole[1..]].concat(),
+        &[&[2, 7], &whole[2..]].concat(),
+    ];
+    for record in damaged {
+        assert!(matches!(merge_directory(InodeId(7), record, delta), Err(Error::Corrupt { .. })));
+        let mutations = vec![
+            Mutation::Put(key.clone(), b(record)),
+            Mutation::Merge { key: key.clone(), delta },
+        ];
+        let refused = engine.commit(P, op(0), &[], mutations);
+        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{record:?}: {refused:?}");
+    }
+}
+
+#[test]
+fn counters_add_at_the_server_as_here() {
+    if !servers::are_there() {
+        return;
+    }
+    let engine = single().engine();
+    let key = b(b"Scounter");
+    let mut runner = TestRunner::new(Config { cases: 2000, ..Config::default() });
+    let test =
+        runner.run(&(prop::option::of(records::number()), records::signed()), |(old, delta)| {
+            let old = old.map(u64::to_be_bytes);
+            let first = match old {
+                Some(old) => Mutation::Put(key.clone(), b(&old)),
+                None => Mutation::Delete(key.clone()),
+            };
+            let add = Mutation::Add { key: key.clone(), delta };
+            let done = engine.commit(P, op(0), &[], vec![first, add]).unwrap();
+            prop_assert_eq!(done, CommitOutcome::Applied);
+            let expected = merge_counter(old.as_ref().map(<[u8; 8]>::as_slice), delta).unwrap();
+            prop_assert_eq!(engine.get(P, &key).unwrap(), Some(expected));
+            Ok(())
+        });
+    test.unwrap();
+    apply(&engine, vec![Mutation::Put(key.clone(), b(b"seven b"))]);
+    assert!(engine.commit(P, op(0), &[], vec![Mutation::Add { key, delta: 1 }]).is_err());
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_applied_once() {
+    const THREADS: usize = 4;
+    const COMMITS: usize = 150;
+    if !servers::are_there() {
+        return;
+    }
+    let servers = single();
+    let proxy = Arc::new(Proxy::before(servers.all[0].port));
+    let mut options = servers.options();
+    options.urls = vec![proxy.url()];
+    let engine = RedisEngine::open(&options).unwrap();
+    // The functions are loaded before answers are lost.
+    apply(&engine, vec![]);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (engine, proxy) = (&engine, &proxy);
+            scope.spawn(move || {
+                for n in 0..COMMITS {
+                    if (n + thread).is_multiple_of(7) {
+                        proxy.lose_next_answer();
+                    }
+                    let one = Mutation::Add { key: b(b"Sn"), delta: 1 };
+                    let name = format!("I{thread}-{n}");
+                    let absent = Condition::Absent(b(name.as_bytes()));
+                    let put = Mutation::Put(b(name.as_bytes()), b(b""));
+                    let done = engine.commit(P, op(0), &[absent], vec![one, put]).unwrap();
+                    assert_eq!(done, CommitOutcome::Applied);
+                }
+            });
+        }
+    });
+    let expected = (THREADS * COMMITS) as u64;
+    assert_eq!(engine.get(P, b"Sn").unwrap(), Some(b(&expected.to_be_bytes())));
+    assert!(proxy.lost() >= 40, "only {} answers were lost", proxy.lost());
+    // What the server keeps to tell a commit sent twice is bounded.
+    let pattern = format!("{}*o*", options.store);
+    let sessions: Vec<Vec<u8>> =
+        redis::from_redis_value(servers.all[0].ask(&["KEYS", &pattern])).unwrap();
+    let client = redis::Client::open(servers.all[0].url()).unwrap();
+    let mut connection = client.get_connection().unwrap();
+    let [session] = sessions.as_slice() else { panic!("{sessions:?}") };
+    let kept: usize = redis::cmd("HLEN").arg(session).query(&mut connection).unwrap();
+    assert!(kept <= THREADS + 2, "{kept} outcomes are kept");
+    let expires_s: i64 = redis::cmd("TTL").arg(session).query(&mut connection).unwrap();
+    assert!((500..=600).contains(&expires_s), "{expires_s}");
+}
+
+#[test]
+fn a_store_keeps_its_number_of_partitions() {
+    if !servers::are_there() {
+        return;
+    }
+    let servers = single();
+    let mut options = servers.options();
+    options.partitions = Some(5);
+    assert_eq!(RedisEngine::open(&options).unwrap().partitions(), 5);
+    options.partitions = None;
+    assert_eq!(RedisEngine::open(&options).unwrap().partitions(), 5);
+    options.partitions = Some(6);
+    let refused = RedisEngine::open(&options).err().unwrap().to_string();
+    assert!(refused.contains("was made with 5 partitions"), "{refused}");
+    options.partitions = Some(0);
+    assert!(matches!(RedisEngine::open(&options), Err(Error::Invalid(_))));
+    options.store = "a{b}".into();
+    assert!(matches!(RedisEngine::open(&options), Err(Error::Invalid(_))));
+}
+
+#[test]
+fn stores_on_one_server_are_apart_and_clients_of_one_store_are_not() {
+    if !servers::are_there() {
+        return;
+    }
+    let (options, other) = (single().options(), single().engine());
+    let one = RedisEngine::open(&options).unwrap();
+    let two = RedisEngine::open(&options).unwrap();
+    apply(&one, vec![Mutation::Put(b(b"Ia"), b(b"1"))]);
+    assert_eq!(two.get(P, b"Ia").unwrap(), Some(b(b"1")));
+    assert_eq!(other.get(P, b"Ia").unwrap(), None);
+    assert_eq!(other.scan(P, b"I", None, 9).unwrap(), []);
+}
+
+#[test]
+fn without_a_replica_nothing_is_acknowledged() {
+    if !servers::are_there() {
+        return;
+    }
+    let mut options = single().options();
+    drop(RedisEngine::open(&options).unwrap());
+    options.require_replica = true;
+    options.timeout = Duration::from_secs(1);
+    let engine = RedisEngine::open(&options).unwrap();
+    let start = Instant::now();
+    let refused = engine.commit(P, op(1), &[], vec![]).unwrap_err().to_string();
+    assert!(start.elapsed() < Duration::from_secs(4));
+    let address = format!("127.0.0.1:{}", single().all[0].port);
+    assert!(refused.contains("no replica in sync") && refused.contains(&address), "{refused}");
+}
+
+#[test]
+fn a_dead_server_is_an_error_in_time_and_one_without_its_data_too() {
+    if !servers::are_there() {
+        return;
+    }
+    let mut servers = Servers::start(Settings::SINGLE);
+    let options = RedisOptions { timeout: Duration::from_secs(2), ..servers.options() };
+    let engine = RedisEngine::open(&options).unwrap();
+    apply(&engine, vec![Mutation::Put(b(b"Ia"), b(b"1"))]);
+    let address = format!("127.0.0.1:{}", servers.all[0].port);
+
+    let fails = || {
+        let start = Instant::now();
+        let failures = [
+            engine.get(P, b"Ia").unwrap_err(),
+            engine.scan(P, b"I", None, 1).unwrap_err(),
+            engine.commit(P, op(1), &[], vec![]).unwrap_err(),
+        ];
+        assert!(start.elapsed() < Duration::from_secs(3 * 5), "{:?}", start.elapsed());
+        failures.map(|failure| failure.to_string())
+    };
+    servers.all[0].signal("STOP");
+    assert!(fails().iter().all(|failure| failure.contains(&address)), "{:?}", fails());
+    servers.all[0].signal("CONT");
+    assert!(engine.get(P, b"Ia").unwrap().is_some());
+
+    servers.all[0].kill();
+    assert!(fails().iter().all(|failure| failure.contains(&address)), "{:?}", fails());
+
+    servers.all[0].start();
+    servers::wait_for("the server", || servers.all[0].try_ask(&["PING"]).is_some());
+    assert!(fails().iter().all(|failure| failure.contains("lost its data")), "{:?}", fails());
+    assert!(RedisEngine::open(&options).is_ok(), "an empty server holds a new store");
+    assert!(fails().iter().all(|failure| failure.contains("lost its data")), "{:?}", fails());
+}
+
+#[test]
+fn a_full_server_refuses_new_names_and_takes_removals() {
+    if !servers::are_there() {
+        return;
+    }
+    let servers = Servers::start(Settings::SINGLE);
+    let engine = servers.engine();
+    let put = |n: u32| {
+        let key = b(&[b"D".as_slice(), &n.to_be_bytes()].concat());
+        let mutation = Mutation::Put(key.clone(), b(&[7; 4096]));
+        engine.commit(P, op(0), &[Condition::Absent(key)], vec![mutation])
+    };
+    assert!(put(0).is_ok());
+    servers.all[0].ask(&["CONFIG", "SET", "maxmemory", "8mb"]);
+    let refused = (1..5000).map(put).find_map(Result::err).unwrap();
+    assert!(matches!(refused, Error::NoSpace(_)), "{refused}");
+    assert!(engine.get(P, b"D\0\0\0\0").unwrap().is_some());
+    let found = engine.scan(P, b"D", None, 4000).unwrap();
+    for (key, value) in found {
+        let same = Condition::Equals(key.clone(), value);
+        let done = engine.commit(P, op(0), &[same], vec![Mutation::Delete(key)]).unwrap();
+        assert_eq!(done, CommitOutcome::Applied);
+    }
+    assert!(put(1).is_ok());
+}
+
+/// What the user of a store must be allowed; the page on operations says the same.
+const ACL: &str = "user store on >secret ~own* resetchannels -@all +ping +cluster|slots +role +wait +info \
+    +asking +fcall +function|load +mget +get +set +del +exists +hmget +hset +hdel +pexpire \
+    +zadd +zcard +zrem +zrangebylex";
+
+#[test]
+fn tls_and_a_user_with_few_rights_are_enough() {
+    if !servers::are_there() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let certificate = certified.cert.pem();
+    std::fs::write(path("cert"), &certificate).unwrap();
+    std::fs::write(path("key"), certified.signing_key.serialize_pem()).unwrap();
+    let servers = Servers::start(Settings::SINGLE);
+    let server = &servers.all[0];
+    let port = servers::free_ports().0;
+    let acl: Vec<&str> = ACL.split(' ').filter(|word| !word.is_empty()).skip(1).collect();
+    server.ask(&[&["ACL", "SETUSER"], acl.as_slice()].concat());
+    let (cert, key, port) = (path("cert"), path("key"), port.to_string());
+    let settings = ["tls-cert-file", &cert, "tls-key-file", &key, "tls-ca-cert-file", &cert];
+    let tls = ["tls-auth-clients", "no", "tls-port", &port];
+    server.ask(&[&["CONFIG", "SET"], &settings[..], &tls].concat());
+
+    let options = RedisOptions {
+        urls: vec![format!("rediss://store:secret@localhost:{port}")],
+        store: "own".into(),
+        tls: Some(RedisTls { authority: Some(certificate.into_bytes()), identity: None }),
+        timeout: Duration::from_secs(2),
+        ..servers.options()
+    };
+    let engine = RedisEngine::open(&options).unwrap();
+    let key = b(b"Dkey");
+    let add = Mutation::Add { key: b(b"Sn"), delta: 1 };
+    apply(&engine, vec![Mutation::Put(key.clone(), b(b"1")), add]);
+    assert_eq!(engine.scan(P, b"D", None, 9).unwrap().len(), 1);
+    assert!(engine.get_follow(P, b"Dkey", |_| None).unwrap().is_some());
+    apply(&engine, vec![Mutation::Delete(key)]);
+    engine.sync().unwrap();
+    assert!(engine.stats().memory_bytes > 0);
+
+    let stranger = RedisOptions { tls: None, ..options.clone() };
+    assert!(RedisEngine::open(&stranger).is_err(), "a certificate that nobody vouches for");
+    let wrong = RedisOptions {
+        urls: vec![format!("rediss://store:wrong@localhost:{port}")],
+        ..options.clone()
+    };
+    let refused = RedisEngine::open(&wrong).err().unwrap().to_string();
+    assert!(!refused.contains("wrong@") && refused.contains("uthenticat"), "{refused}");
+    let other = RedisOptions { store: "another".into(), ..options };
+    assert!(RedisEngine::open(&other).is_err(), "keys of another store");
+}
