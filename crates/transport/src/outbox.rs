@@ -57,25 +57,38 @@ impl Outbox {
     /// Sends a frame without waiting. False when the connection is closed and the frame was dropped; true does
     /// not mean that it arrives.
     pub(crate) fn send(&self, frame: Frame) -> bool {
+        let is_open = self.queue(frame);
+        if is_open {
+            self.flush();
+        }
+        is_open
+    }
+
+    /// Adds a frame that leaves with the next flush, whoever does it. False when the connection is closed.
+    pub(crate) fn queue(&self, frame: Frame) -> bool {
+        let mut queue = self.queue.lock();
+        if !queue.is_closed {
+            queue.frames.push_back(frame);
+        }
+        !queue.is_closed
+    }
+
+    /// Writes what is queued, unless someone is writing already; never waits.
+    pub(crate) fn flush(&self) {
         {
             let mut queue = self.queue.lock();
-            if queue.is_closed {
-                return false;
-            }
-            queue.frames.push_back(frame);
-            if std::mem::replace(&mut queue.is_written, true) {
-                return true;
+            if queue.frames.is_empty() || std::mem::replace(&mut queue.is_written, true) {
+                return;
             }
         }
         for _ in 0..CALLER_ROUNDS {
             match self.write() {
-                Round::Empty | Round::Closed => return true,
+                Round::Empty | Round::Closed => return,
                 Round::More => {}
                 Round::Blocked => break,
             }
         }
         self.wake.notify_one();
-        true
     }
 
     /// The task that writes what callers leave; ends when the connection is closed.

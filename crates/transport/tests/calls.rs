@@ -126,6 +126,32 @@ fn a_handler_that_panics_answers_eio_and_the_server_goes_on() {
 }
 
 #[test]
+fn what_can_be_answered_at_once_passes_by_what_is_slow() {
+    for protection in BOTH {
+        let pair = Pair::new(config(protection));
+        let slow = pair.open(SLOW);
+        let stuck: Vec<_> =
+            (0..20).map(|n| pair.peers.start(&pair.to, read(slow, n, 10), None).unwrap()).collect();
+        wait_for("all threads to be stuck", || {
+            pair.files.gate.waiting.load(Ordering::SeqCst) == Config::default().workers
+        });
+        let locate = |ino| {
+            let request = Request::Locate { ino: InodeId(ino) };
+            pair.peers.start(&pair.to, request, None).unwrap()
+        };
+        let quick: Vec<_> = (0..100).map(locate).collect();
+        for pending in quick {
+            assert_eq!(*pending.wait().unwrap().payload, *b"n1");
+        }
+        assert_eq!(Error::from(locate(PANIC).wait().unwrap_err()).errno(), 5);
+        pair.files.gate.open();
+        for (n, pending) in stuck.into_iter().enumerate() {
+            assert_eq!(*pending.wait().unwrap().payload, content(SLOW, n as u64, 10)[..]);
+        }
+    }
+}
+
+#[test]
 fn a_slow_handler_ends_at_the_deadline_with_a_message_that_names_the_peer() {
     for protection in BOTH {
         let pair = Pair::new(config(protection));

@@ -57,6 +57,16 @@ impl FrameReader {
         Ok(Some(Received { body: header.body, payload, payload_sum: header.payload_sum }))
     }
 
+    /// Whether the whole next frame is here already, so that it comes without waiting.
+    pub(crate) fn has_frame(&self) -> bool {
+        let filled = self.window.filled();
+        let gap_bytes = gap_bytes(self.source.protection());
+        filled.first_chunk().and_then(|bytes| Prefix::decode(*bytes).ok()).is_some_and(|prefix| {
+            let len_bytes = prefix.header_bytes() + prefix.payload_bytes();
+            filled.len() >= PREFIX_BYTES + gap_bytes + len_bytes
+        })
+    }
+
     /// Everything of a frame before its payload, with the tag compared.
     async fn header(&mut self, prefix: Prefix) -> Result<Header, LinkError> {
         let gap_bytes = gap_bytes(self.source.protection());

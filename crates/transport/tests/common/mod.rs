@@ -105,6 +105,20 @@ pub(crate) const FILE_BYTES: u64 = 10_000_000;
 impl Handler for Files {
     type State = Mutex<HashMap<Handle, u64>>;
 
+    fn handle_now(
+        &self,
+        session: &Session<Self::State>,
+        request: &Request,
+    ) -> Option<Result<Reply>> {
+        match request {
+            Request::Locate { ino: InodeId(PANIC) } => panic!("asked to panic at once"),
+            Request::Locate { .. } => {
+                Some(Ok(Reply::with(Response::Json, session.node.0.clone().into_bytes().into())))
+            }
+            _ => None,
+        }
+    }
+
     fn handle(
         &self,
         session: &Session<Self::State>,
