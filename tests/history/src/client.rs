@@ -1,0 +1,362 @@
+//! One client: random operations below a directory, each recorded.
+//!
+//! Names are of two kinds. A client's *own* names are changed by it alone, one change after the other, and looked at by all: so
+//! each observation can be held against a known order of changes. *Shared* names are changed by all, each change in one
+//! call. The files that `rename` and `link` make shared are hidden, and looked at by nobody else.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Error, Read, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::io::Errno;
+
+use crate::closing::close;
+use crate::event::{Operation, Outcome, Recorder, now};
+use crate::token::{BLOCK, Content, Token};
+
+/// What a client does and where.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The directory under test, as this client sees it.
+    pub root: PathBuf,
+    /// The client's number, from 0.
+    pub client: u16,
+    /// How many clients there are.
+    pub clients: u16,
+    /// From which the operations follow.
+    pub seed: u64,
+    /// How many operations at most.
+    pub operations: u64,
+    /// For how long at most.
+    pub time: Duration,
+    /// Pause between operations.
+    pub pause: Duration,
+    /// Directories that the names are spread over.
+    pub directories: u16,
+    /// Names of each client, and shared names.
+    pub names: u16,
+}
+
+/// What a client knows of a name of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Own {
+    Absent,
+    Present,
+    /// A change failed, and nobody knows what came of it: the name is changed no more.
+    Unknown,
+}
+
+struct Client<'a> {
+    plan: &'a Plan,
+    random: Xoshiro256PlusPlus,
+    recorder: Recorder,
+    own: Vec<Own>,
+    writes: u32,
+    /// Names of the directory that was listed last.
+    seen: Vec<String>,
+    slowest: Duration,
+}
+
+/// Runs a client and writes its record.
+///
+/// # Errors
+/// When the record cannot be written or the directories cannot be made; what goes wrong under test is recorded.
+pub fn run(plan: &Plan, recorder: Recorder) -> std::io::Result<()> {
+    for directory in 0..plan.directories {
+        match std::fs::create_dir(plan.root.join(format!("d{directory}"))) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+    }
+    let mut client = Client {
+        plan,
+        random: Xoshiro256PlusPlus::seed_from_u64(plan.seed.wrapping_add(u64::from(plan.client))),
+        recorder,
+        own: vec![Own::Absent; usize::from(plan.names)],
+        writes: 0,
+        seen: Vec::new(),
+        slowest: Duration::ZERO,
+    };
+    let end = Instant::now() + plan.time;
+    let mut done = 0;
+    while done < plan.operations && Instant::now() < end {
+        client.step()?;
+        done += 1;
+        if !plan.pause.is_zero() {
+            std::thread::sleep(plan.pause);
+        }
+    }
+    client.recorder.finish()
+}
+
+impl Client<'_> {
+    /// One operation, or the few that belong together.
+    fn step(&mut self) -> std::io::Result<()> {
+        match self.random.random_range(0..100) {
+            0..30 => self.change_own(),
+            30..40 => self.change_shared(),
+            40..70 => {
+                let name = self.any_name();
+                self.observe(&Operation::Read { name })
+            }
+            70..88 => {
+                let name = self.any_name();
+                self.observe(&Operation::Stat { name })
+            }
+            _ => {
+                let directory = format!("d{}", self.random.random_range(0..self.plan.directories));
+                self.observe(&Operation::List { directory })
+            }
+        }
+    }
+
+    fn change_own(&mut self) -> std::io::Result<()> {
+        let index = self.random.random_range(0..self.own.len());
+        let choice = self.random.random_range(0..100);
+        match self.own.get(index).copied().unwrap_or(Own::Unknown) {
+            Own::Unknown => Ok(()),
+            Own::Absent => self.write_own(index),
+            Own::Present if choice < 40 => self.write_own(index),
+            Own::Present if choice < 60 => self.unlink_own(index),
+            Own::Present => self.rename_own(index),
+        }
+    }
+
+    fn write_own(&mut self, index: usize) -> std::io::Result<()> {
+        let (name, token) = (self.own_name(index), self.next_token());
+        let path = self.plan.root.join(&name);
+        let open = |client: &mut Self| {
+            let mut options = OpenOptions::new();
+            client.call("open", || options.write(true).create(true).truncate(true).open(&path))
+        };
+        let opened = self.recorded(&Operation::Open { name: name.clone(), token }, |client| {
+            open(client).map(|file| (Outcome::Done, Some(file)))
+        })?;
+        let Some(Some(file)) = opened else { return self.lose(index) };
+        let content = token.content();
+        let closed = self.recorded(&Operation::Close { name }, |client| {
+            client.write_and_close(file, &content).map(|()| (Outcome::Done, ()))
+        })?;
+        match closed {
+            Some(()) => self.know(index, Own::Present),
+            None => self.lose(index),
+        }
+    }
+
+    fn unlink_own(&mut self, index: usize) -> std::io::Result<()> {
+        let name = self.own_name(index);
+        let path = self.plan.root.join(&name);
+        let done = self.recorded(&Operation::Unlink { name }, |client| {
+            client.call("unlink", || std::fs::remove_file(&path)).map(|()| (Outcome::Done, ()))
+        })?;
+        if done.is_some() { self.know(index, Own::Absent) } else { self.lose(index) }
+    }
+
+    fn rename_own(&mut self, from: usize) -> std::io::Result<()> {
+        let to = self.random.random_range(0..self.own.len());
+        if from == to || self.own.get(to) == Some(&Own::Unknown) {
+            return Ok(());
+        }
+        let (source, target) = (self.own_name(from), self.own_name(to));
+        let paths = (self.plan.root.join(&source), self.plan.root.join(&target));
+        let done = self.recorded(&Operation::Rename { from: source, to: target }, |client| {
+            client
+                .call("rename", || std::fs::rename(&paths.0, &paths.1))
+                .map(|()| (Outcome::Done, ()))
+        })?;
+        if done.is_some() {
+            self.know(from, Own::Absent)?;
+            self.know(to, Own::Present)
+        } else {
+            self.lose(from)?;
+            self.lose(to)
+        }
+    }
+
+    fn change_shared(&mut self) -> std::io::Result<()> {
+        let name = self.shared_name();
+        let path = self.plan.root.join(&name);
+        if self.random.random_range(0..100) < 40 {
+            return self.observe(&Operation::Unlink { name });
+        }
+        let token = self.next_token();
+        let prepared = self.plan.root.join(format!("d0/.p{}-{}", self.plan.client, self.writes));
+        let content = token.content();
+        let ready = self.recorded(&Operation::Prepare { token }, |client| {
+            let file = client.call("open", || File::create_new(&prepared))?;
+            client.write_and_close(file, &content).map(|()| (Outcome::Done, ()))
+        })?;
+        if ready.is_none() {
+            return Ok(());
+        }
+        let exclusive = self.random.random_range(0..2) == 0;
+        self.recorded(&Operation::Publish { name, token, exclusive }, |client| {
+            if exclusive {
+                client.call("link", || std::fs::hard_link(&prepared, &path))
+            } else {
+                client.call("rename", || std::fs::rename(&prepared, &path))
+            }
+            .map(|()| (Outcome::Done, ()))
+        })?;
+        if exclusive {
+            // Not of the test; should it stay, nobody looks at it.
+            let _ = std::fs::remove_file(&prepared);
+        }
+        Ok(())
+    }
+
+    /// Operations whose outcome changes nothing of what the client knows.
+    fn observe(&mut self, operation: &Operation) -> std::io::Result<()> {
+        let root = self.plan.root.clone();
+        let names = self.recorded(operation, |client| match operation {
+            Operation::Read { name } => {
+                client.read(&root.join(name)).map(|b| (Outcome::Content(Content::of(&b)), None))
+            }
+            Operation::Stat { name } => client
+                .call("stat", || std::fs::metadata(root.join(name)))
+                .map(|meta| (Outcome::Size(meta.len()), None)),
+            Operation::Unlink { name } => client
+                .call("unlink", || std::fs::remove_file(root.join(name)))
+                .map(|()| (Outcome::Done, None)),
+            Operation::List { directory } => client
+                .list(&root.join(directory))
+                .map(|names| (Outcome::Names(names.clone()), Some((directory.clone(), names)))),
+            _ => Err(("nothing", Errno::INVAL.into())),
+        })?;
+        if let Some(Some((directory, names))) = names {
+            self.seen = names.into_iter().map(|n| format!("{directory}/{n}")).collect();
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, path: &std::path::Path) -> Result<Vec<u8>, (&'static str, Error)> {
+        let mut file = self.call("open", || File::open(path))?;
+        let mut bytes = Vec::new();
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let count = self.call("read", || file.read(&mut buffer))?;
+            bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
+            // Whoever went on after the end of a file that is being written over would join what never stood together.
+            if count == 0 || count % BLOCK != 0 {
+                break;
+            }
+        }
+        self.call("close", || close(file))?;
+        Ok(bytes)
+    }
+
+    fn list(&mut self, path: &std::path::Path) -> Result<Vec<String>, (&'static str, Error)> {
+        let mut entries = self.call("opendir", || std::fs::read_dir(path))?;
+        let mut names = Vec::new();
+        while let Some(entry) = self.call("readdir", || entries.next().transpose())? {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.starts_with('.') {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn write_and_close(
+        &mut self,
+        mut file: File,
+        content: &[u8],
+    ) -> Result<(), (&'static str, Error)> {
+        // In parts, so that others can see it half done.
+        for part in content.chunks(60 << 10) {
+            self.call("write", || file.write_all(part))?;
+        }
+        self.call("close", || close(file))
+    }
+
+    /// One system call, or a few of the same kind; the longest of an operation is recorded.
+    fn call<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce() -> std::io::Result<T>,
+    ) -> Result<T, (&'static str, Error)> {
+        let before = Instant::now();
+        let result = work();
+        self.slowest = self.slowest.max(before.elapsed());
+        result.map_err(|e| (name, e))
+    }
+
+    /// Records an operation around `work`. `None` when it did not succeed.
+    fn recorded<T>(
+        &mut self,
+        operation: &Operation,
+        work: impl FnOnce(&mut Self) -> Result<(Outcome, T), (&'static str, Error)>,
+    ) -> std::io::Result<Option<T>> {
+        self.slowest = Duration::ZERO;
+        self.recorder.start(operation)?;
+        let result = work(self);
+        let end = now();
+        let slowest_ns = u64::try_from(self.slowest.as_nanos()).unwrap_or(u64::MAX);
+        let (outcome, value) = match result {
+            Ok((outcome, value)) => (outcome, Some(value)),
+            Err((call, error)) => (failed(operation, call, &error), None),
+        };
+        self.recorder.end(end, slowest_ns, &outcome)?;
+        Ok(value)
+    }
+
+    fn next_token(&mut self) -> Token {
+        self.writes += 1;
+        Token::new(self.plan.client, self.writes)
+    }
+
+    fn own_name(&self, index: usize) -> String {
+        own_name(self.plan, self.plan.client, index)
+    }
+
+    fn shared_name(&mut self) -> String {
+        let index = self.random.random_range(0..self.plan.names);
+        format!("d{}/s{index}", index % self.plan.directories)
+    }
+
+    /// A name that some client has, or that was seen.
+    fn any_name(&mut self) -> String {
+        match self.random.random_range(0..10) {
+            0..3 => self.shared_name(),
+            3..5 if !self.seen.is_empty() => {
+                let index = self.random.random_range(0..self.seen.len());
+                self.seen.get(index).cloned().unwrap_or_default()
+            }
+            _ => {
+                let client = self.random.random_range(0..self.plan.clients);
+                own_name(self.plan, client, self.random.random_range(0..self.own.len()))
+            }
+        }
+    }
+
+    fn know(&mut self, index: usize, own: Own) -> std::io::Result<()> {
+        if let Some(place) = self.own.get_mut(index) {
+            *place = own;
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, index: usize) -> std::io::Result<()> {
+        self.know(index, Own::Unknown)
+    }
+}
+
+/// The directories take turns, so that renames go within one and between two.
+fn own_name(plan: &Plan, client: u16, index: usize) -> String {
+    format!("d{}/o{client}-{index}", (index + usize::from(client)) % usize::from(plan.directories))
+}
+
+/// No such name is an outcome like another, but not where a client's own name was to be changed.
+fn failed(operation: &Operation, call: &'static str, error: &Error) -> Outcome {
+    let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+    let is = |e: Errno| errno == e.raw_os_error();
+    match operation {
+        Operation::Read { .. } if call == "open" && is(Errno::NOENT) => Outcome::Absent,
+        Operation::Stat { .. } | Operation::Unlink { .. } if is(Errno::NOENT) => Outcome::Absent,
+        Operation::Publish { exclusive: true, .. } if is(Errno::EXIST) => Outcome::Exists,
+        _ => Outcome::Failed { errno, call: call.to_owned() },
+    }
+}

@@ -1,0 +1,168 @@
+//! What is written, so that whoever reads it knows who wrote it.
+//!
+//! Every write has a token of its own. A file is a row of blocks, and each names the token and its own offset, with a
+//! sum: what was read is taken apart again, and bytes that nobody wrote are found.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a block: token, offset, two sums. It divides a page, where what two writes left may meet.
+pub(crate) const BLOCK: usize = 32;
+/// Bytes from which a block names its token.
+const NAMED: usize = 8;
+const SMALL: u64 = 16 << 10;
+const LARGE: u64 = 256 << 10;
+/// Every so many-th write is large.
+const LARGE_EVERY: u64 = 20;
+
+/// One write, of all that were ever made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(u64);
+
+impl Token {
+    /// The write of this number by a client.
+    #[must_use]
+    pub const fn new(client: u16, number: u32) -> Self {
+        Self((client as u64) << 32 | number as u64)
+    }
+
+    /// The bytes of the file: never none, and seldom as many as another write has.
+    #[must_use]
+    pub const fn size(self) -> u64 {
+        let mixed = mix(self.0, 0);
+        let limit = if mixed.is_multiple_of(LARGE_EVERY) { LARGE } else { SMALL };
+        1 + (mixed >> 8) % limit
+    }
+
+    /// The content of the file.
+    #[must_use]
+    pub fn content(self) -> Vec<u8> {
+        let size = usize::try_from(self.size()).unwrap_or(usize::MAX);
+        let mut bytes = Vec::with_capacity(size + BLOCK);
+        while bytes.len() < size {
+            let offset = bytes.len() as u64;
+            bytes.extend(self.block(offset));
+        }
+        bytes.truncate(size);
+        bytes
+    }
+
+    fn block(self, offset: u64) -> [u8; BLOCK] {
+        let mut block = [0; BLOCK];
+        for (place, word) in block.chunks_exact_mut(8).zip([
+            self.0,
+            offset,
+            mix(self.0, offset),
+            mix(offset, self.0),
+        ]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        block
+    }
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "write {} of client {}", self.0 & 0xffff_ffff, self.0 >> 32)
+    }
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Bytes read.
+    pub length: u64,
+    /// Whose bytes these are, in the order of their offsets, each once in a row.
+    pub tokens: Vec<Token>,
+    /// The first offset of bytes that nobody wrote there.
+    pub foreign_at: Option<u64>,
+}
+
+impl Content {
+    /// Takes apart what was read.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut tokens = Vec::new();
+        let mut foreign_at = None;
+        let length = bytes.len() as u64;
+        for (index, block) in bytes.chunks(BLOCK).enumerate() {
+            let offset = (index * BLOCK) as u64;
+            match token_of(block, offset) {
+                Some(token) if tokens.last() == Some(&token) => {}
+                Some(token) => tokens.push(token),
+                None if block.len() < NAMED => {
+                    // Too short to name itself: held against the one write that this claims to be all of.
+                    let whole =
+                        tokens.first().filter(|t: &&Token| tokens.len() == 1 && t.size() == length);
+                    if whole.is_some_and(|t| !t.block(offset).starts_with(block)) {
+                        foreign_at = foreign_at.or(Some(offset));
+                    }
+                }
+                None => foreign_at = foreign_at.or(Some(offset)),
+            }
+        }
+        Self { length, tokens, foreign_at }
+    }
+
+    /// Whether it is the whole of this write and nothing else.
+    #[must_use]
+    pub fn is_whole(&self, token: Token) -> bool {
+        self.length == token.size() && self.is_of(&[token])
+    }
+
+    /// Whether all of it comes from these writes.
+    #[must_use]
+    pub fn is_of(&self, tokens: &[Token]) -> bool {
+        self.foreign_at.is_none() && self.tokens.iter().all(|t| tokens.contains(t))
+    }
+}
+
+/// The token that a block names, if the block is what that token's write put there.
+fn token_of(block: &[u8], offset: u64) -> Option<Token> {
+    let token = Token(u64::from_le_bytes(block.get(..NAMED)?.try_into().ok()?));
+    token.block(offset).starts_with(block).then_some(token)
+}
+
+/// A good mixer of two numbers (the finaliser of SplitMix64).
+pub(crate) const fn mix(a: u64, b: u64) -> u64 {
+    let mut z = (a ^ b.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_names_its_write() {
+        for number in 0..2000 {
+            let token = Token::new(3, number);
+            let content = token.content();
+            assert_eq!(content.len() as u64, token.size());
+            assert!(Content::of(&content).is_whole(token), "{token}");
+        }
+    }
+
+    #[test]
+    fn parts_mixtures_and_foreign_bytes_are_told_apart() {
+        let large =
+            |from: u32| (from..).map(|n| Token::new(1, n)).find(|t| t.size() > 2000).unwrap();
+        let (a, b) = (large(0), large(1000));
+        let part = Content::of(&a.content()[..500]);
+        assert!(part.is_of(&[a]) && !part.is_whole(a) && !part.is_of(&[b]));
+        let mut mixture = a.content()[..960].to_vec();
+        mixture.extend(&b.content()[960..]);
+        let mixture = Content::of(&mixture);
+        assert_eq!(mixture.tokens, [a, b]);
+        assert!(mixture.is_of(&[a, b]) && !mixture.is_of(&[a]));
+        let mut zeros = a.content();
+        zeros[320..400].fill(0);
+        assert_eq!(Content::of(&zeros).foreign_at, Some(320));
+        let mut moved = a.content();
+        moved.drain(..32);
+        assert_eq!(Content::of(&moved).foreign_at, Some(0));
+        assert_eq!(Content::of(&[]), Content { length: 0, tokens: vec![], foreign_at: None });
+    }
+}
