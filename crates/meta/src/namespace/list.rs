@@ -57,8 +57,7 @@ impl Namespace {
             let entries = self.list(dir, after, limit)?;
             let Some(last) = entries.last() else { return Ok(Vec::new()) };
             after = last.cookie;
-            let noted = entries.iter().map(&before).collect();
-            let listed = self.with_inodes(dir, entries, noted)?;
+            let listed = self.with_inodes(dir, entries, &before)?;
             // A page whose names have all been removed meanwhile is not the end.
             if !listed.is_empty() {
                 return Ok(listed);
@@ -70,21 +69,42 @@ impl Namespace {
         &self,
         dir: InodeId,
         entries: Vec<DirEntry>,
-        noted: Vec<T>,
+        before: &dyn Fn(&DirEntry) -> T,
     ) -> Result<Vec<(DirEntry, Inode, T)>> {
+        let noted: Vec<T> = entries.iter().map(before).collect();
         let records = self.records(&entries)?;
         let mut listed = Vec::with_capacity(entries.len());
         for ((entry, note), record) in entries.into_iter().zip(noted).zip(records) {
             let key = keys::by_inode(keys::INODE, entry.ino);
-            let inode = match record {
+            match record {
                 Some(record) if Intent::of(&key, &record).is_none() => {
-                    Some(Inode::decode(entry.ino, &record)?)
+                    let inode = Inode::decode(entry.ino, &record)?;
+                    listed.push((entry, inode, note));
                 }
-                _ => self.try_lookup(dir, &entry.name)?,
-            };
-            listed.extend(inode.map(|inode| (entry, inode, note)));
+                _ => listed.extend(self.list_again(dir, &entry, before)?),
+            }
         }
         Ok(listed)
+    }
+
+    /// An entry whose inode was gone: its name may have been removed, or mean another inode now.
+    fn list_again<T>(
+        &self,
+        dir: InodeId,
+        entry: &DirEntry,
+        before: &dyn Fn(&DirEntry) -> T,
+    ) -> Result<Option<(DirEntry, Inode, T)>> {
+        self.retry(|| {
+            let Some(found) = self.try_find(dir, &entry.name)? else { return Ok(Some(None)) };
+            let (ino, kind) = (found.dentry.ino, found.stored.inode.kind);
+            let entry = DirEntry { ino, kind, ..entry.clone() };
+            let note = before(&entry);
+            match self.get(ino) {
+                Ok(inode) => Ok(Some(Some((entry, inode, note)))),
+                Err(Error::NotFound) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     /// The records of the inodes of entries, in their order, with one request a partition.
@@ -101,11 +121,6 @@ impl Namespace {
             }
         }
         Ok(records)
-    }
-
-    /// The inode of a name that may have been removed since it was listed, or lies elsewhere.
-    fn try_lookup(&self, dir: InodeId, name: &[u8]) -> Result<Option<Inode>> {
-        Ok(self.try_find(dir, name)?.map(|found| found.stored.inode))
     }
 
     fn page(&self, dir: InodeId, after: u64, limit: usize) -> Result<Vec<(Key, Value)>> {

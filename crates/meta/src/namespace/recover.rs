@@ -12,6 +12,9 @@ use crate::pending::{Fate, Pending};
 use crate::{Key, OpId, keys};
 
 const PAGE: usize = 256;
+/// How long abort marks stay at least: far beyond the time that a commit can be on its way, for they
+/// refuse decisions that come late.
+const MARKS_STAY: Duration = Duration::from_secs(60);
 
 /// What a sweep of the transaction tables did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +41,7 @@ struct Place {
 /// One sweep: what is old enough, and what has been met so far.
 struct Sweep {
     older_than: Duration,
+    marks_older_than: Duration,
     now: Instant,
     seen: HashMap<(PartitionId, OpId), Instant>,
     done: Recovered,
@@ -46,13 +50,16 @@ struct Sweep {
 impl Namespace {
     /// Finishes transactions over several partitions whose node died: at once if they were committed,
     /// and by undoing them if they were undecided for `older_than` since this node first saw them. Marks
-    /// of aborted transactions go after the same time. Costs a scan of one small table a partition.
+    /// of aborted transactions go after the same time, and not within 60 s. Costs a scan of one small
+    /// table a partition.
     ///
-    /// While other nodes are at work, `older_than` must be far beyond the time that a commit can be on
-    /// its way (10 s): an abort mark is what refuses a decision that comes late.
+    /// With `older_than` zero nothing waits: that is for a store that nobody else uses.
     pub fn recover_transactions(&self, older_than: Duration) -> Result<Recovered> {
         let seen = self.sightings.0.lock().clone();
-        let mut sweep = Sweep { older_than, now: Instant::now(), seen, done: Recovered::default() };
+        let marks_older_than =
+            if older_than.is_zero() { Duration::ZERO } else { older_than.max(MARKS_STAY) };
+        let (now, done) = (Instant::now(), Recovered::default());
+        let mut sweep = Sweep { older_than, marks_older_than, now, seen, done };
         let mut left = HashMap::new();
         for partition in self.partitions() {
             let mut after: Option<Key> = None;
@@ -88,7 +95,7 @@ impl Namespace {
                 sweep.done.completed += 1;
             }
             Pending::Aborted => {
-                if let Some(first) = sweep.first_seen(place) {
+                if let Some(first) = sweep.first_seen(place, sweep.marks_older_than) {
                     return Ok(Some(first));
                 }
                 self.forget(transaction, partition, &Pending::Aborted)?;
@@ -98,7 +105,7 @@ impl Namespace {
                 let fate = match self.fate(intent)? {
                     Some(fate) => fate,
                     None => {
-                        if let Some(first) = sweep.first_seen(place) {
+                        if let Some(first) = sweep.first_seen(place, sweep.older_than) {
                             return Ok(Some(first));
                         }
                         if !self.is_prepared(place)? {
@@ -123,9 +130,9 @@ impl Namespace {
 
 impl Sweep {
     /// Since when a record has been seen, if that is not long enough; counts it then.
-    fn first_seen(&mut self, place: Place) -> Option<Instant> {
+    fn first_seen(&mut self, place: Place, older_than: Duration) -> Option<Instant> {
         let first = *self.seen.get(&(place.partition, place.transaction)).unwrap_or(&self.now);
-        let is_young = self.now.duration_since(first) < self.older_than;
+        let is_young = self.now.duration_since(first) < older_than;
         self.done.waiting += u64::from(is_young);
         is_young.then_some(first)
     }
