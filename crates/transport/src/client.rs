@@ -217,7 +217,8 @@ impl Client {
         let flight = flights.slots.remove(&id)?;
         flights.in_flight_bytes = flights.in_flight_bytes.saturating_sub(flight.cost_bytes);
         drop(flights);
-        self.landed.notify_one();
+        // All: the room may be too little for the first who waits and enough for the next.
+        self.landed.notify_all();
         Some(flight.slot)
     }
 

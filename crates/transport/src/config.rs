@@ -57,7 +57,14 @@ impl Config {
     pub(crate) fn room_bytes(&self) -> usize {
         self.in_flight_bytes.max(MAX_PAYLOAD_BYTES + MESSAGE_BYTES)
     }
+
+    /// The same in the units in which a server counts.
+    pub(crate) fn room_units(&self) -> usize {
+        self.room_bytes().div_ceil(ROOM_UNIT_BYTES) + 1
+    }
 }
 
 /// What a message without payload counts for in byte limits.
 pub(crate) const MESSAGE_BYTES: usize = 1024;
+/// Semaphores count pieces of this size.
+pub(crate) const ROOM_UNIT_BYTES: usize = 1024;

@@ -12,7 +12,14 @@ pub(crate) struct Frame {
     pub(crate) head: Vec<u8>,
     pub(crate) payload: Buffer,
     /// Given back when the last byte is with the system.
-    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<Room>,
+}
+
+/// What an answer counts for in the limits of its connection and of its session.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) _connection: OwnedSemaphorePermit,
+    pub(crate) _session: OwnedSemaphorePermit,
 }
 
 impl Frame {

@@ -18,6 +18,9 @@ pub(crate) struct Context {
     pub(crate) buffers: BufferPool,
 }
 
+/// How long a caller waits for an attempt that follows a failed one. A host that is back answers in less.
+const DOUBT: Duration = Duration::from_millis(200);
+
 pub(crate) struct Lane {
     peer: Arc<Peer>,
     kind: Kind,
@@ -30,7 +33,10 @@ pub(crate) struct Lane {
 enum State {
     /// Nobody has needed it yet, or it broke after having been up.
     Idle,
-    Connecting,
+    /// An attempt runs; what the one before it came to, if that failed.
+    Connecting {
+        before: Option<PeerFailure>,
+    },
     Up(Arc<Client>, Welcome),
     /// The last attempt failed; the next one waits for its time.
     Down {
@@ -56,34 +62,42 @@ impl Lane {
 
     /// The connection, made on `reactor` if there is none; waits for that at most until `deadline`.
     ///
-    /// After a failed attempt callers get its reason at once until the pause is over: whoever can go elsewhere
-    /// should not wait here.
+    /// After a failed attempt callers get its reason at once until the pause is over, and soon while the next attempt
+    /// runs: whoever can go elsewhere should not wait for a host that is probably gone.
     pub(crate) fn client(
         self: &Arc<Self>,
         reactor: Option<&Handle>,
         deadline: Instant,
     ) -> Result<Arc<Client>, PeerFailure> {
+        let begun = Instant::now();
         let mut state = self.state.lock();
         loop {
-            let pause = match &*state {
+            let before = match &*state {
                 State::Up(client, _) if client.is_up() => return Ok(Arc::clone(client)),
                 State::Closed(why) => return Err(PeerFailure::Unreachable(why.clone())),
                 State::Down { failure, until, .. } if Instant::now() < *until => {
                     return Err(failure.clone());
                 }
-                State::Connecting => {
-                    if self.changed.wait_until(&mut state, deadline).timed_out() {
-                        return Err(PeerFailure::Unreachable("still connecting".to_owned()));
+                State::Connecting { before } => {
+                    let before = before.clone();
+                    let limit = match before {
+                        Some(_) => deadline.min(begun + DOUBT),
+                        None => deadline,
+                    };
+                    if self.changed.wait_until(&mut state, limit).timed_out() {
+                        let unknown = || PeerFailure::Unreachable("still connecting".to_owned());
+                        return Err(before.unwrap_or_else(unknown));
                     }
                     continue;
                 }
-                State::Down { pause, .. } => Some(*pause),
+                State::Down { pause, failure, .. } => Some((*pause, failure.clone())),
                 State::Idle | State::Up(..) => None,
             };
             let Some(reactor) = reactor else {
                 return Err(PeerFailure::Unreachable("this node is stopping".to_owned()));
             };
-            *state = State::Connecting;
+            let (pause, before) = before.unzip();
+            *state = State::Connecting { before };
             reactor.spawn(Attempt { lane: Arc::clone(self), pause, is_over: false }.run());
         }
     }
@@ -102,6 +116,7 @@ impl Lane {
     pub(crate) fn failure(&self) -> Option<PeerFailure> {
         match &*self.state.lock() {
             State::Down { failure, .. } => Some(failure.clone()),
+            State::Connecting { before } => before.clone(),
             _ => None,
         }
     }
@@ -118,7 +133,7 @@ impl Lane {
     fn settle(&self, outcome: Result<(Link, Welcome), LinkError>, pause: Option<Duration>) {
         let config = &self.context.config;
         let mut state = self.state.lock();
-        if !matches!(&*state, State::Connecting) {
+        if !matches!(&*state, State::Connecting { .. }) {
             return;
         }
         *state = match outcome {

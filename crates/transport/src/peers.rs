@@ -107,8 +107,7 @@ impl Peers {
         self.start_within(node, request, payload, patience)?.wait()
     }
 
-    /// Asks and puts the answer's payload into `into`; returns the answer with what of the payload did not fit.
-    /// One copy more than [`Self::call`], whose buffer can be used as it is.
+    /// Asks and puts the answer's payload into `into`; returns the answer and the payload's length. One copy more than [`Self::call`], whose buffer can be used as it is.
     ///
     /// # Errors
     /// As [`Self::call`], and an answer longer than `into`.
@@ -166,17 +165,17 @@ impl Peers {
         client.ask(request, payload, deadline)
     }
 
-    /// Sends a message that has no answer, and of which nobody learns whether it arrived.
+    /// Sends a message that has no answer, and of which nobody learns whether it arrived. Never waits: without a
+    /// connection it is not sent, but one is made for the next.
     ///
     /// # Errors
     /// Nothing was sent.
     pub fn tell(&self, node: &NodeId, request: Request) -> Result<(), PeerError> {
-        let deadline = Instant::now() + self.context.config.patience.min(MAX_PATIENCE);
         let doing = request.name();
         let member = self.find(node, doing)?;
         let client = member
             .small
-            .client(self.runtime.reactor(), deadline)
+            .client(self.runtime.reactor(), Instant::now())
             .map_err(|failure| member.peer.error(doing, failure))?;
         client.tell(request)
     }

@@ -16,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::config::MESSAGE_BYTES;
-use crate::frame::{Frame, Received, payload_sum};
+use crate::config::{MESSAGE_BYTES, ROOM_UNIT_BYTES};
+use crate::frame::{Frame, Received, Room, payload_sum};
 use crate::link::{self, FrameReader, Link};
 use crate::outbox::Outbox;
 use crate::session::{Open, Sessions};
@@ -26,8 +26,6 @@ use crate::{Buffer, Config, Identity, Runtime, Session, StartError};
 
 /// How long a stopping server waits for requests that run.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
-/// Byte limits are counted in pieces of this size.
-const ROOM_UNIT_BYTES: usize = 1024;
 
 /// Answers requests. Called on the server's own threads, several at a time also for one session, so that requests
 /// sent one after the other without waiting may run in any order.
@@ -144,7 +142,7 @@ impl Server {
         let (alive, gone) = channel();
         let buffers = runtime.buffers().clone();
         let shared = Shared {
-            sessions: Sessions::new(handler, small.clone(), buffers),
+            sessions: Sessions::new(handler, small.clone(), buffers, &config),
             identity,
             config,
             small,
@@ -216,8 +214,11 @@ impl<H: Handler> Shared<H> {
             let Ok(socket) = TcpStream::from_std(socket) else { return };
             let admission = |hello: &Hello| shared.sessions.handler().admit(hello);
             let Shared { identity, config, runtime, .. } = &*shared;
-            let accepted =
-                link::accept(socket, identity, &admission, config, runtime.buffers()).await;
+            let mut stopping = shared.stopping.clone();
+            let accepted = tokio::select! {
+                accepted = link::accept(socket, identity, &admission, config, runtime.buffers()) => accepted,
+                _ = stopping.wait_for(|stop| *stop) => return,
+            };
             drop(permit);
             match accepted {
                 Ok((link, caller)) => {
@@ -235,7 +236,7 @@ impl<H: Handler> Shared<H> {
         let Link { protection, writer, mut reader } = link;
         let outbox = Arc::new(Outbox::new(writer));
         tokio::spawn(Arc::clone(&outbox).run());
-        let units = self.config.room_bytes().div_ceil(ROOM_UNIT_BYTES) + 1;
+        let units = self.config.room_units();
         let room = Arc::new(Semaphore::new(units));
         let connection = Connection {
             workers: match lane {
@@ -244,7 +245,8 @@ impl<H: Handler> Shared<H> {
             },
             handler: Arc::clone(self.sessions.handler()),
             outbox: Arc::clone(&outbox),
-            _closer: Closer(outbox),
+            _closer: Closer(Arc::clone(&outbox)),
+            lane,
             session,
             room: Arc::clone(&room),
             protection,
@@ -254,6 +256,7 @@ impl<H: Handler> Shared<H> {
             () = connection.receive(&mut reader) => {}
             _ = stopping.wait_for(|stop| *stop) => {}
         }
+        outbox.flush();
         // Room is given back when an answer has left: all of it back means that nothing runs.
         let all = u32::try_from(units).unwrap_or(u32::MAX);
         if timeout(STOP_PATIENCE, room.acquire_many(all)).await.is_err() {
@@ -269,6 +272,7 @@ struct Connection<H: Handler> {
     outbox: Arc<Outbox>,
     _closer: Closer,
     session: Arc<Open<H>>,
+    lane: Lane,
     room: Arc<Semaphore>,
     protection: Protection,
 }
@@ -308,13 +312,19 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Room for a request; until there is some nothing more is read.
-    async fn room(&self, units: u32) -> Option<OwnedSemaphorePermit> {
-        if let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(units) {
-            return Some(room);
-        }
-        // What holds the room may be waiting to leave.
-        self.outbox.flush();
-        Arc::clone(&self.room).acquire_many_owned(units).await.ok()
+    async fn room(&self, units: u32) -> Option<Room> {
+        let acquire = async |room: &Arc<Semaphore>| {
+            if let Ok(permit) = Arc::clone(room).try_acquire_many_owned(units) {
+                return Some(permit);
+            }
+            // What holds the room may be waiting to leave.
+            self.outbox.flush();
+            Arc::clone(room).acquire_many_owned(units).await.ok()
+        };
+        Some(Room {
+            _connection: acquire(&self.room).await?,
+            _session: acquire(self.session.room(self.lane)).await?,
+        })
     }
 
     /// Hands a request to a thread, or answers it at once if it is quick. False when the connection must end.
@@ -361,7 +371,7 @@ struct Job<H: Handler> {
     protection: Protection,
     id: Option<u64>,
     deadline: Instant,
-    room: OwnedSemaphorePermit,
+    room: Room,
 }
 
 impl<H: Handler> Job<H> {

@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 use intarsia_types::NodeId;
-use intarsia_wire::Hello;
+use intarsia_wire::{Hello, Lane};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::workers::Workers;
-use crate::{Buffer, BufferPool, Handler};
+use crate::{Buffer, BufferPool, Config, Handler};
 
 /// A peer's session: who it is, and what the handler keeps for it.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub(crate) struct Sessions<H: Handler> {
     handler: Arc<H>,
     workers: Workers,
     buffers: BufferPool,
+    room_units: usize,
+    bulk_connections: usize,
 }
 
 /// A hold on a session; with the last one the session is over.
@@ -50,11 +53,25 @@ pub(crate) struct Open<H: Handler> {
     session: Option<Session<H::State>>,
     key: Key,
     sessions: Arc<Sessions<H>>,
+    small_room: Arc<Semaphore>,
+    bulk_room: Arc<Semaphore>,
 }
 
 impl<H: Handler> Sessions<H> {
-    pub(crate) fn new(handler: Arc<H>, workers: Workers, buffers: BufferPool) -> Arc<Self> {
-        Arc::new(Self { open: Mutex::default(), handler, workers, buffers })
+    pub(crate) fn new(
+        handler: Arc<H>,
+        workers: Workers,
+        buffers: BufferPool,
+        config: &Config,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            open: Mutex::default(),
+            handler,
+            workers,
+            buffers,
+            room_units: config.room_units(),
+            bulk_connections: config.bulk_connections.max(1),
+        })
     }
 
     pub(crate) fn handler(&self) -> &Arc<H> {
@@ -78,6 +95,8 @@ impl<H: Handler> Sessions<H> {
             }),
             key: key.clone(),
             sessions: Arc::clone(self),
+            small_room: Arc::new(Semaphore::new(self.room_units)),
+            bulk_room: Arc::new(Semaphore::new(self.room_units * self.bulk_connections)),
         });
         open.insert(key, Arc::downgrade(&session));
         session
@@ -100,6 +119,15 @@ impl<H: Handler> Sessions<H> {
 impl<H: Handler> Open<H> {
     pub(crate) fn session(&self) -> Option<&Session<H::State>> {
         self.session.as_ref()
+    }
+
+    /// The limit of the session, beside that of each connection: a peer that connects anew while its old requests
+    /// hang in a disk gets no further memory.
+    pub(crate) const fn room(&self, lane: Lane) -> &Arc<Semaphore> {
+        match lane {
+            Lane::Small => &self.small_room,
+            Lane::Bulk => &self.bulk_room,
+        }
     }
 }
 

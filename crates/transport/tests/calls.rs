@@ -216,7 +216,10 @@ fn handles_are_good_on_all_connections_and_end_with_the_session() {
 #[test]
 fn one_way_messages_and_json_arrive() {
     let pair = Pair::new(Config::default());
-    pair.peers.tell(&pair.to, Request::Invalidate { ino: InodeId(1) }).unwrap();
+    let tell = || pair.peers.tell(&pair.to, Request::Invalidate { ino: InodeId(1) });
+    tell().unwrap_err(); // It waits for nothing, not even for the connection that it asks for.
+    wait_for("the connection", || pair.peers.status()[0].connections == 1);
+    tell().unwrap();
     wait_for("the message", || pair.files.told.load(Ordering::SeqCst) == 1);
     let answer = pair.peers.call(&pair.to, Request::Status, None).unwrap();
     assert_eq!((answer.response, &*answer.payload), (Response::Json, &b"\"n1\""[..]));
@@ -260,6 +263,42 @@ fn memory_is_bounded_by_what_may_be_in_flight() {
     drop(started);
     assert_eq!(pair.peers.status()[0].in_flight_bytes, 0);
     pair.peers.call(&pair.to, read(slow, 0, 1 << 20), None).unwrap();
+}
+
+#[test]
+fn a_peer_that_connects_anew_gets_no_further_memory_while_its_old_requests_hang() {
+    let limits = Config { in_flight_bytes: 8 << 20, workers: 64, ..Config::default() };
+    let pair = Pair::new(limits);
+    let slow = pair.open(SLOW);
+    let ask = |n| {
+        let patience = Duration::from_secs(1);
+        pair.peers.start_within(&pair.to, read(slow, n, 1 << 20), None, patience).unwrap()
+    };
+    let waiting = || pair.files.gate.waiting.load(Ordering::SeqCst);
+    let before: Vec<_> = (0..14).map(ask).collect();
+    wait_for("all to hang", || waiting() == 14);
+    pair.peers.set_members([]);
+    pair.peers.set_members([(node("n2"), pair.server.as_ref().unwrap().address())]);
+    let after: Vec<_> = (0..14).map(ask).collect();
+    for pending in before.into_iter().chain(after) {
+        assert!(matches!(pending.wait(), Err(CallError::Peer(_))));
+    }
+    assert!((14..=16).contains(&waiting()), "{} requests hold memory", waiting());
+    pair.files.gate.open();
+    wait_for("them to end", || waiting() == 0);
+    pair.peers.call(&pair.to, read(slow, 0, 1 << 20), None).unwrap();
+}
+
+#[test]
+fn a_stopping_server_does_not_wait_for_strangers() {
+    let mut pair = Pair::new(Config::default());
+    let server = pair.server.take().unwrap();
+    let stranger = std::net::TcpStream::connect(server.address()).unwrap();
+    pair.peers.call(&pair.to, Request::Ping, None).unwrap();
+    let begun = Instant::now();
+    assert!(server.stop());
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    drop(stranger);
 }
 
 #[test]

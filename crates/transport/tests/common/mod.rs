@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use intarsia_transport::{
     Buffer, Config, DeploymentKey, Handler, Identity, Peers, Reply, Runtime, Server, Session,
 };
-use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, NodeId, Result, TierId};
+use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, Protection, Request, Response, StoreId, Target};
 use parking_lot::{Condvar, Mutex};
 
