@@ -48,6 +48,7 @@ const REDIRECTIONS: u32 = 5;
 const SLOW: Duration = Duration::from_secs(1);
 /// How old the servers' own figures may be.
 const FIGURES_AGE: Duration = Duration::from_secs(5);
+const FIGURES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How to reach the servers and what to demand of them.
 #[derive(Clone)]
@@ -196,7 +197,7 @@ impl RedisEngine {
                 None => Failure::Transient(format!("no known server holds slot {slot}")),
             };
             let name = server.as_ref().map_or_else(String::new, |s| format!(" on {}", s.address));
-            match self.redirect(slot, server.as_deref(), failure) {
+            match self.redirect(slot, server.as_deref(), failure, deadline) {
                 Ok(Redirection { to, why }) if trouble.redirections < REDIRECTIONS => {
                     trouble.redirections += 1;
                     trouble.last = why;
@@ -217,7 +218,7 @@ impl RedisEngine {
                 return Err(trouble.give_up(what, start));
             }
             thread::sleep(pause);
-            match self.topology.refresh(generation) {
+            match self.topology.refresh(generation, deadline) {
                 Ok(()) => {}
                 Err(Failure::Refused(why)) => return Err(Error::Engine(format!("{what}: {why}"))),
                 // A map that cannot be had now is asked for again after the next attempt.
@@ -232,6 +233,7 @@ impl RedisEngine {
         slot: u16,
         server: Option<&Server>,
         failure: Failure,
+        deadline: Instant,
     ) -> std::result::Result<Redirection, Failure> {
         let complete = |mut address: failure::Address| {
             if address.host.is_empty() {
@@ -252,7 +254,7 @@ impl RedisEngine {
                 Ok(Redirection { to: Some(self.topology.server(to)?), why })
             }
             (Failure::NoFunction, Some(server)) => {
-                load_library(server)?;
+                load_library(server, deadline)?;
                 Ok(Redirection { to: None, why: "it has not loaded the functions".into() })
             }
             (failure, _) => Err(failure),
@@ -260,7 +262,9 @@ impl RedisEngine {
     }
 
     fn read_slot(&self, slot: u16, what: &str, command: &[u8]) -> Result<Answer> {
-        self.on_slot(slot, what, |server, is_asking, _| server.ask(command, is_asking))
+        self.on_slot(slot, what, |server, is_asking, deadline| {
+            server.ask(command, is_asking, deadline)
+        })
     }
 
     fn write_slot(&self, slot: u16, what: &str, command: &[u8]) -> Result<Answer> {
@@ -294,10 +298,12 @@ impl RedisEngine {
         let mut figures = self.figures.lock();
         if figures.2.is_none_or(|at| at.elapsed() >= FIGURES_AGE) {
             let (mut memory, mut disk) = (0, 0);
+            let deadline = Instant::now() + FIGURES_TIMEOUT;
             for server in self.topology.primaries() {
                 // Figures of a server that does not answer are missing in the sum.
-                let ask =
-                    |section| server.ask(&cmd("INFO").arg(section).get_packed_command(), false);
+                let ask = |section| {
+                    server.ask(&cmd("INFO").arg(section).get_packed_command(), false, deadline)
+                };
                 memory += command::figure(ask("memory"), "used_memory:");
                 disk += command::figure(ask("persistence"), "aof_current_size:");
             }
@@ -316,9 +322,9 @@ fn certificates(tls: &RedisTls) -> TlsCertificates {
     }
 }
 
-fn load_library(server: &Server) -> std::result::Result<(), Failure> {
+fn load_library(server: &Server, deadline: Instant) -> std::result::Result<(), Failure> {
     let command = cmd("FUNCTION").arg("LOAD").arg(&LIBRARY.code).get_packed_command();
-    match server.ask(&command, false) {
+    match server.ask(&command, false, deadline) {
         Ok(_) => {
             info!(server = %server.address, "loaded the functions");
             Ok(())

@@ -57,6 +57,7 @@ impl Settings {
 }
 
 pub(crate) struct Server {
+    pub(crate) host: String,
     pub(crate) port: u16,
     bus_port: u16,
     dir: PathBuf,
@@ -94,11 +95,22 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 impl Server {
     fn new(root: &Path, number: usize, settings: Settings) -> Self {
         let (port, bus_port) = free_ports();
-        let dir = root.join(number.to_string());
-        std::fs::create_dir_all(&dir).unwrap();
-        let mut server = Self { port, bus_port, dir, settings, running: None };
+        let mut server = Self::at("127.0.0.1", (port, bus_port), root, number, settings);
         server.start();
         server
+    }
+
+    /// A server that is not started yet.
+    fn at(
+        host: &str,
+        (port, bus_port): (u16, u16),
+        root: &Path,
+        number: usize,
+        settings: Settings,
+    ) -> Self {
+        let dir = root.join(number.to_string());
+        std::fs::create_dir_all(&dir).unwrap();
+        Self { host: host.to_owned(), port, bus_port, dir, settings, running: None }
     }
 
     /// Starts the server on what its directory holds.
@@ -121,7 +133,8 @@ impl Server {
         let Settings { is_cluster, appends, replicas_each, .. } = self.settings;
         let mut lines = vec![
             format!("--port {}", self.port),
-            "--bind 127.0.0.1".into(),
+            format!("--bind {}", self.host),
+            "--protected-mode no".into(),
             format!("--dir {}", self.dir.display()),
             "--save ''".into(),
             "--maxmemory-policy noeviction".into(),
@@ -147,7 +160,7 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}:{}", self.host, self.port)
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -247,10 +260,34 @@ pub(crate) struct Servers {
 
 impl Servers {
     pub(crate) fn start(settings: Settings) -> Self {
-        let root = tempfile::Builder::new().prefix("intarsia-redis-").tempdir().unwrap().keep();
+        let root = root();
         let count = settings.primaries * (1 + settings.replicas_each);
-        let all: Vec<Server> =
-            (0..count).map(|number| Server::new(&root, number, settings)).collect();
+        let all = (0..count).map(|number| Server::new(&root, number, settings)).collect();
+        Self::of(all, settings)
+    }
+
+    /// The same on hosts of their own, one for each primary; the replica of a primary is on the next. `start`
+    /// starts a server on a host; the caller must be where it can reach all.
+    pub(crate) fn start_on(
+        hosts: &[String],
+        settings: Settings,
+        start: impl Fn(usize, &mut Server),
+    ) -> Self {
+        let root = root();
+        let mut all = Vec::new();
+        for number in 0..settings.primaries * (1 + settings.replicas_each) {
+            let (row, column) = (number / settings.primaries, number % settings.primaries);
+            let host = (column + row) % hosts.len();
+            let port = 7000 + u16::try_from(row).unwrap();
+            let ports = (port, port + 10_000);
+            let mut server = Server::at(&hosts[host], ports, &root, number, settings);
+            start(host, &mut server);
+            all.push(server);
+        }
+        Self::of(all, settings)
+    }
+
+    fn of(all: Vec<Server>, settings: Settings) -> Self {
         let servers = Self { all, settings };
         for server in &servers.all {
             wait_for("a server that answers", || server.try_ask(&["PING"]).is_some());
@@ -273,7 +310,7 @@ impl Servers {
         let first = &self.all[0];
         for server in &self.all[1..] {
             let (port, bus) = (server.port.to_string(), server.bus_port.to_string());
-            first.ask(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+            first.ask(&["CLUSTER", "MEET", &server.host, &port, &bus]);
         }
         let knows_all = |server: &Server| {
             let info = server.text(&["CLUSTER", "INFO"]);
@@ -324,6 +361,11 @@ pub(crate) fn single() -> &'static Servers {
 pub(crate) fn cluster() -> &'static Servers {
     static SERVERS: LazyLock<Servers> = LazyLock::new(|| Servers::start(Settings::CLUSTER));
     &SERVERS
+}
+
+/// A directory that goes with the last server in it.
+fn root() -> PathBuf {
+    tempfile::Builder::new().prefix("intarsia-redis-").tempdir().unwrap().keep()
 }
 
 /// Two ports that nobody uses now.

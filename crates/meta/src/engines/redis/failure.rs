@@ -77,6 +77,7 @@ impl From<RedisError> for Failure {
     fn from(error: RedisError) -> Self {
         let transient = error.code().is_some_and(|code| TRANSIENT.contains(&code));
         match error.kind() {
+            _ if error.is_timeout() => Self::Transient("no answer in time".into()),
             ErrorKind::Io => Self::Transient(error.to_string()),
             _ if transient => Self::Transient(error.to_string()),
             _ => Self::Refused(error.to_string()),

@@ -1,6 +1,6 @@
 //! One server: how to connect to it, a pool of connections that read, and the one that writes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use redis::io::tcp::TcpSettings;
@@ -15,6 +15,8 @@ use super::writer::Writer;
 /// for several attempts within the time of one operation.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// What is left of the time of an operation is never taken for less.
+const LEAST: Duration = Duration::from_millis(20);
 /// Idle connections kept for reads.
 const READERS: usize = 16;
 
@@ -85,29 +87,51 @@ impl Server {
         Ok(Self { address, client, readers: Mutex::default(), writer: Writer::default() })
     }
 
-    pub(super) fn connect(&self) -> Result<Connection, Failure> {
-        let connection = self.client.get_connection_with_timeout(CONNECT_TIMEOUT)?;
+    pub(super) fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
+        let timeout = left(deadline).min(CONNECT_TIMEOUT);
+        let connection = self.client.get_connection_with_timeout(timeout)?;
         connection.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         connection.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         Ok(connection)
     }
 
     /// Sends one command on a pooled connection and returns its answer.
-    pub(super) fn ask(&self, command: &[u8], is_asking: bool) -> Result<Value, Failure> {
+    pub(super) fn ask(
+        &self,
+        command: &[u8],
+        is_asking: bool,
+        deadline: Instant,
+    ) -> Result<Value, Failure> {
         let pooled = self.readers.lock().pop();
         let mut connection = match pooled {
             Some(connection) => connection,
-            None => self.connect()?,
+            None => self.connect(deadline)?,
         };
+        let is_late = limit(&connection, deadline)?;
         let answer = ask_on(&mut connection, command, is_asking);
         let mut readers = self.readers.lock();
         match &answer {
             Err(Failure::Transient(_)) => readers.clear(),
-            _ if readers.len() < READERS => readers.push(connection),
+            _ if !is_late && readers.len() < READERS => readers.push(connection),
             _ => {}
         }
         answer
     }
+}
+
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).max(LEAST)
+}
+
+/// Makes the connection wait no longer than there is time; true when that is less than usual, so that it
+/// serves only once more.
+pub(super) fn limit(connection: &Connection, deadline: Instant) -> Result<bool, Failure> {
+    let left = left(deadline);
+    if left >= ANSWER_TIMEOUT {
+        return Ok(false);
+    }
+    connection.set_read_timeout(Some(left))?;
+    Ok(true)
 }
 
 fn ask_on(connection: &mut Connection, command: &[u8], is_asking: bool) -> Result<Value, Failure> {

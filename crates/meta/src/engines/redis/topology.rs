@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use redis::{Value, cmd};
@@ -10,6 +11,9 @@ use tracing::{debug, info};
 use super::failure::{Address, Failure};
 use super::keys::SLOTS;
 use super::server::{Connector, Server};
+
+/// How long one server may take to say where the slots are: there are others to ask.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct Topology {
     connector: Connector,
@@ -94,8 +98,10 @@ impl Topology {
 
     /// Asks the servers for the map unless that was done since map `seen`. Each call begins with another
     /// server, because the one asked first may be cut off from the others and not know it.
-    pub(super) fn refresh(&self, seen: u64) -> Result<(), Failure> {
-        let _alone = self.refreshing.lock();
+    pub(super) fn refresh(&self, seen: u64, deadline: Instant) -> Result<(), Failure> {
+        let Some(_alone) = self.refreshing.try_lock_until(deadline) else {
+            return Err(Failure::Transient("the servers are still being asked".into()));
+        };
         let mut candidates = {
             let map = self.map.read();
             if map.generation != seen {
@@ -109,6 +115,9 @@ impl Topology {
         candidates.rotate_left(turn);
         let mut last = Failure::Transient("no server is known".into());
         for address in candidates {
+            if Instant::now() >= deadline {
+                break;
+            }
             match self.ranges_of(&address) {
                 Ok((ranges, is_cluster)) => return self.install(ranges, is_cluster),
                 Err(failure @ Failure::Refused(_)) => return Err(failure),
@@ -124,7 +133,7 @@ impl Topology {
     fn ranges_of(&self, address: &Address) -> Result<(Ranges, bool), Failure> {
         let server = self.server(address.clone())?;
         let command = cmd("CLUSTER").arg("SLOTS").get_packed_command();
-        match server.ask(&command, false) {
+        match server.ask(&command, false, Instant::now() + ANSWER_TIMEOUT) {
             Ok(reply) => Ok((parse(&reply, &address.host), true)),
             Err(Failure::Refused(why)) if why.contains("cluster support disabled") => {
                 Ok((vec![(0, SLOTS - 1, vec![address.clone()])], false))

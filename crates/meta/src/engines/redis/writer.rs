@@ -10,13 +10,13 @@ use parking_lot::{Condvar, Mutex};
 use redis::{Connection, Value, cmd};
 
 use super::failure::Failure;
-use super::server::{ASKING, Server, checked};
+use super::server::{ASKING, Server, checked, limit};
 
 /// Most commands of one exchange, and most bytes but for the last command: both sides hold them.
 const BATCH_COMMANDS: usize = 128;
 const BATCH_BYTES: usize = 1 << 20;
 /// How long a server waits for its replicas before it is asked anew who they are.
-const WAIT_SLICE_MS: u64 = 300;
+const WAIT_SLICE: Duration = Duration::from_millis(300);
 /// How long replicas may take to acknowledge.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_millis(1500);
 
@@ -74,7 +74,7 @@ impl Writer {
                 queue.is_busy = true;
                 let batch = queue.take_batch();
                 drop(queue);
-                self.carry(server, &batch, must_replicate);
+                self.carry(server, &batch, must_replicate, deadline);
                 queue = self.queue.lock();
                 queue.is_busy = false;
                 self.turn.notify_all();
@@ -85,15 +85,22 @@ impl Writer {
         }
     }
 
-    fn carry(&self, server: &Server, batch: &[Arc<Ticket>], must_replicate: bool) {
+    fn carry(
+        &self,
+        server: &Server,
+        batch: &[Arc<Ticket>],
+        must_replicate: bool,
+        deadline: Instant,
+    ) {
         let mut slot = self.connection.lock();
         let connection = match slot.take() {
             Some(connection) => Ok(connection),
-            None => server.connect(),
+            None => server.connect(deadline),
         };
         let outcome = connection.and_then(|mut connection| {
-            let replies = self.exchange(&mut connection, batch, must_replicate)?;
-            *slot = Some(connection);
+            let is_late = limit(&connection, deadline)?;
+            let replies = self.exchange(&mut connection, batch, must_replicate, deadline)?;
+            *slot = (!is_late).then_some(connection);
             Ok(replies)
         });
         match outcome {
@@ -113,20 +120,21 @@ impl Writer {
         connection: &mut Connection,
         batch: &[Arc<Ticket>],
         must_replicate: bool,
+        deadline: Instant,
     ) -> Result<Vec<Reply>, Failure> {
         let least = u64::from(must_replicate);
-        let expected = self.replicas.load(Ordering::Relaxed).max(least);
+        let expected = self.replicas.load(Ordering::Relaxed);
         let mut request = Vec::new();
         for ticket in batch {
             request.extend_from_slice(&ticket.command);
         }
-        ask_replicas(&mut request, expected);
+        ask_replicas(&mut request, expected, deadline);
         connection.send_packed_command(&request)?;
         let mut replies = Vec::with_capacity(batch.len());
         for ticket in batch {
             replies.push(ticket.receive(connection)?);
         }
-        if let Err(reason) = self.acknowledged(connection, least)? {
+        if let Err(reason) = self.acknowledged(connection, least, deadline)? {
             for reply in replies.iter_mut().filter(|reply| reply.is_ok()) {
                 *reply = Err(Failure::Transient(reason.clone()));
             }
@@ -140,8 +148,9 @@ impl Writer {
         &self,
         connection: &mut Connection,
         least: u64,
+        deadline: Instant,
     ) -> Result<Result<(), String>, Failure> {
-        let until = Instant::now() + ACKNOWLEDGE_TIMEOUT;
+        let until = deadline.min(Instant::now() + ACKNOWLEDGE_TIMEOUT);
         loop {
             let role = connection.recv_response()?;
             let acknowledged = connection.recv_response()?;
@@ -162,7 +171,7 @@ impl Writer {
                 return Ok(Err(format!("{acknowledged} of {replicas} replicas acknowledged")));
             }
             let mut request = Vec::new();
-            ask_replicas(&mut request, replicas);
+            ask_replicas(&mut request, replicas, until);
             connection.send_packed_command(&request)?;
         }
     }
@@ -192,9 +201,13 @@ impl Ticket {
     }
 }
 
-fn ask_replicas(request: &mut Vec<u8>, replicas: u64) {
+/// Asks who the replicas are, and until when so many of them have everything.
+fn ask_replicas(request: &mut Vec<u8>, replicas: u64, until: Instant) {
+    let left = until.saturating_duration_since(Instant::now()) / 2;
+    // A wait of 0 would have no end.
+    let slice_ms = left.min(WAIT_SLICE).as_millis().max(1).to_string();
     cmd("ROLE").write_packed_command(request);
-    cmd("WAIT").arg(replicas).arg(WAIT_SLICE_MS).write_packed_command(request);
+    cmd("WAIT").arg(replicas).arg(slice_ms).write_packed_command(request);
 }
 
 /// The replicas in sync with a primary, from its answer to `ROLE`: role, offset, replicas.

@@ -1,0 +1,177 @@
+//! Whether a Cluster, driven as we drive it, keeps what was acknowledged when its servers die, stall, and
+//! follow each other. A few rounds; 50 of each with `INTARSIA_TEST_LONG=1`. `--nocapture` prints figures.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests, outside of test functions"
+)]
+
+mod load;
+mod servers;
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::Duration;
+
+use intarsia_meta::engines::{RedisEngine, RedisOptions};
+use intarsia_meta::{Condition, MetaEngine, Mutation, OpId};
+use intarsia_types::PartitionId;
+use redis::Value;
+
+use load::{Load, Seen};
+use servers::{Servers, Settings, wait_for};
+
+const CLUSTER: Settings = Settings { appends: true, ..Settings::CLUSTER };
+
+fn rounds() -> usize {
+    let is_long = std::env::var("INTARSIA_TEST_LONG").is_ok_and(|value| value == "1");
+    std::env::var("INTARSIA_TEST_ROUNDS")
+        .ok()
+        .and_then(|rounds| rounds.parse().ok())
+        .unwrap_or(if is_long { 50 } else { 2 })
+}
+
+/// The place of the replica of the primary at `place`.
+fn replica_of(servers: &Servers, place: usize) -> usize {
+    wait_for("a replica", || servers.all[place].is_primary_with(1));
+    let Value::Array(role) = servers.all[place].ask(&["ROLE"]) else { panic!("no role") };
+    let Some(Value::Array(replicas)) = role.into_iter().nth(2) else { panic!("no primary") };
+    let Some(Value::Array(replica)) = replicas.into_iter().next() else { panic!("no replica") };
+    let port: u16 = redis::from_redis_value(replica[1].clone()).unwrap();
+    servers.all.iter().position(|server| server.port == port).unwrap()
+}
+
+fn primaries(servers: &Servers) -> Vec<usize> {
+    (0..servers.all.len()).filter(|&place| servers.all[place].is_primary()).collect()
+}
+
+fn wait_until_whole(servers: &Servers) {
+    wait_for("three primaries with a replica in sync each", || {
+        servers.all.iter().filter(|server| server.is_primary_with(1)).count() == 3
+            && servers.all.iter().filter(|server| server.is_synced_replica()).count() == 3
+    });
+}
+
+/// Runs `fault` on one primary after the other under load, and verifies after each round that everything
+/// acknowledged is there.
+fn under_load(name: &str, mut fault: impl FnMut(&mut Servers, usize)) {
+    if !servers::are_there() {
+        return;
+    }
+    let mut servers = Servers::start(CLUSTER);
+    let load = Load::start(&servers.options());
+    let mut verified = 0;
+    let mut lost = Vec::new();
+    for round in 0..rounds() {
+        let before = load.acknowledged();
+        wait_for("some load", || load.acknowledged() > before + 500);
+        let primaries = primaries(&servers);
+        fault(&mut servers, primaries[round % primaries.len()]);
+        wait_until_whole(&servers);
+        let now = load.acknowledged();
+        lost.extend(load.lost(verified));
+        verified = now;
+        println!("{name} round {round}: {}, lost {}", load.seen.summary(), lost.len());
+    }
+    let (engine, seen) = load.stop();
+    lost.extend(seen.lost(&engine, 0));
+    println!("{name}: {} rounds, {}, lost {}", rounds(), seen.summary(), lost.len());
+    verdict(&seen, &engine, lost.len());
+}
+
+fn verdict(seen: &Seen, engine: &RedisEngine, lost: usize) {
+    assert_eq!(lost, 0, "acknowledged commits are lost");
+    assert_eq!(seen.repeated.load(SeqCst), 0, "a commit was applied twice");
+    seen.check_counts(engine);
+    assert_eq!(seen.absent.load(SeqCst), 0, "a read said absent of what was acknowledged");
+}
+
+/// Kills a primary, waits for its replica to take over, and lets it return without its data.
+fn replace(servers: &mut Servers, primary: usize) -> usize {
+    let successor = replica_of(servers, primary);
+    servers.all[primary].kill();
+    wait_for("the replica to take over", || servers.all[successor].is_primary());
+    servers.all[primary].remove_data();
+    servers.all[primary].start();
+    wait_for("the old primary to follow", || servers.all[primary].is_synced_replica());
+    successor
+}
+
+#[test]
+fn a_killed_primary_loses_nothing() {
+    under_load("kill", |servers, primary| {
+        replace(servers, primary);
+    });
+}
+
+#[test]
+fn two_failovers_in_a_row_lose_nothing() {
+    under_load("two failovers", |servers, primary| {
+        let successor = replace(servers, primary);
+        replace(servers, successor);
+    });
+}
+
+#[test]
+fn a_primary_that_stalls_and_wakes_up_deposed_acknowledges_nothing() {
+    under_load("stall", |servers, primary| {
+        let successor = replica_of(servers, primary);
+        servers.all[primary].signal("STOP");
+        wait_for("the replica to take over", || servers.all[successor].is_primary());
+        thread::sleep(Duration::from_millis(200));
+        servers.all[primary].signal("CONT");
+        wait_for("the old primary to follow", || servers.all[primary].is_synced_replica());
+    });
+}
+
+#[test]
+fn a_primary_that_restarts_at_once_with_its_log_loses_nothing() {
+    under_load("restart with its log", |servers, primary| {
+        servers.all[primary].kill();
+        servers.all[primary].start();
+        wait_for("the server", || servers.all[primary].try_ask(&["PING"]).is_some());
+    });
+}
+
+/// Why a killed primary is never restarted in place: without its log it returns empty, its replica follows,
+/// and the shard is gone. Nothing of it may then be said to be absent.
+#[test]
+fn a_primary_that_restarts_at_once_without_its_log_is_never_read_as_empty() {
+    if !servers::are_there() {
+        return;
+    }
+    let mut servers = Servers::start(CLUSTER);
+    let options = RedisOptions { timeout: Duration::from_secs(3), ..servers.options() };
+    let engine = RedisEngine::open(&options).unwrap();
+    let partitions = || (0..engine.partitions()).map(PartitionId);
+    let op = OpId { session: 0, number: 0 };
+    for partition in partitions() {
+        let put = Mutation::Put(b"Ikept".as_slice().into(), b"1".as_slice().into());
+        assert!(engine.commit(partition, op, &[], vec![put]).is_ok());
+    }
+    servers.all[0].kill();
+    servers.all[0].remove_data();
+    servers.all[0].start();
+    wait_until_whole(&servers);
+    let (mut kept, mut refused) = (0, 0);
+    for partition in partitions() {
+        let absent = [Condition::Absent(b"Ikept".as_slice().into())];
+        let commit = engine.commit(partition, op, &absent, vec![]);
+        match engine.get(partition, b"Ikept") {
+            Ok(found) => {
+                assert!(found.is_some(), "partition {} is read as empty", partition.0);
+                kept += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("lost its data"), "{error}");
+                assert!(commit.is_err(), "a commit to what was lost");
+                refused += 1;
+            }
+        }
+    }
+    println!("restart without its log: {kept} partitions kept, {refused} refused");
+    assert!(refused > 0 && kept > 0);
+    assert!(RedisEngine::open(&options).is_err(), "a store that lost a part opens");
+}
