@@ -9,7 +9,7 @@ use intarsia_types::NodeId;
 use intarsia_wire::{Lane as Kind, Request};
 use parking_lot::RwLock;
 
-use crate::client::{Answer, Peer, Pending};
+use crate::client::{Answer, Client, Peer, Pending};
 use crate::lane::{Context, Lane};
 use crate::{
     Buffer, CallError, Config, Identity, MAX_PATIENCE, PeerError, PeerFailure, Runtime, StartError,
@@ -158,9 +158,11 @@ impl Peers {
         let weight = sent_bytes.max(request.answer_bytes());
         let doing = request.name();
         let member = self.find(node, doing)?;
-        let lane = member.lane(weight > self.context.config.bulk_from_bytes);
-        let client = lane
+        let is_bulk = weight > self.context.config.bulk_from_bytes;
+        let client = member
+            .lane(is_bulk)
             .client(self.runtime.reactor(), deadline)
+            .or_else(|failure| member.other_bulk(is_bulk).ok_or(failure))
             .map_err(|failure| member.peer.error(doing, failure))?;
         client.ask(request, payload, deadline)
     }
@@ -238,6 +240,12 @@ impl Member {
         let load =
             |lane: &&Arc<Lane>| lane.existing().map_or(0, |(client, _)| client.in_flight_bytes());
         self.bulk.iter().min_by_key(load).unwrap_or(&self.small)
+    }
+
+    /// A bulk connection that is up, for when one more could not be made.
+    fn other_bulk(&self, is_bulk: bool) -> Option<Arc<Client>> {
+        let up = self.bulk.iter().find_map(|lane| lane.existing());
+        up.filter(|_| is_bulk).map(|(client, _)| client)
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {

@@ -55,7 +55,8 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
-    /// Answers a request. The payload was compared with its checksum.
+    /// Answers a request. The payload was compared with its checksum. A handler that asks a peer keeps its thread
+    /// while it waits: nodes whose handlers ask each other can run out of threads, until the deadlines end that.
     ///
     /// # Errors
     /// The peer gets the same kind of error with the same errno.
