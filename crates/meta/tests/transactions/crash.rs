@@ -49,7 +49,7 @@ impl Case {
         self.world.run(&ns, &self.op, at(9)).unwrap_or_else(|e| panic!("{:?}: {e}", self.op));
         let after = view(&engine);
         assert_ne!(before, after, "{:?}", self.op);
-        assert_sound(&engine, &format!("{:?}", self.op));
+        assert_sound(Arc::clone(&engine) as Arc<dyn MetaEngine>, &format!("{:?}", self.op));
         Outcomes { before, after }
     }
 
@@ -76,9 +76,9 @@ impl Case {
                 || trace.contains("Smoves")
                 || (is_mkdir && trace.starts_with("b\"I")))
         };
-        assert!(!traces(engine).iter().any(held), "{context}: {:?}", traces(engine));
+        assert!(!traces(&**engine).iter().any(held), "{context}: {:?}", traces(&**engine));
         ns.recover_transactions(Duration::ZERO).unwrap();
-        assert_sound(engine, context);
+        assert_sound(Arc::clone(engine) as Arc<dyn MetaEngine>, context);
         assert_eq!(self.world.view(&ns), seen, "{context}");
         seen
     }
@@ -87,19 +87,19 @@ impl Case {
     fn seen_after_sweep(&self, engine: &Arc<MemoryEngine>, context: &str) -> View {
         let ns = node(Arc::clone(engine) as Arc<dyn MetaEngine>);
         ns.recover_transactions(Duration::ZERO).unwrap();
-        assert_sound(engine, context);
+        assert_sound(Arc::clone(engine) as Arc<dyn MetaEngine>, context);
         self.world.view(&ns)
     }
 
     /// What is there after a repair alone.
     fn seen_after_repair(&self, engine: &Arc<MemoryEngine>, context: &str) -> View {
         let ns = node(Arc::clone(engine) as Arc<dyn MetaEngine>);
-        let was_pending = traces(engine).iter().any(|trace| !trace.starts_with("b\"T"));
+        let was_pending = traces(&**engine).iter().any(|trace| !trace.starts_with("b\"T"));
         let report = ns.check(false, &mut |_| {}).unwrap();
         assert_eq!(was_pending, !report.findings.is_empty(), "{context}: {report:?}");
         assert!(ns.check(true, &mut |_| {}).unwrap().is_clean(), "{context}");
         ns.recover_transactions(Duration::ZERO).unwrap();
-        assert_sound(engine, context);
+        assert_sound(Arc::clone(engine) as Arc<dyn MetaEngine>, context);
         self.world.view(&ns)
     }
 
@@ -143,7 +143,7 @@ impl Case {
         let ns = node(Arc::clone(engine) as Arc<dyn MetaEngine>);
         assert_eq!(self.world.run(&ns, &self.op, at(9)), answer, "{context}");
         ns.recover_transactions(Duration::ZERO).unwrap();
-        assert_sound(engine, context);
+        assert_sound(Arc::clone(engine) as Arc<dyn MetaEngine>, context);
         let there = node(Arc::clone(&expected) as Arc<dyn MetaEngine>);
         assert_eq!(self.world.outline(&ns), self.world.outline(&there), "{context}");
     }

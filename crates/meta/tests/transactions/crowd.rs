@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use intarsia_meta::engines::{RedisEngine, RedisOptions};
 use intarsia_meta::{MetaEngine, Namespace, RenameMode};
 
 use crate::common::{ROOT_SPEC, at};
-use crate::world::{Op, World, assert_sound};
+use crate::servers;
+use crate::world::{Op, PARTITIONS, World, assert_sound};
 
-const NODES: u64 = 4;
-const OPERATIONS: u32 = 10_000;
+const NODES: usize = 4;
 const DIRS: [&str; 4] = ["a", "b", "x", "y"];
 const NAMES: [&str; 3] = ["1", "2", "3"];
 
@@ -39,36 +40,62 @@ fn operation(random: &mut u64) -> Op {
     }
 }
 
-#[test]
-fn a_crowd_of_nodes_leaves_a_sound_store() {
-    let world = World::new()
+/// Directories and a file, each in another partition.
+fn world() -> World {
+    World::new()
         .dir("a", 0, ("root", "a"))
         .dir("b", 3, ("root", "b"))
         .dir("x", 2, ("a", "x"))
         .dir("y", 1, ("b", "y"))
-        .file("f", 4, ("root", "f"));
-    let engine = world.fork();
+        .file("f", 4, ("root", "f"))
+}
+
+/// Lets nodes loose on a store, each with an engine of its own that leads there.
+fn let_loose(world: &World, engines: &[Arc<dyn MetaEngine>], operations: u32) {
     let errors: BTreeSet<i32> = std::thread::scope(|scope| {
-        let nodes: Vec<_> = (0..NODES)
-            .map(|seed| {
-                let (world, engine) = (&world, Arc::clone(&engine) as Arc<dyn MetaEngine>);
-                scope.spawn(move || {
-                    let mut random = seed;
-                    let ns = Namespace::open(engine, ROOT_SPEC, at(0)).unwrap();
-                    let mut errors = BTreeSet::new();
-                    for _ in 0..OPERATIONS {
-                        let op = operation(&mut random);
-                        let start = Instant::now();
-                        errors.extend(world.run(&ns, &op, at(9)).err());
-                        assert!(start.elapsed() < Duration::from_secs(10), "{op:?}");
-                    }
-                    errors
-                })
-            })
+        let nodes: Vec<_> = (0..)
+            .zip(engines)
+            .map(|(seed, engine)| scope.spawn(move || busy(world, engine, seed, operations)))
             .collect();
         nodes.into_iter().flat_map(|node| node.join().unwrap()).collect()
     });
     // ENOENT, EEXIST, ENOTDIR, EISDIR, EINVAL, ENOTEMPTY: what a program expects.
     assert!(errors.is_subset(&[2, 17, 20, 21, 22, 39].into()), "{errors:?}");
-    assert_sound(&engine, "after the crowd");
+    assert_sound(Arc::clone(&engines[0]), "after the crowd");
+}
+
+fn busy(world: &World, engine: &Arc<dyn MetaEngine>, seed: u64, operations: u32) -> BTreeSet<i32> {
+    let ns = Namespace::open(Arc::clone(engine), ROOT_SPEC, at(0)).unwrap();
+    let mut random = seed;
+    let mut errors = BTreeSet::new();
+    for _ in 0..operations {
+        let op = operation(&mut random);
+        let start = Instant::now();
+        errors.extend(world.run(&ns, &op, at(9)).err());
+        assert!(start.elapsed() < Duration::from_secs(10), "{op:?}");
+    }
+    errors
+}
+
+#[test]
+fn a_crowd_in_memory_leaves_a_sound_store() {
+    let world = world();
+    let engine = world.fork() as Arc<dyn MetaEngine>;
+    let engines: Vec<_> = (0..NODES).map(|_| Arc::clone(&engine)).collect();
+    let_loose(&world, &engines, 10_000);
+}
+
+#[test]
+fn a_crowd_over_redis_leaves_a_sound_store() {
+    if !servers::are_there() {
+        return;
+    }
+    let world = world();
+    for servers in [servers::single(), servers::cluster()] {
+        let options = RedisOptions { partitions: Some(PARTITIONS), ..servers.options() };
+        let open = || Arc::new(RedisEngine::open(&options).unwrap()) as Arc<dyn MetaEngine>;
+        let engines: Vec<_> = (0..NODES).map(|_| open()).collect();
+        world.copy_into(&*engines[0]);
+        let_loose(&world, &engines, 200);
+    }
 }

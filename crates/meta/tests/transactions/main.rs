@@ -15,5 +15,7 @@ mod crash;
 mod crowd;
 mod faults;
 mod schedules;
+#[path = "../servers/mod.rs"]
+mod servers;
 mod turnstile;
 mod world;

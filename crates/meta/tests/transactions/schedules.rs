@@ -74,7 +74,7 @@ fn explore(world: &World, interruptions: usize, nodes: &[Vec<Op>]) {
             let ns = node(Arc::clone(&engine) as Arc<dyn MetaEngine>);
             let context = format!("{nodes:?} in the order {order:?}");
             ns.recover_transactions(Duration::ZERO).unwrap();
-            assert_sound(&engine, &context);
+            assert_sound(engine, &context);
             let outcome = (answers, world.outline(&ns));
             match expected.iter().position(|expected| *expected == outcome) {
                 Some(n) => met[n] = true,

@@ -24,6 +24,8 @@ struct State {
     threads: Vec<Thread>,
     /// Who may take a step.
     turn: Option<usize>,
+    /// Whether everybody may: the run is over, or has failed.
+    is_open: bool,
 }
 
 /// Where threads wait for their turn.
@@ -34,7 +36,7 @@ pub(crate) struct Turnstile {
 
 impl Turnstile {
     fn new(threads: usize) -> Arc<Self> {
-        let state = State { threads: vec![Thread::Runs; threads], turn: None };
+        let state = State { threads: vec![Thread::Runs; threads], turn: None, is_open: false };
         Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
     }
 
@@ -42,7 +44,7 @@ impl Turnstile {
         let mut state = self.state.lock();
         state.threads[thread] = Thread::Waits;
         self.changed.notify_all();
-        while state.turn != Some(thread) {
+        while state.turn != Some(thread) && !state.is_open {
             self.changed.wait(&mut state);
         }
         state.turn = None;
@@ -62,6 +64,16 @@ impl Turnstile {
     fn let_go(&self, thread: usize) {
         self.state.lock().turn = Some(thread);
         self.changed.notify_all();
+    }
+}
+
+/// Lets everybody through at the end of a run, so that a failed one ends too.
+struct Open(Arc<Turnstile>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.state.lock().is_open = true;
+        self.0.changed.notify_all();
     }
 }
 
@@ -143,6 +155,7 @@ fn run<T: Send>(
                 })
             })
             .collect();
+        let _open = Open(Arc::clone(&turnstile));
         let mut last = None;
         for step in 0..STEPS_MAX {
             let mut waiting = turnstile.waiting();

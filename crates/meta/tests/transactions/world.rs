@@ -8,7 +8,8 @@ use std::time::Duration;
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::intent::Intent;
 use intarsia_meta::{
-    CommitOutcome, Inode, MetaEngine, Mutation, Namespace, NewInode, OpId, RenameMode, keys,
+    CommitOutcome, Inode, Key, MetaEngine, Mutation, Namespace, NewInode, OpId, RenameMode, Value,
+    keys,
 };
 use intarsia_types::{
     BackingFileId, BackingRef, FileKind, InodeId, Layout, PartitionId, TierId, Timestamp,
@@ -20,6 +21,7 @@ pub(crate) const PARTITIONS: u16 = 5;
 const ROOT: InodeId = InodeId::ROOT;
 const TIER: TierId = TierId(1);
 const TABLES: &[u8] = b"IDXBCOWFST";
+const RECORDS_MAX: usize = 10_000;
 
 /// A store that is copied for each run.
 pub(crate) struct World {
@@ -148,6 +150,11 @@ impl World {
         copy(&self.engine)
     }
 
+    /// Such a store in an engine that is empty and has as many partitions.
+    pub(crate) fn copy_into(&self, engine: &dyn MetaEngine) {
+        copy_into(&*self.engine, engine);
+    }
+
     pub(crate) fn run(&self, ns: &Namespace, op: &Op, now: Timestamp) -> Answer {
         let say = |_| String::new();
         let answer = match op {
@@ -253,25 +260,28 @@ fn see(ns: &Namespace, dir: InodeId, path: &str, names: &mut BTreeMap<String, In
 /// All records of a store in another engine.
 pub(crate) fn copy(engine: &MemoryEngine) -> Arc<MemoryEngine> {
     let copy = Arc::new(MemoryEngine::new(PARTITIONS));
-    for partition in (0..PARTITIONS).map(PartitionId) {
-        let puts = TABLES.iter().flat_map(|table| all(engine, partition, *table));
-        let puts = puts.map(|(key, value)| Mutation::Put(key, value)).collect();
-        let op = OpId { session: 0, number: 0 };
-        assert_eq!(copy.commit(partition, op, &[], puts).unwrap(), CommitOutcome::Applied);
-    }
+    copy_into(engine, &*copy);
     copy
 }
 
-fn all(
-    engine: &MemoryEngine,
-    partition: PartitionId,
-    table: u8,
-) -> Vec<(intarsia_meta::Key, intarsia_meta::Value)> {
-    engine.scan(partition, &[table], None, usize::MAX).unwrap()
+fn copy_into(from: &dyn MetaEngine, to: &dyn MetaEngine) {
+    assert_eq!(from.partitions(), to.partitions());
+    for partition in (0..PARTITIONS).map(PartitionId) {
+        let records = TABLES.iter().flat_map(|table| all(from, partition, *table));
+        let puts = records.map(|(key, value)| Mutation::Put(key, value)).collect();
+        let op = OpId { session: 0, number: 0 };
+        assert_eq!(to.commit(partition, op, &[], puts).unwrap(), CommitOutcome::Applied);
+    }
+}
+
+fn all(engine: &dyn MetaEngine, partition: PartitionId, table: u8) -> Vec<(Key, Value)> {
+    let records = engine.scan(partition, &[table], None, RECORDS_MAX).unwrap();
+    assert!(records.len() < RECORDS_MAX);
+    records
 }
 
 /// The intents and the records of transactions in a store, as text.
-pub(crate) fn traces(engine: &MemoryEngine) -> Vec<String> {
+pub(crate) fn traces(engine: &dyn MetaEngine) -> Vec<String> {
     let mut traces = Vec::new();
     for partition in (0..PARTITIONS).map(PartitionId) {
         for (key, value) in TABLES.iter().flat_map(|table| all(engine, partition, *table)) {
@@ -284,9 +294,9 @@ pub(crate) fn traces(engine: &MemoryEngine) -> Vec<String> {
 }
 
 /// Nothing is wrong and nothing is pending in a store that nobody uses.
-pub(crate) fn assert_sound(engine: &Arc<MemoryEngine>, context: &str) {
-    assert_eq!(traces(engine), [""; 0], "{context}");
-    let ns = node(Arc::clone(engine) as Arc<dyn MetaEngine>);
+pub(crate) fn assert_sound(engine: Arc<dyn MetaEngine>, context: &str) {
+    assert_eq!(traces(&*engine), [""; 0], "{context}");
+    let ns = node(engine);
     let report = ns.check(false, &mut |_| {}).unwrap();
     assert_eq!(report.findings, [], "{context}");
 }
