@@ -1,15 +1,16 @@
 //! A connection to one metadata server, for administration: bounded in time, errors name the server.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use intarsia_types::{Error, Result};
 use redis::{
-    Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ConnectionLike, FromRedisValue,
+    Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionLike, FromRedisValue,
     IntoConnectionInfo, RedisConnectionInfo, TlsCertificates,
 };
 
 use crate::deployment::{Secret, ServerAddress};
+use crate::private;
 
 /// The user of the nodes: data, no administration.
 pub const CLIENT_USER: &str = "intarsia";
@@ -18,17 +19,6 @@ pub const KEEPER_USER: &str = "intarsia-keeper";
 /// Longest wait for one answer. A loaded server may need seconds, a dead one never answers.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// The certificate of the deployment, PEM files that every host has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The authority that signed the certificate.
-    pub authority: PathBuf,
-    /// The certificate, for the addresses of all hosts.
-    pub certificate: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-}
-
 /// How one gets at the servers of a deployment.
 #[derive(Clone, Debug)]
 pub struct Access {
@@ -36,28 +26,14 @@ pub struct Access {
     pub user: &'static str,
     /// The user's password.
     pub password: Secret,
-    /// TLS, when the deployment uses it.
-    pub tls: Option<TlsFiles>,
+    /// The deployment's key, certificate and private key in one PEM file, when TLS is used.
+    pub key_file: Option<PathBuf>,
 }
 
 /// A connection to one server.
 pub struct Connection {
     inner: redis::Connection,
     address: ServerAddress,
-}
-
-impl TlsFiles {
-    fn read(&self) -> Result<TlsCertificates> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|e| Error::io(format!("TLS file {}", path.display()), e))
-        };
-        let client_tls =
-            ClientTlsConfig { client_cert: read(&self.certificate)?, client_key: read(&self.key)? };
-        Ok(TlsCertificates {
-            client_tls: Some(client_tls),
-            root_cert: Some(read(&self.authority)?),
-        })
-    }
 }
 
 impl Access {
@@ -78,26 +54,30 @@ impl Access {
         let settings = RedisConnectionInfo::default()
             .set_username(self.user)
             .set_password(self.password.reveal());
+        let failed = |e| unreachable(address, &e);
         let host = address.ip.to_string();
-        let place = match &self.tls {
-            None => ConnectionAddr::Tcp(host, address.port),
-            Some(_) => ConnectionAddr::TcpTls {
-                host,
-                port: address.port,
-                insecure: false,
-                tls_params: None,
-            },
+        let Some(key_file) = &self.key_file else {
+            let place = ConnectionAddr::Tcp(host, address.port);
+            let info = place.into_connection_info().map_err(failed)?;
+            return Client::open(info.set_redis_settings(settings)).map_err(failed);
         };
-        let info: ConnectionInfo = place
-            .into_connection_info()
-            .map_err(|e| unreachable(address, &e))?
-            .set_redis_settings(settings);
-        match &self.tls {
-            None => Client::open(info),
-            Some(files) => Client::build_with_tls(info, files.read()?),
-        }
-        .map_err(|e| unreachable(address, &e))
+        let (port, tls_params) = (address.port, None);
+        let place = ConnectionAddr::TcpTls { host, port, insecure: false, tls_params };
+        let info = place.into_connection_info().map_err(failed)?.set_redis_settings(settings);
+        let client = Client::build_with_tls(info, certificates(key_file)?).map_err(failed)?;
+        let info = client.get_connection_info().clone();
+        let mut place = info.addr().clone();
+        // No certificate but the deployment's is accepted, and every host has the same one, so the
+        // name in it says nothing.
+        place.set_danger_accept_invalid_hostnames(true);
+        Client::open(info.set_addr(place)).map_err(failed)
     }
+}
+
+fn certificates(key_file: &Path) -> Result<TlsCertificates> {
+    let pem = private::read_file(key_file)?.into_bytes();
+    let client_tls = ClientTlsConfig { client_cert: pem.clone(), client_key: pem.clone() };
+    Ok(TlsCertificates { client_tls: Some(client_tls), root_cert: Some(pem) })
 }
 
 fn unreachable(address: &ServerAddress, why: &dyn std::fmt::Display) -> Error {
@@ -189,7 +169,8 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         drop(listener);
         let address = ServerAddress { ip: [127, 0, 0, 1].into(), port, bus_port: port };
-        let access = Access { user: KEEPER_USER, password: Secret::random().unwrap(), tls: None };
+        let access =
+            Access { user: KEEPER_USER, password: Secret::random().unwrap(), key_file: None };
         let message = access.connect(&address).err().unwrap().to_string();
         assert!(message.contains(&format!("127.0.0.1:{port}")), "{message}");
     }

@@ -235,15 +235,14 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The secrets of a deployment.
+/// The passwords of a deployment. Its key, by which nodes and servers know each other, is a file of
+/// its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
     version: u32,
     /// The store that they belong to.
     pub store: String,
-    /// By which the nodes know each other.
-    pub deployment_key: Secret,
     /// Password of the metadata servers' user for nodes: data, no administration.
     pub client_password: Secret,
     /// Password of the metadata servers' user for supervision and replication.
@@ -259,7 +258,6 @@ impl Secrets {
         Ok(Self {
             version: VERSION,
             store: store.to_owned(),
-            deployment_key: Secret::random()?,
             client_password: Secret::random()?,
             keeper_password: Secret::random()?,
         })
@@ -362,7 +360,7 @@ mod tests {
     fn secrets_do_not_show() {
         let secrets = Secrets::generate("s").unwrap();
         let shown = format!("{secrets:?}");
-        assert!(!shown.contains(secrets.deployment_key.reveal()), "{shown}");
+        assert!(!shown.contains(secrets.keeper_password.reveal()), "{shown}");
         assert_ne!(secrets.client_password, secrets.keeper_password);
     }
 
@@ -370,7 +368,7 @@ mod tests {
     fn a_malformed_secret_is_not_shown_either() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("secrets.toml");
-        private::write_file(&path, b"version = 1\nstore = \"s\"\ndeployment_key = hunter2\n")
+        private::write_file(&path, b"version = 1\nstore = \"s\"\nclient_password = hunter2\n")
             .unwrap();
         let message = Secrets::read(&path).unwrap_err().to_string();
         assert!(message.contains("line 3, column") && !message.contains("hunter2"), "{message}");

@@ -256,7 +256,7 @@ fn attach_replicas(deployment: &Deployment, seats: &mut [Seat], deadline: Instan
             let is_current = view.assigned_slots() == usize::from(SLOTS);
             let shard = wanting_shard(deployment, &view, seat.host, &placed).filter(|_| is_current);
             if let Some(primary) = shard.filter(|p| follow(&mut seat.connection, p).is_ok()) {
-                placed.add(primary);
+                placed.add(primary, *seat.connection.address());
                 break;
             }
             if Instant::now() >= deadline {

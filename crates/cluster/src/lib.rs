@@ -4,6 +4,8 @@
 //! - [`deployment`]: their addresses and the deployment's secrets, as written by `intarsia up`;
 //! - [`servers`]: one Redis or Valkey process: configuration, start, stop;
 //! - [`formation`]: one Cluster out of the servers of all hosts;
+//! - [`supervision`]: the watch over the servers of one host, and what happens when one dies;
+//! - [`survey`]: the state of all shards, for `status`;
 //! - [`topology`]: what the Cluster says of itself;
 //! - [`process`]: processes of this host, named so that a reused number is not mistaken.
 //!
@@ -16,4 +18,6 @@ pub mod hosts;
 pub mod private;
 pub mod process;
 pub mod servers;
+pub mod supervision;
+pub mod survey;
 pub mod topology;

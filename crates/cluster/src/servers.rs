@@ -170,6 +170,23 @@ impl Server {
         }
     }
 
+    /// Forces its log of changes to the disk.
+    ///
+    /// # Errors
+    /// When a file of the log cannot be forced out.
+    pub fn force_log(&self) -> Result<()> {
+        let dir = self.dir.join("appendonlydir");
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match File::open(&path).and_then(|f| f.sync_data()) {
+                // A log that was just rewritten is gone, and its successor is there already.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                result => result.map_err(|e| Error::io(format!("sync {}", path.display()), e))?,
+            }
+        }
+        Ok(())
+    }
+
     fn failed(&self, what: &str) -> Error {
         Error::Engine(format!("{} at {} {what}{}", self.name, self.address, log_tail(&self.dir)))
     }

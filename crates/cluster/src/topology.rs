@@ -78,6 +78,17 @@ impl Peer {
         }
     }
 
+    /// Its slots as `first-last`.
+    #[must_use]
+    pub fn slot_ranges(&self) -> Vec<String> {
+        match &self.role {
+            Role::Primary(slots) => {
+                slots.iter().map(|r| format!("{}-{}", r.start(), r.end())).collect()
+            }
+            Role::Replica(_) => Vec::new(),
+        }
+    }
+
     /// Whether it follows this primary.
     #[must_use]
     pub fn is_replica_of(&self, primary: &ServerId) -> bool {

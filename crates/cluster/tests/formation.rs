@@ -264,10 +264,11 @@ fn with_tls_nobody_without_the_certificate_gets_anything() {
     assert_eq!(view(&fleet, 0).primaries().len(), 2);
     let address = fleet.deployment.members[0].server(0).unwrap();
     let mut plain = fleet.keeper();
-    plain.tls = None;
+    plain.key_file = None;
     assert!(plain.connect(&address).is_err());
+    let stranger = Fleet::with_tls(2);
     let mut other = fleet.keeper();
-    other.tls = Fleet::with_tls(2).tls.clone();
+    other.key_file = stranger.key_file.clone();
     assert!(other.connect(&address).is_err(), "a certificate of another deployment");
     // The servers' own messages: a plain one gets no answer.
     let bus = std::net::TcpStream::connect((address.ip, address.bus_port)).unwrap();

@@ -1,27 +1,37 @@
 //! Which shard a server without one should follow.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
 
-use crate::deployment::Deployment;
+use super::servers_per_host;
+use crate::deployment::{Deployment, ServerAddress};
 use crate::topology::{Health, Peer, ServerId, Topology};
 
 /// Replicas that were just attached and do not show in every server's view yet.
 #[derive(Clone, Debug, Default)]
-pub struct Placed(HashMap<ServerId, usize>);
+pub struct Placed(Vec<(ServerId, ServerAddress)>);
 
 impl Placed {
-    /// One more replica follows this primary.
-    pub fn add(&mut self, primary: ServerId) {
-        *self.0.entry(primary).or_default() += 1;
+    /// The server at `replica` follows this primary now.
+    pub fn add(&mut self, primary: ServerId, replica: ServerAddress) {
+        self.0.push((primary, replica));
     }
 
-    fn count(&self, primary: &ServerId) -> usize {
-        self.0.get(primary).copied().unwrap_or(0)
+    /// Whether one follows this primary that the view does not show.
+    #[must_use]
+    pub fn is_unseen(&self, view: &Topology, primary: &ServerId) -> bool {
+        self.unseen(view, primary) > 0
+    }
+
+    fn unseen(&self, view: &Topology, primary: &ServerId) -> usize {
+        let is_seen =
+            |replica: &ServerAddress| view.replicas_of(primary).any(|r| r.address == *replica);
+        self.0.iter().filter(|(of, replica)| of == primary && !is_seen(replica)).count()
     }
 }
 
 /// The primary that a server on this host should follow: of those on other hosts the one with the
-/// fewest replicas, then the nearest before this host in the list.
+/// fewest replicas, those that stand in for a lost host not counted at first; then of the host with the most primaries, so that this one can take one over;
+/// then the nearest before this host in the list.
 ///
 /// Never one on its own host, where a replica would be lost together with its primary.
 #[must_use]
@@ -32,21 +42,34 @@ pub fn wanting_shard(
     placed: &Placed,
 ) -> Option<ServerId> {
     let hosts = deployment.members.len();
-    let distance = |primary: &Peer| {
-        let name = deployment.server_at(primary.address.ip, primary.address.port)?;
-        let other = deployment.members.iter().position(|m| m.name == name.host)?;
-        Some((host + hosts - other) % hosts.max(1))
+    let host_of = |peer: &Peer| {
+        let name = deployment.server_at(peer.address.ip, peer.address.port)?;
+        deployment.members.iter().position(|m| m.name == name.host)
     };
-    view.primaries()
-        .into_iter()
+    let primaries = view.primaries();
+    let primaries_on = |host| primaries.iter().filter(|p| host_of(p) == Some(host)).count();
+    let rank = |primary: &Peer| {
+        let other = host_of(primary).filter(|other| *other != host)?;
+        let distance = (host + hosts - other) % hosts.max(1);
+        let unseen = placed.unseen(view, &primary.id);
+        let replicas: Vec<&Peer> =
+            view.replicas_of(&primary.id).filter(|r| r.health != Health::Failed).collect();
+        let lasting = replicas.iter().filter(|r| is_lasting(deployment, r)).count();
+        let counts = (lasting + unseen, replicas.len() + unseen);
+        Some((counts, Reverse(primaries_on(other)), distance))
+    };
+    primaries
+        .iter()
         .filter(|p| p.health != Health::Failed)
-        .filter_map(|p| Some((distance(p).filter(|d| *d > 0)?, p)))
-        .min_by_key(|(distance, p)| (replicas(view, p).max(placed.count(&p.id)), *distance))
+        .filter_map(|p| Some((rank(p)?, p)))
+        .min_by_key(|(rank, _)| *rank)
         .map(|(_, p)| p.id.clone())
 }
 
-fn replicas(view: &Topology, primary: &Peer) -> usize {
-    view.replicas_of(&primary.id).filter(|r| r.health != Health::Failed).count()
+/// Whether a server is of those that every host has, and not one that stands in for a lost host.
+fn is_lasting(deployment: &Deployment, peer: &Peer) -> bool {
+    let name = deployment.server_at(peer.address.ip, peer.address.port);
+    name.is_some_and(|name| name.number < servers_per_host(deployment))
 }
 
 #[cfg(test)]
@@ -101,8 +124,23 @@ mod tests {
         // Shards 2 and 3 have none; from host 2 shard 3 is the only one elsewhere.
         assert_eq!(wanting_shard(&deployment, &view, 1, &Placed::default()), Some(id(3, 0)));
         let mut placed = Placed::default();
-        placed.add(id(2, 0));
+        placed.add(id(2, 0), deployment.members[2].server(1).unwrap());
         assert_eq!(wanting_shard(&deployment, &view, 0, &placed), Some(id(3, 0)));
+    }
+
+    #[test]
+    fn two_servers_that_return_together_follow_different_shards() {
+        let deployment = deployment(3);
+        let text = primary(2, "0-99")
+            + &primary(3, "100-199")
+            + &replica(3, 2, "slave")
+            + &replica(2, 3, "slave");
+        let view = Topology::parse(&text).unwrap();
+        let mut placed = Placed::default();
+        let first = wanting_shard(&deployment, &view, 0, &placed).unwrap();
+        placed.add(first.clone(), deployment.members[0].server(0).unwrap());
+        assert!(placed.is_unseen(&view, &first));
+        assert_ne!(wanting_shard(&deployment, &view, 0, &placed), Some(first));
     }
 
     #[test]

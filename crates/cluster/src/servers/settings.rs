@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use intarsia_types::{ByteCount, Durability, Error, Result};
 
-use crate::client::{CLIENT_USER, KEEPER_USER, TlsFiles};
+use crate::client::{CLIENT_USER, KEEPER_USER};
 use crate::deployment::{Secrets, ServerAddress};
 use crate::private;
 
@@ -44,8 +44,10 @@ pub struct Settings {
     pub memory: Option<ByteCount>,
     /// The passwords.
     pub secrets: Secrets,
-    /// TLS for clients, replication and the Cluster's own messages.
-    pub tls: Option<TlsFiles>,
+    /// The deployment's key, for TLS to clients, in replication and in the Cluster's own messages.
+    ///
+    /// Without it the servers' own messages prove nothing: whoever reaches the ports can forge them.
+    pub key_file: Option<PathBuf>,
 }
 
 impl Settings {
@@ -75,7 +77,7 @@ impl Settings {
     fn text(&self) -> Result<String> {
         let dir = quoted(&self.dir)?;
         let ServerAddress { ip, port, bus_port } = self.address;
-        let (plain, tls) = if self.tls.is_some() { (0, port) } else { (port, 0) };
+        let (plain, tls) = if self.key_file.is_some() { (0, port) } else { (port, 0) };
         let mut text = format!(
             "# Written by intarsia at every start; changes are lost.\n\
              bind {ip}\n\
@@ -114,13 +116,11 @@ impl Settings {
             memory = self.memory.map_or(0, |m| m.0),
         );
         text.push_str(self.log_policy());
-        if let Some(tls) = &self.tls {
-            for (name, path) in [
-                ("tls-ca-cert-file", &tls.authority),
-                ("tls-cert-file", &tls.certificate),
-                ("tls-key-file", &tls.key),
-            ] {
-                let _ = writeln!(text, "{name} {}", quoted(path)?);
+        if let Some(key_file) = &self.key_file {
+            let file = quoted(key_file)?;
+            // One certificate for all, so it is its own authority.
+            for name in ["tls-ca-cert-file", "tls-cert-file", "tls-key-file"] {
+                let _ = writeln!(text, "{name} {file}");
             }
             text.push_str("tls-auth-clients yes\ntls-replication yes\ntls-cluster yes\n");
         }
@@ -169,7 +169,7 @@ mod tests {
             replication: Replication::Required,
             memory: None,
             secrets: Secrets::generate("s").unwrap(),
-            tls: None,
+            key_file: None,
         }
     }
 
@@ -200,9 +200,8 @@ mod tests {
 
     #[test]
     fn with_tls_no_port_is_plain() {
-        let file = |name: &str| PathBuf::from(format!("/etc/{name}"));
-        let tls = TlsFiles { authority: file("ca"), certificate: file("crt"), key: file("key") };
-        let text = Settings { tls: Some(tls), ..settings() }.text().unwrap();
+        let with_tls = Settings { key_file: Some("/etc/key.pem".into()), ..settings() };
+        let text = with_tls.text().unwrap();
         for line in [
             "port 0",
             "tls-port 7401",

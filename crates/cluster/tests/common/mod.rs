@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER, TlsFiles};
+use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
 use intarsia_cluster::deployment::{Deployment, Engine, Member, Secrets, ServerName};
 use intarsia_cluster::formation;
 use intarsia_cluster::servers::{self, Program, Server, Settings, Start};
@@ -36,7 +36,7 @@ pub(crate) fn skip(why: &str) {
 pub(crate) struct Fleet {
     pub(crate) deployment: Deployment,
     pub(crate) secrets: Secrets,
-    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) key_file: Option<PathBuf>,
     dir: tempfile::TempDir,
     reaper: Child,
 }
@@ -47,6 +47,8 @@ impl Fleet {
     }
 
     pub(crate) fn with_durability(hosts: u8, durability: Durability) -> Self {
+        // What the watch says shows beside a failure.
+        let _ = tracing_subscriber::fmt().with_test_writer().try_init();
         let net = loopback_net();
         let members = (1..=hosts)
             .map(|n| Member {
@@ -60,33 +62,15 @@ impl Fleet {
         let secrets = Secrets::generate(&deployment.store).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let reaper = reaper(dir.path());
-        Self { deployment, secrets, tls: None, dir, reaper }
+        Self { deployment, secrets, key_file: None, dir, reaper }
     }
 
-    /// With a certificate for the addresses of all hosts, signed by an authority of its own.
+    /// With a deployment's key.
     pub(crate) fn with_tls(hosts: u8) -> Self {
         let mut fleet = Self::new(hosts);
-        let dir = fleet.dir.path().join("tls");
-        std::fs::create_dir(&dir).unwrap();
-        let addresses: Vec<String> =
-            fleet.deployment.members.iter().map(|m| format!("IP:{}", m.address)).collect();
-        let names = format!("subjectAltName={}", addresses.join(","));
-        let script = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
-             -subj /CN=authority -keyout ca.key -out ca.crt \
-             && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
-             -subj /CN=deployment -addext \"$1\" -addext basicConstraints=critical,CA:FALSE \
-             -CA ca.crt -CAkey ca.key -keyout node.key -out node.crt";
-        let output = Command::new("sh")
-            .args(["-c", script, "sh", &names])
-            .current_dir(&dir)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        fleet.tls = Some(TlsFiles {
-            authority: dir.join("ca.crt"),
-            certificate: dir.join("node.crt"),
-            key: dir.join("node.key"),
-        });
+        let path = fleet.dir.path().join("deployment.pem");
+        intarsia_transport::DeploymentKey::create(&path).unwrap();
+        fleet.key_file = Some(path);
         fleet
     }
 
@@ -101,12 +85,12 @@ impl Fleet {
 
     pub(crate) fn keeper(&self) -> Access {
         let password = self.secrets.keeper_password.clone();
-        Access { user: KEEPER_USER, password, tls: self.tls.clone() }
+        Access { user: KEEPER_USER, password, key_file: self.key_file.clone() }
     }
 
     pub(crate) fn client(&self) -> Access {
         let password = self.secrets.client_password.clone();
-        Access { user: CLIENT_USER, password, tls: self.tls.clone() }
+        Access { user: CLIENT_USER, password, key_file: self.key_file.clone() }
     }
 
     pub(crate) fn settings(&self, name: &ServerName) -> Settings {
@@ -118,7 +102,7 @@ impl Fleet {
             replication: formation::replication_of(&self.deployment),
             memory: None,
             secrets: self.secrets.clone(),
-            tls: self.tls.clone(),
+            key_file: self.key_file.clone(),
         }
     }
 

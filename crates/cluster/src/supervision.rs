@@ -1,0 +1,211 @@
+//! The watch over the metadata servers of one host, in the node's process.
+//!
+//! What it keeps up:
+//!
+//! - **A server that died never goes on where it was.** Its replica is promoted first, then it returns
+//!   empty, as a replica. A dead primary that came back at once could lack changes that its replica
+//!   has acknowledged, and a replica would copy an empty primary.
+//! - **A shard without a replica gets one**: a replica that another shard can spare, else a new
+//!   server on a host that is up.
+//! - **Each host has one primary**, as far as there are hosts: an election needs most of the primaries,
+//!   so no host may hold many of them.
+//!
+//! Every decision follows from what the servers say of themselves, and is carried out by their own
+//! commands. Two hosts that decide at the same time can at worst make one replica too many.
+//!
+//! A primary that nobody can reach is replaced by the servers' own election, after their time-out. For a
+//! primary whose process died, its own host need not wait, nor does it need votes, which two hosts
+//! could not give: it alone knows that the process is gone and will not come back under its name. It
+//! tells the replica to take over (CLUSTER FAILOVER TAKEOVER). That is safe because it is told only
+//! to the sole replica of the shard, and only after that had copied everything: a change is
+//! acknowledged when all replicas have it, so the sole one has every acknowledged change, and
+//! nobody else can claim the slots. With several replicas the servers' own election finds the one
+//! that has most.
+//!
+//! A server that is alone (one host) is started again with its data, from the log that the kernel holds.
+
+mod balance;
+mod host;
+mod view;
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use intarsia_types::{ByteCount, Error, NodeId, Result};
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
+
+use crate::client::{Access, KEEPER_USER};
+use crate::deployment::{Deployment, Secrets, ServerName};
+use crate::formation::{self, replication_of};
+use crate::process::wait_readable;
+use crate::servers::{Program, Settings, Start};
+
+use host::Host;
+
+/// Between two looks when all is well.
+const CALM: Duration = Duration::from_secs(1);
+/// Between two looks while a server is on its way back.
+const BUSY: Duration = Duration::from_millis(100);
+
+/// What the watch needs to know.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// The server program of this host.
+    pub program: Program,
+    /// The deployment.
+    pub deployment: Deployment,
+    /// Its passwords.
+    pub secrets: Secrets,
+    /// Its key, when TLS is used.
+    pub key_file: Option<PathBuf>,
+    /// This host.
+    pub host: NodeId,
+    /// Where the servers of this host are; each has a directory of its own in it.
+    pub dir: PathBuf,
+    /// Most memory for the data of each server.
+    pub memory: Option<ByteCount>,
+    /// How long a shard may be without a replica before a new server is started for it. A server
+    /// that died is back sooner; a host that is lost is not.
+    pub replace_after: Duration,
+}
+
+/// How the servers of a host begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// All hosts begin together, and [`formation::form`] will be called.
+    Form(Start),
+    /// The other hosts have a Cluster already; the servers of this one join it.
+    Join,
+}
+
+/// What a server of this host is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerState {
+    /// It runs.
+    Serving,
+    /// It died and waits until its shard has another primary.
+    Lost,
+    /// It runs empty and is about to follow a primary.
+    Returning,
+}
+
+/// The servers of this host, under watch until this is dropped or stopped. They outlive it, unless
+/// they are [stopped](Self::stop).
+#[derive(Debug)]
+pub struct Supervisor {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    dir: PathBuf,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Readable when the watch is to end.
+    end: OwnedFd,
+    states: Mutex<Vec<(ServerName, ServerState)>>,
+}
+
+impl Watch {
+    fn keeper(&self) -> Access {
+        Access {
+            user: KEEPER_USER,
+            password: self.secrets.keeper_password.clone(),
+            key_file: self.key_file.clone(),
+        }
+    }
+
+    fn settings(&self, name: &ServerName) -> Result<Settings> {
+        let member = self.deployment.member(&name.host).ok_or_else(|| {
+            Error::Invalid(format!("host {} is not of this deployment", name.host))
+        })?;
+        Ok(Settings {
+            dir: self.dir.join(name.number.to_string()),
+            address: member.server(name.number)?,
+            durability: self.deployment.durability,
+            replication: replication_of(&self.deployment),
+            memory: self.memory,
+            secrets: self.secrets.clone(),
+            key_file: self.key_file.clone(),
+        })
+    }
+
+    fn own_servers(&self) -> impl Iterator<Item = ServerName> {
+        (0..formation::servers_per_host(&self.deployment))
+            .map(|number| ServerName { host: self.host.clone(), number })
+    }
+}
+
+impl Supervisor {
+    /// Starts the servers of this host, or takes over those that run already, and watches them.
+    ///
+    /// # Errors
+    /// When one of them cannot be started or does not answer within `timeout`.
+    pub fn start(watch: Watch, begin: Begin, timeout: Duration) -> Result<Self> {
+        let dir = watch.dir.clone();
+        let mut host = Host::begin(watch, begin, timeout)?;
+        let end = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
+            .map_err(|e| Error::io("eventfd", e.into()))?;
+        let shared = Arc::new(Shared { end, states: Mutex::new(host.states()) });
+        let for_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("metadata-watch".into())
+            .spawn(move || for_thread.run(&mut host))
+            .map_err(|e| Error::io("start a thread", e))?;
+        Ok(Self { shared, thread: Some(thread), dir })
+    }
+
+    /// The servers of this host and what they are doing.
+    #[must_use]
+    pub fn states(&self) -> Vec<(ServerName, ServerState)> {
+        self.shared.states.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the watch and stops the servers of this host, keeping their data.
+    ///
+    /// # Errors
+    /// When a server cannot be ended.
+    pub fn stop(mut self) -> Result<()> {
+        self.end_watch();
+        crate::servers::stop_all(&self.dir).map(|_| ())
+    }
+
+    fn end_watch(&mut self) {
+        let _ = rustix::io::write(&self.shared.end, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.end_watch();
+    }
+}
+
+impl Shared {
+    fn run(&self, host: &mut Host) {
+        loop {
+            let pause = if host.is_calm() { CALM } else { BUSY };
+            if self.wait(host, pause) {
+                return;
+            }
+            host.step();
+            *self.states.lock().unwrap_or_else(PoisonError::into_inner) = host.states();
+        }
+    }
+
+    /// Waits for the end of a server or of the watch; true for the latter.
+    fn wait(&self, host: &Host, pause: Duration) -> bool {
+        let running = host.descriptors();
+        let mut polled: Vec<PollFd<'_>> = std::iter::once(&self.end)
+            .chain(&running)
+            .map(|descriptor| PollFd::new(descriptor, PollFlags::IN))
+            .collect();
+        wait_readable(&mut polled, pause);
+        polled.first().is_some_and(|end| end.revents().contains(PollFlags::IN))
+    }
+}

@@ -1,0 +1,258 @@
+//! Decisions about the whole Cluster that every host takes for itself from the same view. No I/O.
+
+use std::collections::BTreeMap;
+
+use intarsia_types::NodeId;
+
+use crate::deployment::Deployment;
+use crate::topology::{Health, Peer, Role, ServerId, Topology};
+
+/// The only replica that a primary has, dead ones counted.
+pub(super) fn sole_replica<'a>(view: &'a Topology, primary: &'a ServerId) -> Option<&'a Peer> {
+    let mut replicas = view.replicas_of(primary);
+    let first = replicas.next()?;
+    (replicas.next().is_none() && first.health == Health::Up).then_some(first)
+}
+
+/// Replicas that count: those not given up.
+fn live_replicas<'a>(view: &'a Topology, primary: &'a Peer) -> impl Iterator<Item = &'a Peer> {
+    view.replicas_of(&primary.id).filter(|r| r.health != Health::Failed)
+}
+
+/// The first primary that is up and has no replica.
+pub(super) fn without_replica(view: &Topology) -> Option<&Peer> {
+    view.primaries()
+        .into_iter()
+        .find(|p| p.health == Health::Up && live_replicas(view, p).next().is_none())
+}
+
+/// Whether a server is there that holds nothing and follows nobody: it is about to, and which shard
+/// lacks a replica shows only afterwards.
+pub(super) fn is_anyone_joining(view: &Topology) -> bool {
+    let is_idle = |p: &Peer| !p.has_slots() && matches!(p.role, Role::Primary(_));
+    view.peers().iter().any(|p| is_idle(p) && matches!(p.health, Health::Up | Health::Joining))
+}
+
+/// The replica that should go over to the shard of `wanting`: of a shard with two or more, on another
+/// host than `wanting`. Every host finds the same one.
+pub(super) fn surplus_replica<'a>(
+    deployment: &Deployment,
+    view: &'a Topology,
+    wanting: &Peer,
+) -> Option<&'a Peer> {
+    let home = host_of(deployment, wanting);
+    view.primaries()
+        .into_iter()
+        .filter(|p| live_replicas(view, p).count() > 1)
+        .flat_map(|p| live_replicas(view, p))
+        .filter(|r| r.health == Health::Up && host_of(deployment, r) != home)
+        .max_by(|a, b| a.id.cmp(&b.id))
+}
+
+/// The host that should start a new server for the shard of `wanting`: the one with the fewest servers
+/// of those that are up, the primary's own excepted.
+pub(super) fn host_for_new_server(
+    deployment: &Deployment,
+    view: &Topology,
+    wanting: &Peer,
+) -> Option<NodeId> {
+    let home = host_of(deployment, wanting);
+    let mut servers: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for peer in view.peers().iter().filter(|p| p.health == Health::Up) {
+        if let Some(host) = host_of(deployment, peer) {
+            *servers.entry(host).or_default() += 1;
+        }
+    }
+    servers
+        .into_iter()
+        .filter(|(host, _)| Some(host) != home.as_ref())
+        .min_by_key(|(_, n)| *n)
+        .map(|(h, _)| h)
+}
+
+/// The replica of `host` that should become primary: the host has none, and the replica's primary is
+/// on a host with two or more.
+pub(super) fn due_promotion<'a>(
+    deployment: &Deployment,
+    view: &'a Topology,
+    host: &NodeId,
+) -> Option<&'a Peer> {
+    let primaries = view.primaries();
+    let count = |host: &NodeId| {
+        primaries.iter().filter(|p| host_of(deployment, p).as_ref() == Some(host)).count()
+    };
+    if count(host) > 0 {
+        return None;
+    }
+    view.peers().iter().find(|replica| {
+        let Role::Replica(of) = &replica.role else { return false };
+        let crowded = view
+            .by_id(of)
+            .filter(|p| p.health == Health::Up)
+            .and_then(|p| host_of(deployment, p))
+            .is_some_and(|h| count(&h) > 1);
+        crowded
+            && replica.health == Health::Up
+            && host_of(deployment, replica).as_ref() == Some(host)
+    })
+}
+
+/// Whether this replica is one too many, with everything else in place: every primary up and with a
+/// replica, and every host up.
+pub(super) fn is_superfluous(deployment: &Deployment, view: &Topology, replica: &Peer) -> bool {
+    let Role::Replica(of) = &replica.role else { return false };
+    let number =
+        |peer: &Peer| deployment.server_at(peer.address.ip, peer.address.port).map(|s| s.number);
+    // Ordered, so that two do not go at once, each because of the other.
+    let order = |peer: &Peer| (number(peer), peer.id.clone());
+    let has_others =
+        view.replicas_of(of).any(|r| r.health == Health::Up && order(r) < order(replica));
+    let is_whole =
+        view.primaries().iter().all(|p| p.health == Health::Up) && without_replica(view).is_none();
+    let is_up = |host: &NodeId| {
+        let mut peers =
+            view.peers().iter().filter(|p| host_of(deployment, p).as_ref() == Some(host));
+        peers.any(|p| p.health == Health::Up)
+    };
+    has_others && is_whole && deployment.members.iter().all(|m| is_up(&m.name))
+}
+
+pub(super) fn host_of(deployment: &Deployment, peer: &Peer) -> Option<NodeId> {
+    deployment.server_at(peer.address.ip, peer.address.port).map(|s| s.host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deployment::{Engine, Member};
+    use intarsia_types::Durability;
+
+    fn deployment(hosts: u8) -> Deployment {
+        let member = |n: u8| Member {
+            name: NodeId(format!("n{n}")),
+            address: [10, 0, 0, n].into(),
+            node_port: 7400,
+            server_port: 7401,
+        };
+        Deployment::new(Durability::Interval, 2, Engine::Servers, (1..=hosts).map(member).collect())
+            .unwrap()
+    }
+
+    fn id(host: u8, server: u8) -> ServerId {
+        ServerId(format!("{host:020x}{server:020x}"))
+    }
+
+    /// Host, server, flags, and the slots or whom it follows.
+    type Line = (u8, u8, &'static str, Result<&'static str, (u8, u8)>);
+
+    fn view(lines: &[Line]) -> Topology {
+        let text: Vec<String> = lines
+            .iter()
+            .map(|(host, server, flags, role)| {
+                let (follows, slots) = match role {
+                    Ok(slots) => ("-".to_owned(), *slots),
+                    Err((h, s)) => (id(*h, *s).0, ""),
+                };
+                let port = 7401 + 2 * u16::from(*server);
+                format!(
+                    "{} 10.0.0.{host}:{port}@{} {flags} {follows} 0 0 1 connected {slots}",
+                    id(*host, *server),
+                    port + 1
+                )
+            })
+            .collect();
+        Topology::parse(&text.join("\n")).unwrap()
+    }
+
+    fn whole() -> Vec<Line> {
+        vec![
+            (1, 0, "master", Ok("0-99")),
+            (2, 0, "master", Ok("100-199")),
+            (3, 0, "master", Ok("200-299")),
+            (2, 1, "slave", Err((1, 0))),
+            (3, 1, "slave", Err((2, 0))),
+            (1, 1, "slave", Err((3, 0))),
+        ]
+    }
+
+    #[test]
+    fn a_whole_cluster_is_left_alone() {
+        let (deployment, view) = (deployment(3), view(&whole()));
+        assert!(without_replica(&view).is_none());
+        for host in ["n1", "n2", "n3"] {
+            assert!(due_promotion(&deployment, &view, &NodeId(host.into())).is_none());
+        }
+        for peer in view.peers() {
+            assert!(!is_superfluous(&deployment, &view, peer));
+        }
+    }
+
+    #[test]
+    fn the_sole_replica_is_the_one_that_may_take_over() {
+        let view = view(&whole());
+        assert_eq!(sole_replica(&view, &id(1, 0)).unwrap().id, id(2, 1));
+        assert!(sole_replica(&view, &id(2, 1)).is_none());
+    }
+
+    #[test]
+    fn with_two_replicas_none_is_the_sole_one_even_when_one_is_dead() {
+        let mut lines = whole();
+        lines.push((3, 2, "slave,fail", Err((1, 0))));
+        assert!(sole_replica(&view(&lines), &id(1, 0)).is_none());
+        let mut lines = whole();
+        lines[3].2 = "slave,fail?";
+        assert!(sole_replica(&view(&lines), &id(1, 0)).is_none());
+    }
+
+    #[test]
+    fn a_lost_host_is_made_up_for_by_the_others() {
+        // Host 2 is gone; its replica on host 3 was promoted, and shard 1 lost its replica.
+        let lines = [
+            (1, 0, "master", Ok("0-99")),
+            (2, 0, "master,fail", Ok("")),
+            (3, 0, "master", Ok("200-299")),
+            (2, 1, "slave,fail", Err((1, 0))),
+            (3, 1, "master", Ok("100-199")),
+            (1, 1, "slave", Err((3, 0))),
+        ];
+        let (deployment, view) = (deployment(3), view(&lines));
+        let wanting = without_replica(&view).unwrap();
+        assert_eq!(wanting.id, id(1, 0));
+        assert!(surplus_replica(&deployment, &view, wanting).is_none());
+        assert_eq!(host_for_new_server(&deployment, &view, wanting), Some(NodeId("n3".into())));
+        let other = view.by_id(&id(3, 1)).unwrap();
+        assert_eq!(host_for_new_server(&deployment, &view, other), Some(NodeId("n1".into())));
+    }
+
+    #[test]
+    fn a_spare_replica_goes_where_one_is_missing_and_later_away() {
+        let mut lines = whole();
+        lines[3].2 = "slave,fail";
+        lines.push((2, 2, "slave", Err((3, 0))));
+        let deployment = deployment(3);
+        let before = view(&lines);
+        let wanting = without_replica(&before).unwrap();
+        assert_eq!(surplus_replica(&deployment, &before, wanting).unwrap().id, id(2, 2));
+        lines[3].2 = "slave";
+        let after = view(&lines);
+        assert!(!is_superfluous(&deployment, &after, after.by_id(&id(1, 1)).unwrap()));
+        assert!(is_superfluous(&deployment, &after, after.by_id(&id(2, 2)).unwrap()));
+    }
+
+    #[test]
+    fn a_host_that_returned_gets_its_share_of_primaries_back() {
+        // The replica of host 1 was promoted on host 2; host 1 came back as its replica.
+        let lines = [
+            (2, 1, "master", Ok("0-99")),
+            (2, 0, "master", Ok("100-199")),
+            (3, 0, "master", Ok("200-299")),
+            (1, 0, "slave", Err((2, 1))),
+            (3, 1, "slave", Err((2, 0))),
+            (1, 1, "slave", Err((3, 0))),
+        ];
+        let (deployment, view) = (deployment(3), view(&lines));
+        let due = |host: &str| due_promotion(&deployment, &view, &NodeId(host.into()));
+        assert_eq!(due("n1").unwrap().id, id(1, 0));
+        assert!(due("n2").is_none() && due("n3").is_none());
+    }
+}

@@ -1,0 +1,557 @@
+//! The servers of one host and what is to be done with each of them next.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use intarsia_types::{Durability, Error, Result};
+use tracing::{info, warn};
+
+use super::balance;
+use super::view::View;
+use super::{Begin, ServerState, Watch};
+use crate::deployment::{MAX_SERVERS_PER_HOST, ServerAddress, ServerName};
+use crate::formation::{
+    Placed, follow, introduce_to, replication_of, servers_per_host, wanting_shard,
+};
+use crate::servers::{Replication, Server, Start};
+use crate::topology::{Health, Peer, Role, ServerId, Topology};
+
+/// Before a server that could not be started is started again.
+const RETRY: Duration = Duration::from_secs(1);
+/// A replica that was attached shows in every view after this.
+const SETTLED: Duration = Duration::from_secs(5);
+/// Before a replica is told again to take over, while the others learn of it.
+const BETWEEN_ORDERS: Duration = Duration::from_secs(2);
+/// How long no view may show an heir before there is none: who follows whom spreads from server to
+/// server, and for moments a server that was primary follows nobody in the eyes of another.
+const NO_HEIR: Duration = Duration::from_secs(5);
+/// Between two orders that change who is primary. A server keeps the votes of its last election for twice
+/// the node timeout (4 s) and would take them for those of the next, which then counts for nothing
+/// (seen with Redis 7.0.15); so nobody is elected twice within this time by our order.
+const BETWEEN_PROMOTIONS: Duration = Duration::from_secs(10);
+/// A replica that is one too many goes after so many times the wait for a lost one: a host that came
+/// back may leave again.
+const RETIRE_FACTOR: u32 = 3;
+
+pub(super) struct Host {
+    watch: Watch,
+    view: View,
+    slots: Vec<Slot>,
+    /// Servers of this host that began to follow a primary not long ago.
+    placed: Vec<(Instant, ServerId, ServerAddress)>,
+    /// Since when a shard has had no replica.
+    wanting: HashMap<ServerId, Instant>,
+    /// Since when a server of ours has been one too many.
+    superfluous: HashMap<ServerName, Instant>,
+    last_promotion: Option<Instant>,
+    last_forced: Instant,
+}
+
+/// A server of this host, running or to be.
+struct Slot {
+    name: ServerName,
+    address: ServerAddress,
+    /// Its name in the Cluster, as far as known.
+    id: Option<ServerId>,
+    phase: Phase,
+    /// Before this, the heir of its slots is not told again.
+    next_order: Option<Instant>,
+    /// When it was last seen to hold slots.
+    last_primary: Option<Instant>,
+    /// Since when its slots have had no heir.
+    without_heir: Option<Instant>,
+}
+
+enum Phase {
+    Serving(Server),
+    /// The process is gone. `not_before` keeps one that cannot start from being tried without pause.
+    Lost {
+        not_before: Instant,
+    },
+    Returning {
+        server: Server,
+        next_meet: Instant,
+    },
+}
+
+impl Host {
+    pub(super) fn begin(watch: Watch, begin: Begin, timeout: Duration) -> Result<Self> {
+        let keeper = watch.keeper();
+        let mut slots = Vec::new();
+        for name in watch.own_servers() {
+            let settings = watch.settings(&name)?;
+            let running = Server::adopt(name.clone(), settings.address, &settings.dir);
+            let phase = match (running, begin) {
+                (Some(server), _) => Phase::Serving(server),
+                (None, Begin::Form(start)) => {
+                    Phase::Serving(Server::start(&watch.program, name.clone(), &settings, start)?)
+                }
+                (None, Begin::Join) => Phase::Lost { not_before: Instant::now() },
+            };
+            slots.push(Slot {
+                name,
+                address: settings.address,
+                id: None,
+                phase,
+                next_order: None,
+                without_heir: None,
+                last_primary: None,
+            });
+        }
+        for slot in &mut slots {
+            if let Phase::Serving(server) = &mut slot.phase {
+                server.wait_until_answering(&keeper, timeout)?;
+            }
+        }
+        Ok(Self {
+            view: View::new(keeper),
+            watch,
+            slots,
+            placed: Vec::new(),
+            wanting: HashMap::new(),
+            superfluous: HashMap::new(),
+            last_promotion: None,
+            last_forced: Instant::now(),
+        })
+    }
+
+    pub(super) fn states(&self) -> Vec<(ServerName, ServerState)> {
+        self.slots.iter().map(|slot| (slot.name.clone(), slot.phase.state())).collect()
+    }
+
+    pub(super) fn is_calm(&self) -> bool {
+        self.slots.iter().all(|s| s.phase.state() == ServerState::Serving)
+    }
+
+    /// Descriptors that become readable when a server of this host ends.
+    pub(super) fn descriptors(&self) -> Vec<OwnedFd> {
+        self.slots.iter().filter_map(|s| s.phase.server()?.process().descriptor()).collect()
+    }
+
+    /// Does what can be done now.
+    pub(super) fn step(&mut self) {
+        self.notice_ends();
+        if replication_of(&self.watch.deployment) == Replication::Alone {
+            self.restart_alone();
+            self.force_log();
+            return;
+        }
+        let Some(view) = self.look() else {
+            warn!(host = %self.watch.host, "no metadata server of any host answers");
+            return;
+        };
+        self.learn_ids(&view);
+        for index in 0..self.slots.len() {
+            self.bring_back(index, &view);
+        }
+        if self.is_calm() {
+            self.balance(&view);
+        }
+    }
+
+    fn notice_ends(&mut self) {
+        for slot in &mut self.slots {
+            let has_ended = match &mut slot.phase {
+                Phase::Serving(server) | Phase::Returning { server, .. } => !server.is_running(),
+                Phase::Lost { .. } => false,
+            };
+            if has_ended {
+                warn!(server = %slot.name, address = %slot.address, "metadata server ended");
+                self.view.renew(&slot.address);
+                slot.phase = Phase::Lost { not_before: Instant::now() };
+            }
+        }
+    }
+
+    /// What a server says that is in the Cluster already; one that is returning knows nothing yet.
+    fn look(&mut self) -> Option<Topology> {
+        let serving = |s: &&Slot| s.phase.state() == ServerState::Serving;
+        let own: Vec<ServerAddress> =
+            self.slots.iter().filter(serving).map(|s| s.address).collect();
+        let deployment = &self.watch.deployment;
+        let first = 0..servers_per_host(deployment);
+        let others: Vec<ServerAddress> = deployment
+            .members
+            .iter()
+            .filter(|m| m.name != self.watch.host)
+            .flat_map(|m| first.clone().filter_map(|number| m.server(number).ok()))
+            .collect();
+        self.view.look(&own, &others)
+    }
+
+    fn learn_ids(&mut self, view: &Topology) {
+        for slot in self.slots.iter_mut().filter(|s| s.phase.state() == ServerState::Serving) {
+            let there = view.by_address(slot.address.ip, slot.address.port);
+            if let Some(peer) = there.filter(|p| p.health != Health::Failed) {
+                slot.id = Some(peer.id.clone());
+                if peer.has_slots() {
+                    slot.last_primary = Some(Instant::now());
+                }
+            }
+        }
+    }
+
+    fn bring_back(&mut self, index: usize, view: &Topology) {
+        let Some(slot) = self.slots.get(index) else { return };
+        match &slot.phase {
+            Phase::Serving(_) => {}
+            Phase::Lost { not_before } if *not_before > Instant::now() => {}
+            Phase::Lost { .. } => self.start_again(index, view),
+            Phase::Returning { .. } => self.join(index, view),
+        }
+    }
+
+    /// Starts a server that died, once its shard does not need it.
+    fn start_again(&mut self, index: usize, view: &Topology) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        let old = match &slot.id {
+            Some(id) => view.by_id(id),
+            None => view.by_address(slot.address.ip, slot.address.port),
+        };
+        let start = match old.map(|old| (old, heir(view, old))) {
+            None => Start::Empty,
+            Some((old, heir)) => {
+                slot.id = Some(old.id.clone());
+                match heir {
+                    Heir::Promoted => Start::Empty,
+                    Heir::None => {
+                        let since = *slot.without_heir.get_or_insert_with(Instant::now);
+                        if since.elapsed() < NO_HEIR {
+                            return;
+                        }
+                        // There is no other copy, so what it has on its disk is the best there is.
+                        Start::Kept
+                    }
+                    Heir::Waiting => {
+                        slot.without_heir = None;
+                        if let Some(replica) = balance::sole_replica(view, &old.id) {
+                            self.promote_heir(index, &replica.address);
+                        }
+                        return;
+                    }
+                }
+            }
+        };
+        // It will not come back under its name, and must not count as a replica until all notice.
+        let forgotten = slot.id.take_if(|_| start == Start::Empty);
+        self.start(index, start);
+        if let Some(old) = forgotten {
+            self.forget(&old, view);
+        }
+    }
+
+    /// Has the sole replica of our dead primary take its place: see the module's first page.
+    fn promote_heir(&mut self, index: usize, replica: &ServerAddress) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        if slot.next_order.is_some_and(|t| t > Instant::now()) {
+            return;
+        }
+        slot.next_order = Some(Instant::now() + BETWEEN_ORDERS);
+        let result = self.view.with(replica, |connection| {
+            let replication = connection.fields(&["INFO", "replication"])?;
+            let has_copied = replication.get("master_sync_in_progress") == Some("0")
+                && (replication.get("master_link_status") == Some("up")
+                    || replication.number("master_link_down_since_seconds").is_some());
+            if !has_copied {
+                return Err(Error::Engine("it has not copied everything".into()));
+            }
+            connection.ask::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"])
+        });
+        let dead = &slot.name;
+        match result {
+            Ok(()) => info!(%dead, %replica, "the replica takes over"),
+            Err(error) => {
+                warn!(%dead, %replica, %error, "the replica cannot take over");
+            }
+        }
+    }
+
+    fn start(&mut self, index: usize, start: Start) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        let started = self.watch.settings(&slot.name).and_then(|settings| {
+            Server::start(&self.watch.program, slot.name.clone(), &settings, start)
+        });
+        self.view.renew(&slot.address);
+        slot.without_heir = None;
+        slot.last_primary = None;
+        slot.phase = match (started, start) {
+            (Ok(server), Start::Kept) => {
+                warn!(server = %slot.name, "started again with its data");
+                Phase::Serving(server)
+            }
+            (Ok(server), Start::Empty) => {
+                info!(server = %slot.name, "started empty");
+                Phase::Returning { server, next_meet: Instant::now() }
+            }
+            (Err(error), _) => {
+                warn!(server = %slot.name, %error, "metadata server cannot be started");
+                Phase::Lost { not_before: Instant::now() + RETRY }
+            }
+        };
+    }
+
+    /// Brings a server that started empty into the Cluster, as a replica.
+    fn join(&mut self, index: usize, view: &Topology) {
+        if let Err(error) = self.try_join(index, view) {
+            info!(%error, "a metadata server cannot join yet");
+        }
+    }
+
+    fn try_join(&mut self, index: usize, view: &Topology) -> Result<()> {
+        let host = self.host_index()?;
+        let placed = self.placed();
+        let Some(slot) = self.slots.get_mut(index) else { return Ok(()) };
+        let Phase::Returning { next_meet, .. } = &mut slot.phase else { return Ok(()) };
+        let own = match self.view.of(&slot.address) {
+            Ok(own) => own,
+            // It has only just started.
+            Err(_) => return Ok(()),
+        };
+        let Some(myself) = own.myself() else { return Ok(()) };
+        if myself.has_slots() || matches!(myself.role, Role::Replica(_)) {
+            let new = myself.id.clone();
+            self.finish_joining(index, new);
+            return Ok(());
+        }
+        let primaries = view.primaries();
+        let is_informed = primaries.iter().all(|p| own.by_id(&p.id).is_some_and(Peer::has_slots));
+        if !is_informed {
+            let guide = primaries.iter().find(|p| p.health == Health::Up);
+            if let Some(guide) = guide.filter(|_| *next_meet <= Instant::now()) {
+                *next_meet = Instant::now() + RETRY;
+                return self.view.with(&slot.address, |c| introduce_to(c, &guide.address));
+            }
+            return Ok(());
+        }
+        let Some(primary) = wanting_shard(&self.watch.deployment, view, host, &placed) else {
+            return Ok(());
+        };
+        self.view.with(&slot.address, |c| follow(c, &primary))?;
+        info!(server = %slot.name, %primary, "follows");
+        self.placed.push((Instant::now(), primary, slot.address));
+        Ok(())
+    }
+
+    fn finish_joining(&mut self, index: usize, new: ServerId) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        slot.id = Some(new);
+        let placeholder = Phase::Lost { not_before: Instant::now() };
+        slot.phase = match std::mem::replace(&mut slot.phase, placeholder) {
+            Phase::Returning { server, .. } => Phase::Serving(server),
+            other => other,
+        };
+    }
+
+    /// Has all servers that are up forget one that will not come back under its name.
+    fn forget(&mut self, old: &ServerId, view: &Topology) {
+        let own = self.slots.iter().map(|s| s.address);
+        let mut all: Vec<ServerAddress> = view
+            .peers()
+            .iter()
+            .filter(|p| p.health == Health::Up)
+            .map(|p| p.address)
+            .chain(own)
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        for address in all {
+            // One that never knew it, or that cannot be reached, needs no more.
+            let _ = self.view.with(&address, |c| c.ask::<()>(&["CLUSTER", "FORGET", &old.0]));
+        }
+    }
+
+    fn balance(&mut self, view: &Topology) {
+        self.replace_replica(view);
+        if balance::without_replica(view).is_none() {
+            self.promote_own(view);
+        }
+        self.retire(view);
+    }
+
+    /// Gives a replica to a shard that has none: one that can be spared, else a new server.
+    fn replace_replica(&mut self, view: &Topology) {
+        let Some(wanting) = balance::without_replica(view) else {
+            self.wanting.clear();
+            return;
+        };
+        if balance::is_anyone_joining(view) || self.placed().is_unseen(view, &wanting.id) {
+            return;
+        }
+        let deployment = &self.watch.deployment;
+        if let Some(surplus) = balance::surplus_replica(deployment, view, wanting) {
+            if self.slots.iter().any(|s| s.address == surplus.address) {
+                let moved = self.view.with(&surplus.address, |c| follow(c, &wanting.id));
+                info!(replica = %surplus.address, primary = %wanting.address, ?moved, "moves to a shard without a replica");
+            }
+            return;
+        }
+        let since = *self.wanting.entry(wanting.id.clone()).or_insert_with(Instant::now);
+        let chosen = balance::host_for_new_server(deployment, view, wanting);
+        if since.elapsed() >= self.watch.replace_after && chosen.as_ref() == Some(&self.watch.host)
+        {
+            self.add_server();
+        }
+    }
+
+    fn add_server(&mut self) {
+        let is_free = |number: &u16| !self.slots.iter().any(|s| s.name.number == *number);
+        let Some(number) = (0..MAX_SERVERS_PER_HOST).find(is_free) else { return };
+        let name = ServerName { host: self.watch.host.clone(), number };
+        let Ok(settings) = self.watch.settings(&name) else { return };
+        warn!(server = %name, "a shard has no replica; starting a new server for it");
+        let phase = Phase::Lost { not_before: Instant::now() };
+        self.slots.push(Slot {
+            name,
+            address: settings.address,
+            id: None,
+            phase,
+            next_order: None,
+            without_heir: None,
+            last_primary: None,
+        });
+        self.start(self.slots.len() - 1, Start::Empty);
+    }
+
+    /// Makes a replica of this host primary when the host has none and another has two: by the
+    /// servers' own hand-over, in which the old primary waits until the new one has everything.
+    fn promote_own(&mut self, view: &Topology) {
+        if self.last_promotion.is_some_and(|t| t.elapsed() < BETWEEN_PROMOTIONS) {
+            return;
+        }
+        let due = balance::due_promotion(&self.watch.deployment, view, &self.watch.host);
+        let Some(replica) = due.map(|p| p.address) else { return };
+        let was_primary =
+            |s: &Slot| s.last_primary.is_some_and(|t| t.elapsed() < BETWEEN_PROMOTIONS);
+        if self.slots.iter().any(|s| s.address == replica && was_primary(s)) {
+            return;
+        }
+        let ordered = self.view.with(&replica, |connection| {
+            let replication = connection.fields(&["INFO", "replication"])?;
+            if replication.get("master_link_status") == Some("up") {
+                connection.ask::<()>(&["CLUSTER", "FAILOVER"]).map(|()| true)
+            } else {
+                Ok(false)
+            }
+        });
+        match ordered {
+            Ok(false) => {}
+            Ok(true) => {
+                self.last_promotion = Some(Instant::now());
+                info!(%replica, "asks to become primary, because this host has none");
+            }
+            Err(error) => info!(%replica, %error, "cannot become primary yet"),
+        }
+    }
+
+    /// Stops a server that replaced one of a lost host, when the host is back and nobody needs it.
+    fn retire(&mut self, view: &Topology) {
+        let first = servers_per_host(&self.watch.deployment);
+        let extra = self.slots.iter().find(|slot| {
+            let peer = slot.id.as_ref().and_then(|id| view.by_id(id));
+            slot.name.number >= first
+                && peer.is_some_and(|p| balance::is_superfluous(&self.watch.deployment, view, p))
+        });
+        let Some(name) = extra.map(|s| s.name.clone()) else {
+            self.superfluous.clear();
+            return;
+        };
+        let since = *self.superfluous.entry(name.clone()).or_insert_with(Instant::now);
+        if since.elapsed() < self.watch.replace_after * RETIRE_FACTOR {
+            return;
+        }
+        let Some(index) = self.slots.iter().position(|s| s.name == name) else { return };
+        let slot = self.slots.remove(index);
+        info!(server = %slot.name, "is one too many and stops");
+        self.view.renew(&slot.address);
+        if let Phase::Serving(server) = slot.phase
+            && let Err(error) = server.stop()
+        {
+            warn!(server = %slot.name, %error, "cannot be stopped");
+        }
+        if let Some(id) = slot.id {
+            self.forget(&id, view);
+        }
+    }
+
+    /// The only server of a one-host deployment: nothing else has its data.
+    fn restart_alone(&mut self) {
+        for index in 0..self.slots.len() {
+            let is_due = self.slots.get(index).is_some_and(|slot| {
+                matches!(slot.phase, Phase::Lost { not_before } if not_before <= Instant::now())
+            });
+            if is_due {
+                self.start(index, Start::Kept);
+            }
+        }
+    }
+
+    /// Forces the log of changes out, once a second: see the servers' settings.
+    fn force_log(&mut self) {
+        let is_due = self.last_forced.elapsed() >= Duration::from_secs(1);
+        if self.watch.deployment.durability != Durability::Interval || !is_due {
+            return;
+        }
+        self.last_forced = Instant::now();
+        for server in self.slots.iter().filter_map(|s| s.phase.server()) {
+            if let Err(error) = server.force_log() {
+                warn!(server = %server.name(), %error, "the log of changes cannot be forced to the disk");
+            }
+        }
+    }
+
+    fn host_index(&self) -> Result<usize> {
+        let host = &self.watch.host;
+        let members = &self.watch.deployment.members;
+        members
+            .iter()
+            .position(|m| m.name == *host)
+            .ok_or_else(|| Error::Invalid(format!("host {host} is not of this deployment")))
+    }
+
+    fn placed(&mut self) -> Placed {
+        self.placed.retain(|(when, ..)| when.elapsed() < SETTLED);
+        let mut placed = Placed::default();
+        for (_, primary, replica) in &self.placed {
+            placed.add(primary.clone(), *replica);
+        }
+        placed
+    }
+}
+
+impl Phase {
+    const fn state(&self) -> ServerState {
+        match self {
+            Self::Serving(_) => ServerState::Serving,
+            Self::Lost { .. } => ServerState::Lost,
+            Self::Returning { .. } => ServerState::Returning,
+        }
+    }
+
+    const fn server(&self) -> Option<&Server> {
+        match self {
+            Self::Serving(server) | Self::Returning { server, .. } => Some(server),
+            Self::Lost { .. } => None,
+        }
+    }
+}
+
+/// What becomes of the slots of a server that died.
+enum Heir {
+    /// It holds none, and nobody copies from its place any more.
+    Promoted,
+    /// A replica is about to be promoted, or has not noticed yet.
+    Waiting,
+    /// It holds slots, and no replica is left.
+    None,
+}
+
+fn heir(view: &Topology, old: &Peer) -> Heir {
+    let has_heirs = view.replicas_of(&old.id).any(|r| r.health != Health::Failed);
+    let has_heirs = has_heirs || (old.has_slots() && balance::is_anyone_joining(view));
+    match (old.has_slots(), has_heirs) {
+        (_, true) => Heir::Waiting,
+        (true, false) => Heir::None,
+        (false, false) => Heir::Promoted,
+    }
+}

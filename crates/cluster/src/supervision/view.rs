@@ -1,0 +1,96 @@
+//! What the servers say, asked of those of this host first: a dead one is not waited for twice.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use intarsia_types::{Error, Result};
+
+use crate::client::{Access, Connection};
+use crate::deployment::ServerAddress;
+use crate::topology::{Health, Topology};
+
+/// A server that could not be reached is left alone for so long.
+const LEAVE_ALONE: Duration = Duration::from_secs(2);
+/// Servers of other hosts that are tried in one look.
+const TRIES: usize = 3;
+
+/// Connections to servers, and the last that was heard of all of them.
+pub(super) struct View {
+    access: Access,
+    open: HashMap<ServerAddress, Connection>,
+    silent_until: HashMap<ServerAddress, Instant>,
+    last: Topology,
+}
+
+impl View {
+    pub(super) fn new(access: Access) -> Self {
+        Self {
+            access,
+            open: HashMap::new(),
+            silent_until: HashMap::new(),
+            last: Topology::default(),
+        }
+    }
+
+    /// Does something with a connection to this server.
+    pub(super) fn with<T>(
+        &mut self,
+        address: &ServerAddress,
+        work: impl FnOnce(&mut Connection) -> Result<T>,
+    ) -> Result<T> {
+        if self.silent_until.get(address).is_some_and(|until| *until > Instant::now()) {
+            return Err(Error::Engine(format!(
+                "metadata server at {address} did not answer just now"
+            )));
+        }
+        let mut connection = match self.open.remove(address) {
+            Some(connection) => connection,
+            None => self.access.connect(address).inspect_err(|_| {
+                self.silent_until.insert(*address, Instant::now() + LEAVE_ALONE);
+            })?,
+        };
+        let result = work(&mut connection);
+        // After a refusal the connection is as good as before; after a time-out an answer may be under way.
+        if connection.is_open() {
+            self.open.insert(*address, connection);
+        }
+        result
+    }
+
+    /// Forgets a connection, because another process listens there now.
+    pub(super) fn renew(&mut self, address: &ServerAddress) {
+        self.open.remove(address);
+        self.silent_until.remove(address);
+    }
+
+    /// What one server knows.
+    pub(super) fn of(&mut self, address: &ServerAddress) -> Result<Topology> {
+        self.with(address, Topology::ask)
+    }
+
+    /// What the first of `own` that answers knows, else what one of `others` does.
+    pub(super) fn look(
+        &mut self,
+        own: &[ServerAddress],
+        others: &[ServerAddress],
+    ) -> Option<Topology> {
+        let seen: Vec<ServerAddress> = self
+            .last
+            .peers()
+            .iter()
+            .filter(|p| p.health == Health::Up)
+            .map(|p| p.address)
+            .chain(others.iter().copied())
+            .filter(|a| !own.contains(a))
+            .collect();
+        let answered = own.iter().find_map(|address| self.of(address).ok()).or_else(|| {
+            let now = Instant::now();
+            let is_silent = |a: &ServerAddress| self.silent_until.get(a).is_some_and(|t| *t > now);
+            let tried: Vec<ServerAddress> =
+                seen.into_iter().filter(|a| !is_silent(a)).take(TRIES).collect();
+            tried.iter().find_map(|address| self.of(address).ok())
+        })?;
+        self.last = answered.clone();
+        Some(answered)
+    }
+}

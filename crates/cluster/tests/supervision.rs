@@ -1,0 +1,381 @@
+//! Servers that die under watch, while a client writes: real processes on the loopback network.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use common::{Fleet, PATIENCE, program, wait_for};
+use intarsia_cluster::client::{Access, Connection};
+use intarsia_cluster::deployment::{Deployment, ServerAddress, ServerName};
+use intarsia_cluster::formation::{form, servers_per_host};
+use intarsia_cluster::process::Process;
+use intarsia_cluster::servers::{Server, Start};
+use intarsia_cluster::supervision::{Begin, ServerState, Supervisor, Watch};
+use intarsia_cluster::survey::Survey;
+use intarsia_cluster::topology::{ServerId, Topology};
+use intarsia_types::NodeId;
+use rustix::process::Signal;
+
+const REPLACE_AFTER: Duration = Duration::from_secs(3);
+
+/// A fleet under watch.
+struct Watched {
+    supervisors: HashMap<NodeId, Supervisor>,
+    fleet: Fleet,
+}
+
+impl Watched {
+    fn new(hosts: u8) -> Self {
+        let fleet = Fleet::new(hosts);
+        let supervisors = fleet
+            .deployment
+            .members
+            .iter()
+            .map(|m| (m.name.clone(), watch(&fleet, &m.name, Begin::Form(Start::Empty))))
+            .collect();
+        form(&fleet.deployment, &fleet.keeper(), PATIENCE).unwrap();
+        Self { supervisors, fleet }
+    }
+
+    fn process(&self, name: &ServerName) -> Option<Process> {
+        let settings = self.fleet.settings(name);
+        Server::adopt(name.clone(), settings.address, &settings.dir).map(|s| s.process().clone())
+    }
+
+    fn kill(&self, name: &ServerName) {
+        let process = self.process(name).unwrap();
+        process.signal(Signal::KILL);
+        assert!(process.wait_until_gone(PATIENCE));
+    }
+
+    fn survey(&self) -> Option<Survey> {
+        Survey::take(&self.fleet.deployment, &self.fleet.keeper()).ok()
+    }
+
+    fn view(&self) -> Option<Topology> {
+        addresses(&self.fleet.deployment)
+            .iter()
+            .find_map(|address| Topology::ask(&mut self.fleet.keeper().connect(address).ok()?).ok())
+    }
+
+    /// Waits until every shard has a primary and a replica in sync, and all servers serve.
+    fn wait_until_whole(&self, replicas: usize) -> Survey {
+        wait_for("a whole Cluster", || {
+            let states = self.supervisors.values().flat_map(Supervisor::states);
+            let is_serving = states.into_iter().all(|(_, s)| s == ServerState::Serving);
+            let survey = self.survey().filter(|s| s.is_whole() && is_serving)?;
+            let synced = survey.shards.iter().flat_map(|s| &s.replicas).filter(|r| r.is_in_sync);
+            (synced.count() >= replicas).then_some(survey)
+        })
+    }
+
+    /// The server that holds slot 0, and its name in the Cluster.
+    fn first_primary(&self) -> (ServerName, ServerId) {
+        let view = self.view().unwrap();
+        let peer = view.primaries()[0];
+        let name = self.fleet.deployment.server_at(peer.address.ip, peer.address.port).unwrap();
+        (name, peer.id.clone())
+    }
+
+    fn primaries_per_host(&self) -> Vec<usize> {
+        let Some(view) = self.view() else { return vec![] };
+        let hosts: Vec<NodeId> = view
+            .primaries()
+            .iter()
+            .map(|p| self.fleet.deployment.server_at(p.address.ip, p.address.port).unwrap().host)
+            .collect();
+        let members = &self.fleet.deployment.members;
+        members.iter().map(|m| hosts.iter().filter(|h| **h == m.name).count()).collect()
+    }
+}
+
+fn watch(fleet: &Fleet, host: &NodeId, begin: Begin) -> Supervisor {
+    let watch = Watch {
+        program: program().unwrap().clone(),
+        deployment: fleet.deployment.clone(),
+        secrets: fleet.secrets.clone(),
+        key_file: None,
+        host: host.clone(),
+        dir: fleet.host_dir(host),
+        memory: None,
+        replace_after: REPLACE_AFTER,
+    };
+    Supervisor::start(watch, begin, PATIENCE).unwrap()
+}
+
+fn addresses(deployment: &Deployment) -> Vec<ServerAddress> {
+    let numbers = 0..4;
+    let members = deployment.members.iter();
+    members.flat_map(|m| numbers.clone().map(|n| m.server(n).unwrap())).collect()
+}
+
+/// Writes to the first shard without pause, and remembers what was acknowledged: answered, and
+/// confirmed by a replica.
+struct Writer {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(Vec<u32>, Duration)>,
+}
+
+const TAG: &str = "{b}";
+
+impl Writer {
+    fn start(fleet: &Fleet) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (access, all, is_stopped) =
+            (fleet.client(), addresses(&fleet.deployment), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            let mut connection = None;
+            let mut acknowledged = Vec::new();
+            let (mut longest, mut last) = (Duration::ZERO, Instant::now());
+            let mut number = 0u32;
+            while !is_stopped.load(Ordering::Relaxed) {
+                number += 1;
+                let mut open = connection.take().or_else(|| find_primary(&access, &all));
+                let Some(c) = &mut open else { continue };
+                let (key, value) = (format!("{TAG}{number}"), number.to_string());
+                let written = c.ask::<()>(&["SET", &key, &value]).is_ok()
+                    && c.ask::<u32>(&["WAIT", "1", "1000"]).is_ok_and(|n| n >= 1);
+                if written {
+                    acknowledged.push(number);
+                    longest = longest.max(last.elapsed());
+                    last = Instant::now();
+                    connection = open;
+                } else {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+            (acknowledged, longest)
+        });
+        Self { stop, thread }
+    }
+
+    /// What was acknowledged, and the longest time without.
+    fn finish(self) -> (Vec<u32>, Duration) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// A server that takes a write to the first shard.
+fn find_primary(access: &Access, all: &[ServerAddress]) -> Option<Connection> {
+    all.iter().find_map(|address| {
+        let mut connection = access.connect(address).ok()?;
+        connection.ask::<()>(&["SET", &format!("{TAG}probe"), "x"]).ok()?;
+        Some(connection)
+    })
+}
+
+#[track_caller]
+fn assert_nothing_is_lost(fleet: &Fleet, acknowledged: &[u32]) {
+    let all = addresses(&fleet.deployment);
+    let mut connection = wait_for("a primary", || find_primary(&fleet.client(), &all));
+    let lost: Vec<u32> = acknowledged
+        .iter()
+        .copied()
+        .filter(|n| {
+            let value = connection.ask::<Option<String>>(&["GET", &format!("{TAG}{n}")]).unwrap();
+            value != Some(n.to_string())
+        })
+        .collect();
+    assert!(
+        lost.is_empty(),
+        "{} of {} acknowledged writes are lost",
+        lost.len(),
+        acknowledged.len()
+    );
+    assert!(!acknowledged.is_empty());
+}
+
+#[test]
+fn a_killed_primary_returns_empty_as_a_replica_twice_in_a_row() {
+    if program().is_none() {
+        return;
+    }
+    let watched = Watched::new(3);
+    assert_eq!(
+        watched
+            .fleet
+            .keeper()
+            .connect(&addresses(&watched.fleet.deployment)[0])
+            .unwrap()
+            .ask::<u16>(&["CLUSTER", "KEYSLOT", TAG])
+            .unwrap()
+            / 5461,
+        0,
+        "{TAG} is of the first shard"
+    );
+    for round in 0..2 {
+        let writer = Writer::start(&watched.fleet);
+        let (name, id) = watched.first_primary();
+        let started = Instant::now();
+        watched.kill(&name);
+        let promoted = wait_for("a promotion", || {
+            let view = watched.view()?;
+            let primary = view.primaries().first().copied().cloned();
+            primary.filter(|p| p.id != id && p.has_slots() && p.slot_count() > 5000)
+        });
+        let (old_address, promoted_after) =
+            (watched.fleet.settings(&name).address, started.elapsed());
+        assert_ne!(promoted.address, old_address, "it never goes on where it was");
+        watched.wait_until_whole(3);
+        let whole_after = started.elapsed();
+        let (acknowledged, longest) = writer.finish();
+        eprintln!(
+            "round {round}: promoted after {promoted_after:?}, whole after {whole_after:?}, \
+             {} acknowledged, longest pause {longest:?}",
+            acknowledged.len()
+        );
+        assert_nothing_is_lost(&watched.fleet, &acknowledged);
+        let view = watched.view().unwrap();
+        let back = view.by_address(old_address.ip, old_address.port).unwrap();
+        assert_ne!(back.id, id, "it has a new name");
+        wait_for("one primary on each host", || {
+            (watched.primaries_per_host() == [1, 1, 1]).then_some(())
+        });
+        wait_for("the old name forgotten", || watched.view()?.by_id(&id).is_none().then_some(()));
+        watched.wait_until_whole(3);
+        assert_nothing_is_lost(&watched.fleet, &acknowledged);
+    }
+}
+
+#[test]
+fn a_killed_replica_comes_back_in_sync() {
+    if program().is_none() {
+        return;
+    }
+    let watched = Watched::new(3);
+    let writer = Writer::start(&watched.fleet);
+    let (primary, _) = watched.first_primary();
+    let name = ServerName { host: watched.fleet.host(1), number: 1 };
+    let before = watched.process(&name).unwrap();
+    watched.kill(&name);
+    wait_for("another process", || watched.process(&name).filter(|p| *p != before));
+    watched.wait_until_whole(3);
+    assert_eq!(watched.first_primary().0, primary, "the primary was left alone");
+    let (acknowledged, _) = writer.finish();
+    assert_nothing_is_lost(&watched.fleet, &acknowledged);
+}
+
+#[test]
+fn both_servers_of_a_host_come_back() {
+    if program().is_none() {
+        return;
+    }
+    let watched = Watched::new(3);
+    let writer = Writer::start(&watched.fleet);
+    for number in 0..2 {
+        watched.kill(&ServerName { host: watched.fleet.host(0), number });
+    }
+    let started = Instant::now();
+    wait_for("one primary on each host", || {
+        (watched.survey()?.is_whole() && watched.primaries_per_host() == [1, 1, 1]).then_some(())
+    });
+    watched.wait_until_whole(3);
+    eprintln!("both of a host: whole and even after {:?}", started.elapsed());
+    let (acknowledged, _) = writer.finish();
+    assert_nothing_is_lost(&watched.fleet, &acknowledged);
+}
+
+#[test]
+fn with_two_hosts_the_only_replica_takes_over_from_a_dead_process() {
+    if program().is_none() {
+        return;
+    }
+    let watched = Watched::new(2);
+    let writer = Writer::start(&watched.fleet);
+    let (name, id) = watched.first_primary();
+    let started = Instant::now();
+    watched.kill(&name);
+    wait_for("a takeover", || {
+        let view = watched.view()?;
+        view.primaries().first().is_some_and(|p| p.id != id).then_some(())
+    });
+    eprintln!("two hosts: taken over after {:?}", started.elapsed());
+    watched.wait_until_whole(2);
+    let (acknowledged, longest) = writer.finish();
+    eprintln!("two hosts: longest pause {longest:?}");
+    assert_nothing_is_lost(&watched.fleet, &acknowledged);
+}
+
+#[test]
+fn alone_a_server_starts_again_with_its_data() {
+    if program().is_none() {
+        return;
+    }
+    let watched = Watched::new(1);
+    let name = ServerName { host: watched.fleet.host(0), number: 0 };
+    let address = watched.fleet.settings(&name).address;
+    let mut client = watched.fleet.client().connect(&address).unwrap();
+    for n in 0..500u32 {
+        client.ask::<()>(&["SET", &n.to_string(), "v"]).unwrap();
+    }
+    watched.kill(&name);
+    let mut client = wait_for("a server", || {
+        let mut client = watched.fleet.client().connect(&address).ok()?;
+        client.ask::<Option<String>>(&["GET", "0"]).ok().map(|_| client)
+    });
+    for n in 0..500u32 {
+        assert_eq!(client.ask::<String>(&["GET", &n.to_string()]).unwrap(), "v", "{n}");
+    }
+}
+
+#[test]
+fn a_lost_host_is_made_up_for_and_may_come_back() {
+    if program().is_none() {
+        return;
+    }
+    let mut watched = Watched::new(3);
+    let writer = Writer::start(&watched.fleet);
+    let lost = watched.fleet.host(0);
+    drop(watched.supervisors.remove(&lost));
+    for number in 0..servers_per_host(&watched.fleet.deployment) {
+        watched.kill(&ServerName { host: lost.clone(), number });
+    }
+    let started = Instant::now();
+    let survey = watched.wait_until_whole(3);
+    eprintln!("host lost: whole again after {:?}", started.elapsed());
+    for shard in &survey.shards {
+        let host = |server: &str| server.split('/').next().unwrap().to_owned();
+        assert_ne!(host(&shard.primary.server), lost.0);
+        let home = host(&shard.primary.server);
+        let synced = shard.replicas.iter().filter(|r| r.is_in_sync);
+        assert!(synced.clone().count() > 0);
+        assert!(synced.clone().all(|r| host(&r.place.server) != home), "{shard:?}");
+    }
+    let supervisor = watch(&watched.fleet, &lost, Begin::Join);
+    watched.supervisors.insert(lost, supervisor);
+    wait_for("one primary on each host", || {
+        (watched.primaries_per_host() == [1, 1, 1]).then_some(())
+    });
+    wait_for("the extra servers gone", || {
+        let states: Vec<_> = watched.supervisors.values().flat_map(Supervisor::states).collect();
+        (states.len() == 6).then_some(())
+    });
+    watched.wait_until_whole(3);
+    let (acknowledged, _) = writer.finish();
+    assert_nothing_is_lost(&watched.fleet, &acknowledged);
+}
+
+#[test]
+fn servers_outlive_their_watch_and_are_taken_over_by_the_next() {
+    if program().is_none() {
+        return;
+    }
+    let mut watched = Watched::new(2);
+    let host = watched.fleet.host(0);
+    let name = ServerName { host: host.clone(), number: 0 };
+    let before = watched.process(&name).unwrap();
+    drop(watched.supervisors.remove(&host));
+    assert!(before.is_running());
+    watched.supervisors.insert(host.clone(), watch(&watched.fleet, &host, Begin::Join));
+    watched.wait_until_whole(2);
+    assert_eq!(watched.process(&name), Some(before.clone()));
+    watched.supervisors.remove(&host).unwrap().stop().unwrap();
+    assert!(!before.is_running());
+}
