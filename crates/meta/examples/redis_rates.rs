@@ -49,6 +49,11 @@ fn main() {
             store.lookups(&measure, name, &servers, threads);
         }
     }
+    for more in [&[][..], &["--zset-max-listpack-entries 256"]] {
+        let servers = Servers::start(Settings { more, ..Settings::SINGLE });
+        let bytes = Store::new(&servers).bytes_per_file();
+        println!("memory of a server for a file{}: {bytes:.0} bytes", more.concat());
+    }
 }
 
 struct Measure {
@@ -143,14 +148,35 @@ impl Store {
         let what = format!("{name}: create, {threads} threads, {place}");
         let run = format!("{threads}-{one}");
         measure.rate(&what, servers, threads, |thread, number| {
-            let dir = self.dirs[if one { 0 } else { thread }];
-            let mut new = NewInode::new(FileKind::Regular, 0o644, 1000, 1000);
-            let file = BackingFileId(number + 1);
-            new.layout = Layout::Local(BackingRef { tier: TierId(0), file });
-            new.mark_writable = true;
-            let name = format!("file-{run}-{number:08}.dat");
-            self.ns.create(dir, name.as_bytes(), new, Timestamp::now()).unwrap();
+            self.create(self.dirs[if one { 0 } else { thread }], &run, number);
         });
+    }
+
+    /// What one more file costs a server in memory, of many in 8 directories.
+    fn bytes_per_file(&self) -> f64 {
+        const FILES: u64 = 100_000;
+        let before = self.ns.engine_stats().memory_bytes;
+        thread::scope(|scope| {
+            for (thread, &dir) in (0..8).zip(&self.dirs) {
+                scope.spawn(move || {
+                    for number in (thread..FILES).step_by(8) {
+                        self.create(dir, "memory", number);
+                    }
+                });
+            }
+        });
+        // The engine asks the server for its figures every few seconds only.
+        thread::sleep(Duration::from_secs(6));
+        (self.ns.engine_stats().memory_bytes - before) as f64 / FILES as f64
+    }
+
+    fn create(&self, dir: InodeId, run: &str, number: u64) {
+        let mut new = NewInode::new(FileKind::Regular, 0o644, 1000, 1000);
+        let file = BackingFileId(number + 1);
+        new.layout = Layout::Local(BackingRef { tier: TierId(0), file });
+        new.mark_writable = true;
+        let name = format!("file-{run}-{number:08}.dat");
+        self.ns.create(dir, name.as_bytes(), new, Timestamp::now()).unwrap();
     }
 
     fn lookups(&self, measure: &Measure, name: &str, servers: &Servers, threads: usize) {

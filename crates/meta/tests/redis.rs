@@ -288,9 +288,9 @@ fn a_full_server_refuses_new_names_and_takes_removals() {
     assert!(put(1).is_ok());
 }
 
-/// What the user of a store must be allowed; the page on operations says the same.
+/// What the user of a store must be allowed; docs/user/metadata-servers.md says the same.
 const ACL: &str = "user store on >secret ~own* resetchannels -@all +ping +cluster|slots +role +wait +info \
-    +asking +fcall +function|load +mget +get +set +del +exists +hmget +hset +hdel +pexpire \
+    +fcall +function|load +mget +get +set +del +exists +hmget +hset +hdel +pexpire \
     +zadd +zcard +zrem +zrangebylex";
 
 #[test]

@@ -21,7 +21,7 @@ use intarsia_types::PartitionId;
 use redis::Value;
 
 use load::{Load, Seen};
-use servers::{Servers, Settings, wait_for};
+use servers::{Server, Servers, Settings, wait_for};
 
 const CLUSTER: Settings = Settings { appends: true, ..Settings::CLUSTER };
 
@@ -133,6 +133,99 @@ fn a_primary_that_restarts_at_once_with_its_log_loses_nothing() {
         servers.all[primary].start();
         wait_for("the server", || servers.all[primary].try_ask(&["PING"]).is_some());
     });
+}
+
+/// Moves all slots of partitions from the primary at `from` to the one at `to`, as `redis-cli` does.
+fn move_slots(servers: &Servers, from: usize, to: usize, slots: &[u16]) {
+    let (from, to) = (&servers.all[from], &servers.all[to]);
+    let id = |server: &Server| server.text(&["CLUSTER", "MYID"]);
+    let (from_id, to_id) = (id(from), id(to));
+    let port = to.port.to_string();
+    for slot in slots.iter().map(u16::to_string) {
+        to.ask(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]);
+        from.ask(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]);
+        loop {
+            let keys = from.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "10"]);
+            let keys: Vec<Vec<u8>> = redis::from_redis_value(keys).unwrap();
+            if keys.is_empty() {
+                break;
+            }
+            let mut migrate = redis::cmd("MIGRATE");
+            migrate.arg(&to.host).arg(&port).arg("").arg(0).arg(5000).arg("KEYS").arg(keys);
+            from.run(&migrate);
+        }
+        for server in [to, from] {
+            server.ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]);
+        }
+    }
+}
+
+#[test]
+fn a_commit_while_its_partition_moves_changes_all_or_nothing() {
+    if !servers::are_there() {
+        return;
+    }
+    let servers = Servers::start(Settings { primaries: 2, replicas_each: 0, ..Settings::CLUSTER });
+    let options =
+        RedisOptions { timeout: Duration::from_secs(1), partitions: Some(2), ..servers.options() };
+    let engine = RedisEngine::open(&options).unwrap();
+    let (p, op) = (PartitionId(0), OpId { session: 0, number: 0 });
+    let put =
+        |key: &str, value: &str| Mutation::Put(key.as_bytes().into(), value.as_bytes().into());
+    assert!(engine.commit(p, op, &[], vec![put("Iold", "1")]).is_ok());
+
+    // The first partition's tag is the first number in the first half of the slots.
+    let slot =
+        (0..).map(|tag| slot_of(&servers, tag)).find(|&slot| slot < 8192).unwrap().to_string();
+    let id = servers.all[1].text(&["CLUSTER", "MYID"]);
+    servers.all[0].ask(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id]);
+    let refused = engine.commit(p, op, &[], vec![put("Iold", "2"), put("Inew", "2")]);
+    assert!(refused.is_err());
+    assert!(engine.get(p, b"Iold").unwrap().is_some_and(|value| *value == *b"1"));
+    servers.all[0].ask(&["CLUSTER", "SETSLOT", &slot, "STABLE"]);
+    assert!(engine.get(p, b"Inew").unwrap().is_none());
+    let done = engine.commit(p, op, &[], vec![put("Iold", "2"), put("Inew", "2")]);
+    assert!(done.is_ok());
+    assert!(engine.get(p, b"Inew").unwrap().is_some());
+}
+
+/// The slot of a partition's tag.
+fn slot_of(servers: &Servers, tag: u16) -> u16 {
+    let slot = servers.all[0].ask(&["CLUSTER", "KEYSLOT", &format!("{{{tag}}}")]);
+    redis::from_redis_value(slot).unwrap()
+}
+
+#[test]
+fn a_partition_that_moves_loses_nothing_and_is_never_half_there() {
+    if !servers::are_there() {
+        return;
+    }
+    let servers = Servers::start(CLUSTER);
+    let options = servers.options();
+    let load = Load::start(&options);
+    wait_for("some load", || load.acknowledged() > 3000);
+    let primaries = primaries(&servers);
+    let slots = |place: usize| -> Vec<u16> {
+        let client = redis::Client::open(servers.all[place].url()).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let keys: Vec<String> =
+            redis::cmd("KEYS").arg(format!("{}*m", options.store)).query(&mut connection).unwrap();
+        let slot = |key: &String| {
+            redis::cmd("CLUSTER").arg("KEYSLOT").arg(key).query(&mut connection).unwrap()
+        };
+        keys.iter().map(slot).collect()
+    };
+    for (from, to) in [(0, 1), (1, 2), (2, 0)].map(|(a, b)| (primaries[a], primaries[b])) {
+        let moving = slots(from);
+        assert!(moving.len() > 10);
+        move_slots(&servers, from, to, &moving);
+        let before = load.acknowledged();
+        wait_for("load after the move", || load.acknowledged() > before + 500);
+        println!("moved {} partitions: {}", moving.len(), load.seen.summary());
+    }
+    let (engine, seen) = load.stop();
+    verdict(&seen, &engine, seen.lost(&engine, 0).len());
+    assert_eq!(seen.read_errors.load(SeqCst) + seen.write_errors.load(SeqCst), 0);
 }
 
 /// Why a killed primary is never restarted in place: without its log it returns empty, its replica follows,

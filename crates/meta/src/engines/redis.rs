@@ -171,23 +171,20 @@ impl RedisEngine {
     }
 
     /// Repeats `attempt` on the server that holds a slot until it succeeds, fails for good, or the time is
-    /// up. The server may be told that it is asked about a slot on its way to it.
+    /// up.
     fn on_slot<T>(
         &self,
         slot: u16,
         what: &str,
-        mut attempt: impl FnMut(&Server, bool, Instant) -> std::result::Result<T, Failure>,
+        mut attempt: impl FnMut(&Server, Instant) -> std::result::Result<T, Failure>,
     ) -> Result<T> {
         let start = Instant::now();
         let deadline = start + self.timeout;
         let mut trouble = Trouble::default();
-        let mut ask = None;
         loop {
-            let (primary, generation) = self.topology.primary(slot);
-            let is_asking = ask.is_some();
-            let server = ask.take().or(primary);
+            let (server, generation) = self.topology.primary(slot);
             let failure = match &server {
-                Some(server) => match attempt(server, is_asking, deadline) {
+                Some(server) => match attempt(server, deadline) {
                     Ok(value) => {
                         trouble.note_end(what, server, start);
                         return Ok(value);
@@ -198,13 +195,12 @@ impl RedisEngine {
             };
             let name = server.as_ref().map_or_else(String::new, |s| format!(" on {}", s.address));
             match self.redirect(slot, server.as_deref(), failure, deadline) {
-                Ok(Redirection { to, why }) if trouble.redirections < REDIRECTIONS => {
+                Ok(why) if trouble.redirections < REDIRECTIONS => {
                     trouble.redirections += 1;
                     trouble.last = why;
-                    ask = to;
                     continue;
                 }
-                Ok(Redirection { why, .. }) => trouble.last = why,
+                Ok(why) => trouble.last = why,
                 Err(Failure::Transient(why)) => trouble.last = format!("{why}{name}"),
                 Err(Failure::Full(why)) => {
                     return Err(Error::NoSpace(format!("{what}{name}: {why}")));
@@ -227,49 +223,35 @@ impl RedisEngine {
         }
     }
 
-    /// Follows what a failure says of where to go next; failures that say nothing of it are returned.
+    /// Does what a failure asks for and says why; failures that ask for nothing are returned.
     fn redirect(
         &self,
         slot: u16,
         server: Option<&Server>,
         failure: Failure,
         deadline: Instant,
-    ) -> std::result::Result<Redirection, Failure> {
-        let complete = |mut address: failure::Address| {
-            if address.host.is_empty() {
-                address.host = server.map_or_else(String::new, |s| s.address.host.clone());
-            }
-            address
-        };
+    ) -> std::result::Result<String, Failure> {
+        let why = failure.message();
         match (failure, server) {
-            (Failure::Moved(to), _) => {
-                let to = complete(to);
-                let why = format!("the slot moved to {to}");
+            (Failure::Moved(mut to), Some(server)) => {
+                if to.host.is_empty() {
+                    to.host.clone_from(&server.address.host);
+                }
                 self.topology.note_moved(slot, to)?;
-                Ok(Redirection { to: None, why })
             }
-            (Failure::Ask(to), _) => {
-                let to = complete(to);
-                let why = format!("the slot is moving to {to}");
-                Ok(Redirection { to: Some(self.topology.server(to)?), why })
-            }
-            (Failure::NoFunction, Some(server)) => {
-                load_library(server, deadline)?;
-                Ok(Redirection { to: None, why: "it has not loaded the functions".into() })
-            }
-            (failure, _) => Err(failure),
+            (Failure::NoFunction, Some(server)) => load_library(server, deadline)?,
+            (failure, _) => return Err(failure),
         }
+        Ok(why)
     }
 
     fn read_slot(&self, slot: u16, what: &str, command: &[u8]) -> Result<Answer> {
-        self.on_slot(slot, what, |server, is_asking, deadline| {
-            server.ask(command, is_asking, deadline)
-        })
+        self.on_slot(slot, what, |server, deadline| server.ask(command, deadline))
     }
 
     fn write_slot(&self, slot: u16, what: &str, command: &[u8]) -> Result<Answer> {
-        self.on_slot(slot, what, |server, is_asking, deadline| {
-            server.writer.send(server, command, is_asking, self.require_replica, deadline)
+        self.on_slot(slot, what, |server, deadline| {
+            server.writer.send(server, command.to_vec(), self.require_replica, deadline)
         })
     }
 
@@ -301,9 +283,8 @@ impl RedisEngine {
             let deadline = Instant::now() + FIGURES_TIMEOUT;
             for server in self.topology.primaries() {
                 // Figures of a server that does not answer are missing in the sum.
-                let ask = |section| {
-                    server.ask(&cmd("INFO").arg(section).get_packed_command(), false, deadline)
-                };
+                let ask =
+                    |section| server.ask(&cmd("INFO").arg(section).get_packed_command(), deadline);
                 memory += command::figure(ask("memory"), "used_memory:");
                 disk += command::figure(ask("persistence"), "aof_current_size:");
             }
@@ -324,7 +305,7 @@ fn certificates(tls: &RedisTls) -> TlsCertificates {
 
 fn load_library(server: &Server, deadline: Instant) -> std::result::Result<(), Failure> {
     let command = cmd("FUNCTION").arg("LOAD").arg(&LIBRARY.code).get_packed_command();
-    match server.ask(&command, false, deadline) {
+    match server.ask(&command, deadline) {
         Ok(_) => {
             info!(server = %server.address, "loaded the functions");
             Ok(())
@@ -337,13 +318,6 @@ fn load_library(server: &Server, deadline: Instant) -> std::result::Result<(), F
 
 fn reading(partition: PartitionId) -> String {
     format!("reading from metadata partition {}", partition.0)
-}
-
-/// Where to go next, and why.
-struct Redirection {
-    /// `None`: to the primary, as it is known now.
-    to: Option<Arc<Server>>,
-    why: String,
 }
 
 /// What one operation has met so far.
@@ -468,7 +442,7 @@ impl MetaEngine for RedisEngine {
         let commit = command::Commit::new(keys, conditions, &mutations);
         let what = format!("committing to metadata partition {}", partition.0);
         let (mut is_first, refreshes) = (true, operation.is_due());
-        let answer = self.on_slot(keys.slot, &what, |server, is_asking, deadline| {
+        let answer = self.on_slot(keys.slot, &what, |server, deadline| {
             let keep = (refreshes || !is_first).then_some(KEEP);
             is_first = false;
             let command = commit.pack(
@@ -478,7 +452,7 @@ impl MetaEngine for RedisEngine {
                 operation.lowest(),
                 keep,
             );
-            server.writer.send(server, &command, is_asking, self.require_replica, deadline)
+            server.writer.send(server, command, self.require_replica, deadline)
         });
         match &answer {
             Ok(_) => operation.finish(refreshes),

@@ -207,6 +207,14 @@ impl Server {
         }
     }
 
+    /// Runs a command, which must succeed.
+    pub(crate) fn run(&self, command: &redis::Cmd) -> Value {
+        let client = redis::Client::open(self.url()).unwrap();
+        let mut connection = client.get_connection_with_timeout(Duration::from_secs(1)).unwrap();
+        connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        command.query(&mut connection).unwrap_or_else(|e| panic!("server {}: {e}", self.port))
+    }
+
     pub(crate) fn ask(&self, words: &[&str]) -> Value {
         self.try_ask(words).unwrap_or_else(|| panic!("server {}: {words:?} failed", self.port))
     }

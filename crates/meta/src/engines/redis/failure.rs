@@ -21,8 +21,6 @@ impl fmt::Display for Address {
 pub(super) enum Failure {
     /// The slot is served there from now on. An empty host means the one that was asked.
     Moved(Address),
-    /// The slot is on its way there: ask there once.
-    Ask(Address),
     /// The server has not loaded our functions yet.
     NoFunction,
     /// Worth trying again until the time is up; the outcome of what was sent is unknown.
@@ -38,7 +36,6 @@ impl Failure {
     pub(super) fn message(&self) -> String {
         match self {
             Self::Moved(to) => format!("the slot moved to {to}"),
-            Self::Ask(to) => format!("the slot is moving to {to}"),
             Self::NoFunction => "it has not loaded the functions".into(),
             Self::Transient(why) | Self::Full(why) | Self::Refused(why) => why.clone(),
         }
@@ -64,7 +61,10 @@ impl From<&ServerError> for Failure {
         let message = || format!("{} {details}", error.code());
         match error.code() {
             "MOVED" => redirect(details).map_or_else(|| Self::Refused(message()), Self::Moved),
-            "ASK" => redirect(details).map_or_else(|| Self::Refused(message()), Self::Ask),
+            // The slot is on its way. Its new server has some of the keys only, and would say of the
+            // others that they are absent: it is asked once it has all.
+            "ASK" => Self::Transient(message()),
+            _ if details.contains("non local key") => Self::Transient(message()),
             "OOM" => Self::Full(message()),
             code if TRANSIENT.contains(&code) => Self::Transient(message()),
             _ if details.contains("Function not found") => Self::NoFunction,

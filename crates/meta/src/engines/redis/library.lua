@@ -124,6 +124,12 @@ local function belongs(marker, store)
   return redis.call('GET', marker) == store
 end
 
+-- Asks for a key that never exists: while the slot is on its way to another server, that fails, and the
+-- whole call with it. Without this it could fail between two writes, at a key that is not here any more.
+local function refuse_while_moving(marker, prefix)
+  redis.call('MGET', marker, prefix .. '-')
+end
+
 -- Each condition is its kind, key and (kind E) value. Returns the number of the first that fails, or nil
 -- and the place behind the conditions; notes in `is_known` which records are there.
 local function failing(prefix, args, at, count, is_known)
@@ -219,6 +225,7 @@ local function commit(keys, args)
   local marker = keys[1]
   local prefix = string.sub(marker, 1, -2)
   if not belongs(marker, args[1]) then return {NO_MARKER, 0} end
+  refuse_while_moving(marker, prefix)
 
   local outcomes = prefix .. 'o' .. args[2]
   local number, lowest, keep_ms = args[3], args[4], args[5]

@@ -96,19 +96,14 @@ impl Server {
     }
 
     /// Sends one command on a pooled connection and returns its answer.
-    pub(super) fn ask(
-        &self,
-        command: &[u8],
-        is_asking: bool,
-        deadline: Instant,
-    ) -> Result<Value, Failure> {
+    pub(super) fn ask(&self, command: &[u8], deadline: Instant) -> Result<Value, Failure> {
         let pooled = self.readers.lock().pop();
         let mut connection = match pooled {
             Some(connection) => connection,
             None => self.connect(deadline)?,
         };
         let is_late = limit(&connection, deadline)?;
-        let answer = ask_on(&mut connection, command, is_asking);
+        let answer = ask_on(&mut connection, command);
         let mut readers = self.readers.lock();
         match &answer {
             Err(Failure::Transient(_)) => readers.clear(),
@@ -134,18 +129,10 @@ pub(super) fn limit(connection: &Connection, deadline: Instant) -> Result<bool, 
     Ok(true)
 }
 
-fn ask_on(connection: &mut Connection, command: &[u8], is_asking: bool) -> Result<Value, Failure> {
-    if is_asking {
-        connection.send_packed_command(&[ASKING, command].concat())?;
-        connection.recv_response()?;
-    } else {
-        connection.send_packed_command(command)?;
-    }
+fn ask_on(connection: &mut Connection, command: &[u8]) -> Result<Value, Failure> {
+    connection.send_packed_command(command)?;
     checked(connection.recv_response()?)
 }
-
-/// What precedes a command that a server may only answer for a slot on its way.
-pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
 pub(super) fn checked(value: Value) -> Result<Value, Failure> {
     match value {

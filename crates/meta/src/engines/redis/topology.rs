@@ -133,7 +133,7 @@ impl Topology {
     fn ranges_of(&self, address: &Address) -> Result<(Ranges, bool), Failure> {
         let server = self.server(address.clone())?;
         let command = cmd("CLUSTER").arg("SLOTS").get_packed_command();
-        match server.ask(&command, false, Instant::now() + ANSWER_TIMEOUT) {
+        match server.ask(&command, Instant::now() + ANSWER_TIMEOUT) {
             Ok(reply) => Ok((parse(&reply, &address.host), true)),
             Err(Failure::Refused(why)) if why.contains("cluster support disabled") => {
                 Ok((vec![(0, SLOTS - 1, vec![address.clone()])], false))

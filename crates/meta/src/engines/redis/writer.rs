@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use redis::{Connection, Value, cmd};
 
 use super::failure::Failure;
-use super::server::{ASKING, Server, checked, limit};
+use super::server::{Server, checked, limit};
 
 /// Most commands of one exchange, and most bytes but for the last command: both sides hold them.
 const BATCH_COMMANDS: usize = 128;
@@ -57,12 +57,10 @@ impl Writer {
     pub(super) fn send(
         &self,
         server: &Server,
-        command: &[u8],
-        is_asking: bool,
+        command: Vec<u8>,
         must_replicate: bool,
         deadline: Instant,
     ) -> Reply {
-        let command = if is_asking { [ASKING, command].concat() } else { command.to_vec() };
         let ticket = Arc::new(Ticket { command, reply: Mutex::default() });
         let mut queue = self.queue.lock();
         queue.waiting.push_back(Arc::clone(&ticket));
@@ -193,9 +191,6 @@ impl Ticket {
     fn receive(&self, connection: &mut Connection) -> Result<Reply, Failure> {
         if self.command.is_empty() {
             return Ok(Ok(Value::Okay));
-        }
-        if self.command.starts_with(ASKING) {
-            connection.recv_response()?;
         }
         Ok(checked(connection.recv_response()?))
     }
