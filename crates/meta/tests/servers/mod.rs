@@ -376,9 +376,14 @@ fn root() -> PathBuf {
     tempfile::Builder::new().prefix("intarsia-redis-").tempdir().unwrap().keep()
 }
 
-/// Two ports that nobody uses now.
+/// Two ports that nobody uses now, below those that the kernel gives to outgoing connections.
 pub(crate) fn free_ports() -> (u16, u16) {
-    let bind = || TcpListener::bind("127.0.0.1:0").unwrap();
-    let (one, two) = (bind(), bind());
-    (one.local_addr().unwrap().port(), two.local_addr().unwrap().port())
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let mut free = (0..2000_u32).filter_map(|_| {
+        let number =
+            std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(10_000 + number % 20_000).unwrap();
+        TcpListener::bind(("127.0.0.1", port)).ok().map(|_| port)
+    });
+    (free.next().unwrap(), free.next().unwrap())
 }
