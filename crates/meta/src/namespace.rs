@@ -47,6 +47,7 @@ pub use crate::keys::NAME_MAX;
 use self::numbers::Numbers;
 use self::recover::Sightings;
 use self::transaction::Transaction;
+use self::two_phase::Suspects;
 use crate::{Bytes, EngineStats, Inode, MetaEngine, OpId, Value, keys};
 
 /// How often an operation is tried when others keep changing what it read. Each failure means that
@@ -67,6 +68,7 @@ pub struct Namespace {
     owner: Bytes,
     /// How long a transaction that was met undecided is left to its coordinator.
     patience: Duration,
+    suspects: Suspects,
     sightings: Sightings,
 }
 
@@ -89,6 +91,7 @@ impl Namespace {
             numbers,
             owner: Bytes::default(),
             patience: two_phase::PATIENCE,
+            suspects: Suspects::default(),
             sightings: Sightings::default(),
         })
     }

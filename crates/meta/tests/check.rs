@@ -322,3 +322,21 @@ fn records_of_an_unknown_format_are_never_touched() {
     store.expect_unrepairable("cannot be read");
     assert!(store.ns.get(store.f).is_ok());
 }
+
+#[test]
+fn keys_held_by_a_change_that_is_not_known_are_left_alone() {
+    let intent = [0xff; 19];
+    for is_name in [false, true] {
+        let store = Store::new();
+        let (inode, name) = (keys::inode(store.f), store.name_key(store.d, b"f"));
+        let key: &[u8] = if is_name { &name } else { &inode };
+        store.put(key, &intent);
+        let report = store.check(true);
+        let found = report.findings.iter().find(|f| f.what.contains("a change that is not known"));
+        assert!(matches!(found.unwrap().outcome, Outcome::Unrepairable(_)), "{report:#?}");
+        assert!(!report.is_clean());
+        assert_eq!(&*store.engine.get(PartitionId(0), key).unwrap().unwrap(), &intent);
+        // Nothing is concluded from what cannot be read.
+        assert!(!report.findings.iter().any(|f| f.what.contains("no name")), "{report:#?}");
+    }
+}

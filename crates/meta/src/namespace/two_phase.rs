@@ -1,9 +1,11 @@
 //! Transactions over several partitions: two-phase commit whose state is in the engine alone, so that any
 //! node can finish what another began. `docs/internals/transactions.md` describes it with its invariants.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use intarsia_types::{Error, PartitionId, Result};
+use parking_lot::Mutex;
 
 use super::Namespace;
 use super::transaction::{Part, Transaction, merged_keys};
@@ -16,6 +18,8 @@ use crate::{CommitOutcome, Condition, Key, Mutation, OpId, Value, keys};
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// How long a session that left a transaction undecided is not waited for.
+const SUSPECTED: Duration = Duration::from_secs(10);
 /// Intents read at once to see whether only they are in the way.
 const PAGE: usize = 64;
 
@@ -40,6 +44,23 @@ impl Patience {
         self.left -= pause;
         self.next = (self.next * 2).min(LONGEST_PAUSE);
         true
+    }
+}
+
+/// Sessions that left a transaction undecided: for a while nobody waits for others of theirs, so that all
+/// that a dead node left costs one wait. A node that lives only tries again.
+#[derive(Default)]
+pub(super) struct Suspects(Mutex<HashMap<u64, Instant>>);
+
+impl Suspects {
+    fn contains(&self, session: u64) -> bool {
+        self.0.lock().get(&session).is_some_and(|since| since.elapsed() < SUSPECTED)
+    }
+
+    fn add(&self, session: u64) {
+        let mut suspects = self.0.lock();
+        suspects.retain(|_, since| since.elapsed() < SUSPECTED);
+        suspects.insert(session, Instant::now());
     }
 }
 
@@ -267,18 +288,21 @@ impl Namespace {
         patience: &mut Patience,
     ) -> Result<()> {
         let id = keys::transaction(intent.transaction);
-        let mut is_over = false;
+        let session = intent.transaction.session;
+        let may_wait = !self.suspects.contains(session);
+        let mut was_undecided = false;
         while self.engine.get(partition, &id)?.is_some() {
             let fate = match self.fate(intent)? {
                 Some(fate) => fate,
                 // Undecided it is only if the participant's record is still there after the
                 // coordinator had none: the latter goes last.
-                None if !is_over => {
-                    is_over = !patience.pause();
+                None if !was_undecided || (may_wait && patience.pause()) => {
+                    was_undecided = true;
                     continue;
                 }
                 None => {
                     tracing::info!(?intent, "a change whose coordinator is gone is undone");
+                    self.suspects.add(session);
                     self.abort(intent)?
                 }
             };

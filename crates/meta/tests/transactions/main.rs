@@ -14,6 +14,7 @@ mod common;
 mod crash;
 mod crowd;
 mod faults;
+mod patience;
 mod schedules;
 #[path = "../servers/mod.rs"]
 mod servers;

@@ -153,6 +153,10 @@ fn a_directory_is_renamed_while_something_moves_into_it() {
     let nodes = [vec![replace(Y, ("b", "z"))], vec![replace(X, ("y", "in"))]];
     everywhere(two_dirs, 2, &nodes);
     everywhere(|p| dirs(p).file("x", p[2], X).dir("y", p[3], Y), 2, &nodes);
+    // The second may have handed its merge to the first, and then takes it for dead.
+    let [renames, mut moves] = nodes;
+    moves.push(Op::Lookup { name: Y });
+    everywhere(two_dirs, 2, &[renames, moves]);
 }
 
 #[test]
