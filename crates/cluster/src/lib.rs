@@ -7,6 +7,7 @@
 //! - [`supervision`]: the watch over the servers of one host, and what happens when one dies;
 //! - [`survey`]: the state of all shards, for `status`;
 //! - [`topology`]: what the Cluster says of itself;
+//! - [`launch`]: a command on all hosts; [`watchdog`]: its end when the launcher is gone;
 //! - [`process`]: processes of this host, named so that a reused number is not mistaken.
 //!
 //! There is no consensus of our own: who is primary is decided by the servers.
@@ -15,9 +16,11 @@ pub mod client;
 pub mod deployment;
 pub mod formation;
 pub mod hosts;
+pub mod launch;
 pub mod private;
 pub mod process;
 pub mod servers;
 pub mod supervision;
 pub mod survey;
 pub mod topology;
+pub mod watchdog;

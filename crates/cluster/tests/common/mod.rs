@@ -14,6 +14,7 @@ use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
 use intarsia_cluster::deployment::{Deployment, Engine, Member, Secrets, ServerName};
 use intarsia_cluster::formation;
 use intarsia_cluster::servers::{self, Program, Server, Settings, Start};
+use intarsia_cluster::watchdog;
 use intarsia_types::{Durability, NodeId};
 
 /// Long enough for a busy machine; what is waited for comes much earlier.
@@ -167,7 +168,7 @@ fn reaper(dir: &Path) -> Child {
 #[ignore = "runs as a process of its own beside another test"]
 fn reap() {
     let Some(dir) = std::env::var_os("INTARSIA_TEST_REAP") else { return };
-    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    watchdog::wait(std::io::stdin(), None);
     for host in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
         servers::stop_all(&host.path()).unwrap();
     }

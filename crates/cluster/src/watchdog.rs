@@ -1,0 +1,78 @@
+//! The end of a host's part of a deployment when the one who launched it is gone.
+//!
+//! What runs on a host is started with its standard input held open by the launcher, which sends a
+//! byte now and then. When the input closes, because the launcher ended or was killed, or falls
+//! silent, because its host or the link is gone, the part ends itself and leaves nothing behind.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::process::wait_readable;
+
+/// Between two signs of life of a launcher.
+pub const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Silence after which a launcher counts as gone: several signs in a row are missing.
+pub const SILENCE: Duration = Duration::from_secs(30);
+
+/// Why a launcher counts as gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// The input was closed.
+    Closed,
+    /// Nothing came for too long.
+    Silent,
+}
+
+/// Blocks until the launcher at the other end of `input` is gone. `silence` bounds the wait between
+/// two signs of life, see [`SILENCE`]; without it only the end of the input counts.
+pub fn wait(input: impl AsFd, silence: Option<Duration>) -> Gone {
+    /// A wait without a bound is divided into these.
+    const STEP: Duration = Duration::from_secs(3600);
+    let mut last_sign = Instant::now();
+    loop {
+        let left = silence.map_or(STEP, |s| s.saturating_sub(last_sign.elapsed()));
+        if left.is_zero() {
+            return Gone::Silent;
+        }
+        let mut polled = [PollFd::new(&input, PollFlags::IN)];
+        wait_readable(&mut polled, left);
+        let [polled] = polled;
+        if polled.revents().is_empty() {
+            continue;
+        }
+        match rustix::io::read(&input, &mut [0u8; 64][..]) {
+            Ok(0) => return Gone::Closed,
+            Ok(_) => last_sign = Instant::now(),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(_) => return Gone::Closed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_closed_input_is_noticed_at_once() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"\n\n").unwrap();
+        let waiting = std::thread::spawn(move || wait(reader, None));
+        drop(writer);
+        assert_eq!(waiting.join().unwrap(), Gone::Closed);
+    }
+
+    #[test]
+    fn silence_counts_from_the_last_sign() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let started = Instant::now();
+        let waiting = std::thread::spawn(move || wait(reader, Some(Duration::from_millis(400))));
+        std::thread::sleep(Duration::from_millis(200));
+        writer.write_all(b"\n").unwrap();
+        assert_eq!(waiting.join().unwrap(), Gone::Silent);
+        assert!(started.elapsed() >= Duration::from_millis(600));
+    }
+}

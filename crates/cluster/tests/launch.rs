@@ -1,0 +1,313 @@
+//! Launching by a real `sshd` and a real Slurm with several virtual nodes on this machine.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test may fail")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, skip, wait_for};
+use intarsia_cluster::hosts::HostList;
+use intarsia_cluster::launch::{Event, Launch, Launcher};
+use intarsia_cluster::process::Process;
+use intarsia_types::NodeId;
+
+fn is_root() -> bool {
+    std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
+}
+
+/// What a test needs here, or says that it is skipped.
+fn can_run(programs: &[&str]) -> bool {
+    let missing: Vec<&str> = programs.iter().copied().filter(|p| !Path::new(p).exists()).collect();
+    if !missing.is_empty() {
+        skip(&format!("not installed: {}", missing.join(", ")));
+    } else if !is_root() {
+        skip("root is needed to run a server of logins or jobs");
+    }
+    missing.is_empty() && is_root()
+}
+
+/// A daemon that ends with the test.
+struct Daemon(Child);
+
+impl Daemon {
+    /// `setpriv` has the kernel end it even when the test is killed.
+    fn start(program: &str, args: &[&str], environment: &[(&str, &Path)], log: &Path) -> Self {
+        let log = std::fs::File::create(log).unwrap();
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", program])
+            .args(args)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Ok(Some(process)) = Process::of(self.0.id()) {
+            let _ = process.end(Duration::from_secs(5));
+        }
+        self.0.wait().unwrap();
+    }
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn hosts(names: &[&str]) -> Vec<NodeId> {
+    names.iter().map(|n| NodeId((*n).into())).collect()
+}
+
+fn shell(script: &str) -> Vec<String> {
+    ["sh", "-c", script].iter().map(|w| (*w).to_owned()).collect()
+}
+
+/// Runs a command everywhere and returns the lines as `host: text`, sorted, and the failures.
+fn run(launch: &Launch) -> (Vec<String>, Vec<(NodeId, String)>) {
+    let mut lines = Vec::new();
+    let failures = launch.run(4, PATIENCE, |event| {
+        if let Event::Line { host, text, .. } = event {
+            lines.push(format!("{host}: {text}"));
+        }
+    });
+    lines.sort();
+    (lines, failures)
+}
+
+#[test]
+fn ssh_runs_a_command_on_all_hosts_and_names_the_one_that_cannot_be_reached() {
+    if !can_run(&["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/setpriv"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    for key in ["host_key", "user_key"] {
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+            .arg(path(key))
+            .status()
+            .unwrap();
+        assert!(made.success());
+    }
+    let port = free_port();
+    let configuration = format!(
+        "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nUsePAM no\nStrictModes no\n\
+         AuthorizedKeysFile {}\nPermitRootLogin prohibit-password\n",
+        path("host_key").display(),
+        path("user_key.pub").display()
+    );
+    std::fs::write(path("sshd_config"), configuration).unwrap();
+    std::fs::create_dir_all("/run/sshd").unwrap();
+    let file = path("sshd_config");
+    let arguments = ["-D", "-e", "-f", file.to_str().unwrap()];
+    let _sshd = Daemon::start("/usr/sbin/sshd", &arguments, &[], &path("log"));
+    wait_for("sshd", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    let options = format!(
+        "-F /dev/null -p {port} -i {} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
+         -o LogLevel=ERROR",
+        path("user_key").display()
+    );
+    let mut launch = Launch {
+        hosts: hosts(&["127.0.0.1", "localhost", "no-such-host.invalid"]),
+        launcher: Launcher::Ssh {
+            options: options.split_whitespace().map(str::to_owned).collect(),
+        },
+        command: shell("echo \"it's $((1 + 1))\""),
+    };
+    let (lines, failures) = run(&launch);
+    for host in ["127.0.0.1", "localhost"] {
+        assert!(lines.contains(&format!("{host}: it's 2")), "{lines:?}");
+    }
+    assert_eq!(failures.len(), 1, "{failures:?} {lines:?}");
+    assert!(failures.first().unwrap().1.contains("no-such-host.invalid"));
+
+    // What was launched ends with the launcher, because its input closes.
+    let pid_file = path("pid");
+    launch.hosts = hosts(&["127.0.0.1"]);
+    launch.command = shell(&format!("echo $$ > {}; exec cat > /dev/null", pid_file.display()));
+    let session = launch.start();
+    let process = wait_for("the command", || read_process(&pid_file));
+    drop(session);
+    assert!(process.wait_until_gone(PATIENCE));
+}
+
+fn read_process(pid_file: &Path) -> Option<Process> {
+    let pid = std::fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
+    Process::of(pid).ok().flatten()
+}
+
+/// A Slurm with three virtual nodes.
+struct Slurm {
+    configuration: PathBuf,
+    _daemons: Vec<Daemon>,
+    _dir: tempfile::TempDir,
+}
+
+impl Slurm {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for name in ["state", "spool1", "spool2", "spool3"] {
+            std::fs::create_dir(path(name)).unwrap();
+        }
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let host = host.trim();
+        let nodes: String = (1..=3)
+            .map(|n| {
+                let port = free_port();
+                format!("NodeName=n{n} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1\n")
+            })
+            .collect();
+        let text = format!(
+            "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser=root\n\
+             AuthType=auth/none\nCredType=cred/none\nProctrackType=proctrack/pgid\nTaskPlugin=task/none\n\
+             SwitchType=switch/none\nMpiDefault=none\nReturnToService=2\n\
+             CommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n\
+             StateSaveLocation={dir}/state\nSlurmdSpoolDir={dir}/spool-%n\n\
+             SlurmctldPidFile={dir}/ctld.pid\nSlurmdPidFile={dir}/slurmd-%n.pid\n\
+             {nodes}PartitionName=all Nodes=ALL Default=YES State=UP\n",
+            free_port(),
+            dir = dir.path().display()
+        );
+        let configuration = path("slurm.conf");
+        std::fs::write(&configuration, text).unwrap();
+        let file = configuration.to_str().unwrap().to_owned();
+        let start = |program: &str, arguments: &[&str], log: &str| {
+            Daemon::start(program, arguments, &[("SLURM_CONF", &configuration)], &path(log))
+        };
+        let mut daemons = vec![start("/usr/sbin/slurmctld", &["-D", "-f", &file], "ctld.log")];
+        for node in ["n1", "n2", "n3"] {
+            let log = format!("{node}.log");
+            daemons.push(start("/usr/sbin/slurmd", &["-D", "-N", node, "-f", &file], &log));
+        }
+        let slurm = Self { configuration, _daemons: daemons, _dir: dir };
+        wait_for("three idle nodes", || {
+            let output =
+                slurm.command("sinfo").args(["-h", "-t", "idle", "-o", "%D"]).output().ok()?;
+            (String::from_utf8_lossy(&output.stdout).trim() == "3").then_some(())
+        });
+        slurm
+    }
+
+    /// Processes of its steps, which are no children of ours: known by their configuration.
+    fn steps(&self) -> Vec<Process> {
+        let ours = format!("SLURM_CONF={}", self.configuration.display());
+        let is_ours = |pid: &u32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.trim() == "slurmstepd"
+                && environment.split(|b| *b == 0).any(|variable| variable == ours.as_bytes())
+        };
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+        pids.filter(is_ours).filter_map(|pid| Process::of(pid).ok().flatten()).collect()
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("SLURM_CONF", &self.configuration);
+        command
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        for step in self.steps() {
+            let _ = step.end(Duration::from_secs(2));
+        }
+    }
+}
+
+#[test]
+fn srun_runs_a_command_on_all_hosts_of_the_job() {
+    if !can_run(&["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/bin/srun", "/usr/bin/setpriv"]) {
+        return;
+    }
+    let slurm = Slurm::start();
+    let pid_file = slurm._dir.path().join("pid");
+    // This program again, within an allocation.
+    let output = slurm
+        .command("salloc")
+        .args(["-N3", "--quiet"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "inside_an_allocation", "--ignored", "--nocapture"])
+        .env("INTARSIA_TEST_INSIDE", &pid_file)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    for node in ["n1", "n2", "n3"] {
+        assert!(said.contains(&format!("{node}: I am {node}")), "{said}");
+    }
+    // It ended without closing anything; what it had launched is gone all the same.
+    let pid: u32 = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
+    let started = Instant::now();
+    wait_for("the end of what was launched", || Process::of(pid).unwrap().is_none().then_some(()));
+    println!("gone after {:?}", started.elapsed());
+}
+
+#[test]
+#[ignore = "runs as a process of its own within a Slurm allocation"]
+fn inside_an_allocation() {
+    let Some(pid_file) = std::env::var_os("INTARSIA_TEST_INSIDE") else { return };
+    let variable = |name: &str| std::env::var(name).ok();
+    let list = HostList::from_batch_system(variable).unwrap().unwrap();
+    let launcher = Launcher::of_environment(variable);
+    assert_eq!(launcher, Launcher::Srun);
+    let command = shell("echo I am $SLURMD_NODENAME");
+    let mut launch = Launch { hosts: list.into_hosts(), launcher, command };
+    let (lines, failures) = run(&launch);
+    assert!(failures.is_empty(), "{failures:?}");
+    lines.iter().for_each(|line| println!("{line}"));
+    launch.hosts.push(NodeId("n9".into()));
+    launch.command = shell("true");
+    let (_, failures) = run(&launch);
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    assert!(failures.first().unwrap().1.contains("n9"), "{failures:?}");
+
+    let path = Path::new(&pid_file);
+    launch.hosts = hosts(&["n2"]);
+    launch.command = shell(&format!("echo $$ > {}; exec cat > /dev/null", path.display()));
+    let session = launch.start();
+    wait_for("the command", || read_process(path));
+    // As after a crash: nothing is closed by us.
+    std::mem::forget(session);
+}
+
+#[test]
+fn what_was_launched_ends_when_the_launcher_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let pid_file = dir.path().join("pid");
+    let mut launcher = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "launcher_that_is_killed", "--ignored"])
+        .env("INTARSIA_TEST_INSIDE", &pid_file)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let process = wait_for("the command", || read_process(&pid_file));
+    launcher.kill().unwrap();
+    launcher.wait().unwrap();
+    assert!(process.wait_until_gone(PATIENCE));
+}
+
+#[test]
+#[ignore = "runs as a process of its own, to be killed"]
+fn launcher_that_is_killed() {
+    let Some(pid_file) = std::env::var_os("INTARSIA_TEST_INSIDE") else { return };
+    let script = format!("echo $$ > {}; exec cat > /dev/null", Path::new(&pid_file).display());
+    let launch = Launch {
+        hosts: hosts(&["a"]),
+        launcher: Launcher::Words(vec!["env".into()]),
+        command: shell(&script),
+    };
+    let _session = launch.start();
+    std::thread::sleep(PATIENCE);
+}
