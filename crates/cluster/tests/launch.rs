@@ -152,7 +152,8 @@ struct Slurm {
 }
 
 impl Slurm {
-    fn start() -> Self {
+    /// `more` lines of configuration are written for its directory.
+    fn start(more: impl Fn(&Path) -> String) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         for name in ["state", "spool1", "spool2", "spool3"] {
@@ -163,7 +164,7 @@ impl Slurm {
         let nodes: String = (1..=3)
             .map(|n| {
                 let port = free_port();
-                format!("NodeName=n{n} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1\n")
+                format!("NodeName=n{n} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 Feature=intarsia\n")
             })
             .collect();
         let text = format!(
@@ -173,9 +174,10 @@ impl Slurm {
              CommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n\
              StateSaveLocation={dir}/state\nSlurmdSpoolDir={dir}/spool-%n\n\
              SlurmctldPidFile={dir}/ctld.pid\nSlurmdPidFile={dir}/slurmd-%n.pid\n\
-             {nodes}PartitionName=all Nodes=ALL Default=YES State=UP\n",
+             {nodes}PartitionName=all Nodes=ALL Default=YES State=UP\n{more}",
             free_port(),
-            dir = dir.path().display()
+            dir = dir.path().display(),
+            more = more(dir.path()),
         );
         let configuration = path("slurm.conf");
         std::fs::write(&configuration, text).unwrap();
@@ -231,7 +233,7 @@ fn srun_runs_a_command_on_all_hosts_of_the_job() {
     if !can_run(&["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/bin/srun", "/usr/bin/setpriv"]) {
         return;
     }
-    let slurm = Slurm::start();
+    let slurm = Slurm::start(|_| String::new());
     let pid_file = slurm._dir.path().join("pid");
     // This program again, within an allocation.
     let output = slurm
@@ -310,4 +312,88 @@ fn launcher_that_is_killed() {
     };
     let _session = launch.start();
     std::thread::sleep(PATIENCE);
+}
+
+/// The program as built beside this test.
+fn intarsia() -> Option<PathBuf> {
+    let beside = std::env::current_exe().ok()?.parent()?.parent()?.join("intarsia");
+    let named = std::env::var_os("INTARSIA_BIN").map(PathBuf::from);
+    named.into_iter().chain([beside]).find(|path| path.is_file())
+}
+
+/// Stores that a test which failed left behind.
+struct Stores<'a> {
+    program: &'a Path,
+    dir: &'a Path,
+}
+
+impl Drop for Stores<'_> {
+    fn drop(&mut self) {
+        for mount in std::fs::read_dir(self.dir.join("mnt")).into_iter().flatten().flatten() {
+            let mut down = Command::new(self.program);
+            down.env("INTARSIA_RUNTIME_DIR", self.dir.join("run")).arg("down").arg(mount.path());
+            let _ = down.args(["--force", "--purge"]).status();
+        }
+    }
+}
+
+#[test]
+fn the_prolog_gives_a_job_a_store_and_the_epilog_takes_it_away() {
+    if !can_run(&["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/bin/srun", "/dev/fuse"]) {
+        return;
+    }
+    let Some(program) = intarsia() else {
+        skip("the program is not built; run cargo build first");
+        return;
+    };
+    let scripts =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/slurm").canonicalize().unwrap();
+    let slurm = Slurm::start(|dir| {
+        let site = format!(
+            "INTARSIA_PROGRAM={}\nINTARSIA_TIER={dir}/tier\nINTARSIA_MOUNTS={dir}/mnt\n\
+             INTARSIA_RUNTIME_DIR={dir}/run\n",
+            program.display(),
+            dir = dir.display()
+        );
+        std::fs::write(dir.join("site.conf"), site).unwrap();
+        std::fs::create_dir(dir.join("mnt")).unwrap();
+        // Slurm hands no environment to a prolog, so small scripts name the site's file.
+        for name in ["prolog", "epilog"] {
+            let script = format!(
+                "#!/bin/sh\nINTARSIA_SITE={}/site.conf exec {}/{name}.sh\n",
+                dir.display(),
+                scripts.display()
+            );
+            let path = dir.join(name);
+            std::fs::write(&path, script).unwrap();
+            let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, executable).unwrap();
+        }
+        format!("PrologFlags=Alloc\nProlog={0}/prolog\nEpilog={0}/epilog\n", dir.display())
+    });
+    let dir = slurm._dir.path();
+    let _stores = Stores { program: &program, dir };
+    let job = |constraint: &[&str]| {
+        let script = format!(
+            "cd {}/mnt/intarsia-$SLURM_JOB_ID && echo kept > file && cat file && stat -c %a . && \
+             findmnt -n -o FSTYPE -T .",
+            dir.display()
+        );
+        let output = slurm
+            .command("srun")
+            .args(["-N1"])
+            .args(constraint)
+            .args(["sh", "-c", &script])
+            .current_dir("/")
+            .output()
+            .unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (is_done, said) = job(&["--constraint=intarsia"]);
+    assert!(is_done && said.starts_with("kept\n700\nfuse"), "{said}");
+    wait_for("nothing left of the store", || {
+        let is_empty = |name: &str| std::fs::read_dir(dir.join(name)).is_ok_and(|d| d.count() == 0);
+        (is_empty("mnt") && is_empty("tier")).then_some(())
+    });
+    assert!(!job(&[]).0, "without the constraint there is no store");
 }
