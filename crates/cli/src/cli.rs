@@ -79,6 +79,8 @@ pub(crate) enum Verb {
   intarsia up ~/work --tier /ssd/me/work,class=ssd,capacity=200GiB --tier /dev/shm/work,class=memory
   intarsia up ~/work --durability sync --rule '*.tmp tier=memory close=fast'
   intarsia up ~/work --dry-run --json
+  intarsia up /mnt/work --hosts 'node[01-08]' --tier /local/ssd/work
+  intarsia up '/mnt/{host}' --lab lab --dir '/tmp/lab/{host}'     a cluster on this machine
 
 Each setting can also stand in the environment (INTARSIA_DURABILITY=sync) or in a TOML file
 (durability = \"sync\"). A flag wins over the environment, that over the file, that over the default.")]
@@ -90,9 +92,38 @@ pub(crate) struct Up {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    pub(crate) hosts: HostFlags,
+    /// With several hosts: keep the metadata on servers that exist, as redis://user@host:port; else the
+    /// hosts run servers of their own
+    #[arg(long, value_name = "URL", requires = "several")]
+    pub(crate) meta: Option<String>,
+    #[command(flatten)]
     pub(crate) place: PlaceFlags,
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
+}
+
+/// Several hosts as one store.
+#[derive(Args)]
+#[group(id = "several", multiple = true)]
+#[command(next_help_heading = "Several hosts (paths may contain {host}, the name of each)")]
+pub(crate) struct HostFlags {
+    /// The hosts, as a,b,c[01-10]; reached by ssh
+    #[arg(long, value_name = "HOSTS", conflicts_with = "hostfile")]
+    pub(crate) hosts: Option<String>,
+    /// A file with hosts, one or an expression a line
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) hostfile: Option<PathBuf>,
+    /// The nodes of this lab (see 'intarsia lab'), all of them without --hosts
+    #[arg(long, value_name = "LAB")]
+    pub(crate) lab: Option<String>,
+}
+
+impl HostFlags {
+    /// Whether more than this host is meant.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.hosts.is_some() || self.hostfile.is_some() || self.lab.is_some()
+    }
 }
 
 /// Run a node in the foreground, for service managers and containers
@@ -142,6 +173,10 @@ pub(crate) struct SettingFlags {
     /// [default: `tier` in the store's directory]
     #[arg(long = "tier", value_name = "TIER", value_hint = ValueHint::DirPath)]
     pub(crate) tiers: Vec<String>,
+    /// Directory with the description and the secrets of a deployment of several hosts, of which this
+    /// is one; `up --hosts` makes it
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) deployment: Option<String>,
     /// The node's name, as the batch system calls the host
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -198,6 +233,7 @@ impl SettingFlags {
         for (key, text) in [
             (Key::Mount, self.place.as_ref().or(self.mount.as_ref())),
             (Key::Dir, self.dir.as_ref()),
+            (Key::Deployment, self.deployment.as_ref()),
             (Key::Name, self.name.as_ref()),
             (Key::Durability, self.durability.as_ref()),
             (Key::Interval, self.interval.as_ref()),
@@ -246,6 +282,8 @@ pub(crate) struct Down {
     /// How long to wait for the node to end
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) timeout: String,
+    #[command(flatten)]
+    pub(crate) hosts: HostFlags,
     /// Delete the store's data too
     #[arg(long)]
     pub(crate) purge: bool,

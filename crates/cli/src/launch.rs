@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::cli::LogFormat;
 use crate::config::Settings;
+use crate::deployment::Bundle;
 use crate::exit::{Failure, Outcome};
 use crate::preflight::Conditions;
 use crate::process;
@@ -28,6 +29,8 @@ pub(crate) struct Orders {
     pub(crate) settings: Settings,
     pub(crate) conditions: Conditions,
     pub(crate) log_format: LogFormat,
+    /// The deployment's files, for a host that does not have them yet.
+    pub(crate) bundle: Option<Bundle>,
 }
 
 /// What a node says of itself once programs can work in the mount, or why they never will.
@@ -126,6 +129,14 @@ fn wait_briefly(child: &mut Child) -> Option<std::process::ExitStatus> {
 /// Where the node of this store logs.
 pub(crate) fn log_path(dir: &Path) -> PathBuf {
     dir.join("node.log")
+}
+
+/// Sends this process's messages to the log of the store in `dir`.
+pub(crate) fn log_to_file(dir: &Path) -> Outcome {
+    let path = log_path(dir);
+    let failed = |e: &std::io::Error| Failure::io(path.display(), e);
+    let log = open_log(&path).map_err(|e| failed(&e))?;
+    rustix::stdio::dup2_stderr(&log).map_err(|e| failed(&e.into()))
 }
 
 fn open_log(path: &Path) -> std::io::Result<File> {

@@ -10,6 +10,7 @@
 mod cli;
 mod config;
 mod control;
+mod deployment;
 mod exit;
 mod holders;
 mod launch;

@@ -208,8 +208,15 @@ fn check_empty(path: &Path) -> Outcome {
 }
 
 /// Files of ours that may lie in a directory before its store is founded.
-const OWN_FILES: [&str; 5] =
-    ["node.log", "control.sock", "metrics.prom", "store.json.new", "lost+found"];
+const OWN_FILES: [&str; 7] = [
+    "node.log",
+    "control.sock",
+    "metrics.prom",
+    "store.json.new",
+    "lost+found",
+    "deployment",
+    "servers",
+];
 
 fn check_directories(settings: &Settings, plan: &mut Plan) -> Outcome {
     plan.found_store = !settings.dir.join("store.json").exists();

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use intarsia_mount::{Mount, MountOptions};
@@ -12,6 +12,7 @@ use intarsia_types::{ByteCount, Durability, Error, NodeId, Rule, RuleSet};
 use serde_json::{Value, json};
 
 use crate::config::Settings;
+use crate::deployment::Membership;
 use crate::exit::{Failure, Outcome};
 use crate::mounts;
 
@@ -37,14 +38,24 @@ pub(crate) fn defaults(dir: &Path) -> Defaults {
     }
 }
 
+/// Joins the other hosts of the deployment, for a store of several.
+pub(crate) fn join(settings: &Settings) -> Outcome<Option<Membership>> {
+    let Some(dir) = &settings.deployment else { return Ok(None) };
+    let servers = settings.dir.join("servers");
+    let joined = Membership::join(dir, &settings.name, &servers, settings.wait);
+    joined.map(Some).map_err(|e| failure(&e))
+}
+
 /// An open store.
 pub(crate) struct Store {
     node: Arc<Node>,
+    /// In a store of several hosts.
+    membership: Mutex<Option<Membership>>,
 }
 
 impl Store {
     /// Opens the store, or founds it.
-    pub(crate) fn open(settings: &Settings) -> Outcome<Self> {
+    pub(crate) fn open(settings: &Settings, membership: Option<Membership>) -> Outcome<Self> {
         let (root_uid, root_gid, root_perm) = root_owner(&settings.mount);
         let options = NodeOptions {
             tiers: settings.tiers.clone(),
@@ -60,10 +71,11 @@ impl Store {
             root_uid,
             root_gid,
             root_perm,
+            cluster: membership.as_ref().map(|m| m.options.clone()),
             ..NodeOptions::new(&settings.dir)
         };
         let node = Node::open(options).map_err(|e| failure(&e))?;
-        Ok(Self { node })
+        Ok(Self { node, membership: Mutex::new(membership) })
     }
 
     /// The state, with stable field names.
@@ -112,7 +124,10 @@ impl Store {
 
     /// Brings everything to rest; the store can be opened again after it.
     pub(crate) fn close(&self) -> Outcome {
-        self.node.close().map_err(|e| failure(&e))
+        let closed = self.node.close().map_err(|e| failure(&e));
+        let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let left = membership.map_or(Ok(()), Membership::leave).map_err(|e| failure(&e));
+        closed.and(left)
     }
 }
 

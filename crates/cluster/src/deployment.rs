@@ -170,7 +170,15 @@ impl Deployment {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
-        private::write_file(path, to_toml(self)?.as_bytes())
+        private::write_file(path, self.to_text()?.as_bytes())
+    }
+
+    /// The description as the text of its file.
+    ///
+    /// # Errors
+    /// When it cannot be written as TOML.
+    pub fn to_text(&self) -> Result<String> {
+        to_toml(self)
     }
 
     fn check(&self) -> Result<()> {
@@ -285,7 +293,15 @@ impl Secrets {
     /// # Errors
     /// When they cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
-        private::write_file(path, to_toml(self)?.as_bytes())
+        private::write_file(path, self.to_text()?.as_bytes())
+    }
+
+    /// The secrets as the text of their file.
+    ///
+    /// # Errors
+    /// When they cannot be written as TOML.
+    pub fn to_text(&self) -> Result<String> {
+        to_toml(self)
     }
 }
 

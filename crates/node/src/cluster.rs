@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_meta::{Inode, MetaEngine, Namespace};
+use intarsia_meta::{Inode, MetaEngine, Namespace, RootSpec};
 use intarsia_transport::{
     CallError, Config, DeploymentKey, Identity, PeerFailure, Peers, Runtime, Server,
 };
@@ -14,6 +14,7 @@ use intarsia_wire::{RecallKind, Request, Response};
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::now;
 use crate::node::Node;
 use crate::peer::PeerService;
 use crate::remote::unexpected;
@@ -57,6 +58,8 @@ pub(crate) struct Cluster {
     identity: Identity,
     listen: SocketAddr,
     runtime: Runtime,
+    /// For looking up members and tiers.
+    directory: Namespace,
     peers: Peers,
     /// Whose each tier is. Never changes for a tier, so that only unknown ones are asked for.
     homes: RwLock<HashMap<TierId, NodeId>>,
@@ -64,7 +67,9 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) fn new(options: &ClusterOptions, me: &NodeId) -> Result<Self> {
+    /// `root` is what the root of a new store is to be; there is one already.
+    pub(crate) fn new(options: &ClusterOptions, me: &NodeId, root: RootSpec) -> Result<Self> {
+        let directory = Namespace::open(Arc::clone(&options.engine), root, now())?;
         let runtime = Runtime::start(REACTORS)?;
         let identity = Identity {
             node: me.clone(),
@@ -84,23 +89,20 @@ impl Cluster {
             identity,
             listen: options.listen,
             runtime,
+            directory,
             peers,
             homes: RwLock::default(),
             server: Mutex::default(),
         })
     }
 
-    pub(crate) const fn peers(&self) -> &Peers {
-        &self.peers
-    }
-
     /// The host that a tier belongs to.
-    pub(crate) fn home_of(&self, namespace: &Namespace, tier: TierId) -> Result<NodeId> {
+    pub(crate) fn home_of(&self, tier: TierId) -> Result<NodeId> {
         if let Some(home) = self.homes.read().get(&tier) {
             return Ok(home.clone());
         }
         let mut homes = self.homes.write();
-        for (id, known) in namespace.tiers()? {
+        for (id, known) in self.directory.tiers()? {
             homes.insert(id, NodeId(known.host));
         }
         homes
@@ -110,9 +112,9 @@ impl Cluster {
     }
 
     /// Learns where the members are.
-    pub(crate) fn meet(&self, namespace: &Namespace) -> Result<()> {
+    pub(crate) fn meet(&self) -> Result<()> {
         let mut members = Vec::new();
-        for (name, value) in namespace.members()? {
+        for (name, value) in self.directory.members()? {
             match serde_json::from_slice::<Member>(&value) {
                 Ok(member) if name != self.me.0 => members.push((NodeId(name), member.address)),
                 Ok(_) => {}
@@ -127,30 +129,56 @@ impl Cluster {
     pub(crate) fn call(
         &self,
         home: &NodeId,
-        request: Request,
+        request: &Request,
         payload: Option<&[u8]>,
     ) -> Result<Response> {
-        let payload = payload.map(|bytes| self.peers.copy(bytes));
-        match self.peers.call(home, request, payload) {
-            Ok(answer) => Ok(answer.response),
-            Err(error) => Err(told(home, error)),
-        }
+        let answer = self.ask(home, || {
+            let payload = payload.map(|bytes| self.peers.copy(bytes));
+            self.peers.call(home, request.clone(), payload)
+        });
+        answer.map(|answer| answer.response)
     }
 
     /// As [`call`](Self::call), with the answer's payload in `into`; how much that was.
     pub(crate) fn call_into(
         &self,
         home: &NodeId,
-        request: Request,
+        request: &Request,
         into: &mut [u8],
     ) -> Result<(Response, usize)> {
-        self.peers.call_into(home, request, None, into).map_err(|error| told(home, error))
+        self.ask(home, || self.peers.call_into(home, request.clone(), None, into))
+    }
+
+    /// Tells `home` something that needs no answer.
+    pub(crate) fn tell(&self, home: &NodeId, request: &Request) -> Result<()> {
+        self.ask(home, || self.peers.tell(home, request.clone()).map_err(CallError::from))
+    }
+
+    /// Looks for a host that is not known yet, and puts one that does not answer into the log.
+    fn ask<T>(
+        &self,
+        home: &NodeId,
+        mut question: impl FnMut() -> std::result::Result<T, CallError>,
+    ) -> Result<T> {
+        let mut outcome = question();
+        if let Err(CallError::Peer(error)) = &outcome
+            && error.failure == PeerFailure::Unknown
+        {
+            self.meet()?;
+            outcome = question();
+        }
+        outcome.map_err(|error| {
+            if let CallError::Peer(error) = &error {
+                tracing::warn!(%home, %error, "another host does not answer");
+            }
+            error.into()
+        })
     }
 
     /// Asks `holder` to give back the right to write.
     pub(crate) fn recall(&self, holder: &NodeId, ino: InodeId) -> Result<Recalled> {
         let request = Request::Recall { ino, kind: RecallKind::Write, epoch: 0 };
-        match self.call(holder, request, None)? {
+        match self.call(holder, &request, None)? {
             Response::Released => Ok(Recalled::Released),
             Response::Busy { retry_ms: 0 } => Ok(Recalled::InUse),
             Response::Busy { retry_ms } => {
@@ -161,11 +189,9 @@ impl Cluster {
     }
 
     /// Tells the home of a file that nobody needs it any more. It finds out by itself too, later.
-    pub(crate) fn note_garbage(&self, namespace: &Namespace, backing: BackingRef) {
-        let told = self.home_of(namespace, backing.tier).and_then(|home| {
-            let request = Request::Reclaim { tier: backing.tier, files: vec![backing.file] };
-            self.peers.tell(&home, request).map_err(Error::from)
-        });
+    pub(crate) fn note_garbage(&self, backing: BackingRef) {
+        let request = Request::Reclaim { tier: backing.tier, files: vec![backing.file] };
+        let told = self.home_of(backing.tier).and_then(|home| self.tell(&home, &request));
         if let Err(error) = told {
             tracing::debug!(%error, "a host learns later that it holds garbage");
         }
@@ -182,14 +208,13 @@ impl Cluster {
     }
 }
 
-/// Puts a failed call into the log, with the name of the host that did not answer.
-fn told(home: &NodeId, error: CallError) -> Error {
-    if let CallError::Peer(error) = &error
-        && !matches!(error.failure, PeerFailure::Unsendable(_))
-    {
-        tracing::warn!(%home, %error, "another host does not answer");
-    }
-    error.into()
+/// How many nodes are members of the store now.
+///
+/// # Errors
+/// The engine's own.
+pub fn members(engine: &Arc<dyn MetaEngine>) -> Result<usize> {
+    let root = RootSpec { perm: 0, uid: 0, gid: 0 };
+    Ok(Namespace::open(Arc::clone(engine), root, now())?.members()?.len())
 }
 
 /// What a member tells the others about itself.
@@ -208,7 +233,7 @@ impl Node {
             .map_err(|e| Error::Engine(format!("cannot encode a member: {e}")))?;
         self.announce(cluster, Some(&member))?;
         self.settler_queue.collect();
-        cluster.meet(&self.namespace)
+        cluster.meet()
     }
 
     /// Stops serving the other hosts.
@@ -240,7 +265,7 @@ impl Node {
     pub(crate) fn home_of(&self, inode: &Inode) -> Result<NodeId> {
         match (&self.cluster, inode.layout.backing()) {
             (Some(cluster), Some(backing)) if !self.tiers.has(backing.tier) => {
-                cluster.home_of(&self.namespace, backing.tier)
+                cluster.home_of(backing.tier)
             }
             _ => Ok(self.options.name.clone()),
         }
@@ -251,7 +276,7 @@ impl Node {
     /// # Errors
     /// The engine's own.
     pub fn meet_members(&self) -> Result<()> {
-        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.meet(&self.namespace))
+        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.meet())
     }
 
     /// Stops answering other hosts without telling them, as a crash would; for tests of such.

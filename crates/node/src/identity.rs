@@ -82,7 +82,16 @@ impl Identity {
 
     fn found(dir: &Path, durability: Durability, shared: Option<&str>) -> Result<Self> {
         let fail = |e| Error::io(format!("list {}", dir.display()), e);
-        let known = ["node.log", "control.sock", "metrics.prom", "lost+found", "store.json.new"];
+        // What is here before the store is: the log, and what makes the host one of a deployment.
+        let known = [
+            "node.log",
+            "control.sock",
+            "metrics.prom",
+            "lost+found",
+            "store.json.new",
+            "deployment",
+            "servers",
+        ];
         for entry in std::fs::read_dir(dir).map_err(fail)? {
             let name = entry.map_err(fail)?.file_name();
             if !known.iter().any(|k| name == *k) {

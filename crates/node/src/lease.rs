@@ -138,7 +138,7 @@ impl Node {
             self.renew_body(state, inode)?;
             return Ok(Attempt::Done(inode.clone()));
         };
-        let home = cluster.home_of(&self.namespace, backing.tier)?;
+        let home = cluster.home_of(backing.tier)?;
         match (cluster.recall(&home, inode.ino), content) {
             (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(pause)),
             (Ok(Recalled::InUse), _) => {
@@ -180,7 +180,7 @@ impl Node {
                 return Err(error);
             }
         };
-        cluster.note_garbage(&self.namespace, old);
+        cluster.note_garbage(old);
         state.body = Some(Body::Local(LocalBody::new(backing, file)));
         state.sums = None;
         state.is_checksummed = false;

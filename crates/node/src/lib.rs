@@ -33,9 +33,10 @@ mod tiers;
 mod xattrs;
 
 pub use attributes::{AttrChange, SetTime, Validity};
-pub use cluster::ClusterOptions;
+pub use cluster::{ClusterOptions, members};
 pub use files::{Caller, KernelBacking, Opened, Registrar};
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode};
+pub use intarsia_transport::DeploymentKey;
 pub use maintenance::CheckOptions;
 pub use metrics::{Metrics, Op, OpTimer};
 pub use names::NewName;

@@ -307,7 +307,7 @@ impl Node {
                 self.settler_queue.reclaim(backing.tier, free);
             }
             // Its home finds it in the ledger sooner or later; a word makes it sooner.
-            (Err(_), Some(cluster)) => cluster.note_garbage(&self.namespace, backing),
+            (Err(_), Some(cluster)) => cluster.note_garbage(backing),
             (Err(_), None) => {}
         }
     }

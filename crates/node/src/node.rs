@@ -73,8 +73,8 @@ impl Node {
         let namespace = open_namespace(&options, identity.is_volatile)?;
         let tiers = open_tiers(&options, &mut identity, &namespace)?;
         let cluster =
-            options.cluster.as_ref().map(|c| Cluster::new(c, &options.name).map(Arc::new));
-        let cluster = cluster.transpose()?;
+            options.cluster.as_ref().map(|c| Cluster::new(c, &options.name, root_of(&options)));
+        let cluster = cluster.transpose()?.map(Arc::new);
         let settler_queue = crate::settler::Queue::new(raise_descriptor_limit());
         let rules = RwLock::new(Arc::new(options.rules.clone()));
         let node = Arc::new(Self {
@@ -264,8 +264,12 @@ fn clear_tier(tier: &Tier) -> Result<()> {
     tier.recount().map(|_| ())
 }
 
+const fn root_of(options: &NodeOptions) -> RootSpec {
+    RootSpec { perm: options.root_perm, uid: options.root_uid, gid: options.root_gid }
+}
+
 fn open_namespace(options: &NodeOptions, is_volatile: bool) -> Result<Namespace> {
-    let root = RootSpec { perm: options.root_perm, uid: options.root_uid, gid: options.root_gid };
+    let root = root_of(options);
     match &options.cluster {
         Some(cluster) => {
             let namespace = Namespace::open(Arc::clone(&cluster.engine), root, now())?;

@@ -32,7 +32,7 @@ impl RemoteFile {
         ino: InodeId,
         may_write: bool,
     ) -> Result<Self> {
-        match cluster.call(&home, Request::Open { ino, may_write }, None)? {
+        match cluster.call(&home, &Request::Open { ino, may_write }, None)? {
             Response::Opened { handle, size_bytes } => Ok(Self {
                 cluster: Arc::clone(cluster),
                 home,
@@ -80,7 +80,7 @@ impl RemoteFile {
             len_bytes: u32::try_from(part.len()).unwrap_or(u32::MAX),
             read_ahead_bytes: 0,
         };
-        match self.cluster.call_into(&self.home, request, part)? {
+        match self.cluster.call_into(&self.home, &request, part)? {
             (Response::Data { size_bytes }, len) => {
                 self.size_bytes.store(size_bytes, Ordering::Relaxed);
                 Ok(len)
@@ -107,7 +107,7 @@ impl RemoteFile {
 
     fn change(&self, request: Request, payload: Option<&[u8]>) -> Result<()> {
         self.is_dirty.store(true, Ordering::Relaxed);
-        match self.cluster.call(&self.home, request, payload)? {
+        match self.cluster.call(&self.home, &request, payload)? {
             Response::Written { size_bytes } => {
                 self.size_bytes.store(size_bytes, Ordering::Relaxed);
                 Ok(())
@@ -121,7 +121,7 @@ impl RemoteFile {
         if !self.is_dirty.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        match self.cluster.call(&self.home, Request::Flush { handle: self.handle }, None)? {
+        match self.cluster.call(&self.home, &Request::Flush { handle: self.handle }, None)? {
             Response::Done => Ok(()),
             other => Err(unexpected(&self.home, &other)),
         }
@@ -131,7 +131,7 @@ impl RemoteFile {
 impl Drop for RemoteFile {
     fn drop(&mut self) {
         let close = Request::Close { handle: self.handle };
-        if let Err(error) = self.cluster.peers().tell(&self.home, close) {
+        if let Err(error) = self.cluster.tell(&self.home, &close) {
             // It goes with the connection.
             tracing::debug!(home = %self.home, %error, "a file stays open at its home for a while");
         }

@@ -35,6 +35,8 @@ const DESCRIPTOR_SHARE: usize = 4;
 /// least so often.
 const COLLECT_SOON: Duration = Duration::from_secs(1);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
+/// A change over several partitions that is not finished after so long has no host any more.
+const ABANDONED: Duration = Duration::from_secs(15);
 /// Removed files let go of in one commit.
 const RECLAIM_BATCH: usize = 256;
 
@@ -514,10 +516,14 @@ impl Node {
         Ok(())
     }
 
-    /// Removes files of this host that the ledger says belong to no inode any more.
+    /// Removes files of this host that the ledger says belong to no inode any more, and finishes changes
+    /// whose host has died.
     pub(crate) fn collect(&self) -> Result<()> {
         self.settler_queue.collect_later();
-        self.remove_free_files()
+        self.remove_free_files()?;
+        let recovered = self.namespace.recover_transactions(ABANDONED)?;
+        tracing::debug!(?recovered, "looked for changes that nobody finished");
+        Ok(())
     }
 
     /// Sums a settled file, unless somebody has opened it since.

@@ -21,7 +21,7 @@ pub use held::Held;
 pub use history::{History, write_until_failure};
 pub use image::DiskImage;
 pub use mapping::Mapping;
-pub use program::{find_program, output_as, run};
+pub use program::{find_program, intarsia, output_as, run};
 pub use random::{Random, fresh_seed, pattern};
 pub use store::{Settings, Store, entries_of};
 pub use wait::wait_for;

@@ -11,7 +11,11 @@ fn build_dir() -> PathBuf {
 }
 
 /// Finds `intarsia`: named by INTARSIA_BIN, or built in the profile of the test.
-pub(crate) fn intarsia() -> PathBuf {
+///
+/// # Panics
+/// When it is not there.
+#[must_use]
+pub fn intarsia() -> PathBuf {
     let path = std::env::var_os("INTARSIA_BIN")
         .map_or_else(|| build_dir().join("intarsia"), PathBuf::from);
     assert!(path.exists(), "{} is missing; run 'cargo build --workspace' first", path.display());

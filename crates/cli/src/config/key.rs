@@ -6,6 +6,7 @@ pub(crate) enum Key {
     Mount,
     Dir,
     Tiers,
+    Deployment,
     Name,
     Durability,
     Interval,
@@ -23,10 +24,11 @@ pub(crate) enum Key {
 
 impl Key {
     /// All settings in the order of the documentation.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Mount,
         Self::Dir,
         Self::Tiers,
+        Self::Deployment,
         Self::Name,
         Self::Durability,
         Self::Interval,
@@ -48,6 +50,7 @@ impl Key {
             Self::Mount => "mount",
             Self::Dir => "dir",
             Self::Tiers => "tiers",
+            Self::Deployment => "deployment",
             Self::Name => "name",
             Self::Durability => "durability",
             Self::Interval => "interval",

@@ -81,7 +81,7 @@ fn check_offline(
     options: CheckOptions,
     progress: &mut dyn FnMut(Value),
 ) -> Outcome<Value> {
-    let store = Store::open(&offline_settings(dir, tiers)?)?;
+    let store = Store::open(&offline_settings(dir, tiers)?, None)?;
     let report = store.check(options, progress);
     store.close()?;
     report

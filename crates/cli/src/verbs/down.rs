@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{purge, status};
+use super::{fleet, purge, status};
 use crate::cli::Down;
 use crate::config;
 use crate::control::{self, Request};
@@ -28,6 +28,12 @@ enum Found {
 }
 
 pub(crate) fn run(arguments: &Down) -> Outcome<Exit> {
+    if arguments.hosts.is_given() {
+        let mount = arguments.store.as_deref().ok_or_else(|| {
+            Failure::usage("with several hosts the mount point must be named, as for 'up'")
+        })?;
+        return fleet::down(&arguments.hosts, mount, arguments.purge);
+    }
     let timeout = config::duration(&arguments.timeout)
         .map_err(|e| Failure::usage(format!("--timeout: {e}")))?;
     let registry = Registry::of_user()?;

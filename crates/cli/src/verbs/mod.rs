@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod down;
+mod fleet;
 pub(crate) mod hint;
 pub(crate) mod lab;
 pub(crate) mod locate;

@@ -10,12 +10,13 @@ use signal_hook::iterator::Signals;
 use crate::cli::{Global, Node};
 use crate::config::{self, Settings};
 use crate::control::{Operations, Request, Server};
+use crate::deployment::Membership;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::launch::{Orders, Ready, Report};
+use crate::launch::{self, Orders, Ready, Report};
 use crate::preflight::{self, Conditions, Plan};
 use crate::process::{self, Process};
 use crate::registry::{Entry, Registry, write_private};
-use crate::runtime::{CheckOptions, Mounted, Store};
+use crate::runtime::{self, CheckOptions, Mounted, Store};
 use crate::{holders, logging, mounts, output};
 
 /// How often the metrics file is looked at.
@@ -45,7 +46,9 @@ fn run_detached() -> Outcome<Exit> {
     // Fails only for the leader of a group, which a child of `up` is not.
     let _ = rustix::process::setsid();
     let mut is_reported = false;
-    let outcome = logging::start(orders.log_format, logging::NODE_FILTER).and_then(|()| {
+    let begun =
+        take_files(&orders).and_then(|()| logging::start(orders.log_format, logging::NODE_FILTER));
+    let outcome = begun.and_then(|()| {
         serve(&orders.settings, &orders.conditions, |ready| {
             is_reported = true;
             report(&Report::Ready(ready));
@@ -59,6 +62,17 @@ fn run_detached() -> Outcome<Exit> {
         }
         Ok(exit)
     })
+}
+
+/// Puts the deployment's files in their place and the log into a file, for a node that was started from
+/// another host.
+fn take_files(orders: &Orders) -> Outcome {
+    let (Some(bundle), Some(dir)) = (&orders.bundle, &orders.settings.deployment) else {
+        return Ok(());
+    };
+    let failed = |e: &intarsia_types::Error| Failure::general(e.to_string());
+    bundle.unpack(dir).map_err(|e| failed(&e))?;
+    launch::log_to_file(&orders.settings.dir)
 }
 
 /// Tells `up`, and lets go of the pipe.
@@ -90,11 +104,13 @@ fn serve(
     // From here on a signal waits for its turn and cannot leave half a store behind.
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| Failure::io("signals", &e))?;
     let registry = Registry::of_user()?;
+    // Before the registry is locked: the other hosts, which this one waits for, may use the same one.
+    let membership = runtime::join(settings)?;
     let lock = registry.lock(settings.wait)?;
     let plan = preflight::inspect(settings, conditions, &registry)?;
     plan.apply(settings, &registry, 0o777 & !umask.as_raw_mode())?;
     let place = Place { settings, registry: &registry, is_made: plan.owns_mount_point };
-    let node = Running::start(settings)?;
+    let node = Running::start(settings, membership)?;
     let server = node.register(&place)?;
     drop(lock);
     announce(node.ready(settings, &plan));
@@ -136,8 +152,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(settings: &Settings) -> Outcome<Self> {
-        let store = Arc::new(Store::open(settings)?);
+    fn start(settings: &Settings, membership: Option<Membership>) -> Outcome<Self> {
+        let store = Arc::new(Store::open(settings, membership)?);
         match Mounted::start(&store, settings) {
             Ok(mounted) => Ok(Self { store, mounted: Arc::new(mounted) }),
             Err(failure) => {

@@ -19,7 +19,7 @@ const STORE_FILES: [&str; 9] = [
     "store.json.new",
     "last-run.json.new",
 ];
-const STORE_DIRECTORIES: [&str; 1] = ["meta"];
+const STORE_DIRECTORIES: [&str; 3] = ["meta", "deployment", "servers"];
 /// What the directory of a tier holds.
 const TIER_FILES: [&str; 3] = ["tier.json.new", "tier.json", "lock"];
 

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::fleet;
 use crate::cli::{Global, Up};
 use crate::config::{self, Settings};
 use crate::exit::{Exit, Outcome};
@@ -11,6 +12,9 @@ use crate::preflight::{self, Conditions, Plan};
 use crate::registry::Registry;
 
 pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
+    if arguments.hosts.is_given() {
+        return fleet::up(arguments, global);
+    }
     let settings = config::load(arguments.settings.layers(), global.config.as_deref())?.settings;
     let conditions = Conditions {
         nonempty: arguments.place.nonempty,
@@ -21,7 +25,12 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         show_plan(&settings, &plan, arguments.json)?;
         return Ok(Exit::Ok);
     }
-    let ready = launch::start(&Orders { settings, conditions, log_format: global.log_format })?;
+    let ready = launch::start(&Orders {
+        settings,
+        conditions,
+        log_format: global.log_format,
+        bundle: None,
+    })?;
     announce(&ready, arguments.json)?;
     Ok(Exit::Ok)
 }

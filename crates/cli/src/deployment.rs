@@ -1,0 +1,209 @@
+//! A node of a store of several hosts: the metadata servers of its host, and the metadata that all hosts
+//! hold together.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
+use intarsia_cluster::deployment::{Deployment, Engine, Member, Secrets};
+use intarsia_cluster::formation;
+use intarsia_cluster::servers::{Program, Start};
+use intarsia_cluster::supervision::{Begin, Supervisor, Watch};
+use intarsia_meta::engines::{RedisEngine, RedisOptions};
+use intarsia_node::{ClusterOptions, DeploymentKey};
+use intarsia_types::{Error, NodeId, Result};
+use serde::{Deserialize, Serialize};
+
+/// Between two looks for metadata servers that are still being formed into a cluster.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long the servers of a host outlive its node while no other node leaves the store: those that are
+/// stopping too need them to the end.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(4);
+/// And how long at most.
+const LEAVE_LIMIT: Duration = Duration::from_secs(30);
+/// How long a shard may be without a replica before a new server is started for it.
+const REPLACE_AFTER: Duration = Duration::from_secs(10);
+
+/// The files of a deployment as they travel to a host: through a pipe, never on a command line.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Bundle {
+    description: String,
+    secrets: String,
+    key: String,
+}
+
+impl Bundle {
+    /// Puts the files into a directory of this host that only its owner can enter.
+    pub(crate) fn unpack(&self, dir: &Path) -> Result<()> {
+        intarsia_cluster::private::make_dir(dir)?;
+        let write = intarsia_cluster::private::write_file;
+        write(&description_path(dir), self.description.as_bytes())?;
+        write(&secrets_path(dir), self.secrets.as_bytes())?;
+        write(&key_path(dir), self.key.as_bytes())
+    }
+}
+
+fn description_path(dir: &Path) -> PathBuf {
+    dir.join("deployment.toml")
+}
+
+fn secrets_path(dir: &Path) -> PathBuf {
+    dir.join("secrets.toml")
+}
+
+fn key_path(dir: &Path) -> PathBuf {
+    dir.join("key.pem")
+}
+
+/// The files of a new deployment, with passwords and a key of its own.
+pub(crate) fn found(deployment: &Deployment) -> Result<Bundle> {
+    Ok(Bundle {
+        description: deployment.to_text()?,
+        secrets: Secrets::generate(&deployment.store)?.to_text()?,
+        key: DeploymentKey::generate()?,
+    })
+}
+
+/// What a node of a deployment holds while it is up.
+pub(crate) struct Membership {
+    pub(crate) options: ClusterOptions,
+    servers: Servers,
+}
+
+/// The metadata servers of this host, if it has any. They would outlive their supervisor, so they are
+/// stopped with this.
+struct Servers(Option<Supervisor>);
+
+impl Servers {
+    fn stop(&mut self) -> Result<()> {
+        self.0.take().map_or(Ok(()), Supervisor::stop)
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop() {
+            tracing::error!(%error, "the metadata servers of this host may still run");
+        }
+    }
+}
+
+impl Membership {
+    /// Starts the metadata servers of this host and opens what the servers of all hosts hold, once they
+    /// are a cluster. `dir` has the deployment's files; the servers get `servers_dir`.
+    ///
+    /// # Errors
+    /// A malformed file; servers that are missing when `wait` is over, by name.
+    pub(crate) fn join(dir: &Path, host: &str, servers_dir: &Path, wait: Duration) -> Result<Self> {
+        let deadline = Instant::now() + wait;
+        let deployment = Deployment::read(&description_path(dir))?;
+        let secrets = Secrets::read(&secrets_path(dir))?;
+        let host = NodeId(host.to_owned());
+        let member = deployment.member(&host).cloned().ok_or_else(|| {
+            let names: Vec<_> = deployment.members.iter().map(|m| m.name.0.as_str()).collect();
+            Error::Invalid(format!(
+                "host {host} is not one of the deployment in {}, which has {}; give its name there with --name",
+                dir.display(),
+                names.join(", ")
+            ))
+        })?;
+        let servers = match deployment.engine {
+            Engine::Url(_) => Servers(None),
+            Engine::Servers => start_servers(&deployment, &secrets, &host, servers_dir, deadline)?,
+        };
+        let engine = Arc::new(open_engine(&deployment, &secrets, deadline)?);
+        let options = ClusterOptions {
+            engine,
+            store: deployment.store,
+            listen: (member.address, member.node_port).into(),
+            key: DeploymentKey::load(&key_path(dir))?,
+        };
+        Ok(Self { options, servers })
+    }
+
+    /// Stops the metadata servers of this host; what they hold stays on its disk. When the whole store goes
+    /// down, nodes of other hosts need them a moment longer, so this waits for those; not for long.
+    pub(crate) fn leave(mut self) -> Result<()> {
+        if self.servers.0.is_some() {
+            self.wait_for_others();
+        }
+        self.servers.stop()
+    }
+
+    fn wait_for_others(&self) {
+        let begun = Instant::now();
+        let (mut members, mut changed) = (usize::MAX, begun);
+        while members > 0 && changed.elapsed() < LEAVE_PATIENCE && begun.elapsed() < LEAVE_LIMIT {
+            match intarsia_node::members(&self.options.engine) {
+                Ok(now) if now == members => std::thread::sleep(PAUSE),
+                Ok(now) => (members, changed) = (now, Instant::now()),
+                // Their servers are gone, so they are.
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn start_servers(
+    deployment: &Deployment,
+    secrets: &Secrets,
+    host: &NodeId,
+    dir: &Path,
+    deadline: Instant,
+) -> Result<Servers> {
+    let start = if dir.exists() { Start::Kept } else { Start::Empty };
+    let watch = Watch {
+        program: Program::find()?,
+        deployment: deployment.clone(),
+        secrets: secrets.clone(),
+        key_file: None,
+        host: host.clone(),
+        dir: dir.to_owned(),
+        memory: None,
+        replace_after: REPLACE_AFTER,
+    };
+    let left = || deadline.saturating_duration_since(Instant::now());
+    let servers = Servers(Some(Supervisor::start(watch, Begin::Form(start), left())?));
+    if deployment.members.first().is_some_and(|first| first.name == *host) {
+        let password = secrets.keeper_password.clone();
+        let keeper = Access { user: KEEPER_USER, password, key_file: None };
+        formation::form(deployment, &keeper, left())?;
+    }
+    Ok(servers)
+}
+
+fn open_engine(
+    deployment: &Deployment,
+    secrets: &Secrets,
+    deadline: Instant,
+) -> Result<RedisEngine> {
+    let urls = match &deployment.engine {
+        Engine::Url(url) => vec![url.clone()],
+        Engine::Servers => {
+            deployment.members.iter().map(|m| url_of(m, secrets)).collect::<Result<_>>()?
+        }
+    };
+    let options = RedisOptions {
+        urls,
+        store: deployment.store.clone(),
+        require_replica: deployment.members.len() > 1,
+        ..RedisOptions::default()
+    };
+    loop {
+        match RedisEngine::open(&options) {
+            // The first host makes the cluster; until then there is nothing to open.
+            Err(error @ Error::Engine(_)) if Instant::now() + PAUSE < deadline => {
+                tracing::debug!(%error, "the metadata servers are not ready");
+                std::thread::sleep(PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn url_of(member: &Member, secrets: &Secrets) -> Result<String> {
+    let server = member.server(0)?;
+    let password = secrets.client_password.reveal();
+    Ok(format!("redis://{CLIENT_USER}:{password}@{}:{}", server.ip, server.port))
+}

@@ -1,0 +1,144 @@
+//! The harness: a store over the nodes of a lab of its own, each node a real process in a network of its own.
+//!
+//! Whatever happens, dropping the cluster ends all its processes, takes the mounts away and removes the lab.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use intarsia_posix_tests::{intarsia, run, skip};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A store over several hosts.
+pub struct Cluster {
+    lab: String,
+    dir: tempfile::TempDir,
+    hosts: usize,
+}
+
+/// Why such a store cannot be made here, said as a skip, or a failure where every test is required.
+#[must_use]
+pub fn is_unmet() -> bool {
+    let missing = |program: &str| intarsia_posix_tests::find_program(program).is_none();
+    let reason = if !Path::new("/dev/fuse").exists() {
+        "there is no /dev/fuse"
+    } else if !rustix::process::geteuid().is_root() {
+        "root is needed, to make networks and to mount"
+    } else if missing("redis-server") && missing("valkey-server") {
+        "there is no redis-server (package redis-server)"
+    } else if missing("nft") {
+        "there is no nft (package nftables)"
+    } else {
+        return false;
+    };
+    skip(reason);
+    true
+}
+
+impl Cluster {
+    /// Makes a lab of `hosts` nodes and brings a store up on all of them.
+    ///
+    /// # Panics
+    /// When either fails, with what was said.
+    #[must_use]
+    pub fn start(hosts: usize) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let lab = format!("t{}x{number}", std::process::id());
+        let dir = tempfile::Builder::new().prefix("intarsia-lab-").tempdir().expect("a directory");
+        run(Command::new(intarsia()).args(["lab", "up", &lab, "--nodes", &hosts.to_string()]));
+        let cluster = Self { lab, dir, hosts };
+        cluster.up();
+        cluster
+    }
+
+    fn up(&self) {
+        let mut up = Command::new(intarsia());
+        up.arg("up").arg(self.mount_pattern()).args(["--lab", &self.lab, "--wait", "60s", "--dir"]);
+        run(up.arg(self.dir.path().join("{host}")));
+    }
+
+    fn mount_pattern(&self) -> PathBuf {
+        self.dir.path().join("mnt-{host}")
+    }
+
+    /// Where host `n`, from 1, has the store mounted.
+    #[must_use]
+    pub fn mount(&self, n: usize) -> PathBuf {
+        self.dir.path().join(format!("mnt-n{n}"))
+    }
+
+    /// Where host `n` keeps its part of the store.
+    #[must_use]
+    pub fn store(&self, n: usize) -> PathBuf {
+        self.dir.path().join(format!("n{n}"))
+    }
+
+    /// How many hosts there are.
+    #[must_use]
+    pub const fn hosts(&self) -> usize {
+        self.hosts
+    }
+
+    /// Runs `intarsia lab` with these arguments for this lab.
+    pub fn lab(&self, verb: &str, arguments: &[&str]) -> Output {
+        let mut command = Command::new(intarsia());
+        run(command.args(["lab", verb]).args(arguments).args(["--lab", &self.lab]))
+    }
+
+    /// Ends the node of host `n` as a crash would; its metadata servers stay.
+    ///
+    /// # Panics
+    /// When there is no such process.
+    pub fn kill_node(&self, n: usize) {
+        let output = run(Command::new(intarsia()).arg("status").arg(self.mount(n)).arg("--json"));
+        let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let pid = status["pid"].as_i64().or_else(|| status["process"]["pid"].as_i64());
+        let pid = pid.unwrap_or_else(|| panic!("no pid in {status}"));
+        kill(i32::try_from(pid).expect("a pid"));
+    }
+
+    /// The processes of the metadata servers of host `n`.
+    #[must_use]
+    pub fn servers(&self, n: usize) -> Vec<i32> {
+        let dir = self.store(n).join("servers");
+        let records = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        records.filter_map(|entry| pid_in(&entry.path().join("process.toml"))).collect()
+    }
+
+    /// Ends the first metadata server of host `n` as a crash would.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn kill_first_server(&self, n: usize) {
+        let record = self.store(n).join("servers/0/process.toml");
+        kill(pid_in(&record).expect("a metadata server"));
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let outcome = Command::new(intarsia())
+            .arg("down")
+            .arg(self.mount_pattern())
+            .args(["--lab", &self.lab])
+            .output();
+        let is_down = outcome.is_ok_and(|output| output.status.success());
+        for n in (1..=self.hosts).filter(|_| !is_down) {
+            let _ = Command::new(intarsia()).arg("down").arg(self.mount(n)).arg("--force").output();
+        }
+        let _ = Command::new(intarsia()).args(["lab", "down", &self.lab, "--kill"]).output();
+    }
+}
+
+fn pid_in(record: &Path) -> Option<i32> {
+    let text = std::fs::read_to_string(record).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("pid = "))?;
+    line.trim().parse().ok()
+}
+
+fn kill(pid: i32) {
+    let pid = Pid::from_raw(pid).expect("a pid");
+    kill_process(pid, Signal::KILL).expect("a process of ours");
+}
