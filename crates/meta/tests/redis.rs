@@ -290,7 +290,7 @@ fn a_full_server_refuses_new_names_and_takes_removals() {
 
 /// What the user of a store must be allowed; docs/user/metadata-servers.md says the same.
 const ACL: &str = "user store on >secret ~own* resetchannels -@all +ping +cluster|slots +role +wait +info \
-    +fcall +function|load +mget +get +set +del +exists +hmget +hset +hdel +pexpire \
+    +fcall +function|load +mget +mset +get +set +del +exists +hmget +hset +hdel +pexpire \
     +zadd +zcard +zrem +zrangebylex";
 
 #[test]

@@ -124,33 +124,50 @@ local function belongs(marker, store)
   return redis.call('GET', marker) == store
 end
 
--- Asks for a key that never exists: while the slot is on its way to another server, that fails, and the
--- whole call with it. Without this it could fail between two writes, at a key that is not here any more.
-local function refuse_while_moving(marker, prefix)
-  redis.call('MGET', marker, prefix .. '-')
+-- Reads the marker, and into `records` what the conditions and mutations ask for (false where there is
+-- none), all at once. One more key never exists: while the slot is on its way to another server, asking
+-- for it fails, and the whole call with it. Otherwise that could happen between two writes, at a key that
+-- is not here any more. Returns the marker.
+local function read_all(marker, prefix, args, at, count)
+  local names, keys = {marker, prefix .. '-'}, {}
+  local function want(key)
+    names[#names + 1] = prefix .. 'r' .. key
+    keys[#keys + 1] = key
+  end
+  for _ = 1, count do
+    local kind = args[at]
+    if kind ~= 'X' then want(args[at + 1]) end
+    at = at + (kind == 'E' and 3 or 2)
+  end
+  while args[at] do
+    local kind = args[at]
+    if kind == 'M' or kind == 'A' then want(args[at + 1]) end
+    at = at + (kind == 'D' and 2 or 3)
+  end
+  local values, records = redis.call('MGET', unpack(names)), {}
+  for number, key in ipairs(keys) do records[key] = values[number + 2] end
+  return values[1], records
 end
 
 -- Each condition is its kind, key and (kind E) value. Returns the number of the first that fails, or nil
--- and the place behind the conditions; notes in `is_known` which records are there.
-local function failing(prefix, args, at, count, is_known)
+-- and the place behind the conditions.
+local function failing(prefix, args, at, count, records)
   for number = 1, count do
     local kind, key = args[at], args[at + 1]
+    local record = records[key]
     at = at + 2
     local holds
     if kind == 'E' then
-      holds = redis.call('GET', prefix .. 'r' .. key) == args[at]
-      is_known[key] = true
+      holds = record == args[at]
       at = at + 1
+    elseif kind == 'A' then
+      holds = not record
+    elseif kind == 'P' then
+      holds = record
     elseif kind == 'U' then
-      local value = redis.call('GET', prefix .. 'r' .. key)
-      holds = value and string.byte(value) ~= INTENT
-      is_known[key] = holds
-    elseif kind == 'X' then
-      holds = #scan(prefix, key, false, 1) == 0
+      holds = record and string.byte(record) ~= INTENT
     else
-      local is_there = redis.call('EXISTS', prefix .. 'r' .. key) == 1
-      holds = is_there == (kind == 'P')
-      is_known[key] = is_there
+      holds = #scan(prefix, key, false, 1) == 0
     end
     if not holds then return number end
   end
@@ -158,14 +175,12 @@ local function failing(prefix, args, at, count, is_known)
 end
 
 -- What the mutations make of each key, or nil, the error and the number of the mutation.
-local function resolve(prefix, args, at, is_known)
+local function resolve(args, at, records)
   local changes, order = {}, {}
   local function current(key)
     local change = changes[key]
     if change ~= nil then return change end
-    local record = redis.call('GET', prefix .. 'r' .. key)
-    is_known[key] = record and true
-    return record
+    return records[key]
   end
   local number = 0
   while args[at] do
@@ -194,15 +209,20 @@ local function resolve(prefix, args, at, is_known)
   return changes, order
 end
 
-local function apply(prefix, changes, order, is_known)
+local function apply(prefix, changes, order, records)
+  local pairs_to_set = {}
   for _, key in ipairs(order) do
-    local record, value = prefix .. 'r' .. key, changes[key]
+    local name, value = prefix .. 'r' .. key, changes[key]
     if not value then
-      if redis.call('DEL', record) == 1 then unindex(prefix, key) end
+      if redis.call('DEL', name) == 1 then unindex(prefix, key) end
     else
-      redis.call('SET', record, value)
-      if not is_known[key] then index(prefix, key) end
+      pairs_to_set[#pairs_to_set + 1] = name
+      pairs_to_set[#pairs_to_set + 1] = value
+      if not records[key] then index(prefix, key) end
     end
+  end
+  for from = 1, #pairs_to_set, MANY do
+    redis.call('MSET', unpack(pairs_to_set, from, math.min(from + MANY - 1, #pairs_to_set)))
   end
 end
 
@@ -224,8 +244,9 @@ end
 local function commit(keys, args)
   local marker = keys[1]
   local prefix = string.sub(marker, 1, -2)
-  if not belongs(marker, args[1]) then return {NO_MARKER, 0} end
-  refuse_while_moving(marker, prefix)
+  local count = tonumber(args[6])
+  local store, records = read_all(marker, prefix, args, 7, count)
+  if store ~= args[1] then return {NO_MARKER, 0} end
 
   local outcomes = prefix .. 'o' .. args[2]
   local number, lowest, keep_ms = args[3], args[4], args[5]
@@ -238,13 +259,12 @@ local function commit(keys, args)
   local floor = tonumber(known[2] or lowest)
   if tonumber(number) < floor then return {STALE, 0} end
 
-  local is_known = {}
-  local failed, at = failing(prefix, args, 7, tonumber(args[6]), is_known)
+  local failed, at = failing(prefix, args, 7, count, records)
   if failed then return failed end
-  local changes, order, culprit = resolve(prefix, args, at, is_known)
+  local changes, order, culprit = resolve(args, at, records)
   if not changes then return {order, culprit} end
 
-  apply(prefix, changes, order, is_known)
+  apply(prefix, changes, order, records)
   lowest = math.max(floor, tonumber(lowest))
   redis.call('HSET', outcomes, number, '', 'low', string.format('%.0f', lowest))
   if keep_ms ~= '' then redis.call('PEXPIRE', outcomes, keep_ms) end
