@@ -70,7 +70,9 @@ impl Namespace {
                 return self.vanished(parent, &key, &value, dentry.ino);
             };
             let stored = Stored { inode: Inode::decode(dentry.ino, &record)?, value: record };
-            if is_elsewhere(&stored.inode, parent, name) && !self.is_still(parent, &key, &value)? {
+            if is_elsewhere(&stored.inode, parent, name)
+                && !self.still_means(parent, &key, &value)?
+            {
                 return Ok(None);
             }
             Ok(Some(Some(Found { key, dentry, value, stored })))
@@ -100,13 +102,13 @@ impl Namespace {
         value: &Value,
         ino: InodeId,
     ) -> Result<Option<T>> {
-        if self.is_partitioned() && !self.is_still(parent, key, value)? {
+        if self.is_partitioned() && !self.still_means(parent, key, value)? {
             return Ok(None);
         }
         Err(Error::Corrupt { ino, what: format!("a name in directory {parent} but no record") })
     }
 
-    fn is_still(&self, parent: InodeId, key: &[u8], value: &Value) -> Result<bool> {
+    fn still_means(&self, parent: InodeId, key: &[u8], value: &Value) -> Result<bool> {
         Ok(self.engine.get(parent.partition(), key)?.as_ref() == Some(value))
     }
 }

@@ -1,6 +1,6 @@
 //! Moving names.
 
-use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
+use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result, Timestamp};
 
 use super::lookup::Found;
 use super::{Namespace, Transaction, name};
@@ -9,6 +9,7 @@ use crate::{Condition, DirDelta, Inode, keys};
 
 /// The superblock value that counts the directories that changed their parent.
 const MOVES: &str = "moves";
+const HOME: PartitionId = InodeId::ROOT.partition();
 
 /// What a rename does when the new name exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,11 +54,9 @@ impl Namespace {
         let to = Place { parent: new_parent, name: new_name };
         self.retry(|| match mode {
             RenameMode::Exchange => Ok(self.try_exchange(from, to, now)?.then_some(None)),
-            RenameMode::Replace => self.try_move(from, to, &keep_orphan, now),
-            RenameMode::NoReplace => match self.try_find(to.parent, to.name)? {
-                Some(_) => self.find(from.parent, from.name).and(Err(Error::Exists)),
-                None => self.try_move(from, to, &|_| false, now),
-            },
+            RenameMode::Replace | RenameMode::NoReplace => {
+                self.try_move(from, to, mode, &keep_orphan, now)
+            }
         })
     }
 
@@ -65,21 +64,27 @@ impl Namespace {
         &self,
         from: Place<'_>,
         to: Place<'_>,
+        mode: RenameMode,
         keep_orphan: &dyn Fn(InodeId) -> bool,
         now: Timestamp,
     ) -> Result<Option<Option<Inode>>> {
         let moved = self.find(from.parent, from.name)?;
         let replaced = self.try_find(to.parent, to.name)?;
         if let Some(replaced) = &replaced {
-            if replaced.dentry.ino == moved.dentry.ino {
-                return Ok(Some(None));
+            let answer = match check_replacing(&moved, replaced, mode) {
+                Ok(true) => None,
+                Ok(false) => Some(Ok(Some(None))),
+                Err(error) => Some(Err(error)),
+            };
+            if let Some(answer) = answer {
+                // Both were there at one moment if the first still is.
+                return if self.is_still(from, &moved)? { answer } else { Ok(None) };
             }
-            check_kinds(moved.dentry.kind, replaced.dentry.kind)?;
         }
         let mut transaction = Transaction::at(from.parent);
         if moves_directory(&moved, from, to) {
-            self.take_turn(&mut transaction)?;
-            if !self.check_no_loop(&moved, to)? {
+            let turn = self.take_turn(&mut transaction)?;
+            if !self.check_no_loop(&turn, &moved, from, to)? {
                 return Ok(None);
             }
         }
@@ -118,16 +123,14 @@ impl Namespace {
         let a = self.find(from.parent, from.name)?;
         let b = self.find(to.parent, to.name)?;
         if a.dentry.ino == b.dentry.ino {
-            return Ok(true);
+            return self.is_still(from, &a);
         }
         let mut transaction = Transaction::at(from.parent);
-        let moves =
-            [(&a, moves_directory(&a, from, to), to), (&b, moves_directory(&b, from, to), from)];
-        if moves.iter().any(|(_, moves, _)| *moves) {
-            self.take_turn(&mut transaction)?;
-        }
-        for (found, moves, to) in moves {
-            if moves && !self.check_no_loop(found, to)? {
+        if moves_directory(&a, from, to) || moves_directory(&b, to, from) {
+            let turn = self.take_turn(&mut transaction)?;
+            let no_loop = self.check_no_loop(&turn, &a, from, to)?
+                && self.check_no_loop(&turn, &b, to, from)?;
+            if !no_loop {
                 return Ok(false);
             }
         }
@@ -167,27 +170,53 @@ impl Namespace {
     /// Adds to `transaction` that it fails if a directory changes its parent meanwhile. What is read from
     /// now on is then true of the moment of the commit, so that two such moves cannot together make a
     /// loop that neither sees, on whatever hosts they run.
-    fn take_turn(&self, transaction: &mut Transaction) -> Result<()> {
+    fn take_turn(&self, transaction: &mut Transaction) -> Result<Condition> {
         let key = keys::superblock(MOVES);
-        let partition = InodeId::ROOT.partition();
-        let old = self.read(partition, &key)?;
+        let old = self.read(HOME, &key)?;
         let moves = old.as_deref().map_or(Ok(0), decode_counter)?;
-        let part = transaction.part(partition);
-        part.expect(match old {
+        let turn = match old {
             Some(old) => Condition::Equals(key.clone(), old),
             None => Condition::Absent(key.clone()),
-        });
+        };
+        let part = transaction.part(HOME);
+        part.expect(turn.clone());
         part.put(key, encode_counter(moves.wrapping_add(1)));
-        Ok(())
+        Ok(turn)
     }
 
     /// Fails if `moved` would come to lie below itself; `false` if that cannot be told yet.
-    fn check_no_loop(&self, moved: &Found, to: Place<'_>) -> Result<bool> {
-        match self.is_within(to.parent, moved.dentry.ino)? {
-            Some(true) => Err(Error::Invalid("a directory cannot move below itself".into())),
-            Some(false) => Ok(true),
-            None => Ok(false),
+    fn check_no_loop(
+        &self,
+        turn: &Condition,
+        moved: &Found,
+        from: Place<'_>,
+        to: Place<'_>,
+    ) -> Result<bool> {
+        if !moves_directory(moved, from, to) {
+            return Ok(true);
         }
+        match self.is_within(to.parent, moved.dentry.ino)? {
+            Some(false) => Ok(true),
+            // It was so at one moment if no directory has moved since the first look.
+            Some(true) if self.is_still(from, moved)? && self.is_turn(turn)? => {
+                Err(Error::Invalid("a directory cannot move below itself".into()))
+            }
+            Some(true) | None => Ok(false),
+        }
+    }
+
+    fn is_turn(&self, turn: &Condition) -> Result<bool> {
+        let now = self.read(HOME, &keys::superblock(MOVES))?;
+        Ok(match turn {
+            Condition::Equals(_, value) => now.as_ref() == Some(value),
+            _ => now.is_none(),
+        })
+    }
+
+    /// Whether a name still means what was found.
+    fn is_still(&self, at: Place<'_>, found: &Found) -> Result<bool> {
+        let value = self.engine.get(at.parent.partition(), &found.key)?;
+        Ok(value.as_ref() == Some(&found.value))
     }
 }
 
@@ -198,6 +227,17 @@ fn moves_directory(found: &Found, from: Place<'_>, to: Place<'_>) -> bool {
 
 fn merge(transaction: &mut Transaction, dir: InodeId, time: Timestamp, nlink: i32, entries: i64) {
     transaction.merge(dir, DirDelta { time, nlink, entries });
+}
+
+/// Whether there is something to do when a name exists already.
+fn check_replacing(moved: &Found, replaced: &Found, mode: RenameMode) -> Result<bool> {
+    if mode == RenameMode::NoReplace {
+        return Err(Error::Exists);
+    }
+    if replaced.dentry.ino == moved.dentry.ino {
+        return Ok(false);
+    }
+    check_kinds(moved.dentry.kind, replaced.dentry.kind).map(|()| true)
 }
 
 fn check_kinds(moved: FileKind, replaced: FileKind) -> Result<()> {

@@ -78,7 +78,10 @@ impl Namespace {
         let mutations = std::mem::take(mutations);
         match self.engine.commit(*partition, self.next_op(), conditions, mutations)? {
             CommitOutcome::Applied => Ok(true),
-            CommitOutcome::Conflict { index } => self.judge(&first, index, &[]),
+            CommitOutcome::Conflict { index } => match self.refusal(&first, index, &[])? {
+                Some(error) => Err(error),
+                None => self.await_holder(&first, index).map(|()| false),
+            },
         }
     }
 
@@ -94,10 +97,10 @@ impl Namespace {
             match self.prepare(intent, part) {
                 Ok(CommitOutcome::Applied) => {}
                 Ok(CommitOutcome::Conflict { index }) => {
-                    self.undo(intent.transaction, &parts[..at]);
                     let mut unseen: Vec<&Part> = parts[at + 1..].iter().collect();
                     unseen.push(&last);
-                    return self.judge(part, index, &unseen);
+                    let prepared = &parts[..at];
+                    return self.give_up(intent, prepared, part, index, &unseen);
                 }
                 Err(error) => {
                     // It may have been applied all the same.
@@ -147,8 +150,7 @@ impl Namespace {
             // Somebody took this coordinator for dead.
             Ok(CommitOutcome::Conflict { index: 0 }) => self.fate(intent)?.unwrap_or(Fate::Aborted),
             Ok(CommitOutcome::Conflict { index }) => {
-                self.undo(transaction, prepared);
-                return self.judge(last, index - 1, &[]);
+                return self.give_up(intent, prepared, last, index - 1, &[]);
             }
             // The answer was lost, not necessarily the commit.
             Err(error) => match self.abort(intent) {
@@ -339,22 +341,68 @@ impl Namespace {
         })
     }
 
-    /// What the failure of a part's condition means: an error, or `false` for "try again". It is an error
-    /// only if the `unseen` parts of the transaction still hold: otherwise all was read at another time.
-    fn judge(&self, part: &Part, index: usize, unseen: &[&Part]) -> Result<bool> {
-        let meaning = part.meanings.get(index).copied().flatten();
-        if self.is_partitioned() {
-            let condition = part.conditions.get(index);
-            let was_held =
-                condition.map(|c| self.conclude_condition(part.partition, c)).transpose()?;
-            if was_held == Some(true) {
-                return Ok(false);
+    /// Ends a transaction that met a condition that does not hold: an error, or `false` for "try again".
+    fn give_up(
+        &self,
+        intent: Intent,
+        prepared: &[Part],
+        part: &Part,
+        index: usize,
+        unseen: &[&Part],
+    ) -> Result<bool> {
+        let refusal = self.refusal(part, index, unseen);
+        // What was prepared held all the while only if nobody took this coordinator for dead.
+        let held = prepared.is_empty() || matches!(self.fate(intent), Ok(None));
+        self.undo(intent.transaction, prepared);
+        match refusal? {
+            Some(error) if held => Err(error),
+            _ => self.await_holder(part, index).map(|()| false),
+        }
+    }
+
+    /// The error that the failure of a part's condition means, if there was a moment at which it failed for
+    /// good, not because a transaction held a key, and all other conditions held, those of the `unseen`
+    /// parts too.
+    fn refusal(&self, part: &Part, index: usize, unseen: &[&Part]) -> Result<Option<Error>> {
+        let Some(meaning) = part.meanings.get(index).copied().flatten() else { return Ok(None) };
+        if !self.is_partitioned() {
+            return Ok(Some(meaning()));
+        }
+        let Some(failed) = part.conditions.get(index) else { return Ok(None) };
+        let Some(opposite) = self.opposite(part.partition, failed)? else { return Ok(None) };
+        let others = (0..).zip(&part.conditions).filter(|(at, _)| *at != index);
+        let mut others: Vec<Condition> = others.map(|(_, c)| c.clone()).filter(says_all).collect();
+        if !others.is_empty() {
+            others.push(opposite);
+            let op = self.next_op();
+            let outcome = self.engine.commit(part.partition, op, &others, Vec::new())?;
+            if outcome != CommitOutcome::Applied {
+                return Ok(None);
             }
         }
-        match meaning {
-            Some(error) if self.all_hold(unseen)? => Err(error()),
-            _ => Ok(false),
-        }
+        Ok(self.all_hold(unseen)?.then(meaning))
+    }
+
+    /// A condition that holds now and says that another one does not, whoever holds keys.
+    fn opposite(&self, partition: PartitionId, condition: &Condition) -> Result<Option<Condition>> {
+        let is = |key: &Key, value: Value| match Intent::of(key, &value) {
+            None => Some(Condition::Equals(key.clone(), value)),
+            Some(_) => None,
+        };
+        Ok(match condition {
+            Condition::Absent(key) => {
+                self.engine.get(partition, key)?.and_then(|value| is(key, value))
+            }
+            Condition::Present(key) | Condition::Unheld(key) => {
+                let is_there = self.engine.get(partition, key)?.is_some();
+                (!is_there).then(|| Condition::Absent(key.clone()))
+            }
+            Condition::PrefixEmpty(prefix) => {
+                let page = self.engine.scan(partition, prefix, None, PAGE)?;
+                page.into_iter().find_map(|(key, value)| is(&key, value))
+            }
+            Condition::Equals(..) => None,
+        })
     }
 
     fn all_hold(&self, parts: &[&Part]) -> Result<bool> {
@@ -373,28 +421,29 @@ impl Namespace {
         Ok(true)
     }
 
-    /// Whether a condition may have failed because a transaction held a key; if so, that is brought to its end.
-    fn conclude_condition(&self, partition: PartitionId, condition: &Condition) -> Result<bool> {
+    /// Brings to their ends the transactions that hold what a condition speaks of.
+    fn await_holder(&self, part: &Part, index: usize) -> Result<()> {
+        let Some(condition) = part.conditions.get(index).filter(|_| self.is_partitioned()) else {
+            return Ok(());
+        };
         match condition {
             Condition::Absent(key)
             | Condition::Present(key)
             | Condition::Unheld(key)
             | Condition::Equals(key, _) => {
-                let value = self.engine.get(partition, key)?;
-                value.map_or(Ok(false), |value| self.conclude_value(partition, key, &value))
+                if let Some(value) = self.engine.get(part.partition, key)? {
+                    self.conclude_value(part.partition, key, &value)?;
+                }
             }
             Condition::PrefixEmpty(prefix) => {
-                let page = self.engine.scan(partition, prefix, None, PAGE)?;
-                let intents: Option<Vec<_>> = page.iter().map(|(k, v)| Intent::of(k, v)).collect();
-                // A key that nobody holds is truly there.
-                let Some(intents) = intents else { return Ok(false) };
+                let page = self.engine.scan(part.partition, prefix, None, PAGE)?;
                 let mut patience = Patience::new(self.patience);
-                for intent in intents {
-                    self.conclude(partition, intent, &mut patience)?;
+                for intent in page.iter().filter_map(|(key, value)| Intent::of(key, value)) {
+                    self.conclude(part.partition, intent, &mut patience)?;
                 }
-                Ok(true)
             }
         }
+        Ok(())
     }
 
     /// The value of a key that a transaction may hold, after the end of that transaction.
@@ -454,6 +503,11 @@ fn restoring(condition: &Condition) -> Option<Mutation> {
         Condition::Equals(key, value) => Some(Mutation::Put(key.clone(), value.clone())),
         Condition::Present(_) | Condition::Unheld(_) | Condition::PrefixEmpty(_) => None,
     }
+}
+
+/// Whether a condition says all of a key's value.
+const fn says_all(condition: &Condition) -> bool {
+    matches!(condition, Condition::Absent(_) | Condition::Equals(..))
 }
 
 fn is_merge_of(mutation: &Mutation, merged: &Key) -> bool {

@@ -56,7 +56,7 @@ impl Case {
     /// Runs the operation with a fault; `None` when the operation ended before the fault.
     fn fail(&self, fault: Fault) -> Option<(Arc<MemoryEngine>, bool)> {
         let engine = self.world.fork();
-        let faulty = Faulty::new(Arc::clone(&engine), fault);
+        let faulty = Faulty::new(Arc::clone(&engine) as Arc<dyn MetaEngine>, fault);
         let ns = node(Arc::clone(&faulty) as Arc<dyn MetaEngine>);
         let answer = self.world.run(&ns, &self.op, at(9));
         faulty.was_met().then_some((engine, answer.is_ok()))
@@ -155,7 +155,8 @@ impl Case {
             let Some((engine, _)) = self.fail(Fault::DiesAfter(n)) else { break };
             for m in 0.. {
                 let engine = copy(&engine);
-                let faulty = Faulty::new(Arc::clone(&engine), Fault::DiesAfter(m));
+                let faulty =
+                    Faulty::new(Arc::clone(&engine) as Arc<dyn MetaEngine>, Fault::DiesAfter(m));
                 let second = node(Arc::clone(&faulty) as Arc<dyn MetaEngine>);
                 let _ = second.recover_transactions(Duration::ZERO);
                 let _ = self.world.run(&second, &Op::List { dir: "b" }, at(9));

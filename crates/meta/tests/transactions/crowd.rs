@@ -8,6 +8,7 @@ use intarsia_meta::engines::{RedisEngine, RedisOptions};
 use intarsia_meta::{MetaEngine, Namespace, RenameMode};
 
 use crate::common::{ROOT_SPEC, at};
+use crate::faults::{Fault, Faulty};
 use crate::servers;
 use crate::world::{Op, PARTITIONS, World, assert_sound};
 
@@ -16,7 +17,7 @@ const DIRS: [&str; 4] = ["a", "b", "x", "y"];
 const NAMES: [&str; 3] = ["1", "2", "3"];
 
 /// A number below `end`, by SplitMix64 (Steele, Lea and Flood 2014).
-fn below(end: usize, state: &mut u64) -> usize {
+pub(crate) fn below(end: usize, state: &mut u64) -> usize {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -98,4 +99,55 @@ fn a_crowd_over_redis_leaves_a_sound_store() {
         world.copy_into(&*engines[0]);
         let_loose(&world, &engines, 200);
     }
+}
+
+/// A node that dies after some commits, over and over, each time with a new session.
+fn mortal(world: &World, engine: &Arc<dyn MetaEngine>, seed: u64, lives: u32) {
+    let mut random = seed;
+    for _ in 0..lives {
+        let fault = Fault::DiesAfter(3 + below(60, &mut random) as u64);
+        let faulty = Faulty::new(Arc::clone(engine), fault);
+        let patience = Duration::from_millis(2);
+        let seen = Arc::clone(&faulty) as Arc<dyn MetaEngine>;
+        let Ok(ns) = Namespace::open(seen, ROOT_SPEC, at(0)) else { continue };
+        let ns = ns.with_patience(patience);
+        while !faulty.was_met() {
+            let error = world.run(&ns, &operation(&mut random), at(9)).err().unwrap_or(0);
+            // As in life; and EIO from the moment of death.
+            let expected = [0, 2, 17, 20, 21, 22, 39].contains(&error);
+            assert!(expected || (error == 5 && faulty.was_met()), "errno {error}");
+        }
+    }
+}
+
+fn let_die(world: &World, engines: &[Arc<dyn MetaEngine>], lives: u32) {
+    std::thread::scope(|scope| {
+        for (seed, engine) in (100..).zip(engines) {
+            scope.spawn(move || mortal(world, engine, seed, lives));
+        }
+    });
+    let ns = Namespace::open(Arc::clone(&engines[0]), ROOT_SPEC, at(0)).unwrap();
+    ns.recover_transactions(Duration::ZERO).unwrap();
+    assert_sound(Arc::clone(&engines[0]), "after the crowd");
+}
+
+#[test]
+fn a_crowd_that_dies_all_the_time_leaves_a_sound_store() {
+    let world = world();
+    let engine = world.fork() as Arc<dyn MetaEngine>;
+    let engines: Vec<_> = (0..NODES).map(|_| Arc::clone(&engine)).collect();
+    let_die(&world, &engines, 300);
+}
+
+#[test]
+fn a_crowd_over_redis_that_dies_all_the_time_leaves_a_sound_store() {
+    if !servers::are_there() {
+        return;
+    }
+    let world = world();
+    let options = RedisOptions { partitions: Some(PARTITIONS), ..servers::single().options() };
+    let open = || Arc::new(RedisEngine::open(&options).unwrap()) as Arc<dyn MetaEngine>;
+    let engines: Vec<_> = (0..NODES).map(|_| open()).collect();
+    world.copy_into(&*engines[0]);
+    let_die(&world, &engines, 20);
 }

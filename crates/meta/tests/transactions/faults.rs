@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
     CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value,
 };
@@ -22,14 +21,14 @@ pub(crate) enum Fault {
 
 /// The engine as the node sees it.
 pub(crate) struct Faulty {
-    engine: Arc<MemoryEngine>,
+    engine: Arc<dyn MetaEngine>,
     fault: Fault,
     commits: AtomicU64,
     was_met: AtomicBool,
 }
 
 impl Faulty {
-    pub(crate) fn new(engine: Arc<MemoryEngine>, fault: Fault) -> Arc<Self> {
+    pub(crate) fn new(engine: Arc<dyn MetaEngine>, fault: Fault) -> Arc<Self> {
         let (commits, was_met) = (AtomicU64::new(0), AtomicBool::new(false));
         Arc::new(Self { engine, fault, commits, was_met })
     }

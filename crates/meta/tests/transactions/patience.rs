@@ -31,7 +31,7 @@ fn patient(engine: Arc<dyn MetaEngine>, patience: Duration) -> Namespace {
 #[test]
 fn all_that_a_dead_node_left_costs_one_wait() {
     let world = world();
-    let engine = world.fork();
+    let engine = world.fork() as Arc<dyn MetaEngine>;
     // Both operations get as far as their first commit; then the node is dead.
     let faulty = Faulty::new(Arc::clone(&engine), Fault::DiesAfter(1));
     let dead = node(faulty as Arc<dyn MetaEngine>);
