@@ -1,0 +1,55 @@
+//! The right to write, between namespaces of several hosts over one engine.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
+use std::sync::Arc;
+
+use intarsia_meta::engines::MemoryEngine;
+use intarsia_meta::{Extra, MetaEngine, Namespace, NewInode, RootSpec, WriteLease};
+use intarsia_types::{Error, FileKind, InodeId, Timestamp};
+
+const NOW: Timestamp = Timestamp { secs: 1, nanos: 0 };
+
+fn host(engine: &Arc<dyn MetaEngine>, name: &str) -> Namespace {
+    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+    Namespace::open(Arc::clone(engine), root, NOW).unwrap().with_owner(name.as_bytes())
+}
+
+fn grow(host: &Namespace, ino: InodeId) -> intarsia_types::Result<u64> {
+    let grown = host.update_with(ino, &[Extra::HoldWritable], |inode| {
+        inode.size_bytes += 1;
+        Ok(())
+    });
+    grown.map(|inode| inode.size_bytes)
+}
+
+#[test]
+fn one_host_at_a_time_may_write_and_who_lost_the_right_is_fenced_off() {
+    for partitions in [1, 5] {
+        let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(partitions));
+        let (a, b) = (host(&engine, "a"), host(&engine, "b"));
+        let new = NewInode::new(FileKind::Regular, 0o644, 0, 0);
+        let ino = a.create(InodeId::ROOT, b"f", new, NOW).unwrap().ino;
+        assert!(matches!(grow(&a, ino), Err(Error::Engine(_))), "nobody has asked yet");
+
+        assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)));
+        assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)), "again");
+        assert_eq!(b.acquire_write(ino).unwrap(), WriteLease::HeldBy(b"a".as_slice().into()));
+        assert_eq!(grow(&a, ino).unwrap(), 1);
+        assert!(matches!(grow(&b, ino), Err(Error::Engine(_))));
+        assert_eq!(a.writable_inodes(None, 10).unwrap(), [ino]);
+        assert_eq!(b.writable_inodes(None, 10).unwrap(), [], "each finds its own");
+
+        // The holder is known to be dead; should it wake up, it has lost.
+        assert!(!b.take_over_write(ino, &b"c".as_slice().into()).unwrap(), "not whose it was");
+        assert!(b.take_over_write(ino, &b"a".as_slice().into()).unwrap());
+        assert_eq!(grow(&b, ino).unwrap(), 2);
+        assert!(matches!(grow(&a, ino), Err(Error::Engine(_))));
+
+        b.update_with(ino, &[Extra::HoldWritable, Extra::ClearWritable], |_| Ok(())).unwrap();
+        assert_eq!(b.writer(ino).unwrap(), None);
+        assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)));
+        a.unlink(InodeId::ROOT, b"f", |_| false, NOW).unwrap();
+        assert!(matches!(a.acquire_write(ino), Err(Error::NotFound)));
+    }
+}
