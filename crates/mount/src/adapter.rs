@@ -22,7 +22,9 @@ use intarsia_node::{
 use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 use parking_lot::Mutex;
 
-use crate::convert::{errno, file_attr, file_kind, file_type, ino, negative_entry, set_time, ttl};
+use crate::convert::{
+    errno, file_attr, file_kind, file_type, ino, inode_errno, negative_entry, set_time, ttl,
+};
 use crate::mode::Mode;
 use crate::page::PageSize;
 use crate::slow::SlowLane;
@@ -100,7 +102,7 @@ impl Adapter {
         self.finish(timer, result.is_ok());
         match result {
             Ok((attr, validity)) => reply.attr(&ttl(validity), &file_attr(&attr)),
-            Err(e) => reply.error(errno(&e, op)),
+            Err(e) => reply.error(inode_errno(&e, op)),
         }
     }
 
@@ -382,7 +384,7 @@ impl Filesystem for Adapter {
                     None => reply.opened(fh, flags),
                 }
             }
-            Err(e) => reply.error(errno(&e, "open")),
+            Err(e) => reply.error(inode_errno(&e, "open")),
         }
     }
 

@@ -126,6 +126,10 @@ impl Node {
             // Under the entry's lock: what the entry knew may have gone into the record since the caller
             // read it, and then neither of the two would have it.
             let recorded = read_again()?;
+            if let Some(last) = self.departed.get(inode.ino) {
+                // Removed since, and its length may never have come into the record.
+                return Ok((last, self.name_validity()));
+            }
             let mut attr = recorded.attr();
             overlay(self, state, &recorded, &mut attr)?;
             Ok((attr, self.validity(state)))

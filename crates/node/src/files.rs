@@ -17,7 +17,7 @@ use crate::clock::now;
 use crate::integrity::checksum_extras;
 use crate::lease::{Attempt, Content};
 pub use crate::live::KernelBacking;
-use crate::live::LiveState;
+use crate::live::{Forgotten, LiveState};
 use crate::node::Node;
 use crate::remote::RemoteFile;
 
@@ -92,7 +92,11 @@ impl Node {
             if state.body.is_none() {
                 state.hints = self.own_hints(&inode)?;
                 state.is_orphan = inode.nlink == 0;
-                self.load_body(state, &inode)?;
+                self.load_body(state, &inode).map_err(|e| match self.namespace.get(ino) {
+                    // It was removed since its record was read, and its bytes with it.
+                    Err(Error::NotFound) => Error::NotFound,
+                    _ => e,
+                })?;
             }
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
             if opened.is_err() && state.holds_lease && !state.is_open() {
@@ -550,8 +554,8 @@ impl Node {
             self.last_release(ino, state);
             None
         });
-        if let Some(Some(blocks_512)) = departed {
-            self.reap(ino, blocks_512);
+        if let Some(Some(forgotten)) = departed {
+            self.reap(ino, forgotten);
         }
     }
 
@@ -578,9 +582,9 @@ impl Node {
     }
 
     /// Removes an orphan for good; `blocks_512` is what was accounted for it, if that is known.
-    pub(crate) fn reap(&self, ino: InodeId, blocks_512: Option<u64>) {
+    pub(crate) fn reap(&self, ino: InodeId, forgotten: Forgotten) {
         match self.namespace.reap(ino) {
-            Ok(inode) => self.dispose(&inode, blocks_512.unwrap_or(inode.blocks_512)),
+            Ok(inode) => self.dispose(&inode, forgotten),
             Err(Error::NotFound) => {}
             Err(e) => {
                 tracing::error!(%ino, error = %e, "an unlinked file stays until the next start");

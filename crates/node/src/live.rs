@@ -94,16 +94,19 @@ impl LiveState {
         }
     }
 
-    /// Lets go of the bytes of an inode that is being removed; the blocks accounted for its backing file.
-    pub(crate) fn forget_body(&mut self) -> Option<u64> {
-        let accounted = self.local().map(|_| self.accounted_512);
+    /// Lets go of the bytes of an inode that is being removed.
+    pub(crate) fn forget_body(&mut self) -> Forgotten {
+        let forgotten = Forgotten {
+            accounted_512: self.local().map(|_| self.accounted_512),
+            size_bytes: self.body.as_ref().and_then(|_| self.size_bytes().ok()),
+        };
         self.body = None;
         self.sums = None;
         self.is_unsettled = false;
         self.holds_lease = false;
         self.overlay.is_dirty = false;
         self.accounted_512 = 0;
-        accounted
+        forgotten
     }
 
     /// Whether nothing is known here that the record does not say.
@@ -115,6 +118,15 @@ impl LiveState {
     pub(crate) const fn is_open(&self) -> bool {
         self.handles > 0 || self.remote_handles > 0
     }
+}
+
+/// What was known of the bytes of an inode that is being removed, and its record may not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Forgotten {
+    /// The blocks accounted for its backing file.
+    pub(crate) accounted_512: Option<u64>,
+    /// Its last length.
+    pub(crate) size_bytes: Option<u64>,
 }
 
 /// A live inode.

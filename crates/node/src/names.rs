@@ -12,6 +12,7 @@ use crate::attributes::Validity;
 use crate::body::LocalBody;
 use crate::clock::now;
 use crate::files::{Caller, Opened, Registrar};
+use crate::live::Forgotten;
 use crate::node::Node;
 
 /// Removed inodes whose last attributes are still told, to whoever holds them without an open handle
@@ -27,9 +28,11 @@ impl Departed {
         Self(Mutex::default())
     }
 
-    fn add(&self, inode: &Inode) {
+    /// The record of a file that was just written may not know its length yet.
+    fn add(&self, inode: &Inode, size_bytes: u64) {
         let mut attr = inode.attr();
         attr.nlink = 0;
+        attr.size_bytes = size_bytes;
         let mut guard = self.0.lock();
         let (order, attrs) = &mut *guard;
         if attrs.insert(inode.ino, attr).is_none() {
@@ -233,7 +236,7 @@ impl Node {
     /// As `rmdir(2)`.
     pub fn rmdir(&self, parent: InodeId, name: &[u8]) -> Result<()> {
         let inode = self.namespace.rmdir(parent, name, now())?;
-        self.departed.add(&inode);
+        self.departed.add(&inode, inode.size_bytes);
         Ok(())
     }
 
@@ -273,11 +276,13 @@ impl Node {
         if inode.nlink > 0 {
             return;
         }
-        let mut blocks_512 = inode.blocks_512;
+        let mut forgotten = Forgotten::default();
         let still_open = self.live.with_existing(inode.ino, |state| {
             state.is_orphan = state.is_open();
             if !state.is_orphan {
-                blocks_512 = state.forget_body().unwrap_or(blocks_512);
+                forgotten = state.forget_body();
+                // Under the entry's lock: whoever asks for attributes sees the length in one place or the other.
+                self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
             }
             state.is_orphan
         });
@@ -291,12 +296,13 @@ impl Node {
                 return;
             }
         }
-        self.dispose(inode, blocks_512);
+        self.dispose(inode, forgotten);
     }
 
     /// Gets rid of the bytes of an inode that the namespace has let go of.
-    pub(crate) fn dispose(&self, inode: &Inode, blocks_512: u64) {
-        self.departed.add(inode);
+    pub(crate) fn dispose(&self, inode: &Inode, forgotten: Forgotten) {
+        let blocks_512 = forgotten.accounted_512.unwrap_or(inode.blocks_512);
+        self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
         let Layout::Local(backing) = inode.layout else { return };
         match (self.tiers.get(backing.tier), &self.cluster) {
             (Ok(tier), _) => {

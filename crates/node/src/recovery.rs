@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use intarsia_store::Tier;
 use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result};
 
+use crate::live::Forgotten;
 use crate::node::Node;
 
 /// Marks read at once.
@@ -88,7 +89,7 @@ impl Node {
         let mut count = 0;
         while let page @ [_, ..] = self.namespace.orphans(None, PAGE)?.as_slice() {
             for ino in page {
-                self.reap(*ino, None);
+                self.reap(*ino, Forgotten::default());
             }
             count += page.len();
             if self.namespace.orphans(None, 1)?.first() == page.first() {
