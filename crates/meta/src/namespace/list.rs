@@ -76,12 +76,17 @@ impl Namespace {
         let mut listed = Vec::with_capacity(entries.len());
         for ((entry, note), record) in entries.into_iter().zip(noted).zip(records) {
             let key = keys::by_inode(keys::INODE, entry.ino);
-            match record {
+            let inode = match record {
                 Some(record) if Intent::of(&key, &record).is_none() => {
-                    let inode = Inode::decode(entry.ino, &record)?;
-                    listed.push((entry, inode, note));
+                    Some(Inode::decode(entry.ino, &record)?)
                 }
-                _ => listed.extend(self.list_again(dir, &entry, before)?),
+                // It may be moving; the page was read before.
+                Some(_) => self.try_get(entry.ino)?,
+                None => None,
+            };
+            match inode {
+                Some(inode) => listed.push((entry, inode, note)),
+                None => listed.extend(self.list_again(dir, &entry, before)?),
             }
         }
         Ok(listed)
@@ -99,12 +104,16 @@ impl Namespace {
             let (ino, kind) = (found.dentry.ino, found.stored.inode.kind);
             let entry = DirEntry { ino, kind, ..entry.clone() };
             let note = before(&entry);
-            match self.get(ino) {
-                Ok(inode) => Ok(Some(Some((entry, inode, note)))),
-                Err(Error::NotFound) => Ok(None),
-                Err(error) => Err(error),
-            }
+            Ok(self.try_get(ino)?.map(|inode| Some((entry, inode, note))))
         })
+    }
+
+    fn try_get(&self, ino: InodeId) -> Result<Option<Inode>> {
+        match self.get(ino) {
+            Ok(inode) => Ok(Some(inode)),
+            Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The records of the inodes of entries, in their order, with one request a partition.
