@@ -93,6 +93,16 @@ fn only_who_has_the_password_gets_something_and_a_node_cannot_administer() {
     stranger.password = intarsia_cluster::deployment::Secret::random().unwrap();
     assert!(stranger.connect(&address).is_err());
 
+    // Who names no user is the default user, which is off.
+    let mut nobody = std::net::TcpStream::connect((address.ip, address.port)).unwrap();
+    for command in ["GET k", "CLUSTER NODES", "AUTH default ", "AUTH x"] {
+        std::io::Write::write_all(&mut nobody, format!("{command}\r\n").as_bytes()).unwrap();
+        let mut answer = [0u8; 256];
+        let length = std::io::Read::read(&mut nobody, &mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+        assert!(answer.starts_with('-') && !answer.contains("MOVED"), "{command}: {answer}");
+    }
+
     let mut node = fleet.client().connect(&address).unwrap();
     node.ask::<()>(&["SET", "k", "v"]).unwrap();
     assert_eq!(node.ask::<String>(&["GET", "k"]).unwrap(), "v");

@@ -15,8 +15,8 @@ use intarsia_cluster::client::{Access, Connection};
 use intarsia_cluster::deployment::{Deployment, ServerAddress, ServerName};
 use intarsia_cluster::formation::{form, servers_per_host};
 use intarsia_cluster::process::Process;
-use intarsia_cluster::servers::{Server, Start};
-use intarsia_cluster::supervision::{Begin, ServerState, Supervisor, Watch};
+use intarsia_cluster::servers::Start;
+use intarsia_cluster::supervision::{Begin, ServerState, Supervisor};
 use intarsia_cluster::survey::Survey;
 use intarsia_cluster::topology::{ServerId, Topology};
 use intarsia_types::NodeId;
@@ -44,8 +44,7 @@ impl Watched {
     }
 
     fn process(&self, name: &ServerName) -> Option<Process> {
-        let settings = self.fleet.settings(name);
-        Server::adopt(name.clone(), settings.address, &settings.dir).map(|s| s.process().clone())
+        self.fleet.process(name)
     }
 
     fn kill(&self, name: &ServerName) {
@@ -96,17 +95,7 @@ impl Watched {
 }
 
 fn watch(fleet: &Fleet, host: &NodeId, begin: Begin) -> Supervisor {
-    let watch = Watch {
-        program: program().unwrap().clone(),
-        deployment: fleet.deployment.clone(),
-        secrets: fleet.secrets.clone(),
-        key_file: None,
-        host: host.clone(),
-        dir: fleet.host_dir(host),
-        memory: None,
-        replace_after: REPLACE_AFTER,
-    };
-    Supervisor::start(watch, begin, PATIENCE).unwrap()
+    common::watch(fleet, host, begin, REPLACE_AFTER)
 }
 
 fn addresses(deployment: &Deployment) -> Vec<ServerAddress> {

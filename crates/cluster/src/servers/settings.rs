@@ -63,10 +63,13 @@ impl Settings {
     }
 
     /// Anybody who does not name a user and its password gets nothing.
+    ///
+    /// The default user is off, so nobody can be it, but has all rights: the server acts as that user when it
+    /// reads its log at a start, and leaves out every transaction that the user may not do.
     fn users(&self) -> String {
         let (client, keeper) = (&self.secrets.client_password, &self.secrets.keeper_password);
         format!(
-            "user default off resetpass resetkeys resetchannels -@all\n\
+            "user default off resetpass ~* &* +@all\n\
              user {KEEPER_USER} on >{} {KEEPER_RIGHTS}\n\
              user {CLIENT_USER} on >{} {CLIENT_RIGHTS}\n",
             keeper.reveal(),

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
 use intarsia_cluster::deployment::{Deployment, Engine, Member, Secrets, ServerName};
 use intarsia_cluster::formation;
+use intarsia_cluster::process::Process;
 use intarsia_cluster::servers::{self, Program, Server, Settings, Start};
+use intarsia_cluster::supervision::{Begin, Supervisor, Watch};
 use intarsia_cluster::watchdog;
 use intarsia_types::{Durability, NodeId};
 
@@ -107,6 +109,12 @@ impl Fleet {
         }
     }
 
+    /// The process of a server that runs.
+    pub(crate) fn process(&self, name: &ServerName) -> Option<Process> {
+        let settings = self.settings(name);
+        Server::adopt(name.clone(), settings.address, &settings.dir).map(|s| s.process().clone())
+    }
+
     pub(crate) fn start_server(&self, name: &ServerName, start: Start) -> Server {
         Server::start(program().unwrap(), name.clone(), &self.settings(name), start).unwrap()
     }
@@ -142,6 +150,26 @@ impl Drop for Fleet {
         drop(self.reaper.stdin.take());
         self.reaper.wait().unwrap();
     }
+}
+
+/// Starts and watches the servers of a host.
+pub(crate) fn watch(
+    fleet: &Fleet,
+    host: &NodeId,
+    begin: Begin,
+    replace_after: Duration,
+) -> Supervisor {
+    let watch = Watch {
+        program: program().unwrap().clone(),
+        deployment: fleet.deployment.clone(),
+        secrets: fleet.secrets.clone(),
+        key_file: fleet.key_file.clone(),
+        host: host.clone(),
+        dir: fleet.host_dir(host),
+        memory: None,
+        replace_after,
+    };
+    Supervisor::start(watch, begin, PATIENCE).unwrap()
 }
 
 /// Two numbers for `127.a.b.*`, so that tests at the same time do not meet; the ports can then be
