@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Measures a store over hosts of a lab: small files from one thread, a large file read elsewhere.
+
+All hosts share one machine, so times say what one client meets when the others are idle; CPU
+seconds are those of all nodes and metadata servers together. The limit beside them: a plain TCP
+copy between two hosts of the same lab.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TICKS = os.sysconf("SC_CLK_TCK")
+BLOCK = 1 << 20
+
+
+class Cluster:
+    """A lab with a store on all of its hosts; both end with the block."""
+
+    def __init__(self, program, hosts, link, work):
+        self.program, self.hosts, self.link = program, hosts, link
+        self.lab = f"b{os.getpid()}"
+        self.dir = Path(tempfile.mkdtemp(prefix="intarsia-cluster-", dir=work))
+
+    def __enter__(self):
+        link = ["--link", self.link] if self.link else []
+        self.run("lab", "up", self.lab, "--nodes", str(self.hosts), *link)
+        started = time.perf_counter()
+        self.run(
+            "up",
+            f"{self.dir}/mnt-{{host}}",
+            "--lab",
+            self.lab,
+            "--dir",
+            f"{self.dir}/{{host}}",
+            "--wait",
+            "60s",
+        )
+        self.up_s = time.perf_counter() - started
+        return self
+
+    def __exit__(self, *_):
+        self.run("down", f"{self.dir}/mnt-{{host}}", "--lab", self.lab, check=False)
+        self.run("lab", "down", self.lab, "--kill", check=False)
+        if not any(path.is_mount() for path in self.dir.glob("mnt-*")):
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def run(self, *arguments, check=True):
+        """Run intarsia to its end."""
+        done = subprocess.run([self.program, *arguments], capture_output=True, text=True)
+        if check and done.returncode:
+            sys.exit(f"cluster.py: intarsia {' '.join(arguments)}: {done.stderr}")
+
+    def mount(self, host):
+        """Where a host has the store mounted."""
+        return self.dir / f"mnt-n{host}"
+
+    def command(self, host, *words):
+        """The words that run a program on a host."""
+        return [self.program, "lab", "exec", "--lab", self.lab, f"n{host}", "--", *words]
+
+    def cpu_s(self):
+        """CPU seconds of all processes that work for the store so far."""
+        total = 0
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                where = str((entry / "cwd").readlink()) + (entry / "cmdline").read_text()
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if str(self.dir) in where or self.is_node(entry.name):
+                total += int(fields[11]) + int(fields[12])
+        return total / TICKS
+
+    def is_node(self, pid):
+        """Whether a process is one of the nodes."""
+        return pid in self.pids()
+
+    def pids(self):
+        """The processes of the nodes, asked once."""
+        if not hasattr(self, "known"):
+            self.known = set()
+            for host in range(1, self.hosts + 1):
+                done = subprocess.run(
+                    [self.program, "status", self.mount(host), "--json"],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                status = json.loads(done.stdout)
+                self.known.add(str(status.get("pid") or status["process"]["pid"]))
+        return self.known
+
+
+def timed(cluster, work):
+    """Operations a second, and CPU milliseconds of the store an operation, of `work`."""
+    cpu, begun = cluster.cpu_s(), time.perf_counter()
+    count = work()
+    took = time.perf_counter() - begun
+    return {"per_s": count / took, "cpu_ms": (cluster.cpu_s() - cpu) * 1000 / count}
+
+
+def create(directory, files):
+    """Create, write and close files of 4 KiB."""
+    body = os.urandom(4096)
+    directory.mkdir()
+    for n in range(files):
+        descriptor = os.open(directory / f"f{n}", os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
+        os.write(descriptor, body)
+        os.close(descriptor)
+    return files
+
+
+def stat_all(directory, files):
+    """Look at every file."""
+    for n in range(files):
+        (directory / f"f{n}").stat()
+    return files
+
+
+def read_all(directory, files):
+    """Open and read every file."""
+    for n in range(files):
+        descriptor = os.open(directory / f"f{n}", os.O_RDONLY)
+        assert len(os.read(descriptor, 8192)) == 4096
+        os.close(descriptor)
+    return files
+
+
+def unlink_all(directory, files):
+    """Remove every file."""
+    for n in range(files):
+        (directory / f"f{n}").unlink()
+    return files
+
+
+def read_large(path):
+    """Read a file to its end; its length."""
+    total = 0
+    with open(path, "rb", buffering=0) as file:
+        while chunk := file.read(BLOCK):
+            total += len(chunk)
+    return total
+
+
+def tcp_copy(cluster, mib):
+    """MiB a second of a plain TCP connection between two hosts of the lab."""
+    receiver = (
+        "import socket;s=socket.create_server(('0.0.0.0',9999));print('ready',flush=True)\n"
+        "c,_=s.accept();b=bytearray(1<<20);n=0\nwhile k:=c.recv_into(b):n+=k\nprint(n)"
+    )
+    sender = (
+        "import socket,sys,time;c=socket.create_connection((sys.argv[1],9999));b=bytes(1<<20)\n"
+        f"t=time.perf_counter()\nfor _ in range({mib}):c.sendall(b)\n"
+        "c.shutdown(1);c.recv(1);print(time.perf_counter()-t)"
+    )
+    address = subprocess.run(
+        cluster.command(2, "sh", "-c", "echo $INTARSIA_LAB_ADDRESS"),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    socket.inet_aton(address)
+    with subprocess.Popen(
+        cluster.command(2, sys.executable, "-c", receiver), stdout=subprocess.PIPE, text=True
+    ) as server:
+        server.stdout.readline()
+        done = subprocess.run(
+            cluster.command(1, sys.executable, "-c", sender, address),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        server.wait(60)
+    return mib / float(done.stdout)
+
+
+def one_round(cluster, number, files, mib):
+    """Every measurement once."""
+    name = f"round{number}"
+    samples = {
+        "create + 4 KiB + close": timed(cluster, lambda: create(cluster.mount(1) / name, files)),
+        "stat on another host": timed(cluster, lambda: stat_all(cluster.mount(2) / name, files)),
+        "open + read 4 KiB on another host": timed(
+            cluster, lambda: read_all(cluster.mount(3) / name, files)
+        ),
+        "unlink on another host": timed(
+            cluster, lambda: unlink_all(cluster.mount(2) / name, files)
+        ),
+    }
+    large = cluster.mount(1) / f"large{number}"
+    with open(large, "wb", buffering=0) as file:
+        block = os.urandom(BLOCK)
+        begun = time.perf_counter()
+        for _ in range(mib):
+            file.write(block)
+    samples["write [MiB/s]"] = {"per_s": mib / (time.perf_counter() - begun)}
+    begun = time.perf_counter()
+    assert read_large(cluster.mount(2) / large.name) == mib << 20
+    samples["read on another host [MiB/s]"] = {"per_s": mib / (time.perf_counter() - begun)}
+    samples["plain TCP copy [MiB/s]"] = {"per_s": tcp_copy(cluster, mib)}
+    large.unlink()
+    return samples
+
+
+def main():
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument(
+        "--link", help="rate of each link, such as 1gbit (default: as fast as the machine)"
+    )
+    parser.add_argument("--files", type=int, default=3000)
+    parser.add_argument("--mib", type=int, default=256, help="size of the large file")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--idle", type=int, default=10, help="seconds of idleness to measure")
+    parser.add_argument(
+        "--work", default="/dev/shm", help="where the hosts' tiers and metadata lie"
+    )
+    parser.add_argument("--program", default=str(ROOT / "target/release/intarsia"))
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    with Cluster(arguments.program, arguments.hosts, arguments.link, arguments.work) as cluster:
+        rounds = [
+            one_round(cluster, n, arguments.files, arguments.mib) for n in range(arguments.repeat)
+        ]
+        cpu = cluster.cpu_s()
+        time.sleep(arguments.idle)
+        idle = (cluster.cpu_s() - cpu) / arguments.idle * 100
+        up_s = cluster.up_s
+    rows = {
+        what: {
+            key: [round(r[what][key], 3) for r in rounds]
+            + [round(statistics.median(r[what][key] for r in rounds), 3)]
+            for key in rounds[0][what]
+        }
+        for what in rounds[0]
+    }
+    if arguments.json:
+        print(
+            json.dumps(
+                {"arguments": vars(arguments), "up_s": up_s, "idle_percent": idle, "rows": rows},
+                indent=1,
+            )
+        )
+        return
+    load = os.getloadavg()[0]
+    print(f"{arguments.hosts} hosts of one machine, n = {arguments.repeat}, load {load:.1f}:")
+    for what, row in rows.items():
+        *values, median = row["per_s"]
+        cpu = f"   CPU of the store {row['cpu_ms'][-1]:.3f} ms" if "cpu_ms" in row else ""
+        print(f"  {what:36} {median:>10,.0f} {values}{cpu}")
+    ratio = (
+        rows["read on another host [MiB/s]"]["per_s"][-1]
+        / rows["plain TCP copy [MiB/s]"]["per_s"][-1]
+    )
+    print(f"  read on another host / plain TCP copy: {ratio:.2f}")
+    print(f"  up on all hosts {up_s:.2f} s; idle {idle:.2f} % of a core, all hosts together")
+
+
+if __name__ == "__main__":
+    main()
