@@ -25,9 +25,11 @@ use redis::{Value, cmd};
 
 /// How long anything here may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Starts a server and says its process number; ends it when told or when the pipe closes.
+/// Starts a server and says its process number; ends it when told or when the pipe closes, also when a
+/// signal ends the whole group.
 const KEEPER: &str = r#"
 dir=$1; shift
+trap '' HUP INT TERM
 redis-server "$@" </dev/null >"$dir/out" 2>&1 &
 server=$!
 echo $server
