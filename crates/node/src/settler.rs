@@ -36,7 +36,7 @@ const DESCRIPTOR_SHARE: usize = 4;
 const COLLECT_SOON: Duration = Duration::from_secs(1);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
 /// A change over several partitions that is not finished after so long has no host any more.
-const ABANDONED: Duration = Duration::from_secs(15);
+const ABANDONED: Duration = Duration::from_secs(60);
 /// Removed files let go of in one commit.
 const RECLAIM_BATCH: usize = 256;
 
