@@ -42,12 +42,12 @@ pub(crate) fn shown(config: &Config) -> Vec<Shown> {
     Key::ALL.into_iter().map(show).collect()
 }
 
-/// A list, a number or a truth value where the setting is one, else a text.
+/// A list, a number or a truth value where the setting is one, else a text; null for one without value.
 fn value(key: Key, texts: Vec<String>) -> Value {
     if key.is_list() {
         return texts.into();
     }
-    let text = texts.into_iter().next().unwrap_or_default();
+    let Some(text) = texts.into_iter().next() else { return Value::Null };
     match (key, text.parse::<bool>(), text.parse::<u64>()) {
         (Key::EventLoops, _, Ok(number)) => number.into(),
         (Key::Passthrough | Key::AllowOther | Key::ReadOnly, Ok(flag), _) => flag.into(),
@@ -57,7 +57,8 @@ fn value(key: Key, texts: Vec<String>) -> Value {
 
 fn text(config: &Config) -> String {
     let row = |s: Shown| vec![format!("{} = {}", s.key, s.value), format!("# {}", s.source)];
-    let rows: Vec<_> = shown(config).into_iter().map(row).collect();
+    let has_value = |s: &Shown| !s.value.is_null();
+    let rows: Vec<_> = shown(config).into_iter().filter(has_value).map(row).collect();
     let heading = match &config.file {
         Some(file) => format!("# file: {}\n", file.display()),
         None => {
