@@ -30,7 +30,8 @@ fn one_host_at_a_time_may_write_and_who_lost_the_right_is_fenced_off() {
         let (a, b) = (host(&engine, "a"), host(&engine, "b"));
         let new = NewInode::new(FileKind::Regular, 0o644, 0, 0);
         let ino = a.create(InodeId::ROOT, b"f", new, NOW).unwrap().ino;
-        assert!(matches!(grow(&a, ino), Err(Error::Engine(_))), "nobody has asked yet");
+        let refused = grow(&a, ino);
+        assert!(matches!(refused, Err(Error::Engine(_))), "nobody has asked yet: {refused:?}");
 
         assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)));
         assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)), "again");

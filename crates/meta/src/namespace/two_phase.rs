@@ -401,7 +401,11 @@ impl Namespace {
                 let page = self.engine.scan(partition, prefix, None, PAGE)?;
                 page.into_iter().find_map(|(key, value)| is(&key, value))
             }
-            Condition::Equals(..) => None,
+            Condition::Equals(key, expected) => match self.engine.get(partition, key)? {
+                None => Some(Condition::Absent(key.clone())),
+                Some(value) if value == *expected => None,
+                Some(value) => is(key, value),
+            },
         })
     }
 
