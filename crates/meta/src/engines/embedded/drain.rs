@@ -18,6 +18,8 @@ const FULL_LAYERS: u64 = 3;
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Records written in one batch.
 const BATCH_RECORDS: usize = 2048;
+/// So many tables, however small, the store gathers before it merges them with the older ones, twice over.
+const MERGE_TABLES: u8 = 8;
 /// Between two looks at tables that are crowded, or failed.
 const PAUSE: Duration = Duration::from_millis(5);
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -181,9 +183,11 @@ impl Shared {
 }
 
 fn run(core: &Core, shared: &Shared) {
+    // What was removed before the start may still be on the disk as well.
+    let mut merges = Merges(MERGE_TABLES);
     while shared.wait_for_work() {
         let least = if shared.take_low() { Fill::Fine } else { Fill::Large };
-        match core.drain_once(shared, least) {
+        match core.drain_once(shared, least, &mut merges) {
             Ok(true) => shared.note_written(),
             Ok(false) => {}
             Err(error) => {
@@ -197,12 +201,17 @@ fn run(core: &Core, shared: &Shared) {
     }
 }
 
+/// How many more tables it takes until the store has surely merged the newest removals with what they
+/// remove. Without new writes it would wait for them for ever, and a full disk takes none.
+struct Merges(u8);
+
 impl Core {
     /// Seals the active layer if it is filled so far, writes the sealed one out, and lets its log files go.
-    fn drain_once(&self, shared: &Shared, least: Fill) -> Result<bool> {
+    fn drain_once(&self, shared: &Shared, least: Fill, merges: &mut Merges) -> Result<bool> {
         let Some((layer, first_needed)) = self.seal(least)? else {
-            if least == Fill::Fine {
-                self.tables()?.seal_all()?;
+            if least == Fill::Fine && merges.0 > 0 {
+                merges.0 -= 1;
+                self.tables()?.seal_with_nothing()?;
             }
             return Ok(false);
         };
@@ -217,6 +226,9 @@ impl Core {
             for (key, held) in batch {
                 // What came and went since the last time leaves no trace.
                 if !held.is_removed() || tables.get(key)?.is_some() {
+                    if held.is_removed() {
+                        merges.0 = MERGE_TABLES;
+                    }
                     changes.push((key.clone(), held.value()?));
                 }
             }

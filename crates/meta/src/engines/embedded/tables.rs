@@ -63,6 +63,13 @@ impl Tables {
         Ok(())
     }
 
+    /// Adds a table that removes a record which was never there, to have older tables merged.
+    pub(super) fn seal_with_nothing(&self) -> Result<()> {
+        let nothing = [&[0][..], &[keys::BODY][..]].map(|key| (Key::from(key), None));
+        self.write(&nothing.into()).map_err(failed("write out"))?;
+        self.seal_all()
+    }
+
     /// What the tables in memory hold. The store's own count never returns to zero, as it does not take
     /// off the old versions that are dropped when a table is written out.
     fn unwritten_bytes(&self) -> u64 {
