@@ -12,15 +12,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 RANKS = {
     "types": 0,
-    **dict.fromkeys(("policy", "codec", "wire", "trace", "des"), 1),
-    **dict.fromkeys(("meta", "store", "predict", "simulate"), 2),
+    **dict.fromkeys(("policy", "codec", "wire", "trace", "des", "lab"), 1),
+    **dict.fromkeys(("meta", "store", "transport", "cluster", "predict", "simulate"), 2),
     "node": 3,
     "mount": 4,
     "cli": 5,
 }
 PURE = {"policy", "codec", "wire"}
 MAY_BE_UNSAFE = {"codec", "store"}
-MAY_KNOW_THE_SYSTEM = {"store", "node", "mount", "cli"}
+MAY_KNOW_THE_SYSTEM = {"store", "transport", "node", "mount", "cli"}
 SYSTEM_CRATES = {"libc", "nix", "tokio"}
 DOES_IO = re.compile(r"\bstd::(fs|net|process)\b|\bSystemTime::now\b|\bInstant::now\b")
 
