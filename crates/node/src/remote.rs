@@ -94,7 +94,7 @@ impl RemoteFile {
         let mut at = offset_bytes;
         for part in data.chunks(MAX_PAYLOAD_BYTES) {
             let request = Request::Write { target: Target::Handle(self.handle), offset_bytes: at };
-            self.change(request, Some(part))?;
+            self.change(&request, Some(part))?;
             at += part.len() as u64;
         }
         Ok(())
@@ -102,12 +102,12 @@ impl RemoteFile {
 
     /// Cuts or grows the file.
     pub(crate) fn set_len(&self, size_bytes: u64) -> Result<()> {
-        self.change(Request::Truncate { target: Target::Handle(self.handle), size_bytes }, None)
+        self.change(&Request::Truncate { target: Target::Handle(self.handle), size_bytes }, None)
     }
 
-    fn change(&self, request: Request, payload: Option<&[u8]>) -> Result<()> {
+    fn change(&self, request: &Request, payload: Option<&[u8]>) -> Result<()> {
         self.is_dirty.store(true, Ordering::Relaxed);
-        match self.cluster.call(&self.home, &request, payload)? {
+        match self.cluster.call(&self.home, request, payload)? {
             Response::Written { size_bytes } => {
                 self.size_bytes.store(size_bytes, Ordering::Relaxed);
                 Ok(())
