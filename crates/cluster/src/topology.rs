@@ -142,6 +142,13 @@ impl Topology {
         self.peers.iter().find(|p| p.is_self)
     }
 
+    /// Whether the server asked has its place in the Cluster: it holds slots or follows a primary.
+    /// One that has only just started knows nobody, or not everybody yet.
+    #[must_use]
+    pub fn is_of_a_member(&self) -> bool {
+        self.myself().is_some_and(|p| p.has_slots() || matches!(p.role, Role::Replica(_)))
+    }
+
     /// The server of this name.
     #[must_use]
     pub fn by_id(&self, id: &ServerId) -> Option<&Peer> {
@@ -294,6 +301,20 @@ mod tests {
         let topology = Topology::parse(&text).unwrap();
         assert_eq!(topology.by_address([10, 0, 0, 1].into(), 7401).unwrap().id.0, B);
         assert!(topology.by_address([10, 0, 0, 1].into(), 7402).is_none());
+    }
+
+    #[test]
+    fn one_that_started_empty_is_no_member() {
+        let is_member = |text: &str| Topology::parse(text).unwrap().is_of_a_member();
+        let other = format!("{B} 10.0.0.2:7401@7402 master - 0 0 1 connected 0-16383\n");
+        let alone = format!("{A} 10.0.0.1:7401@7402 myself,master - 0 0 0 connected\n");
+        assert!(!is_member(&alone), "it knows nobody");
+        assert!(!is_member(&format!("{alone}{other}")), "it was introduced, and waits for a place");
+        assert!(!is_member(&other), "nobody says that this is its own view");
+        let holds = format!("{A} 10.0.0.1:7401@7402 myself,master - 0 0 0 connected 5\n");
+        assert!(is_member(&format!("{holds}{other}")));
+        let follows = format!("{A} 10.0.0.1:7401@7402 myself,slave {B} 0 0 1 connected\n");
+        assert!(is_member(&format!("{follows}{other}")));
     }
 
     #[test]

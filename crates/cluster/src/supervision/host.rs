@@ -15,7 +15,7 @@ use crate::formation::{
     Placed, follow, introduce_to, replication_of, servers_per_host, wanting_shard,
 };
 use crate::servers::{Replication, Server, Start};
-use crate::topology::{Health, Peer, Role, ServerId, Topology};
+use crate::topology::{Health, Peer, ServerId, Topology};
 
 /// Before a server that could not be started is started again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -309,7 +309,7 @@ impl Host {
             Err(_) => return Ok(()),
         };
         let Some(myself) = own.myself() else { return Ok(()) };
-        if myself.has_slots() || matches!(myself.role, Role::Replica(_)) {
+        if own.is_of_a_member() {
             let new = myself.id.clone();
             self.finish_joining(index, new);
             return Ok(());

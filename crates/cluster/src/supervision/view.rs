@@ -11,7 +11,7 @@ use crate::topology::{Health, Topology};
 
 /// A server that could not be reached is left alone for so long.
 const LEAVE_ALONE: Duration = Duration::from_secs(2);
-/// Servers of other hosts that are tried in one look.
+/// Servers that may turn out to be unreachable in one look.
 const TRIES: usize = 3;
 
 /// Connections to servers, and the last that was heard of all of them.
@@ -68,7 +68,9 @@ impl View {
         self.with(address, Topology::ask)
     }
 
-    /// What the first of `own` that answers knows, else what one of `others` does.
+    /// What the first of `own` that answers knows, else what a member of the Cluster among the others
+    /// does. Where a member was, one that started empty may answer now: it knows nobody, and a dead
+    /// primary would seem never to have been.
     pub(super) fn look(
         &mut self,
         own: &[ServerAddress],
@@ -83,14 +85,30 @@ impl View {
             .chain(others.iter().copied())
             .filter(|a| !own.contains(a))
             .collect();
-        let answered = own.iter().find_map(|address| self.of(address).ok()).or_else(|| {
-            let now = Instant::now();
-            let is_silent = |a: &ServerAddress| self.silent_until.get(a).is_some_and(|t| *t > now);
-            let tried: Vec<ServerAddress> =
-                seen.into_iter().filter(|a| !is_silent(a)).take(TRIES).collect();
-            tried.iter().find_map(|address| self.of(address).ok())
-        })?;
+        let answered = own
+            .iter()
+            .find_map(|address| self.of(address).ok())
+            .or_else(|| self.of_a_member(&seen))?;
         self.last = answered.clone();
         Some(answered)
+    }
+
+    /// What the first of these knows that answers as a member.
+    fn of_a_member(&mut self, addresses: &[ServerAddress]) -> Option<Topology> {
+        let mut unreachable = 0;
+        for address in addresses {
+            if self.silent_until.get(address).is_some_and(|until| *until > Instant::now()) {
+                continue;
+            }
+            match self.of(address) {
+                Ok(view) if view.is_of_a_member() => return Some(view),
+                Ok(_) => {}
+                Err(_) => unreachable += 1,
+            }
+            if unreachable == TRIES {
+                break;
+            }
+        }
+        None
     }
 }
