@@ -31,6 +31,7 @@ use self::cache::Cache;
 use self::drain::Drain;
 use self::flusher::Flusher;
 use self::front::{Front, ScanBounds};
+use self::journal::Cut;
 use self::log::Log;
 use self::reopen::Pause;
 use self::space::Space;
@@ -121,7 +122,7 @@ impl EmbeddedEngine {
     /// A database that another process holds gives `Busy`; a directory with other contents, or a damaged
     /// database, gives `Engine` with what is wrong.
     pub fn open(path: &Path, options: &EmbeddedOptions) -> Result<Self> {
-        let (tables, journal_cut_bytes) = open::open(path)?;
+        let (tables, journal_cut_bytes) = open::open(path, Cut::Kept)?;
         let (log, active, log_cut_bytes) = Log::open(path)?;
         let flusher = Flusher::start(log.files(), options.flush_interval)?;
         let front = Front { active, sealed: None };

@@ -19,9 +19,18 @@ const START_BYTES: usize = 1 + 4 + 8;
 const ITEM_HEAD_BYTES: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
 const TRAILER: &[u8] = b"FJL\x03";
 
-/// Cuts the newest journal after its last sound batch, keeping what is cut in a file beside it.
-/// Returns the number of bytes cut. The caller holds the database's lock.
-pub(super) fn cut_unsound_end(database: &Path) -> Result<u64> {
+/// What becomes of an unsound end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// It is kept in a file beside the journal: somebody may want to look at it.
+    Kept,
+    /// Our own log has all of it, and the disk was too full to finish it: a copy would fill it again.
+    Dropped,
+}
+
+/// Cuts the newest journal after its last sound batch. Returns the number of bytes cut. The caller holds
+/// the database's lock.
+pub(super) fn cut_unsound_end(database: &Path, how: Cut) -> Result<u64> {
     let Some(journal) = newest(database)? else { return Ok(0) };
     let bytes = fs::read(&journal).map_err(io("read", &journal))?;
     let sound = sound_length(&bytes);
@@ -30,7 +39,9 @@ pub(super) fn cut_unsound_end(database: &Path) -> Result<u64> {
     if cut.iter().all(|&byte| byte == 0) {
         return Ok(0);
     }
-    keep(&journal.with_extension("cut"), cut)?;
+    if how == Cut::Kept {
+        keep(&journal.with_extension("cut"), cut)?;
+    }
     let file = fs::File::options().write(true).open(&journal).map_err(io("open", &journal))?;
     file.set_len(sound as u64).map_err(io("cut", &journal))?;
     file.sync_all().map_err(io("sync", &journal))?;
@@ -39,9 +50,20 @@ pub(super) fn cut_unsound_end(database: &Path) -> Result<u64> {
     Ok(cut_bytes)
 }
 
-fn keep(path: &Path, cut: &[u8]) -> Result<()> {
-    let mut file = fs::File::create(path).map_err(io("create", path))?;
-    file.write_all(cut).and_then(|()| file.sync_all()).map_err(io("write", path))
+/// Keeps what was cut, if there is room for it.
+pub(super) fn keep(path: &Path, cut: &[u8]) -> Result<()> {
+    let write = || {
+        let mut file = fs::File::create(path)?;
+        file.write_all(cut)?;
+        file.sync_all()
+    };
+    match write().map_err(io("write", path)) {
+        Err(Error::NoSpace(why)) => {
+            tracing::warn!(why, "what is cut is not kept");
+            fs::remove_file(path).map_err(io("remove", path))
+        }
+        outcome => outcome,
+    }
 }
 
 /// The journal that is being written.

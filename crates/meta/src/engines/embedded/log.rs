@@ -264,7 +264,7 @@ fn set_aside(path: &Path, sound: usize) -> Result<u64> {
     let bytes = std::fs::read(path).map_err(io("read", path))?;
     let cut = bytes.get(sound..).unwrap_or(&[]);
     let aside = path.with_extension("cut");
-    std::fs::write(&aside, cut).map_err(io("write", &aside))?;
+    super::journal::keep(&aside, cut)?;
     let file = File::options().write(true).open(path).map_err(io("open", path))?;
     file.set_len(sound as u64).and_then(|()| file.sync_all()).map_err(io("cut", path))?;
     tracing::warn!(log = %path.display(), cut_bytes = cut.len(), "cut the unsound end of the metadata log");

@@ -8,8 +8,9 @@ use fjall::config::{BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, Filt
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
 use intarsia_types::{Error, Result};
 
+use super::failed;
+use super::journal::{self, Cut};
 use super::tables::Tables;
-use super::{failed, journal};
 
 /// The file that says that the directory is ours, and in which format it is. Nothing in a directory
 /// without it is touched.
@@ -32,14 +33,14 @@ const LOCK_ATTEMPTS: u32 = 4;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// The opened tables, and how many bytes of the unfinished end of the journal were cut.
-pub(super) fn open(path: &Path) -> Result<(Tables, u64)> {
+pub(super) fn open(path: &Path, cut: Cut) -> Result<(Tables, u64)> {
     if is_absent(path)? {
         create(path)?;
     }
     check_format(path)?;
     let cut_bytes = {
         let _lock = lock(path)?;
-        journal::cut_unsound_end(path)?
+        journal::cut_unsound_end(path, cut)?
     };
     Ok((open_tables(path)?, cut_bytes))
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use intarsia_types::{Error, Result};
 use parking_lot::Mutex;
 
+use super::journal::Cut;
 use super::{Core, Tables, closed, open};
 
 /// Opening again is tried at most so often.
@@ -50,7 +51,7 @@ impl Core {
             *slot = Some(old);
             return Err(closed());
         }
-        let (tables, _) = open::open(&self.path)?;
+        let (tables, _) = open::open(&self.path, Cut::Dropped)?;
         tracing::warn!(path = %self.path.display(), "opened the metadata again after a failed write");
         let tables = Arc::new(tables);
         *slot = Some(Arc::clone(&tables));
