@@ -8,7 +8,7 @@ use std::time::Instant;
 use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
 use intarsia_meta::{MetaEngine, Namespace, RootSpec, TierRecord};
 use intarsia_store::{Tier, TierOptions};
-use intarsia_types::{Durability, Result, RuleSet, TierClass, TierSpec};
+use intarsia_types::{Durability, Error, Result, RuleSet, TierClass, TierSpec};
 use parking_lot::{Mutex, RwLock};
 
 use crate::clock::now;
@@ -70,8 +70,7 @@ impl Node {
             let dir = options.dir.join("tier");
             options.tiers.push(TierSpec { dir, class: None, capacity: None });
         }
-        let namespace = open_namespace(&options, identity.is_volatile)?;
-        let tiers = open_tiers(&options, &mut identity, &namespace)?;
+        let (namespace, tiers) = open_parts(&options, &mut identity)?;
         let cluster =
             options.cluster.as_ref().map(|c| Cluster::new(c, &options.name, root_of(&options)));
         let cluster = cluster.transpose()?.map(Arc::new);
@@ -217,20 +216,36 @@ fn raise_descriptor_limit() -> usize {
     usize::try_from(current).unwrap_or(usize::MAX)
 }
 
+/// The tiers first: on a full disk the metadata takes what is left for its own needs. But with several hosts
+/// the metadata numbers the tiers.
+fn open_parts(options: &NodeOptions, identity: &mut Identity) -> Result<(Namespace, Vec<Tier>)> {
+    let is_volatile = identity.is_volatile;
+    if options.cluster.is_none() {
+        let tiers = open_tiers(options, identity, None)?;
+        return Ok((open_namespace(options, is_volatile)?, tiers));
+    }
+    let namespace = open_namespace(options, is_volatile)?;
+    let tiers = open_tiers(options, identity, Some(&namespace))?;
+    Ok((namespace, tiers))
+}
+
+/// Opens the tiers, numbered by `numbering` in a store of several hosts.
 fn open_tiers(
     options: &NodeOptions,
     identity: &mut Identity,
-    namespace: &Namespace,
+    numbering: Option<&Namespace>,
 ) -> Result<Vec<Tier>> {
-    let is_shared = options.cluster.is_some();
     let record = |dir: &Path, class, capacity_bytes| TierRecord {
         host: options.name.0.clone(),
         dir: dir.to_string_lossy().into_owned(),
         class,
         capacity_bytes,
     };
-    let register = |dir: &Path| namespace.register_tier(&record(dir, TierClass::Disk, 0));
-    let ids = identity.number_tiers(&options.tiers, is_shared.then_some(&register))?;
+    let register = |dir: &Path| match numbering {
+        Some(namespace) => namespace.register_tier(&record(dir, TierClass::Disk, 0)),
+        None => Err(Error::Engine("a tier was to be numbered for other hosts".into())),
+    };
+    let ids = identity.number_tiers(&options.tiers, numbering.map(|_| &register as _))?;
     for (id, dir) in identity.absent_tiers(&ids) {
         tracing::warn!(%id, dir = %dir.display(), "a tier of this store is not configured; its files give EIO");
     }
@@ -245,7 +260,7 @@ fn open_tiers(
         if options.durability == Durability::Memory {
             clear_tier(&tier)?;
         }
-        if is_shared {
+        if let Some(namespace) = numbering {
             // Now that it is known what it is.
             let dir = std::path::absolute(&spec.dir).unwrap_or_else(|_| spec.dir.clone());
             let capacity_bytes = tier.space().capacity_bytes;

@@ -18,10 +18,10 @@ const LOW_BYTES: u64 = 96 << 20;
 const LOW_FRACTION: u64 = 4;
 /// Below this, the ballast is given up.
 const CRITICAL_BYTES: u64 = 1 << 20;
-/// Room for one table from memory.
-const BALLAST_BYTES: u64 = 24 << 20;
+/// Room for the tables that may wait in memory: what the store writes out while it wins space back.
+const BALLAST_BYTES: u64 = 64 << 20;
 /// On a small disk, that much of it instead.
-const BALLAST_FRACTION: u64 = 16;
+const BALLAST_FRACTION: u64 = 5;
 /// While there is enough, the free space is looked up once in so many commits, or when commits come less
 /// often than this; otherwise before each.
 const COMMITS_PER_LOOK: u32 = 32;
