@@ -3,6 +3,7 @@
 //! Every server reads what it sends from one file in memory (`/dev/shm`), because a node does; every client throws it
 //! away. The figures of one round lie seconds apart, so their ratios are steadier than they are.
 
+#[path = "../../smallfiles/src/cpu.rs"]
 mod cpu;
 mod ours;
 mod report;
