@@ -86,7 +86,8 @@ fn spawn(orders: &Orders, log: File) -> std::io::Result<Child> {
     Ok(child)
 }
 
-fn await_report(child: &mut Child, timeout: Duration) -> Option<Report> {
+/// What the node behind `child` says of itself first; none when it says nothing in time.
+pub(crate) fn await_report(child: &mut Child, timeout: Duration) -> Option<Report> {
     let stdout = child.stdout.take()?;
     let line = process::bounded(timeout, move || {
         let mut line = String::new();

@@ -87,6 +87,18 @@ impl Launcher {
         }
     }
 
+    /// The process to run here so that `command` runs on this host; standard streams are the caller's.
+    ///
+    /// # Errors
+    /// When there is nothing to run.
+    pub fn command(&self, host: &NodeId, command: &[String]) -> Result<Command> {
+        let words = self.words(host, command)?;
+        let mut words = words.iter();
+        let mut command = Command::new(words.next().map_or("", String::as_str));
+        command.args(words);
+        Ok(command)
+    }
+
     /// What is run here for this host.
     fn words(&self, host: &NodeId, command: &[String]) -> Result<Vec<String>> {
         let own = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
@@ -224,18 +236,15 @@ impl Launch {
     }
 
     fn spawn(&self, host: &NodeId) -> Result<Child> {
-        let words = self.launcher.words(host, &self.command)?;
-        let mut words = words.iter();
-        let program = words.next().map_or("", String::as_str);
-        Command::new(program)
-            .args(words)
+        let mut command = self.launcher.command(host, &self.command)?;
+        command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // A Ctrl-C at the terminal reaches us alone, and we end the hosts in order.
             .process_group(0)
             .spawn()
-            .map_err(|e| Error::io(format!("start {program}"), e))
+            .map_err(|e| Error::io(format!("start {}", command.get_program().display()), e))
     }
 }
 

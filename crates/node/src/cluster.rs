@@ -208,13 +208,14 @@ impl Cluster {
     }
 }
 
-/// How many nodes are members of the store now.
+/// Counts, as often as it is called, the nodes that are members of the store.
 ///
 /// # Errors
-/// The engine's own.
-pub fn members(engine: &Arc<dyn MetaEngine>) -> Result<usize> {
+/// The engine's own, as for each call of what it returns.
+pub fn member_counter(engine: &Arc<dyn MetaEngine>) -> Result<impl Fn() -> Result<usize>> {
     let root = RootSpec { perm: 0, uid: 0, gid: 0 };
-    Ok(Namespace::open(Arc::clone(engine), root, now())?.members()?.len())
+    let namespace = Namespace::open(Arc::clone(engine), root, now())?;
+    Ok(move || Ok(namespace.members()?.len()))
 }
 
 /// What a member tells the others about itself.

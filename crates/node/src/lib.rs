@@ -33,7 +33,7 @@ mod tiers;
 mod xattrs;
 
 pub use attributes::{AttrChange, SetTime, Validity};
-pub use cluster::{ClusterOptions, members};
+pub use cluster::{ClusterOptions, member_counter};
 pub use files::{Caller, KernelBacking, Opened, Registrar};
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode};
 pub use intarsia_transport::DeploymentKey;

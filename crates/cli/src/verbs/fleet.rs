@@ -1,7 +1,7 @@
 //! `up --hosts` and `down --hosts`: the same verb on every host of a deployment, at once.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use intarsia_cluster::deployment::{Deployment, Engine, Member};
 use intarsia_cluster::formation::Survival;
 use intarsia_cluster::hosts::HostList;
+use intarsia_cluster::launch::Launcher;
 use intarsia_lab::{Lab, LabName};
 use intarsia_types::NodeId;
 use serde_json::{Value, json};
@@ -18,10 +19,9 @@ use crate::cli::{Global, HostFlags, Up};
 use crate::config::{self, Settings};
 use crate::deployment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::launch::{Orders, Ready, Report};
+use crate::launch::{self, Orders, Ready, Report};
 use crate::output;
 use crate::preflight::Conditions;
-use crate::process;
 
 /// Stands for the host's name in paths, for hosts that share a file system.
 const HOST: &str = "{host}";
@@ -32,45 +32,11 @@ const SERVER_PORT: u16 = 7401;
 /// A host that goes down with others waits for them.
 const DOWN_PATIENCE: &str = "45s";
 
-/// How a program is started on a host.
-#[derive(Clone, Debug)]
-enum Reach {
-    /// By `ssh`, which must not ask for anything.
-    Ssh,
-    /// In a namespace of this machine.
-    Lab(String),
-}
-
-impl Reach {
-    fn command(&self, host: &NodeId, program: &Path) -> Command {
-        match self {
-            Self::Ssh => {
-                let mut command = Command::new("ssh");
-                command.args([
-                    "-T",
-                    "-o",
-                    "BatchMode=yes",
-                    "-o",
-                    "ConnectTimeout=10",
-                    "--",
-                    &host.0,
-                ]);
-                command.arg(program);
-                command
-            }
-            Self::Lab(name) => {
-                let mut command = Command::new(program);
-                command.args(["lab", "exec", "--lab", name, &host.0, "--"]).arg(program);
-                command
-            }
-        }
-    }
-}
-
 /// The hosts that the flags name, with their addresses, and how they are reached.
 struct Hosts {
     members: Vec<(NodeId, IpAddr)>,
-    reach: Reach,
+    /// How this program is started on one of them.
+    launcher: Launcher,
 }
 
 impl Hosts {
@@ -106,7 +72,9 @@ impl Hosts {
             .into_iter()
             .map(|node| (NodeId(node.to_string()), IpAddr::V4(lab.address(node))))
             .collect();
-        Ok(Self { members, reach: Reach::Lab(name.to_owned()) })
+        let words = ["lab", "exec", "--lab", name, "{host}", "--"].map(str::to_owned);
+        let words = std::iter::once(program()?).chain(words).collect();
+        Ok(Self { members, launcher: Launcher::Words(words) })
     }
 
     fn of_network(listed: Option<&HostList>) -> Outcome<Self> {
@@ -116,7 +84,14 @@ impl Hosts {
             .iter()
             .map(|host| Ok((host.clone(), address_of(host)?)))
             .collect::<Outcome<_>>()?;
-        Ok(Self { members, reach: Reach::Ssh })
+        Ok(Self { members, launcher: Launcher::Ssh { options: Vec::new() } })
+    }
+
+    /// This program with these arguments, on a host.
+    fn command(&self, host: &NodeId, arguments: &[&str]) -> Outcome<Command> {
+        let arguments = arguments.iter().map(|word| (*word).to_owned());
+        let words: Vec<String> = std::iter::once(program()?).chain(arguments).collect();
+        self.launcher.command(host, &words).map_err(|e| general(&e))
     }
 }
 
@@ -139,7 +114,7 @@ pub(crate) fn up(arguments: &Up, global: &Global) -> Outcome<Exit> {
     let description = describe(&hosts, &settings, arguments.meta.as_deref())?;
     let all: Vec<Settings> =
         hosts.members.iter().map(|(host, _)| for_host(&settings, host)).collect();
-    if matches!(hosts.reach, Reach::Lab(_)) {
+    if arguments.hosts.lab.is_some() {
         check_apart(&all)?;
     }
     if arguments.dry_run {
@@ -212,7 +187,7 @@ fn describe(hosts: &Hosts, settings: &Settings, meta: Option<&str>) -> Outcome<D
 fn on_all(hosts: &Hosts, orders: &[Orders]) -> Vec<Outcome<Ready>> {
     std::thread::scope(|scope| {
         let started: Vec<_> =
-            orders.iter().map(|orders| scope.spawn(|| start(&hosts.reach, orders))).collect();
+            orders.iter().map(|orders| scope.spawn(|| start(hosts, orders))).collect();
         started
             .into_iter()
             .map(|thread| {
@@ -222,12 +197,11 @@ fn on_all(hosts: &Hosts, orders: &[Orders]) -> Vec<Outcome<Ready>> {
     })
 }
 
-fn start(reach: &Reach, orders: &Orders) -> Outcome<Ready> {
+fn start(hosts: &Hosts, orders: &Orders) -> Outcome<Ready> {
     let host = NodeId(orders.settings.name.clone());
     let failed = |e: &std::io::Error| Failure::io(format!("start a node on {host}"), e);
-    let mut child = reach
-        .command(&host, &program()?)
-        .args(["node", "--detached"])
+    let mut child = hosts
+        .command(&host, &["node", "--detached"])?
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -240,13 +214,7 @@ fn start(reach: &Reach, orders: &Orders) -> Outcome<Ready> {
     }
     // The node has a limit of its own; beyond it the way there is at fault.
     let patience = orders.settings.wait + Duration::from_secs(15);
-    let line = child.stdout.take().and_then(|stdout| {
-        process::bounded(patience, move || {
-            let mut line = String::new();
-            BufReader::new(stdout).read_line(&mut line).map(|_| line)
-        })
-    });
-    match line.and_then(Result::ok).and_then(|line| serde_json::from_str(&line).ok()) {
+    match launch::await_report(&mut child, patience) {
         Some(Report::Ready(ready)) => Ok(ready),
         Some(Report::Failed(failure)) => {
             Err(Failure { message: format!("{host}: {}", failure.message), ..failure })
@@ -262,8 +230,9 @@ fn start(reach: &Reach, orders: &Orders) -> Outcome<Ready> {
 }
 
 /// This program, which must be at the same place on every host.
-fn program() -> Outcome<PathBuf> {
-    std::env::current_exe().map_err(|e| Failure::io("find this program", &e))
+fn program() -> Outcome<String> {
+    let path = std::env::current_exe().map_err(|e| Failure::io("find this program", &e))?;
+    Ok(path.to_string_lossy().into_owned())
 }
 
 fn announce(
@@ -310,16 +279,9 @@ fn announce(
 fn take_down<'s>(hosts: &Hosts, all: impl Iterator<Item = &'s Settings>) {
     for settings in all {
         let host = NodeId(settings.name.clone());
-        let Ok(program) = program() else { return };
-        let outcome = hosts
-            .reach
-            .command(&host, &program)
-            .arg("down")
-            .arg(&settings.mount)
-            .arg("--force")
-            .stdin(Stdio::null())
-            .output();
-        if let Err(error) = outcome {
+        let mount = settings.mount.to_string_lossy();
+        let Ok(mut command) = hosts.command(&host, &["down", &mount, "--force"]) else { return };
+        if let Err(error) = command.stdin(Stdio::null()).output() {
             output::warn(&format!("{host}: cannot take the store down: {error}"));
         }
     }
@@ -328,17 +290,19 @@ fn take_down<'s>(hosts: &Hosts, all: impl Iterator<Item = &'s Settings>) {
 /// Takes the store down on all hosts.
 pub(crate) fn down(flags: &HostFlags, mount: &Path, purge: bool) -> Outcome<Exit> {
     let hosts = Hosts::named(flags)?;
-    let program = program()?;
+    let command = |host: &NodeId| {
+        let place = mount.to_string_lossy().replace(HOST, &host.0);
+        let mut words = vec!["down", &place, "--timeout", DOWN_PATIENCE];
+        words.extend(purge.then_some("--purge"));
+        hosts.command(host, &words)
+    };
+    let commands = hosts.members.iter().map(|(host, _)| Ok((host, command(host)?)));
+    let commands = commands.collect::<Outcome<Vec<_>>>()?;
     let mut failed = Vec::new();
     std::thread::scope(|scope| {
-        let running: Vec<_> = hosts
-            .members
-            .iter()
-            .map(|(host, _)| {
-                let place = mount.to_string_lossy().replace(HOST, &host.0);
-                let mut command = hosts.reach.command(host, &program);
-                command.arg("down").arg(place).args(["--timeout", DOWN_PATIENCE]);
-                command.args(purge.then_some("--purge"));
+        let running: Vec<_> = commands
+            .into_iter()
+            .map(|(host, mut command)| {
                 scope.spawn(move || (host, command.stdin(Stdio::null()).output()))
             })
             .collect();
