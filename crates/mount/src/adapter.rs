@@ -521,15 +521,15 @@ impl Filesystem for Adapter {
         self.slow.run(move || finish_empty(&node, &timer, "fsync", node.fsync(n, datasync), reply));
     }
 
-    fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn opendir(&self, _req: &Request, n: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         // Listings carry their place in the cookie, so no state is needed.
         self.node.counters().count(Op::OpenDir, 1);
-        if self.node.is_shared() {
+        let flags = match self.node.may_cache_listing(ino(n)) {
+            true => FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR,
             // Neither this listing nor the pages of an earlier one are to be kept.
-            return reply.opened(FileHandle(0), FopenFlags::empty());
-        }
-        // The kernel stops asking and caches listings by itself.
-        reply.error(Errno::ENOSYS);
+            false => FopenFlags::empty(),
+        };
+        reply.opened(FileHandle(0), flags);
     }
 
     fn readdir(

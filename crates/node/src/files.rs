@@ -519,23 +519,26 @@ impl Node {
 
     /// The last reference to an open handle is gone.
     pub fn release(&self, ino: InodeId, was_writer: bool) {
-        self.release_handle(ino, was_writer, |state| &mut state.handles);
+        self.release_handle(ino, was_writer, |state| {
+            state.handles = state.handles.saturating_sub(1);
+        });
     }
 
     /// Another host has closed a file that it had open here.
     pub(crate) fn release_remote(&self, ino: InodeId, was_writer: bool) {
-        self.release_handle(ino, was_writer, |state| &mut state.remote_handles);
+        self.release_handle(ino, was_writer, |state| {
+            state.remote_handles = state.remote_handles.saturating_sub(1);
+        });
     }
 
-    fn release_handle(
-        &self,
-        ino: InodeId,
-        was_writer: bool,
-        count: fn(&mut LiveState) -> &mut u32,
-    ) {
+    /// Nobody opens a replaced file any more by the name that it had.
+    pub(crate) fn end_lingering(&self, ino: InodeId) {
+        self.release_handle(ino, false, |state| state.is_lingering = false);
+    }
+
+    fn release_handle(&self, ino: InodeId, was_writer: bool, let_go: fn(&mut LiveState)) {
         let departed = self.live.with_existing(ino, |state| {
-            let handles = count(state);
-            *handles = handles.saturating_sub(1);
+            let_go(state);
             state.writers = state.writers.saturating_sub(u32::from(was_writer));
             if state.writers == 0
                 && let Some(Body::Local(local)) = &mut state.body

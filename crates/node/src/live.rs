@@ -36,6 +36,9 @@ pub(crate) struct LiveState {
     pub(crate) writers: u32,
     /// Handles that other hosts have open here.
     pub(crate) remote_handles: u32,
+    /// Its name has just been given to another file: it stays for a moment, for whoever looked the name up
+    /// before and opens it now.
+    pub(crate) is_lingering: bool,
     /// This host alone may write to the file (see [`crate::lease`]). Always so without other hosts.
     pub(crate) holds_lease: bool,
     /// How the kernel serves it; fixed from the first open to the last release.
@@ -75,6 +78,7 @@ impl LiveState {
             handles: 0,
             writers: 0,
             remote_handles: 0,
+            is_lingering: false,
             holds_lease: false,
             mode: IoMode::Cached,
             body: None,
@@ -114,9 +118,9 @@ impl LiveState {
         !self.is_open() && !self.is_unsettled && !self.holds_lease && !self.overlay.is_dirty
     }
 
-    /// Whether anybody has it open, here or on another host.
+    /// Whether anybody has it open, here or on another host, or may be just about to.
     pub(crate) const fn is_open(&self) -> bool {
-        self.handles > 0 || self.remote_handles > 0
+        self.handles > 0 || self.remote_handles > 0 || self.is_lingering
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, SystemTime};
 
 use intarsia_meta::{DirEntry, FreeFile, Inode, NewInode, RenameMode};
 use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout, Result};
@@ -18,6 +19,9 @@ use crate::node::Node;
 /// Removed inodes whose last attributes are still told, to whoever holds them without an open handle
 /// (a working directory, an `O_PATH` descriptor).
 const DEPARTED_KEPT: usize = 1024;
+
+/// A directory that has not changed for so long is not just being changed.
+const STILL: Duration = Duration::from_secs(1);
 
 /// The last attributes of inodes that are gone.
 #[derive(Debug)]
@@ -253,13 +257,31 @@ impl Node {
         mode: RenameMode,
     ) -> Result<()> {
         let is_kept = Cell::new(false);
-        let keeps = self.keeps_orphan(&is_kept);
+        let keeps_open = self.keeps_orphan(&is_kept);
+        // A name that is replaced exists throughout, so whoever opens it meets the old file or the new one. The kernel asks
+        // for the inode first and opens it then, and tries no more than twice.
+        let lingers = !self.is_shared();
+        let keeps = |ino| keeps_open(ino) || lingers;
         let replaced =
             self.namespace.rename(parent, name, new_parent, new_name, mode, keeps, now())?;
-        if let Some(inode) = replaced {
-            self.after_unlink(&inode, is_kept.get());
+        match replaced {
+            Some(inode) if lingers && inode.kind != FileKind::Directory => self.linger(&inode),
+            Some(inode) => self.after_unlink(&inode, is_kept.get()),
+            None => {}
         }
         Ok(())
+    }
+
+    /// Lets a replaced file go in a moment.
+    fn linger(&self, inode: &Inode) {
+        if inode.nlink > 0 {
+            return;
+        }
+        self.live.with(inode.ino, |state| {
+            state.is_orphan = true;
+            state.is_lingering = true;
+        });
+        self.settler_queue.linger(inode.ino);
     }
 
     /// Tells the namespace to keep the record of an inode that is open, and notes that it did.
@@ -356,6 +378,20 @@ impl Node {
                 })
                 .collect(),
         }
+    }
+
+    /// Whether the kernel may keep a listing of a directory, and use one that it kept.
+    ///
+    /// Not of one that is just changing: with several programs listing and changing a directory at once the kernel (Linux 6.18)
+    /// now and then shows a name from an earlier listing that is gone.
+    #[must_use]
+    pub fn may_cache_listing(&self, dir: InodeId) -> bool {
+        let is_still = |inode: &Inode| {
+            let now: SystemTime = now().into();
+            let age = now.duration_since(inode.ctime.into());
+            age.is_ok_and(|age| age >= STILL)
+        };
+        !self.is_shared() && self.namespace.get(dir).is_ok_and(|inode| is_still(&inode))
     }
 
     /// The parent of a directory, for "..".

@@ -181,6 +181,9 @@ impl Node {
             }
         };
         for ino in self.live.entries().iter().map(|live| live.ino) {
+            if self.live.with_existing(ino, |s| s.is_lingering) == Some(true) {
+                self.end_lingering(ino);
+            }
             note(self.live.with_existing(ino, |s| self.persist(ino, s)).transpose().map(|_| ()));
             note(self.settle_now(ino));
         }

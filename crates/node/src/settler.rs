@@ -37,6 +37,9 @@ const COLLECT_SOON: Duration = Duration::from_secs(1);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
 /// A change over several partitions that is not finished after so long has no host any more.
 const ABANDONED: Duration = Duration::from_secs(60);
+/// A replaced file can still be opened for so long, unless so many others have been replaced since.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGERING_MAX: usize = 1024;
 /// Removed files let go of in one commit.
 const RECLAIM_BATCH: usize = 256;
 
@@ -66,6 +69,8 @@ struct Work {
     retried: BinaryHeap<Waiting>,
     /// Settled, to be summed.
     to_sum: VecDeque<InodeId>,
+    /// Replaced, in the order in which that was.
+    lingering: VecDeque<(Instant, InodeId)>,
     /// Backing files without an owner.
     to_reclaim: VecDeque<(TierId, FreeFile)>,
     /// Some pool wants files: closed small ones are folded without rest, for theirs.
@@ -88,6 +93,7 @@ pub(crate) struct Queue {
 enum Task {
     Settle(Waiting),
     Sum(InodeId),
+    Depart(InodeId),
     Reclaim(Vec<(TierId, FreeFile)>),
     Refill,
     Recount,
@@ -117,7 +123,8 @@ impl Queue {
     /// Files that wait: closed and not settled, settled and not summed, removed and not reclaimed.
     pub(crate) fn backlog(&self) -> (usize, usize, usize) {
         let work = self.work.lock();
-        (work.closed.len() + work.retried.len(), work.to_sum.len(), work.to_reclaim.len())
+        let unreclaimed = work.to_reclaim.len() + work.lingering.len();
+        (work.closed.len() + work.retried.len(), work.to_sum.len(), unreclaimed)
     }
 
     pub(crate) fn settle(&self, ino: InodeId) {
@@ -128,6 +135,17 @@ impl Queue {
         let is_crowded = work.closed.len() == self.backlog_max + 1;
         drop(work);
         if is_first || is_crowded {
+            self.wake.notify_one();
+        }
+    }
+
+    /// A file was replaced.
+    pub(crate) fn linger(&self, ino: InodeId) {
+        let mut work = self.work.lock();
+        work.lingering.push_back((Instant::now() + LINGER, ino));
+        let is_news = work.lingering.len() == 1 || work.lingering.len() == LINGERING_MAX + 1;
+        drop(work);
+        if is_news {
             self.wake.notify_one();
         }
     }
@@ -219,6 +237,10 @@ impl Work {
             self.collect_due = None;
             return Some(Task::Collect);
         }
+        let has_crowd = self.lingering.len() > LINGERING_MAX;
+        if self.lingering.front().is_some_and(|(due, _)| has_crowd || *due <= now) {
+            return self.lingering.pop_front().map(|(_, ino)| Task::Depart(ino));
+        }
         if !self.to_reclaim.is_empty() {
             let n = self.to_reclaim.len().min(RECLAIM_BATCH);
             return Some(Task::Reclaim(self.to_reclaim.drain(..n).collect()));
@@ -237,7 +259,9 @@ impl Work {
     fn next_due(&self) -> Option<Instant> {
         let first_closed = self.closed.front().map(|w| w.due);
         let first_retried = self.retried.peek().map(|w| w.due);
-        first_closed.into_iter().chain(first_retried).chain(self.collect_due).min()
+        let first_lingering = self.lingering.front().map(|(due, _)| *due);
+        let queues = [first_closed, first_retried, first_lingering, self.collect_due];
+        queues.into_iter().flatten().min()
     }
 }
 
@@ -277,6 +301,10 @@ fn run(node: &std::sync::Weak<Node>) {
             Task::Refill => node.tiers.refill(&node.namespace),
             Task::Recount => node.recount_tiers(),
             Task::Collect => node.collect(),
+            Task::Depart(ino) => {
+                node.end_lingering(ino);
+                Ok(())
+            }
             Task::Reclaim(files) => node.reclaim(&files),
             Task::Settle(waiting) => node.settle(waiting),
             Task::Sum(ino) => node.sum(ino),

@@ -7,10 +7,9 @@ use intarsia_posix_tests::{Mode, Settings, Store, in_both_modes};
 
 const REPLACEMENTS: usize = 3000;
 const SIZE: usize = 5000;
-const ESTALE: i32 = 116;
 
-/// Who looked a name up just before it was replaced is not told that there is none, nor of a file without bytes.
-/// The kernel looks a second time and no third, so whoever loses twice in a row gets ESTALE.
+/// Who looked a name up just before it was replaced is not told that there is none, nor of a file without bytes,
+/// however often it is replaced.
 fn a_replaced_name_is_never_absent(mode: Mode) {
     let store = Store::start(Settings::new(mode));
     let (name, new) = (store.path("name"), store.path("new"));
@@ -21,7 +20,7 @@ fn a_replaced_name_is_never_absent(mode: Mode) {
         while !is_done.load(Ordering::Relaxed) {
             match std::fs::read(&name) {
                 Ok(bytes) => assert_eq!(bytes.len(), SIZE),
-                Err(e) => assert_eq!(e.raw_os_error(), Some(ESTALE), "open after {looks}: {e}"),
+                Err(e) => panic!("open after {looks}: {e}"),
             }
             match std::fs::metadata(&name) {
                 Ok(_) => {}

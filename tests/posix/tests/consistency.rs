@@ -1,0 +1,43 @@
+//! Several clients at once in one mount: what they saw of each other must have been possible.
+
+use std::time::Duration;
+
+use intarsia_history::check::{Rules, check};
+use intarsia_history::client::{self, Plan};
+use intarsia_history::event::{Record, Recorder};
+use intarsia_posix_tests::{Mode, Settings, Store, fresh_seed, in_both_modes, is_long};
+
+const CLIENTS: u16 = 4;
+const OPERATIONS: u64 = 2500;
+const OPERATIONS_LONG: u64 = 20_000;
+
+/// Opens, sizes, listings, renames, links and removals of clients that meet on the same names.
+fn concurrent_clients(mode: Mode) {
+    let store = Store::start(Settings::new(mode));
+    let records = tempfile::tempdir().unwrap();
+    let seed = fresh_seed();
+    let record = |client: u16| records.path().join(format!("{client}.jsonl"));
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let plan = Plan {
+                root: store.mount().to_owned(),
+                client,
+                clients: CLIENTS,
+                seed,
+                operations: if is_long() { OPERATIONS_LONG } else { OPERATIONS },
+                time: Duration::from_secs(600),
+                pause: Duration::ZERO,
+                directories: 3,
+                names: 6,
+            };
+            let recorder = Recorder::create(&record(client), client, seed).unwrap();
+            scope.spawn(move || client::run(&plan, recorder).unwrap());
+        }
+    });
+    let records: Vec<Record> = (0..CLIENTS).map(|c| Record::read(&record(c)).unwrap()).collect();
+    let verdict = check(&records, Rules::default());
+    assert!(verdict.is_clean(), "seed {seed}: {verdict:#?}");
+    assert!(verdict.operations as u64 >= OPERATIONS * u64::from(CLIENTS));
+}
+
+in_both_modes!(concurrent_clients);
