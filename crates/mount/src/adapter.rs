@@ -16,8 +16,8 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 use intarsia_node::{
-    AttrChange, Caller, KernelBacking, Metrics, NewName, Node, Op, OpTimer, Opened, RenameMode,
-    SetMode, Validity,
+    AttrChange, Caller, KernelBacking, Metrics, NewName, Node, Op, OpTimer, Opened, Reading,
+    RemoteRead, RenameMode, SetMode, Validity,
 };
 use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 use parking_lot::Mutex;
@@ -40,6 +40,8 @@ const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 pub(crate) struct Adapter {
     node: Arc<Node>,
     slow: SlowLane,
+    /// For reads that wait for another host.
+    peers: SlowLane,
     mode: Arc<Mutex<Mode>>,
     has_write_back: AtomicBool,
     /// For telling the kernel things; there once the session is.
@@ -49,11 +51,17 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    pub(crate) fn new(node: Arc<Node>, slow: SlowLane, mode: Arc<Mutex<Mode>>) -> Self {
+    pub(crate) fn new(
+        node: Arc<Node>,
+        slow: SlowLane,
+        peers: SlowLane,
+        mode: Arc<Mutex<Mode>>,
+    ) -> Self {
         let has_write_back = AtomicBool::new(false);
         Self {
             node,
             slow,
+            peers,
             mode,
             has_write_back,
             notifier: Arc::default(),
@@ -108,6 +116,28 @@ impl Adapter {
 
     fn empty(&self, timer: &OpTimer, op: &'static str, result: Result<()>, reply: ReplyEmpty) {
         finish_empty(&self.node, timer, op, result, reply);
+    }
+
+    fn wait_for_peer(&self, read: RemoteRead, timer: OpTimer, reply: ReplyData) {
+        let node = Arc::clone(&self.node);
+        self.peers.run(move || {
+            READ_BUFFER.with_borrow_mut(|buffer| {
+                read.finish(buffer, |bytes| answer_remote_read(&node, &timer, bytes, reply));
+            });
+        });
+    }
+}
+
+fn answer_remote_read(node: &Node, timer: &OpTimer, bytes: Result<&[u8]>, reply: ReplyData) {
+    node.count_read(bytes.as_ref().map_or(0, |bytes| bytes.len()));
+    answer_read(node, timer, bytes, reply);
+}
+
+fn answer_read(node: &Node, timer: &OpTimer, bytes: Result<&[u8]>, reply: ReplyData) {
+    node.counters().finish(timer, bytes.is_ok());
+    match bytes {
+        Ok(bytes) => reply.data(bytes),
+        Err(e) => reply.error(errno(&e, "read")),
     }
 }
 
@@ -441,11 +471,19 @@ impl Filesystem for Adapter {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            let result = self.node.read(ino(n), offset, &mut buffer[..size]);
-            self.finish(&timer, result.is_ok());
-            match result {
-                Ok(len) => reply.data(&buffer[..len]),
-                Err(e) => reply.error(errno(&e, "read")),
+            match self.node.begin_read(ino(n), offset, &mut buffer[..size]) {
+                Ok(Reading::Done(len)) => {
+                    answer_read(&self.node, &timer, Ok(&buffer[..len]), reply);
+                }
+                Ok(Reading::Elsewhere(read)) if read.is_ready() => {
+                    let deliver = |bytes: Result<&[u8]>| {
+                        answer_remote_read(&self.node, &timer, bytes, reply);
+                    };
+                    read.finish(buffer, deliver);
+                }
+                // This thread has other requests to take meanwhile.
+                Ok(Reading::Elsewhere(read)) => self.wait_for_peer(read, timer, reply),
+                Err(e) => answer_read(&self.node, &timer, Err(e), reply),
             }
         });
     }

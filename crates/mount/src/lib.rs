@@ -2,6 +2,7 @@
 
 mod adapter;
 mod convert;
+mod kernel_readahead;
 mod mode;
 mod page;
 mod session;

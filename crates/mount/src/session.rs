@@ -13,6 +13,9 @@ use crate::adapter::Adapter;
 use crate::mode::{Mode, obstacle};
 use crate::slow::SlowLane;
 
+/// Reads that may wait for other hosts at the same time; more wait for one of these.
+const REMOTE_READS: usize = 8;
+
 /// Settings of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
@@ -44,12 +47,16 @@ impl Mount {
         let status = node.status()?;
         let has_stackable = status.tiers.iter().any(|t| t.is_stackable);
         let obstacle = obstacle(options.passthrough && node.options().passthrough, has_stackable);
-        let slow = SlowLane::start(2).map_err(|e| Error::io("start threads", e))?;
+        let lane = |name, threads| {
+            SlowLane::start(name, threads).map_err(|e| Error::io("start threads", e))
+        };
+        let slow = lane("slow", 2)?;
+        let peers = lane("remote", if node.is_shared() { REMOTE_READS } else { 0 })?;
         let mode = Arc::new(Mutex::new(match obstacle {
             Some(reason) => Mode::off(reason),
             None => Mode::on(),
         }));
-        let adapter = Adapter::new(Arc::clone(node), slow, Arc::clone(&mode));
+        let adapter = Adapter::new(Arc::clone(node), slow, peers, Arc::clone(&mode));
         let notifier = adapter.notifier_slot();
         let config = config(&status.store, options);
         let session = Session::new(adapter, &options.mount_point, &config)
@@ -65,6 +72,9 @@ impl Mount {
             .name("fuse".into())
             .spawn(move || session.run())
             .map_err(|e| Error::io("start the FUSE thread", e))?;
+        if node.is_shared() {
+            crate::kernel_readahead::widen(&options.mount_point);
+        }
         let mode = mode.lock().clone();
         tracing::info!(mount_point = %options.mount_point.display(), passthrough = mode.in_force, reason = mode.reason, "mounted");
         Ok(Self {

@@ -14,12 +14,13 @@ pub(crate) struct SlowLane {
 }
 
 impl SlowLane {
-    pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
+    /// Starts the threads, named `name-0` and so on.
+    pub(crate) fn start(name: &str, threads: usize) -> std::io::Result<Self> {
         let (jobs, queue) = unbounded::<Job>();
         let threads = (0..threads)
             .map(|i| {
                 let queue = queue.clone();
-                std::thread::Builder::new().name(format!("slow-{i}")).spawn(move || {
+                std::thread::Builder::new().name(format!("{name}-{i}")).spawn(move || {
                     for job in queue {
                         job();
                     }

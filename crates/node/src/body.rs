@@ -117,7 +117,7 @@ impl Node {
     fn open_at_home(&self, inode: &Inode, backing: BackingRef) -> Result<RemoteFile> {
         let cluster = self.cluster.as_ref().ok_or(Error::BadHandle)?;
         let home = cluster.home_of(backing.tier)?;
-        RemoteFile::open(cluster, home, inode.ino, false)
+        RemoteFile::open_to_read(cluster, home, inode)
     }
 
     fn load_inline(&self, inode: &Inode) -> Result<Vec<u8>> {

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::{Inode, MetaEngine, Namespace, RootSpec};
 use intarsia_transport::{
-    CallError, Config, DeploymentKey, Identity, PeerFailure, Peers, Runtime, Server,
+    Answer, CallError, Config, DeploymentKey, Identity, PeerFailure, Peers, Pending, Runtime,
+    Server,
 };
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result, TierId};
 use intarsia_wire::{RecallKind, Request, Response};
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::now;
 use crate::node::Node;
 use crate::peer::PeerService;
+use crate::pieces::PieceMemory;
 use crate::remote::unexpected;
 
 /// Threads that move bytes between hosts.
@@ -63,6 +66,9 @@ pub(crate) struct Cluster {
     peers: Peers,
     /// Whose each tier is. Never changes for a tier, so that only unknown ones are asked for.
     homes: RwLock<HashMap<TierId, NodeId>>,
+    piece_memory: Arc<PieceMemory>,
+    /// Bytes of files asked of other hosts.
+    asked_bytes: AtomicU64,
     server: Mutex<Option<Server>>,
 }
 
@@ -92,6 +98,8 @@ impl Cluster {
             directory,
             peers,
             homes: RwLock::default(),
+            piece_memory: PieceMemory::new(),
+            asked_bytes: AtomicU64::new(0),
             server: Mutex::default(),
         })
     }
@@ -139,14 +147,39 @@ impl Cluster {
         answer.map(|answer| answer.response)
     }
 
-    /// As [`call`](Self::call), with the answer's payload in `into`; how much that was.
-    pub(crate) fn call_into(
+    /// Asks `home` for bytes and waits for them, for a bounded time.
+    pub(crate) fn ask_for(&self, home: &NodeId, request: &Request) -> Result<Answer> {
+        self.ask(home, || self.peers.call(home, request.clone(), None))
+    }
+
+    /// Asks `home` only if that needs no waiting.
+    pub(crate) fn start_now(
         &self,
         home: &NodeId,
         request: &Request,
-        into: &mut [u8],
-    ) -> Result<(Response, usize)> {
-        self.ask(home, || self.peers.call_into(home, request.clone(), None, into))
+        patience: Duration,
+    ) -> Option<Pending> {
+        self.peers.start_now(home, request.clone(), patience)
+    }
+
+    /// Waits for the answer to what was [started](Self::start_now).
+    pub(crate) fn wait_for(&self, home: &NodeId, begun: Pending) -> Result<Answer> {
+        begun.wait().map_err(|error| explain(home, error))
+    }
+
+    /// Counts bytes of a file that are asked of another host.
+    pub(crate) fn note_asked(&self, bytes: u64) {
+        self.asked_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of files asked of other hosts so far.
+    pub(crate) fn asked_bytes(&self) -> u64 {
+        self.asked_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The memory for what is fetched ahead.
+    pub(crate) const fn piece_memory(&self) -> &Arc<PieceMemory> {
+        &self.piece_memory
     }
 
     /// Tells `home` something that needs no answer.
@@ -167,12 +200,7 @@ impl Cluster {
             self.meet()?;
             outcome = question();
         }
-        outcome.map_err(|error| {
-            if let CallError::Peer(error) = &error {
-                tracing::warn!(%home, %error, "another host does not answer");
-            }
-            error.into()
-        })
+        outcome.map_err(|error| explain(home, error))
     }
 
     /// Asks `holder` to give back the right to write.
@@ -206,6 +234,14 @@ impl Cluster {
         *self.server.lock() = Some(server);
         Ok(address)
     }
+}
+
+/// Puts a host that does not answer into the log.
+fn explain(home: &NodeId, error: CallError) -> Error {
+    if let CallError::Peer(error) = &error {
+        tracing::warn!(%home, %error, "another host does not answer");
+    }
+    error.into()
 }
 
 /// Counts, as often as it is called, the nodes that are members of the store.
@@ -278,6 +314,14 @@ impl Node {
     /// The engine's own.
     pub fn meet_members(&self) -> Result<()> {
         self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.meet())
+    }
+
+    /// Answers other hosts again after [`stop_serving`](Self::stop_serving), at another address.
+    ///
+    /// # Errors
+    /// As a start.
+    pub fn serve_again(self: &Arc<Self>) -> Result<()> {
+        self.join_cluster()
     }
 
     /// Stops answering other hosts without telling them, as a crash would; for tests of such.

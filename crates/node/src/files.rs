@@ -19,7 +19,7 @@ use crate::lease::{Attempt, Content};
 pub use crate::live::KernelBacking;
 use crate::live::{Forgotten, LiveState};
 use crate::node::Node;
-use crate::remote::RemoteFile;
+use crate::remote::{RemoteFile, RemoteRead};
 
 /// Registers a backing file with the kernel for passthrough.
 pub type Registrar<'a> = dyn Fn(BorrowedFd<'_>) -> std::io::Result<KernelBacking> + 'a;
@@ -66,6 +66,22 @@ impl std::fmt::Debug for Opened {
 pub(crate) struct OpenFlags {
     pub(crate) write: bool,
     pub(crate) truncate: bool,
+}
+
+/// How far a read came without waiting for another host.
+pub enum Reading {
+    /// So many bytes are in the buffer.
+    Done(usize),
+    /// The bytes are on their way.
+    Elsewhere(RemoteRead),
+}
+
+/// Where the bytes for a read are.
+enum Source {
+    /// So many are in the buffer already.
+    Done(usize),
+    File(Arc<BackingFile>),
+    Remote(Arc<RemoteFile>),
 }
 
 impl Node {
@@ -232,17 +248,47 @@ impl Node {
         self.options.durability == Durability::Sync && state.hints.close() == CloseMode::Safe
     }
 
-    /// Reads into `buffer`; fewer bytes only at the end of the file.
+    /// Reads into `buffer`; fewer bytes only at the end of the file. May wait for another host.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when a checksum does not match, else the system's own.
     pub fn read(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
-        enum Source {
-            Done(usize),
-            File(Arc<BackingFile>),
-            Remote(Arc<RemoteFile>),
+        match self.source_of(ino, offset_bytes, buffer)? {
+            Source::Done(n) => Ok(self.count_read(n)),
+            Source::File(file) => Ok(self.count_read(file.read_at(buffer, offset_bytes)?)),
+            // With no lock held: the other host may have something to ask of us meanwhile.
+            Source::Remote(remote) => Ok(self.count_read(remote.read_at(buffer, offset_bytes)?)),
         }
-        let source = self.live.with(ino, |state| {
+    }
+
+    /// Reads into `buffer` what is on this host, or begins to fetch it from another one.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn begin_read(
+        &self,
+        ino: InodeId,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Result<Reading> {
+        let n = match self.source_of(ino, offset_bytes, buffer)? {
+            Source::Done(n) => n,
+            Source::File(file) => file.read_at(buffer, offset_bytes)?,
+            Source::Remote(remote) => {
+                return Ok(Reading::Elsewhere(remote.begin_read(offset_bytes, buffer.len())));
+            }
+        };
+        Ok(Reading::Done(self.count_read(n)))
+    }
+
+    /// Counts bytes that were read through the process.
+    pub fn count_read(&self, bytes: usize) -> usize {
+        self.metrics.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        bytes
+    }
+
+    fn source_of(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<Source> {
+        self.live.with(ino, |state| {
             if state.body.is_none() {
                 let inode = self.namespace.get(ino)?;
                 self.load_body(state, &inode)?;
@@ -266,15 +312,7 @@ impl Node {
                 },
                 None => Err(Error::BadHandle),
             }
-        })?;
-        let n = match source {
-            Source::Done(n) => n,
-            Source::File(file) => file.read_at(buffer, offset_bytes)?,
-            // With no lock held: the other host may have something to ask of us meanwhile.
-            Source::Remote(remote) => remote.read_at(buffer, offset_bytes)?,
-        };
-        self.metrics.read_bytes.fetch_add(n as u64, Ordering::Relaxed);
-        Ok(n)
+        })
     }
 
     /// Writes all of `data`. `is_write_back` means that the kernel flushes pages whose times it keeps

@@ -169,7 +169,7 @@ impl Node {
         let copied = match content {
             Content::Dropped => Ok(()),
             Content::Kept => RemoteFile::open(cluster, home.clone(), inode.ino, false)
-                .and_then(|source| self.copy_here(&source, inode, backing)),
+                .and_then(|source| self.copy_here(&Arc::new(source), inode, backing)),
         };
         let moved = copied.and_then(|()| self.record_move(inode, old, backing, content));
         let moved = match moved {
@@ -193,7 +193,12 @@ impl Node {
         Ok(moved)
     }
 
-    fn copy_here(&self, source: &RemoteFile, inode: &Inode, backing: BackingRef) -> Result<()> {
+    fn copy_here(
+        &self,
+        source: &Arc<RemoteFile>,
+        inode: &Inode,
+        backing: BackingRef,
+    ) -> Result<()> {
         let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
         let mut buffer = vec![0; MOVE_BYTES];
         let mut at = 0;

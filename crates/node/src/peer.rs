@@ -56,6 +56,22 @@ impl PeerService {
         Ok(Response::Done)
     }
 
+    fn open_to_read(&self, session: &Session<OpenFiles>, ino: InodeId, len: u32) -> Result<Reply> {
+        let opened = self.open(&session.state, ino, false)?;
+        let Response::Opened { handle, .. } = opened else { return Ok(Reply::from(opened)) };
+        let mut bytes = session.buffer(usize::try_from(len).unwrap_or(usize::MAX));
+        match self.node()?.read(ino, 0, &mut bytes) {
+            Ok(n) => {
+                bytes.truncate(n);
+                Ok(Reply::with(opened, bytes))
+            }
+            Err(error) => {
+                self.close(&session.state, handle)?;
+                Err(error)
+            }
+        }
+    }
+
     fn read(
         &self,
         session: &Session<OpenFiles>,
@@ -85,6 +101,9 @@ impl PeerService {
         let files = &session.state;
         let response = match request {
             Request::Open { ino, may_write } => self.open(files, ino, may_write)?,
+            Request::OpenRead { ino, len_bytes } => {
+                return self.open_to_read(session, ino, len_bytes);
+            }
             Request::Close { handle } => self.close(files, handle)?,
             Request::Read { handle, offset_bytes, len_bytes, .. } => {
                 return self.read(session, handle, offset_bytes, len_bytes);

@@ -1,24 +1,38 @@
 //! A file whose bytes another host serves.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use intarsia_meta::Inode;
+use intarsia_transport::{Answer, Buffer, Pending};
 use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
 
 use crate::cluster::Cluster;
+use crate::pieces::{Landed, Piece, Pieces};
+
+/// A file up to this length comes with the answer to its opening.
+const WHOLE_BYTES: u64 = 128 << 10;
+/// How long what is asked for ahead may take. It waits behind other such requests.
+const AHEAD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// An open file on another host; closed there when the last reference goes.
 pub(crate) struct RemoteFile {
     cluster: Arc<Cluster>,
     /// The host that serves it.
     home: NodeId,
-    handle: Handle,
+    ino: InodeId,
+    /// The handle there; another one once the file had to be opened again.
+    handle: AtomicU64,
     may_write: bool,
     /// The length at the last answer.
     size_bytes: AtomicU64,
     /// Something was written that the host has not been told to publish.
     is_dirty: AtomicBool,
+    /// What was fetched and not read yet; nothing for a file that is written.
+    pieces: Arc<Pieces>,
 }
 
 impl RemoteFile {
@@ -33,15 +47,55 @@ impl RemoteFile {
         may_write: bool,
     ) -> Result<Self> {
         match cluster.call(&home, &Request::Open { ino, may_write }, None)? {
-            Response::Opened { handle, size_bytes } => Ok(Self {
-                cluster: Arc::clone(cluster),
-                home,
-                handle,
-                may_write,
-                size_bytes: AtomicU64::new(size_bytes),
-                is_dirty: AtomicBool::new(false),
-            }),
+            Response::Opened { handle, size_bytes } => {
+                Ok(Self::opened(cluster, home, ino, (handle, size_bytes), None, may_write))
+            }
             other => Err(unexpected(&home, &other)),
+        }
+    }
+
+    /// Opens the file at `home` for reading; a small one is fetched with the same question.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn open_to_read(
+        cluster: &Arc<Cluster>,
+        home: NodeId,
+        inode: &Inode,
+    ) -> Result<Self> {
+        let whole = Some(inode.size_bytes).filter(|bytes| (1..=WHOLE_BYTES).contains(bytes));
+        let Some(len_bytes) = whole.and_then(|bytes| u32::try_from(bytes).ok()) else {
+            return Self::open(cluster, home, inode.ino, false);
+        };
+        let request = Request::OpenRead { ino: inode.ino, len_bytes };
+        cluster.note_asked(len_bytes.into());
+        match cluster.ask_for(&home, &request)? {
+            Answer { response: Response::Opened { handle, size_bytes }, payload } => {
+                let first = Landed { payload, size_bytes };
+                let open = (handle, size_bytes);
+                Ok(Self::opened(cluster, home, inode.ino, open, Some(first), false))
+            }
+            other => Err(unexpected(&home, &other.response)),
+        }
+    }
+
+    fn opened(
+        cluster: &Arc<Cluster>,
+        home: NodeId,
+        ino: InodeId,
+        (handle, size_bytes): (Handle, u64),
+        first: Option<Landed>,
+        may_write: bool,
+    ) -> Self {
+        Self {
+            home,
+            ino,
+            handle: AtomicU64::new(handle.0),
+            may_write,
+            size_bytes: AtomicU64::new(size_bytes),
+            is_dirty: AtomicBool::new(false),
+            pieces: Pieces::new(cluster.piece_memory(), first),
+            cluster: Arc::clone(cluster),
         }
     }
 
@@ -53,39 +107,114 @@ impl RemoteFile {
         &self.home
     }
 
+    fn handle(&self) -> Handle {
+        Handle(self.handle.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Relaxed)
     }
 
     /// Reads into `buffer`; fewer bytes only at the end of the file.
-    pub(crate) fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> Result<usize> {
+    pub(crate) fn read_at(self: &Arc<Self>, buffer: &mut [u8], offset_bytes: u64) -> Result<usize> {
         let mut done = 0;
-        while done < buffer.len() {
-            let end = buffer.len().min(done + MAX_PAYLOAD_BYTES);
-            let part = &mut buffer[done..end];
-            let at = offset_bytes + done as u64;
-            let n = self.read_part(part, at)?;
+        for part in buffer.chunks_mut(MAX_PAYLOAD_BYTES) {
+            let n = self.begin_read(offset_bytes + done as u64, part.len()).finish_into(part)?;
             done += n;
-            if n == 0 || at + (n as u64) >= self.size_bytes() {
+            if n < part.len() {
                 break;
             }
         }
         Ok(done)
     }
 
-    fn read_part(&self, part: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        let request = Request::Read {
-            handle: self.handle,
-            offset_bytes,
-            len_bytes: u32::try_from(part.len()).unwrap_or(u32::MAX),
+    /// Begins to read at most [`MAX_PAYLOAD_BYTES`]: whatever is not here yet is asked for, if that needs no waiting.
+    pub(crate) fn begin_read(self: &Arc<Self>, offset_bytes: u64, len: usize) -> RemoteRead {
+        let range = offset_bytes..offset_bytes + len as u64;
+        let parts = self.parts_of(&range);
+        let read = RemoteRead { file: Arc::clone(self), range, parts };
+        if !self.may_write {
+            let ask = |range: &Range<u64>| self.ask_now(range, AHEAD_PATIENCE);
+            self.pieces.read_ahead(&read.range, self.size_bytes(), !read.is_ready(), ask);
+        }
+        read
+    }
+
+    fn parts_of(&self, range: &Range<u64>) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut at = range.start;
+        for piece in self.pieces.covering(range) {
+            let here = at.max(piece.range().start)..range.end.min(piece.range().end);
+            parts.extend(self.gap(at..here.start, range));
+            at = here.end;
+            parts.push(Part { range: here, source: Source::Piece(piece) });
+        }
+        parts.extend(self.gap(at..range.end, range));
+        parts
+    }
+
+    /// A part that was not asked for ahead. The kernel asks for whole pages, so what is beyond the end of the file is
+    /// asked for only if nothing else is.
+    fn gap(&self, gap: Range<u64>, read: &Range<u64>) -> Option<Part> {
+        let is_past_end = gap.start >= self.size_bytes() && gap.start > read.start;
+        if gap.is_empty() || is_past_end {
+            return None;
+        }
+        let source = Source::Request(self.ask_now(&gap, intarsia_transport::MAX_PATIENCE / 2));
+        Some(Part { range: gap, source })
+    }
+
+    fn ask_now(&self, range: &Range<u64>, patience: Duration) -> Option<Pending> {
+        let begun = self.cluster.start_now(&self.home, &self.request(range), patience)?;
+        self.cluster.note_asked(range.end - range.start);
+        Some(begun)
+    }
+
+    fn request(&self, range: &Range<u64>) -> Request {
+        Request::Read {
+            handle: self.handle(),
+            offset_bytes: range.start,
+            len_bytes: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
             read_ahead_bytes: 0,
-        };
-        match self.cluster.call_into(&self.home, &request, part)? {
-            (Response::Data { size_bytes }, len) => {
-                self.size_bytes.store(size_bytes, Ordering::Relaxed);
-                Ok(len)
+        }
+    }
+
+    fn ask(&self, range: &Range<u64>) -> Result<Answer> {
+        self.cluster.note_asked(range.end - range.start);
+        self.cluster.ask_for(&self.home, &self.request(range))
+    }
+
+    /// The connection was lost, and with it what was open.
+    fn open_again(&self) -> Result<()> {
+        let request = Request::Open { ino: self.ino, may_write: false };
+        match self.cluster.call(&self.home, &request, None)? {
+            Response::Opened { handle, .. } => {
+                self.handle.store(handle.0, Ordering::Relaxed);
+                Ok(())
             }
-            (other, _) => Err(unexpected(&self.home, &other)),
+            other => Err(unexpected(&self.home, &other)),
+        }
+    }
+
+    /// Waits for an answer, or asks and waits where nothing could be asked before.
+    fn fetch(&self, range: &Range<u64>, begun: Option<Pending>) -> Result<Buffer> {
+        let answer = match begun {
+            Some(pending) => self.cluster.wait_for(&self.home, pending),
+            None => self.ask(range),
+        };
+        let answer = match answer {
+            Err(Error::BadHandle) if !self.may_write => {
+                self.open_again()?;
+                self.ask(range)
+            }
+            other => other,
+        };
+        match answer? {
+            Answer { response: Response::Data { size_bytes }, payload } => {
+                self.size_bytes.store(size_bytes, Ordering::Relaxed);
+                Ok(payload)
+            }
+            other => Err(unexpected(&self.home, &other.response)),
         }
     }
 
@@ -93,7 +222,8 @@ impl RemoteFile {
     pub(crate) fn write_all_at(&self, data: &[u8], offset_bytes: u64) -> Result<()> {
         let mut at = offset_bytes;
         for part in data.chunks(MAX_PAYLOAD_BYTES) {
-            let request = Request::Write { target: Target::Handle(self.handle), offset_bytes: at };
+            let request =
+                Request::Write { target: Target::Handle(self.handle()), offset_bytes: at };
             self.change(&request, Some(part))?;
             at += part.len() as u64;
         }
@@ -102,7 +232,7 @@ impl RemoteFile {
 
     /// Cuts or grows the file.
     pub(crate) fn set_len(&self, size_bytes: u64) -> Result<()> {
-        self.change(&Request::Truncate { target: Target::Handle(self.handle), size_bytes }, None)
+        self.change(&Request::Truncate { target: Target::Handle(self.handle()), size_bytes }, None)
     }
 
     fn change(&self, request: &Request, payload: Option<&[u8]>) -> Result<()> {
@@ -121,7 +251,7 @@ impl RemoteFile {
         if !self.is_dirty.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        match self.cluster.call(&self.home, &Request::Flush { handle: self.handle }, None)? {
+        match self.cluster.call(&self.home, &Request::Flush { handle: self.handle() }, None)? {
             Response::Done => Ok(()),
             other => Err(unexpected(&self.home, &other)),
         }
@@ -130,7 +260,7 @@ impl RemoteFile {
 
 impl Drop for RemoteFile {
     fn drop(&mut self) {
-        let close = Request::Close { handle: self.handle };
+        let close = Request::Close { handle: self.handle() };
         if let Err(error) = self.cluster.tell(&self.home, &close) {
             // It goes with the connection.
             tracing::debug!(home = %self.home, %error, "a file stays open at its home for a while");
@@ -140,4 +270,121 @@ impl Drop for RemoteFile {
 
 pub(crate) fn unexpected(home: &NodeId, response: &Response) -> Error {
     Error::Engine(format!("{home} gave an answer that does not fit: {response:?}"))
+}
+
+/// A read of a remote file that has begun. What was asked for comes while its owner does other things.
+pub struct RemoteRead {
+    file: Arc<RemoteFile>,
+    range: Range<u64>,
+    parts: Vec<Part>,
+}
+
+/// Where some of the bytes come from.
+struct Part {
+    range: Range<u64>,
+    source: Source,
+}
+
+enum Source {
+    Piece(Arc<Piece>),
+    /// None when it could not be sent without waiting.
+    Request(Option<Pending>),
+}
+
+/// Bytes as they came, so that they need not be copied to be handed on.
+enum Bytes {
+    Piece(Arc<Landed>, Range<usize>),
+    Answer(Buffer),
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Piece(landed, range) => landed.payload.get(range.clone()).unwrap_or_default(),
+            Self::Answer(buffer) => buffer,
+        }
+    }
+}
+
+impl RemoteRead {
+    /// Whether all bytes are here, so that [`finish`](Self::finish) does not wait.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.parts.iter().all(|part| match &part.source {
+            Source::Piece(piece) => piece.is_ready(),
+            Source::Request(Some(pending)) => pending.is_ready(),
+            Source::Request(None) => false,
+        })
+    }
+
+    /// Waits for what is missing and hands the bytes to `deliver`, fewer than asked for only at the end of the
+    /// file. `scratch` is used where they come in several parts.
+    pub fn finish<T>(
+        mut self,
+        scratch: &mut Vec<u8>,
+        deliver: impl FnOnce(Result<&[u8]>) -> T,
+    ) -> T {
+        if let [_] = self.parts.as_slice()
+            && let Some(only) = self.parts.pop()
+        {
+            return match self.file.bytes_of(only) {
+                Ok(bytes) => deliver(Ok(&bytes)),
+                Err(error) => deliver(Err(error)),
+            };
+        }
+        let len = usize::try_from(self.range.end - self.range.start).unwrap_or(usize::MAX);
+        if scratch.len() < len {
+            scratch.resize(len, 0);
+        }
+        match self.finish_into(&mut scratch[..len]) {
+            Ok(n) => deliver(Ok(&scratch[..n])),
+            Err(error) => deliver(Err(error)),
+        }
+    }
+
+    /// As [`finish`](Self::finish), with the bytes copied into `buffer`; how many there are.
+    fn finish_into(self, buffer: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        for part in self.parts {
+            let wanted = part.range.end - part.range.start;
+            let bytes = self.file.bytes_of(part)?;
+            let n = bytes.len().min(buffer.len() - done);
+            buffer[done..done + n].copy_from_slice(&bytes[..n]);
+            done += n;
+            if (n as u64) < wanted {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl RemoteFile {
+    /// The bytes of a part.
+    fn bytes_of(&self, part: Part) -> Result<Bytes> {
+        let Part { range, source } = part;
+        let piece = match source {
+            Source::Request(begun) => {
+                return self.fetch(&range, begun).map(Bytes::Answer);
+            }
+            Source::Piece(piece) => piece,
+        };
+        let was_ready = piece.is_ready();
+        let landed = piece.wait();
+        if !was_ready {
+            self.pieces.waited_for(&piece);
+        }
+        self.pieces.consumed(&piece, range.end - range.start);
+        let offset = |at: u64| usize::try_from(at - piece.range().start).unwrap_or(usize::MAX);
+        let within = offset(range.start)..offset(range.end);
+        match landed {
+            Some(landed) if landed.payload.len() >= within.end => {
+                self.size_bytes.store(landed.size_bytes, Ordering::Relaxed);
+                Ok(Bytes::Piece(landed, within))
+            }
+            // It did not come, or the file was shorter then than it had been: its home says what is true.
+            _ => self.fetch(&range, None).map(Bytes::Answer),
+        }
+    }
 }

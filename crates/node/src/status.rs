@@ -225,6 +225,10 @@ impl Node {
             "\"} 1\n"
         ));
         self.metrics.render(&mut out);
+        if let Some(cluster) = &self.cluster {
+            let help = "Bytes of files asked of other hosts";
+            sample(&mut out, "remote_read_bytes_total", "counter", help, cluster.asked_bytes());
+        }
         self.render_engine(&mut out);
         self.render_tiers(&mut out);
         let (unsettled, unsummed, unreclaimed) = self.settler_queue.backlog();

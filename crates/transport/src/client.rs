@@ -23,6 +23,15 @@ pub struct Answer {
     pub payload: Buffer,
 }
 
+/// How long a caller waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Until {
+    /// For room among what is in flight.
+    pub(crate) room: Instant,
+    /// For the answer.
+    pub(crate) answer: Instant,
+}
+
 /// A peer as messages name it.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -109,19 +118,20 @@ impl Client {
         self.flights.lock().in_flight_bytes
     }
 
-    /// Sends a request. Waits until `deadline` for room among what is in flight.
+    /// Sends a request. Waits for room among what is in flight.
     pub(crate) fn ask(
         self: Arc<Self>,
         request: Request,
         payload: Option<Buffer>,
-        deadline: Instant,
+        until: Until,
     ) -> Result<Pending, PeerError> {
+        let Until { room, answer: deadline } = until;
         let doing = request.name();
         let begun = Instant::now();
         let sent_bytes = payload.as_deref().map_or(0, <[u8]>::len);
         let cost_bytes = sent_bytes + request.answer_bytes() + config::MESSAGE_BYTES;
         let (id, slot) = self
-            .take_off(cost_bytes, begun, deadline)
+            .take_off(cost_bytes, begun, room)
             .map_err(|failure| self.peer.error(doing, failure))?;
         let pending = Pending { client: self, id, slot, begun, deadline, doing };
         let patience_ms = millis(deadline.saturating_duration_since(begun));

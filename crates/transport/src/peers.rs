@@ -9,7 +9,7 @@ use intarsia_types::NodeId;
 use intarsia_wire::{Lane as Kind, Request};
 use parking_lot::RwLock;
 
-use crate::client::{Answer, Client, Peer, Pending};
+use crate::client::{Answer, Client, Peer, Pending, Until};
 use crate::lane::{Context, Lane};
 use crate::{
     Buffer, CallError, Config, Identity, MAX_PATIENCE, PeerError, PeerFailure, Runtime, StartError,
@@ -164,7 +164,24 @@ impl Peers {
             .client(self.runtime.reactor(), deadline)
             .or_else(|failure| member.other_bulk(is_bulk).ok_or(failure))
             .map_err(|failure| member.peer.error(doing, failure))?;
-        client.ask(request, payload, deadline)
+        client.ask(request, payload, Until { room: deadline, answer: deadline })
+    }
+
+    /// Asks only if that needs no waiting: a connection is up and has room among what is in flight. For what is good
+    /// to have and can be asked for later as well.
+    #[must_use]
+    pub fn start_now(
+        &self,
+        node: &NodeId,
+        request: Request,
+        patience: Duration,
+    ) -> Option<Pending> {
+        let member = self.members.read().get(node).cloned()?;
+        let is_bulk = request.answer_bytes() > self.context.config.bulk_from_bytes;
+        let up = member.lane(is_bulk).existing().map(|(client, _)| client);
+        let client = up.or_else(|| member.other_bulk(is_bulk))?;
+        let deadline = Instant::now() + patience.min(MAX_PATIENCE);
+        client.ask(request, None, Until { room: Instant::now(), answer: deadline }).ok()
     }
 
     /// Sends a message that has no answer, and of which nobody learns whether it arrived. Never waits: without a

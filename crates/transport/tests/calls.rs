@@ -315,3 +315,23 @@ fn a_stopping_server_lets_running_requests_finish() {
     let error = pair.peers.call(&pair.to, Request::Ping, None).unwrap_err();
     assert!(error.to_string().contains("peer n2"), "{error}");
 }
+
+#[test]
+fn what_is_asked_only_if_there_is_room_never_waits() {
+    let config = Config { in_flight_bytes: MAX_PAYLOAD_BYTES + 4096, ..Config::default() };
+    let pair = Pair::new(Config { bulk_connections: 1, ..config });
+    let patience = Duration::from_secs(10);
+    let (slow, quick) = (pair.open(SLOW), pair.open(7));
+    let ask = |handle, len| pair.peers.start_now(&pair.to, read(handle, 0, len), patience);
+    assert!(ask(quick, 1 << 20).is_none(), "no connection for large answers is up yet");
+    pair.peers.call(&pair.to, read(quick, 0, 1 << 20), None).unwrap();
+    assert!(pair.peers.start_now(&node("stranger"), read(quick, 0, 9), patience).is_none());
+    let first = ask(slow, 1 << 20).expect("there is room");
+    let begun = Instant::now();
+    assert!(ask(quick, u32::try_from(MAX_PAYLOAD_BYTES).unwrap()).is_none(), "no room is left");
+    assert!(begun.elapsed() < Duration::from_secs(5), "less than any patience");
+    pair.files.gate.open();
+    assert_eq!(*first.wait().unwrap().payload, content(SLOW, 0, 1 << 20)[..]);
+    let second = ask(quick, 1 << 20).expect("there is room again");
+    assert_eq!(*second.wait().unwrap().payload, content(7, 0, 1 << 20)[..]);
+}

@@ -176,6 +176,14 @@ pub enum Request {
         /// The open file.
         handle: Handle,
     },
+    /// 18: keep this file open for me to read, and send what it begins with. Answer: `Opened`, with those bytes, short
+    /// at the end of the file.
+    OpenRead {
+        /// The inode. The server refuses one whose bytes are elsewhere.
+        ino: InodeId,
+        /// How many bytes; at most [`crate::MAX_PAYLOAD_BYTES`].
+        len_bytes: u32,
+    },
 }
 
 impl Request {
@@ -201,6 +209,7 @@ impl Request {
             Self::Status => "status",
             Self::Locate { .. } => "locate",
             Self::Flush { .. } => "flush",
+            Self::OpenRead { .. } => "open to read",
         }
     }
 
@@ -208,7 +217,9 @@ impl Request {
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
         match self {
-            Self::Read { len_bytes, .. } => usize::try_from(*len_bytes).unwrap_or(usize::MAX),
+            Self::Read { len_bytes, .. } | Self::OpenRead { len_bytes, .. } => {
+                usize::try_from(*len_bytes).unwrap_or(usize::MAX)
+            }
             _ => 0,
         }
     }

@@ -87,6 +87,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
         ("status", Request::Status),
         ("locate", Request::Locate { ino }),
         ("flush", Request::Flush { handle }),
+        ("open-read", Request::OpenRead { ino, len_bytes: 128 << 10 }),
     ]
 }
 

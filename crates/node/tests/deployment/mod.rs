@@ -1,0 +1,142 @@
+//! Nodes of one deployment in this process, over one engine, each with its own tier and peer server.
+
+#![allow(dead_code, reason = "not every test uses every part")]
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use intarsia_meta::MetaEngine;
+use intarsia_meta::engines::MemoryEngine;
+use intarsia_node::{Caller, ClusterOptions, KernelBacking, NewName, Node, NodeOptions};
+use intarsia_transport::DeploymentKey;
+use intarsia_types::{ByteCount, FileKind, InodeId, NodeId, Result};
+
+pub(crate) const ROOT_CALLER: Caller = Caller { uid: 0, gid: 0 };
+pub(crate) const STORE: &str = "000102030405060708090a0b0c0d0e0f";
+pub(crate) const MIB: usize = 1 << 20;
+
+pub(crate) fn no_kernel(_: BorrowedFd<'_>) -> std::io::Result<KernelBacking> {
+    Err(std::io::Error::from_raw_os_error(95))
+}
+
+pub(crate) fn regular() -> NewName {
+    NewName { kind: FileKind::Regular, perm: 0o644, umask: 0, rdev: 0, target: None }
+}
+
+/// Nodes of one deployment in this process.
+pub(crate) struct Deployment {
+    home: tempfile::TempDir,
+    engine: Arc<dyn MetaEngine>,
+    key: DeploymentKey,
+}
+
+impl Deployment {
+    pub(crate) fn new() -> Self {
+        let pem = DeploymentKey::generate().unwrap();
+        Self {
+            home: tempfile::tempdir().unwrap(),
+            engine: Arc::new(MemoryEngine::new(5)),
+            key: DeploymentKey::from_pem(pem.as_bytes()).unwrap(),
+        }
+    }
+
+    pub(crate) fn start(&self, name: &str) -> Arc<Node> {
+        let dir = self.home.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        Node::open(self.options(name, &dir)).unwrap()
+    }
+
+    pub(crate) fn options(&self, name: &str, dir: &Path) -> NodeOptions {
+        NodeOptions {
+            watermark: ByteCount(0),
+            name: NodeId(name.into()),
+            cluster: Some(ClusterOptions {
+                engine: Arc::clone(&self.engine),
+                store: STORE.into(),
+                listen: ([127, 0, 0, 1], 0).into(),
+                key: self.key.clone(),
+            }),
+            ..NodeOptions::new(dir.join("store"))
+        }
+    }
+
+    /// Backing files on disk at a node.
+    pub(crate) fn files(&self, name: &str) -> usize {
+        fn count(dir: &Path) -> usize {
+            let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+            entries.flatten().map(|e| if e.path().is_dir() { count(&e.path()) } else { 1 }).sum()
+        }
+        count(&self.home.path().join(name).join("store/tier/data"))
+    }
+}
+
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Some bytes that tell their place.
+pub(crate) fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| ((i / 251) ^ i ^ usize::from(seed)).to_le_bytes()[0]).collect()
+}
+
+pub(crate) fn put(node: &Node, name: &str, content: &[u8]) -> InodeId {
+    let (attr, _) = node
+        .create_file(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &regular(), true, &no_kernel)
+        .unwrap();
+    write_and_close(node, attr.ino, 0, content);
+    attr.ino
+}
+
+pub(crate) fn write_and_close(node: &Node, ino: InodeId, at: u64, content: &[u8]) {
+    for (i, part) in content.chunks(MIB).enumerate() {
+        node.write(ino, at + (i * MIB) as u64, part, false, false).unwrap();
+    }
+    node.flush(ino).unwrap();
+    node.release(ino, true);
+}
+
+/// Opens the existing file, writes and closes.
+pub(crate) fn overwrite(
+    node: &Node,
+    ino: InodeId,
+    at: u64,
+    content: &[u8],
+    truncate: bool,
+) -> Result<()> {
+    node.open_file(ROOT_CALLER, ino, true, truncate, &no_kernel)?;
+    write_and_close(node, ino, at, content);
+    Ok(())
+}
+
+pub(crate) fn get(node: &Node, name: &str) -> Result<Vec<u8>> {
+    let (attr, _) = node.lookup(InodeId::ROOT, name.as_bytes())?;
+    node.open_file(ROOT_CALLER, attr.ino, false, false, &no_kernel)?;
+    let mut content = Vec::new();
+    let mut buffer = vec![0; MIB];
+    let outcome = loop {
+        match node.read(attr.ino, content.len() as u64, &mut buffer) {
+            Ok(0) => break Ok(()),
+            Ok(n) => content.extend_from_slice(&buffer[..n]),
+            Err(e) => break Err(e),
+        }
+    };
+    node.release(attr.ino, false);
+    outcome.map(|()| content)
+}
+
+pub(crate) fn size(node: &Node, name: &str) -> u64 {
+    node.lookup(InodeId::ROOT, name.as_bytes()).unwrap().0.size_bytes
+}
+
+/// The value of a metric without labels.
+pub(crate) fn metric(node: &Node, name: &str) -> u64 {
+    let text = node.metrics();
+    let value = text.lines().find_map(|line| line.strip_prefix(&format!("intarsia_{name} ")));
+    value.expect("the metric exists").parse().unwrap()
+}
