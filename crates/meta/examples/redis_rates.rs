@@ -1,8 +1,9 @@
 //! Rates of the namespace over Redis servers on this machine, and what they cost on both sides:
-//! `cargo run --release -p intarsia-meta --example redis_rates -- [seconds] [runs]`.
+//! `cargo run --release -p intarsia-meta --example redis_rates -- [seconds] [runs] [name]`.
 //!
-//! Starts one server, and then a Cluster of three primaries with a replica each, where every commit waits
-//! for the replica (`WAIT 1`). Prints the median of the runs with the least and the most, and microseconds
+//! Starts one server, and then Clusters of three primaries with a replica each, where every commit waits
+//! for the replica (`WAIT 1`): in the clear, under TLS, and with longer compact lists; `name` chooses
+//! those whose line it is a part of. Prints the median of the runs with the least and the most, and microseconds
 //! of CPU time per operation of the client and of all servers together. The first line is the limit: a
 //! server that answers `PING` on one connection.
 #![allow(
@@ -28,18 +29,29 @@ use servers::{Servers, Settings};
 /// Files in each directory before anything is measured.
 const KNOWN: u64 = 64;
 const THREADS: [usize; 3] = [1, 8, 32];
+/// As the servers of a deployment are set.
+const LIST_OF_256: &[&str] = &["--zset-max-listpack-entries 256"];
 
 fn main() {
     let mut args = std::env::args().skip(1);
     let seconds = args.next().map_or(2.0, |n| n.parse().unwrap());
     let runs = args.next().map_or(5, |n| n.parse().unwrap());
+    let only = args.next();
     let measure = Measure { time: Duration::from_secs_f64(seconds), runs };
     println!(
         "{:<44}{:>10}{:>22}{:>14}{:>14}",
         "", "median/s", "least to most", "client us", "servers us"
     );
-    for (name, settings) in [("one server", Settings::SINGLE), ("3 + 3 Cluster", Settings::CLUSTER)]
-    {
+    let cluster = Settings::CLUSTER;
+    for (name, settings) in [
+        ("one server", Settings::SINGLE),
+        ("3 + 3 Cluster", cluster),
+        ("3 + 3 Cluster, TLS", Settings { is_tls: true, ..cluster }),
+        ("3 + 3 Cluster, list of 256", Settings { more: LIST_OF_256, ..cluster }),
+    ] {
+        if only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+            continue;
+        }
         let servers = Servers::start(settings);
         ping(&measure, name, &servers);
         let store = Store::new(&servers);
@@ -49,7 +61,7 @@ fn main() {
             store.lookups(&measure, name, &servers, threads);
         }
     }
-    for more in [&[][..], &["--zset-max-listpack-entries 256"]] {
+    for more in [&[][..], LIST_OF_256] {
         let servers = Servers::start(Settings { more, ..Settings::SINGLE });
         let bytes = Store::new(&servers).bytes_per_file();
         println!("memory of a server for a file{}: {bytes:.0} bytes", more.concat());

@@ -317,7 +317,7 @@ fn tls_and_a_user_with_few_rights_are_enough() {
     let options = RedisOptions {
         urls: vec![format!("rediss://store:secret@localhost:{port}")],
         store: "own".into(),
-        tls: Some(RedisTls { authority: Some(certificate.into_bytes()), identity: None }),
+        tls: Some(RedisTls::Authority { authority: certificate.into_bytes(), identity: None }),
         timeout: Duration::from_secs(2),
         ..servers.options()
     };
@@ -333,6 +333,12 @@ fn tls_and_a_user_with_few_rights_are_enough() {
 
     let stranger = RedisOptions { tls: None, ..options.clone() };
     assert!(RedisEngine::open(&stranger).is_err(), "a certificate that nobody vouches for");
+    // Its certificate is for a name, so by another one it is not believed.
+    let misnamed = RedisOptions {
+        urls: vec![format!("rediss://store:secret@127.0.0.1:{port}")],
+        ..options.clone()
+    };
+    assert!(RedisEngine::open(&misnamed).is_err(), "a name that the certificate does not bear");
     let wrong = RedisOptions {
         urls: vec![format!("rediss://store:wrong@localhost:{port}")],
         ..options.clone()

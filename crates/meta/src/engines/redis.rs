@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use intarsia_types::{Error, PartitionId, Result};
 use parking_lot::Mutex;
-use redis::{ClientTlsConfig, TlsCertificates, Value as Answer, cmd};
+use redis::{Value as Answer, cmd};
 use tracing::{error, info, warn};
 
 use self::failure::Failure;
@@ -71,13 +71,19 @@ pub struct RedisOptions {
     pub tls: Option<RedisTls>,
 }
 
-/// Certificates of a deployment, in PEM.
+/// Whose servers are believed, in PEM.
 #[derive(Clone)]
-pub struct RedisTls {
-    /// The authority that signed the servers' certificates; `None` for those that the system trusts.
-    pub authority: Option<Vec<u8>>,
-    /// Our own certificate and its key, where the servers ask for one.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+pub enum RedisTls {
+    /// Those whose certificates an authority signed for the names by which they are called.
+    Authority {
+        /// The authority.
+        authority: Vec<u8>,
+        /// Our own certificate and its key, where the servers ask for one.
+        identity: Option<(Vec<u8>, Vec<u8>)>,
+    },
+    /// Those that hold the key of the deployment, one certificate and its private key. It is ours too, and no other
+    /// certificate is accepted, so the name in it, the same on every host, is not compared.
+    Deployment(Vec<u8>),
 }
 
 impl Default for RedisOptions {
@@ -126,9 +132,8 @@ impl RedisEngine {
         if options.partitions.is_some_and(|count| !(1..=PARTITIONS_MAX).contains(&count)) {
             return Err(Error::Invalid(format!("partitions: use 1 to {PARTITIONS_MAX}")));
         }
-        let (connector, seeds) =
-            Connector::new(&options.urls, options.tls.as_ref().map(certificates))
-                .map_err(|e| Error::Invalid(format!("metadata servers: {e}")))?;
+        let (connector, seeds) = Connector::new(&options.urls, options.tls.as_ref())
+            .map_err(|e| Error::Invalid(format!("metadata servers: {e}")))?;
         let mut engine = Self {
             topology: Topology::new(connector, seeds),
             session: Session::new(0),
@@ -291,15 +296,6 @@ impl RedisEngine {
             *figures = (memory, disk, Some(Instant::now()));
         }
         (figures.0, figures.1)
-    }
-}
-
-fn certificates(tls: &RedisTls) -> TlsCertificates {
-    let client_tls = tls.identity.clone();
-    TlsCertificates {
-        client_tls: client_tls
-            .map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key }),
-        root_cert: tls.authority.clone(),
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::engines::{RedisEngine, RedisOptions};
+use intarsia_meta::engines::{RedisEngine, RedisOptions, RedisTls};
 use redis::{Value, cmd};
 
 /// How long anything here may take.
@@ -47,21 +47,32 @@ pub(crate) struct Settings {
     pub(crate) replicas_each: usize,
     pub(crate) is_cluster: bool,
     pub(crate) appends: bool,
+    /// With TLS to the engine, in replication and in the Cluster; a plain port is there for the tests.
+    pub(crate) is_tls: bool,
     /// Lines of configuration beside ours.
     pub(crate) more: &'static [&'static str],
 }
 
 impl Settings {
     pub(crate) const SINGLE: Self =
-        Self { primaries: 1, replicas_each: 0, is_cluster: false, appends: false, more: &[] };
+        Self { primaries: 1, replicas_each: 0, is_cluster: false, ..Self::PLAIN };
     pub(crate) const CLUSTER: Self =
-        Self { primaries: 3, replicas_each: 1, is_cluster: true, appends: false, more: &[] };
+        Self { primaries: 3, replicas_each: 1, is_cluster: true, ..Self::PLAIN };
+    const PLAIN: Self = Self {
+        primaries: 0,
+        replicas_each: 0,
+        is_cluster: false,
+        appends: false,
+        is_tls: false,
+        more: &[],
+    };
 }
 
 pub(crate) struct Server {
     pub(crate) host: String,
     pub(crate) port: u16,
     bus_port: u16,
+    tls_port: u16,
     dir: PathBuf,
     settings: Settings,
     running: Option<Running>,
@@ -112,7 +123,8 @@ impl Server {
     ) -> Self {
         let dir = root.join(number.to_string());
         std::fs::create_dir_all(&dir).unwrap();
-        Self { host: host.to_owned(), port, bus_port, dir, settings, running: None }
+        let tls_port = if settings.is_tls { free_ports().0 } else { 0 };
+        Self { host: host.to_owned(), port, bus_port, tls_port, dir, settings, running: None }
     }
 
     /// Starts the server on what its directory holds.
@@ -153,12 +165,30 @@ impl Server {
             lines.push("--cluster-node-timeout 2000".into());
             lines.push("--cluster-require-full-coverage no".into());
         }
+        if self.settings.is_tls {
+            lines.push(format!("--tls-port {}", self.tls_port));
+            let file = self.dir.join("key.pem");
+            std::fs::write(&file, key()).unwrap();
+            let file = file.display();
+            let names = ["tls-cert-file", "tls-key-file", "tls-ca-cert-file"];
+            lines.extend(names.map(|name| format!("--{name} {file}")));
+            lines.push("--tls-replication yes".into());
+            lines.extend(is_cluster.then(|| "--tls-cluster yes".into()));
+        }
         lines.extend(self.settings.more.iter().map(|line| (*line).to_owned()));
         let words = |line: &String| {
             let (name, value) = line.split_once(' ').unwrap();
             [name.to_owned(), value.replace("''", "")]
         };
         lines.iter().flat_map(words).collect()
+    }
+
+    /// By which an engine reaches it.
+    fn engine_url(&self) -> String {
+        match self.settings.is_tls {
+            true => format!("rediss://{}:{}", self.host, self.tls_port),
+            false => self.url(),
+        }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -349,7 +379,8 @@ impl Servers {
     pub(crate) fn options(&self) -> RedisOptions {
         static STORES: AtomicU32 = AtomicU32::new(0);
         RedisOptions {
-            urls: self.urls(),
+            urls: self.all.iter().map(Server::engine_url).collect(),
+            tls: self.settings.is_tls.then(|| RedisTls::Deployment(key().into())),
             store: format!("t{}", STORES.fetch_add(1, Ordering::Relaxed)),
             require_replica: self.settings.replicas_each > 0,
             ..RedisOptions::default()
@@ -371,6 +402,16 @@ pub(crate) fn single() -> &'static Servers {
 pub(crate) fn cluster() -> &'static Servers {
     static SERVERS: LazyLock<Servers> = LazyLock::new(|| Servers::start(Settings::CLUSTER));
     &SERVERS
+}
+
+/// A certificate and its key, as a deployment has it.
+fn key() -> &'static str {
+    static KEY: LazyLock<String> = LazyLock::new(|| {
+        let name = "node.intarsia.internal".to_owned();
+        let made = rcgen::generate_simple_self_signed([name]).unwrap();
+        made.cert.pem() + &made.signing_key.serialize_pem()
+    });
+    &KEY
 }
 
 /// A directory that goes with the last server in it.

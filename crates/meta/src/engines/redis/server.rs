@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates, Value,
+    Client, ClientTlsConfig, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
+    TlsCertificates, Value,
 };
 
+use super::RedisTls;
 use super::failure::{Address, Failure};
 use super::writer::Writer;
 
@@ -23,14 +25,33 @@ const READERS: usize = 16;
 /// How to reach the servers of one deployment: they differ in their address only.
 pub(super) struct Connector {
     template: ConnectionInfo,
-    tls: Option<TlsCertificates>,
+    tls: Option<Certificates>,
+}
+
+struct Certificates {
+    pem: TlsCertificates,
+    /// Whether the servers' certificates bear the names by which they are called.
+    has_names: bool,
+}
+
+impl From<&RedisTls> for Certificates {
+    fn from(tls: &RedisTls) -> Self {
+        let (authority, identity, has_names) = match tls {
+            RedisTls::Authority { authority, identity } => (authority, identity.clone(), true),
+            RedisTls::Deployment(key) => (key, Some((key.clone(), key.clone())), false),
+        };
+        let client_tls =
+            identity.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+        let pem = TlsCertificates { client_tls, root_cert: Some(authority.clone()) };
+        Self { pem, has_names }
+    }
 }
 
 impl Connector {
     /// Takes credentials and transport from the first URL. Returns also the addresses of all.
     pub(super) fn new(
         urls: &[String],
-        tls: Option<TlsCertificates>,
+        tls: Option<&RedisTls>,
     ) -> Result<(Self, Vec<Address>), String> {
         let mut infos = Vec::new();
         for url in urls {
@@ -46,7 +67,8 @@ impl Connector {
             // Refused when the program has chosen its provider already, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        Ok((Self { template: first.set_tcp_settings(tcp), tls }, addresses))
+        let template = first.set_tcp_settings(tcp);
+        Ok((Self { template, tls: tls.map(Certificates::from) }, addresses))
     }
 
     fn client(&self, address: &Address) -> Result<Client, Failure> {
@@ -58,10 +80,15 @@ impl Connector {
             _ => ConnectionAddr::Tcp(host, port),
         };
         let info = self.template.clone().set_addr(addr);
-        Ok(match &self.tls {
-            Some(tls) => Client::build_with_tls(info, tls.clone())?,
-            None => Client::open(info)?,
-        })
+        let Some(tls) = &self.tls else { return Ok(Client::open(info)?) };
+        let client = Client::build_with_tls(info, tls.pem.clone())?;
+        if tls.has_names {
+            return Ok(client);
+        }
+        let info = client.get_connection_info().clone();
+        let mut addr = info.addr().clone();
+        addr.set_danger_accept_invalid_hostnames(true);
+        Ok(Client::open(info.set_addr(addr))?)
     }
 }
 
