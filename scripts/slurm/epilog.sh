@@ -7,7 +7,7 @@ set -uo pipefail
 
 main() {
   [ -d "$data" ] || exit 0
-  timeout 60 "$program" down "$mount" --force --purge >/dev/null || timeout 10 umount -l "$mount"
+  timeout 60 "$program" down "$mount" --this-host --force --purge >/dev/null || timeout 10 umount -l "$mount"
   # What a node that died left behind.
   rmdir "$mount" 2>/dev/null
   rm -rf --one-file-system "$data"

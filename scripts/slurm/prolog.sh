@@ -15,7 +15,7 @@ main() {
   esac
   mkdir -p "$(dirname "$data")"
   # shellcheck disable=SC2086 # flags are words
-  timeout 60 "$program" up "$mount" --dir "$data" --allow-other ${INTARSIA_FLAGS:-} >/dev/null
+  timeout 60 "$program" up "$mount" --this-host --dir "$data" --allow-other ${INTARSIA_FLAGS:-} >/dev/null
   chown "${SLURM_JOB_UID:?}:${SLURM_JOB_GID:-$SLURM_JOB_UID}" "$mount"
   chmod 0700 "$mount"
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use intarsia_cluster::deployment::Encrypt;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Given, Key, Layers, Source};
@@ -65,6 +66,10 @@ pub(crate) enum Verb {
     Simulate(Simulate),
     Lab(LabVerb),
     Node(Node),
+    #[command(hide = true)]
+    Agent(Agent),
+    #[command(hide = true)]
+    Launcher,
     Completions(Completions),
     Man(Man),
 }
@@ -80,6 +85,7 @@ pub(crate) enum Verb {
   intarsia up ~/work --durability sync --rule '*.tmp tier=memory close=fast'
   intarsia up ~/work --dry-run --json
   intarsia up /mnt/work --hosts 'node[01-08]' --tier /local/ssd/work
+  intarsia up /mnt/work --tier /local/ssd/work        in a Slurm job: on all its hosts
   intarsia up '/mnt/{host}' --lab lab --dir '/tmp/lab/{host}'     a cluster on this machine
 
 Each setting can also stand in the environment (INTARSIA_DURABILITY=sync) or in a TOML file
@@ -93,10 +99,22 @@ pub(crate) struct Up {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) hosts: HostFlags,
-    /// With several hosts: keep the metadata on servers that exist, as redis://user@host:port; else the
-    /// hosts run servers of their own
-    #[arg(long, value_name = "URL", requires = "several")]
+    /// With several hosts: keep the metadata on servers that exist, as rediss://user@host:port, with a
+    /// password better in [env: INTARSIA_META]; else the hosts run servers of their own
+    #[arg(long, value_name = "URL")]
     pub(crate) meta: Option<String>,
+    /// The authority that signed the certificates of these servers, in PEM [default: those of the system]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) meta_ca: Option<PathBuf>,
+    /// What is encrypted between several hosts: metadata, or off; nodes prove their key in any case
+    #[arg(long, value_name = "metadata|off", default_value = "off")]
+    pub(crate) encrypt: Encrypt,
+    /// With several hosts: the first of 9 ports that a node and its metadata servers listen on
+    #[arg(long, value_name = "PORT", default_value_t = 7400)]
+    pub(crate) port: u16,
+    /// In a job of several hosts: delete the data when the store goes down, at the latest with the job
+    #[arg(long)]
+    pub(crate) discard: bool,
     #[command(flatten)]
     pub(crate) place: PlaceFlags,
     #[command(flatten)]
@@ -104,11 +122,10 @@ pub(crate) struct Up {
 }
 
 /// Several hosts as one store.
-#[derive(Args)]
-#[group(id = "several", multiple = true)]
+#[derive(Args, Default)]
 #[command(next_help_heading = "Several hosts (paths may contain {host}, the name of each)")]
 pub(crate) struct HostFlags {
-    /// The hosts, as a,b,c[01-10]; reached by ssh
+    /// The hosts, as a,b,c[01-10] [default: those of the Slurm or PBS job, else this one alone]
     #[arg(long, value_name = "HOSTS", conflicts_with = "hostfile")]
     pub(crate) hosts: Option<String>,
     /// A file with hosts, one or an expression a line
@@ -117,13 +134,31 @@ pub(crate) struct HostFlags {
     /// The nodes of this lab (see 'intarsia lab'), all of them without --hosts
     #[arg(long, value_name = "LAB")]
     pub(crate) lab: Option<String>,
+    /// How the hosts are reached, as 'ssh -p 2222 -i KEY' [env: INTARSIA_SSH]
+    /// [default: srun within a Slurm job, else ssh]
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) ssh: Option<String>,
+    /// This host alone, also in a job of several
+    #[arg(long, conflicts_with_all = ["hosts", "hostfile", "lab"])]
+    pub(crate) this_host: bool,
 }
 
-impl HostFlags {
-    /// Whether more than this host is meant.
-    pub(crate) const fn is_given(&self) -> bool {
-        self.hosts.is_some() || self.hostfile.is_some() || self.lab.is_some()
-    }
+/// The part of a verb over several hosts that runs on each of them.
+#[derive(Args)]
+pub(crate) struct Agent {
+    /// What to do
+    pub(crate) duty: Duty,
+}
+
+/// What an agent does with its orders, the first line of its standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Duty {
+    /// Look at everything and change nothing.
+    Inspect,
+    /// Start a node, which stays.
+    Start,
+    /// Start a node that lives no longer than whoever holds the other end of standard input.
+    Keep,
 }
 
 /// Run a node in the foreground, for service managers and containers
@@ -268,7 +303,8 @@ impl SettingFlags {
   intarsia down /mnt/work
   intarsia down /mnt/work --lazy        leave the mount to the programs that still use it
   intarsia down /mnt/work --force       end the node although programs hold files open
-  intarsia down /mnt/work --purge       delete the data as well")]
+  intarsia down /mnt/work --purge       delete the data as well
+  intarsia down /mnt/work --hosts 'node[01-08]'")]
 pub(crate) struct Down {
     /// Mount point or store directory [default: INTARSIA_MOUNT, or the only store]
     #[arg(value_name = "MOUNT|DIR", value_hint = ValueHint::DirPath)]
@@ -302,7 +338,8 @@ pub(crate) struct Down {
 #[command(after_long_help = "Examples:
   intarsia status
   intarsia status /mnt/work --json
-  intarsia status /mnt/work --metrics   Prometheus text")]
+  intarsia status /mnt/work --hosts 'node[01-08]'     all hosts of a store, one line each
+  intarsia status /mnt/work --metrics                 Prometheus text")]
 pub(crate) struct Status {
     /// Mount point or store directory
     #[arg(value_name = "MOUNT|DIR", value_hint = ValueHint::DirPath)]
@@ -313,6 +350,8 @@ pub(crate) struct Status {
     /// Print the metrics as Prometheus text
     #[arg(long, conflicts_with = "json")]
     pub(crate) metrics: bool,
+    #[command(flatten)]
+    pub(crate) hosts: HostFlags,
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,

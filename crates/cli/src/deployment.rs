@@ -1,16 +1,17 @@
 //! A node of a store of several hosts: the metadata servers of its host, and the metadata that all hosts
 //! hold together.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
-use intarsia_cluster::deployment::{Deployment, Engine, Member, Secrets};
+use intarsia_cluster::deployment::{Deployment, Encrypt, Engine, Member, Secret, Secrets};
 use intarsia_cluster::formation;
 use intarsia_cluster::servers::{Program, Start};
 use intarsia_cluster::supervision::{Begin, Supervisor, Watch};
-use intarsia_meta::engines::{RedisEngine, RedisOptions};
+use intarsia_meta::engines::{RedisEngine, RedisOptions, RedisTls};
 use intarsia_node::{ClusterOptions, DeploymentKey};
 use intarsia_types::{Error, NodeId, Result};
 use serde::{Deserialize, Serialize};
@@ -31,16 +32,44 @@ pub(crate) struct Bundle {
     description: String,
     secrets: String,
     key: String,
+    /// The authority that signed the certificates of metadata servers that exist.
+    authority: Option<String>,
 }
 
 impl Bundle {
+    /// The files in this directory, if a deployment has put them there.
+    pub(crate) fn pack(dir: &Path) -> Option<Result<Self>> {
+        let path = description_path(dir);
+        path.exists().then(|| {
+            let read = intarsia_cluster::private::read_file;
+            Ok(Self {
+                description: read(&path)?,
+                secrets: read(&secrets_path(dir))?,
+                key: read(&key_path(dir))?,
+                authority: authority_path(dir)
+                    .exists()
+                    .then(|| read(&authority_path(dir)))
+                    .transpose()?,
+            })
+        })
+    }
+
+    /// The deployment that they are of.
+    pub(crate) fn deployment(&self) -> Result<Deployment> {
+        Deployment::parse(&self.description)
+    }
+
     /// Puts the files into a directory of this host that only its owner can enter.
     pub(crate) fn unpack(&self, dir: &Path) -> Result<()> {
         intarsia_cluster::private::make_dir(dir)?;
         let write = intarsia_cluster::private::write_file;
         write(&description_path(dir), self.description.as_bytes())?;
         write(&secrets_path(dir), self.secrets.as_bytes())?;
-        write(&key_path(dir), self.key.as_bytes())
+        write(&key_path(dir), self.key.as_bytes())?;
+        match &self.authority {
+            Some(authority) => write(&authority_path(dir), authority.as_bytes()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -56,12 +85,44 @@ fn key_path(dir: &Path) -> PathBuf {
     dir.join("key.pem")
 }
 
+fn authority_path(dir: &Path) -> PathBuf {
+    dir.join("meta-ca.pem")
+}
+
+/// Metadata servers that exist.
+#[derive(Default)]
+pub(crate) struct Existing {
+    /// Where one of them is, with user and password; none when the hosts run servers of their own.
+    pub(crate) url: Option<String>,
+    /// The authority that signed their certificates, in PEM; else those that the system trusts.
+    pub(crate) authority: Option<String>,
+}
+
+impl Existing {
+    /// Where they are, without what nobody else may know.
+    pub(crate) fn engine(&self) -> Engine {
+        self.url.as_deref().map_or(Engine::Servers, |url| Engine::Url(without_user(url)))
+    }
+}
+
+/// A URL without user and password.
+fn without_user(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (place, path) = rest.split_at(end);
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    format!("{scheme}://{place}{path}")
+}
+
 /// The files of a new deployment, with passwords and a key of its own.
-pub(crate) fn found(deployment: &Deployment) -> Result<Bundle> {
+pub(crate) fn found(deployment: &Deployment, existing: &Existing) -> Result<Bundle> {
+    let mut secrets = Secrets::generate(&deployment.store)?;
+    secrets.url = existing.url.clone().map(Secret::new);
     Ok(Bundle {
         description: deployment.to_text()?,
-        secrets: Secrets::generate(&deployment.store)?.to_text()?,
+        secrets: secrets.to_text()?,
         key: DeploymentKey::generate()?,
+        authority: existing.authority.clone(),
     })
 }
 
@@ -110,9 +171,11 @@ impl Membership {
         })?;
         let servers = match deployment.engine {
             Engine::Url(_) => Servers(None),
-            Engine::Servers => start_servers(&deployment, &secrets, &host, servers_dir, deadline)?,
+            Engine::Servers => {
+                start_servers(&deployment, &secrets, dir, &host, servers_dir, deadline)?
+            }
         };
-        let engine = Arc::new(open_engine(&deployment, &secrets, deadline)?);
+        let engine = Arc::new(open_engine(&deployment, &secrets, dir, deadline)?);
         let options = ClusterOptions {
             engine,
             store: deployment.store,
@@ -149,16 +212,18 @@ impl Membership {
 fn start_servers(
     deployment: &Deployment,
     secrets: &Secrets,
+    files: &Path,
     host: &NodeId,
     dir: &Path,
     deadline: Instant,
 ) -> Result<Servers> {
     let start = if dir.exists() { Start::Kept } else { Start::Empty };
+    let key_file = is_encrypted(deployment).then(|| key_path(files));
     let watch = Watch {
         program: Program::find()?,
         deployment: deployment.clone(),
         secrets: secrets.clone(),
-        key_file: None,
+        key_file: key_file.clone(),
         host: host.clone(),
         dir: dir.to_owned(),
         memory: None,
@@ -168,25 +233,35 @@ fn start_servers(
     let servers = Servers(Some(Supervisor::start(watch, Begin::Form(start), left())?));
     if deployment.members.first().is_some_and(|first| first.name == *host) {
         let password = secrets.keeper_password.clone();
-        let keeper = Access { user: KEEPER_USER, password, key_file: None };
+        let keeper = Access { user: KEEPER_USER, password, key_file };
         formation::form(deployment, &keeper, left())?;
     }
     Ok(servers)
 }
 
+fn is_encrypted(deployment: &Deployment) -> bool {
+    deployment.engine == Engine::Servers && deployment.encrypt == Encrypt::Metadata
+}
+
 fn open_engine(
     deployment: &Deployment,
     secrets: &Secrets,
+    files: &Path,
     deadline: Instant,
 ) -> Result<RedisEngine> {
     let urls = match &deployment.engine {
-        Engine::Url(url) => vec![url.clone()],
+        Engine::Url(url) => {
+            vec![secrets.url.as_ref().map_or_else(|| url.clone(), |url| url.reveal().to_owned())]
+        }
         Engine::Servers => {
-            deployment.members.iter().map(|m| url_of(m, secrets)).collect::<Result<_>>()?
+            let scheme = if is_encrypted(deployment) { "rediss" } else { "redis" };
+            let members = deployment.members.iter();
+            members.map(|m| url_of(scheme, m, secrets)).collect::<Result<_>>()?
         }
     };
     let options = RedisOptions {
         urls,
+        tls: trusted(deployment, files)?,
         store: deployment.store.clone(),
         require_replica: deployment.members.len() > 1,
         ..RedisOptions::default()
@@ -203,8 +278,38 @@ fn open_engine(
     }
 }
 
-fn url_of(member: &Member, secrets: &Secrets) -> Result<String> {
+/// Whose metadata servers are believed; none for those that the system trusts.
+fn trusted(deployment: &Deployment, files: &Path) -> Result<Option<RedisTls>> {
+    let read = |path: &Path| intarsia_cluster::private::read_file(path).map(String::into_bytes);
+    if is_encrypted(deployment) {
+        return Ok(Some(RedisTls::Deployment(read(&key_path(files))?)));
+    }
+    let path = authority_path(files);
+    if !path.exists() {
+        return Ok(None);
+    }
+    Ok(Some(RedisTls::Authority { authority: read(&path)?, identity: None }))
+}
+
+fn url_of(scheme: &str, member: &Member, secrets: &Secrets) -> Result<String> {
     let server = member.server(0)?;
     let password = secrets.client_password.reveal();
-    Ok(format!("redis://{CLIENT_USER}:{password}@{}:{}", server.ip, server.port))
+    let place = SocketAddr::new(server.ip, server.port);
+    Ok(format!("{scheme}://{CLIENT_USER}:{password}@{place}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_has_no_user_and_no_password() {
+        for (url, plain) in [
+            ("rediss://me:se@cret@h:6379/0", "rediss://h:6379/0"),
+            ("redis://h:6379", "redis://h:6379"),
+            ("redis://:secret@[::1]:1", "redis://[::1]:1"),
+        ] {
+            assert_eq!(without_user(url), plain);
+        }
+    }
 }

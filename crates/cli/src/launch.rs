@@ -31,6 +31,8 @@ pub(crate) struct Orders {
     pub(crate) log_format: LogFormat,
     /// The deployment's files, for a host that does not have them yet.
     pub(crate) bundle: Option<Bundle>,
+    /// Whether the data goes when the store goes down.
+    pub(crate) discard: bool,
 }
 
 /// What a node says of itself once programs can work in the mount, or why they never will.

@@ -63,6 +63,8 @@ fn run(cli: &Cli) -> Outcome<Exit> {
         Verb::Lab(arguments) => verbs::lab::run(&arguments.verb),
         Verb::Completions(arguments) => verbs::pages::completions(arguments),
         Verb::Man(arguments) => verbs::pages::man(arguments),
+        Verb::Agent(arguments) => verbs::agent::run(arguments),
+        Verb::Launcher => verbs::fleet::launcher::run(),
         Verb::Node(_) => Ok(Exit::Ok),
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use intarsia_types::Durability;
 use rustix::fs::Access;
 use rustix::io::Errno;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::config::Settings;
 use crate::exit::{Failure, Outcome};
@@ -15,7 +15,7 @@ use crate::process::{find_program, has_sys_admin, is_root};
 use crate::registry::{Entry, Registry};
 
 /// What `up` was asked for beyond the settings.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Conditions {
     /// Mount over a directory that holds files.
     pub(crate) nonempty: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Conditions {
 }
 
 /// What has to be done to bring the store up; nothing of it has been done yet.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// Mounts of dead nodes to take away first, topmost first.
     pub(crate) clear_stale_mounts: Vec<PathBuf>,

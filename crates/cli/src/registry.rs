@@ -47,6 +47,11 @@ impl Registry {
         Ok(registry)
     }
 
+    /// Its directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     #[cfg(test)]
     pub(crate) fn at(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::str::FromStr;
 
 use intarsia_types::{Durability, Error, NodeId, Result};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct Deployment {
     pub replicas: u8,
     /// Where the metadata is.
     pub engine: Engine,
+    /// What is encrypted.
+    #[serde(default)]
+    pub encrypt: Encrypt,
     /// The hosts, in the order given.
     #[serde(rename = "host")]
     pub members: Vec<Member>,
@@ -44,8 +48,32 @@ pub struct Deployment {
 pub enum Engine {
     /// On servers that the deployment runs on its own hosts.
     Servers,
-    /// On a server or Cluster that exists; the URL holds no password.
+    /// On a server or Cluster that exists: its address without the user and the password, which stand in
+    /// [`Secrets::url`].
     Url(String),
+}
+
+/// Whether the metadata servers of a deployment and their clients talk under TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Encrypt {
+    /// In the clear, with passwords: for a network on which only the users of the store are.
+    Off,
+    /// TLS from and to metadata servers and among them.
+    #[default]
+    Metadata,
+}
+
+impl FromStr for Encrypt {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "off" => Ok(Self::Off),
+            "metadata" => Ok(Self::Metadata),
+            _ => Err(Error::Invalid(format!("'{text}' is neither off nor metadata"))),
+        }
+    }
 }
 
 /// A host of the deployment.
@@ -133,7 +161,9 @@ impl Deployment {
         members: Vec<Member>,
     ) -> Result<Self> {
         let store = random_hex::<16>()?;
-        let deployment = Self { version: VERSION, store, durability, replicas, engine, members };
+        let encrypt = Encrypt::default();
+        let deployment =
+            Self { version: VERSION, store, durability, replicas, engine, encrypt, members };
         deployment.check()?;
         Ok(deployment)
     }
@@ -160,7 +190,19 @@ impl Deployment {
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::io(format!("deployment file {}", path.display()), e))?;
-        let deployment: Self = parse(path, &text)?;
+        Self::read_text(path, &text)
+    }
+
+    /// Reads the description from the text of its file.
+    ///
+    /// # Errors
+    /// When it is malformed.
+    pub fn parse(text: &str) -> Result<Self> {
+        Self::read_text(Path::new("the deployment's description"), text)
+    }
+
+    fn read_text(path: &Path, text: &str) -> Result<Self> {
+        let deployment: Self = parse(path, text)?;
         deployment.check().map_err(|e| Error::Invalid(format!("{}: {e}", path.display())))?;
         Ok(deployment)
     }
@@ -230,6 +272,12 @@ impl Secret {
         random_hex::<32>().map(Self)
     }
 
+    /// A text that somebody else made.
+    #[must_use]
+    pub const fn new(text: String) -> Self {
+        Self(text)
+    }
+
     /// The text itself, for the one who must send it.
     #[must_use]
     pub fn reveal(&self) -> &str {
@@ -255,6 +303,9 @@ pub struct Secrets {
     pub client_password: Secret,
     /// Password of the metadata servers' user for supervision and replication.
     pub keeper_password: Secret,
+    /// The URL of metadata servers that exist, with user and password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<Secret>,
 }
 
 impl Secrets {
@@ -264,6 +315,7 @@ impl Secrets {
     /// When the system gives no random bits.
     pub fn generate(store: &str) -> Result<Self> {
         Ok(Self {
+            url: None,
             version: VERSION,
             store: store.to_owned(),
             client_password: Secret::random()?,

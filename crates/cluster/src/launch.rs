@@ -3,10 +3,13 @@
 //! Each host has a process of the launcher here, whose output comes line by line with the host's name,
 //! and whose standard input tells the other side that the launcher lives (see [`watchdog`](crate::watchdog)).
 
+mod launcher;
+
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read};
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -14,6 +17,9 @@ use std::time::{Duration, Instant};
 
 use intarsia_types::{Error, NodeId, Result};
 use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+
+pub use launcher::Launcher;
 
 use crate::process::Process;
 use crate::watchdog::HEARTBEAT;
@@ -21,29 +27,31 @@ use crate::watchdog::HEARTBEAT;
 /// How long a launcher's own process may take to end after it was asked to.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
-/// By what a command comes to a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Launcher {
-    /// A step of the Slurm job that we are in, beside whatever else runs in it.
-    Srun,
-    /// `ssh` without questions: keys or host-based authentication must be set up.
-    Ssh {
-        /// More options, such as `-p 2222`.
-        options: Vec<String>,
-    },
-    /// Any other: words in which `{host}` stands for the host; the command's words follow.
-    Words(Vec<String>),
-}
-
-/// A command for some hosts.
-#[derive(Clone, Debug)]
-pub struct Launch {
-    /// The hosts.
-    pub hosts: Vec<NodeId>,
-    /// How it comes there.
-    pub launcher: Launcher,
+/// What runs on one host.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// The host.
+    pub host: NodeId,
     /// The program and its arguments. No secrets: they show in the process lists of all hosts.
     pub command: Vec<String>,
+    /// What it finds in its standard input; then that stays open, and a line end comes now and then.
+    pub input: String,
+}
+
+impl fmt::Debug for Task {
+    /// The input may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Task({}: {:?})", self.host, self.command)
+    }
+}
+
+/// Commands for some hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// How they come there.
+    pub launcher: Launcher,
+    /// One for each host.
+    pub tasks: Vec<Task>,
 }
 
 /// Where a line came from.
@@ -76,109 +84,70 @@ pub enum Event {
     },
 }
 
-impl Launcher {
-    /// `srun` within a Slurm job, else `ssh`. `variable` looks up the environment.
-    #[must_use]
-    pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
-        if variable("SLURM_JOB_ID").is_some_and(|id| !id.is_empty()) {
-            Self::Srun
-        } else {
-            Self::Ssh { options: Vec::new() }
-        }
-    }
-
-    /// The process to run here so that `command` runs on this host; standard streams are the caller's.
-    ///
-    /// # Errors
-    /// When there is nothing to run.
-    pub fn command(&self, host: &NodeId, command: &[String]) -> Result<Command> {
-        let words = self.words(host, command)?;
-        let mut words = words.iter();
-        let mut command = Command::new(words.next().map_or("", String::as_str));
-        command.args(words);
-        Ok(command)
-    }
-
-    /// What is run here for this host.
-    fn words(&self, host: &NodeId, command: &[String]) -> Result<Vec<String>> {
-        let own = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
-        let mut words = match self {
-            Self::Srun => {
-                let mut words = own(&["srun", "--overlap", "--nodes=1", "--ntasks=1"]);
-                words.extend(own(&["--unbuffered", "--quiet", "--cpu-bind=none"]));
-                words.push(format!("--nodelist={host}"));
-                words.push("--".into());
-                words
-            }
-            Self::Ssh { options } => {
-                let mut words =
-                    own(&["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8"]);
-                words.extend(own(&["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]));
-                words.extend(options.iter().cloned());
-                words.extend(["--".to_owned(), host.0.clone()]);
-                // The other side's shell reads it.
-                words.push(command.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" "));
-                return Ok(words);
-            }
-            Self::Words(words) => words.iter().map(|w| w.replace("{host}", &host.0)).collect(),
-        };
-        words.extend(command.iter().cloned());
-        if words.is_empty() {
-            return Err(Error::Invalid("there is no command to launch".into()));
-        }
-        Ok(words)
-    }
-}
-
-/// A word as a POSIX shell reads it back.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// A command that runs on some hosts. When this is dropped, their inputs close and they are to end.
+/// Commands that run on some hosts. When this is dropped, their inputs close and they are to end.
 #[derive(Debug)]
 pub struct Session {
     events: Receiver<Event>,
     running: usize,
     /// The launcher's processes, each the leader of a group of its own.
     processes: Vec<Process>,
-    heart: Option<(Sender<()>, JoinHandle<()>)>,
+    closer: Closer,
+    heart: Option<JoinHandle<()>>,
 }
 
+/// Closes the inputs of a session's hosts, from any thread.
+#[derive(Clone, Debug)]
+pub struct Closer(Sender<Beat>);
+
+impl Closer {
+    /// Closes the inputs; the session goes on until all hosts have ended.
+    pub fn close(&self) {
+        // Closed already when nobody listens.
+        let _ = self.0.send(Beat::End);
+    }
+}
+
+/// What the one who sends signs of life is told.
+#[derive(Debug)]
+enum Beat {
+    Begin(ChildStdin),
+    End,
+}
+
+/// The last lines that a process wrote to its standard error.
+type Said = VecDeque<String>;
+
 impl Launch {
-    /// Starts the command on all hosts, and keeps their standard inputs open.
+    /// Starts everything, and keeps the standard inputs open.
     #[must_use]
     pub fn start(&self) -> Session {
         let (sender, events) = mpsc::channel();
-        let mut inputs = Vec::new();
-        let mut processes = Vec::new();
-        for host in &self.hosts {
-            let (process, input) = self.start_on(host, &sender);
-            inputs.extend(input);
-            processes.extend(process);
-        }
-        let heart = heartbeat(inputs);
-        Session { events, running: self.hosts.len(), processes, heart }
+        let (beats, orders) = mpsc::channel();
+        let start = |task| self.start_task(task, &sender, &beats);
+        let processes = self.tasks.iter().filter_map(start).collect();
+        let heart = std::thread::Builder::new().name("launch-heartbeat".into());
+        let heart = heart.spawn(move || heartbeat(&orders)).ok();
+        Session { events, running: self.tasks.len(), processes, closer: Closer(beats), heart }
     }
 
-    /// Runs the command on all hosts, on no more than `parallel` at once, and returns the failures by
-    /// host. On a host where it takes longer than `timeout` it is given up.
+    /// Runs everything, no more than `parallel` at once, and returns the failures by host. On a host
+    /// where it takes longer than `timeout` it is given up.
     pub fn run(
         &self,
         parallel: usize,
         timeout: Duration,
         mut on_event: impl FnMut(&Event),
     ) -> Vec<(NodeId, String)> {
-        let waiting = Mutex::new(self.hosts.iter().collect::<VecDeque<_>>());
+        let waiting = Mutex::new(self.tasks.iter().collect::<VecDeque<_>>());
         let (sender, events) = mpsc::channel();
         std::thread::scope(|scope| {
-            for _ in 0..parallel.clamp(1, self.hosts.len().max(1)) {
+            for _ in 0..parallel.clamp(1, self.tasks.len().max(1)) {
                 let (sender, waiting) = (sender.clone(), &waiting);
                 scope.spawn(move || {
                     let next =
                         || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                    while let Some(host) = next() {
-                        self.run_on(host, timeout, &sender);
+                    while let Some(task) = next() {
+                        self.run_task(task, timeout, &sender);
                     }
                 });
             }
@@ -194,49 +163,56 @@ impl Launch {
         })
     }
 
-    fn run_on(&self, host: &NodeId, timeout: Duration, sender: &Sender<Event>) {
-        let one = Self { hosts: vec![host.clone()], ..self.clone() };
+    fn run_task(&self, task: &Task, timeout: Duration, sender: &Sender<Event>) {
+        let one = Self { launcher: self.launcher.clone(), tasks: vec![task.clone()] };
         let mut session = one.start();
         let deadline = Instant::now() + timeout;
         while let Some(event) = session.next(deadline.saturating_duration_since(Instant::now())) {
             let _ = sender.send(event);
         }
         if session.running > 0 {
-            session.end();
-            let result = Err(format!("host {host}: not done within {timeout:?}, given up"));
-            let _ = sender.send(Event::Ended { host: host.clone(), result });
+            session.end_within(Duration::ZERO);
+            let host = task.host.clone();
+            let result = Err(format!("host {host}: no answer within {timeout:?}, given up"));
+            let _ = sender.send(Event::Ended { host, result });
         }
     }
 
-    fn start_on(
+    fn start_task(
         &self,
-        host: &NodeId,
+        task: &Task,
         sender: &Sender<Event>,
-    ) -> (Option<Process>, Option<ChildStdin>) {
-        match self.spawn(host) {
-            Ok(mut child) => {
-                let input = child.stdin.take();
-                let process = Process::of(child.id()).ok().flatten();
-                let readers = readers(&mut child, host, sender);
-                let (host, sender) = (host.clone(), sender.clone());
-                std::thread::spawn(move || {
-                    let status = child.wait();
-                    readers.into_iter().for_each(|r| drop(r.join()));
-                    let result = outcome(&host, status);
-                    let _ = sender.send(Event::Ended { host, result });
-                });
-                (process, input)
-            }
+        beats: &Sender<Beat>,
+    ) -> Option<Process> {
+        let host = task.host.clone();
+        let mut child = match self.spawn(task) {
+            Ok(child) => child,
             Err(error) => {
                 let result = Err(format!("host {host}: {error}"));
-                let _ = sender.send(Event::Ended { host: host.clone(), result });
-                (None, None)
+                let _ = sender.send(Event::Ended { host, result });
+                return None;
             }
+        };
+        let process = Process::of(child.id()).ok().flatten();
+        if let Some(stdin) = child.stdin.take() {
+            feed(stdin, task.input.clone(), beats.clone());
         }
+        let output = child.stdout.take().map(|o| reader(o, Stream::Output, &host, sender));
+        let error = child.stderr.take().map(|e| reader(e, Stream::Error, &host, sender));
+        let (task, launcher) = (task.clone(), self.launcher.clone());
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            let status = child.wait();
+            output.map(JoinHandle::join);
+            let said = error.and_then(|e| e.join().ok()).unwrap_or_default();
+            let result = outcome(&launcher, &task, status, &said);
+            let _ = sender.send(Event::Ended { host, result });
+        });
+        process
     }
 
-    fn spawn(&self, host: &NodeId) -> Result<Child> {
-        let mut command = self.launcher.command(host, &self.command)?;
+    fn spawn(&self, task: &Task) -> Result<Child> {
+        let mut command = self.launcher.command(&task.host, &task.command)?;
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -248,55 +224,86 @@ impl Launch {
     }
 }
 
-fn outcome(host: &NodeId, status: std::io::Result<ExitStatus>) -> std::result::Result<(), String> {
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("host {host}: {status}")),
-        Err(error) => Err(format!("host {host}: {error}")),
+fn outcome(
+    launcher: &Launcher,
+    task: &Task,
+    status: std::io::Result<ExitStatus>,
+    said: &Said,
+) -> std::result::Result<(), String> {
+    let host = &task.host;
+    let status = status.map_err(|e| format!("host {host}: {e}"))?;
+    if status.success() {
+        return Ok(());
     }
+    let program = task.command.first().map_or("", String::as_str);
+    let all = said.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
+    let what = said.back().cloned().unwrap_or_else(|| status.to_string());
+    let fix = launcher.fix(host, program, status.code(), &all);
+    Err(match fix {
+        Some(fix) => format!("host {host}: {what}; {fix}"),
+        None => format!("host {host}: {what}"),
+    })
 }
 
-fn readers(child: &mut Child, host: &NodeId, sender: &Sender<Event>) -> Vec<JoinHandle<()>> {
-    let output = child.stdout.take().map(|o| reader(o, Stream::Output, host, sender));
-    let error = child.stderr.take().map(|e| reader(e, Stream::Error, host, sender));
-    output.into_iter().chain(error).collect()
+/// Gives a process its input, and then into the hands of the one who sends signs of life.
+fn feed(mut stdin: ChildStdin, input: String, beats: Sender<Beat>) {
+    std::thread::spawn(move || {
+        // A process that reads nothing has its reasons, and says them.
+        let _ = stdin.write_all(input.as_bytes());
+        let _ = beats.send(Beat::Begin(stdin));
+    });
 }
 
+/// Passes lines on as they come, and returns the last ones.
 fn reader(
     from: impl Read + Send + 'static,
     stream: Stream,
     host: &NodeId,
     sender: &Sender<Event>,
-) -> JoinHandle<()> {
+) -> JoinHandle<Said> {
     /// A line is cut here, so that one without an end fills no memory.
-    const LONGEST_BYTES: u64 = 64 << 10;
+    const LONGEST_BYTES: u64 = 1 << 20;
+    const LINES_KEPT: usize = 5;
     let (host, sender) = (host.clone(), sender.clone());
     std::thread::spawn(move || {
+        let mut said = Said::new();
         let mut from = BufReader::new(from);
         let mut line = Vec::new();
         while from.by_ref().take(LONGEST_BYTES).read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
             let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
+            if !text.trim().is_empty() {
+                said.push_back(text.clone());
+            }
+            if said.len() > LINES_KEPT {
+                said.pop_front();
+            }
             let _ = sender.send(Event::Line { host: host.clone(), stream, text });
             line.clear();
         }
+        said
     })
 }
 
 /// Sends a byte to each host now and then, until told to stop; then the inputs close.
-fn heartbeat(inputs: Vec<ChildStdin>) -> Option<(Sender<()>, JoinHandle<()>)> {
-    for input in &inputs {
-        // One that does not read must not keep the others from their signs of life.
-        let _ = rustix::io::ioctl_fionbio(input, true);
-    }
-    let (stop, stopped) = mpsc::channel::<()>();
-    let thread = std::thread::Builder::new().name("launch-heartbeat".into()).spawn(move || {
-        while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
-            for input in &inputs {
-                let _ = rustix::io::write(input, b"\n");
+fn heartbeat(orders: &Receiver<Beat>) {
+    let mut inputs: Vec<ChildStdin> = Vec::new();
+    let mut next = Instant::now() + HEARTBEAT;
+    loop {
+        match orders.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(Beat::Begin(input)) => {
+                // One that does not read must not keep the others from their signs of life.
+                let _ = rustix::io::ioctl_fionbio(&input, true);
+                inputs.push(input);
             }
+            Err(RecvTimeoutError::Timeout) => {
+                for input in &inputs {
+                    let _ = rustix::io::write(input, b"\n");
+                }
+                next = Instant::now() + HEARTBEAT;
+            }
+            Ok(Beat::End) | Err(RecvTimeoutError::Disconnected) => return,
         }
-    });
-    thread.ok().map(|thread| (stop, thread))
+    }
 }
 
 impl Session {
@@ -318,14 +325,24 @@ impl Session {
         self.running
     }
 
+    /// What closes the inputs, so that the hosts end.
+    #[must_use]
+    pub fn closer(&self) -> Closer {
+        self.closer.clone()
+    }
+
     /// Closes the inputs, so that all hosts end, and ends the launcher's processes that stay longer
     /// than a few seconds.
     pub fn end(&mut self) {
-        if let Some((stop, thread)) = self.heart.take() {
-            drop(stop);
-            let _ = thread.join();
+        self.end_within(END_PATIENCE);
+    }
+
+    fn end_within(&mut self, patience: Duration) {
+        self.closer.close();
+        if let Some(heart) = self.heart.take() {
+            let _ = heart.join();
         }
-        let deadline = Instant::now() + END_PATIENCE;
+        let deadline = Instant::now() + patience;
         for process in &self.processes {
             let left = deadline.saturating_duration_since(Instant::now());
             if !process.wait_until_gone(left) {
@@ -361,10 +378,14 @@ mod tests {
     use super::*;
 
     fn launch(hosts: &[&str], words: &[&str], script: &str) -> Launch {
-        Launch {
-            hosts: hosts.iter().map(|h| NodeId((*h).into())).collect(),
-            launcher: Launcher::Words(words.iter().map(|w| (*w).to_owned()).collect()),
+        let task = |host: &&str| Task {
+            host: NodeId((*host).into()),
             command: vec!["sh".into(), "-c".into(), script.into()],
+            input: "hello\n".into(),
+        };
+        Launch {
+            launcher: Launcher::Words(words.iter().map(|w| (*w).to_owned()).collect()),
+            tasks: hosts.iter().map(task).collect(),
         }
     }
 
@@ -416,21 +437,5 @@ mod tests {
         session.end();
         assert!(started.elapsed() < END_PATIENCE, "it was not killed");
         assert_eq!(session.running(), 0);
-    }
-
-    #[test]
-    fn ssh_gets_one_quoted_word() {
-        let ssh = Launcher::Ssh { options: vec!["-p".into(), "22".into()] };
-        let command = ["echo".to_owned(), "it's $HOME".to_owned()];
-        let words = ssh.words(&NodeId("n1".into()), &command).unwrap();
-        assert!(words.windows(2).any(|w| w == ["--", "n1"]));
-        assert_eq!(words.last().unwrap(), r"'echo' 'it'\''s $HOME'");
-    }
-
-    #[test]
-    fn slurm_is_used_within_its_jobs_only() {
-        let inside = Launcher::of_environment(|name| (name == "SLURM_JOB_ID").then(|| "7".into()));
-        assert_eq!(inside, Launcher::Srun);
-        assert!(matches!(Launcher::of_environment(|_| None), Launcher::Ssh { .. }));
     }
 }

@@ -228,6 +228,13 @@ pub fn stop_all(parent: &Path) -> Result<usize> {
     Ok(running.len())
 }
 
+/// Whether a server that is recorded in a directory below `parent` runs.
+#[must_use]
+pub fn is_any_running(parent: &Path) -> bool {
+    let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    dirs.filter_map(|e| recorded(&e.path())).any(|process| process.is_running())
+}
+
 fn finish(dir: &Path, process: &Process, is_gone: bool) -> Result<()> {
     if !is_gone {
         return Err(Error::Busy(format!(

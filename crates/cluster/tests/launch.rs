@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, skip, wait_for};
 use intarsia_cluster::hosts::HostList;
-use intarsia_cluster::launch::{Event, Launch, Launcher};
+use intarsia_cluster::launch::{Event, Launch, Launcher, Task};
 use intarsia_cluster::process::Process;
 use intarsia_types::NodeId;
 
@@ -70,6 +70,12 @@ fn shell(script: &str) -> Vec<String> {
     ["sh", "-c", script].iter().map(|w| (*w).to_owned()).collect()
 }
 
+/// The same command on all these hosts.
+fn everywhere(launcher: Launcher, hosts: Vec<NodeId>, command: &[String]) -> Launch {
+    let task = |host| Task { host, command: command.to_owned(), input: String::new() };
+    Launch { launcher, tasks: hosts.into_iter().map(task).collect() }
+}
+
 /// Runs a command everywhere and returns the lines as `host: text`, sorted, and the failures.
 fn run(launch: &Launch) -> (Vec<String>, Vec<(NodeId, String)>) {
     let mut lines = Vec::new();
@@ -110,30 +116,26 @@ fn ssh_runs_a_command_on_all_hosts_and_names_the_one_that_cannot_be_reached() {
     let arguments = ["-D", "-e", "-f", file.to_str().unwrap()];
     let _sshd = Daemon::start("/usr/sbin/sshd", &arguments, &[], &path("log"));
     wait_for("sshd", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
-    let options = format!(
-        "-F /dev/null -p {port} -i {} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
+    let words = format!(
+        "ssh -F /dev/null -p {port} -i {} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
          -o LogLevel=ERROR",
         path("user_key").display()
     );
-    let mut launch = Launch {
-        hosts: hosts(&["127.0.0.1", "localhost", "no-such-host.invalid"]),
-        launcher: Launcher::Ssh {
-            options: options.split_whitespace().map(str::to_owned).collect(),
-        },
-        command: shell("echo \"it's $((1 + 1))\""),
-    };
+    let ssh = Launcher::Ssh(words.split_whitespace().map(str::to_owned).collect());
+    let names = hosts(&["127.0.0.1", "localhost", "no-such-host.invalid"]);
+    let launch = everywhere(ssh.clone(), names, &shell("echo \"it's $((1 + 1))\""));
     let (lines, failures) = run(&launch);
     for host in ["127.0.0.1", "localhost"] {
         assert!(lines.contains(&format!("{host}: it's 2")), "{lines:?}");
     }
     assert_eq!(failures.len(), 1, "{failures:?} {lines:?}");
-    assert!(failures.first().unwrap().1.contains("no-such-host.invalid"));
+    let why = &failures.first().unwrap().1;
+    assert!(why.contains("no-such-host.invalid") && why.contains("is the name right?"), "{why}");
 
     // What was launched ends with the launcher, because its input closes.
     let pid_file = path("pid");
-    launch.hosts = hosts(&["127.0.0.1"]);
-    launch.command = shell(&format!("echo $$ > {}; exec cat > /dev/null", pid_file.display()));
-    let session = launch.start();
+    let command = shell(&format!("echo $$ > {}; exec cat > /dev/null", pid_file.display()));
+    let session = everywhere(ssh, hosts(&["127.0.0.1"]), &command).start();
     let process = wait_for("the command", || read_process(&pid_file));
     drop(session);
     assert!(process.wait_until_gone(PATIENCE));
@@ -262,23 +264,19 @@ fn inside_an_allocation() {
     let Some(pid_file) = std::env::var_os("INTARSIA_TEST_INSIDE") else { return };
     let variable = |name: &str| std::env::var(name).ok();
     let list = HostList::from_batch_system(variable).unwrap().unwrap();
-    let launcher = Launcher::of_environment(variable);
-    assert_eq!(launcher, Launcher::Srun);
+    let mut names = list.into_hosts();
     let command = shell("echo I am $SLURMD_NODENAME");
-    let mut launch = Launch { hosts: list.into_hosts(), launcher, command };
-    let (lines, failures) = run(&launch);
+    let (lines, failures) = run(&everywhere(Launcher::Srun, names.clone(), &command));
     assert!(failures.is_empty(), "{failures:?}");
     lines.iter().for_each(|line| println!("{line}"));
-    launch.hosts.push(NodeId("n9".into()));
-    launch.command = shell("true");
-    let (_, failures) = run(&launch);
+    names.push(NodeId("n9".into()));
+    let (_, failures) = run(&everywhere(Launcher::Srun, names, &shell("true")));
     assert_eq!(failures.len(), 1, "{failures:?}");
     assert!(failures.first().unwrap().1.contains("n9"), "{failures:?}");
 
     let path = Path::new(&pid_file);
-    launch.hosts = hosts(&["n2"]);
-    launch.command = shell(&format!("echo $$ > {}; exec cat > /dev/null", path.display()));
-    let session = launch.start();
+    let command = shell(&format!("echo $$ > {}; exec cat > /dev/null", path.display()));
+    let session = everywhere(Launcher::Srun, hosts(&["n2"]), &command).start();
     wait_for("the command", || read_process(path));
     // As after a crash: nothing is closed by us.
     std::mem::forget(session);
@@ -305,11 +303,8 @@ fn what_was_launched_ends_when_the_launcher_is_killed() {
 fn launcher_that_is_killed() {
     let Some(pid_file) = std::env::var_os("INTARSIA_TEST_INSIDE") else { return };
     let script = format!("echo $$ > {}; exec cat > /dev/null", Path::new(&pid_file).display());
-    let launch = Launch {
-        hosts: hosts(&["a"]),
-        launcher: Launcher::Words(vec!["env".into()]),
-        command: shell(&script),
-    };
+    let words = Launcher::Words(vec!["env".into()]);
+    let launch = everywhere(words, hosts(&["a"]), &shell(&script));
     let _session = launch.start();
     std::thread::sleep(PATIENCE);
 }

@@ -368,3 +368,25 @@ fn servers_outlive_their_watch_and_are_taken_over_by_the_next() {
     watched.supervisors.remove(&host).unwrap().stop().unwrap();
     assert!(!before.is_running());
 }
+
+#[test]
+fn a_server_that_was_on_its_way_back_when_its_node_ended_comes_back_with_the_next() {
+    if program().is_none() {
+        return;
+    }
+    let mut watched = Watched::new(3);
+    watched.wait_until_whole(3);
+    let host = watched.fleet.host(2);
+    // The node ends; its servers stay, but for one that died and was started empty.
+    drop(watched.supervisors.remove(&host));
+    let name = ServerName { host: host.clone(), number: 1 };
+    watched.kill(&name);
+    let empty = watched.fleet.start_server(&name, Start::Empty);
+    let again = watch(&watched.fleet, &host, Begin::Form(Start::Kept));
+    watched.supervisors.insert(host, again);
+    let survey = watched.wait_until_whole(3);
+    let place = format!("{}/1", name.host);
+    let mut replicas = survey.shards.iter().flat_map(|s| &s.replicas);
+    assert!(replicas.any(|r| r.place.server == place), "{survey:?}");
+    drop(empty);
+}

@@ -4,7 +4,8 @@ use super::{Given, Key, Layers, Source, nearest};
 use crate::output;
 
 /// Variables of ours that are no settings.
-const OTHERS: [&str; 3] = ["INTARSIA_CONFIG", "INTARSIA_LOG", "INTARSIA_RUNTIME_DIR"];
+const OTHERS: [&str; 5] =
+    ["INTARSIA_CONFIG", "INTARSIA_LOG", "INTARSIA_META", "INTARSIA_RUNTIME_DIR", "INTARSIA_SSH"];
 /// Variables of the test suites.
 const TEST_PREFIX: &str = "INTARSIA_TEST_";
 

@@ -10,7 +10,7 @@ mod settings;
 pub(crate) use file::usual_places;
 pub(crate) use key::{Key, nearest};
 pub(crate) use layer::{Given, Layers, Source};
-pub(crate) use settings::{Settings, default_tier, duration, tier_at};
+pub(crate) use settings::{Settings, default_tier, duration, host_name, tier_at};
 
 use std::path::{Path, PathBuf};
 

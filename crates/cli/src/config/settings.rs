@@ -215,7 +215,7 @@ fn event_loops(text: &str) -> Result<usize, String> {
 }
 
 /// The host in the name that the batch system uses.
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     let slurm = std::env::var("SLURMD_NODENAME").ok().filter(|n| !n.is_empty());
     slurm.unwrap_or_else(|| {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -28,11 +28,12 @@ enum Found {
 }
 
 pub(crate) fn run(arguments: &Down) -> Outcome<Exit> {
-    if arguments.hosts.is_given() {
-        let mount = arguments.store.as_deref().ok_or_else(|| {
+    if let Some(hosts) = fleet::Hosts::meant(&arguments.hosts)? {
+        let mount = target::named(arguments.store.as_deref()).ok_or_else(|| {
             Failure::usage("with several hosts the mount point must be named, as for 'up'")
+                .with_help("--this-host takes down what is here alone")
         })?;
-        return fleet::down(&arguments.hosts, mount, arguments.purge);
+        return fleet::down(&hosts, &mount, arguments.purge, arguments.force);
     }
     let timeout = config::duration(&arguments.timeout)
         .map_err(|e| Failure::usage(format!("--timeout: {e}")))?;
@@ -194,8 +195,22 @@ fn force(entry: &Entry, registry: &Registry, timeout: Duration) -> Outcome {
     Ok(())
 }
 
-/// Removes what a dead node left: mount, socket, registry entry, mount point.
+/// Takes down what is mounted here, whatever uses it.
+pub(crate) fn by_force(mount: &Path) -> Outcome {
+    let registry = Registry::of_user()?;
+    match registry.by_mount(mount) {
+        Some(entry) if entry.process.is_running() => {
+            force(&entry, &registry, Duration::from_secs(5))
+        }
+        Some(entry) => clear(&entry, &registry),
+        None => Ok(()),
+    }
+}
+
+/// Removes what a dead node left: metadata servers, mount, socket, registry entry, mount point.
 fn clear(entry: &Entry, registry: &Registry) -> Outcome {
+    intarsia_cluster::servers::stop_all(&entry.dir.join("servers"))
+        .map_err(|e| Failure::general(e.to_string()))?;
     while let Some(mount) = mounts::at(&entry.mount_point).filter(MountEntry::is_ours) {
         mounts::detach(&mount.mount_point)?;
     }

@@ -1,149 +1,98 @@
-//! `up --hosts` and `down --hosts`: the same verb on every host of a deployment, at once.
+//! `up`, `down` and `status` over several hosts: the same on every host, at once.
+//!
+//! This program runs on each host as an [agent](super::agent), reached by `ssh`, by `srun` within a Slurm job,
+//! or by `lab exec`. All hosts are looked at before anything is started on any of them. Within a job a
+//! [launcher] stays behind, and the store ends when it does.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::net::{IpAddr, ToSocketAddrs};
+mod hosts;
+pub(crate) mod launcher;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use intarsia_cluster::deployment::{Deployment, Engine, Member};
+use intarsia_cluster::deployment::{Deployment, Member};
 use intarsia_cluster::formation::Survival;
-use intarsia_cluster::hosts::HostList;
-use intarsia_cluster::launch::Launcher;
-use intarsia_lab::{Lab, LabName};
+use intarsia_cluster::launch::{Event, Launch, Stream};
 use intarsia_types::NodeId;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cli::{Global, HostFlags, Up};
+pub(crate) use hosts::Hosts;
+pub(crate) use status::status;
+
+use super::agent::Inspection;
+use crate::cli::{Duty, Global, Up};
 use crate::config::{self, Settings};
-use crate::deployment;
+use crate::deployment::{self, Bundle, Existing};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::launch::{self, Orders, Ready, Report};
+use crate::launch::{Orders, Ready, Report};
 use crate::output;
 use crate::preflight::Conditions;
 
 /// Stands for the host's name in paths, for hosts that share a file system.
 const HOST: &str = "{host}";
-/// Ports of a deployment: of the node, and the first for its metadata servers.
-const NODE_PORT: u16 = 7400;
-const SERVER_PORT: u16 = 7401;
-
+/// How long a look at a host may take, `ssh` included.
+const LOOK: Duration = Duration::from_secs(20);
+/// What the way to a host may take beyond the time that a node has.
+const WAY: Duration = Duration::from_secs(15);
 /// A host that goes down with others waits for them.
 const DOWN_PATIENCE: &str = "45s";
+const DOWN_LIMIT: Duration = Duration::from_secs(90);
+/// Hosts that are reached at once.
+const AT_ONCE: usize = 1024;
 
-/// The hosts that the flags name, with their addresses, and how they are reached.
-struct Hosts {
-    members: Vec<(NodeId, IpAddr)>,
-    /// How this program is started on one of them.
-    launcher: Launcher,
-}
-
-impl Hosts {
-    fn named(flags: &HostFlags) -> Outcome<Self> {
-        let listed = match (&flags.hosts, &flags.hostfile) {
-            (Some(text), _) => {
-                Some(HostList::from_expression("--hosts", text).map_err(|e| usage(&e))?)
-            }
-            (None, Some(path)) => Some(HostList::from_file(path).map_err(|e| usage(&e))?),
-            (None, None) => None,
-        };
-        match &flags.lab {
-            Some(name) => Self::of_lab(name, listed.as_ref()),
-            None => Self::of_network(listed.as_ref()),
-        }
-    }
-
-    fn of_lab(name: &str, listed: Option<&HostList>) -> Outcome<Self> {
-        let lab_name: LabName = name.parse().map_err(|e| usage(&e))?;
-        let lab = Lab::open(&lab_name).map_err(|e| general(&e))?.ok_or_else(|| {
-            Failure::usage(format!("there is no lab '{name}'; make one with 'intarsia lab up'"))
-        })?;
-        let wanted = match listed {
-            Some(list) => list
-                .hosts()
-                .iter()
-                .map(|host| lab.node(&host.0))
-                .collect::<Result<_, _>>()
-                .map_err(|e| usage(&e))?,
-            None => lab.nodes().collect::<Vec<_>>(),
-        };
-        let members = wanted
-            .into_iter()
-            .map(|node| (NodeId(node.to_string()), IpAddr::V4(lab.address(node))))
-            .collect();
-        let words = ["lab", "exec", "--lab", name, "{host}", "--"].map(str::to_owned);
-        let words = std::iter::once(program()?).chain(words).collect();
-        Ok(Self { members, launcher: Launcher::Words(words) })
-    }
-
-    fn of_network(listed: Option<&HostList>) -> Outcome<Self> {
-        let list = listed.ok_or_else(|| Failure::usage("no host is named"))?;
-        let members = list
-            .hosts()
-            .iter()
-            .map(|host| Ok((host.clone(), address_of(host)?)))
-            .collect::<Outcome<_>>()?;
-        Ok(Self { members, launcher: Launcher::Ssh { options: Vec::new() } })
-    }
-
-    /// This program with these arguments, on a host.
-    fn command(&self, host: &NodeId, arguments: &[&str]) -> Outcome<Command> {
-        let arguments = arguments.iter().map(|word| (*word).to_owned());
-        let words: Vec<String> = std::iter::once(program()?).chain(arguments).collect();
-        self.launcher.command(host, &words).map_err(|e| general(&e))
-    }
-}
-
-/// The address by which all hosts reach this one.
-fn address_of(host: &NodeId) -> Outcome<IpAddr> {
-    let found = (host.0.as_str(), 0).to_socket_addrs().map_err(|e| {
-        Failure::usage(format!("host {host} has no address ({e}); is the name right?"))
-    })?;
-    found.map(|address| address.ip()).find(|ip| !ip.is_loopback()).ok_or_else(|| {
-        Failure::usage(format!(
-            "host {host} has only a loopback address, by which no other host reaches it; see /etc/hosts"
-        ))
-    })
-}
+/// What became of a verb on a host.
+type Outcomes<T> = BTreeMap<NodeId, Outcome<T>>;
 
 /// Brings a store up on all hosts, or on none.
-pub(crate) fn up(arguments: &Up, global: &Global) -> Outcome<Exit> {
-    let hosts = Hosts::named(&arguments.hosts)?;
+pub(crate) fn up(hosts: &Hosts, arguments: &Up, global: &Global) -> Outcome<Exit> {
+    if arguments.discard && !hosts.is_job {
+        return Err(Failure::usage("--discard is for a store that ends with a job")
+            .with_help("take the store down with 'intarsia down --purge'"));
+    }
     let settings = config::load(arguments.settings.layers(), global.config.as_deref())?.settings;
-    let description = describe(&hosts, &settings, arguments.meta.as_deref())?;
-    let all: Vec<Settings> =
-        hosts.members.iter().map(|(host, _)| for_host(&settings, host)).collect();
-    if arguments.hosts.lab.is_some() {
-        check_apart(&all)?;
+    let all = hosts.members.iter().map(|(host, _)| (host.clone(), for_host(&settings, host)));
+    let all: BTreeMap<NodeId, Settings> = all.collect();
+    if hosts.share_files {
+        check_apart(all.values())?;
     }
-    if arguments.dry_run {
-        return show_plan(&hosts, &all, arguments.json);
-    }
-    if let Some(warning) = Survival::of(all.len()).warning() {
-        output::warn(warning);
-    }
-    let bundle = deployment::found(&description).map_err(|e| general(&e))?;
+    let new = describe(hosts, &settings, arguments)?;
     let conditions = Conditions {
         nonempty: arguments.place.nonempty,
         fuse_device: arguments.place.fuse_device.clone(),
     };
-    let orders: Vec<Orders> = all
-        .into_iter()
-        .map(|settings| Orders {
-            settings,
-            conditions: conditions.clone(),
-            log_format: global.log_format,
-            bundle: Some(bundle.clone()),
-        })
-        .collect();
-    let outcomes = on_all(&hosts, &orders);
-    announce(&hosts, &orders, outcomes, arguments.json)
+    let orders = |bundle: &Bundle| -> BTreeMap<NodeId, Orders> {
+        let order = |(host, settings): (&NodeId, &Settings)| {
+            let orders = Orders {
+                settings: settings.clone(),
+                conditions: conditions.clone(),
+                log_format: global.log_format,
+                bundle: Some(bundle.clone()),
+                discard: arguments.discard,
+            };
+            (host.clone(), orders)
+        };
+        all.iter().map(order).collect()
+    };
+    let seen = inspect(hosts, &orders(&new))?;
+    let found = the_same_store(hosts, &seen)?;
+    if arguments.dry_run {
+        return show_plan(hosts, &all, &seen, found.is_some(), arguments.json);
+    }
+    if let Some(warning) = Survival::of(all.len()).warning() {
+        output::warn(warning);
+    }
+    let is_new = found.is_none();
+    let orders = orders(&found.unwrap_or(new));
+    let outcomes = start(hosts, &orders, settings.wait + WAY)?;
+    announce(hosts, &all, outcomes, is_new, arguments.json)
 }
 
 /// The settings of one host: its name, also where `{host}` stands in a path.
 fn for_host(settings: &Settings, host: &NodeId) -> Settings {
-    let named = |path: &Path| PathBuf::from(path.to_string_lossy().replace(HOST, &host.0));
+    let named = |path: &Path| PathBuf::from(placed(path, host));
     let mut settings = settings.clone();
     settings.name.clone_from(&host.0);
     settings.mount = named(&settings.mount);
@@ -155,8 +104,12 @@ fn for_host(settings: &Settings, host: &NodeId) -> Settings {
     settings
 }
 
+fn placed(path: &Path, host: &NodeId) -> String {
+    path.to_string_lossy().replace(HOST, &host.0)
+}
+
 /// Hosts that share a file system need places of their own.
-fn check_apart(all: &[Settings]) -> Outcome {
+fn check_apart<'s>(all: impl Iterator<Item = &'s Settings>) -> Outcome {
     let mut seen: BTreeMap<&Path, &str> = BTreeMap::new();
     for settings in all {
         for place in [&settings.mount, &settings.dir] {
@@ -172,176 +125,302 @@ fn check_apart(all: &[Settings]) -> Outcome {
     Ok(())
 }
 
-fn describe(hosts: &Hosts, settings: &Settings, meta: Option<&str>) -> Outcome<Deployment> {
+/// The files of a new deployment of these hosts.
+fn describe(hosts: &Hosts, settings: &Settings, arguments: &Up) -> Outcome<Bundle> {
+    let server_port = arguments.port.checked_add(1).ok_or_else(|| {
+        Failure::usage("--port: a node and its metadata servers need 9 ports from there on")
+    })?;
     let members = hosts.members.iter().map(|(name, address)| Member {
         name: name.clone(),
         address: *address,
-        node_port: NODE_PORT,
-        server_port: SERVER_PORT,
+        node_port: arguments.port,
+        server_port,
     });
-    let engine = meta.map_or(Engine::Servers, |url| Engine::Url(url.to_owned()));
-    Deployment::new(settings.durability, 1, engine, members.collect()).map_err(|e| usage(&e))
+    let existing = existing(arguments)?;
+    let members = members.collect();
+    let described = Deployment::new(settings.durability, 1, existing.engine(), members);
+    let mut described = described.map_err(|e| usage(&e))?;
+    described.encrypt = arguments.encrypt;
+    deployment::found(&described, &existing).map_err(|e| general(&e))
 }
 
-/// Starts a node on every host and waits for all of them.
-fn on_all(hosts: &Hosts, orders: &[Orders]) -> Vec<Outcome<Ready>> {
-    std::thread::scope(|scope| {
-        let started: Vec<_> =
-            orders.iter().map(|orders| scope.spawn(|| start(hosts, orders))).collect();
-        started
-            .into_iter()
-            .map(|thread| {
-                thread.join().unwrap_or_else(|_| Err(Failure::general("a thread panicked")))
+/// The metadata servers that the user names.
+fn existing(arguments: &Up) -> Outcome<Existing> {
+    let url = arguments.meta.clone().or_else(|| std::env::var("INTARSIA_META").ok());
+    let url = url.filter(|url| !url.is_empty());
+    let authority = match &arguments.meta_ca {
+        Some(_) if !url.as_ref().is_some_and(|url| url.starts_with("rediss://")) => {
+            return Err(Failure::usage("--meta-ca is for servers named by --meta rediss://…"));
+        }
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            Some(text.map_err(|e| Failure::io(path.display(), &e))?)
+        }
+        None => None,
+    };
+    Ok(Existing { url, authority })
+}
+
+/// Looks at all hosts; a failure names all that stand in the way, and nothing has been changed.
+fn inspect(
+    hosts: &Hosts,
+    orders: &BTreeMap<NodeId, Orders>,
+) -> Outcome<BTreeMap<NodeId, Inspection>> {
+    let launch = agents(hosts, orders, Duty::Inspect)?;
+    let mut seen = BTreeMap::new();
+    let mut failures = Vec::new();
+    for (host, outcome) in ask::<Outcome<Inspection>>(&launch, LOOK) {
+        let outcome = outcome.and_then(|found| {
+            found.map_err(|failure| Failure {
+                message: format!("host {host}: {}", failure.message),
+                ..failure
             })
-            .collect()
+        });
+        match outcome {
+            Ok(inspection) => drop(seen.insert(host, inspection)),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    let versions: BTreeSet<&str> = seen.values().map(|s| s.version.as_str()).collect();
+    let own = env!("CARGO_PKG_VERSION");
+    if failures.is_empty() && versions.iter().any(|version| *version != own) {
+        let other = |(host, seen): (&NodeId, &Inspection)| {
+            (seen.version != own).then(|| format!("{host} has {}", seen.version))
+        };
+        let others: Vec<String> = seen.iter().filter_map(other).collect();
+        return Err(Failure::usage(format!(
+            "this is version {own}, but {}; install the same on every host",
+            others.join(", ")
+        )));
+    }
+    worst(failures).map_or(Ok(seen), Err)
+}
+
+/// The first of several failures, with the messages of all.
+fn worst(failures: Vec<Failure>) -> Option<Failure> {
+    let said = |failure: &Failure| match &failure.help {
+        Some(help) => format!("{} ({help})", failure.message),
+        None => failure.message.clone(),
+    };
+    let message = failures.iter().map(said).collect::<Vec<_>>().join("\n");
+    match <[Failure; 1]>::try_from(failures) {
+        Ok([only]) => Some(only),
+        Err(several) => {
+            several.into_iter().next().map(|first| Failure { message, help: None, ..first })
+        }
+    }
+}
+
+/// The files of the store that lies on these hosts already, if one does: that and no other comes up.
+fn the_same_store(hosts: &Hosts, seen: &BTreeMap<NodeId, Inspection>) -> Outcome<Option<Bundle>> {
+    let mut found: BTreeMap<String, (Bundle, Deployment, Vec<&str>)> = BTreeMap::new();
+    for (host, inspection) in seen {
+        let Some(bundle) = &inspection.bundle else { continue };
+        let there = bundle.deployment().map_err(|e| general(&e))?;
+        let entry =
+            found.entry(there.store.clone()).or_insert_with(|| (bundle.clone(), there, Vec::new()));
+        entry.2.push(&host.0);
+    }
+    let help = "name the hosts of the store, another --dir, or purge what is there";
+    if found.len() > 1 {
+        let parts = found.into_iter().map(|(store, (_, _, on))| {
+            format!("{} of {}", on.join(", "), store.get(..8).unwrap_or_default())
+        });
+        return Err(Failure::usage(format!(
+            "the hosts hold parts of different stores: {}",
+            parts.collect::<Vec<_>>().join("; ")
+        ))
+        .with_help(help));
+    }
+    let Some((bundle, there, _)) = found.into_values().next() else { return Ok(None) };
+    let known: BTreeMap<_, _> = there.members.iter().map(|m| (&m.name, m.address)).collect();
+    let named: BTreeMap<_, _> = hosts.members.iter().map(|(name, ip)| (name, *ip)).collect();
+    if known != named {
+        let list = there.members.iter().map(|m| format!("{} ({})", m.name, m.address));
+        return Err(Failure::usage(format!(
+            "the store that lies there is of the hosts {}, and these are not all the same",
+            list.collect::<Vec<_>>().join(", ")
+        ))
+        .with_help(help));
+    }
+    Ok(Some(bundle))
+}
+
+/// Agents with this duty on all hosts.
+fn agents(hosts: &Hosts, orders: &BTreeMap<NodeId, Orders>, duty: Duty) -> Outcome<Launch> {
+    let name = match duty {
+        Duty::Inspect => "inspect",
+        Duty::Start => "start",
+        Duty::Keep => "keep",
+    };
+    hosts.launch(|host| {
+        let orders = orders.get(host).ok_or_else(|| Failure::general("a host without orders"))?;
+        let text = serde_json::to_string(orders).map_err(|e| Failure::general(e.to_string()))?;
+        Ok((vec!["agent".to_owned(), name.to_owned()], format!("{text}\n")))
     })
 }
 
-fn start(hosts: &Hosts, orders: &Orders) -> Outcome<Ready> {
-    let host = NodeId(orders.settings.name.clone());
-    let failed = |e: &std::io::Error| Failure::io(format!("start a node on {host}"), e);
-    let mut child = hosts
-        .command(&host, &["node", "--detached"])?
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| failed(&e))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        let text = serde_json::to_vec(orders).map_err(|e| Failure::general(e.to_string()))?;
-        // A host that cannot be reached has closed its end; its message says why.
-        let _ = stdin.write_all(&text);
-    }
-    // The node has a limit of its own; beyond it the way there is at fault.
-    let patience = orders.settings.wait + Duration::from_secs(15);
-    match launch::await_report(&mut child, patience) {
-        Some(Report::Ready(ready)) => Ok(ready),
-        Some(Report::Failed(failure)) => {
-            Err(Failure { message: format!("{host}: {}", failure.message), ..failure })
+/// Runs something on all hosts; each answers with JSON on its standard output, or says why not.
+fn ask<T: DeserializeOwned>(launch: &Launch, limit: Duration) -> Outcomes<T> {
+    let mut said: BTreeMap<NodeId, String> = BTreeMap::new();
+    let failures = launch.run(AT_ONCE, limit, |event| {
+        if let Event::Line { host, stream: Stream::Output, text } = event {
+            let all = said.entry(host.clone()).or_default();
+            all.push_str(text);
+            all.push('\n');
         }
-        None => {
-            let _ = child.kill();
-            let said = child.wait_with_output().map(|out| out.stderr).unwrap_or_default();
-            let said = String::from_utf8_lossy(&said);
-            let last = said.lines().last().unwrap_or("it said nothing");
-            Err(Failure::general(format!("{host}: no node came up: {last}")))
-        }
-    }
+    });
+    let mut failures: BTreeMap<NodeId, String> = failures.into_iter().collect();
+    let read = |host: &NodeId| {
+        let text = said.remove(host).unwrap_or_default();
+        let answer = serde_json::from_str(&text);
+        answer.map_err(|error| {
+            let why = failures.remove(host);
+            Failure::general(why.unwrap_or_else(|| format!("host {host}: no answer ({error})")))
+        })
+    };
+    let hosts: Vec<NodeId> = launch.tasks.iter().map(|task| task.host.clone()).collect();
+    let mut read = read;
+    hosts.into_iter().map(|host| (host.clone(), read(&host))).collect()
 }
 
-/// This program, which must be at the same place on every host.
-fn program() -> Outcome<String> {
-    let path = std::env::current_exe().map_err(|e| Failure::io("find this program", &e))?;
-    Ok(path.to_string_lossy().into_owned())
+/// Starts a node on every host and waits for all of them.
+fn start(
+    hosts: &Hosts,
+    orders: &BTreeMap<NodeId, Orders>,
+    limit: Duration,
+) -> Outcome<Outcomes<Ready>> {
+    let reports: Outcomes<Report> = if hosts.is_job {
+        launcher::start(&agents(hosts, orders, Duty::Keep)?, limit)?
+    } else {
+        ask(&agents(hosts, orders, Duty::Start)?, limit)
+    };
+    let read = |(host, outcome): (NodeId, Outcome<Report>)| {
+        let ready = outcome.and_then(|report| match report {
+            Report::Ready(ready) => Ok(ready),
+            Report::Failed(failure) => {
+                Err(Failure { message: format!("host {host}: {}", failure.message), ..failure })
+            }
+        });
+        (host, ready)
+    };
+    Ok(reports.into_iter().map(read).collect())
 }
 
 fn announce(
     hosts: &Hosts,
-    orders: &[Orders],
-    outcomes: Vec<Outcome<Ready>>,
+    all: &BTreeMap<NodeId, Settings>,
+    outcomes: Outcomes<Ready>,
+    is_new: bool,
     as_json: bool,
 ) -> Outcome<Exit> {
-    let (ready, failures): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
-    let mut failures: Vec<Failure> = failures.into_iter().filter_map(Result::err).collect();
-    if let Some(first) = failures.pop() {
-        for failure in &failures {
-            output::warn(&failure.message);
+    let mut ready = BTreeMap::new();
+    let mut failures = Vec::new();
+    for (host, outcome) in outcomes {
+        match outcome {
+            Ok(one) => drop(ready.insert(host, one)),
+            Err(failure) => failures.push(failure),
         }
-        take_down(hosts, orders.iter().map(|orders| &orders.settings));
-        return Err(first);
     }
-    let ready: Vec<Ready> = ready.into_iter().filter_map(Result::ok).collect();
-    let named: Vec<Value> = hosts
-        .members
-        .iter()
-        .zip(&ready)
-        .map(|((host, address), ready)| {
-            json!({ "host": host.0, "address": address, "mount_point": ready.mount_point,
-                    "dir": ready.dir, "pid": ready.pid, "mode": ready.mode })
-        })
-        .collect();
+    if let Some(failure) = worst(failures) {
+        // After a failure nothing is to stay up; of a new store nothing is to stay at all.
+        for left in take_down(hosts, all, is_new) {
+            output::warn(&left);
+        }
+        return Err(failure);
+    }
+    let lines = hosts.members.iter().filter_map(|(h, address)| Some((h, address, ready.get(h)?)));
     if as_json {
+        let named: Vec<Value> = lines
+            .map(|(host, address, ready)| {
+                json!({ "host": host.0, "address": address, "mount_point": ready.mount_point,
+                        "dir": ready.dir, "pid": ready.pid, "mode": ready.mode })
+            })
+            .collect();
         output::json(&named)?;
         return Ok(Exit::Ok);
     }
-    for ((host, address), ready) in hosts.members.iter().zip(&ready) {
+    for (host, address, ready) in lines {
         output::message(&format!("{host} ({address}): {}", ready.mount_point.display()));
     }
-    output::message(&format!("The store is up on {} hosts.", ready.len()));
-    if let Some(first) = ready.first() {
-        let mount = first.mount_point.display().to_string();
+    let until = if hosts.is_job { ", until the job ends" } else { "" };
+    output::message(&format!("The store is up on {} hosts{until}.", ready.len()));
+    let here = config::host_name();
+    let first = hosts.members.first().and_then(|(host, _)| ready.get(host));
+    if let Some(one) = ready.get(&NodeId(here)).or(first) {
+        let mount = one.mount_point.display().to_string();
         output::data(&format!("export INTARSIA_MOUNT={}", output::shell_quoted(&mount)))?;
     }
     Ok(Exit::Ok)
 }
 
-/// After a failure nothing is to stay up; what cannot be taken down is said.
-fn take_down<'s>(hosts: &Hosts, all: impl Iterator<Item = &'s Settings>) {
-    for settings in all {
-        let host = NodeId(settings.name.clone());
-        let mount = settings.mount.to_string_lossy();
-        let Ok(mut command) = hosts.command(&host, &["down", &mount, "--force"]) else { return };
-        if let Err(error) = command.stdin(Stdio::null()).output() {
-            output::warn(&format!("{host}: cannot take the store down: {error}"));
+/// Takes down whatever came up, and returns what could not be.
+fn take_down(hosts: &Hosts, all: &BTreeMap<NodeId, Settings>, is_new: bool) -> Vec<String> {
+    let launch = hosts.launch(|host| {
+        let mount = all.get(host).map_or_else(String::new, |s| s.mount.display().to_string());
+        let mut words = vec!["down".to_owned(), mount, "--this-host".into(), "--force".into()];
+        words.extend(is_new.then(|| "--purge".to_owned()));
+        Ok((words, String::new()))
+    });
+    match launch {
+        Ok(launch) => {
+            let failures = launch.run(AT_ONCE, DOWN_LIMIT, |_| {});
+            failures.into_iter().map(|(_, why)| why).collect()
         }
+        Err(failure) => vec![failure.message],
     }
 }
 
 /// Takes the store down on all hosts.
-pub(crate) fn down(flags: &HostFlags, mount: &Path, purge: bool) -> Outcome<Exit> {
-    let hosts = Hosts::named(flags)?;
-    let command = |host: &NodeId| {
-        let place = mount.to_string_lossy().replace(HOST, &host.0);
-        let mut words = vec!["down", &place, "--timeout", DOWN_PATIENCE];
-        words.extend(purge.then_some("--purge"));
-        hosts.command(host, &words)
-    };
-    let commands = hosts.members.iter().map(|(host, _)| Ok((host, command(host)?)));
-    let commands = commands.collect::<Outcome<Vec<_>>>()?;
-    let mut failed = Vec::new();
-    std::thread::scope(|scope| {
-        let running: Vec<_> = commands
-            .into_iter()
-            .map(|(host, mut command)| {
-                scope.spawn(move || (host, command.stdin(Stdio::null()).output()))
-            })
-            .collect();
-        for thread in running {
-            match thread.join() {
-                Ok((host, Ok(output))) if !output.status.success() => {
-                    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                    failed.push(format!("{host}: {said}"));
-                }
-                Ok((host, Err(error))) => failed.push(format!("{host}: {error}")),
-                Ok(_) => {}
-                Err(_) => failed.push("a thread panicked".into()),
-            }
+pub(crate) fn down(hosts: &Hosts, mount: &Path, purge: bool, force: bool) -> Outcome<Exit> {
+    let launch = hosts.launch(|host| {
+        let mut words = vec!["down".to_owned(), placed(mount, host), "--this-host".into()];
+        words.extend(["--timeout".to_owned(), DOWN_PATIENCE.into()]);
+        words.extend(purge.then(|| "--purge".to_owned()));
+        words.extend(force.then(|| "--force".to_owned()));
+        Ok((words, String::new()))
+    })?;
+    let mut said: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
+    let failed = launch.run(AT_ONCE, DOWN_LIMIT, |event| {
+        if let Event::Line { host, stream: Stream::Error, text } = event {
+            said.entry(host.clone()).or_default().push(text.clone());
         }
     });
     if failed.is_empty() {
         output::message(&format!("The store is down on {} hosts.", hosts.members.len()));
         return Ok(Exit::Ok);
     }
-    Err(Failure::general(failed.join("\n")))
+    let line = |(host, why): &(NodeId, String)| match said.get(host) {
+        // What a host says itself may be several lines, of which the last is not the first in weight.
+        Some(lines) if lines.len() > 1 => format!("{host}: {}", lines.join("\n  ")),
+        _ => why.clone(),
+    };
+    Err(Failure::general(failed.iter().map(line).collect::<Vec<_>>().join("\n")))
 }
 
-fn show_plan(hosts: &Hosts, all: &[Settings], as_json: bool) -> Outcome<Exit> {
+fn show_plan(
+    hosts: &Hosts,
+    all: &BTreeMap<NodeId, Settings>,
+    seen: &BTreeMap<NodeId, Inspection>,
+    is_found: bool,
+    as_json: bool,
+) -> Outcome<Exit> {
     if as_json {
-        output::json(&json!({ "hosts": all }))?;
+        let plans: BTreeMap<&str, _> = seen.iter().map(|(h, s)| (h.0.as_str(), &s.plan)).collect();
+        let settings: Vec<&Settings> = all.values().collect();
+        output::json(&json!({ "hosts": settings, "plans": plans, "found": is_found }))?;
         return Ok(Exit::Ok);
     }
-    let lines: Vec<String> = hosts
-        .members
-        .iter()
-        .zip(all)
-        .map(|((host, address), settings)| {
-            format!(
-                "on {host} ({address}): keep data in {}, mount at {}",
-                settings.dir.display(),
-                settings.mount.display()
-            )
-        })
-        .collect();
+    let verb = if is_found { "open" } else { "found" };
+    let line = |(host, address): &(NodeId, _)| {
+        let settings = all.get(host)?;
+        Some(format!(
+            "on {host} ({address}): {verb} the store in {}, mount it at {}",
+            settings.dir.display(),
+            settings.mount.display()
+        ))
+    };
+    let lines: Vec<String> = hosts.members.iter().filter_map(line).collect();
     output::data(&format!("Would:\n  {}", lines.join("\n  ")))?;
     Ok(Exit::Ok)
 }

@@ -1,10 +1,11 @@
 //! One file a verb.
 
+pub(crate) mod agent;
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod down;
-mod fleet;
+pub(crate) mod fleet;
 pub(crate) mod hint;
 pub(crate) mod lab;
 pub(crate) mod locate;

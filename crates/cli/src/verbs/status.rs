@@ -3,6 +3,7 @@
 use intarsia_types::ByteCount;
 use serde_json::{Value, json};
 
+use super::fleet;
 use crate::cli::Status;
 use crate::control::{self, Request};
 use crate::exit::{Exit, Failure, Outcome};
@@ -13,6 +14,11 @@ use crate::{mounts, target};
 pub(crate) fn run(arguments: &Status) -> Outcome<Exit> {
     let registry = Registry::of_user()?;
     let named = target::named(arguments.store.as_deref()).filter(|_| !arguments.all);
+    if let (Some(path), false) = (&named, arguments.metrics)
+        && let Some(hosts) = fleet::Hosts::meant(&arguments.hosts)?
+    {
+        return fleet::status(&hosts, path, arguments.json);
+    }
     if arguments.metrics {
         let entry = target::running(&registry, named.as_deref())?;
         return metrics(&entry);

@@ -5,15 +5,19 @@ use serde_json::json;
 use super::fleet;
 use crate::cli::{Global, Up};
 use crate::config::{self, Settings};
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::launch::{self, Orders, Ready};
 use crate::output::{self, shell_quoted};
 use crate::preflight::{self, Conditions, Plan};
 use crate::registry::Registry;
 
 pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
-    if arguments.hosts.is_given() {
-        return fleet::up(arguments, global);
+    if let Some(hosts) = fleet::Hosts::meant(&arguments.hosts)? {
+        return fleet::up(&hosts, arguments, global);
+    }
+    if arguments.meta.is_some() || arguments.discard {
+        return Err(Failure::usage("--meta and --discard are for a store of several hosts")
+            .with_help("name them with --hosts, or see 'intarsia up --help'"));
     }
     let settings = config::load(arguments.settings.layers(), global.config.as_deref())?.settings;
     let conditions = Conditions {
@@ -30,6 +34,7 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         conditions,
         log_format: global.log_format,
         bundle: None,
+        discard: false,
     })?;
     announce(&ready, arguments.json)?;
     Ok(Exit::Ok)

@@ -113,7 +113,8 @@ impl Settings {
              cluster-announce-ip {ip}\n\
              cluster-node-timeout {NODE_TIMEOUT_MS}\n\
              cluster-require-full-coverage no\n\
-             cluster-allow-replica-migration no\n",
+             cluster-allow-replica-migration no\n\
+             zset-max-listpack-entries 256\n",
             keeper = self.secrets.keeper_password.reveal(),
             min_replicas = u8::from(self.replication == Replication::Required),
             memory = self.memory.map_or(0, |m| m.0),

@@ -79,9 +79,11 @@ impl Host {
     pub(super) fn begin(watch: Watch, begin: Begin, timeout: Duration) -> Result<Self> {
         let keeper = watch.keeper();
         let mut slots = Vec::new();
+        let mut adopted = Vec::new();
         for name in watch.own_servers() {
             let settings = watch.settings(&name)?;
             let running = Server::adopt(name.clone(), settings.address, &settings.dir);
+            adopted.extend(running.is_some().then_some(slots.len()));
             let phase = match (running, begin) {
                 (Some(server), _) => Phase::Serving(server),
                 (None, Begin::Form(start)) => {
@@ -104,7 +106,7 @@ impl Host {
                 server.wait_until_answering(&keeper, timeout)?;
             }
         }
-        Ok(Self {
+        let mut host = Self {
             view: View::new(keeper),
             watch,
             slots,
@@ -113,7 +115,31 @@ impl Host {
             superfluous: HashMap::new(),
             last_promotion: None,
             last_forced: Instant::now(),
-        })
+        };
+        host.take_up_returning(&adopted);
+        Ok(host)
+    }
+
+    /// A server that was on its way back when its node ended is on its way back still, if there is a Cluster
+    /// to come back to.
+    fn take_up_returning(&mut self, adopted: &[usize]) {
+        if replication_of(&self.watch.deployment) == Replication::Alone {
+            return;
+        }
+        for &index in adopted {
+            let Some(address) = self.slots.get(index).map(|slot| slot.address) else { continue };
+            let is_stranger = self.view.of(&address).is_ok_and(|own| !own.is_of_a_member());
+            let others = self.others();
+            if !is_stranger || !self.view.look(&[], &others).is_some_and(|v| v.is_of_a_member()) {
+                continue;
+            }
+            let Some(slot) = self.slots.get_mut(index) else { continue };
+            let placeholder = Phase::Lost { not_before: Instant::now() };
+            slot.phase = match std::mem::replace(&mut slot.phase, placeholder) {
+                Phase::Serving(server) => Phase::Returning { server, next_meet: Instant::now() },
+                other => other,
+            };
+        }
     }
 
     pub(super) fn states(&self) -> Vec<(ServerName, ServerState)> {
@@ -169,15 +195,16 @@ impl Host {
         let serving = |s: &&Slot| s.phase.state() == ServerState::Serving;
         let own: Vec<ServerAddress> =
             self.slots.iter().filter(serving).map(|s| s.address).collect();
+        let others = self.others();
+        self.view.look(&own, &others)
+    }
+
+    /// Where the servers of the other hosts listen.
+    fn others(&self) -> Vec<ServerAddress> {
         let deployment = &self.watch.deployment;
         let first = 0..servers_per_host(deployment);
-        let others: Vec<ServerAddress> = deployment
-            .members
-            .iter()
-            .filter(|m| m.name != self.watch.host)
-            .flat_map(|m| first.clone().filter_map(|number| m.server(number).ok()))
-            .collect();
-        self.view.look(&own, &others)
+        let elsewhere = deployment.members.iter().filter(|m| m.name != self.watch.host);
+        elsewhere.flat_map(|m| first.clone().filter_map(|number| m.server(number).ok())).collect()
     }
 
     fn learn_ids(&mut self, view: &Topology) {
