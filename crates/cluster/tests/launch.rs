@@ -3,16 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test may fail")]
 
 mod common;
+mod slurm;
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use common::{PATIENCE, skip, wait_for};
 use intarsia_cluster::hosts::HostList;
 use intarsia_cluster::launch::{Event, Launch, Launcher, Task};
 use intarsia_cluster::process::Process;
 use intarsia_types::NodeId;
+use slurm::{Daemon, Slurm, free_port};
 
 fn is_root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
@@ -27,39 +29,6 @@ fn can_run(programs: &[&str]) -> bool {
         skip("root is needed to run a server of logins or jobs");
     }
     missing.is_empty() && is_root()
-}
-
-/// A daemon that ends with the test.
-struct Daemon(Child);
-
-impl Daemon {
-    /// `setpriv` has the kernel end it even when the test is killed.
-    fn start(program: &str, args: &[&str], environment: &[(&str, &Path)], log: &Path) -> Self {
-        let log = std::fs::File::create(log).unwrap();
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", program])
-            .args(args)
-            .envs(environment.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Self(child)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        if let Ok(Some(process)) = Process::of(self.0.id()) {
-            let _ = process.end(Duration::from_secs(5));
-        }
-        self.0.wait().unwrap();
-    }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn hosts(names: &[&str]) -> Vec<NodeId> {
@@ -146,97 +115,13 @@ fn read_process(pid_file: &Path) -> Option<Process> {
     Process::of(pid).ok().flatten()
 }
 
-/// A Slurm with three virtual nodes.
-struct Slurm {
-    configuration: PathBuf,
-    _daemons: Vec<Daemon>,
-    _dir: tempfile::TempDir,
-}
-
-impl Slurm {
-    /// `more` lines of configuration are written for its directory.
-    fn start(more: impl Fn(&Path) -> String) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = |name: &str| dir.path().join(name);
-        for name in ["state", "spool1", "spool2", "spool3"] {
-            std::fs::create_dir(path(name)).unwrap();
-        }
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-        let host = host.trim();
-        let nodes: String = (1..=3)
-            .map(|n| {
-                let port = free_port();
-                format!("NodeName=n{n} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 Feature=intarsia\n")
-            })
-            .collect();
-        let text = format!(
-            "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser=root\n\
-             AuthType=auth/none\nCredType=cred/none\nProctrackType=proctrack/pgid\nTaskPlugin=task/none\n\
-             SwitchType=switch/none\nMpiDefault=none\nReturnToService=2\n\
-             CommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n\
-             StateSaveLocation={dir}/state\nSlurmdSpoolDir={dir}/spool-%n\n\
-             SlurmctldPidFile={dir}/ctld.pid\nSlurmdPidFile={dir}/slurmd-%n.pid\n\
-             {nodes}PartitionName=all Nodes=ALL Default=YES State=UP\n{more}",
-            free_port(),
-            dir = dir.path().display(),
-            more = more(dir.path()),
-        );
-        let configuration = path("slurm.conf");
-        std::fs::write(&configuration, text).unwrap();
-        let file = configuration.to_str().unwrap().to_owned();
-        let start = |program: &str, arguments: &[&str], log: &str| {
-            Daemon::start(program, arguments, &[("SLURM_CONF", &configuration)], &path(log))
-        };
-        let mut daemons = vec![start("/usr/sbin/slurmctld", &["-D", "-f", &file], "ctld.log")];
-        for node in ["n1", "n2", "n3"] {
-            let log = format!("{node}.log");
-            daemons.push(start("/usr/sbin/slurmd", &["-D", "-N", node, "-f", &file], &log));
-        }
-        let slurm = Self { configuration, _daemons: daemons, _dir: dir };
-        wait_for("three idle nodes", || {
-            let output =
-                slurm.command("sinfo").args(["-h", "-t", "idle", "-o", "%D"]).output().ok()?;
-            (String::from_utf8_lossy(&output.stdout).trim() == "3").then_some(())
-        });
-        slurm
-    }
-
-    /// Processes of its steps, which are no children of ours: known by their configuration.
-    fn steps(&self) -> Vec<Process> {
-        let ours = format!("SLURM_CONF={}", self.configuration.display());
-        let is_ours = |pid: &u32| {
-            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            name.trim() == "slurmstepd"
-                && environment.split(|b| *b == 0).any(|variable| variable == ours.as_bytes())
-        };
-        let entries = std::fs::read_dir("/proc").unwrap().flatten();
-        let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-        pids.filter(is_ours).filter_map(|pid| Process::of(pid).ok().flatten()).collect()
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env("SLURM_CONF", &self.configuration);
-        command
-    }
-}
-
-impl Drop for Slurm {
-    fn drop(&mut self) {
-        for step in self.steps() {
-            let _ = step.end(Duration::from_secs(2));
-        }
-    }
-}
-
 #[test]
 fn srun_runs_a_command_on_all_hosts_of_the_job() {
     if !can_run(&["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/bin/srun", "/usr/bin/setpriv"]) {
         return;
     }
-    let slurm = Slurm::start(|_| String::new());
-    let pid_file = slurm._dir.path().join("pid");
+    let slurm = Slurm::start([127, 0, 0], |_| String::new());
+    let pid_file = slurm.dir().join("pid");
     // This program again, within an allocation.
     let output = slurm
         .command("salloc")
@@ -343,7 +228,7 @@ fn the_prolog_gives_a_job_a_store_and_the_epilog_takes_it_away() {
     };
     let scripts =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/slurm").canonicalize().unwrap();
-    let slurm = Slurm::start(|dir| {
+    let slurm = Slurm::start([127, 0, 0], |dir| {
         let site = format!(
             "INTARSIA_PROGRAM={}\nINTARSIA_TIER={dir}/tier\nINTARSIA_MOUNTS={dir}/mnt\n\
              INTARSIA_RUNTIME_DIR={dir}/run\n",
@@ -366,7 +251,7 @@ fn the_prolog_gives_a_job_a_store_and_the_epilog_takes_it_away() {
         }
         format!("PrologFlags=Alloc\nProlog={0}/prolog\nEpilog={0}/epilog\n", dir.display())
     });
-    let dir = slurm._dir.path();
+    let dir = slurm.dir();
     let _stores = Stores { program: &program, dir };
     let job = |constraint: &[&str]| {
         let script = format!(
