@@ -24,6 +24,9 @@ pub const FREE: u8 = b'F';
 /// Superblock values: name.
 pub const SUPER: u8 = b'S';
 
+/// Lock masters, of inodes that have one: ino.
+pub const LOCK_MASTER: u8 = b'L';
+
 /// Operations over several partitions: session, number of the operation.
 pub const TRANSACTION: u8 = b'T';
 

@@ -20,7 +20,7 @@ pub use engine::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutatio
 pub use inode::Inode;
 pub use merge::DirDelta;
 pub use namespace::{
-    CheckProgress, CheckReport, Counts, DirEntry, Extra, Finding, FreeFile, LINK_MAX, NAME_MAX,
-    Namespace, NewInode, Outcome, Recovered, RenameMode, RootSpec, SetMode, TierRecord, WriteLease,
-    XATTR_NAME_MAX, XATTR_VALUE_MAX,
+    CheckProgress, CheckReport, Counts, DirEntry, Extra, Finding, FreeFile, LINK_MAX, LockMaster,
+    NAME_MAX, Namespace, NewInode, Outcome, Recovered, RenameMode, RootSpec, SetMode, TierRecord,
+    WriteLease, XATTR_NAME_MAX, XATTR_VALUE_MAX,
 };

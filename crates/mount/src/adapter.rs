@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -12,12 +12,12 @@ use fuser::{
     AccessFlags, BackingId, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FileType,
     Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, Notifier,
     OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, WriteFlags,
+    ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, RequestId, TimeOrNow, WriteFlags,
 };
 use intarsia_node::{
-    AttrChange, Caller, KernelBacking, Metrics, NewName, Node, Op, OpTimer, Opened, Reading,
-    RemoteRead, RenameMode, SetMode, Validity,
+    AttrChange, Caller, KernelBacking, LockKind, LockSpan, Metrics, NewName, Node, Op, OpTimer,
+    Opened, Reading, RemoteRead, RenameMode, SetMode, Validity,
 };
 use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 use parking_lot::Mutex;
@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use crate::convert::{
     errno, file_attr, file_kind, file_type, ino, inode_errno, negative_entry, set_time, ttl,
 };
+use crate::locks::{LockCall, span};
 use crate::mode::Mode;
 use crate::page::PageSize;
 use crate::slow::SlowLane;
@@ -44,6 +45,7 @@ pub(crate) struct Adapter {
     peers: SlowLane,
     mode: Arc<Mutex<Mode>>,
     has_write_back: AtomicBool,
+    next_handle: AtomicU64,
     /// For telling the kernel things; there once the session is.
     notifier: Arc<OnceLock<Notifier>>,
     list_page: PageSize,
@@ -64,6 +66,7 @@ impl Adapter {
             peers,
             mode,
             has_write_back,
+            next_handle: AtomicU64::new(1),
             notifier: Arc::default(),
             list_page: PageSize::default(),
             list_plus_page: PageSize::default(),
@@ -112,6 +115,12 @@ impl Adapter {
             Ok((attr, validity)) => reply.attr(&ttl(validity), &file_attr(&attr)),
             Err(e) => reply.error(inode_errno(&e, op)),
         }
+    }
+
+    /// A new handle. The kernel keeps its own count of them; ours says whether this one may write, and tells
+    /// apart through which one a lock was made.
+    fn handle(&self, write: bool) -> FileHandle {
+        FileHandle(self.next_handle.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(write))
     }
 
     fn empty(&self, timer: &OpTimer, op: &'static str, result: Result<()>, reply: ReplyEmpty) {
@@ -163,9 +172,9 @@ const fn may_write(flags: OpenFlags) -> bool {
     !matches!(flags.0 & libc::O_ACCMODE, libc::O_RDONLY)
 }
 
-/// The kernel keeps its own count of handles; ours only says whether this one may write.
-const fn handle(write: bool) -> FileHandle {
-    FileHandle(write as u64)
+/// Whether a handle may write; see [`Adapter::handle`].
+const fn is_writer(handle: FileHandle) -> bool {
+    handle.0 & 1 == 1
 }
 
 fn fopen_flags(opened: &Opened) -> FopenFlags {
@@ -221,6 +230,8 @@ impl Filesystem for Adapter {
         if self.node.is_shared() {
             // What it brings may not be kept, so every entry would be looked up twice.
             wanted &= !(InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO);
+            // Locks hold between hosts. On one host the kernel keeps them.
+            wanted |= InitFlags::FUSE_POSIX_LOCKS | InitFlags::FUSE_FLOCK_LOCKS;
         }
         let wanted = wanted & config.capabilities();
         let _ = config.add_capabilities(wanted);
@@ -408,7 +419,11 @@ impl Filesystem for Adapter {
                     let _ = kernel.inval_inode(n, -1, 0);
                 }
                 // An open that truncates counts as a writer to the node, whatever its access mode.
-                let (fh, flags) = (handle(write || truncate), fopen_flags(&opened));
+                let (fh, mut flags) = (self.handle(write || truncate), fopen_flags(&opened));
+                if self.node.has_locks(ino(n)) {
+                    // Closing it gives up its process's locks.
+                    flags -= FopenFlags::FOPEN_NOFLUSH;
+                }
                 match backing_of(&opened) {
                     Some(id) => reply.opened_passthrough(fh, flags, id),
                     None => reply.opened(fh, flags),
@@ -443,7 +458,8 @@ impl Filesystem for Adapter {
         self.finish(&timer, result.is_ok());
         match result {
             Ok((attr, opened)) => {
-                let (fh, flags, attr) = (handle(write), fopen_flags(&opened), file_attr(&attr));
+                let (fh, flags, attr) =
+                    (self.handle(write), fopen_flags(&opened), file_attr(&attr));
                 let name = ttl(self.node.name_validity());
                 match backing_of(&opened) {
                     Some(id) => reply.created_passthrough(&name, &attr, GENERATION, fh, flags, id),
@@ -471,7 +487,11 @@ impl Filesystem for Adapter {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            match self.node.begin_read(ino(n), offset, &mut buffer[..size]) {
+            let begun = self
+                .node
+                .require_locks(ino(n))
+                .and_then(|()| self.node.begin_read(ino(n), offset, &mut buffer[..size]));
+            match begun {
                 Ok(Reading::Done(len)) => {
                     answer_read(&self.node, &timer, Ok(&buffer[..len]), reply);
                 }
@@ -504,7 +524,10 @@ impl Filesystem for Adapter {
         let is_write_back = self.has_write_back.load(Ordering::Relaxed)
             && write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let result = self.node.write(ino(n), offset, data, is_write_back, kills);
+        let result = self
+            .node
+            .require_locks(ino(n))
+            .and_then(|()| self.node.write(ino(n), offset, data, is_write_back, kills));
         self.finish(&timer, result.is_ok());
         match result {
             Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
@@ -517,12 +540,17 @@ impl Filesystem for Adapter {
         _req: &Request,
         n: INodeNo,
         _fh: FileHandle,
-        _owner: LockOwner,
+        owner: LockOwner,
         reply: ReplyEmpty,
     ) {
         let timer = Self::start(Op::Flush);
         let node = Arc::clone(&self.node);
-        if node.flush_may_block() {
+        if node.has_locks(ino(n)) {
+            let counted = Arc::clone(&node);
+            node.close_by_owner(ino(n), owner.0, move |result| {
+                finish_empty(&counted, &timer, "flush", result, reply);
+            });
+        } else if node.flush_may_block() {
             let n = ino(n);
             self.slow.run(move || finish_empty(&node, &timer, "flush", node.flush(n), reply));
         } else {
@@ -541,7 +569,8 @@ impl Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         let timer = Self::start(Op::Release);
-        self.node.release(ino(n), fh == handle(true));
+        self.node.release(ino(n), is_writer(fh));
+        self.node.close_lock_handle(ino(n), fh.0);
         self.empty(&timer, "release", Ok(()), reply);
     }
 
@@ -779,6 +808,90 @@ impl Filesystem for Adapter {
             };
             answer_seek(&node, &timer, result, reply);
         });
+    }
+
+    fn getlk(
+        &self,
+        _req: &Request,
+        n: INodeNo,
+        fh: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        typ: i32,
+        pid: u32,
+        reply: ReplyLock,
+    ) {
+        let call = LockCall {
+            ino: ino(n),
+            handle: fh.0,
+            kind: LockKind::Record,
+            owner: owner.0,
+            pid,
+            typ,
+            span: span(start, end),
+            ticket: None,
+        };
+        call.test(&self.node, Self::start(Op::GetLock), reply);
+    }
+
+    fn setlk(
+        &self,
+        req: &Request,
+        n: INodeNo,
+        fh: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        typ: i32,
+        pid: u32,
+        sleep: bool,
+        reply: ReplyEmpty,
+    ) {
+        let call = LockCall {
+            ino: ino(n),
+            handle: fh.0,
+            kind: LockKind::Record,
+            owner: owner.0,
+            pid,
+            typ,
+            span: span(start, end),
+            ticket: sleep.then_some(req.unique().0),
+        };
+        call.set(&self.node, Self::start(Op::SetLock), &self.notifier, reply);
+    }
+
+    fn flock(
+        &self,
+        req: &Request,
+        n: INodeNo,
+        fh: FileHandle,
+        owner: LockOwner,
+        typ: i32,
+        pid: u32,
+        sleep: bool,
+        reply: ReplyEmpty,
+    ) {
+        let call = LockCall {
+            ino: ino(n),
+            handle: fh.0,
+            kind: LockKind::Whole,
+            owner: owner.0,
+            pid,
+            typ,
+            span: LockSpan::ALL,
+            ticket: sleep.then_some(req.unique().0),
+        };
+        call.set(&self.node, Self::start(Op::SetLock), &self.notifier, reply);
+    }
+
+    fn interrupt(&self, _req: &Request, unique: RequestId) -> std::result::Result<(), Errno> {
+        if !self.node.is_shared() {
+            // Nothing here waits for ever, so the kernel need not say it again.
+            return Err(Errno::ENOSYS);
+        }
+        self.node.interrupt_lock(unique.0);
+        Ok(())
     }
 
     fn copy_file_range(

@@ -3,6 +3,7 @@
 mod adapter;
 mod convert;
 mod kernel_readahead;
+mod locks;
 mod mode;
 mod page;
 mod session;

@@ -104,6 +104,19 @@ impl Cluster {
         })
     }
 
+    pub(crate) const fn me(&self) -> &NodeId {
+        &self.me
+    }
+
+    pub(crate) const fn epoch(&self) -> u64 {
+        self.identity.epoch
+    }
+
+    pub(crate) fn member_names(&self) -> Result<std::collections::BTreeSet<NodeId>> {
+        let all = self.directory.members()?.into_iter().map(|(name, _)| NodeId(name));
+        Ok(all.filter(|node| *node != self.me).collect())
+    }
+
     /// The host that a tier belongs to.
     pub(crate) fn home_of(&self, tier: TierId) -> Result<NodeId> {
         if let Some(home) = self.homes.read().get(&tier) {
@@ -180,6 +193,17 @@ impl Cluster {
     /// The memory for what is fetched ahead.
     pub(crate) const fn piece_memory(&self) -> &Arc<PieceMemory> {
         &self.piece_memory
+    }
+
+    /// As [`call`](Self::call), waiting no longer than `patience`.
+    pub(crate) fn call_within(
+        &self,
+        home: &NodeId,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Response> {
+        let ask = || self.peers.call_within(home, request.clone(), None, patience);
+        self.ask(home, ask).map(|answer| answer.response)
     }
 
     /// Tells `home` something that needs no answer.

@@ -463,6 +463,11 @@ impl Node {
         self.namespace.sync()
     }
 
+    /// Publishes what was written to an inode, if it is live.
+    pub(crate) fn publish_now(&self, ino: InodeId) -> Result<()> {
+        self.live.with_existing(ino, |state| self.publish(ino, state)).unwrap_or(Ok(()))
+    }
+
     /// Makes what was written known to other hosts, which is more than the record has to have here.
     fn publish(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if let Some(remote) = state.remote() {

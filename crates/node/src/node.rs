@@ -15,6 +15,7 @@ use crate::clock::now;
 use crate::cluster::Cluster;
 use crate::identity::Identity;
 use crate::live::LiveTable;
+use crate::locks::Locks;
 use crate::metrics::Metrics;
 use crate::names::Departed;
 use crate::options::NodeOptions;
@@ -30,6 +31,8 @@ pub struct Node {
     pub(crate) live: LiveTable,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
+    /// Locks of processes, in a store of several hosts.
+    pub(crate) locks: Option<Locks>,
     pub(crate) departed: Departed,
     pub(crate) metrics: Metrics,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
@@ -81,6 +84,7 @@ impl Node {
             namespace,
             tiers: Tiers::new(tiers, options.durability == Durability::Sync),
             live: LiveTable::new(),
+            locks: cluster.as_ref().map(|cluster| Locks::new(cluster.life().life)),
             cluster,
             departed: Departed::new(),
             metrics: Metrics::default(),
@@ -99,6 +103,9 @@ impl Node {
         node.recover()?;
         node.join_cluster()?;
         *node.settler.lock() = Some(Settler::start(&node)?);
+        if let Some(locks) = &node.locks {
+            locks.start(&node)?;
+        }
         if node.tiers.iter().any(|t| !t.is_counted()) {
             node.settler_queue.recount();
         }

@@ -139,6 +139,9 @@ impl PeerService {
                 self.node()?.settler_queue.collect();
                 Response::Done
             }
+            Request::Lock { place, question } => {
+                Response::Lock(self.node()?.answer_lock(&session.node, place, question)?)
+            }
             other => {
                 let what = format!("'{}' is not served by this version", other.name());
                 return Err(Error::Invalid(what));

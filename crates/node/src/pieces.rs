@@ -229,6 +229,13 @@ impl Pieces {
         }
     }
 
+    /// Drops what was fetched, because the file may have changed since.
+    pub(crate) fn forget(&self) {
+        let mut held = self.held.lock();
+        held.pieces.clear();
+        held.sequences.begin_anew();
+    }
+
     fn clear_if_idle(&self) {
         // Who holds the lock is reading.
         if let Some(mut held) = self.held.try_lock()

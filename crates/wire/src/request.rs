@@ -3,6 +3,8 @@
 use intarsia_types::{BackingFileId, BackingRef, InodeId, TierClass, TierId};
 use serde::{Deserialize, Serialize};
 
+use crate::{LockPlace, LockQuestion};
+
 /// An open file at the server, good for the session that opened it. A server never gives a number twice during
 /// its life, so a stale handle names nothing rather than another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -184,6 +186,13 @@ pub enum Request {
         /// How many bytes; at most [`crate::MAX_PAYLOAD_BYTES`].
         len_bytes: u32,
     },
+    /// 19: about the locks that processes have. Answer: `Lock`.
+    Lock {
+        /// The file.
+        place: LockPlace,
+        /// The question.
+        question: LockQuestion,
+    },
 }
 
 impl Request {
@@ -210,6 +219,7 @@ impl Request {
             Self::Locate { .. } => "locate",
             Self::Flush { .. } => "flush",
             Self::OpenRead { .. } => "open to read",
+            Self::Lock { .. } => "lock",
         }
     }
 

@@ -3,7 +3,7 @@
 use intarsia_types::{BackingRef, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, Handle};
+use crate::{Fault, Handle, LockAnswer};
 
 /// An answer. Nodes agree on it by number: variants are only ever appended, never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,4 +54,6 @@ pub enum Response {
     },
     /// 9: the payload is JSON.
     Json,
+    /// 10: about the locks that processes have.
+    Lock(LockAnswer),
 }

@@ -6,8 +6,8 @@ use intarsia_types::{
     BackingFileId, BackingRef, InodeId, NodeId, PartitionId, TierClass, TierId, Timestamp,
 };
 use intarsia_wire::{
-    AllocateMode, Fault, Handle, Hello, Lane, RecallKind, Request, Response, StoreId, Target,
-    Welcome,
+    AllocateMode, Fault, Handle, Hello, Lane, LockAnswer, LockClaim, LockKind, LockMode, LockPlace,
+    LockQuestion, LockSpan, RecallKind, Request, Response, StoreId, Target, Welcome,
 };
 
 pub(crate) fn ino() -> InodeId {
@@ -39,7 +39,7 @@ pub(crate) fn welcome() -> Welcome {
 pub(crate) fn requests() -> Vec<(&'static str, Request)> {
     let (ino, backing, handle) = (ino(), backing(), Handle(77));
     let target = Target::Handle(handle);
-    vec![
+    let mut all = vec![
         ("ping", Request::Ping),
         ("open", Request::Open { ino, may_write: true }),
         ("close", Request::Close { handle }),
@@ -88,6 +88,48 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
         ("locate", Request::Locate { ino }),
         ("flush", Request::Flush { handle }),
         ("open-read", Request::OpenRead { ino, len_bytes: 128 << 10 }),
+    ];
+    all.extend(lock_questions().into_iter().map(|(name, question)| {
+        (name, Request::Lock { place: LockPlace { ino, epoch: 3, life: 8 }, question })
+    }));
+    all
+}
+
+fn claim() -> LockClaim {
+    LockClaim {
+        kind: LockKind::Record,
+        owner: 0x0bad_cafe,
+        pid: 4711,
+        mode: LockMode::Exclusive,
+        span: LockSpan { first: 512, last: u64::MAX },
+    }
+}
+
+fn lock_questions() -> Vec<(&'static str, LockQuestion)> {
+    let claim = claim();
+    let (kind, owner, span) = (LockKind::Whole, claim.owner, LockSpan::ALL);
+    vec![
+        ("lock-take", LockQuestion::Take { claim, ticket: None }),
+        ("lock-wait", LockQuestion::Take { claim, ticket: Some(6) }),
+        ("lock-release", LockQuestion::Release { kind, owner, span }),
+        ("lock-test", LockQuestion::Test { claim }),
+        ("lock-cancel", LockQuestion::Cancel { ticket: 6 }),
+        ("lock-assert", LockQuestion::Assert { claims: vec![claim], tickets: vec![6] }),
+        ("lock-report", LockQuestion::Report),
+        ("lock-wake", LockQuestion::Wake { ticket: 6 }),
+    ]
+}
+
+fn lock_answers() -> Vec<(&'static str, LockAnswer)> {
+    vec![
+        ("lock-done", LockAnswer::Done),
+        ("lock-granted", LockAnswer::Granted),
+        ("lock-denied", LockAnswer::Denied),
+        ("lock-queued", LockAnswer::Queued),
+        ("lock-deadlock", LockAnswer::Deadlock),
+        ("lock-held", LockAnswer::Held { node: NodeId("n2".into()), claim: claim() }),
+        ("lock-claims", LockAnswer::Claims { life: 8, claims: vec![claim()] }),
+        ("lock-not-master", LockAnswer::NotMaster { life: 9 }),
     ]
 }
 
@@ -113,6 +155,7 @@ pub(crate) fn responses() -> Vec<(&'static str, Response)> {
         ("busy", Response::Busy { retry_ms: 250 }),
         ("json", Response::Json),
     ];
+    all.extend(lock_answers().into_iter().map(|(name, answer)| (name, Response::Lock(answer))));
     all.extend(faults().into_iter().map(|(name, fault)| (name, Response::Failed(fault))));
     all
 }

@@ -1,0 +1,391 @@
+//! Locks of processes on several nodes over one engine, each with its own peer server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail")]
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use intarsia_meta::engines::MemoryEngine;
+use intarsia_meta::{MetaEngine, Namespace, RootSpec};
+use intarsia_node::{
+    Caller, ClusterOptions, KernelBacking, LockClaim, LockKind, LockMode, LockOutcome, LockSpan,
+    NewName, Node, NodeOptions,
+};
+use intarsia_transport::DeploymentKey;
+use intarsia_types::{ByteCount, FileKind, InodeId, NodeId, Result, Timestamp};
+use proptest::prelude::*;
+
+const ROOT_CALLER: Caller = Caller { uid: 0, gid: 0 };
+const STORE: &str = "000102030405060708090a0b0c0d0e0f";
+/// Longer than anything takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+/// So long nothing happens where nothing should.
+const QUIET: Duration = Duration::from_millis(300);
+
+fn no_kernel(_: BorrowedFd<'_>) -> std::io::Result<KernelBacking> {
+    Err(std::io::Error::from_raw_os_error(95))
+}
+
+/// Nodes of one deployment in this process.
+struct Deployment {
+    home: tempfile::TempDir,
+    engine: Arc<dyn MetaEngine>,
+    key: DeploymentKey,
+}
+
+impl Deployment {
+    fn new() -> Self {
+        let pem = DeploymentKey::generate().unwrap();
+        Self {
+            home: tempfile::tempdir().unwrap(),
+            engine: Arc::new(MemoryEngine::new(5)),
+            key: DeploymentKey::from_pem(pem.as_bytes()).unwrap(),
+        }
+    }
+
+    fn start(&self, name: &str) -> Arc<Node> {
+        let dir = self.home.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        Node::open(NodeOptions {
+            watermark: ByteCount(0),
+            name: NodeId(name.into()),
+            cluster: Some(ClusterOptions {
+                engine: Arc::clone(&self.engine),
+                store: STORE.into(),
+                listen: ([127, 0, 0, 1], 0).into(),
+                key: self.key.clone(),
+            }),
+            ..NodeOptions::new(dir.join("store"))
+        })
+        .unwrap()
+    }
+
+    fn namespace(&self) -> Namespace {
+        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+        let now = Timestamp { secs: 1, nanos: 0 };
+        Namespace::open(Arc::clone(&self.engine), root, now).unwrap()
+    }
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A file that is created at `node` and left open for writing there.
+fn create(node: &Node, name: &str) -> InodeId {
+    let new = NewName { kind: FileKind::Regular, perm: 0o644, umask: 0, rdev: 0, target: None };
+    let created =
+        node.create_file(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &new, true, &no_kernel);
+    created.unwrap().0.ino
+}
+
+fn open(node: &Node, ino: InodeId) {
+    node.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+}
+
+fn record(owner: u64, mode: LockMode, first: u64, last: u64) -> LockClaim {
+    LockClaim { kind: LockKind::Record, owner, pid: 1, mode, span: LockSpan { first, last } }
+}
+
+fn whole(owner: u64, mode: LockMode) -> LockClaim {
+    LockClaim { kind: LockKind::Whole, span: LockSpan::ALL, ..record(owner, mode, 0, 0) }
+}
+
+/// A number as the kernel gives its requests.
+fn ticket() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(2);
+    NEXT.fetch_add(2, Ordering::Relaxed)
+}
+
+/// The handle of an owner, where a test does not care.
+const fn handle(owner: u64) -> u64 {
+    owner << 8
+}
+
+fn request(
+    node: &Arc<Node>,
+    ino: InodeId,
+    claim: LockClaim,
+    ticket: Option<u64>,
+) -> Receiver<Result<LockOutcome>> {
+    let (sender, receiver) = channel();
+    let done = Box::new(move |outcome| sender.send(outcome).unwrap_or(()));
+    node.lock(ino, handle(claim.owner), claim, ticket, done);
+    receiver
+}
+
+fn try_lock(node: &Arc<Node>, ino: InodeId, claim: LockClaim) -> LockOutcome {
+    request(node, ino, claim, None).recv_timeout(LIMIT).unwrap().unwrap()
+}
+
+fn unlock(node: &Arc<Node>, ino: InodeId, claim: LockClaim) {
+    let (sender, receiver) = channel();
+    node.unlock(ino, claim.kind, claim.owner, claim.span, move |outcome| {
+        sender.send(outcome).unwrap();
+    });
+    receiver.recv_timeout(LIMIT).unwrap().unwrap();
+}
+
+fn close_by_owner(node: &Arc<Node>, ino: InodeId, owner: u64) {
+    let (sender, receiver) = channel();
+    node.close_by_owner(ino, owner, move |outcome| sender.send(outcome).unwrap());
+    receiver.recv_timeout(LIMIT).unwrap().unwrap();
+}
+
+fn in_the_way(node: &Arc<Node>, ino: InodeId, claim: LockClaim) -> Option<(NodeId, LockClaim)> {
+    let (sender, receiver) = channel();
+    node.test_lock(ino, claim, move |outcome| sender.send(outcome).unwrap());
+    receiver.recv_timeout(LIMIT).unwrap().unwrap()
+}
+
+fn close_all(nodes: &[&Arc<Node>]) {
+    for node in nodes {
+        node.close().unwrap();
+    }
+}
+
+use LockMode::{Exclusive, Shared};
+use LockOutcome::{Deadlock, Denied, Granted, Interrupted};
+
+#[test]
+fn ranges_and_families_exclude_each_other_between_hosts_as_on_one() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start("a"), deployment.start("b"));
+    a.meet_members().unwrap();
+    let ino = create(&a, "f");
+    open(&b, ino);
+    assert_eq!(try_lock(&a, ino, record(1, Exclusive, 0, 99)), Granted);
+    assert_eq!(try_lock(&b, ino, record(1, Shared, 99, 200)), Denied);
+    assert_eq!(try_lock(&b, ino, record(1, Shared, 100, 200)), Granted);
+    assert_eq!(try_lock(&b, ino, whole(1, Exclusive)), Granted, "flock does not meet fcntl");
+    assert_eq!(try_lock(&a, ino, whole(2, Shared)), Denied);
+    let held = in_the_way(&b, ino, record(1, Exclusive, 0, 400));
+    assert_eq!(held, Some((NodeId("a".into()), record(1, Exclusive, 0, 99))));
+    assert_eq!(in_the_way(&b, ino, record(1, Exclusive, 100, 400)), None);
+    // The middle of a range given up.
+    unlock(&a, ino, record(1, Exclusive, 40, 59));
+    assert_eq!(try_lock(&b, ino, record(1, Exclusive, 40, 59)), Granted);
+    assert_eq!(try_lock(&b, ino, record(1, Exclusive, 39, 39)), Denied);
+    assert_eq!(try_lock(&b, ino, record(1, Exclusive, 60, 60)), Denied);
+    // A process that closes the file gives up its ranges, and leaves its flock.
+    close_by_owner(&b, ino, 1);
+    assert_eq!(try_lock(&a, ino, record(1, Exclusive, 0, u64::MAX)), Granted);
+    assert_eq!(try_lock(&a, ino, whole(2, Shared)), Denied);
+    b.close_lock_handle(ino, handle(1));
+    wait_until("the flock goes with its handle", || try_lock(&a, ino, whole(2, Shared)) == Granted);
+    close_all(&[&a, &b]);
+}
+
+#[test]
+fn who_waits_is_woken_in_order_on_whichever_host() {
+    let deployment = Deployment::new();
+    let (a, b, c) = (deployment.start("a"), deployment.start("b"), deployment.start("c"));
+    a.meet_members().unwrap();
+    b.meet_members().unwrap();
+    let ino = create(&a, "f");
+    assert_eq!(try_lock(&a, ino, record(1, Exclusive, 0, 0)), Granted);
+    let mut waiting = Vec::new();
+    for (node, owner) in [(&b, 2), (&a, 3), (&c, 4), (&b, 5)] {
+        let claim = record(owner, Exclusive, 0, 0);
+        let granted = request(node, ino, claim, Some(ticket()));
+        // In the queue before the next one asks.
+        assert!(granted.recv_timeout(QUIET).is_err());
+        waiting.push((node, claim, granted));
+    }
+    unlock(&a, ino, record(1, Exclusive, 0, 0));
+    for (at, (node, claim, granted)) in waiting.iter().enumerate() {
+        assert_eq!(granted.recv_timeout(LIMIT).unwrap().unwrap(), Granted);
+        for (_, _, later) in &waiting[at + 1..] {
+            assert!(later.try_recv().is_err(), "one at a time");
+        }
+        unlock(node, ino, *claim);
+    }
+    close_all(&[&a, &b, &c]);
+}
+
+#[test]
+fn a_signal_ends_the_waiting_also_when_it_comes_before_the_request() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start("a"), deployment.start("b"));
+    a.meet_members().unwrap();
+    let ino = create(&a, "f");
+    assert_eq!(try_lock(&a, ino, whole(1, Exclusive)), Granted);
+    for (node, owner) in [(&a, 2), (&b, 3)] {
+        let number = ticket();
+        let waiting = request(node, ino, whole(owner, Exclusive), Some(number));
+        assert!(waiting.recv_timeout(QUIET).is_err());
+        node.interrupt_lock(number);
+        assert_eq!(waiting.recv_timeout(LIMIT).unwrap().unwrap(), Interrupted);
+        let early = ticket();
+        node.interrupt_lock(early);
+        let waiting = request(node, ino, whole(owner, Exclusive), Some(early));
+        assert_eq!(waiting.recv_timeout(LIMIT).unwrap().unwrap(), Interrupted);
+        node.interrupt_lock(number);
+    }
+    unlock(&a, ino, whole(1, Exclusive));
+    assert_eq!(try_lock(&b, ino, whole(4, Exclusive)), Granted, "nobody is left in the queue");
+    close_all(&[&a, &b]);
+}
+
+#[test]
+fn processes_that_would_wait_for_each_other_are_told_so() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start("a"), deployment.start("b"));
+    a.meet_members().unwrap();
+    let ino = create(&a, "f");
+    assert_eq!(try_lock(&a, ino, record(1, Exclusive, 1, 1)), Granted);
+    assert_eq!(try_lock(&b, ino, record(2, Exclusive, 2, 2)), Granted);
+    let waiting = request(&a, ino, record(1, Exclusive, 2, 2), Some(ticket()));
+    assert!(waiting.recv_timeout(QUIET).is_err());
+    let closing = request(&b, ino, record(2, Exclusive, 1, 1), Some(ticket()));
+    assert_eq!(closing.recv_timeout(LIMIT).unwrap().unwrap(), Deadlock);
+    unlock(&b, ino, record(2, Exclusive, 2, 2));
+    assert_eq!(waiting.recv_timeout(LIMIT).unwrap().unwrap(), Granted);
+    close_all(&[&a, &b]);
+}
+
+fn read_all(node: &Node, ino: InodeId) -> Vec<u8> {
+    let mut buffer = vec![0; 1 << 20];
+    let n = node.read(ino, 0, &mut buffer).unwrap();
+    buffer.truncate(n);
+    buffer
+}
+
+#[test]
+fn what_was_written_under_a_lock_is_read_under_the_next() {
+    const ROUNDS: usize = 40;
+    let deployment = Deployment::new();
+    let nodes = ["a", "b", "c"].map(|name| deployment.start(name));
+    nodes.iter().for_each(|node| node.meet_members().unwrap());
+    for (name, padding) in [("small", 0), ("large", 100_000)] {
+        let ino = create(&nodes[0], name);
+        let number = |count: usize| format!("{count:8}{}", " ".repeat(padding)).into_bytes();
+        nodes[0].write(ino, 0, &number(0), false, false).unwrap();
+        nodes[0].flush(ino).unwrap();
+        nodes[0].release(ino, true);
+        // All hosts keep it open, as programs do; it was opened in each of the ways.
+        let barrier = Barrier::new(nodes.len());
+        std::thread::scope(|scope| {
+            for (at, node) in nodes.iter().enumerate() {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    open(node, ino);
+                    barrier.wait();
+                    let claim = whole(at as u64, Exclusive);
+                    for _ in 0..ROUNDS {
+                        let granted = request(node, ino, claim, Some(ticket()));
+                        assert_eq!(granted.recv_timeout(LIMIT).unwrap().unwrap(), Granted);
+                        let content = String::from_utf8(read_all(node, ino)).unwrap();
+                        let count: usize = content.trim().parse().unwrap();
+                        node.write(ino, 0, &number(count + 1), false, false).unwrap();
+                        assert_eq!(node.attributes(ino).unwrap().0.size_bytes, 8 + padding as u64);
+                        unlock(node, ino, claim);
+                    }
+                    node.flush(ino).unwrap();
+                    node.release(ino, true);
+                    node.close_lock_handle(ino, handle(at as u64));
+                });
+            }
+        });
+        open(&nodes[1], ino);
+        assert_eq!(read_all(&nodes[1], ino), number(ROUNDS * nodes.len()), "{name}");
+        nodes[1].release(ino, true);
+    }
+    close_all(&nodes.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_left_of_the_locks_of_a_closed_file() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start("a"), deployment.start("b"));
+    a.meet_members().unwrap();
+    let namespace = deployment.namespace();
+    let ino = create(&a, "f");
+    open(&b, ino);
+    assert!(!a.has_locks(ino) && namespace.lock_master(ino).unwrap().is_none());
+    assert_eq!(try_lock(&a, ino, whole(1, Shared)), Granted);
+    assert_eq!(try_lock(&b, ino, whole(2, Shared)), Granted);
+    assert!(a.has_locks(ino) && b.has_locks(ino));
+    assert_eq!(namespace.lock_master(ino).unwrap().unwrap().node, NodeId("a".into()));
+    a.release(ino, true);
+    a.close_lock_handle(ino, handle(1));
+    // The locks of the other host stay where they are.
+    wait_until("its locks are gone", || !a.has_locks(ino));
+    assert_eq!(try_lock(&b, ino, whole(3, Exclusive)), Denied);
+    assert_eq!(namespace.lock_master(ino).unwrap().unwrap().node, NodeId("a".into()));
+    b.release(ino, true);
+    b.close_lock_handle(ino, handle(2));
+    wait_until("nobody is the lock master", || namespace.lock_master(ino).unwrap().is_none());
+    // Whoever comes next is.
+    assert_eq!(try_lock(&b, ino, whole(4, Exclusive)), Granted);
+    assert_eq!(namespace.lock_master(ino).unwrap().unwrap().node, NodeId("b".into()));
+    close_all(&[&a, &b]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take(usize, u64, LockMode, u64, u64),
+    Release(usize, u64, u64, u64),
+    Close(usize, u64),
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let range = (0..6u64, 0..6u64).prop_map(|(x, y)| (x.min(y), x.max(y)));
+    let mode = prop_oneof![Just(Shared), Just(Exclusive)];
+    let who = (0..2usize, 0..2u64);
+    prop_oneof![
+        6 => (who.clone(), mode, range.clone())
+            .prop_map(|((host, owner), mode, (x, y))| Step::Take(host, owner, mode, x, y)),
+        3 => (who.clone(), range).prop_map(|((host, owner), (x, y))| Step::Release(host, owner, x, y)),
+        1 => who.prop_map(|(host, owner)| Step::Close(host, owner)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever processes on two hosts do, each gets what an array of bytes says.
+    #[test]
+    fn two_hosts_answer_as_one_array_of_bytes(steps in prop::collection::vec(steps(), 1..40)) {
+        let deployment = Deployment::new();
+        let nodes = [deployment.start("a"), deployment.start("b")];
+        nodes[0].meet_members().unwrap();
+        let ino = create(&nodes[0], "f");
+        open(&nodes[1], ino);
+        // Host, owner, byte.
+        let mut model = [[[None; 6]; 2]; 2];
+        for step in steps {
+            match step {
+                Step::Take(host, owner, mode, first, last) => {
+                    let bytes = first as usize..=last as usize;
+                    let is_free = (0..2).all(|h| (0..2).all(|o| {
+                        (h, o) == (host, owner as usize)
+                            || model[h][o][bytes.clone()].iter().flatten()
+                                .all(|had| (*had, mode) == (Shared, Shared))
+                    }));
+                    let outcome = try_lock(&nodes[host], ino, record(owner, mode, first, last));
+                    prop_assert_eq!(outcome, if is_free { Granted } else { Denied });
+                    if is_free {
+                        model[host][owner as usize][bytes].fill(Some(mode));
+                    }
+                }
+                Step::Release(host, owner, first, last) => {
+                    unlock(&nodes[host], ino, record(owner, Shared, first, last));
+                    model[host][owner as usize][first as usize..=last as usize].fill(None);
+                }
+                Step::Close(host, owner) => {
+                    close_by_owner(&nodes[host], ino, owner);
+                    model[host][owner as usize] = [None; 6];
+                }
+            }
+        }
+        close_all(&[&nodes[0], &nodes[1]]);
+    }
+}
