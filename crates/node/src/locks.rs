@@ -484,17 +484,19 @@ impl Node {
 
     /// Looks the file up again: another host may have written to it.
     fn revalidate(&self, ino: InodeId) -> Result<()> {
-        self.with_live(ino, |state| {
+        let remote = self.with_live(ino, |state| {
             if !state.is_open() || state.is_orphan {
-                return Ok(Attempt::Done(()));
+                return Ok(Attempt::Done(None));
             }
             match self.namespace.get(ino) {
-                Ok(inode) => self.renew_body(state, &inode).map(Attempt::Done),
+                Ok(inode) => self.renew_body(state, &inode)?,
                 // Removed by another host, and nobody else can open it any more.
-                Err(Error::NotFound) => Ok(Attempt::Done(())),
-                Err(error) => Err(error),
+                Err(Error::NotFound) => {}
+                Err(error) => return Err(error),
             }
-        })
+            Ok(Attempt::Done(state.remote().map(Arc::clone)))
+        })?;
+        remote.map_or(Ok(()), |remote| remote.renew())
     }
 
     fn give_up_locks(&self, ino: InodeId, owners: &[(LockKind, u64)], span: LockSpan) {

@@ -115,6 +115,12 @@ impl RemoteFile {
         self.size_bytes.load(Ordering::Relaxed)
     }
 
+    /// Forgets what was fetched ahead, and asks how long the file is by now.
+    pub(crate) fn renew(&self) -> Result<()> {
+        self.pieces.forget();
+        self.fetch(&(0..0), None).map(|_| ())
+    }
+
     /// Reads into `buffer`; fewer bytes only at the end of the file.
     pub(crate) fn read_at(self: &Arc<Self>, buffer: &mut [u8], offset_bytes: u64) -> Result<usize> {
         let mut done = 0;

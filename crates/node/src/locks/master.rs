@@ -305,8 +305,8 @@ mod tests {
         claim(LockKind::Whole, owner, mode, 0, u64::MAX)
     }
 
-    fn ask(master: &mut Master, host: &Host, question: LockQuestion) -> (LockAnswer, Vec<u64>) {
-        let (answer, wakes) = master.answer(host, &question).unwrap();
+    fn ask(master: &mut Master, host: &Host, question: &LockQuestion) -> (LockAnswer, Vec<u64>) {
+        let (answer, wakes) = master.answer(host, question).unwrap();
         (answer, wakes.into_iter().map(|wake| wake.ticket).collect())
     }
 
@@ -316,12 +316,12 @@ mod tests {
         claim: LockClaim,
         ticket: impl Into<Option<u64>>,
     ) -> LockAnswer {
-        ask(master, host, LockQuestion::Take { claim, ticket: ticket.into() }).0
+        ask(master, host, &LockQuestion::Take { claim, ticket: ticket.into() }).0
     }
 
     fn release(master: &mut Master, host: &Host, claim: LockClaim) -> Vec<u64> {
         let LockClaim { kind, owner, span, .. } = claim;
-        ask(master, host, LockQuestion::Release { kind, owner, span }).1
+        ask(master, host, &LockQuestion::Release { kind, owner, span }).1
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(take(&mut master, &b, record(5, Shared, 9, 20), None), LockAnswer::Denied);
         assert_eq!(take(&mut master, &b, whole(5, Exclusive), None), LockAnswer::Granted);
         let (answer, _) =
-            ask(&mut master, &b, LockQuestion::Test { claim: record(5, Shared, 0, 9) });
+            ask(&mut master, &b, &LockQuestion::Test { claim: record(5, Shared, 0, 9) });
         let LockAnswer::Held { node, claim } = answer else { panic!("{answer:?}") };
         assert_eq!((node, claim), (NodeId("a".into()), record(5, Exclusive, 0, 9)));
     }
@@ -353,10 +353,10 @@ mod tests {
         assert_eq!(take(&mut master, &b, wanted(2), 20), LockAnswer::Granted);
         assert_eq!(release(&mut master, &b, wanted(2)), [30]);
         let cancel = LockQuestion::Cancel { ticket: 30 };
-        assert_eq!(ask(&mut master, &a, cancel.clone()).0, LockAnswer::Granted, "it came too late");
+        assert_eq!(ask(&mut master, &a, &cancel).0, LockAnswer::Granted, "it came too late");
         release(&mut master, &a, wanted(3));
         assert!(master.is_idle());
-        assert_eq!(ask(&mut master, &a, cancel).0, LockAnswer::Done);
+        assert_eq!(ask(&mut master, &a, &cancel).0, LockAnswer::Done);
     }
 
     #[test]
@@ -364,7 +364,7 @@ mod tests {
         let (mut master, a, b) = (Master::new(1), host("a"), host("b"));
         take(&mut master, &a, record(1, Shared, 0, 0), None);
         assert_eq!(take(&mut master, &b, record(2, Exclusive, 0, 0), 20), LockAnswer::Queued);
-        assert_eq!(ask(&mut master, &b, LockQuestion::Cancel { ticket: 20 }).0, LockAnswer::Done);
+        assert_eq!(ask(&mut master, &b, &LockQuestion::Cancel { ticket: 20 }).0, LockAnswer::Done);
         assert_eq!(release(&mut master, &a, record(1, Shared, 0, 0)), [0; 0]);
         assert!(master.is_idle());
     }
@@ -415,7 +415,7 @@ mod tests {
         take(&mut master, &a, record(3, Exclusive, 4, 4), 30);
         let says =
             LockQuestion::Assert { claims: vec![record(1, Exclusive, 4, 4)], tickets: vec![] };
-        let (_, woken) = ask(&mut master, &a, says);
+        let (_, woken) = ask(&mut master, &a, &says);
         assert_eq!(woken, [20], "byte 0 is free, and ticket 30 is not waited for any more");
         assert_eq!(release(&mut master, &a, record(1, Exclusive, 0, 9)), [0; 0]);
     }
