@@ -21,7 +21,7 @@ def test_stages_run_in_order_and_every_task_is_told(tmp_path: Path) -> None:
 
         return Stage(text, [task] * 3)
 
-    times = run_stages([write("one"), write("two")], tmp_path, 2, seen.append)
+    times = run_stages([write("one"), write("two")], [tmp_path], 2, seen.append)
     assert (tmp_path / "last").read_text() == "two"
     assert seen == ["one"] * 3 + ["two"] * 3
     assert [(time.name, time.tasks) for time in times] == [("one", 3), ("two", 3)]
@@ -33,13 +33,13 @@ def test_tasks_of_one_stage_run_at_the_same_time(tmp_path: Path) -> None:
     def meet(_: Path) -> None:
         meeting.wait()
 
-    run_stages([Stage("meet", [meet, meet])], tmp_path, 2, lambda _: None)
+    run_stages([Stage("meet", [meet, meet])], [tmp_path], 2, lambda _: None)
 
 
 def test_a_failing_program_is_named_with_what_it_said(tmp_path: Path) -> None:
     command = Command(("sh", "-c", "echo no such star; exit 3"))
     with pytest.raises(WorkflowError, match=r"failed \(3\).*\n.*no such star"):
-        run_stages([Stage("one", [command])], tmp_path, 1, lambda _: None)
+        run_stages([Stage("one", [command])], [tmp_path], 1, lambda _: None)
 
 
 def test_a_program_that_reports_failure_but_exits_with_zero_is_refused(tmp_path: Path) -> None:

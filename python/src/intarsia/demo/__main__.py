@@ -65,6 +65,7 @@ def _options(chosen: argparse.Namespace) -> Options:
         rounds=chosen.rounds,
         mount=chosen.mount,
         passthrough=not chosen.no_passthrough,
+        hosts=chosen.hosts,
         native_only=chosen.native_only,
         keep=chosen.keep,
     )
@@ -86,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("build/demo"), help="where the picture goes (build/demo)"
     )
     parser.add_argument("--no-passthrough", action="store_true", help="write-back mode")
+    parser.add_argument(
+        "--hosts", type=_positive, default=1, help="a store over so many hosts of a lab (1)"
+    )
     parser.add_argument("--native-only", action="store_true", help="no store, only native runs")
     parser.add_argument("--keep", action="store_true", help="leave all files where they are")
     parser.add_argument("--json", action="store_true", help="print a JSON summary")

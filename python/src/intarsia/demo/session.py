@@ -16,6 +16,7 @@ from typing import Any
 from intarsia.demo.progress import Progress
 from intarsia.demo.trial import NATIVE, STORE, Tree, Trial, check_equal, clear, run_trial, schedule
 from intarsia.demo.workflow import Workflow, WorkflowError, missing_programs
+from intarsia.lab_store import AnyStore, LabStore, lab_problem
 from intarsia.store import Store, StoreError, find_binary, fuse_problem
 
 _FORGET_LIMIT_S = 30
@@ -30,6 +31,7 @@ class Options:
     rounds: int = 3
     mount: Path | None = None
     passthrough: bool = True
+    hosts: int = 1
     native_only: bool = False
     keep: bool = False
 
@@ -78,17 +80,23 @@ def _require(workflow: Workflow, options: Options) -> None:
     if problem:
         raise StoreError(f"nothing can be mounted here: {problem}")
     find_binary()
+    if options.hosts > 1 and (problem := lab_problem()):
+        raise StoreError(f"no store over several hosts can be tried here: {problem}")
 
 
 @contextlib.contextmanager
-def _store(scratch: Path, options: Options, progress: Progress) -> Iterator[Store | None]:
+def _store(scratch: Path, options: Options, progress: Progress) -> Iterator[AnyStore | None]:
     """A store that is up inside the block, and after it is down without a trace."""
     if options.native_only:
         yield None
         return
     mount = (options.mount or scratch / "mount").absolute()
     progress.say(f"bringing a store up on {mount}")
-    store = Store.up(mount, scratch / "store", passthrough=options.passthrough)
+    store: AnyStore
+    if options.hosts > 1:
+        store = LabStore.up(mount, scratch / "store", options.hosts)
+    else:
+        store = Store.up(mount, scratch / "store", passthrough=options.passthrough)
     try:
         yield store
     except BaseException as failure:
@@ -103,53 +111,54 @@ def _store(scratch: Path, options: Options, progress: Progress) -> Iterator[Stor
     _verify_gone(store, options.keep)
 
 
-def _verify_gone(store: Store, keep: bool) -> None:
+def _verify_gone(store: AnyStore, keep: bool) -> None:
     left = store.leftovers()
     if left:
         raise StoreError("`intarsia down` left something behind: " + "; ".join(left))
-    if any(store.mount.iterdir()):
-        raise StoreError(f"{store.mount} is not empty after `intarsia down`")
-    if not keep and store.directory.exists():
+    for mount in store.mounts:
+        if mount.exists() and any(mount.iterdir()):
+            raise StoreError(f"{mount} is not empty after `intarsia down`")
+    if not keep and store.directory.exists() and any(store.directory.iterdir()):
         raise StoreError(f"{store.directory} is still there after `intarsia down --purge`")
 
 
 def _run_all(
     workflow: Workflow,
     scratch: Path,
-    store: Store | None,
+    store: AnyStore | None,
     options: Options,
     progress: Progress,
     outcome: Outcome,
 ) -> None:
-    roots = {NATIVE: scratch / "native"}
+    roots = {NATIVE: [scratch / "native"]}
     if store is not None:
-        roots[STORE] = store.mount / workflow.name
+        roots[STORE] = [mount / workflow.name for mount in store.mounts]
     order = schedule(list(roots), options.rounds)
     tasks = sum(len(stage.tasks) for stage in workflow.stages(scratch / "inputs"))
     requests_before = _requests(store)
     store_runs = max(1, order.count(STORE))
     for number, place in enumerate(order, start=1):
         progress.begin(f"{workflow.name} run {number}/{len(order)} ({place})", tasks)
-        directory = roots[place] / f"run-{number}"
+        directories = [root / f"run-{number}" for root in roots[place]]
         inputs, workers = scratch / "inputs", os.cpu_count() or 1
-        trial = run_trial(workflow, inputs, place, directory, workers, progress.step)
+        trial = run_trial(workflow, inputs, place, directories, workers, progress.step)
         progress.end(trial.seconds)
         outcome.trials.append(trial)
         check_equal(outcome.trials[0], trial)
         if place not in order[number:]:
             _collect(workflow, trial, store, options, outcome)
         if not options.keep:
-            clear(directory)
+            clear(directories[0])
     requests_after = _requests(store)
     if requests_before is not None and requests_after is not None:
         outcome.requests = (requests_after - requests_before) // store_runs
     if store is not None and not options.keep:
-        (store.mount / workflow.name).rmdir()
+        (store.mounts[0] / workflow.name).rmdir()
         _verify_empty(store)
 
 
 def _collect(
-    workflow: Workflow, trial: Trial, store: Store | None, options: Options, outcome: Outcome
+    workflow: Workflow, trial: Trial, store: AnyStore | None, options: Options, outcome: Outcome
 ) -> None:
     """Look at the last run of a place while its files are still there."""
     if trial.place == STORE or store is None:
@@ -173,14 +182,14 @@ def _largest(directory: Path) -> Path:
     return max(files, key=lambda path: (path.stat().st_size, str(path)))
 
 
-def _requests(store: Store | None) -> int | None:
+def _requests(store: AnyStore | None) -> int | None:
     if store is None:
         return None
     count = store.status().get("requests")
     return count if isinstance(count, int) else None
 
 
-def _verify_empty(store: Store) -> None:
+def _verify_empty(store: AnyStore) -> None:
     """The store counts its own inodes: only the root may be left once the runs are removed."""
     deadline = time.monotonic() + _FORGET_LIMIT_S
     # The kernel tells the store in the background which inodes it has forgotten.

@@ -63,20 +63,24 @@ def run_trial(
     workflow: Workflow,
     inputs: Path,
     place: str,
-    directory: Path,
+    directories: Sequence[Path],
     workers: int,
     on_task: Callable[[str], None],
 ) -> Trial:
-    """Run `workflow` once in the new directory `directory` and digest what it made."""
+    """Run `workflow` once in a new directory and digest what it made.
+
+    `directories` is that directory as each host sees it. The first makes it, the last digests.
+    """
+    directory = directories[0]
     directory.mkdir(parents=True)
     # What earlier runs left to be written back must not slow this one down.
     os.sync()
     cpu_before = _children_cpu_seconds()
     started = time.perf_counter()
-    stages = run_stages(workflow.stages(inputs), directory, workers, on_task)
+    stages = run_stages(workflow.stages(inputs), directories, workers, on_task)
     seconds = time.perf_counter() - started
     cpu_seconds = _children_cpu_seconds() - cpu_before
-    results = digests(directory, workflow.compared)
+    results = digests(directories[-1], workflow.compared)
     return Trial(place, directory, seconds, cpu_seconds, stages, results)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -103,14 +104,21 @@ def missing_programs(programs: Mapping[str, str]) -> list[str]:
 
 
 def run_stages(
-    stages: Sequence[Stage], directory: Path, workers: int, on_task: Callable[[str], None]
+    stages: Sequence[Stage],
+    directories: Sequence[Path],
+    workers: int,
+    on_task: Callable[[str], None],
 ) -> list[StageTime]:
-    """Run all stages in `directory`; `on_task` is told the stage's name after each task."""
+    """Run all stages; `on_task` is told the stage's name after each task.
+
+    `directories` is the directory of the run as each host sees it; tasks are dealt to them in turn.
+    """
     times = []
+    turns = itertools.cycle(directories)
     with ThreadPoolExecutor(workers) as pool:
         for stage in stages:
             started = time.perf_counter()
-            waiting = [pool.submit(task, directory) for task in stage.tasks]
+            waiting = [pool.submit(task, next(turns)) for task in stage.tasks]
             try:
                 for done in as_completed(waiting):
                     done.result()
