@@ -239,6 +239,12 @@ pub(crate) struct SettingFlags {
     /// Hints for every path that matches, 'GLOB NAME=VALUE…'; repeatable, a later rule wins
     #[arg(long = "rule", value_name = "RULE")]
     pub(crate) rules: Vec<String>,
+    /// Copies of each file on different hosts, where no hint says [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) replicas: Option<String>,
+    /// Bytes a second that copies made in the background may take, such as 50MiB; 0 for no bound
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) copy_rate: Option<String>,
     /// Threads that serve the kernel; 0 chooses
     #[arg(long, value_name = "N")]
     pub(crate) event_loops: Option<String>,
@@ -276,6 +282,8 @@ impl SettingFlags {
             (Key::InlineBudget, self.inline_budget.as_ref()),
             (Key::Watermark, self.watermark.as_ref()),
             (Key::Cache, self.cache.as_ref()),
+            (Key::Replicas, self.replicas.as_ref()),
+            (Key::CopyRate, self.copy_rate.as_ref()),
             (Key::EventLoops, self.event_loops.as_ref()),
             (Key::Wait, self.wait.as_ref()),
         ] {

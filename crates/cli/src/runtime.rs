@@ -24,6 +24,8 @@ pub(crate) struct Defaults {
     pub(crate) inline_budget: ByteCount,
     pub(crate) watermark: ByteCount,
     pub(crate) cache: ByteCount,
+    pub(crate) replicas: u16,
+    pub(crate) copy_rate: ByteCount,
 }
 
 pub(crate) fn defaults(dir: &Path) -> Defaults {
@@ -35,6 +37,8 @@ pub(crate) fn defaults(dir: &Path) -> Defaults {
         inline_budget: options.inline_budget,
         watermark: options.watermark,
         cache: options.cache,
+        replicas: options.replicas,
+        copy_rate: options.copy_rate,
     }
 }
 
@@ -68,6 +72,8 @@ impl Store {
             cache: settings.cache,
             passthrough: settings.passthrough,
             rules: settings.rule_set()?,
+            replicas: settings.replicas,
+            copy_rate: settings.copy_rate,
             root_uid,
             root_gid,
             root_perm,

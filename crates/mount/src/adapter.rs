@@ -550,7 +550,7 @@ impl Filesystem for Adapter {
             node.close_by_owner(ino(n), owner.0, move |result| {
                 finish_empty(&counted, &timer, "flush", result, reply);
             });
-        } else if node.flush_may_block() {
+        } else if node.flush_may_block(ino(n)) {
             let n = ino(n);
             self.slow.run(move || finish_empty(&node, &timer, "flush", node.flush(n), reply));
         } else {

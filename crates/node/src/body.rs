@@ -86,13 +86,7 @@ impl Node {
         let body = match &inode.layout {
             Layout::Empty => Body::Inline(Vec::new()),
             Layout::Inline => Body::Inline(self.load_inline(inode)?),
-            Layout::Local(backing) if !self.tiers.has(backing.tier) && self.is_shared() => {
-                Body::Remote(Arc::new(self.open_at_home(inode, *backing)?))
-            }
-            Layout::Local(backing) => {
-                let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
-                Body::Local(LocalBody::new(*backing, file))
-            }
+            Layout::Local(_) | Layout::Replicated { .. } => self.load_copy(inode)?,
             other => {
                 tracing::error!(ino = %inode.ino, layout = other.name(), "this node cannot serve the layout");
                 return Err(Error::Corrupt {
@@ -112,12 +106,6 @@ impl Node {
             state.mark_seen();
         }
         Ok(())
-    }
-
-    fn open_at_home(&self, inode: &Inode, backing: BackingRef) -> Result<RemoteFile> {
-        let cluster = self.cluster.as_ref().ok_or(Error::BadHandle)?;
-        let home = cluster.home_of(backing.tier)?;
-        RemoteFile::open_to_read(cluster, home, inode)
     }
 
     fn load_inline(&self, inode: &Inode) -> Result<Vec<u8>> {

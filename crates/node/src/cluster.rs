@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use intarsia_meta::{Inode, MetaEngine, Namespace, RootSpec};
+use intarsia_meta::{MetaEngine, Namespace, RootSpec};
+use intarsia_policy::HostState;
 use intarsia_transport::{
-    Answer, CallError, Config, DeploymentKey, Identity, PeerFailure, Peers, Pending, Runtime,
-    Server,
+    Answer, Buffer, CallError, Config, DeploymentKey, Identity, PeerFailure, Peers, Pending,
+    Runtime, Server,
 };
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result, TierId};
 use intarsia_wire::{RecallKind, Request, Response};
@@ -211,6 +212,43 @@ impl Cluster {
         self.ask(home, || self.peers.tell(home, request.clone()).map_err(CallError::from))
     }
 
+    /// Asks `home` without waiting for the answer, which [`finish`](Self::finish) brings.
+    pub(crate) fn start(
+        &self,
+        home: &NodeId,
+        request: Request,
+        payload: Option<Buffer>,
+    ) -> Result<Pending> {
+        Ok(self.peers.start(home, request, payload)?)
+    }
+
+    /// Waits for the answer to what was started.
+    pub(crate) fn finish(&self, home: &NodeId, pending: Pending) -> Result<Response> {
+        self.wait_for(home, pending).map(|answer| answer.response)
+    }
+
+    /// A payload to send.
+    pub(crate) fn payload(&self, bytes: &[u8]) -> Buffer {
+        self.peers.copy(bytes)
+    }
+
+    /// The hosts that live, this one among them, in the order of their names.
+    pub(crate) fn living(&self) -> Vec<NodeId> {
+        let members = self.directory.members().unwrap_or_default();
+        members.into_iter().map(|(name, _)| NodeId(name)).collect()
+    }
+
+    /// Whether a host is lost, or is a member no more: what it alone held cannot be read.
+    pub(crate) fn has_given_up(&self, host: &NodeId) -> bool {
+        !self.living().contains(host)
+    }
+
+    /// The hosts that live, with the room that they have for copies.
+    pub(crate) fn roomy_hosts(&self) -> Vec<HostState> {
+        let living = self.living().into_iter();
+        living.map(|node| HostState { node, free_bytes: u64::MAX }).collect()
+    }
+
     /// Looks for a host that is not known yet, and puts one that does not answer into the log.
     fn ask<T>(
         &self,
@@ -322,16 +360,6 @@ impl Node {
 }
 
 impl Node {
-    /// The host that has the bytes of a file; this one for what every host has with the record.
-    pub(crate) fn home_of(&self, inode: &Inode) -> Result<NodeId> {
-        match (&self.cluster, inode.layout.backing()) {
-            (Some(cluster), Some(backing)) if !self.tiers.has(backing.tier) => {
-                cluster.home_of(backing.tier)
-            }
-            _ => Ok(self.options.name.clone()),
-        }
-    }
-
     /// Looks up who the other members are and where. Done by itself when one is not known.
     ///
     /// # Errors

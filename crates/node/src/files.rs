@@ -20,6 +20,10 @@ pub use crate::live::KernelBacking;
 use crate::live::{Forgotten, LiveState};
 use crate::node::Node;
 use crate::remote::{RemoteFile, RemoteRead};
+use crate::replicate::{Moment, take_over_copies};
+
+/// Some kernels keep times to a tick of at most so much: what follows within it does not show in them.
+pub(crate) const TICK: Duration = Duration::from_millis(20);
 
 /// Registers a backing file with the kernel for passthrough.
 pub type Registrar<'a> = dyn Fn(BorrowedFd<'_>) -> std::io::Result<KernelBacking> + 'a;
@@ -429,8 +433,14 @@ impl Node {
     /// # Errors
     /// What went wrong with the data since the last flush, so that `close` reports it.
     pub fn flush(&self, ino: InodeId) -> Result<()> {
+        let has_copies = self.publishes_copies(ino, Moment::Close);
+        if has_copies {
+            self.publish_copies(ino)?;
+        }
         let syncs = self.live.with_existing(ino, |state| {
-            self.publish(ino, state)?;
+            if !has_copies {
+                self.publish(ino, state)?;
+            }
             Ok::<_, Error>(
                 self.syncs_at_close(state).then(|| state.local().map(|l| Arc::clone(&l.ro))),
             )
@@ -447,8 +457,14 @@ impl Node {
     /// # Errors
     /// The system's own; a failed flush is final.
     pub fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
+        let has_copies = self.publishes_copies(ino, Moment::Sync);
+        if has_copies {
+            self.publish_copies(ino)?;
+        }
         let file = self.live.with_existing(ino, |state| {
-            self.publish(ino, state)?;
+            if !has_copies {
+                self.publish(ino, state)?;
+            }
             Ok::<_, Error>(state.local().map(|l| Arc::clone(&l.ro)))
         });
         let file = file.transpose()?.flatten();
@@ -488,11 +504,12 @@ impl Node {
     }
 
     /// Whether the backing file is not what the record says, as far as the file system can tell.
-    fn has_changed_unseen(&self, state: &LiveState) -> Result<bool> {
-        /// Some kernels keep times to a tick of at most so much: what follows within it is not seen.
-        const TICK: Duration = Duration::from_millis(20);
+    pub(crate) fn has_changed_unseen(&self, state: &LiveState) -> Result<bool> {
         let Some(local) = state.local() else { return Ok(false) };
         let stat = local.ro.stat()?;
+        if state.copied.is_some_and(|copied| copied.is_of(&stat)) {
+            return Ok(false);
+        }
         let is_recorded = state
             .record
             .as_ref()
@@ -526,7 +543,15 @@ impl Node {
         }
         self.account(state)?;
         let (overlay, blocks_512) = (state.overlay, state.accounted_512);
-        let inode = self.namespace.update_with(ino, &extras, |inode| {
+        let home = state.local().map(|local| local.backing);
+        let keeps_copies = self.is_copied(ino, state)?;
+        let mut dropped = Vec::new();
+        let inode = self.namespace.change(ino, |inode, more| {
+            more.extend_from_slice(&extras);
+            // The copies on other hosts are of what was published before.
+            if let Some(home) = home.filter(|_| !keeps_copies) {
+                dropped = take_over_copies(inode, home, &[], more)?;
+            }
             inode.size_bytes = size_bytes;
             inode.blocks_512 = blocks_512;
             inode.mtime = overlay.mtime.unwrap_or(inode.mtime);
@@ -536,6 +561,9 @@ impl Node {
             }
             Ok(())
         })?;
+        self.note_dropped(&dropped);
+        state.copied = state.copied.filter(|_| keeps_copies);
+        state.is_withheld = false;
         state.overlay.is_dirty = false;
         state.overlay.mtime = None;
         state.overlay.ctime = None;
@@ -550,7 +578,7 @@ impl Node {
     }
 
     /// Takes over the times of what was written past the process after its own last touch.
-    fn notice_writes(&self, state: &mut LiveState) -> Result<()> {
+    pub(crate) fn notice_writes(&self, state: &mut LiveState) -> Result<()> {
         let Some(local) = state.local() else { return Ok(()) };
         let stat = local.ro.stat()?;
         if stat.ctime > state.seen_ctime && self.trusts_backing_times(state) {
@@ -606,7 +634,9 @@ impl Node {
     }
 
     fn last_release(&self, ino: InodeId, state: &mut LiveState) {
-        if let Err(e) = self.persist(ino, state) {
+        if !state.is_withheld
+            && let Err(e) = self.persist(ino, state)
+        {
             tracing::error!(%ino, error = %e, "the last changes of a closed file could not be recorded");
         }
         if state.is_unsettled
@@ -811,9 +841,9 @@ impl Node {
         self.live.with_existing(ino, |s| s.writers > 0 && s.mode == IoMode::Cached).unwrap_or(false)
     }
 
-    /// Whether a flush may wait for a device, so that it should not hold up an event loop.
+    /// Whether a flush may wait for a device or for other hosts, so that it should not hold up an event loop.
     #[must_use]
-    pub fn flush_may_block(&self) -> bool {
-        self.options.durability == Durability::Sync
+    pub fn flush_may_block(&self, ino: InodeId) -> bool {
+        self.options.durability == Durability::Sync || self.publishes_copies(ino, Moment::Close)
     }
 }

@@ -62,8 +62,12 @@ impl Node {
             Some(hint) => state.hints.set(hint),
             None => state.hints.remove(key),
         });
-        if !key.acted_upon_on_one_host() && value.is_some() {
-            tracing::info!(%ino, hint = %key, "stored; not acted upon by a store of one host");
+        if !key.is_acted_upon(self.is_shared()) && value.is_some() {
+            tracing::info!(%ino, hint = %key, "stored; not acted upon by this store");
+        }
+        if key == HintKey::Replicas && self.is_shared() {
+            // As soon as nobody writes to it; a directory has no bytes, and is passed over.
+            self.copy_queue.add(ino, self.length_now(ino).unwrap_or(0));
         }
     }
 }

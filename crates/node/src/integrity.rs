@@ -20,8 +20,21 @@ impl Node {
         if state.sums.is_some() || !state.is_checksummed {
             return Ok(());
         }
-        state.sums = Some(self.stored_sums(ino)?);
+        let sums = self.stored_sums(ino)?;
+        state.is_checksummed = !self.is_shared() || self.is_recorded_still(ino, state)?;
+        state.sums = Some(sums).filter(|_| state.is_checksummed);
         Ok(())
+    }
+
+    /// Whether the record is still the one that `state` was loaded for: what another host has published since
+    /// has sums of its own, which say nothing of the bytes that are open here.
+    fn is_recorded_still(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        let known = state.record.as_ref().map(|record| record.version);
+        match self.namespace.get(ino) {
+            Ok(now) => Ok(Some(now.version) == known),
+            Err(Error::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The sums that are stored with an inode.

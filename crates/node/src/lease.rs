@@ -17,6 +17,7 @@ use crate::cluster::{Cluster, Recalled};
 use crate::live::LiveState;
 use crate::node::Node;
 use crate::remote::RemoteFile;
+use crate::replicate::take_over_copies;
 
 /// How long an open tries to get a lease that keeps moving.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -139,6 +140,7 @@ impl Node {
             return Ok(Attempt::Done(inode.clone()));
         };
         let home = cluster.home_of(backing.tier)?;
+        let own = self.own_copy(inode);
         match (cluster.recall(&home, inode.ino), content) {
             (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(pause)),
             (Ok(Recalled::InUse), _) => {
@@ -147,32 +149,73 @@ impl Node {
                 self.write_through(cluster, home, inode.ino, state)?;
                 self.regular(inode.ino).map(Attempt::Done)
             }
-            (Ok(Recalled::Released), _) | (Err(_), Content::Dropped) => {
-                self.bring_home(cluster, &home, inode, backing, state, content).map(Attempt::Done)
+            (recalled, _) if let Some(own) = own => {
+                // What the old home holds may be more than it published, unless it could be asked.
+                let given_up = recalled.is_err().then_some(backing);
+                self.become_home(inode, own, given_up, state).map(Attempt::Done)
             }
-            (Err(error), Content::Kept) => Err(error),
+            (Ok(Recalled::Released), _) | (Err(_), Content::Dropped) => {
+                let source = std::slice::from_ref(&home);
+                self.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
+            }
+            (Err(error), Content::Kept) => {
+                let hosts = self.hosts_of(inode)?;
+                match hosts.split_first() {
+                    Some((_, others @ [_, ..])) => {
+                        self.bring_home(cluster, others, inode, state, content).map(Attempt::Done)
+                    }
+                    _ => Err(error),
+                }
+            }
         }
     }
 
-    /// Copies a file that nobody writes to from its home to a tier here, which becomes its home.
+    /// Makes this host, which has a copy, the home of a file that nobody writes to. The other copies stay
+    /// named, for they hold what is published, but for `given_up`.
+    fn become_home(
+        &self,
+        inode: &Inode,
+        own: BackingRef,
+        given_up: Option<BackingRef>,
+        state: &mut LiveState,
+    ) -> Result<Inode> {
+        let others: Vec<_> =
+            inode.layout.copies().iter().copied().filter(|copy| Some(*copy) != given_up).collect();
+        let mut dropped = Vec::new();
+        let moved = self.namespace.change(inode.ino, |now, extras| {
+            if now.layout != inode.layout {
+                return Err(Error::Busy("the file moved while it was being moved".into()));
+            }
+            extras.push(Extra::HoldWritable);
+            dropped = take_over_copies(now, own, &others, extras)?;
+            Ok(())
+        })?;
+        self.note_dropped(&dropped);
+        self.renew_body(state, &moved)?;
+        Ok(moved)
+    }
+
+    /// Copies a file that nobody writes to from the first of `sources` that serves it to a tier here, which
+    /// becomes its home.
     fn bring_home(
         &self,
         cluster: &Arc<Cluster>,
-        home: &NodeId,
+        sources: &[NodeId],
         inode: &Inode,
-        old: BackingRef,
         state: &mut LiveState,
         content: Content,
     ) -> Result<Inode> {
+        state.hints = self.own_hints(inode)?;
         let tier = self.tiers.choose(state.hints.tier())?;
         let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
         let copied = match content {
             Content::Dropped => Ok(()),
-            Content::Kept => RemoteFile::open(cluster, home.clone(), inode.ino, false)
+            Content::Kept => self
+                .open_elsewhere(cluster, inode, sources)
                 .and_then(|source| self.copy_here(&Arc::new(source), inode, backing)),
         };
-        let moved = copied.and_then(|()| self.record_move(inode, old, backing, content));
-        let moved = match moved {
+        let moved = copied.and_then(|()| self.record_move(inode, backing, content));
+        let (moved, dropped) = match moved {
             Ok(moved) => moved,
             Err(error) => {
                 drop(file);
@@ -180,7 +223,7 @@ impl Node {
                 return Err(error);
             }
         };
-        cluster.note_garbage(old);
+        self.note_dropped(&dropped);
         state.body = Some(Body::Local(LocalBody::new(backing, file)));
         state.sums = None;
         state.is_checksummed = false;
@@ -219,28 +262,36 @@ impl Node {
         Ok(())
     }
 
+    /// Names `new` as the home's file in place of the old home's. The other copies hold the same content, if it
+    /// is kept.
     fn record_move(
         &self,
         inode: &Inode,
-        old: BackingRef,
         new: BackingRef,
         content: Content,
-    ) -> Result<Inode> {
-        let mut extras = vec![Extra::HoldWritable, Extra::PutFree(old), Extra::TakeFree(new)];
+    ) -> Result<(Inode, Vec<BackingRef>)> {
+        let (kept, dropped) = match (content, inode.layout.copies()) {
+            (Content::Kept, [home, others @ ..]) => (others, std::slice::from_ref(home)),
+            (_, copies) => (&[][..], copies),
+        };
+        let mut extras = vec![Extra::HoldWritable, Extra::TakeFree(new)];
+        extras.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
         if inode.checksummed {
             extras.push(Extra::DeleteChecksums { from: 0 });
         }
-        self.namespace.update_with(inode.ino, &extras, |now| {
+        let copies: Vec<_> = std::iter::once(new).chain(kept.iter().copied()).collect();
+        let moved = self.namespace.update_with(inode.ino, &extras, |now| {
             if now.layout != inode.layout {
                 return Err(Error::Busy("the file moved while it was being moved".into()));
             }
-            now.layout = Layout::Local(new);
+            now.layout = Layout::of_copies(copies.clone());
             now.checksummed = false;
             if content == Content::Dropped {
                 now.size_bytes = 0;
             }
             Ok(())
-        })
+        })?;
+        Ok((moved, dropped.to_vec()))
     }
 
     /// Opens the file for writing at the host that may.
@@ -281,7 +332,8 @@ impl Node {
         let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
         if state.body.is_some() && !is_ours && !is_known {
             let stays = match &state.body {
-                Some(Body::Local(local)) => inode.layout == Layout::Local(local.backing),
+                // A copy that is named is of what the record says: copies are replaced, never changed.
+                Some(Body::Local(local)) => inode.layout.copies().contains(&local.backing),
                 _ => false,
             };
             if !stays && state.handles > 0 && state.mode == IoMode::Passthrough {
@@ -308,8 +360,11 @@ impl Node {
     pub(crate) fn open_for_peer(&self, ino: InodeId, may_write: bool) -> Result<u64> {
         self.live.with(ino, |state| {
             let inode = self.regular(ino)?;
-            let is_elsewhere =
-                inode.layout.backing().is_some_and(|backing| !self.tiers.has(backing.tier));
+            let served = match may_write {
+                true => inode.layout.backing(),
+                false => self.own_copy(&inode).or(inode.layout.backing()),
+            };
+            let is_elsewhere = served.is_some_and(|backing| !self.tiers.has(backing.tier));
             if is_elsewhere || state.writes_remotely() {
                 return Err(Error::Busy("the file has moved to another host".into()));
             }

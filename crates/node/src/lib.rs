@@ -9,10 +9,12 @@
 //! may still be written by somebody who outlived his close, a [`live`] entry overlays it.
 
 mod acl;
+mod arrivals;
 mod attributes;
 mod body;
 mod clock;
 mod cluster;
+mod copies;
 mod files;
 mod hints;
 mod identity;
@@ -27,12 +29,18 @@ mod node;
 mod options;
 mod peer;
 mod pieces;
+mod push;
 mod readahead;
 mod recovery;
 mod remote;
+mod repair;
+mod replicate;
+mod replicator;
 mod settler;
 mod status;
+mod throttle;
 mod tiers;
+mod turns;
 mod xattrs;
 
 pub use attributes::{AttrChange, SetTime, Validity};

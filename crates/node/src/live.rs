@@ -13,6 +13,7 @@ use intarsia_types::{HintSet, InodeId, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::body::Body;
+use crate::replicate::Copied;
 
 const SHARDS: usize = 32;
 
@@ -64,6 +65,10 @@ pub(crate) struct LiveState {
     pub(crate) is_checksummed: bool,
     /// The backing file's change time after our own last touch; a later one means that the kernel wrote.
     pub(crate) seen_ctime: Timestamp,
+    /// What the copies on other hosts hold, since this host made them.
+    pub(crate) copied: Option<Copied>,
+    /// A publication failed for want of copies: other hosts see the content of the one before.
+    pub(crate) is_withheld: bool,
     /// Blocks that the tier's accounting knows of.
     pub(crate) accounted_512: u64,
     /// Whether the settler has it in its queue.
@@ -92,6 +97,8 @@ impl LiveState {
             sums: None,
             is_checksummed: false,
             seen_ctime: Timestamp::default(),
+            copied: None,
+            is_withheld: false,
             accounted_512: 0,
             is_queued: false,
             is_gone: false,
@@ -109,6 +116,8 @@ impl LiveState {
         self.is_unsettled = false;
         self.holds_lease = false;
         self.overlay.is_dirty = false;
+        self.copied = None;
+        self.is_withheld = false;
         self.accounted_512 = 0;
         forgotten
     }

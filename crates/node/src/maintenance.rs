@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use intarsia_meta::{CheckProgress, CheckReport, Finding, Inode, Outcome};
 use intarsia_store::Tier;
-use intarsia_types::{BackingFileId, Error, InodeId, Layout, Result};
+use intarsia_types::{BackingFileId, Error, InodeId, Result};
 
 use crate::integrity::sum_file;
 use crate::node::Node;
@@ -83,10 +83,10 @@ impl Node {
 
     fn damage_of(&self, ino: InodeId) -> Result<Option<String>> {
         let Some(inode) = self.summed(ino)? else { return Ok(None) };
-        let Layout::Local(backing) = inode.layout else { return Ok(None) };
-        if !self.tiers.has(backing.tier) && self.is_shared() {
+        let own = self.own_copy(&inode);
+        let Some(backing) = own.or(inode.layout.backing().filter(|_| !self.is_shared())) else {
             return Ok(None);
-        }
+        };
         let stored = match self.stored_sums(ino) {
             Ok(sums) => sums,
             Err(Error::Corrupt { .. }) => {

@@ -325,18 +325,19 @@ impl Node {
     pub(crate) fn dispose(&self, inode: &Inode, forgotten: Forgotten) {
         let blocks_512 = forgotten.accounted_512.unwrap_or(inode.blocks_512);
         self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
-        let Layout::Local(backing) = inode.layout else { return };
-        match (self.tiers.get(backing.tier), &self.cluster) {
-            (Ok(tier), _) => {
-                if !self.is_shared() {
-                    tier.account(blocks_512, 0);
+        for (at, backing) in inode.layout.copies().iter().enumerate() {
+            match (self.tiers.get(backing.tier), &self.cluster) {
+                (Ok(tier), _) => {
+                    if !self.is_shared() && at == 0 {
+                        tier.account(blocks_512, 0);
+                    }
+                    let free = FreeFile::of(inode.ino, backing.file);
+                    self.settler_queue.reclaim(backing.tier, free);
                 }
-                let free = FreeFile::of(inode.ino, backing.file);
-                self.settler_queue.reclaim(backing.tier, free);
+                // Its host finds it in the ledger sooner or later; a word makes it sooner.
+                (Err(_), Some(cluster)) => cluster.note_garbage(*backing),
+                (Err(_), None) => {}
             }
-            // Its home finds it in the ledger sooner or later; a word makes it sooner.
-            (Err(_), Some(cluster)) => cluster.note_garbage(backing),
-            (Err(_), None) => {}
         }
     }
 

@@ -11,6 +11,7 @@ use intarsia_store::{Tier, TierOptions};
 use intarsia_types::{Durability, Error, Result, RuleSet, TierClass, TierSpec};
 use parking_lot::{Mutex, RwLock};
 
+use crate::arrivals::Offers;
 use crate::clock::now;
 use crate::cluster::Cluster;
 use crate::identity::Identity;
@@ -19,8 +20,12 @@ use crate::locks::Locks;
 use crate::metrics::Metrics;
 use crate::names::Departed;
 use crate::options::NodeOptions;
+use crate::repair::FIRST_SURVEY;
+use crate::replicator::{CopyMetrics, CopyQueue, Replicator};
 use crate::settler::Settler;
+use crate::throttle::Throttle;
 use crate::tiers::Tiers;
+use crate::turns::Turns;
 
 /// The store of one host: the namespace, the tiers and the open files.
 pub struct Node {
@@ -34,6 +39,18 @@ pub struct Node {
     /// Locks of processes, in a store of several hosts.
     pub(crate) locks: Option<Locks>,
     pub(crate) departed: Departed,
+    /// Files that lack copies on other hosts.
+    pub(crate) copy_queue: CopyQueue,
+    pub(crate) copy_metrics: CopyMetrics,
+    /// For making copies of a file, which takes long.
+    pub(crate) copying: Turns,
+    /// For copies that nobody waits for.
+    pub(crate) throttle: Throttle,
+    /// For copies that somebody waits for.
+    pub(crate) unthrottled: Throttle,
+    /// Copies from other hosts that wait to be claimed.
+    pub(crate) offers: Offers,
+    replicator: Mutex<Option<Replicator>>,
     pub(crate) metrics: Metrics,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
     /// Set by the mount once it knows whether the kernel does passthrough for us.
@@ -87,6 +104,13 @@ impl Node {
             locks: cluster.as_ref().map(|cluster| Locks::new(cluster.life().life)),
             cluster,
             departed: Departed::new(),
+            copy_queue: CopyQueue::default(),
+            copy_metrics: CopyMetrics::default(),
+            copying: Turns::default(),
+            throttle: Throttle::new(options.copy_rate.0),
+            unthrottled: Throttle::new(0),
+            offers: Offers::default(),
+            replicator: Mutex::new(None),
             metrics: Metrics::default(),
             rules,
             has_passthrough: AtomicBool::new(false),
@@ -105,6 +129,10 @@ impl Node {
         *node.settler.lock() = Some(Settler::start(&node)?);
         if let Some(locks) = &node.locks {
             locks.start(&node)?;
+        }
+        if node.is_shared() {
+            *node.replicator.lock() = Some(Replicator::start(&node)?);
+            node.copy_queue.survey_in(FIRST_SURVEY);
         }
         if node.tiers.iter().any(|t| !t.is_counted()) {
             node.settler_queue.recount();
@@ -173,6 +201,9 @@ impl Node {
     pub fn close(&self) -> Result<()> {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
+        }
+        if let Some(replicator) = self.replicator.lock().take() {
+            replicator.stop();
         }
         if let Some(settler) = self.settler.lock().take() {
             settler.stop();

@@ -31,6 +31,10 @@ pub struct NodeOptions {
     pub passthrough: bool,
     /// Hints by path.
     pub rules: RuleSet,
+    /// How many copies a file has on different hosts where no hint says.
+    pub replicas: u16,
+    /// Bytes a second that copies in the background may take; 0 for no bound.
+    pub copy_rate: ByteCount,
     /// Owner of a new store's root directory.
     pub root_uid: u32,
     /// Group of a new store's root directory.
@@ -57,6 +61,8 @@ impl NodeOptions {
             cache: ByteCount::mib(128),
             passthrough: true,
             rules: RuleSet::default(),
+            replicas: 1,
+            copy_rate: ByteCount::mib(100),
             root_uid: rustix::process::geteuid().as_raw(),
             root_gid: rustix::process::getegid().as_raw(),
             root_perm: 0o755,

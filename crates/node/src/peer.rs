@@ -5,10 +5,11 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use intarsia_transport::{Buffer, Handler, Reply, Session};
-use intarsia_types::{Error, InodeId, Result};
+use intarsia_types::{BackingRef, Error, InodeId, Result};
 use intarsia_wire::{Handle, RecallKind, Request, Response, Target};
 use parking_lot::Mutex;
 
+use crate::arrivals::Arrivals;
 use crate::attributes::AttrChange;
 use crate::cluster::Recalled;
 use crate::files::Caller;
@@ -24,8 +25,14 @@ pub(crate) struct OpenFile {
     may_write: bool,
 }
 
-/// What one host has open here; all of it is closed when that host is gone.
 pub(crate) type OpenFiles = Mutex<HashMap<Handle, OpenFile>>;
+
+/// What one host has here: open files, and copies that it is sending. All of it ends when that host is gone.
+#[derive(Default)]
+pub(crate) struct Guest {
+    files: OpenFiles,
+    arrivals: Arrivals,
+}
 
 /// The peer server's side of a node.
 pub(crate) struct PeerService {
@@ -44,20 +51,23 @@ impl PeerService {
 
     fn open(&self, files: &OpenFiles, ino: InodeId, may_write: bool) -> Result<Response> {
         let size_bytes = self.node()?.open_for_peer(ino, may_write)?;
-        let handle = Handle(self.next_handle.fetch_add(1, Ordering::Relaxed));
+        let handle = self.next_handle();
         let open = OpenFile { ino, may_write };
         files.lock().insert(handle, open);
         Ok(Response::Opened { handle, size_bytes })
     }
 
-    fn close(&self, files: &OpenFiles, handle: Handle) -> Result<Response> {
-        let open = files.lock().remove(&handle).ok_or(Error::BadHandle)?;
-        self.node()?.release_remote(open.ino, open.may_write);
+    fn close(&self, guest: &Guest, handle: Handle) -> Result<Response> {
+        let open = guest.files.lock().remove(&handle);
+        match open {
+            Some(open) => self.node()?.release_remote(open.ino, open.may_write),
+            None => self.node()?.abandon_arrival(guest.arrivals.take(handle)?),
+        }
         Ok(Response::Done)
     }
 
-    fn open_to_read(&self, session: &Session<OpenFiles>, ino: InodeId, len: u32) -> Result<Reply> {
-        let opened = self.open(&session.state, ino, false)?;
+    fn open_to_read(&self, session: &Session<Guest>, ino: InodeId, len: u32) -> Result<Reply> {
+        let opened = self.open(&session.state.files, ino, false)?;
         let Response::Opened { handle, .. } = opened else { return Ok(Reply::from(opened)) };
         let mut bytes = session.buffer(usize::try_from(len).unwrap_or(usize::MAX));
         match self.node()?.read(ino, 0, &mut bytes) {
@@ -72,14 +82,53 @@ impl PeerService {
         }
     }
 
-    fn read(
+    fn next_handle(&self) -> Handle {
+        Handle(self.next_handle.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What concerns a copy that another host makes here.
+    fn answer_push(
         &self,
-        session: &Session<OpenFiles>,
-        handle: Handle,
-        at: u64,
-        len: u32,
-    ) -> Result<Reply> {
-        let open = opened(&session.state, handle)?;
+        guest: &Guest,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<Option<Response>> {
+        Ok(Some(match *request {
+            Request::PushBegin { ino, class, total_bytes, .. } => {
+                let arrival = self.node()?.begin_arrival(ino, class, total_bytes)?;
+                let handle = self.next_handle();
+                guest.arrivals.add(handle, arrival);
+                Response::Opened { handle, size_bytes: 0 }
+            }
+            Request::PushChunk { handle, offset_bytes } => {
+                guest.arrivals.get(handle)?.write(offset_bytes, payload)?;
+                Response::Done
+            }
+            Request::PushEnd { handle, sum } => {
+                let arrival = guest.arrivals.take(handle)?;
+                Response::Pushed { backing: self.node()?.end_arrival(arrival, sum)? }
+            }
+            Request::PushWhole { ino, class, sum } => {
+                let node = self.node()?;
+                let arrival = node.begin_arrival(ino, class, payload.len() as u64)?;
+                if !payload.is_empty()
+                    && let Err(error) = arrival.write(0, payload)
+                {
+                    node.abandon_arrival(arrival);
+                    return Err(error);
+                }
+                Response::Pushed { backing: node.end_arrival(arrival, sum)? }
+            }
+            Request::Drop { ino, backing, .. } => {
+                self.node()?.refuse_offer(ino, backing)?;
+                Response::Done
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn read(&self, session: &Session<Guest>, handle: Handle, at: u64, len: u32) -> Result<Reply> {
+        let open = opened(&session.state.files, handle)?;
         let node = self.node()?;
         let mut bytes = session.buffer(usize::try_from(len).unwrap_or(usize::MAX));
         let n = node.read(open.ino, at, &mut bytes)?;
@@ -92,19 +141,14 @@ impl PeerService {
         Ok(Response::Written { size_bytes: self.node()?.length_now(ino)? })
     }
 
-    fn answer(
-        &self,
-        session: &Session<OpenFiles>,
-        request: Request,
-        payload: &[u8],
-    ) -> Result<Reply> {
-        let files = &session.state;
+    fn answer(&self, session: &Session<Guest>, request: Request, payload: &[u8]) -> Result<Reply> {
+        let files = &session.state.files;
         let response = match request {
             Request::Open { ino, may_write } => self.open(files, ino, may_write)?,
             Request::OpenRead { ino, len_bytes } => {
                 return self.open_to_read(session, ino, len_bytes);
             }
-            Request::Close { handle } => self.close(files, handle)?,
+            Request::Close { handle } => self.close(&session.state, handle)?,
             Request::Read { handle, offset_bytes, len_bytes, .. } => {
                 return self.read(session, handle, offset_bytes, len_bytes);
             }
@@ -121,8 +165,12 @@ impl PeerService {
             }
             Request::Flush { handle } => {
                 let open = opened(files, handle)?;
-                self.node()?.flush(open.ino)?;
-                Response::Done
+                match self.node()?.flush_for_peer(open.ino)? {
+                    None => Response::Done,
+                    Some(pause) => Response::Busy {
+                        retry_ms: u32::try_from(pause.as_millis()).unwrap_or(u32::MAX),
+                    },
+                }
             }
             Request::Recall { ino, kind: RecallKind::Write, .. } => {
                 match self.node()?.give_up(ino)? {
@@ -136,13 +184,28 @@ impl PeerService {
             Request::Reclaim { tier, files } => {
                 // Only a hint: the ledger says what is garbage.
                 tracing::debug!(%tier, files = files.len(), "another host let go of files here");
-                self.node()?.settler_queue.collect();
+                let node = self.node()?;
+                for file in files {
+                    node.offers.withdraw(BackingRef { tier, file });
+                }
+                node.settler_queue.collect();
+                Response::Done
+            }
+            Request::Replicate { inos } => {
+                let node = self.node()?;
+                for ino in inos {
+                    let size_bytes = node.length_now(ino).unwrap_or(0);
+                    node.copy_queue.add(ino, size_bytes);
+                }
                 Response::Done
             }
             Request::Lock { place, question } => {
                 Response::Lock(self.node()?.answer_lock(&session.node, place, question)?)
             }
             other => {
+                if let Some(response) = self.answer_push(&session.state, &other, payload)? {
+                    return Ok(Reply::from(response));
+                }
                 let what = format!("'{}' is not served by this version", other.name());
                 return Err(Error::Invalid(what));
             }
@@ -152,23 +215,19 @@ impl PeerService {
 }
 
 impl Handler for PeerService {
-    type State = OpenFiles;
+    type State = Guest;
 
-    fn handle(
-        &self,
-        session: &Session<OpenFiles>,
-        request: Request,
-        payload: Buffer,
-    ) -> Result<Reply> {
+    fn handle(&self, session: &Session<Guest>, request: Request, payload: Buffer) -> Result<Reply> {
         self.answer(session, request, &payload)
     }
 
-    fn on_close(&self, session: Session<OpenFiles>) {
+    fn on_close(&self, session: Session<Guest>) {
         let Ok(node) = self.node() else { return };
-        for open in session.state.into_inner().into_values() {
+        for open in session.state.files.into_inner().into_values() {
             // What the host wrote and did not close is as good as what a dying program wrote.
             node.release_remote(open.ino, open.may_write);
         }
+        session.state.arrivals.into_all().for_each(|arrival| node.abandon_arrival(arrival));
     }
 }
 

@@ -29,6 +29,12 @@ impl Node {
 
     pub(crate) fn remove_free_files(&self) -> Result<()> {
         for tier in self.tiers.iter() {
+            if self.is_shared() {
+                for free in self.take_garbage(tier)? {
+                    self.remove_free_file(tier, free.file)?;
+                }
+                continue;
+            }
             let files = self.namespace.free_files(tier.id())?;
             for free in &files {
                 self.remove_free_file(tier, free.file)?;

@@ -257,9 +257,15 @@ impl RemoteFile {
         if !self.is_dirty.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        match self.cluster.call(&self.home, &Request::Flush { handle: self.handle() }, None)? {
-            Response::Done => Ok(()),
-            other => Err(unexpected(&self.home, &other)),
+        loop {
+            match self.cluster.call(&self.home, &Request::Flush { handle: self.handle() }, None)? {
+                Response::Done => return Ok(()),
+                // It makes copies on other hosts, as fast as these take them.
+                Response::Busy { retry_ms } => {
+                    std::thread::sleep(Duration::from_millis(u64::from(retry_ms)));
+                }
+                other => return Err(unexpected(&self.home, &other)),
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::body::{Body, LocalBody};
 use crate::integrity::{checksum_extras, sum_file};
 use crate::live::LiveState;
 use crate::node::Node;
+use crate::replicate::take_over_copies;
 
 /// How long a closed file rests before it is touched: programs often reopen what they just wrote.
 const REST: Duration = Duration::from_millis(1500);
@@ -335,6 +336,12 @@ impl Node {
 
     fn settle(&self, waiting: Waiting) -> Result<()> {
         let ino = waiting.ino;
+        if self.is_withheld(ino) {
+            // Not published yet for want of copies; somebody may wait for the outcome of this attempt.
+            let _ = self.copy_queue.publish(ino);
+            self.settler_queue.retry(waiting);
+            return Ok(());
+        }
         let is_settled = self.live.with_existing(ino, |state| {
             state.is_queued = false;
             self.try_settle(ino, state)
@@ -408,8 +415,8 @@ impl Node {
 
     fn record_settled(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         let Some(local) = state.local() else { return Ok(()) };
-        let stat = local.ro.stat()?;
-        self.tiers.get(local.backing.tier)?.account(state.accounted_512, stat.blocks_512);
+        let (stat, home) = (local.ro.stat()?, local.backing);
+        self.tiers.get(home.tier)?.account(state.accounted_512, stat.blocks_512);
         state.accounted_512 = stat.blocks_512;
         let was_written = stat.ctime > state.seen_ctime;
         let mut extras = self.lease_extras(state);
@@ -419,7 +426,14 @@ impl Node {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
             _ => self.settler_queue.push(|work| work.to_sum.push_back(ino)),
         }
-        self.namespace.update_with(ino, &extras, |inode| {
+        let is_same =
+            if state.copied.is_some() { self.is_copied(ino, state)? } else { !was_written };
+        let is_news = state.is_withheld || !is_same;
+        let mut dropped = Vec::new();
+        let inode = self.namespace.change(ino, |inode, more| {
+            more.extend_from_slice(&extras);
+            let further = if is_news { Vec::new() } else { inode.layout.copies().to_vec() };
+            dropped = take_over_copies(inode, home, &further, more)?;
             inode.size_bytes = stat.size_bytes;
             inode.blocks_512 = stat.blocks_512;
             if was_written {
@@ -428,6 +442,10 @@ impl Node {
             }
             Ok(())
         })?;
+        self.note_dropped(&dropped);
+        if inode.layout.copies().len() != self.wanted_copies(&state.hints) {
+            self.copy_queue.add(ino, stat.size_bytes);
+        }
         Ok(())
     }
 
@@ -459,6 +477,7 @@ impl Node {
         let was_written = stat.ctime > state.seen_ctime;
         let mut extras = self.lease_extras(state);
         extras.push(Extra::ClearWritable);
+        let mut dropped = Vec::new();
         if self.namespace.records_reserved_files() {
             // Else a file that is given back below would stand in the ledger and in the pool. A crash in
             // between leaves a file that no record names, which a start after a crash looks for.
@@ -467,7 +486,11 @@ impl Node {
         if !bytes.is_empty() {
             extras.push(Extra::PutBody(bytes.as_slice().into()));
         }
-        self.namespace.update_with(ino, &extras, |inode| {
+        self.namespace.change(ino, |inode, more| {
+            more.extend_from_slice(&extras);
+            dropped = inode.layout.copies().to_vec();
+            dropped.retain(|copy| *copy != backing);
+            more.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
             inode.layout = if bytes.is_empty() { Layout::Empty } else { Layout::Inline };
             inode.size_bytes = bytes.len() as u64;
             inode.blocks_512 = bytes.len().div_ceil(512) as u64;
@@ -477,6 +500,7 @@ impl Node {
             }
             Ok(())
         })?;
+        self.note_dropped(&dropped);
         self.metrics.folded.fetch_add(1, Ordering::Relaxed);
         // The pages that passthrough left behind belong to the backing file; who reads next would miss
         // them. Nobody has the file open, so no request of it can be waiting for us.
@@ -561,7 +585,7 @@ impl Node {
             Ok(_) | Err(Error::NotFound) => return Ok(()),
             Err(e) => return Err(e),
         };
-        let Layout::Local(backing) = inode.layout else { return Ok(()) };
+        let Some(backing) = inode.layout.backing() else { return Ok(()) };
         if !self.tiers.has(backing.tier) {
             return Ok(());
         }

@@ -64,6 +64,10 @@ pub struct Status {
     pub unsettled: usize,
     /// Settled files whose content has not been summed yet.
     pub not_yet_checksummed: usize,
+    /// Files that have fewer copies on other hosts than they should.
+    pub waiting_for_copies: u64,
+    /// Their bytes.
+    pub waiting_for_copies_bytes: u64,
     /// Bytes of memory that the metadata engine holds.
     pub metadata_memory_bytes: u64,
     /// Bytes of disk that the metadata engine holds.
@@ -114,6 +118,7 @@ impl Node {
         let counts = self.namespace.counts()?;
         let engine = self.namespace.engine_stats();
         let (unsettled, not_yet_checksummed, _) = self.settler_queue.backlog();
+        let copies = self.copy_queue.backlog();
         Ok(Status {
             node: self.options.name.0.clone(),
             store: self.store.clone(),
@@ -129,6 +134,8 @@ impl Node {
             live_inodes: self.live.len(),
             unsettled,
             not_yet_checksummed,
+            waiting_for_copies: copies.files,
+            waiting_for_copies_bytes: copies.bytes,
             metadata_memory_bytes: engine.memory_bytes,
             metadata_disk_bytes: engine.disk_bytes,
             tiers: self.tier_status(),
@@ -190,7 +197,7 @@ impl Node {
         let hints = self.own_hints(inode)?;
         Ok(Location {
             path: path.to_owned(),
-            nodes: vec![self.home_of(inode)?.0],
+            nodes: self.hosts_of(inode)?.into_iter().map(|host| host.0).collect(),
             layout: inode.layout.name(),
             tier: backing.map(|b| b.tier.0),
             backing_file: backing.map(|b| b.file.to_string()),
@@ -201,7 +208,7 @@ impl Node {
                 .map(|(name, value)| LocatedHint {
                     name,
                     value: value.to_owned(),
-                    acted_upon: name.acted_upon_on_one_host(),
+                    acted_upon: name.is_acted_upon(self.is_shared()),
                 })
                 .collect(),
         })
@@ -253,6 +260,7 @@ impl Node {
             "Removed files still on disk",
             unreclaimed as u64,
         );
+        self.render_copies(&mut out);
         sample(
             &mut out,
             "live_inodes",
@@ -283,6 +291,31 @@ impl Node {
             e.memory_bytes,
         );
         sample(out, "engine_disk_bytes", "gauge", "Disk use of the metadata engine", e.disk_bytes);
+    }
+
+    fn render_copies(&self, out: &mut String) {
+        if !self.is_shared() {
+            return;
+        }
+        let (waiting, counts) = (self.copy_queue.backlog(), &self.copy_metrics);
+        for (name, help, value) in [
+            (
+                "waiting_for_copies_files",
+                "Files with fewer copies than they should have",
+                waiting.files,
+            ),
+            ("waiting_for_copies_bytes", "Bytes of such files", waiting.bytes),
+        ] {
+            sample(out, name, "gauge", help, value);
+        }
+        for (name, help, value) in [
+            ("copies_made_total", "Copies made on other hosts", &counts.made),
+            ("copies_made_bytes_total", "Bytes of copies made on other hosts", &counts.made_bytes),
+            ("copies_failed_total", "Copies that another host could not take", &counts.failed),
+            ("copies_repaired_total", "Files whole again after a host was lost", &counts.repaired),
+        ] {
+            sample(out, name, "counter", help, value.load(Ordering::Relaxed));
+        }
     }
 
     fn render_tiers(&self, out: &mut String) {

@@ -119,7 +119,7 @@ impl Node {
             return Err(Error::NoAttribute);
         }
         Ok(Some(if name == LOCATION_NAME {
-            self.home_of(&inode)?.0
+            self.hosts_of(&inode)?.into_iter().map(|host| host.0).collect::<Vec<_>>().join(",")
         } else {
             self.describe_layout(&inode)
         }))
@@ -131,6 +131,7 @@ impl Node {
             "store": self.store,
             "dir": self.options.dir,
             "pid": std::process::id(),
+            "shared": self.is_shared(),
             "version": env!("CARGO_PKG_VERSION"),
         })
         .to_string()

@@ -1,10 +1,12 @@
 //! Pure decisions. The node acts on them and the predictor will ask the same code, so that a
 //! prediction cannot drift from the product. No I/O, no clock, no async.
 
+mod copies;
 mod fold;
 mod io_mode;
 mod placement;
 
+pub use copies::{HostState, choose_copies};
 pub use fold::{FoldLimits, should_fold};
 pub use io_mode::{IoMode, OpenRequest, choose_io_mode};
 pub use placement::{TierState, choose_tier};

@@ -109,6 +109,12 @@ impl HintKey {
         matches!(self, Self::Tier | Self::Cache | Self::Close | Self::Integrity)
     }
 
+    /// Whether a store acts on it now, one of several hosts or of one.
+    #[must_use]
+    pub const fn is_acted_upon(self, by_several_hosts: bool) -> bool {
+        self.acted_upon_on_one_host() || (by_several_hosts && matches!(self, Self::Replicas))
+    }
+
     /// The hint behind a full attribute name, if it is one of ours.
     #[must_use]
     pub fn from_attribute(name: &str) -> Option<Self> {
@@ -370,13 +376,25 @@ impl HintSet {
         self.get(HintKey::Tier)?.parse().ok()
     }
 
+    /// What `close` is to wait for, if that was asked.
+    #[must_use]
+    pub fn close_asked(&self) -> Option<CloseMode> {
+        match self.get(HintKey::Close)? {
+            "fast" => Some(CloseMode::Fast),
+            _ => Some(CloseMode::Safe),
+        }
+    }
+
+    /// How many copies are asked for.
+    #[must_use]
+    pub fn replicas(&self) -> Option<u16> {
+        self.get(HintKey::Replicas)?.parse().ok()
+    }
+
     /// What `close` waits for.
     #[must_use]
     pub fn close(&self) -> CloseMode {
-        match self.get(HintKey::Close) {
-            Some("fast") => CloseMode::Fast,
-            _ => CloseMode::Safe,
-        }
+        self.close_asked().unwrap_or_default()
     }
 
     /// How strictly reads are verified.

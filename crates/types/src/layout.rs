@@ -34,10 +34,11 @@ pub enum Layout {
         /// First byte of this file's body within the pack.
         offset_bytes: u64,
     },
-    /// 4: whole copies on several nodes, heaviest first.
+    /// 4: whole copies on several nodes.
     Replicated {
-        /// The nodes that hold a copy.
-        nodes: Vec<NodeId>,
+        /// A plain backing file on each node, the home's first. The others hold the content as of the last
+        /// publication; what was written since is at the home alone.
+        copies: Vec<BackingRef>,
     },
     /// 5: chunks dealt in turn over `nodes`.
     Striped {
@@ -65,12 +66,29 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The backing file that belongs to this inode alone, if there is one.
+    /// Plain copies on several nodes, the home's first: [`Self::Replicated`] where there is more than one.
     #[must_use]
-    pub const fn backing(&self) -> Option<BackingRef> {
+    pub fn of_copies(copies: Vec<BackingRef>) -> Self {
+        match copies.as_slice() {
+            [] => Self::Empty,
+            [only] => Self::Local(*only),
+            _ => Self::Replicated { copies },
+        }
+    }
+
+    /// The backing file at the home, which belongs to this inode alone, if there is one.
+    #[must_use]
+    pub fn backing(&self) -> Option<BackingRef> {
+        self.copies().first().copied()
+    }
+
+    /// The backing files that hold the whole content, the home's first. Each belongs to this inode alone.
+    #[must_use]
+    pub fn copies(&self) -> &[BackingRef] {
         match self {
-            Self::Local(backing) => Some(*backing),
-            _ => None,
+            Self::Local(backing) => std::slice::from_ref(backing),
+            Self::Replicated { copies } => copies,
+            _ => &[],
         }
     }
 
@@ -87,5 +105,21 @@ impl Layout {
             Self::Erasure { .. } => "erasure",
             Self::Lower { .. } => "lower",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_a_list_with_the_home_first() {
+        let [a, b] = [3, 5].map(|tier| BackingRef { tier: TierId(tier), file: BackingFileId(9) });
+        let replicated = Layout::of_copies(vec![b, a]);
+        assert_eq!((replicated.backing(), replicated.copies()), (Some(b), &[b, a][..]));
+        assert_eq!(Layout::of_copies(vec![a]), Layout::Local(a));
+        assert_eq!(Layout::Local(a).copies(), [a]);
+        assert_eq!(Layout::of_copies(Vec::new()), Layout::Empty);
+        assert!(Layout::Inline.copies().is_empty());
     }
 }

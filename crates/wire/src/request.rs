@@ -115,7 +115,7 @@ pub enum Request {
     PushBegin {
         /// The inode.
         ino: InodeId,
-        /// The version that the copy is of.
+        /// The version of the record when the copy was begun.
         version: u64,
         /// The class of tier wanted.
         class: TierClass,
@@ -133,16 +133,17 @@ pub enum Request {
     PushEnd {
         /// The copy.
         handle: Handle,
-        /// CRC-64/NVME over the sums of its 64 KiB blocks, each as 8 bytes little-endian.
+        /// The sum, modulo 2^64, over the pieces that were sent, of the CRC-64/NVME of a piece's offset and its own
+        /// CRC-64/NVME, both as 8 bytes little-endian. What was not sent is a hole.
         sum: u64,
     },
-    /// 11: throw a copy away, unless it has moved on to another version. Answer: `Done`.
+    /// 11: throw a copy away that was pushed, unless its inode has it by now. Answer: `Done`.
     Drop {
         /// The inode.
         ino: InodeId,
         /// Its file at the server.
         backing: BackingRef,
-        /// The version that is not wanted any more.
+        /// The version of the record when the copy was begun.
         version: u64,
     },
     /// 12: give a lease back. Answer: `Released` or `Busy`.
@@ -173,7 +174,8 @@ pub enum Request {
         /// The inode.
         ino: InodeId,
     },
-    /// 17: publish what was written through this handle, as a close does. Answer: `Done`.
+    /// 17: publish what was written through this handle, as a close does. Answer: `Done`, or `Busy` while copies
+    /// are still being made: then ask again.
     Flush {
         /// The open file.
         handle: Handle,
@@ -192,6 +194,21 @@ pub enum Request {
         place: LockPlace,
         /// The question.
         question: LockQuestion,
+    },
+    /// 20: the payload is a whole small copy. Answer: `Pushed`.
+    PushWhole {
+        /// The inode.
+        ino: InodeId,
+        /// The class of tier wanted.
+        class: TierClass,
+        /// As in `PushEnd`, over the payload as one piece; 0 for an empty one.
+        sum: u64,
+    },
+    /// 21: you have the content of these files; see whether they have as many copies as they should. Answer:
+    /// `Done`, at once.
+    Replicate {
+        /// The inodes.
+        inos: Vec<InodeId>,
     },
 }
 
@@ -220,6 +237,8 @@ impl Request {
             Self::Flush { .. } => "flush",
             Self::OpenRead { .. } => "open to read",
             Self::Lock { .. } => "lock",
+            Self::PushWhole { .. } => "push whole",
+            Self::Replicate { .. } => "replicate",
         }
     }
 

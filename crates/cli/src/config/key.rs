@@ -16,6 +16,8 @@ pub(crate) enum Key {
     Watermark,
     Cache,
     Rules,
+    Replicas,
+    CopyRate,
     EventLoops,
     AllowOther,
     ReadOnly,
@@ -24,7 +26,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// All settings in the order of the documentation.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Mount,
         Self::Dir,
         Self::Tiers,
@@ -38,6 +40,8 @@ impl Key {
         Self::Watermark,
         Self::Cache,
         Self::Rules,
+        Self::Replicas,
+        Self::CopyRate,
         Self::EventLoops,
         Self::AllowOther,
         Self::ReadOnly,
@@ -60,6 +64,8 @@ impl Key {
             Self::Watermark => "watermark",
             Self::Cache => "cache",
             Self::Rules => "rules",
+            Self::Replicas => "replicas",
+            Self::CopyRate => "copy_rate",
             Self::EventLoops => "event_loops",
             Self::AllowOther => "allow_other",
             Self::ReadOnly => "read_only",

@@ -30,6 +30,10 @@ pub(crate) struct Settings {
     pub(crate) cache: ByteCount,
     /// Known to parse.
     pub(crate) rules: Vec<String>,
+    /// Copies of a file on different hosts, where no hint says.
+    pub(crate) replicas: u16,
+    /// Bytes a second for copies that nobody waits for; 0 for no bound.
+    pub(crate) copy_rate: ByteCount,
     /// 0 lets the mount choose.
     pub(crate) event_loops: usize,
     pub(crate) allow_other: bool,
@@ -69,6 +73,8 @@ impl Settings {
             watermark: read.size(Key::Watermark)?.unwrap_or(defaults.watermark),
             cache: read.size(Key::Cache)?.unwrap_or(defaults.cache),
             rules: read.rules()?,
+            replicas: read.one(Key::Replicas, replicas)?.unwrap_or(defaults.replicas),
+            copy_rate: read.size(Key::CopyRate)?.unwrap_or(defaults.copy_rate),
             event_loops: read.one(Key::EventLoops, event_loops)?.unwrap_or(0),
             allow_other: read
                 .one(Key::AllowOther, boolean)?
@@ -104,6 +110,8 @@ impl Settings {
             Key::InlineBudget => self.inline_budget.to_string(),
             Key::Watermark => self.watermark.to_string(),
             Key::Cache => self.cache.to_string(),
+            Key::Replicas => self.replicas.to_string(),
+            Key::CopyRate => self.copy_rate.to_string(),
             Key::EventLoops => self.event_loops.to_string(),
             Key::AllowOther => self.allow_other.to_string(),
             Key::ReadOnly => self.read_only.to_string(),
@@ -207,6 +215,13 @@ fn interval(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("'{text}' is not between 1ms and 1h"))
 }
 
+fn replicas(text: &str) -> Result<u16, String> {
+    text.parse()
+        .ok()
+        .filter(|n| (1..=16).contains(n))
+        .ok_or_else(|| format!("'{text}' is not a number from 1 to 16"))
+}
+
 fn event_loops(text: &str) -> Result<usize, String> {
     text.parse()
         .ok()
@@ -260,6 +275,7 @@ mod tests {
             (Key::Durability, "never", "--durability: 'never' is no durability"),
             (Key::Tiers, "/x,class=tape", "--tier: 'tape' is no class"),
             (Key::Rules, "*.tmp tier=tape", "--rule: rule '*.tmp tier=tape'"),
+            (Key::Replicas, "0", "--replicas: '0' is not a number from 1 to 16"),
             (Key::EventLoops, "-1", "--event-loops: '-1' is not a number"),
             (Key::Passthrough, "perhaps", "--passthrough: 'perhaps' is neither"),
             (Key::Name, "a,b", "--name: a node's name"),

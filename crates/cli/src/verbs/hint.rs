@@ -36,10 +36,16 @@ fn set(arguments: &HintSet) -> Outcome<Exit> {
         }
         Ok(())
     })?;
-    for hint in hints.iter().filter(|h| !h.key().acted_upon_on_one_host()) {
-        output::warn(&format!("{hint} is stored, but not acted upon here (a store of one host)"));
+    let is_shared = files.first().map_or(Ok(false), |file| xattr::is_shared(file))?;
+    for hint in hints.iter().filter(|h| !h.key().is_acted_upon(is_shared)) {
+        output::warn(&format!("{hint} is stored, but not acted upon here{}", why(is_shared)));
     }
     Ok(Exit::Ok)
+}
+
+/// Why a hint is not acted upon, where that may change.
+pub(super) const fn why(is_shared: bool) -> &'static str {
+    if is_shared { "" } else { " (a store of one host)" }
 }
 
 fn unset(arguments: &HintSet) -> Outcome<Exit> {
@@ -129,10 +135,11 @@ fn get(arguments: &HintGet) -> Outcome<Exit> {
         return Ok(Exit::Ok);
     }
     for (file, hints) in &all {
+        let is_shared = xattr::is_shared(file)?;
         for (key, value) in hints {
             let prefix =
                 if all.len() > 1 { format!("{}: ", file.display()) } else { String::new() };
-            let note = if key.acted_upon_on_one_host() { "" } else { "  (not acted upon here)" };
+            let note = if key.is_acted_upon(is_shared) { "" } else { "  (not acted upon here)" };
             output::data(&format!("{prefix}{key}={value}{note}"))?;
         }
         if hints.is_empty() {
@@ -158,6 +165,7 @@ struct Explained {
     values: &'static str,
     meaning: &'static str,
     acted_upon_here: bool,
+    acted_upon_by_several_hosts: bool,
 }
 
 fn list(arguments: &Listing) -> Outcome<Exit> {
@@ -168,6 +176,7 @@ fn list(arguments: &Listing) -> Outcome<Exit> {
             values: key.expects(),
             meaning: meaning(key),
             acted_upon_here: key.acted_upon_on_one_host(),
+            acted_upon_by_several_hosts: key.is_acted_upon(true),
         })
         .collect();
     if arguments.json {
@@ -176,7 +185,11 @@ fn list(arguments: &Listing) -> Outcome<Exit> {
     }
     let style = output::Style::of_stdout();
     let entry = |e: &Explained| {
-        let here = if e.acted_upon_here { "acted upon" } else { "not acted upon here" };
+        let here = match (e.acted_upon_here, e.acted_upon_by_several_hosts) {
+            (true, _) => "acted upon",
+            (false, true) => "acted upon by a store of several hosts",
+            (false, false) => "not acted upon here",
+        };
         format!("{} — {} ({here})\n    {}\n", style.bold(e.name), e.meaning, e.values)
     };
     output::data(&explained.iter().map(entry).collect::<String>())?;

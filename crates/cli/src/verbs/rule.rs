@@ -29,11 +29,11 @@ fn add(arguments: &RuleChange) -> Outcome<Exit> {
     rules.retain(|r| !texts.contains(r));
     rules.extend(texts);
     change(&store, rules, arguments.dry_run)?;
+    let is_shared = super::xattr::is_shared(&store.mount_point)?;
     for (key, _) in new.iter().flat_map(|r| r.hints().iter()) {
-        if !key.acted_upon_on_one_host() {
-            output::warn(&format!(
-                "{key} is stored, but not acted upon here (a store of one host)"
-            ));
+        if !key.is_acted_upon(is_shared) {
+            let why = super::hint::why(is_shared);
+            output::warn(&format!("{key} is stored, but not acted upon here{why}"));
         }
     }
     Ok(Exit::Ok)

@@ -227,6 +227,14 @@ pub(crate) fn facts(status: &Value) -> Vec<Vec<String>> {
             ),
         ),
         (
+            "copies",
+            format!(
+                "{} files ({}) wait for copies on other hosts",
+                text("waiting_for_copies"),
+                bytes("waiting_for_copies_bytes")
+            ),
+        ),
+        (
             "metadata",
             format!(
                 "{} of memory, {} on disk",

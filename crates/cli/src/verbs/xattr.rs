@@ -69,6 +69,12 @@ pub(super) fn require_store(path: &Path) -> Outcome<String> {
     })
 }
 
+/// Whether the store that has this file or directory is one of several hosts.
+pub(super) fn is_shared(path: &Path) -> Outcome<bool> {
+    let node: serde_json::Value = serde_json::from_str(&require_store(path)?).unwrap_or_default();
+    Ok(node.get("shared").and_then(serde_json::Value::as_bool).unwrap_or(false))
+}
+
 /// The nodes that hold a file, heaviest first.
 pub(super) fn location(path: &Path) -> Outcome<Option<String>> {
     get(path, LOCATION_NAME)

@@ -149,8 +149,8 @@ fn write_inode(
     }
     transaction.put_inode(&inode)?;
     let part = transaction.of(ino);
-    if let Some(backing) = inode.layout.backing() {
-        part.delete(keys::free(backing).as_slice());
+    for backing in inode.layout.copies() {
+        part.delete(keys::free(*backing).as_slice());
     }
     for (name, value) in &new.xattrs {
         part.put(keys::xattr(ino, name), Value::copy_from(value));

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use intarsia_types::{BackingFileId, BackingRef, InodeId, Layout, PartitionId, Result, TierId};
+use intarsia_types::{
+    BackingFileId, BackingRef, Error, InodeId, Layout, PartitionId, Result, TierId,
+};
 
+use super::transaction::Part;
 use super::{Namespace, Transaction, superblock};
 use crate::{Condition, Inode, Key, keys};
 
@@ -83,7 +86,7 @@ impl Namespace {
     pub fn each_known_file(&self, mut each: impl FnMut(BackingRef)) -> Result<()> {
         self.each_inode(|inode| match inode.layout {
             Layout::Packed { pack, .. } => each(pack),
-            layout => layout.backing().into_iter().for_each(&mut each),
+            layout => layout.copies().iter().copied().for_each(&mut each),
         })?;
         for partition in self.partitions() {
             let free = self.keys_of(partition, &[keys::FREE], None)?;
@@ -94,21 +97,22 @@ impl Namespace {
 
     /// Calls `each` with every inode, in no order that means anything.
     pub fn each_inode(&self, mut each: impl FnMut(Inode)) -> Result<()> {
-        for partition in self.partitions() {
-            let mut after: Option<Key> = None;
-            loop {
-                let page =
-                    self.scan_concluded(partition, &[keys::INODE], after.as_deref(), PAGE)?;
-                for (key, record) in &page {
-                    if let Some(ino) = keys::inode_of(key) {
-                        each(Inode::decode(ino, record)?);
-                    }
+        self.partitions().try_for_each(|partition| self.each_inode_of(partition, &mut each))
+    }
+
+    /// As [`each_inode`](Self::each_inode), for one partition.
+    pub fn each_inode_of(&self, partition: PartitionId, mut each: impl FnMut(Inode)) -> Result<()> {
+        let mut after: Option<Key> = None;
+        loop {
+            let page = self.scan_concluded(partition, &[keys::INODE], after.as_deref(), PAGE)?;
+            for (key, record) in &page {
+                if let Some(ino) = keys::inode_of(key) {
+                    each(Inode::decode(ino, record)?);
                 }
-                let Some((last, _)) = page.into_iter().next_back() else { break };
-                after = Some(last);
             }
+            let Some((last, _)) = page.into_iter().next_back() else { return Ok(()) };
+            after = Some(last);
         }
-        Ok(())
     }
 
     /// Forgets a free file that was removed from disk.
@@ -118,14 +122,10 @@ impl Namespace {
 
     /// Forgets free files that were removed from disk, in one commit a partition.
     pub fn forget_files(&self, tier: TierId, files: &[FreeFile]) -> Result<()> {
-        let mut by_partition: BTreeMap<PartitionId, Vec<BackingFileId>> = BTreeMap::new();
-        for free in files {
-            by_partition.entry(free.partition).or_default().push(free.file);
-        }
-        for (partition, files) in by_partition {
+        for (partition, files) in by_partition(files) {
             let mut transaction = Transaction::in_partition(partition);
-            for file in files {
-                let key = keys::free(BackingRef { tier, file });
+            for free in files {
+                let key = keys::free(BackingRef { tier, file: free.file });
                 transaction.first.delete(key.as_slice());
             }
             self.commit(transaction)?;
@@ -136,10 +136,65 @@ impl Namespace {
     /// Forgets a free file so that it can have another owner; `false` if it is not recorded as free,
     /// perhaps not yet: then it must not be used.
     pub fn take_free_file(&self, tier: TierId, free: FreeFile) -> Result<bool> {
-        let key = Key::copy_from(&keys::free(BackingRef { tier, file: free.file }));
-        let mut transaction = Transaction::in_partition(free.partition);
-        transaction.first.expect(Condition::Present(key.clone()));
-        transaction.first.delete(key);
+        self.take_recorded(tier, free.partition, &[free])
+    }
+
+    /// As [`take_free_file`](Self::take_free_file) for many at once; returns those that were recorded. The
+    /// others may have found an owner since they were listed.
+    pub fn take_free_files(&self, tier: TierId, files: &[FreeFile]) -> Result<Vec<FreeFile>> {
+        let mut taken = Vec::new();
+        for (partition, files) in by_partition(files) {
+            if self.take_recorded(tier, partition, &files)? {
+                taken.extend(files);
+                continue;
+            }
+            for free in files {
+                if self.take_free_file(tier, free)? {
+                    taken.push(free);
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Takes all of `files` out of the ledger, or none.
+    fn take_recorded(
+        &self,
+        tier: TierId,
+        partition: PartitionId,
+        files: &[FreeFile],
+    ) -> Result<bool> {
+        let mut transaction = Transaction::in_partition(partition);
+        for free in files {
+            let key = Key::copy_from(&keys::free(BackingRef { tier, file: free.file }));
+            transaction.first.expect(Condition::Present(key.clone()));
+            transaction.first.delete(key);
+        }
         self.commit(transaction)
     }
+
+    /// Records a file as free beside `ino`, for which it was made: from then on that inode may
+    /// [claim](super::Extra::ClaimFree) it.
+    pub fn offer_file(&self, ino: InodeId, backing: BackingRef) -> Result<()> {
+        let mut transaction = Transaction::at(ino);
+        transaction.first.mark(&keys::free(backing));
+        self.commit(transaction).map(|_| ())
+    }
+
+    /// Adds to `part` that a file leaves the ledger, in which it must stand.
+    pub(super) fn claim_free(part: &mut Part, backing: BackingRef) {
+        let key = Key::copy_from(&keys::free(backing));
+        part.require(Condition::Present(key.clone()), || {
+            Error::Busy("a host has collected the copy that was made for the file".into())
+        });
+        part.delete(key);
+    }
+}
+
+fn by_partition(files: &[FreeFile]) -> BTreeMap<PartitionId, Vec<FreeFile>> {
+    let mut sorted: BTreeMap<PartitionId, Vec<FreeFile>> = BTreeMap::new();
+    for free in files {
+        sorted.entry(free.partition).or_default().push(*free);
+    }
+    sorted
 }

@@ -77,6 +77,13 @@ impl Namespace {
             )
         });
     }
+
+    /// Adds to `transaction` that nobody has the right to write.
+    pub(super) fn require_unwritten(part: &mut Part, ino: InodeId) {
+        part.require(Condition::Absent(write_key(ino)), || {
+            Error::Busy("somebody may be writing to the file".into())
+        });
+    }
 }
 
 fn held(inode: Inode) -> WriteLease {

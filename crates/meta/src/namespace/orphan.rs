@@ -88,8 +88,8 @@ impl Namespace {
         if inode.checksummed {
             self.delete_all(part, &keys::by_inode(keys::CHECKSUM, ino))?;
         }
-        if let Some(backing) = inode.layout.backing() {
-            part.mark(&keys::free(backing));
+        for backing in inode.layout.copies() {
+            part.mark(&keys::free(*backing));
         }
         Ok(())
     }

@@ -115,7 +115,8 @@ impl Namespace {
         Ok(Counts { inodes })
     }
 
-    pub(super) fn partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
+    /// All partitions of the store.
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
         (0..self.engine.partitions()).map(PartitionId)
     }
 }

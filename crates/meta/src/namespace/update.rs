@@ -19,6 +19,10 @@ pub enum Extra {
     PutFree(BackingRef),
     /// The backing file belongs to this inode now.
     TakeFree(BackingRef),
+    /// As `TakeFree`, on condition that the ledger still has the file: its host has not collected it.
+    ClaimFree(BackingRef),
+    /// Makes the change conditional on nobody having the right to write.
+    HoldUnwritten,
     /// Sets the inline body.
     PutBody(Bytes),
     /// Removes the inline body.
@@ -93,6 +97,8 @@ impl Namespace {
             Extra::ClearWritable => part.delete(key(keys::WRITABLE).as_slice()),
             Extra::PutFree(backing) => part.mark(&keys::free(backing)),
             Extra::TakeFree(backing) => part.delete(keys::free(backing).as_slice()),
+            Extra::ClaimFree(backing) => Self::claim_free(part, backing),
+            Extra::HoldUnwritten => Self::require_unwritten(part, inode.ino),
             Extra::PutBody(body) => part.put(key(keys::BODY).as_slice(), body),
             Extra::DeleteBody => part.delete(key(keys::BODY).as_slice()),
             Extra::PutChecksums { index, list } => {

@@ -8,9 +8,7 @@
 )]
 
 use intarsia_meta::Inode;
-use intarsia_types::{
-    BackingFileId, BackingRef, FileKind, InodeId, Layout, NodeId, TierId, Timestamp,
-};
+use intarsia_types::{BackingFileId, BackingRef, FileKind, InodeId, Layout, TierId, Timestamp};
 use proptest::prelude::*;
 
 fn layout() -> impl Strategy<Value = Layout> {
@@ -20,11 +18,9 @@ fn layout() -> impl Strategy<Value = Layout> {
         Just(Layout::Empty),
         Just(Layout::Inline),
         backing.clone().prop_map(Layout::Local),
-        (backing, any::<u64>())
+        (backing.clone(), any::<u64>())
             .prop_map(|(pack, offset_bytes)| Layout::Packed { pack, offset_bytes }),
-        prop::collection::vec(".{0,40}", 0..9).prop_map(|names| Layout::Replicated {
-            nodes: names.into_iter().map(NodeId).collect()
-        }),
+        prop::collection::vec(backing, 0..9).prop_map(|copies| Layout::Replicated { copies }),
     ]
 }
 

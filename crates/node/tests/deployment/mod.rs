@@ -48,6 +48,13 @@ impl Deployment {
         Node::open(self.options(name, &dir)).unwrap()
     }
 
+    /// Starts several hosts that know each other.
+    pub(crate) fn start_all<const N: usize>(&self, names: [&str; N]) -> [Arc<Node>; N] {
+        let nodes = names.map(|name| self.start(name));
+        nodes.iter().for_each(|node| node.meet_members().unwrap());
+        nodes
+    }
+
     pub(crate) fn options(&self, name: &str, dir: &Path) -> NodeOptions {
         NodeOptions {
             watermark: ByteCount(0),

@@ -191,7 +191,8 @@ impl Survey {
             let owner = self.owners.get(&pack).copied();
             self.judge_owner(pack, owner, inode.ino);
             self.packs.insert(pack, inode.ino);
-        } else if let Some(backing) = inode.layout.backing() {
+        }
+        for backing in inode.layout.copies().iter().copied() {
             self.note_file(backing);
             let owner = self.owners.get(&backing).or_else(|| self.packs.get(&backing)).copied();
             self.judge_owner(backing, owner, inode.ino);

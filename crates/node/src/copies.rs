@@ -1,0 +1,76 @@
+//! Which of a file's copies is read: one of this host, else the home's, else any that answers.
+
+use std::sync::Arc;
+
+use intarsia_meta::Inode;
+use intarsia_types::{BackingRef, Error, NodeId, Result};
+
+use crate::body::{Body, LocalBody};
+use crate::cluster::Cluster;
+use crate::node::Node;
+use crate::remote::RemoteFile;
+
+impl Node {
+    /// The copy on this host, if there is one.
+    pub(crate) fn own_copy(&self, inode: &Inode) -> Option<BackingRef> {
+        inode.layout.copies().iter().copied().find(|copy| self.tiers.has(copy.tier))
+    }
+
+    /// The hosts that have the bytes of a file, its home first; this one for what every host has with the
+    /// record.
+    pub(crate) fn hosts_of(&self, inode: &Inode) -> Result<Vec<NodeId>> {
+        let host = |copy: &BackingRef| match &self.cluster {
+            Some(cluster) if !self.tiers.has(copy.tier) => cluster.home_of(copy.tier),
+            _ => Ok(self.options.name.clone()),
+        };
+        let hosts: Vec<_> = inode.layout.copies().iter().map(host).collect::<Result<_>>()?;
+        Ok(if hosts.is_empty() { vec![self.options.name.clone()] } else { hosts })
+    }
+
+    /// Opens the copy that is read here.
+    pub(crate) fn load_copy(&self, inode: &Inode) -> Result<Body> {
+        let own = self.own_copy(inode);
+        match (own.or(inode.layout.backing()), &self.cluster) {
+            (Some(_), Some(cluster)) if own.is_none() => {
+                let hosts = self.hosts_of(inode)?;
+                self.open_elsewhere(cluster, inode, &hosts).map(|file| Body::Remote(Arc::new(file)))
+            }
+            (Some(backing), _) => {
+                let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
+                Ok(Body::Local(LocalBody::new(backing, file)))
+            }
+            (None, _) => {
+                let what = "a list of copies without any".into();
+                Err(Error::Corrupt { ino: inode.ino, what })
+            }
+        }
+    }
+
+    /// Opens the file for reading at the first of `hosts` that serves it; those that are known to be lost are
+    /// asked last.
+    pub(crate) fn open_elsewhere(
+        &self,
+        cluster: &Arc<Cluster>,
+        inode: &Inode,
+        hosts: &[NodeId],
+    ) -> Result<RemoteFile> {
+        let mut hosts = hosts.to_vec();
+        hosts.sort_by_key(|host| cluster.has_given_up(host));
+        let mut outcome = Err(Error::BadHandle);
+        for host in hosts {
+            outcome = RemoteFile::open_to_read(cluster, host, inode);
+            match &outcome {
+                Err(error) if is_of_the_host(error) => {}
+                _ => return outcome,
+            }
+        }
+        outcome
+    }
+}
+
+/// Whether another host may do better.
+pub(crate) fn is_of_the_host(error: &Error) -> bool {
+    /// EIO, ETIMEDOUT and EHOSTUNREACH: it cannot read its copy, or does not answer.
+    const OF_THE_HOST: [i32; 3] = [5, 110, 113];
+    OF_THE_HOST.contains(&error.errno())
+}

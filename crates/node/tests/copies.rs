@@ -1,0 +1,239 @@
+//! Copies of files on several hosts: what is acknowledged outlives any one of them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
+mod deployment;
+
+use std::time::{Duration, Instant};
+
+use deployment::{
+    Deployment, MIB, ROOT_CALLER, get, no_kernel, pattern, put, regular, wait_until,
+    write_and_close,
+};
+use intarsia_node::{AttrChange, Node, RenameMode, SetMode};
+use intarsia_types::{Error, InodeId, Result};
+
+/// Of the root directory, for files made from now on.
+fn hint(node: &Node, name: &str, value: &str) {
+    let name = format!("user.intarsia.{name}");
+    node.set_xattr(InodeId::ROOT, name.as_bytes(), value.as_bytes(), SetMode::Either).unwrap();
+}
+
+/// New files have two copies when their close returns.
+fn two_copies_at_close(node: &Node) {
+    hint(node, "replicas", "2");
+    hint(node, "close", "safe");
+}
+
+fn close_outcome(node: &Node, ino: InodeId, at: u64, content: &[u8]) -> Result<()> {
+    for (i, part) in content.chunks(MIB).enumerate() {
+        node.write(ino, at + (i * MIB) as u64, part, false, false)?;
+    }
+    let outcome = node.flush(ino);
+    node.release(ino, true);
+    outcome
+}
+
+fn rewrite(node: &Node, ino: InodeId, content: &[u8]) -> Result<()> {
+    node.open_file(ROOT_CALLER, ino, true, true, &no_kernel)?;
+    close_outcome(node, ino, 0, content)
+}
+
+fn nodes_of(node: &Node, path: &str) -> Vec<String> {
+    node.locate(path).unwrap().nodes
+}
+
+fn settled(node: &Node) {
+    assert!(node.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+}
+
+#[test]
+fn a_safe_close_outlives_its_home() {
+    let deployment = Deployment::new();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    for (name, len) in [("medium", 100_000), ("whole", MIB), ("pieces", 9 * MIB + 12_345)] {
+        let content = pattern(len, 3);
+        put(&a, name, &content);
+        let nodes = nodes_of(&b, &format!("/{name}"));
+        assert_eq!((nodes.len(), nodes[0].as_str()), (2, "a"), "{name}: {nodes:?}");
+        assert_eq!(get(&b, name).unwrap(), content);
+        assert_eq!(get(&c, name).unwrap(), content);
+    }
+    put(&a, "small", b"beside its inode");
+    a.stop_serving();
+    for (name, len) in [("medium", 100_000), ("whole", MIB), ("pieces", 9 * MIB + 12_345)] {
+        for node in [&b, &c] {
+            let begun = Instant::now();
+            assert_eq!(get(node, name).unwrap(), pattern(len, 3), "{name}");
+            assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        }
+    }
+    assert_eq!(get(&b, "small").unwrap(), b"beside its inode");
+}
+
+#[test]
+fn a_rewrite_replaces_all_copies_at_once_and_leaves_none_behind() {
+    let deployment = Deployment::new();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    let ino = put(&a, "f", &pattern(3 * MIB, 1));
+    settled(&a);
+    assert_eq!(nodes_of(&a, "/f").len(), 2, "settling changes nothing");
+    for (round, writer) in [&a, &b, &c, &a].into_iter().enumerate() {
+        let content = pattern(2 * MIB + round, 40 + u8::try_from(round).unwrap());
+        rewrite(writer, ino, &content).unwrap();
+        let name = &writer.options().name.0;
+        let nodes = nodes_of(&a, "/f");
+        assert_eq!((nodes.len(), &nodes[0]), (2, name), "{nodes:?}");
+        for reader in [&a, &b, &c] {
+            assert_eq!(get(reader, "f").unwrap(), content);
+        }
+    }
+    // What is written with a name to itself and put in another's place, and what is cut.
+    put(&b, "new", &pattern(MIB, 9));
+    b.rename(InodeId::ROOT, b"new", InodeId::ROOT, b"f", RenameMode::Replace).unwrap();
+    let (attr, _) = a.lookup(InodeId::ROOT, b"f").unwrap();
+    let cut = AttrChange { size_bytes: Some(70_000), ..AttrChange::default() };
+    c.set_attributes(ROOT_CALLER, attr.ino, &cut).unwrap();
+    assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 9)[..70_000]);
+    a.unlink(InodeId::ROOT, b"f").unwrap();
+    for (name, node) in [("a", &a), ("b", &b), ("c", &c)] {
+        let used = || node.status().unwrap().tiers[0].space.used_bytes;
+        wait_until("the space is free again", || used() == 0);
+        node.close().unwrap();
+        wait_until("no backing file is left", || deployment.files(name) == 0);
+    }
+}
+
+#[test]
+fn copies_that_nobody_waits_for_are_made_soon() {
+    let deployment = Deployment::new();
+    let [a, b, _c] = deployment.start_all(["a", "b", "c"]);
+    hint(&a, "replicas", "3");
+    let content = pattern(MIB + 1, 5);
+    let ino = put(&a, "f", &content);
+    wait_until("three copies", || nodes_of(&a, "/f").len() == 3);
+    // Fewer are wanted.
+    b.set_xattr(ino, b"user.intarsia.replicas", b"2", SetMode::Either).unwrap();
+    wait_until("two copies", || nodes_of(&a, "/f").len() == 2);
+    assert_eq!(nodes_of(&a, "/f")[0], "a");
+    wait_until("nothing waits", || a.status().unwrap().waiting_for_copies == 0);
+    a.stop_serving();
+    assert_eq!(get(&b, "f").unwrap(), content);
+}
+
+#[test]
+fn fsync_waits_for_copies_and_a_fast_close_for_none() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    hint(&a, "replicas", "2");
+    let (attr, _) =
+        a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
+    a.write(attr.ino, 0, &pattern(MIB, 1), false, false).unwrap();
+    a.fsync(attr.ino, false).unwrap();
+    assert_eq!(nodes_of(&b, "/f"), ["a", "b"]);
+    a.flush(attr.ino).unwrap();
+    assert_eq!(nodes_of(&b, "/f"), ["a", "b"], "the same content is not copied again");
+    a.write(attr.ino, 0, b"newer", false, false).unwrap();
+    // Another host sees what was published, until what is newer is.
+    assert_eq!(get(&b, "f").unwrap(), pattern(MIB, 1));
+    write_and_close(&a, attr.ino, 5, b" still");
+    assert_eq!(&get(&b, "f").unwrap()[..11], b"newer still");
+    settled(&a);
+    wait_until("two copies", || nodes_of(&b, "/f").len() == 2);
+    a.stop_serving();
+    assert_eq!(&get(&b, "f").unwrap()[..11], b"newer still");
+}
+
+#[test]
+fn a_close_without_hosts_for_its_copies_fails_and_nothing_is_lost() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    two_copies_at_close(&a);
+    let old = pattern(2 * MIB, 1);
+    let ino = put(&a, "f", &old);
+    settled(&a);
+    b.stop_serving();
+    let begun = Instant::now();
+    let error = rewrite(&a, ino, &pattern(MIB, 2)).unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(error.errno(), 113, "{error}");
+    assert!(error.to_string().contains("1 of 2 copies"), "{error}");
+    // What was acknowledged is still on the other host; what was not is at home.
+    assert_eq!(get(&b, "f").unwrap(), old);
+    assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 2));
+    let [c] = deployment.start_all(["c"]);
+    a.meet_members().unwrap();
+    wait_until("it is published with its copy", || nodes_of(&c, "/f") == ["a", "c"]);
+    a.stop_serving();
+    assert_eq!(get(&c, "f").unwrap(), pattern(MIB, 2));
+}
+
+#[test]
+fn too_few_hosts_from_the_first() {
+    let deployment = Deployment::new();
+    let [a] = deployment.start_all(["a"]);
+    two_copies_at_close(&a);
+    let (attr, _) =
+        a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
+    let error = close_outcome(&a, attr.ino, 0, &pattern(MIB, 2)).unwrap_err();
+    assert_eq!(error.errno(), 113, "{error}");
+    assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 2));
+    // A second host comes: what waits is copied to it.
+    let [b] = deployment.start_all(["b"]);
+    a.meet_members().unwrap();
+    wait_until("two copies", || nodes_of(&b, "/f") == ["a", "b"]);
+    a.stop_serving();
+    assert_eq!(get(&b, "f").unwrap(), pattern(MIB, 2));
+}
+
+#[test]
+fn what_another_host_writes_through_the_home_has_copies_at_its_close() {
+    let deployment = Deployment::new();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    let ino = put(&a, "f", &pattern(2 * MIB, 1));
+    // Open at home, so that others write through it.
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    write_and_close(&b, ino, MIB as u64, b"from b");
+    a.stop_serving();
+    let mut expected = pattern(2 * MIB, 1);
+    expected[MIB..MIB + 6].copy_from_slice(b"from b");
+    assert_eq!(get(&c, "f").unwrap(), expected);
+}
+
+#[test]
+fn a_copy_makes_its_host_the_home_without_a_transfer() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    two_copies_at_close(&a);
+    let ino = put(&a, "f", &pattern(4 * MIB, 1));
+    settled(&a);
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    assert_eq!(nodes_of(&a, "/f"), ["b", "a"]);
+    b.write(ino, 0, b"newer", false, false).unwrap();
+    assert_eq!(get(&a, "f").unwrap(), pattern(4 * MIB, 1), "as it was published");
+    write_and_close(&b, ino, 5, b" still");
+    assert_eq!(nodes_of(&a, "/f"), ["b", "a"]);
+    b.stop_serving();
+    assert_eq!(&get(&a, "f").unwrap()[..11], b"newer still");
+}
+
+#[test]
+fn a_file_stays_readable_while_its_copies_change() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    two_copies_at_close(&a);
+    let ino = put(&a, "f", &pattern(MIB, 1));
+    settled(&a);
+    b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    rewrite(&a, ino, &pattern(MIB, 2)).unwrap();
+    a.unlink(InodeId::ROOT, b"f").unwrap();
+    let mut buffer = vec![0; MIB];
+    assert_eq!(b.read(ino, 0, &mut buffer).unwrap(), MIB);
+    assert!([pattern(MIB, 1), pattern(MIB, 2)].contains(&buffer));
+    b.release(ino, false);
+    assert!(matches!(get(&b, "f"), Err(Error::NotFound)));
+}
