@@ -55,14 +55,16 @@ impl Node {
         hosts: &[NodeId],
     ) -> Result<RemoteFile> {
         let mut hosts = hosts.to_vec();
-        hosts.sort_by_key(|host| cluster.has_given_up(host));
+        if hosts.len() > 1 {
+            hosts.sort_by_key(|host| cluster.has_given_up(host));
+        }
+        let mut hosts = hosts.into_iter();
         let mut outcome = Err(Error::BadHandle);
-        for host in hosts {
-            outcome = RemoteFile::open_to_read(cluster, host, inode);
-            match &outcome {
-                Err(error) if is_of_the_host(error) => {}
-                _ => return outcome,
-            }
+        while let Some(host) = hosts.next() {
+            outcome = match RemoteFile::open_to_read(cluster, host, inode) {
+                Err(error) if is_of_the_host(&error) => Err(error),
+                opened => return opened.map(|file| file.with_spares(hosts.collect())),
+            };
         }
         outcome
     }

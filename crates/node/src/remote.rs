@@ -9,8 +9,10 @@ use intarsia_meta::Inode;
 use intarsia_transport::{Answer, Buffer, Pending};
 use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
+use parking_lot::{Mutex, RwLock};
 
 use crate::cluster::Cluster;
+use crate::copies::is_of_the_host;
 use crate::pieces::{Landed, Piece, Pieces};
 
 /// A file up to this length comes with the answer to its opening.
@@ -18,14 +20,22 @@ const WHOLE_BYTES: u64 = 128 << 10;
 /// How long what is asked for ahead may take. It waits behind other such requests.
 const AHEAD_PATIENCE: Duration = Duration::from_secs(10);
 
+/// An open file at a host.
+#[derive(Clone)]
+struct Way {
+    /// The host that serves it.
+    home: NodeId,
+    handle: Handle,
+}
+
 /// An open file on another host; closed there when the last reference goes.
 pub(crate) struct RemoteFile {
     cluster: Arc<Cluster>,
-    /// The host that serves it.
-    home: NodeId,
     ino: InodeId,
-    /// The handle there; another one once the file had to be opened again.
-    handle: AtomicU64,
+    /// Where it is open; elsewhere, or anew, once that was lost.
+    way: RwLock<Way>,
+    /// Other hosts with the same content, for when that one fails.
+    spares: Mutex<Vec<NodeId>>,
     may_write: bool,
     /// The length at the last answer.
     size_bytes: AtomicU64,
@@ -33,6 +43,17 @@ pub(crate) struct RemoteFile {
     is_dirty: AtomicBool,
     /// What was fetched and not read yet; nothing for a file that is written.
     pieces: Arc<Pieces>,
+}
+
+impl Way {
+    fn request(&self, range: &Range<u64>) -> Request {
+        Request::Read {
+            handle: self.handle,
+            offset_bytes: range.start,
+            len_bytes: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
+            read_ahead_bytes: 0,
+        }
+    }
 }
 
 impl RemoteFile {
@@ -88,9 +109,9 @@ impl RemoteFile {
         may_write: bool,
     ) -> Self {
         Self {
-            home,
             ino,
-            handle: AtomicU64::new(handle.0),
+            way: RwLock::new(Way { home, handle }),
+            spares: Mutex::default(),
             may_write,
             size_bytes: AtomicU64::new(size_bytes),
             is_dirty: AtomicBool::new(false),
@@ -103,12 +124,20 @@ impl RemoteFile {
         self.may_write
     }
 
-    pub(crate) const fn home(&self) -> &NodeId {
-        &self.home
+    /// Goes on with `spares`, in this order, when the host fails that serves the file.
+    pub(crate) fn with_spares(self, mut spares: Vec<NodeId>) -> Self {
+        spares.reverse();
+        *self.spares.lock() = spares;
+        self
     }
 
-    fn handle(&self) -> Handle {
-        Handle(self.handle.load(Ordering::Relaxed))
+    /// The host that serves it.
+    pub(crate) fn home(&self) -> NodeId {
+        self.way().home
+    }
+
+    fn way(&self) -> Way {
+        self.way.read().clone()
     }
 
     pub(crate) fn size_bytes(&self) -> u64 {
@@ -171,56 +200,71 @@ impl RemoteFile {
     }
 
     fn ask_now(&self, range: &Range<u64>, patience: Duration) -> Option<Pending> {
-        let begun = self.cluster.start_now(&self.home, &self.request(range), patience)?;
+        let way = self.way();
+        let begun = self.cluster.start_now(&way.home, &way.request(range), patience)?;
         self.cluster.note_asked(range.end - range.start);
         Some(begun)
     }
 
-    fn request(&self, range: &Range<u64>) -> Request {
-        Request::Read {
-            handle: self.handle(),
-            offset_bytes: range.start,
-            len_bytes: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
-            read_ahead_bytes: 0,
-        }
-    }
-
     fn ask(&self, range: &Range<u64>) -> Result<Answer> {
+        let way = self.way();
         self.cluster.note_asked(range.end - range.start);
-        self.cluster.ask_for(&self.home, &self.request(range))
+        self.cluster.ask_for(&way.home, &way.request(range))
     }
 
-    /// The connection was lost, and with it what was open.
-    fn open_again(&self) -> Result<()> {
+    /// Opens the file anew at `home`, because the connection was lost, and with it what was open.
+    fn open_again(&self, home: NodeId) -> Result<()> {
         let request = Request::Open { ino: self.ino, may_write: false };
-        match self.cluster.call(&self.home, &request, None)? {
+        match self.cluster.call(&home, &request, None)? {
             Response::Opened { handle, .. } => {
-                self.handle.store(handle.0, Ordering::Relaxed);
+                *self.way.write() = Way { home, handle };
                 Ok(())
             }
-            other => Err(unexpected(&self.home, &other)),
+            other => Err(unexpected(&home, &other)),
         }
+    }
+
+    /// Goes on with the next host that serves the file, unless another reader has done so already.
+    fn leave(&self, failed: &NodeId) -> bool {
+        let mut spares = self.spares.lock();
+        if self.home() != *failed {
+            return true;
+        }
+        while let Some(spare) = spares.pop() {
+            match self.open_again(spare.clone()) {
+                Ok(()) => {
+                    tracing::warn!(ino = %self.ino, %failed, %spare, "reading another copy");
+                    return true;
+                }
+                Err(error) => tracing::warn!(ino = %self.ino, %spare, %error, "no copy there"),
+            }
+        }
+        false
     }
 
     /// Waits for an answer, or asks and waits where nothing could be asked before.
     fn fetch(&self, range: &Range<u64>, begun: Option<Pending>) -> Result<Buffer> {
-        let answer = match begun {
-            Some(pending) => self.cluster.wait_for(&self.home, pending),
+        let mut home = self.home();
+        let mut answer = match begun {
+            Some(pending) => self.cluster.wait_for(&home, pending),
             None => self.ask(range),
         };
-        let answer = match answer {
-            Err(Error::BadHandle) if !self.may_write => {
-                self.open_again()?;
-                self.ask(range)
-            }
-            other => other,
-        };
+        if matches!(answer, Err(Error::BadHandle)) && !self.may_write {
+            answer = self.open_again(home.clone()).and_then(|()| self.ask(range));
+        }
+        while let Err(error) = &answer
+            && is_of_the_host(error)
+            && self.leave(&home)
+        {
+            home = self.home();
+            answer = self.ask(range);
+        }
         match answer? {
             Answer { response: Response::Data { size_bytes }, payload } => {
                 self.size_bytes.store(size_bytes, Ordering::Relaxed);
                 Ok(payload)
             }
-            other => Err(unexpected(&self.home, &other.response)),
+            other => Err(unexpected(&home, &other.response)),
         }
     }
 
@@ -228,8 +272,8 @@ impl RemoteFile {
     pub(crate) fn write_all_at(&self, data: &[u8], offset_bytes: u64) -> Result<()> {
         let mut at = offset_bytes;
         for part in data.chunks(MAX_PAYLOAD_BYTES) {
-            let request =
-                Request::Write { target: Target::Handle(self.handle()), offset_bytes: at };
+            let target = Target::Handle(self.way().handle);
+            let request = Request::Write { target, offset_bytes: at };
             self.change(&request, Some(part))?;
             at += part.len() as u64;
         }
@@ -238,17 +282,19 @@ impl RemoteFile {
 
     /// Cuts or grows the file.
     pub(crate) fn set_len(&self, size_bytes: u64) -> Result<()> {
-        self.change(&Request::Truncate { target: Target::Handle(self.handle()), size_bytes }, None)
+        let target = Target::Handle(self.way().handle);
+        self.change(&Request::Truncate { target, size_bytes }, None)
     }
 
     fn change(&self, request: &Request, payload: Option<&[u8]>) -> Result<()> {
         self.is_dirty.store(true, Ordering::Relaxed);
-        match self.cluster.call(&self.home, request, payload)? {
+        let home = self.home();
+        match self.cluster.call(&home, request, payload)? {
             Response::Written { size_bytes } => {
                 self.size_bytes.store(size_bytes, Ordering::Relaxed);
                 Ok(())
             }
-            other => Err(unexpected(&self.home, &other)),
+            other => Err(unexpected(&home, &other)),
         }
     }
 
@@ -257,14 +303,15 @@ impl RemoteFile {
         if !self.is_dirty.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
+        let Way { home, handle } = self.way();
         loop {
-            match self.cluster.call(&self.home, &Request::Flush { handle: self.handle() }, None)? {
+            match self.cluster.call(&home, &Request::Flush { handle }, None)? {
                 Response::Done => return Ok(()),
                 // It makes copies on other hosts, as fast as these take them.
                 Response::Busy { retry_ms } => {
                     std::thread::sleep(Duration::from_millis(u64::from(retry_ms)));
                 }
-                other => return Err(unexpected(&self.home, &other)),
+                other => return Err(unexpected(&home, &other)),
             }
         }
     }
@@ -272,10 +319,11 @@ impl RemoteFile {
 
 impl Drop for RemoteFile {
     fn drop(&mut self) {
-        let close = Request::Close { handle: self.handle() };
-        if let Err(error) = self.cluster.tell(&self.home, &close) {
+        let Way { home, handle } = self.way();
+        let close = Request::Close { handle };
+        if let Err(error) = self.cluster.tell(&home, &close) {
             // It goes with the connection.
-            tracing::debug!(home = %self.home, %error, "a file stays open at its home for a while");
+            tracing::debug!(%home, %error, "a file stays open at its home for a while");
         }
     }
 }

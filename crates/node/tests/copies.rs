@@ -237,3 +237,27 @@ fn a_file_stays_readable_while_its_copies_change() {
     b.release(ino, false);
     assert!(matches!(get(&b, "f"), Err(Error::NotFound)));
 }
+
+#[test]
+fn a_reader_goes_on_with_another_copy_when_the_first_is_lost_under_it() {
+    let deployment = Deployment::new();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    let content = pattern(24 * MIB, 6);
+    let ino = put(&a, "f", &content);
+    let reader = if nodes_of(&a, "/f")[1] == "b" { &c } else { &b };
+    reader.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    let mut read = Vec::new();
+    let mut buffer = vec![0; MIB];
+    while read.len() < content.len() {
+        if read.len() == 3 * MIB {
+            a.stop_serving();
+        }
+        let begun = Instant::now();
+        let n = reader.read(ino, read.len() as u64, &mut buffer).unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        read.extend_from_slice(&buffer[..n]);
+    }
+    reader.release(ino, false);
+    assert!(read == content, "the same bytes from both");
+}
