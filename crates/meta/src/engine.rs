@@ -32,6 +32,9 @@ pub enum Condition {
     Unheld(Key),
     /// The key has exactly this value.
     Equals(Key, Value),
+    /// The key has no value, or exactly this one. A lease, that is: nobody's or ours. A transaction over several
+    /// partitions checks it but does not hold the key.
+    AbsentOr(Key, Value),
     /// No key starts with this prefix.
     PrefixEmpty(Key),
 }

@@ -53,7 +53,9 @@ pub struct Inode {
     /// Entries of a directory, without "." and "..". In the head.
     #[serde(skip)]
     pub entries: u64,
-    /// The directory that holds this directory; the root is its own. `InodeId(0)` for other kinds.
+    /// The directory that holds this directory; the root is its own. For other kinds, where several hosts
+    /// work in the store, the directory that has their only name, if both have one partition; else
+    /// `InodeId(0)`.
     pub parent: InodeId,
     /// The name of this directory in its parent, so that a path costs one read a level; empty for the
     /// root and for other kinds.

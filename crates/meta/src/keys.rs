@@ -21,6 +21,8 @@ pub const ORPHAN: u8 = b'O';
 pub const WRITABLE: u8 = b'W';
 /// Backing files on disk that belong to no inode: tier, file.
 pub const FREE: u8 = b'F';
+/// Leases on directories: ino.
+pub const LEASE: u8 = b'L';
 /// Superblock values: name.
 pub const SUPER: u8 = b'S';
 

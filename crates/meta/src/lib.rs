@@ -8,9 +8,11 @@ mod bytes;
 mod dentry;
 mod engine;
 pub mod engines;
+mod holders;
 mod inode;
 pub mod intent;
 pub mod keys;
+mod leased;
 pub mod merge;
 mod namespace;
 mod pending;
@@ -21,6 +23,6 @@ pub use inode::Inode;
 pub use merge::DirDelta;
 pub use namespace::{
     CheckProgress, CheckReport, Counts, DirEntry, Extra, Finding, FreeFile, LINK_MAX, LockMaster,
-    NAME_MAX, Namespace, NewInode, Outcome, Recovered, RenameMode, RootSpec, SetMode, TierRecord,
-    WriteLease, XATTR_NAME_MAX, XATTR_VALUE_MAX,
+    NAME_MAX, Namespace, NewInode, Outcome, Recall, Recalled, Recovered, RenameMode, RootSpec,
+    SetMode, TierRecord, WriteLease, XATTR_NAME_MAX, XATTR_VALUE_MAX,
 };

@@ -7,6 +7,7 @@
 mod check;
 mod create;
 mod deployment;
+mod directory_lease;
 mod free;
 mod lease;
 mod link;
@@ -34,6 +35,7 @@ use intarsia_types::{Error, InodeId, Result, Timestamp};
 pub use self::check::{CheckProgress, CheckReport, Finding, Outcome};
 pub use self::create::NewInode;
 pub use self::deployment::TierRecord;
+pub use self::directory_lease::{Recall, Recalled};
 pub use self::free::FreeFile;
 pub use self::lease::WriteLease;
 pub use self::link::LINK_MAX;
@@ -46,6 +48,7 @@ pub use self::update::Extra;
 pub use self::xattr::{SetMode, XATTR_NAME_MAX, XATTR_VALUE_MAX};
 pub use crate::keys::NAME_MAX;
 
+use self::directory_lease::Leases;
 use self::numbers::Numbers;
 use self::recover::Sightings;
 use self::transaction::Transaction;
@@ -72,6 +75,8 @@ pub struct Namespace {
     patience: Duration,
     suspects: Suspects,
     sightings: Sightings,
+    /// Leases on directories, where other hosts have them too.
+    leases: Option<Leases>,
 }
 
 /// An inode with the very bytes it was decoded from, to be the condition of a commit.
@@ -95,6 +100,7 @@ impl Namespace {
             patience: two_phase::PATIENCE,
             suspects: Suspects::default(),
             sightings: Sightings::default(),
+            leases: None,
         })
     }
 

@@ -119,8 +119,11 @@ fn a_failed_condition_is_named_and_nothing_changes() {
                 Condition::Absent(other.clone()),
                 Condition::Equals(key.clone(), b(b"old")),
                 Condition::PrefixEmpty(other.clone()),
+                Condition::AbsentOr(key.clone(), b(b"old")),
+                Condition::AbsentOr(other.clone(), b(b"old")),
             ];
             let failing = [
+                Condition::AbsentOr(key.clone(), b(b"new")),
                 Condition::Present(other.clone()),
                 Condition::Absent(key.clone()),
                 Condition::Equals(key.clone(), b(b"new")),
@@ -132,7 +135,7 @@ fn a_failed_condition_is_named_and_nothing_changes() {
                 conditions.push(condition.clone());
                 let mutations = vec![put(&key, b"new"), put(&other, b"new")];
                 let outcome = commit(&**engine, &conditions, mutations);
-                assert_eq!(outcome, CommitOutcome::Conflict { index: 4 }, "{condition:?}");
+                assert_eq!(outcome, CommitOutcome::Conflict { index: 6 }, "{condition:?}");
                 assert_eq!(get(&**engine, &key).as_deref(), Some(b"old".as_slice()));
                 assert_eq!(get(&**engine, &other), None);
             }
@@ -141,7 +144,7 @@ fn a_failed_condition_is_named_and_nothing_changes() {
             assert_eq!(get(&**engine, &key).as_deref(), Some(b"new".as_slice()));
         }
         let stats = engine.stats();
-        assert_eq!((stats.commits, stats.conflicts), (12, 30));
+        assert_eq!((stats.commits, stats.conflicts), (12, 36));
     });
 }
 

@@ -185,6 +185,7 @@ impl Core {
             Condition::Present(key) => read(key)?.is_some(),
             Condition::Unheld(key) => read(key)?.is_some_and(|value| is_unheld(&value)),
             Condition::Equals(key, value) => read(key)?.as_ref() == Some(value),
+            Condition::AbsentOr(key, value) => read(key)?.is_none_or(|found| found == *value),
             Condition::PrefixEmpty(prefix) => state.scan(prefix, None, 1)?.is_empty(),
         })
     }

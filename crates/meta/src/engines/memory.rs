@@ -77,6 +77,7 @@ fn holds(table: &Table, condition: &Condition) -> bool {
         Condition::Present(key) => table.contains_key(key),
         Condition::Unheld(key) => table.get(key).is_some_and(|value| is_unheld(value)),
         Condition::Equals(key, value) => table.get(key) == Some(value),
+        Condition::AbsentOr(key, value) => table.get(key).is_none_or(|found| found == value),
         Condition::PrefixEmpty(prefix) => after(table, prefix, None).next().is_none(),
     }
 }

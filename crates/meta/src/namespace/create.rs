@@ -67,7 +67,11 @@ impl Namespace {
         self.retry(|| {
             let mut transaction = Transaction::at(parent);
             self.name(&mut transaction, parent, name, Dentry { ino, kind: new.kind }, now)?;
-            let inode = write_inode(&mut transaction, ino, parent, name, &new, now)?;
+            let (dir, own_name) = match new.kind {
+                FileKind::Directory => (parent, name),
+                _ => (self.only_dir(ino, parent), [].as_slice()),
+            };
+            let inode = write_inode(&mut transaction, ino, (dir, own_name), &new, now)?;
             if new.mark_writable {
                 let mark = keys::by_inode(keys::WRITABLE, ino);
                 transaction.of(ino).put(mark.as_slice(), self.owner.clone());
@@ -114,8 +118,7 @@ impl Namespace {
 fn write_inode(
     transaction: &mut Transaction,
     ino: InodeId,
-    parent: InodeId,
-    name: &[u8],
+    (parent, name): (InodeId, &[u8]),
     new: &NewInode,
     now: Timestamp,
 ) -> Result<Inode> {
@@ -136,14 +139,14 @@ fn write_inode(
         btime: now,
         version: 1,
         entries: 0,
-        parent: if is_directory { parent } else { InodeId(0) },
-        name: if is_directory { name.to_vec() } else { Vec::new() },
+        parent,
+        name: name.to_vec(),
         has_xattrs: !new.xattrs.is_empty(),
         checksummed: false,
         layout: new.layout.clone(),
         target: new.target.clone(),
     };
-    if ino.partition() != parent.partition() {
+    if is_directory && ino.partition() != parent.partition() {
         // Held from the first, so that who follows the new name never finds nothing.
         transaction.of(ino).expect(Condition::Absent(keys::inode(ino)));
     }

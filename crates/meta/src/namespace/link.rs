@@ -121,6 +121,7 @@ fn linked(inode: &Inode, now: Timestamp) -> Result<Inode> {
             nlink: nlink + 1,
             ctime: now,
             version: inode.version.wrapping_add(1),
+            parent: InodeId(0),
             ..inode.clone()
         }),
     }

@@ -75,6 +75,9 @@ impl Namespace {
         if inode.has_xattrs {
             self.delete_all(part, &keys::by_inode(keys::XATTR, ino))?;
         }
+        if inode.is_directory() && self.leases.is_some() {
+            part.delete(keys::by_inode(keys::LEASE, ino).as_slice());
+        }
         if inode.kind != FileKind::Regular {
             return Ok(());
         }

@@ -163,6 +163,8 @@ impl Namespace {
         if inode.is_directory() {
             inode.parent = to.parent;
             inode.name = to.name.to_vec();
+        } else if inode.nlink == 1 {
+            inode.parent = self.only_dir(inode.ino, to.parent);
         }
         transaction.put_inode(&inode)
     }

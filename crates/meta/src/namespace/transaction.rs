@@ -20,6 +20,8 @@ pub(super) struct Part {
 pub(super) struct Transaction {
     pub(super) first: Part,
     pub(super) others: Vec<Part>,
+    /// Directories of which another host may keep what this changes.
+    pub(super) touched: Vec<InodeId>,
 }
 
 impl Transaction {
@@ -29,7 +31,7 @@ impl Transaction {
     }
 
     pub(super) fn in_partition(partition: PartitionId) -> Self {
-        Self { first: Part::new(partition), others: Vec::new() }
+        Self { first: Part::new(partition), others: Vec::new(), touched: Vec::new() }
     }
 
     /// The part in the partition of `ino`.
@@ -52,16 +54,32 @@ impl Transaction {
     /// Expects that an inode is still as it was read.
     pub(super) fn expect_unchanged(&mut self, stored: &Stored) {
         let ino = stored.inode.ino;
+        self.touch(&stored.inode);
         self.of(ino).expect(Condition::Equals(keys::inode(ino), stored.value.clone()));
     }
 
     pub(super) fn put_inode(&mut self, inode: &Inode) -> intarsia_types::Result<()> {
         let record = inode.encode()?;
+        self.touch(inode);
         self.of(inode.ino).put(keys::inode(inode.ino), record);
         Ok(())
     }
 
+    /// Notes that an inode changes.
+    fn touch(&mut self, inode: &Inode) {
+        if let Some(dir) = inode.covered_by() {
+            self.touch_directory(dir);
+        }
+    }
+
+    fn touch_directory(&mut self, dir: InodeId) {
+        if !self.touched.contains(&dir) {
+            self.touched.push(dir);
+        }
+    }
+
     pub(super) fn merge(&mut self, dir: InodeId, delta: DirDelta) {
+        self.touch_directory(dir);
         self.of(dir).mutations.push(Mutation::Merge { key: keys::inode(dir), delta });
     }
 }

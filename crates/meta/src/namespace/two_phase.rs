@@ -67,7 +67,7 @@ impl Suspects {
 impl Namespace {
     /// Commits; `false` when it must be tried again from the start.
     pub(super) fn commit(&self, transaction: Transaction) -> Result<bool> {
-        let Transaction { mut first, others } = transaction;
+        let Transaction { mut first, others, .. } = self.guarded(transaction);
         if !others.is_empty() {
             return self.commit_parts(first, others);
         }
@@ -234,12 +234,19 @@ impl Namespace {
             if !std::mem::take(&mut is_first) {
                 self.hand_over_merges(partition, &mut mutations, &mut conditions)?;
             }
-            let merged = merged_keys(&mutations).cloned().map(Condition::Unheld);
-            conditions.extend(merged);
+            let merged: Vec<Key> = merged_keys(&mutations).cloned().collect();
+            conditions.extend(merged.iter().cloned().map(Condition::Unheld));
+            conditions
+                .extend(merged.iter().filter_map(|key| self.lease_condition(keys::inode_of(key)?)));
             mutations.push(Mutation::Delete(id.clone()));
             let op = self.next_op();
-            let outcome = self.engine.commit(partition, op, &conditions, mutations)?;
-            Ok((outcome == CommitOutcome::Applied).then_some(()))
+            match self.engine.commit(partition, op, &conditions, mutations)? {
+                CommitOutcome::Applied => Ok(Some(())),
+                CommitOutcome::Conflict { index } => {
+                    self.recall_for(partition, conditions.get(index))?;
+                    Ok(None)
+                }
+            }
         })
     }
 
@@ -397,6 +404,8 @@ impl Namespace {
                 let is_there = self.engine.get(partition, key)?.is_some();
                 (!is_there).then(|| Condition::Absent(key.clone()))
             }
+            // It has no meaning of its own: the lease is asked back, and the change tried again.
+            Condition::AbsentOr(..) => None,
             Condition::PrefixEmpty(prefix) => {
                 let page = self.engine.scan(partition, prefix, None, PAGE)?;
                 page.into_iter().find_map(|(key, value)| is(&key, value))
@@ -427,6 +436,7 @@ impl Namespace {
 
     /// Brings to their ends the transactions that hold what a condition speaks of.
     fn await_holder(&self, part: &Part, index: usize) -> Result<()> {
+        self.recall_for(part.partition, part.conditions.get(index))?;
         let Some(condition) = part.conditions.get(index).filter(|_| self.is_partitioned()) else {
             return Ok(());
         };
@@ -439,6 +449,7 @@ impl Namespace {
                     self.conclude_value(part.partition, key, &value)?;
                 }
             }
+            Condition::AbsentOr(..) => {}
             Condition::PrefixEmpty(prefix) => {
                 let page = self.engine.scan(part.partition, prefix, None, PAGE)?;
                 let mut patience = Patience::new(self.patience);
@@ -505,7 +516,10 @@ fn restoring(condition: &Condition) -> Option<Mutation> {
     match condition {
         Condition::Absent(key) => Some(Mutation::Delete(key.clone())),
         Condition::Equals(key, value) => Some(Mutation::Put(key.clone(), value.clone())),
-        Condition::Present(_) | Condition::Unheld(_) | Condition::PrefixEmpty(_) => None,
+        Condition::Present(_)
+        | Condition::Unheld(_)
+        | Condition::AbsentOr(..)
+        | Condition::PrefixEmpty(_) => None,
     }
 }
 

@@ -103,6 +103,7 @@ fn add_condition(command: &mut Cmd, condition: &Condition) {
         Condition::Present(key) => command.arg("P").arg(&**key),
         Condition::Unheld(key) => command.arg("U").arg(&**key),
         Condition::Equals(key, value) => command.arg("E").arg(&**key).arg(&**value),
+        Condition::AbsentOr(key, value) => command.arg("O").arg(&**key).arg(&**value),
         Condition::PrefixEmpty(prefix) => command.arg("X").arg(&**prefix),
     };
 }

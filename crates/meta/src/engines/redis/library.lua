@@ -137,7 +137,7 @@ local function read_all(marker, prefix, args, at, count)
   for _ = 1, count do
     local kind = args[at]
     if kind ~= 'X' then want(args[at + 1]) end
-    at = at + (kind == 'E' and 3 or 2)
+    at = at + ((kind == 'E' or kind == 'O') and 3 or 2)
   end
   while args[at] do
     local kind = args[at]
@@ -149,7 +149,7 @@ local function read_all(marker, prefix, args, at, count)
   return values[1], records
 end
 
--- Each condition is its kind, key and (kind E) value. Returns the number of the first that fails, or nil
+-- Each condition is its kind, key and (kinds E and O) value. Returns the number of the first that fails, or nil
 -- and the place behind the conditions.
 local function failing(prefix, args, at, count, records)
   for number = 1, count do
@@ -159,6 +159,9 @@ local function failing(prefix, args, at, count, records)
     local holds
     if kind == 'E' then
       holds = record == args[at]
+      at = at + 1
+    elseif kind == 'O' then
+      holds = not record or record == args[at]
       at = at + 1
     elseif kind == 'A' then
       holds = not record

@@ -1,0 +1,306 @@
+//! An engine in front of another that keeps what was read of the directories that this host has leased.
+//!
+//! While the lease on a directory is held, no other host changes its names, its record, or the inodes that
+//! it covers without having asked for the lease back; and every change of this process comes through here.
+//! So what is kept is what the engine behind would answer. Nothing is kept of a key that a transaction
+//! holds, for whoever ends that transaction asks nobody.
+
+mod changes;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use intarsia_types::{InodeId, PartitionId, Result};
+use parking_lot::Mutex;
+
+use self::changes::Reading;
+use self::table::Table;
+use crate::{
+    CommitOutcome, Condition, EngineStats, Inode, Key, MetaEngine, Mutation, OpId, Value, dentry,
+    keys,
+};
+
+/// Records read at once when a directory is fetched.
+const PAGE: usize = 1000;
+/// Bodies read at once.
+const BODY_PAGE: usize = 128;
+
+/// The engine with its memory.
+pub(crate) struct LeasedEngine {
+    inner: Arc<dyn MetaEngine>,
+    table: Mutex<Table>,
+    hits: AtomicU64,
+}
+
+impl LeasedEngine {
+    pub(crate) fn new(inner: Arc<dyn MetaEngine>) -> Self {
+        Self { inner, table: Mutex::default(), hits: AtomicU64::new(0) }
+    }
+
+    /// The lease on `dir` is held from now on.
+    pub(crate) fn begin(&self, dir: InodeId) {
+        self.table.lock().begin(dir);
+    }
+
+    /// Nothing of `dir` is kept from now on; whether it was leased.
+    pub(crate) fn drop_lease(&self, dir: InodeId) -> bool {
+        self.table.lock().end(dir)
+    }
+
+    pub(crate) fn is_held(&self, dir: InodeId) -> bool {
+        self.table.lock().is_held(dir)
+    }
+
+    pub(crate) fn all_held(&self) -> Vec<InodeId> {
+        self.table.lock().all_held()
+    }
+
+    pub(crate) fn take_misses(&self, dir: InodeId) -> u32 {
+        self.table.lock().take_misses(dir)
+    }
+
+    /// Reads all names of a leased directory of at most so many, and the inodes that its lease covers.
+    pub(crate) fn fetch(&self, dir: InodeId, names_max: usize) -> Result<()> {
+        if self.table.lock().is_complete(dir) {
+            return Ok(());
+        }
+        self.reading(|reading| {
+            let prefix = keys::by_inode(keys::DENTRY, dir);
+            let mut names: Vec<(Key, Value)> = Vec::new();
+            loop {
+                let after = names.last().map(|(key, _)| key.clone());
+                let page = self.inner.scan(dir.partition(), &prefix, after.as_deref(), PAGE)?;
+                let is_last = page.len() < PAGE;
+                names.extend(page);
+                if is_last {
+                    break;
+                }
+                if names.len() > names_max {
+                    return Ok(());
+                }
+            }
+            self.fetch_inodes(reading, dir, &names)?;
+            let mut table = self.table.lock();
+            for (key, value) in &names {
+                table.learn(reading, key, Some(value));
+            }
+            if names.iter().all(|(_, value)| crate::engines::is_unheld(value)) {
+                table.complete(reading, dir);
+            }
+            Ok(())
+        })
+    }
+
+    fn fetch_inodes(&self, reading: Reading, dir: InodeId, names: &[(Key, Value)]) -> Result<()> {
+        let beside =
+            |key: &Key| keys::inode_of(key).is_some_and(|n| n.partition() == dir.partition());
+        let named = names.iter().filter_map(|(_, value)| dentry::follow(value)).filter(beside);
+        let inodes: Vec<Key> = std::iter::once(keys::inode(dir)).chain(named).collect();
+        for some in inodes.chunks(PAGE) {
+            let records = self.inner.get_many(dir.partition(), some)?;
+            let mut table = self.table.lock();
+            for (key, record) in some.iter().zip(&records) {
+                table.learn(reading, key, record.as_ref());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads bodies of files in a leased directory that are not known yet, at most so many.
+    pub(crate) fn fetch_bodies(&self, dir: InodeId, limit: usize) -> Result<()> {
+        let files = self.table.lock().without_body(dir, limit);
+        for some in files.chunks(BODY_PAGE) {
+            let keys: Vec<Key> =
+                some.iter().map(|ino| keys::by_inode(keys::BODY, *ino).as_slice().into()).collect();
+            self.reading(|reading| {
+                let bodies = self.inner.get_many(dir.partition(), &keys)?;
+                let mut table = self.table.lock();
+                for (key, body) in keys.iter().zip(&bodies) {
+                    table.learn(reading, key, body.as_ref());
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Runs a read of the engine behind, whose answer may be learned.
+    fn reading<T>(&self, read: impl FnOnce(Reading) -> Result<T>) -> Result<T> {
+        let reading = self.table.lock().changes.start_reading();
+        let outcome = read(reading);
+        self.table.lock().changes.end_reading();
+        outcome
+    }
+
+    fn find(&self, key: &[u8]) -> Option<Option<Value>> {
+        let known = self.table.lock().find(key);
+        self.hits.fetch_add(u64::from(known.is_some()), Relaxed);
+        known
+    }
+}
+
+impl MetaEngine for LeasedEngine {
+    fn partitions(&self) -> u16 {
+        self.inner.partitions()
+    }
+
+    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        if let Some(known) = self.find(key) {
+            return Ok(known);
+        }
+        self.reading(|reading| {
+            let value = self.inner.get(partition, key)?;
+            self.table.lock().learn(reading, &Key::copy_from(key), value.as_ref());
+            Ok(value)
+        })
+    }
+
+    fn get_follow(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        follow: fn(&[u8]) -> Option<Key>,
+    ) -> Result<Option<(Value, Option<Value>)>> {
+        match self.find(key) {
+            Some(None) => return Ok(None),
+            Some(Some(first)) => {
+                let beside = follow(&first)
+                    .filter(|key| keys::inode_of(key).is_some_and(|n| n.partition() == partition));
+                let second = match beside {
+                    Some(named) => self.get(partition, &named)?,
+                    None => None,
+                };
+                return Ok(Some((first, second)));
+            }
+            None => {}
+        }
+        self.reading(|reading| {
+            let pair = self.inner.get_follow(partition, key, follow)?;
+            let mut table = self.table.lock();
+            table.learn(reading, &Key::copy_from(key), pair.as_ref().map(|(first, _)| first));
+            if let Some((first, Some(second))) = &pair
+                && let Some(named) = follow(first)
+            {
+                table.learn(reading, &named, Some(second));
+            }
+            Ok(pair)
+        })
+    }
+
+    fn get_many(&self, partition: PartitionId, keys: &[Key]) -> Result<Vec<Option<Value>>> {
+        let mut values: Vec<Option<Option<Value>>> =
+            keys.iter().map(|key| self.find(key)).collect();
+        let wanted: Vec<Key> = keys
+            .iter()
+            .zip(&values)
+            .filter(|(_, known)| known.is_none())
+            .map(|(key, _)| key.clone())
+            .collect();
+        if !wanted.is_empty() {
+            let read = self.reading(|reading| {
+                let read = self.inner.get_many(partition, &wanted)?;
+                let mut table = self.table.lock();
+                for (key, value) in wanted.iter().zip(&read) {
+                    table.learn(reading, key, value.as_ref());
+                }
+                Ok(read)
+            })?;
+            let missing = values.iter_mut().filter(|known| known.is_none());
+            for (place, value) in missing.zip(read) {
+                *place = Some(value);
+            }
+        }
+        Ok(values.into_iter().map(Option::flatten).collect())
+    }
+
+    fn scan(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Value)>> {
+        if prefix.len() == 9
+            && prefix.first() == Some(&keys::DENTRY)
+            && let Some(dir) = keys::inode_of(prefix)
+            && let Some(listed) = self.table.lock().list(dir, after, limit)
+        {
+            self.hits.fetch_add(1, Relaxed);
+            return Ok(listed);
+        }
+        self.inner.scan(partition, prefix, after, limit)
+    }
+
+    fn commit(
+        &self,
+        partition: PartitionId,
+        op: OpId,
+        conditions: &[Condition],
+        mutations: Vec<Mutation>,
+    ) -> Result<CommitOutcome> {
+        let mut touched: Vec<Key> =
+            mutations.iter().map(Mutation::key).filter(|key| is_kept(key)).cloned().collect();
+        touched.sort_unstable();
+        touched.dedup();
+        self.table.lock().changes.begin(&touched);
+        let outcome = self.inner.commit(partition, op, conditions, mutations.clone());
+        let mut table = self.table.lock();
+        match &outcome {
+            Ok(CommitOutcome::Applied) => table.apply(&mutations, &touched),
+            Ok(CommitOutcome::Conflict { .. }) => {
+                table.give_up(&touched, true);
+                // What is kept said otherwise, or another thread was faster: asked anew in any case.
+                for condition in conditions {
+                    if let Some(key) = stated_key(condition).filter(|key| is_kept(key)) {
+                        table.forget(key);
+                    }
+                }
+            }
+            Err(_) => table.give_up(&touched, false),
+        }
+        drop(table);
+        outcome
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn stats(&self) -> EngineStats {
+        let stats = self.inner.stats();
+        let hits = self.hits.load(Relaxed);
+        EngineStats { gets: stats.gets + hits, cache_hits: stats.cache_hits + hits, ..stats }
+    }
+}
+
+/// Whether a key is of a table of which something may be kept.
+fn is_kept(key: &Key) -> bool {
+    matches!(key.first(), Some(&(keys::DENTRY | keys::INODE | keys::BODY)))
+}
+
+/// The key whose value a condition states.
+const fn stated_key(condition: &Condition) -> Option<&Key> {
+    match condition {
+        Condition::Absent(key)
+        | Condition::Equals(key, _)
+        | Condition::AbsentOr(key, _)
+        | Condition::Present(key)
+        | Condition::Unheld(key) => Some(key),
+        Condition::PrefixEmpty(_) => None,
+    }
+}
+
+impl Inode {
+    /// The directory whose lease covers this inode: a directory's own, and for any other the one that has
+    /// its only name, if both have one partition.
+    #[must_use]
+    pub fn covered_by(&self) -> Option<InodeId> {
+        if self.is_directory() {
+            return Some(self.ino);
+        }
+        let is_beside =
+            self.parent != InodeId(0) && self.parent.partition() == self.ino.partition();
+        is_beside.then_some(self.parent)
+    }
+}

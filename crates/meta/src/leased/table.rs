@@ -1,0 +1,286 @@
+//! What is kept of leased directories.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
+
+use intarsia_types::InodeId;
+
+use super::changes::{Changes, Reading};
+use crate::engines::is_unheld;
+use crate::{Inode, Key, Mutation, Value, keys, merge};
+
+/// Names and inodes kept, at most.
+const RECORDS_MAX: usize = 400_000;
+/// Bytes of bodies kept, at most.
+const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// A leased directory.
+#[derive(Default)]
+struct Held {
+    /// The directory's own record.
+    record: Option<Value>,
+    /// Names that are known; `None` for one that is known to mean nothing.
+    names: BTreeMap<Key, Option<Value>>,
+    /// Every name is known.
+    is_complete: bool,
+    /// Inodes of names in it, directories aside.
+    inodes: HashSet<InodeId>,
+    /// Names and bodies that were asked for and not known, since the last look.
+    misses: u32,
+}
+
+/// An inode, no directory, that a lease covers.
+struct Covered {
+    dir: InodeId,
+    record: Value,
+    /// The body beside it, if it has been read: `None` inside for one that is not there.
+    body: Option<Option<Value>>,
+}
+
+#[derive(Default)]
+pub(super) struct Table {
+    held: HashMap<InodeId, Held>,
+    inodes: HashMap<InodeId, Covered>,
+    names: usize,
+    body_bytes: usize,
+    pub(super) changes: Changes,
+}
+
+impl Table {
+    pub(super) fn begin(&mut self, dir: InodeId) {
+        self.changes.begin_era();
+        self.held.entry(dir).or_default();
+    }
+
+    /// Forgets all of a directory. Whether it was leased.
+    pub(super) fn end(&mut self, dir: InodeId) -> bool {
+        let Some(held) = self.held.remove(&dir) else { return false };
+        self.changes.begin_era();
+        self.names -= held.names.len();
+        for ino in held.inodes {
+            self.drop_inode(ino);
+        }
+        true
+    }
+
+    pub(super) fn is_held(&self, dir: InodeId) -> bool {
+        self.held.contains_key(&dir)
+    }
+
+    pub(super) fn all_held(&self) -> Vec<InodeId> {
+        self.held.keys().copied().collect()
+    }
+
+    /// How often something of the directory was not known, since this was last asked; 0 when nothing more
+    /// can be learned of its names.
+    pub(super) fn take_misses(&mut self, dir: InodeId) -> u32 {
+        self.held.get_mut(&dir).map_or(0, |held| std::mem::take(&mut held.misses))
+    }
+
+    pub(super) fn is_complete(&self, dir: InodeId) -> bool {
+        self.held.get(&dir).is_some_and(|held| held.is_complete)
+    }
+
+    /// All names of the directory are known now, unless something came between.
+    pub(super) fn complete(&mut self, reading: Reading, dir: InodeId) {
+        if self.changes.is_of_this_era(reading)
+            && let Some(held) = self.held.get_mut(&dir)
+        {
+            held.is_complete = true;
+        }
+    }
+
+    /// The value of a key, if it is known; `None` inside for a key that is known to have none.
+    pub(super) fn find(&mut self, key: &[u8]) -> Option<Option<Value>> {
+        let ino = keys::inode_of(key)?;
+        match *key.first()? {
+            keys::DENTRY => {
+                let held = self.held.get_mut(&ino)?;
+                let known = held.names.get(key).cloned();
+                let known = known.or_else(|| held.is_complete.then_some(None));
+                held.misses += u32::from(known.is_none());
+                known
+            }
+            keys::INODE => match self.held.get(&ino) {
+                Some(held) => held.record.clone().map(Some),
+                None => self.inodes.get(&ino).map(|covered| Some(covered.record.clone())),
+            },
+            keys::BODY => {
+                let covered = self.inodes.get(&ino)?;
+                if covered.body.is_none()
+                    && let Some(held) = self.held.get_mut(&covered.dir)
+                {
+                    held.misses += 1;
+                }
+                covered.body.clone()
+            }
+            _ => None,
+        }
+    }
+
+    /// The records of a complete directory, from the first that comes after `after`.
+    pub(super) fn list(
+        &self,
+        dir: InodeId,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Option<Vec<(Key, Value)>> {
+        let held = self.held.get(&dir).filter(|held| held.is_complete)?;
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let names = held.names.range::<[u8], _>((from, Bound::Unbounded));
+        let named = names.filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+        Some(named.take(limit).collect())
+    }
+
+    /// The inodes of a directory that have a body which is not known yet.
+    pub(super) fn without_body(&self, dir: InodeId, limit: usize) -> Vec<InodeId> {
+        let Some(held) = self.held.get(&dir) else { return Vec::new() };
+        let lacks_body = |ino: &&InodeId| {
+            self.inodes.get(ino).is_some_and(|covered| {
+                covered.body.is_none()
+                    && Inode::decode(**ino, &covered.record)
+                        .is_ok_and(|inode| inode.layout == intarsia_types::Layout::Inline)
+            })
+        };
+        held.inodes.iter().filter(lacks_body).take(limit).copied().collect()
+    }
+
+    /// Keeps what a reading brought, if a lease covers it and it is still so.
+    pub(super) fn learn(&mut self, reading: Reading, key: &Key, value: Option<&Value>) {
+        if self.changes.is_fresh(reading, key) {
+            self.set(key, value);
+        }
+    }
+
+    /// Takes over what a commit of this process did.
+    pub(super) fn apply(&mut self, mutations: &[Mutation], touched: &[Key]) {
+        let mut unsure: Vec<&Key> = Vec::new();
+        for key in touched {
+            if !self.changes.end(key) {
+                unsure.push(key);
+            }
+        }
+        for mutation in mutations {
+            match mutation {
+                Mutation::Put(key, value) => self.set(key, Some(value)),
+                Mutation::Delete(key) => self.set(key, None),
+                Mutation::Merge { key, delta } => {
+                    let Some(ino) = keys::inode_of(key) else { continue };
+                    if let Some(held) = self.held.get_mut(&ino) {
+                        let old = held.record.take();
+                        held.record =
+                            old.and_then(|old| merge::merge_directory(ino, &old, *delta).ok());
+                    }
+                }
+                Mutation::Add { .. } => {}
+            }
+        }
+        for key in unsure {
+            self.forget(key);
+        }
+    }
+
+    /// A commit of this process failed, or nobody knows what came of it.
+    pub(super) fn give_up(&mut self, touched: &[Key], is_known_to_fail: bool) {
+        for key in touched {
+            let was_alone = self.changes.end(key);
+            if !was_alone || !is_known_to_fail {
+                self.forget(key);
+            }
+        }
+    }
+
+    /// Does not know a key any more.
+    pub(super) fn forget(&mut self, key: &[u8]) {
+        let Some(ino) = keys::inode_of(key) else { return };
+        match key.first() {
+            Some(&keys::DENTRY) => {
+                let Some(held) = self.held.get_mut(&ino) else { return };
+                held.is_complete = false;
+                self.names -= usize::from(held.names.remove(key).is_some());
+                // A listing that is being read must not pass for complete.
+                self.changes.begin_era();
+            }
+            Some(&keys::INODE) => match self.held.get_mut(&ino) {
+                Some(held) => held.record = None,
+                None => self.drop_inode(ino),
+            },
+            Some(&keys::BODY) => self.set_body(ino, None),
+            _ => {}
+        }
+    }
+
+    fn set(&mut self, key: &Key, value: Option<&Value>) {
+        let Some(ino) = keys::inode_of(key) else { return };
+        if value.is_some_and(|value| !is_unheld(value)) && key.first() != Some(&keys::BODY) {
+            // A transaction holds it, and whoever ends that asks for no lease.
+            return self.forget(key);
+        }
+        match key.first() {
+            Some(&keys::DENTRY) => {
+                let is_full = self.names >= RECORDS_MAX;
+                let Some(held) = self.held.get_mut(&ino) else { return };
+                if is_full && !held.names.contains_key(key) {
+                    return self.forget(key);
+                }
+                self.names += usize::from(held.names.insert(key.clone(), value.cloned()).is_none());
+            }
+            Some(&keys::INODE) => self.set_inode(ino, value),
+            Some(&keys::BODY) => self.set_body(ino, Some(value.cloned())),
+            _ => {}
+        }
+    }
+
+    fn set_inode(&mut self, ino: InodeId, value: Option<&Value>) {
+        let Some(value) = value else {
+            self.drop_inode(ino);
+            if self.held.contains_key(&ino) {
+                // The directory is gone.
+                self.end(ino);
+            }
+            return;
+        };
+        if let Some(held) = self.held.get_mut(&ino) {
+            held.record = Some(value.clone());
+            return;
+        }
+        let dir = Inode::decode(ino, value).ok().and_then(|inode| inode.covered_by());
+        let known = self.inodes.get(&ino);
+        let is_same_dir = known.map(|covered| covered.dir) == dir;
+        if known.is_some() && !is_same_dir {
+            self.drop_inode(ino);
+        }
+        let Some(dir) = dir.filter(|dir| *dir != ino) else { return };
+        if self.inodes.len() >= RECORDS_MAX && !self.inodes.contains_key(&ino) {
+            return;
+        }
+        let Some(held) = self.held.get_mut(&dir) else { return };
+        held.inodes.insert(ino);
+        match self.inodes.get_mut(&ino) {
+            Some(covered) => covered.record = value.clone(),
+            None => {
+                let covered = Covered { dir, record: value.clone(), body: None };
+                self.inodes.insert(ino, covered);
+            }
+        }
+    }
+
+    fn set_body(&mut self, ino: InodeId, body: Option<Option<Value>>) {
+        let Some(covered) = self.inodes.get_mut(&ino) else { return };
+        let len =
+            |body: &Option<Option<Value>>| body.iter().flatten().map(|v| v.len()).sum::<usize>();
+        self.body_bytes -= len(&covered.body);
+        let is_kept = self.body_bytes + len(&body) <= BODY_BYTES_MAX;
+        covered.body = body.filter(|_| is_kept);
+        self.body_bytes += len(&covered.body);
+    }
+
+    fn drop_inode(&mut self, ino: InodeId) {
+        self.set_body(ino, None);
+        if let Some(covered) = self.inodes.remove(&ino)
+            && let Some(held) = self.held.get_mut(&covered.dir)
+        {
+            held.inodes.remove(&ino);
+        }
+    }
+}

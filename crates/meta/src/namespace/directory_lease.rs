@@ -1,0 +1,232 @@
+//! Leases on directories: which hosts may keep what they read of one.
+//!
+//! A record in the directory's partition names them. Every change of the directory, or of an inode that
+//! its lease covers, is made on the condition that no other host stands in that record, checked in the
+//! same commit. Where one does, it is asked to forget what it kept and to leave the record, and the change
+//! is tried again. So a lease costs nothing where one host works, reading is free for many, and a change
+//! pays for the hosts that have read.
+
+use std::sync::Arc;
+
+use intarsia_types::{Error, InodeId, PartitionId, Result};
+use parking_lot::Mutex;
+
+use super::{Namespace, Transaction};
+use crate::holders::Holders;
+use crate::leased::LeasedEngine;
+use crate::{Bytes, Condition, Key, keys};
+
+/// Names of a directory that are read at once so that all of its names are known, at most.
+const FETCH_MAX: usize = 50_000;
+/// Bodies read at once, at most.
+const BODIES_MAX: usize = 1024;
+
+/// What became of asking another host for its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recalled {
+    /// It has forgotten what it kept and left the record.
+    Released,
+    /// It is dead and will never work under this name again.
+    Lost,
+}
+
+/// How other hosts are asked to give back leases on directories.
+pub trait Recall: Send + Sync {
+    /// Asks `holder`, in a bounded time.
+    ///
+    /// # Errors
+    /// When it does not answer and is not known to be dead.
+    fn recall(&self, holder: &[u8], dir: InodeId) -> Result<Recalled>;
+}
+
+/// What a namespace needs for leases.
+pub(super) struct Leases {
+    engine: Arc<LeasedEngine>,
+    recall: Box<dyn Recall>,
+    /// Held while a record changes, so that what this host believes to hold is in it.
+    turn: Mutex<()>,
+}
+
+impl Namespace {
+    /// Shares directories with other hosts by leases. All hosts of a store must.
+    #[must_use]
+    pub fn with_leases(mut self, recall: Box<dyn Recall>) -> Self {
+        let engine = Arc::new(LeasedEngine::new(Arc::clone(&self.engine)));
+        self.engine = Arc::<LeasedEngine>::clone(&engine);
+        self.leases = Some(Leases { engine, recall, turn: Mutex::default() });
+        self
+    }
+
+    /// Asks for the lease on a directory: until it is given back, what is read of it is kept. `false` when
+    /// there is none to be had.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when it is gone; the engine's own.
+    pub fn lease_directory(&self, dir: InodeId) -> Result<bool> {
+        let Some(leases) = &self.leases else { return Ok(false) };
+        let _turn = leases.turn.lock();
+        if leases.engine.is_held(dir) {
+            return Ok(true);
+        }
+        let (key, me) = (lease_key(dir), self.lease_holder());
+        let is_granted = self.retry(|| {
+            let (record, holders) = self.holders(dir)?;
+            if holders.contains(&me) {
+                // Of a node that was this one before it died, or the answer to its commit was lost.
+                return Ok(Some(true));
+            }
+            if holders.is_full() {
+                return Ok(Some(false));
+            }
+            let mut transaction = Transaction::at(dir);
+            let part = &mut transaction.first;
+            part.require(Condition::Unheld(keys::inode(dir)), || Error::NotFound);
+            part.expect(is_still(&key, record));
+            part.put(key.clone(), holders.with(&me).encode());
+            Ok(self.commit(transaction)?.then_some(true))
+        })?;
+        if is_granted {
+            leases.engine.begin(dir);
+        }
+        Ok(is_granted)
+    }
+
+    /// Forgets what was kept of a directory. Others still think that it is.
+    pub fn forget_directory(&self, dir: InodeId) {
+        if let Some(leases) = &self.leases {
+            leases.engine.drop_lease(dir);
+        }
+    }
+
+    /// Gives back the lease on a directory, whether it was held or not.
+    ///
+    /// # Errors
+    /// The engine's own; then others may still think that it is held.
+    pub fn release_directory(&self, dir: InodeId) -> Result<()> {
+        let Some(leases) = &self.leases else { return Ok(()) };
+        let _turn = leases.turn.lock();
+        leases.engine.drop_lease(dir);
+        self.remove_holder(dir, &self.lease_holder())
+    }
+
+    /// Whether this host has the lease on a directory.
+    #[must_use]
+    pub fn holds_directory(&self, dir: InodeId) -> bool {
+        self.leases.as_ref().is_some_and(|leases| leases.engine.is_held(dir))
+    }
+
+    /// The directories whose leases this host has.
+    #[must_use]
+    pub fn leased_directories(&self) -> Vec<InodeId> {
+        self.leases.as_ref().map_or_else(Vec::new, |leases| leases.engine.all_held())
+    }
+
+    /// How often something of a leased directory was wanted and not known, since this was last asked.
+    #[must_use]
+    pub fn take_directory_misses(&self, dir: InodeId) -> u32 {
+        self.leases.as_ref().map_or(0, |leases| leases.engine.take_misses(dir))
+    }
+
+    /// Reads all names of a leased directory at once, unless they are too many, and what their lease covers:
+    /// inodes and small bodies.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn fetch_directory(&self, dir: InodeId) -> Result<()> {
+        let Some(leases) = &self.leases else { return Ok(()) };
+        leases.engine.fetch(dir, FETCH_MAX)?;
+        leases.engine.fetch_bodies(dir, BODIES_MAX)
+    }
+
+    /// The directory that has the only name of an inode that is none, as far as a lease may cover it.
+    pub(super) fn only_dir(&self, ino: InodeId, dir: InodeId) -> InodeId {
+        let is_covered = self.leases.is_some() && ino.partition() == dir.partition();
+        if is_covered { dir } else { InodeId(0) }
+    }
+
+    /// A transaction that fails while another host has a lease on something that it changes.
+    pub(super) fn guarded(&self, mut transaction: Transaction) -> Transaction {
+        for dir in std::mem::take(&mut transaction.touched) {
+            if let Some(condition) = self.lease_condition(dir) {
+                transaction.of(dir).expect(condition);
+            }
+        }
+        transaction
+    }
+
+    /// The condition that no other host has a lease on `dir`.
+    pub(super) fn lease_condition(&self, dir: InodeId) -> Option<Condition> {
+        self.leases.as_ref()?;
+        Some(Condition::AbsentOr(lease_key(dir), Holders::alone(&self.lease_holder()).encode()))
+    }
+
+    /// Has others give back the lease that a failed condition speaks of, if it is one.
+    pub(super) fn recall_for(
+        &self,
+        partition: PartitionId,
+        failed: Option<&Condition>,
+    ) -> Result<()> {
+        let (Some(leases), Some(Condition::AbsentOr(key, _))) = (&self.leases, failed) else {
+            return Ok(());
+        };
+        let Some(dir) = keys::inode_of(key).filter(|dir| dir.partition() == partition) else {
+            return Ok(());
+        };
+        let (_, holders) = self.holders(dir)?;
+        let me = self.lease_holder();
+        for holder in holders.iter().filter(|holder| **holder != me) {
+            if leases.recall.recall(holder, dir)? == Recalled::Lost {
+                self.remove_holder(dir, holder)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// This host, as the records of leases name it.
+    fn lease_holder(&self) -> Bytes {
+        self.owner.clone()
+    }
+
+    fn holders(&self, dir: InodeId) -> Result<(Option<Bytes>, Holders)> {
+        let record = self.engine.get(dir.partition(), &lease_key(dir))?;
+        let holders = match &record {
+            None => Holders::default(),
+            Some(record) => Holders::decode(record).ok_or_else(|| Error::Corrupt {
+                ino: dir,
+                what: "the lease on the directory".into(),
+            })?,
+        };
+        Ok((record, holders))
+    }
+
+    fn remove_holder(&self, dir: InodeId, holder: &Bytes) -> Result<()> {
+        let key = lease_key(dir);
+        self.retry(|| {
+            let (record, holders) = self.holders(dir)?;
+            if !holders.contains(holder) {
+                return Ok(Some(()));
+            }
+            let mut transaction = Transaction::at(dir);
+            let part = &mut transaction.first;
+            part.expect(is_still(&key, record));
+            let left = holders.without(holder);
+            if left.is_empty() {
+                part.delete(key.clone());
+            } else {
+                part.put(key.clone(), left.encode());
+            }
+            Ok(self.commit(transaction)?.then_some(()))
+        })
+    }
+}
+
+fn lease_key(dir: InodeId) -> Key {
+    keys::by_inode(keys::LEASE, dir).as_slice().into()
+}
+
+fn is_still(key: &Key, record: Option<Bytes>) -> Condition {
+    match record {
+        Some(record) => Condition::Equals(key.clone(), record),
+        None => Condition::Absent(key.clone()),
+    }
+}

@@ -1,0 +1,262 @@
+//! Leases on directories, between namespaces of several hosts over one engine: what one host keeps is
+//! never anything but what the engine says.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
+mod common;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+
+use common::{at, dir, file, namespace};
+use intarsia_meta::engines::MemoryEngine;
+use intarsia_meta::{Extra, Inode, MetaEngine, Namespace, Recall, Recalled, RenameMode, SetMode};
+use intarsia_types::{Error, InodeId, Layout, Result};
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+const NAMES: [&[u8]; 6] = [b"a", b"b", b"c", b"d", b"e", b"f"];
+
+type Hosts = Vec<(Vec<u8>, OnceLock<Arc<Namespace>>)>;
+
+/// Asks the other namespaces of this process.
+struct Neighbours {
+    hosts: Weak<Hosts>,
+    asked: Arc<AtomicU32>,
+}
+
+impl Recall for Neighbours {
+    fn recall(&self, holder: &[u8], dir: InodeId) -> Result<Recalled> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let hosts = self.hosts.upgrade().unwrap();
+        let host = hosts.iter().find(|(name, _)| name == holder);
+        match host.and_then(|(_, namespace)| namespace.get()) {
+            Some(namespace) => namespace.release_directory(dir).map(|()| Recalled::Released),
+            None => Ok(Recalled::Lost),
+        }
+    }
+}
+
+/// Some hosts, the engine they share, and a namespace that keeps nothing.
+struct World {
+    engine: Arc<dyn MetaEngine>,
+    hosts: Arc<Hosts>,
+    truth: Namespace,
+    asked: Arc<AtomicU32>,
+}
+
+impl World {
+    fn new(hosts: usize, partitions: u16) -> Self {
+        let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(partitions));
+        let truth = namespace(Arc::clone(&engine));
+        let named = |n: usize| (format!("host{n}").into_bytes(), OnceLock::new());
+        let hosts: Arc<Hosts> = Arc::new((0..hosts).map(named).collect());
+        let world = Self { engine, hosts, truth, asked: Arc::default() };
+        for (name, place) in world.hosts.iter() {
+            assert!(place.set(Arc::new(world.host(name))).is_ok());
+        }
+        world
+    }
+
+    fn host(&self, name: &[u8]) -> Namespace {
+        let recall =
+            Neighbours { hosts: Arc::downgrade(&self.hosts), asked: Arc::clone(&self.asked) };
+        namespace(Arc::clone(&self.engine)).with_owner(name).with_leases(Box::new(recall))
+    }
+
+    fn at(&self, n: usize) -> &Namespace {
+        self.hosts[n].1.get().unwrap()
+    }
+
+    /// Everything below the root as `namespace` sees it.
+    fn tree(namespace: &Namespace) -> Vec<(Vec<u8>, Inode, Option<Vec<u8>>)> {
+        let mut found = Vec::new();
+        let mut to_list = vec![(Vec::new(), InodeId::ROOT)];
+        while let Some((path, dir)) = to_list.pop() {
+            found.push((path.clone(), namespace.get(dir).unwrap(), None));
+            let mut after = 0;
+            loop {
+                let page = namespace.list_plus(dir, after, 3, |_| ()).unwrap();
+                let Some((last, ..)) = page.last() else { break };
+                after = last.cookie;
+                for (entry, inode, ()) in page {
+                    let path = [&path[..], b"/", &entry.name].concat();
+                    assert_eq!(namespace.lookup(dir, &entry.name).unwrap(), inode);
+                    if inode.is_directory() {
+                        to_list.push((path, inode.ino));
+                    } else {
+                        let body = namespace.get_body(inode.ino).unwrap().map(|b| b.to_vec());
+                        found.push((path, inode, body));
+                    }
+                }
+            }
+            for name in NAMES {
+                let is_listed = found.iter().any(|(p, ..)| *p == [&path[..], b"/", name].concat())
+                    || to_list.iter().any(|(p, _)| *p == [&path[..], b"/", name].concat());
+                assert_eq!(namespace.lookup(dir, name).is_ok(), is_listed);
+            }
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        found
+    }
+
+    fn check(&self) {
+        let truth = Self::tree(&self.truth);
+        for n in 0..self.hosts.len() {
+            assert_eq!(Self::tree(self.at(n)), truth, "host {n}");
+        }
+    }
+
+    fn dirs(&self) -> Vec<InodeId> {
+        let tree = Self::tree(&self.truth);
+        tree.iter().filter(|(_, inode, _)| inode.is_directory()).map(|(_, i, _)| i.ino).collect()
+    }
+}
+
+/// One change at random; refusals are as good as changes.
+fn change(host: &Namespace, dirs: &[InodeId], random: &mut Xoshiro256PlusPlus, now: i64) {
+    let (from, to) = (*dirs.choose(random).unwrap(), *dirs.choose(random).unwrap());
+    let (name, new_name) = (NAMES.choose(random).unwrap(), NAMES.choose(random).unwrap());
+    let now = at(now);
+    let keep = |_| false;
+    let outcome = match random.random_range(0..13) {
+        0..=2 => host.create(from, name, file(), now).map(|_| ()),
+        3 => host.create(from, name, dir(), now).map(|_| ()),
+        4 => host.unlink(from, name, keep, now).map(|_| ()),
+        5 => host.rmdir(from, name, now).map(|_| ()),
+        6 => host.rename(from, name, to, new_name, RenameMode::Replace, keep, now).map(|_| ()),
+        7 => host.rename(from, name, to, new_name, RenameMode::Exchange, keep, now).map(|_| ()),
+        8 => host
+            .lookup(from, name)
+            .and_then(|inode| host.link(inode.ino, to, new_name, now))
+            .map(|_| ()),
+        9 => host
+            .lookup(from, name)
+            .and_then(|inode| host.set_xattr(inode.ino, b"user.x", b"1", SetMode::Either, now)),
+        10 => host.lookup(from, name).and_then(|inode| {
+            let change = |inode: &mut Inode| {
+                inode.perm ^= 0o111;
+                Ok(())
+            };
+            host.update(inode.ino, change).map(|_| ())
+        }),
+        11 => host.lookup(from, name).and_then(|inode| write(host, &inode, now.secs)),
+        _ => host.lease_directory(from).and_then(|_| host.fetch_directory(from)),
+    };
+    if let Err(error) = outcome {
+        assert!(!matches!(error, Error::Corrupt { .. } | Error::Engine(_)), "{error}");
+    }
+}
+
+fn write(host: &Namespace, inode: &Inode, secs: i64) -> Result<()> {
+    if inode.is_directory() {
+        return Err(Error::IsDirectory);
+    }
+    let body = secs.to_be_bytes();
+    let extras = [Extra::PutBody(body.as_slice().into())];
+    let written = host.update_with(inode.ino, &extras, |inode| {
+        inode.layout = Layout::Inline;
+        inode.size_bytes = body.len() as u64;
+        Ok(())
+    });
+    written.map(|_| ())
+}
+
+#[test]
+fn after_each_change_all_hosts_see_what_the_engine_says() {
+    for (seed, partitions) in [(1, 1), (2, 2), (3, 5), (4, 5), (5, 64)] {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let world = World::new(3, partitions);
+        for round in 0..400 {
+            let dirs = world.dirs();
+            change(world.at(random.random_range(0..3)), &dirs, &mut random, round);
+            if round % 3 == 0 {
+                let host = world.at(random.random_range(0..3));
+                host.lease_directory(*dirs.choose(&mut random).unwrap()).ok();
+            }
+            world.check();
+        }
+        assert!(world.asked.load(Ordering::Relaxed) > 0, "leases were asked back");
+    }
+}
+
+#[test]
+fn hosts_that_work_at_the_same_time_agree_in_the_end() {
+    for round in 0..6 {
+        let world = World::new(3, 5);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(round);
+        for n in 0..30 {
+            change(world.at(0), &world.dirs(), &mut random, n);
+        }
+        let dirs = world.dirs();
+        thread::scope(|scope| {
+            for n in 0..6 {
+                let (host, dirs) = (world.at(n % 3), &dirs);
+                scope.spawn(move || {
+                    let seed = round * 100 + n as u64;
+                    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+                    for now in 0..150 {
+                        change(host, dirs, &mut random, now);
+                        let dir = dirs.choose(&mut random).unwrap();
+                        if now % 5 == 0 {
+                            host.lease_directory(*dir).ok();
+                        }
+                        host.list_plus(*dir, 0, 10, |_| ()).ok();
+                    }
+                });
+            }
+        });
+        world.check();
+    }
+}
+
+#[test]
+fn a_leased_directory_is_read_once() {
+    let world = World::new(2, 5);
+    let d = world.at(0).create(InodeId::ROOT, b"a", dir(), at(1)).unwrap().ino;
+    for name in NAMES {
+        let ino = world.at(0).create(d, name, file(), at(2)).unwrap();
+        write(world.at(0), &ino, 3).unwrap();
+    }
+    let reader = world.at(1);
+    assert!(reader.lease_directory(d).unwrap() && reader.holds_directory(d));
+    reader.fetch_directory(d).unwrap();
+    let before = world.engine.stats();
+    for name in NAMES {
+        let inode = reader.lookup(d, name).unwrap();
+        assert_eq!(inode.covered_by(), Some(d));
+        assert_eq!(reader.get(inode.ino).unwrap(), inode);
+        assert_eq!(*reader.get_body(inode.ino).unwrap().unwrap(), 3_i64.to_be_bytes());
+        assert!(matches!(reader.lookup(d, &[name, b"-absent"].concat()), Err(Error::NotFound)));
+    }
+    assert_eq!(reader.list(d, 0, 100).unwrap().len(), NAMES.len());
+    let after = world.engine.stats();
+    assert_eq!((after.gets, after.scans), (before.gets, before.scans));
+
+    // Whoever changes something asks for it back, once.
+    assert_eq!(world.asked.load(Ordering::Relaxed), 0);
+    world.at(0).unlink(d, NAMES[0], |_| false, at(9)).unwrap();
+    world.at(0).unlink(d, NAMES[1], |_| false, at(9)).unwrap();
+    assert_eq!(world.asked.load(Ordering::Relaxed), 1);
+    assert!(!reader.holds_directory(d));
+    assert!(matches!(reader.lookup(d, NAMES[0]), Err(Error::NotFound)));
+    // Its holder changes it without asking anybody.
+    assert!(world.at(0).lease_directory(d).unwrap());
+    world.at(0).unlink(d, NAMES[2], |_| false, at(9)).unwrap();
+    assert!(world.at(0).holds_directory(d));
+    assert_eq!(world.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(world.at(0).leased_directories(), [d]);
+}
+
+#[test]
+fn a_host_that_is_gone_for_good_is_not_waited_for() {
+    let world = World::new(1, 5);
+    let dead = world.host(b"dead");
+    assert!(dead.lease_directory(InodeId::ROOT).unwrap());
+    world.at(0).create(InodeId::ROOT, b"a", file(), at(1)).unwrap();
+    assert_eq!(world.asked.load(Ordering::Relaxed), 1);
+    world.at(0).create(InodeId::ROOT, b"b", file(), at(1)).unwrap();
+    assert_eq!(world.asked.load(Ordering::Relaxed), 1, "it left the record");
+}
