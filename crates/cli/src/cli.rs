@@ -106,8 +106,9 @@ pub(crate) struct Up {
     /// The authority that signed the certificates of these servers, in PEM [default: those of the system]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) meta_ca: Option<PathBuf>,
-    /// What is encrypted between several hosts: metadata, or off; nodes prove their key in any case
-    #[arg(long, value_name = "metadata|off", default_value = "off")]
+    /// What is encrypted between several hosts: metadata, all, or off; that a host belongs is proved in
+    /// any case
+    #[arg(long, value_name = "metadata|all|off", default_value = "metadata")]
     pub(crate) encrypt: Encrypt,
     /// With several hosts: the first of 9 ports that a node and its metadata servers listen on
     #[arg(long, value_name = "PORT", default_value_t = 7400)]

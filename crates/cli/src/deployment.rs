@@ -176,11 +176,13 @@ impl Membership {
             }
         };
         let engine = Arc::new(open_engine(&deployment, &secrets, dir, deadline)?);
+        let key = DeploymentKey::load(&key_path(dir))?;
+        let is_all = deployment.encrypt == Encrypt::All;
         let options = ClusterOptions {
             engine,
             store: deployment.store,
             listen: (member.address, member.node_port).into(),
-            key: DeploymentKey::load(&key_path(dir))?,
+            key: if is_all { key.encrypting() } else { key },
         };
         Ok(Self { options, servers })
     }
@@ -240,7 +242,7 @@ fn start_servers(
 }
 
 fn is_encrypted(deployment: &Deployment) -> bool {
-    deployment.engine == Engine::Servers && deployment.encrypt == Encrypt::Metadata
+    deployment.engine == Engine::Servers && deployment.encrypt != Encrypt::Off
 }
 
 fn open_engine(

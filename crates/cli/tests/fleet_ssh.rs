@@ -5,10 +5,11 @@
 
 mod common;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use common::{Answer, Place, has_fuse, is_root, wait_until};
 
@@ -139,7 +140,8 @@ fn a_store_over_hosts_reached_by_ssh_comes_and_goes_and_comes_again() {
     plan.prints(&format!("on h2 ({}): found the store in", hosts.address(2)));
     hosts.assert_nothing_is_left();
 
-    let up = hosts.up("", "h[1-3]", &[]).code(0).says("The store is up on 3 hosts.");
+    let up = hosts.up("", "h[1-3]", &["--encrypt", "all"]).code(0);
+    let up = up.says("The store is up on 3 hosts.");
     assert_eq!(up.out, format!("export INTARSIA_MOUNT={}\n", hosts.place.text("mnt-h1")));
     let file = |n: u8, name: &str| hosts.place.path(&format!("mnt-h{n}")).join(name);
     std::fs::write(file(1, "small"), "small").unwrap();
@@ -155,6 +157,21 @@ fn a_store_over_hosts_reached_by_ssh_comes_and_goes_and_comes_again() {
     let begun = std::time::Instant::now();
     let table = hosts.run("status", "h[1-4]", &[]).code(3).prints("no answer").says("host h4");
     assert!(table.out.contains("h1") && begun.elapsed().as_secs() < 30);
+
+    // Who has no key gets nothing: from a metadata server no word, from a node its preamble, which says that
+    // all is encrypted.
+    let ask = |port: u16, length: usize| {
+        let mut stream = TcpStream::connect((hosts.address(2), port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(b"PING\r\n").unwrap();
+        let mut answer = vec![0; length];
+        let read = stream.read(&mut answer).unwrap_or(0);
+        answer.truncate(read);
+        answer
+    };
+    let answer = ask(7401, 64);
+    assert!(!String::from_utf8_lossy(&answer).contains("NOAUTH"), "{answer:?}");
+    assert_eq!(ask(7400, 16).get(10), Some(&2));
 
     // The secrets are the owner's alone, and on no command line.
     for name in ["deployment.toml", "secrets.toml", "key.pem"] {
@@ -199,5 +216,37 @@ fn a_host_in_the_way_is_named_with_the_fix_and_nothing_is_left() {
     std::fs::write(hosts.place.path("mnt-h3/file"), "x").unwrap();
     hosts.up("", "h[1-3]", &[]).says("host h3").says("--nonempty");
     std::fs::remove_dir_all(hosts.place.path("mnt-h3")).unwrap();
+    hosts.assert_nothing_is_left();
+}
+
+#[test]
+fn a_store_of_a_job_over_ssh_ends_with_its_launcher() {
+    let Some(hosts) = Hosts::new() else { return };
+    // As PBS names them: once for each slot.
+    std::fs::write(hosts.place.path("nodes"), "h1\nh1\nh2\nh3\nh3\n").unwrap();
+    let ssh = format!("ssh -F {}", hosts.place.text("ssh_config"));
+    let (mount, dir) = (hosts.place.text(MOUNT), hosts.place.text(DIR));
+    let mut up = hosts.place.command(&["up", &mount, "--dir", &dir, "--wait", "60s", "--discard"]);
+    up.env("PBS_NODEFILE", hosts.place.path("nodes")).env("INTARSIA_SSH", &ssh);
+    Answer::of(&mut up).code(0).says("up on 3 hosts, until the job ends");
+    std::fs::write(hosts.place.path("mnt-h1/file"), "content").unwrap();
+    assert_eq!(std::fs::read(hosts.place.path("mnt-h3/file")).unwrap(), b"content");
+
+    let run = format!("INTARSIA_RUNTIME_DIR={}", hosts.place.text("run"));
+    let read = |pid: &str, name: &str| {
+        let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = entries.filter_map(|e| e.file_name().into_string().ok());
+    let launcher = pids.find(|pid| {
+        read(pid, "cmdline").ends_with("\0launcher\0") && read(pid, "environ").contains(&run)
+    });
+    let launcher = launcher.unwrap();
+    assert!(Command::new("kill").args(["-9", &launcher]).status().unwrap().success());
+    for n in 1..=3 {
+        let store = hosts.place.path(&format!("store-h{n}"));
+        common::wait_longer("the end of the store", Duration::from_secs(120), || !store.exists());
+    }
     hosts.assert_nothing_is_left();
 }

@@ -53,15 +53,17 @@ pub enum Engine {
     Url(String),
 }
 
-/// Whether the metadata servers of a deployment and their clients talk under TLS.
+/// What is encrypted between the hosts of a deployment. Nodes prove its key to each other in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encrypt {
-    /// In the clear, with passwords: for a network on which only the users of the store are.
+    /// Nothing; metadata servers ask for passwords: for a network on which only the users of the store are.
     Off,
-    /// TLS from and to metadata servers and among them.
+    /// Names, attributes and small files: TLS to the metadata servers and among them.
     #[default]
     Metadata,
+    /// The bytes of larger files too.
+    All,
 }
 
 impl FromStr for Encrypt {
@@ -71,7 +73,8 @@ impl FromStr for Encrypt {
         match text {
             "off" => Ok(Self::Off),
             "metadata" => Ok(Self::Metadata),
-            _ => Err(Error::Invalid(format!("'{text}' is neither off nor metadata"))),
+            "all" => Ok(Self::All),
+            _ => Err(Error::Invalid(format!("'{text}' is none of off, metadata, all"))),
         }
     }
 }

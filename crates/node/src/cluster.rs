@@ -9,8 +9,8 @@ use std::time::Duration;
 use intarsia_meta::{MetaEngine, Namespace, RootSpec};
 use intarsia_policy::HostState;
 use intarsia_transport::{
-    Answer, Buffer, CallError, Config, DeploymentKey, Identity, PeerFailure, Peers, Pending,
-    Runtime, Server,
+    Answer, Buffer, CallError, DeploymentKey, Identity, PeerFailure, Peers, Pending, Runtime,
+    Server,
 };
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result, TierId};
 use intarsia_wire::{RecallKind, Request, Response};
@@ -90,7 +90,7 @@ impl Cluster {
             .unwrap_or(0),
             key: options.key.clone(),
         };
-        let peers = Peers::new(runtime.clone(), identity.clone(), Config::default())?;
+        let peers = Peers::new(runtime.clone(), identity.clone(), identity.key.config())?;
         Ok(Self {
             me: me.clone(),
             identity,
@@ -290,8 +290,8 @@ impl Cluster {
     fn serve(&self, node: &Arc<Node>) -> Result<SocketAddr> {
         let handler = Arc::new(PeerService::new(Arc::downgrade(node)));
         let identity = self.identity.clone();
-        let server =
-            Server::start(&self.runtime, self.listen, identity, Config::default(), handler)?;
+        let config = identity.key.config();
+        let server = Server::start(&self.runtime, self.listen, identity, config, handler)?;
         let address = server.address();
         *self.server.lock() = Some(server);
         Ok(address)

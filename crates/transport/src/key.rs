@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use intarsia_types::NodeId;
-use intarsia_wire::StoreId;
+use intarsia_wire::{Protection, StoreId};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
@@ -20,7 +20,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use crate::StartError;
+use crate::{Config, StartError};
 
 /// The name in the certificate, the same for all nodes: TLS wants one, ours are said in the hello.
 const CERTIFICATE_NAME: &str = "node.intarsia.internal";
@@ -44,6 +44,7 @@ pub struct DeploymentKey {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
     fingerprint: String,
+    protection: Protection,
 }
 
 impl fmt::Debug for DeploymentKey {
@@ -121,7 +122,20 @@ impl DeploymentKey {
             fingerprint: blake3::hash(&certificate).to_hex().chars().take(16).collect(),
             client: client_config(&provider, &roots, certificate.clone(), private()?)?,
             server: server_config(&provider, &roots, certificate, private()?)?,
+            protection: Protection::Tagged,
         })
+    }
+
+    /// The same key for connections of which all is encrypted.
+    #[must_use]
+    pub fn encrypting(self) -> Self {
+        Self { protection: Protection::Encrypted, ..self }
+    }
+
+    /// The usual limits and times, with the protection that goes with this key.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        Config { protection: self.protection, ..Config::default() }
     }
 
     /// A short name of the key for logs; it tells nothing about the private part.

@@ -5,6 +5,8 @@
 
 use std::io::BufRead;
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
@@ -47,7 +49,12 @@ pub(crate) fn run(arguments: &Agent) -> Outcome<Exit> {
             say(&inspect(&orders))?;
             Ok(Exit::Ok)
         }
-        Duty::Start => start(&orders).map(|_| Exit::Ok),
+        Duty::Start => {
+            let is_gone = Arc::new(AtomicBool::new(false));
+            let told = Arc::clone(&is_gone);
+            on_launcher_gone(move || told.store(true, Ordering::Relaxed));
+            start(&orders, || !is_gone.load(Ordering::Relaxed)).map(|_| Exit::Ok)
+        }
         Duty::Keep => keep(&orders),
     }
 }
@@ -101,20 +108,37 @@ fn check_servers(settings: &Settings, bundle: &Bundle) -> Outcome {
     Ok(())
 }
 
-/// Starts a node and says what became of it; of a failure nothing stays that had not been there.
-fn start(orders: &Orders) -> Outcome<Process> {
-    let outcome = launch::start(orders);
+/// Starts a node and says what became of it; of a failure nothing stays that had not been there, and of a
+/// node that nobody wants any more once it is up nothing runs.
+fn start(orders: &Orders, is_wanted: impl Fn() -> bool) -> Outcome<Process> {
+    let outcome = launch::start(orders).and_then(|ready| {
+        let node = Process::of(ready.pid).ok().flatten();
+        match (is_wanted(), node) {
+            (true, Some(node)) => Ok((ready, node)),
+            (true, None) => Err(Failure::general("the node ended at once")),
+            (false, node) => {
+                node.map(|node| end(&node, &orders.settings, false)).transpose()?;
+                Err(Failure::general("whoever asked for the node is gone"))
+            }
+        }
+    });
     let report = match &outcome {
-        Ok(ready) => Report::Ready(ready.clone()),
+        Ok((ready, _)) => Report::Ready(ready.clone()),
         Err(failure) => {
             forget_unfounded(&orders.settings);
             Report::Failed(failure.clone())
         }
     };
     say(&report)?;
-    let ready = outcome?;
-    let process = Process::of(ready.pid).ok().flatten();
-    process.ok_or_else(|| Failure::general("the node ended at once"))
+    outcome.map(|(_, node)| node)
+}
+
+/// Does something when the other end of our input is closed, or silent for too long.
+fn on_launcher_gone(work: impl FnOnce() + Send + 'static) {
+    std::thread::spawn(move || {
+        watchdog::wait(std::io::stdin(), Some(SILENCE));
+        work();
+    });
 }
 
 /// Servers and secrets of a store that was never founded here.
@@ -145,13 +169,11 @@ enum Happening {
 fn keep(orders: &Orders) -> Outcome<Exit> {
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|e| Failure::io("signals", &e))?;
-    let node = start(orders)?;
+    // Until it is up its launcher is not watched: it is soon.
+    let node = start(orders, || true)?;
     let (sender, happenings) = mpsc::channel();
     let told = sender.clone();
-    std::thread::spawn(move || {
-        watchdog::wait(std::io::stdin(), Some(SILENCE));
-        let _ = told.send(Happening::LauncherGone);
-    });
+    on_launcher_gone(move || drop(told.send(Happening::LauncherGone)));
     let told = sender.clone();
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {

@@ -130,8 +130,14 @@ impl Answer {
 
 /// Waits for a condition, no longer than half a minute.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+pub(crate) fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_longer(what, Duration::from_secs(30), condition);
+}
+
+/// Waits for a condition, no longer than `patience`.
+#[track_caller]
+pub(crate) fn wait_longer(what: &str, patience: Duration, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + patience;
     while !condition() {
         assert!(Instant::now() < deadline, "{what} did not come about");
         std::thread::sleep(Duration::from_millis(20));
