@@ -209,6 +209,10 @@ pub(crate) struct SettingFlags {
     /// [default: `tier` in the store's directory]
     #[arg(long = "tier", value_name = "TIER", value_hint = ValueHint::DirPath)]
     pub(crate) tiers: Vec<String>,
+    /// A directory whose tree appears in the store's, such as one of a parallel file system; read, never
+    /// written. The same for the life of the store, and on every host
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) lower: Option<String>,
     /// Directory with the description and the secrets of a deployment of several hosts, of which this
     /// is one; `up --hosts` makes it
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -275,6 +279,7 @@ impl SettingFlags {
         for (key, text) in [
             (Key::Mount, self.place.as_ref().or(self.mount.as_ref())),
             (Key::Dir, self.dir.as_ref()),
+            (Key::Lower, self.lower.as_ref()),
             (Key::Deployment, self.deployment.as_ref()),
             (Key::Name, self.name.as_ref()),
             (Key::Durability, self.durability.as_ref()),

@@ -47,6 +47,7 @@ pub(crate) fn inspect(
     check_running(settings, registry, &mut plan)?;
     check_mount_point(settings, conditions, &mut plan)?;
     check_directories(settings, &mut plan)?;
+    check_lower(settings)?;
     settings.rule_set()?;
     check_fuse(settings, &conditions.fuse_device)?;
     Ok(plan)
@@ -79,7 +80,9 @@ impl Plan {
 fn check_places(settings: &Settings) -> Outcome {
     let mount = &settings.mount;
     let tiers = settings.tiers.iter().map(|t| ("the tier", t.dir.clone()));
-    for (what, path) in [("the store's directory", settings.dir.clone())].into_iter().chain(tiers) {
+    let lower = settings.lower.iter().map(|dir| ("the lower file system", dir.clone()));
+    let places = [("the store's directory", settings.dir.clone())].into_iter();
+    for (what, path) in places.chain(tiers).chain(lower) {
         if path.starts_with(mount) || mount.starts_with(&path) {
             return Err(Failure::usage(format!(
                 "{what} {} and the mount point {} lie in each other",
@@ -232,6 +235,15 @@ fn check_directories(settings: &Settings, plan: &mut Plan) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// It is read as the user who runs the node, who must be able to.
+fn check_lower(settings: &Settings) -> Outcome {
+    let Some(dir) = &settings.lower else { return Ok(()) };
+    std::fs::read_dir(dir).map(|_| ()).map_err(|e| {
+        Failure::io(format!("the lower file system {}", dir.display()), &e)
+            .with_help("name a directory that you may read with --lower")
+    })
 }
 
 /// A store that was founded in memory keeps its names there whatever it is told later.

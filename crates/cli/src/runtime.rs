@@ -77,6 +77,7 @@ impl Store {
             root_uid,
             root_gid,
             root_perm,
+            lower: settings.lower.clone(),
             cluster: membership.as_ref().map(|m| m.options.clone()),
             ..NodeOptions::new(&settings.dir)
         };

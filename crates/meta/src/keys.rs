@@ -23,6 +23,8 @@ pub const WRITABLE: u8 = b'W';
 pub const FREE: u8 = b'F';
 /// Leases on directories: ino.
 pub const LEASE: u8 = b'L';
+/// Names of the lower file system that are not to show any more: parent ino, name.
+pub const HIDDEN: u8 = b'H';
 /// Superblock values: name.
 pub const SUPER: u8 = b'S';
 
@@ -117,6 +119,12 @@ pub fn xattr(ino: InodeId, name: &[u8]) -> Bytes {
     key.extend_from_slice(&by_inode(XATTR, ino));
     key.extend_from_slice(name);
     key.into()
+}
+
+/// The key of a hidden name of the lower file system.
+#[must_use]
+pub fn hidden(parent: InodeId, name: &[u8]) -> Bytes {
+    [&by_inode(HIDDEN, parent), name].concat().into()
 }
 
 /// The key of one checksum list of an inode.

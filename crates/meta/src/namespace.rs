@@ -14,6 +14,7 @@ mod link;
 mod list;
 mod lock_master;
 mod lookup;
+mod lower;
 mod name;
 mod numbers;
 mod orphan;
@@ -33,7 +34,7 @@ use std::time::Duration;
 use intarsia_types::{Error, InodeId, Result, Timestamp};
 
 pub use self::check::{CheckProgress, CheckReport, Finding, Outcome};
-pub use self::create::NewInode;
+pub use self::create::{NewInode, Origin};
 pub use self::deployment::TierRecord;
 pub use self::directory_lease::{Recall, Recalled};
 pub use self::free::FreeFile;

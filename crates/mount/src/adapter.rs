@@ -222,9 +222,9 @@ impl Filesystem for Adapter {
             wanted |= InitFlags::FUSE_PASSTHROUGH;
             // One level: an overlay file system (containers) can still stand on this mount.
             let _ = config.set_max_stack_depth(1);
-        } else if !self.node.is_shared() {
+        } else if !self.node.is_shared() && !self.node.has_lower() {
             // With it the kernel believes its own lengths for as long as it knows a file, so that it
-            // would never see what another host appended.
+            // would never see what another host appended, or what changed in a lower file system.
             wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
         }
         if self.node.is_shared() {
@@ -249,7 +249,7 @@ impl Filesystem for Adapter {
         match self.node.lookup(ino(parent), name.as_bytes()) {
             Err(Error::NotFound) => {
                 self.finish(&timer, true);
-                reply.entry(&ttl(self.node.name_validity()), &negative_entry(), GENERATION);
+                reply.entry(&ttl(self.node.absence_validity()), &negative_entry(), GENERATION);
             }
             result => self.entry(&timer, "lookup", result, reply),
         }

@@ -79,6 +79,20 @@ impl Node {
         if self.is_shared() { Validity::None } else { validity }
     }
 
+    /// How long the kernel may keep that a name means nothing: the lower file system may bring it.
+    #[must_use]
+    pub fn absence_validity(&self) -> Validity {
+        if self.has_lower() { Validity::None } else { self.name_validity() }
+    }
+
+    /// A file of the lower file system may be changed there at any time.
+    fn unless_lower(&self, inode: &Inode, validity: Validity) -> Validity {
+        match (&inode.layout, validity) {
+            (Layout::Lower { .. }, _) if inode.kind == FileKind::Regular => Validity::None,
+            _ => validity,
+        }
+    }
+
     fn validity(&self, state: &LiveState) -> Validity {
         self.unless_shared(match (state.is_unsettled, state.is_foreign) {
             (false, _) => Validity::Long,
@@ -96,7 +110,7 @@ impl Node {
     pub fn attributes(&self, ino: InodeId) -> Result<(Attr, Validity)> {
         let before = self.live.drops();
         match self.namespace.get(ino) {
-            Ok(inode) => self.overlaid(&inode, before),
+            Ok(inode) => self.overlaid(&self.renewed(inode)?, before),
             Err(Error::NotFound) => self.departed_attributes(ino).ok_or(Error::NotFound),
             Err(e) => Err(e),
         }
@@ -132,7 +146,8 @@ impl Node {
             }
             let mut attr = recorded.attr();
             overlay(self, state, &recorded, &mut attr)?;
-            Ok((attr, self.validity(state)))
+            let validity = self.unless_lower(&recorded, self.validity(state));
+            Ok((attr, validity))
         });
         if let Some(answer) = live {
             return answer;
@@ -278,6 +293,10 @@ impl Node {
             return if caller.keeps_set_id() { Ok(()) } else { self.clear_set_id(ino) };
         }
         let old_size_bytes = state.size_bytes()?;
+        if size_bytes == 0 && matches!(state.body, Some(Body::Lower(_))) {
+            // What is dropped need not be copied first.
+            state.body = Some(Body::Inline(Vec::new()));
+        }
         match &mut state.body {
             Some(Body::Inline(bytes)) if size_bytes <= self.options.inline_bytes.0 => {
                 bytes.resize(usize::try_from(size_bytes).unwrap_or(0), 0);
@@ -314,7 +333,7 @@ impl Node {
         if matches!(inode.layout, Layout::Inline) {
             attr.blocks_512 = inode.size_bytes.div_ceil(512);
         }
-        (attr, self.name_validity())
+        (attr, self.unless_lower(inode, self.name_validity()))
     }
 }
 
@@ -349,7 +368,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
         }
         // What was written from here through the other host, at least.
         Some(Body::Remote(remote)) if remote.may_write() => attr.size_bytes = remote.size_bytes(),
-        Some(Body::Remote(_)) | None => {}
+        Some(Body::Remote(_) | Body::Lower(_)) | None => {}
     }
     Ok(())
 }

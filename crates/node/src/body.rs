@@ -7,6 +7,7 @@ use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result};
 
 use crate::live::LiveState;
+use crate::lower::LowerBody;
 use crate::node::Node;
 use crate::remote::RemoteFile;
 
@@ -18,6 +19,8 @@ pub(crate) enum Body {
     Local(LocalBody),
     /// At another host.
     Remote(Arc<RemoteFile>),
+    /// In the lower file system; never written.
+    Lower(LowerBody),
 }
 
 /// An open backing file.
@@ -63,6 +66,7 @@ impl LiveState {
             Some(Body::Local(local)) => local.ro.stat().map(|s| s.size_bytes),
             Some(Body::Inline(bytes)) => Ok(bytes.len() as u64),
             Some(Body::Remote(remote)) => Ok(remote.size_bytes()),
+            Some(Body::Lower(lower)) => lower.file.stat().map(|s| s.size_bytes),
             None => Ok(self.overlay.size_bytes),
         }
     }
@@ -83,10 +87,16 @@ impl Node {
         if state.body.is_some() {
             return Ok(());
         }
+        let mut size_bytes = inode.size_bytes;
         let body = match &inode.layout {
             Layout::Empty => Body::Inline(Vec::new()),
             Layout::Inline => Body::Inline(self.load_inline(inode)?),
             Layout::Local(_) | Layout::Replicated { .. } => self.load_copy(inode)?,
+            Layout::Lower { .. } => {
+                let (body, renewed) = self.open_lower(inode)?;
+                size_bytes = renewed.size_bytes;
+                Body::Lower(body)
+            }
             other => {
                 tracing::error!(ino = %inode.ino, layout = other.name(), "this node cannot serve the layout");
                 return Err(Error::Corrupt {
@@ -95,7 +105,7 @@ impl Node {
                 });
             }
         };
-        state.overlay.size_bytes = inode.size_bytes;
+        state.overlay.size_bytes = size_bytes;
         // Its home verifies what it sends, and the transfer has sums of its own.
         state.is_checksummed = inode.checksummed && !matches!(body, Body::Remote(_));
         state.accounted_512 = inode.blocks_512;
@@ -134,11 +144,16 @@ impl Node {
         Ok(rw)
     }
 
-    /// Moves an inline body into a backing file, so that it can grow or be passed through.
+    /// Moves an inline body into a backing file, so that it can grow or be passed through; copies a lower
+    /// file into one.
     ///
     /// The bytes are in the file before the record names it; a crash in between leaves a free file.
     pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        let Some(Body::Inline(bytes)) = &state.body else { return Ok(()) };
+        let bytes = match &state.body {
+            Some(Body::Inline(bytes)) => bytes,
+            Some(Body::Lower(_)) => return self.copy_up(ino, state),
+            _ => return Ok(()),
+        };
         let tier = self.tiers.choose(state.hints.tier())?;
         let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
         if !bytes.is_empty() {

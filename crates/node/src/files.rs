@@ -106,9 +106,10 @@ impl Node {
         self.with_live(ino, |state| {
             // Read under the entry's lock: nothing can fold or write the file from here on.
             let inode = match self.prepare(ino, state, flags.write.then_some(content))? {
-                Attempt::Done(inode) => inode,
+                Attempt::Done(inode) => self.renewed(inode)?,
                 Attempt::Again(pause) => return Ok(Attempt::Again(pause)),
             };
+            Self::drop_stale_lower(state, &inode);
             if state.body.is_none() {
                 state.hints = self.own_hints(&inode)?;
                 state.is_orphan = inode.nlink == 0;
@@ -118,7 +119,12 @@ impl Node {
                     _ => e,
                 })?;
             }
+            let was_lower = matches!(state.body, Some(Body::Lower(_)));
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
+            if opened.is_err() && was_lower && state.local().is_none() {
+                // Nothing has become of a truncation; the file is as it was.
+                state.body = None;
+            }
             if opened.is_err() && state.holds_lease && !state.is_open() {
                 self.enqueue_settle(ino, state);
             }
@@ -158,6 +164,12 @@ impl Node {
         flags: OpenFlags,
         registrar: &Registrar<'_>,
     ) -> Result<Opened> {
+        if flags.truncate && matches!(state.body, Some(Body::Lower(_))) {
+            // What is dropped need not be copied first.
+            state.body = Some(Body::Inline(Vec::new()));
+        } else if flags.write {
+            self.copy_up(inode.ino, state)?;
+        }
         if state.handles == 0 {
             state.mode = self.choose_mode(caller, state, inode, flags);
         }
@@ -178,7 +190,7 @@ impl Node {
         }
         let outdates_mode =
             flags.truncate && !caller.keeps_set_id() && without_set_id(inode.perm) != inode.perm;
-        Ok(Opened { outdates_mode, ..self.opened(state, flags) })
+        Ok(Opened { outdates_mode, ..self.opened(inode.ino, state, flags) })
     }
 
     fn choose_mode(
@@ -229,7 +241,7 @@ impl Node {
         Ok(())
     }
 
-    fn opened(&self, state: &LiveState, flags: OpenFlags) -> Opened {
+    fn opened(&self, ino: InodeId, state: &LiveState, flags: OpenFlags) -> Opened {
         let is_passthrough = state.mode == IoMode::Passthrough;
         let counter = if is_passthrough {
             &self.metrics.opens_passthrough
@@ -242,7 +254,7 @@ impl Node {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),
             // Other hosts see at their next open what was closed here.
             wants_flush: (flags.write && (!is_passthrough || self.is_shared())) || syncs_at_close,
-            keeps_cache: !self.is_shared(),
+            keeps_cache: !self.is_shared() && !self.take_outdated(ino),
             outdates_cache: is_passthrough && flags.write,
             outdates_mode: false,
         }
@@ -314,6 +326,7 @@ impl Node {
                         .map(Source::Done),
                     None => Ok(Source::File(Arc::clone(&local.ro))),
                 },
+                Some(Body::Lower(lower)) => Ok(Source::File(Arc::clone(&lower.file))),
                 None => Err(Error::BadHandle),
             }
         })
@@ -388,7 +401,10 @@ impl Node {
         offset_bytes: u64,
         data: &[u8],
     ) -> Result<bool> {
-        let Some(Body::Inline(bytes)) = &mut state.body else { return Ok(false) };
+        let Some(Body::Inline(bytes)) = &mut state.body else {
+            self.copy_up(ino, state)?;
+            return Ok(false);
+        };
         let end = offset_bytes + data.len() as u64;
         if end > self.options.inline_bytes.0 || state.mode == IoMode::Passthrough {
             self.unfold(ino, state)?;
@@ -744,6 +760,7 @@ impl Node {
             self.ensure_loaded(ino, state)?;
             match &state.body {
                 Some(Body::Local(local)) => local.ro.seek(offset_bytes, hole),
+                Some(Body::Lower(lower)) => lower.file.seek(offset_bytes, hole),
                 _ => {
                     let size = state.size_bytes()?;
                     match offset_bytes {

@@ -22,6 +22,7 @@ mod integrity;
 mod lease;
 mod live;
 mod locks;
+mod lower;
 mod maintenance;
 mod metrics;
 mod names;

@@ -76,7 +76,12 @@ impl Node {
     /// [`Error::NotFound`] and its like.
     pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
         let before = self.live.drops();
-        let inode = self.namespace.lookup(parent, name)?;
+        let inode = match self.namespace.lookup(parent, name) {
+            Err(Error::NotFound) if self.adopt_name(parent, name)? => {
+                self.namespace.lookup(parent, name)?
+            }
+            found => self.renewed(found?)?,
+        };
         self.overlaid(&inode, before)
     }
 
@@ -91,6 +96,7 @@ impl Node {
         name: &[u8],
         new: &NewName,
     ) -> Result<(Attr, Validity)> {
+        self.adopt_for_change(parent, name)?;
         let directory = self.namespace.get(parent)?;
         let (inherited, effective) = self.hints_for_new(&directory, name)?;
         let hints = if new.kind == FileKind::Directory { inherited } else { effective };
@@ -113,6 +119,7 @@ impl Node {
         registrar: &Registrar<'_>,
     ) -> Result<(Attr, Opened)> {
         self.help_settling();
+        self.adopt_for_change(parent, name)?;
         let directory = self.namespace.get(parent)?;
         let (_, hints) = self.hints_for_new(&directory, name)?;
         let fresh = self.take_for_passthrough(&hints)?;
@@ -219,6 +226,7 @@ impl Node {
     /// As `link(2)`.
     pub fn link(&self, ino: InodeId, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
         let before = self.live.drops();
+        self.adopt_for_change(parent, name)?;
         let inode = self.namespace.link(ino, parent, name, now())?;
         self.overlaid(&inode, before)
     }
@@ -228,6 +236,7 @@ impl Node {
     /// # Errors
     /// As `unlink(2)`.
     pub fn unlink(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+        self.hide_name(parent, name)?;
         let is_kept = Cell::new(false);
         let inode = self.namespace.unlink(parent, name, self.keeps_orphan(&is_kept), now())?;
         self.after_unlink(&inode, is_kept.get());
@@ -239,6 +248,8 @@ impl Node {
     /// # Errors
     /// As `rmdir(2)`.
     pub fn rmdir(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+        self.hide_name(parent, name)?;
+        self.complete_named(parent, name)?;
         let inode = self.namespace.rmdir(parent, name, now())?;
         self.departed.add(&inode, inode.size_bytes);
         Ok(())
@@ -256,6 +267,13 @@ impl Node {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
+        self.adopt_for_change(new_parent, new_name)?;
+        if mode == RenameMode::Exchange {
+            self.adopt_for_change(parent, name)?;
+        } else {
+            self.hide_name(parent, name)?;
+            self.complete_named(new_parent, new_name)?;
+        }
         let is_kept = Cell::new(false);
         let keeps_open = self.keeps_orphan(&is_kept);
         // A name that is replaced exists throughout, so whoever opens it meets the old file or the new one. The kernel asks
@@ -346,7 +364,10 @@ impl Node {
     /// # Errors
     /// [`Error::NotDirectory`] and its like. The listing is complete or fails.
     pub fn list(&self, dir: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
-        match self.namespace.list(dir, after_cookie, limit) {
+        let listed = self
+            .complete(dir, after_cookie)
+            .and_then(|()| self.namespace.list(dir, after_cookie, limit));
+        match listed {
             Err(Error::NotFound) if self.departed.get(dir).is_some() => Ok(Vec::new()),
             other => other,
         }
@@ -365,7 +386,10 @@ impl Node {
         let before = self.live.drops();
         // Asked before the records are read: what is not live now has all that is known in its record.
         let is_live = |entry: &DirEntry| self.live.contains(entry.ino);
-        match self.namespace.list_plus(dir, after_cookie, limit, is_live) {
+        let listed = self
+            .complete(dir, after_cookie)
+            .and_then(|()| self.namespace.list_plus(dir, after_cookie, limit, is_live));
+        match listed {
             Err(Error::NotFound) if self.departed.get(dir).is_some() => Ok(Vec::new()),
             Err(e) => Err(e),
             Ok(entries) => entries
@@ -390,7 +414,9 @@ impl Node {
         let is_still = |inode: &Inode| {
             let now: SystemTime = now().into();
             let age = now.duration_since(inode.ctime.into());
-            age.is_ok_and(|age| age >= STILL)
+            // The lower file system may bring names at any time.
+            let is_merged = matches!(inode.layout, Layout::Lower { .. });
+            !is_merged && age.is_ok_and(|age| age >= STILL)
         };
         !self.is_shared() && self.namespace.get(dir).is_ok_and(|inode| is_still(&inode))
     }

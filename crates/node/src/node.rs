@@ -17,6 +17,7 @@ use crate::cluster::Cluster;
 use crate::identity::Identity;
 use crate::live::LiveTable;
 use crate::locks::Locks;
+use crate::lower::Lower;
 use crate::metrics::Metrics;
 use crate::names::Departed;
 use crate::options::NodeOptions;
@@ -38,6 +39,8 @@ pub struct Node {
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Locks of processes, in a store of several hosts.
     pub(crate) locks: Option<Locks>,
+    /// The lower file system, if the store lies over one.
+    pub(crate) lower: Option<Lower>,
     pub(crate) departed: Departed,
     /// Files that lack copies on other hosts.
     pub(crate) copy_queue: CopyQueue,
@@ -91,6 +94,7 @@ impl Node {
             options.tiers.push(TierSpec { dir, class: None, capacity: None });
         }
         let (namespace, tiers) = open_parts(&options, &mut identity)?;
+        let lower = Lower::open(options.lower.as_deref(), &namespace)?;
         let cluster =
             options.cluster.as_ref().map(|c| Cluster::new(c, &options.name, root_of(&options)));
         let cluster = cluster.transpose()?.map(Arc::new);
@@ -103,6 +107,7 @@ impl Node {
             live: LiveTable::new(),
             locks: cluster.as_ref().map(|cluster| Locks::new(cluster.life().life)),
             cluster,
+            lower,
             departed: Departed::new(),
             copy_queue: CopyQueue::default(),
             copy_metrics: CopyMetrics::default(),

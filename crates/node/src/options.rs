@@ -41,6 +41,9 @@ pub struct NodeOptions {
     pub root_gid: u32,
     /// Permissions of a new store's root directory.
     pub root_perm: u16,
+    /// A file system whose tree appears in the store's, and is only read. Without, the one that the store
+    /// was made with, if any.
+    pub lower: Option<PathBuf>,
     /// What makes the node one of several; none for a store of this host alone.
     pub cluster: Option<ClusterOptions>,
 }
@@ -66,6 +69,7 @@ impl NodeOptions {
             root_uid: rustix::process::geteuid().as_raw(),
             root_gid: rustix::process::getegid().as_raw(),
             root_perm: 0o755,
+            lower: None,
             cluster: None,
         }
     }

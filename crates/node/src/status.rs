@@ -74,6 +74,8 @@ pub struct Status {
     pub metadata_disk_bytes: u64,
     /// The tiers.
     pub tiers: Vec<TierStatus>,
+    /// The lower file system, if the store lies over one.
+    pub lower: Option<PathBuf>,
 }
 
 /// Where a file is and what is in force for it.
@@ -139,6 +141,7 @@ impl Node {
             metadata_memory_bytes: engine.memory_bytes,
             metadata_disk_bytes: engine.disk_bytes,
             tiers: self.tier_status(),
+            lower: self.lower.as_ref().map(|lower| lower.path().to_owned()),
         })
     }
 

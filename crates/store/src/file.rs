@@ -57,6 +57,64 @@ impl BackingFile {
             })
     }
 
+    /// Takes over a file of the lower file system.
+    pub(crate) const fn of(file: File) -> Self {
+        Self(file)
+    }
+
+    /// Copies the data of the whole file, leaving holes where they are, sharing blocks where the file
+    /// system can, and sets the length of `target`, which is empty.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], else the system's own.
+    pub fn copy_data_to(&self, target: &Self) -> Result<u64> {
+        let size_bytes = self.stat()?.size_bytes;
+        let mut at = 0;
+        while at < size_bytes {
+            let (data, end) = match self.seek(at, false) {
+                Ok(data) => (data, self.seek(data, true)?),
+                Err(Error::NoData) => break,
+                Err(_) => (at, size_bytes), // no holes are told of here
+            };
+            self.copy_range_to(data, target, end)?;
+            at = end;
+        }
+        target.set_len(size_bytes)?;
+        Ok(size_bytes)
+    }
+
+    fn copy_range_to(&self, from: u64, target: &Self, end: u64) -> Result<()> {
+        const STEP_BYTES: u64 = 1 << 30;
+        let mut at = from;
+        while at < end {
+            let len = usize::try_from((end - at).min(STEP_BYTES)).unwrap_or(usize::MAX);
+            match self.copy_to(at, target, at, len) {
+                Ok(0) => return self.copy_through_memory(at, target, end),
+                Ok(n) => at += n as u64,
+                Err(Error::NoSpace(why)) => return Err(Error::NoSpace(why)),
+                // Another file system, or one that cannot.
+                Err(_) => return self.copy_through_memory(at, target, end),
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_through_memory(&self, from: u64, target: &Self, end: u64) -> Result<()> {
+        const BUFFER_BYTES: u64 = 1 << 20;
+        let mut buffer = vec![0; usize::try_from((end - from).min(BUFFER_BYTES)).unwrap_or(0)];
+        let mut at = from;
+        while at < end {
+            let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(buffer.len());
+            let n = self.read_at(&mut buffer[..want], at)?;
+            if n == 0 {
+                break;
+            }
+            target.write_all_at(&buffer[..n], at)?;
+            at += n as u64;
+        }
+        Ok(())
+    }
+
     /// The standard library's view.
     #[must_use]
     pub const fn file(&self) -> &File {

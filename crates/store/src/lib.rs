@@ -1,16 +1,19 @@
-//! Local tiers of one host: directories full of plain backing files.
+//! Local tiers of one host: directories full of plain backing files; and the lower file system, which is
+//! only read.
 //!
 //! A tier knows nothing of names or inodes. It hands out numbered files, says how much space they
 //! take, tells when nobody can write to one any more, and takes them back clean.
 
 mod file;
 mod lease;
+mod lower;
 mod pool;
 mod probe;
 mod tier;
 
 pub use file::{BackingFile, BackingStat};
 pub use lease::{LeaseTest, is_unshared, is_unwritten, test_lease};
+pub use lower::{LowerEntry, LowerTree};
 pub use pool::{Pool, PooledFile};
 pub use probe::{FileSystem, probe};
 pub use tier::{Space, Tier, TierOptions, replace_file};

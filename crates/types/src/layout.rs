@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BackingFileId, NodeId, TierId};
+use crate::{BackingFileId, NodeId, TierId, Timestamp};
 
 /// A plain file in a tier of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -13,7 +13,21 @@ pub struct BackingRef {
     pub file: BackingFileId,
 }
 
-/// How a regular file is kept.
+/// What an entry of the lower file system was like when it was last looked at. Another stamp means that
+/// it was changed or replaced there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LowerStamp {
+    /// Inode number there.
+    pub ino: u64,
+    /// Length.
+    pub size_bytes: u64,
+    /// Last change of the content.
+    pub mtime: Timestamp,
+    /// Last change of any kind.
+    pub ctime: Timestamp,
+}
+
+/// How a regular file is kept; of a directory, whether entries of the lower file system show in it.
 ///
 /// Persisted: `postcard` writes the position of the variant, so variants are only ever appended.
 /// The later ones are reserved for stores of several hosts; a node that meets one it cannot serve
@@ -60,8 +74,10 @@ pub enum Layout {
     },
     /// 7: still, or again, in the lower file system under this path.
     Lower {
-        /// Path relative to the lower root.
+        /// Path relative to the lower root; for the root directory, where the lower root is.
         path: Vec<u8>,
+        /// What it was like when its attributes were taken over.
+        stamp: LowerStamp,
     },
 }
 

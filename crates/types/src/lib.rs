@@ -20,7 +20,7 @@ pub use hint::{
     Placement,
 };
 pub use id::{BackingFileId, InodeId, NodeId, PartitionId, TierId};
-pub use layout::{BackingRef, Layout};
+pub use layout::{BackingRef, Layout, LowerStamp};
 pub use rule::{Rule, RuleError, RuleSet};
 pub use tier::{TierClass, TierSpec, TierSpecError};
 pub use time::Timestamp;

@@ -6,6 +6,7 @@ pub(crate) enum Key {
     Mount,
     Dir,
     Tiers,
+    Lower,
     Deployment,
     Name,
     Durability,
@@ -26,10 +27,11 @@ pub(crate) enum Key {
 
 impl Key {
     /// All settings in the order of the documentation.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Mount,
         Self::Dir,
         Self::Tiers,
+        Self::Lower,
         Self::Deployment,
         Self::Name,
         Self::Durability,
@@ -54,6 +56,7 @@ impl Key {
             Self::Mount => "mount",
             Self::Dir => "dir",
             Self::Tiers => "tiers",
+            Self::Lower => "lower",
             Self::Deployment => "deployment",
             Self::Name => "name",
             Self::Durability => "durability",

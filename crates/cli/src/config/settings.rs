@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) dir: PathBuf,
     /// Never empty: without a word from the user the one tier is `DIR/tier`.
     pub(crate) tiers: Vec<TierSpec>,
+    /// A file system whose tree appears in the store's.
+    pub(crate) lower: Option<PathBuf>,
     /// Where the files of the deployment are that this store is a part of; none for one of this host alone.
     pub(crate) deployment: Option<PathBuf>,
     pub(crate) name: String,
@@ -61,6 +63,7 @@ impl Settings {
         };
         Ok(Self {
             tiers,
+            lower: read.path(Key::Lower)?.map(|lower| path::resolved(&lower)),
             deployment: read.path(Key::Deployment)?,
             name: read.one(Key::Name, non_empty)?.unwrap_or_else(host_name),
             durability: read
@@ -101,6 +104,7 @@ impl Settings {
             Key::Rules => return self.rules.clone(),
             Key::Mount => path(&self.mount),
             Key::Dir => path(&self.dir),
+            Key::Lower => return self.lower.iter().map(|p| path(p)).collect(),
             Key::Deployment => return self.deployment.iter().map(|p| path(p)).collect(),
             Key::Name => self.name.clone(),
             Key::Durability => self.durability.to_string(),

@@ -6,6 +6,21 @@ use super::{Namespace, Transaction, name, xattr};
 use crate::dentry::Dentry;
 use crate::{Condition, DirDelta, Inode, Value, keys};
 
+/// What a new inode takes over from a file that existed before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Length; 0 for directories.
+    pub size_bytes: u64,
+    /// Disk use.
+    pub blocks_512: u64,
+    /// Last access.
+    pub atime: Timestamp,
+    /// Last change of the content.
+    pub mtime: Timestamp,
+    /// Last change of the inode.
+    pub ctime: Timestamp,
+}
+
 /// What a new inode is. The caller has applied umask and set-gid inheritance.
 #[derive(Clone, Debug)]
 pub struct NewInode {
@@ -27,6 +42,8 @@ pub struct NewInode {
     pub mark_writable: bool,
     /// Extended attributes that it starts with: name and value.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Length and times that it has from elsewhere; without, it is empty and of now.
+    pub origin: Option<Origin>,
 }
 
 impl NewInode {
@@ -43,6 +60,7 @@ impl NewInode {
             layout: Layout::Empty,
             mark_writable: false,
             xattrs: Vec::new(),
+            origin: None,
         }
     }
 }
@@ -67,11 +85,7 @@ impl Namespace {
         self.retry(|| {
             let mut transaction = Transaction::at(parent);
             self.name(&mut transaction, parent, name, Dentry { ino, kind: new.kind }, now)?;
-            let (dir, own_name) = match new.kind {
-                FileKind::Directory => (parent, name),
-                _ => (self.only_dir(ino, parent), [].as_slice()),
-            };
-            let inode = write_inode(&mut transaction, ino, (dir, own_name), &new, now)?;
+            let inode = self.write_new(&mut transaction, ino, (parent, name), &new, now)?;
             if new.mark_writable {
                 let mark = keys::by_inode(keys::WRITABLE, ino);
                 transaction.of(ino).put(mark.as_slice(), self.owner.clone());
@@ -82,13 +96,34 @@ impl Namespace {
 
     /// Where a new inode is born: directories are spread over all partitions by their names, and with
     /// them the load; all else is born beside its name.
-    fn birth_partition(&self, parent: InodeId, name: &[u8], kind: FileKind) -> PartitionId {
+    pub(super) fn birth_partition(
+        &self,
+        parent: InodeId,
+        name: &[u8],
+        kind: FileKind,
+    ) -> PartitionId {
         let partitions = self.engine.partitions();
         if kind != FileKind::Directory || partitions < 2 {
             return parent.partition();
         }
         let hash = keys::hash63(self.seed ^ parent.0, name) % u64::from(partitions);
         u16::try_from(hash).map_or(parent.partition(), PartitionId)
+    }
+
+    /// Adds the record of a new inode, and what stands beside it, to `transaction`.
+    pub(super) fn write_new(
+        &self,
+        transaction: &mut Transaction,
+        ino: InodeId,
+        (parent, name): (InodeId, &[u8]),
+        new: &NewInode,
+        now: Timestamp,
+    ) -> Result<Inode> {
+        let place = match new.kind {
+            FileKind::Directory => (parent, name),
+            _ => (self.only_dir(ino, parent), [].as_slice()),
+        };
+        write_inode(transaction, ino, place, new, now)
     }
 
     /// Adds a new name to `transaction`: its conditions, its record, its trace in the parent.
@@ -123,6 +158,13 @@ fn write_inode(
     now: Timestamp,
 ) -> Result<Inode> {
     let is_directory = new.kind == FileKind::Directory;
+    let origin = new.origin.unwrap_or(Origin {
+        size_bytes: new.target.as_ref().map_or(0, |target| target.len() as u64),
+        blocks_512: 0,
+        atime: now,
+        mtime: now,
+        ctime: now,
+    });
     let inode = Inode {
         ino,
         kind: new.kind,
@@ -131,11 +173,11 @@ fn write_inode(
         gid: new.gid,
         nlink: if is_directory { 2 } else { 1 },
         rdev: new.rdev,
-        size_bytes: new.target.as_ref().map_or(0, |target| target.len() as u64),
-        blocks_512: 0,
-        atime: now,
-        mtime: now,
-        ctime: now,
+        size_bytes: origin.size_bytes,
+        blocks_512: origin.blocks_512,
+        atime: origin.atime,
+        mtime: origin.mtime,
+        ctime: origin.ctime,
         btime: now,
         version: 1,
         entries: 0,

@@ -1,6 +1,6 @@
 //! Inodes without a name, inodes that may be being written, and the end of an inode.
 
-use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
+use intarsia_types::{Error, FileKind, InodeId, Layout, PartitionId, Result};
 
 use super::transaction::Part;
 use super::{Namespace, Transaction};
@@ -78,6 +78,9 @@ impl Namespace {
         if inode.is_directory() && self.leases.is_some() {
             part.delete(keys::by_inode(keys::LEASE, ino).as_slice());
         }
+        if inode.is_directory() && matches!(inode.layout, Layout::Lower { .. }) {
+            self.delete_all(part, &keys::by_inode(keys::HIDDEN, ino))?;
+        }
         if inode.kind != FileKind::Regular {
             return Ok(());
         }
@@ -85,7 +88,7 @@ impl Namespace {
             // Only a file with a backing file can be written past us.
             part.delete(keys::by_inode(keys::WRITABLE, ino).as_slice());
         }
-        if inode.layout == intarsia_types::Layout::Inline {
+        if inode.layout == Layout::Inline {
             part.delete(keys::by_inode(keys::BODY, ino).as_slice());
         }
         if inode.checksummed {

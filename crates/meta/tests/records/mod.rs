@@ -8,7 +8,9 @@
 )]
 
 use intarsia_meta::Inode;
-use intarsia_types::{BackingFileId, BackingRef, FileKind, InodeId, Layout, TierId, Timestamp};
+use intarsia_types::{
+    BackingFileId, BackingRef, FileKind, InodeId, Layout, LowerStamp, TierId, Timestamp,
+};
 use proptest::prelude::*;
 
 fn layout() -> impl Strategy<Value = Layout> {
@@ -21,6 +23,12 @@ fn layout() -> impl Strategy<Value = Layout> {
         (backing.clone(), any::<u64>())
             .prop_map(|(pack, offset_bytes)| Layout::Packed { pack, offset_bytes }),
         prop::collection::vec(backing, 0..9).prop_map(|copies| Layout::Replicated { copies }),
+        (prop::collection::vec(any::<u8>(), 0..300), number(), number(), time(), time()).prop_map(
+            |(path, ino, size_bytes, mtime, ctime)| Layout::Lower {
+                path,
+                stamp: LowerStamp { ino, size_bytes, mtime, ctime },
+            }
+        ),
     ]
 }
 

@@ -201,6 +201,7 @@ fn table_words(table: u8) -> &'static str {
         keys::XATTR => "extended attributes",
         keys::BODY => "an inline body",
         keys::CHECKSUM => "checksums",
+        keys::HIDDEN => "hidden names",
         _ => "a record",
     }
 }

@@ -97,6 +97,7 @@ impl Survey {
         survey.read(ns, "orphans", keys::ORPHAN, progress, Self::orphan)?;
         survey.read(ns, "writable marks", keys::WRITABLE, progress, Self::writable)?;
         survey.read(ns, "extended attributes", keys::XATTR, progress, Self::xattr)?;
+        survey.read(ns, "hidden names", keys::HIDDEN, progress, Self::hidden)?;
         survey.read(ns, "bodies", keys::BODY, progress, Self::body)?;
         survey.read(ns, "checksums", keys::CHECKSUM, progress, Self::checksums)?;
         survey.read(ns, "free files", keys::FREE, progress, Self::free)?;
@@ -281,6 +282,10 @@ impl Survey {
             known.found.xattrs = true;
             true
         });
+    }
+
+    fn hidden(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
+        self.beside(keys::HIDDEN, key, |known| known.kind == Some(FileKind::Directory));
     }
 
     fn body(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
