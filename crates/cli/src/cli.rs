@@ -11,7 +11,9 @@ use crate::config::{Given, Key, Layers, Source};
 use crate::exit;
 
 mod lab;
+mod stage;
 pub(crate) use lab::*;
+pub(crate) use stage::*;
 
 /// Intermediate storage for workflows, as a file system of this host's disks, SSDs and memory.
 ///
@@ -64,6 +66,7 @@ pub(crate) enum Verb {
     Doctor(Doctor),
     Config(ConfigVerb),
     Simulate(Simulate),
+    Stage(StageVerb),
     Lab(LabVerb),
     Node(Node),
     #[command(hide = true)]

@@ -21,6 +21,7 @@ mod preflight;
 mod process;
 mod registry;
 mod runtime;
+mod stage;
 mod target;
 mod verbs;
 
@@ -60,6 +61,7 @@ fn run(cli: &Cli) -> Outcome<Exit> {
         Verb::Doctor(arguments) => verbs::doctor::run(arguments, &cli.global),
         Verb::Config(arguments) => verbs::config::run(&arguments.verb, &cli.global),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments.verb),
+        Verb::Stage(arguments) => verbs::stage::run(&arguments.verb),
         Verb::Lab(arguments) => verbs::lab::run(&arguments.verb),
         Verb::Completions(arguments) => verbs::pages::completions(arguments),
         Verb::Man(arguments) => verbs::pages::man(arguments),

@@ -12,7 +12,9 @@ use crate::node::Node;
 const LAYOUT_NAME: &str = "user.intarsia.layout";
 /// Read-only: who serves this file, as JSON.
 const NODE_NAME: &str = "user.intarsia.node";
-const VIRTUAL_NAMES: [&str; 3] = [LOCATION_NAME, LAYOUT_NAME, NODE_NAME];
+/// Read-only: whether somebody may be writing to this file: `written`, `unsettled` or `settled`.
+const STATE_NAME: &str = "user.intarsia.state";
+const VIRTUAL_NAMES: [&str; 4] = [LOCATION_NAME, LAYOUT_NAME, NODE_NAME, STATE_NAME];
 
 impl Node {
     /// Sets an attribute. Hints are validated; the log says what a refused one should have been.
@@ -111,18 +113,34 @@ impl Node {
         if name == NODE_NAME {
             return Ok(Some(self.who_am_i()));
         }
-        if name != LOCATION_NAME && name != LAYOUT_NAME {
+        if name != LOCATION_NAME && name != LAYOUT_NAME && name != STATE_NAME {
             return Ok(None);
         }
         let inode = self.namespace.get(ino)?;
         if inode.kind != FileKind::Regular {
             return Err(Error::NoAttribute);
         }
-        Ok(Some(if name == LOCATION_NAME {
-            self.hosts_of(&inode)?.into_iter().map(|host| host.0).collect::<Vec<_>>().join(",")
-        } else {
-            self.describe_layout(&inode)
+        Ok(Some(match name {
+            LOCATION_NAME => {
+                self.hosts_of(&inode)?.into_iter().map(|host| host.0).collect::<Vec<_>>().join(",")
+            }
+            STATE_NAME => self.state_of(ino)?.to_owned(),
+            _ => self.describe_layout(&inode),
         }))
+    }
+
+    /// Whether somebody has the file open for writing here, or may be writing to it, here or elsewhere.
+    fn state_of(&self, ino: InodeId) -> Result<&'static str> {
+        let here = self.live.with_existing(ino, |state| {
+            let is_changed = state.is_unsettled || state.overlay.is_dirty || state.holds_lease;
+            (state.writers > 0, is_changed)
+        });
+        Ok(match here {
+            Some((true, _)) => "written",
+            Some((_, true)) => "unsettled",
+            _ if self.is_shared() && self.namespace.is_marked_writable(ino)? => "unsettled",
+            _ => "settled",
+        })
     }
 
     fn who_am_i(&self) -> String {

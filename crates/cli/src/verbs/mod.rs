@@ -14,6 +14,7 @@ pub(crate) mod pages;
 mod purge;
 mod rule;
 pub(crate) mod simulate;
+pub(crate) mod stage;
 pub(crate) mod status;
 pub(crate) mod up;
 mod xattr;

@@ -13,6 +13,8 @@ use crate::{control, process};
 pub(super) const NODE_NAME: &str = "user.intarsia.node";
 /// How the bytes of a file are kept.
 pub(super) const LAYOUT_NAME: &str = "user.intarsia.layout";
+/// Whether somebody may be writing to a file.
+pub(super) const STATE_NAME: &str = "user.intarsia.state";
 /// Longest value that the kernel hands out.
 const MAX_VALUE_BYTES: usize = 1 << 16;
 
