@@ -117,10 +117,12 @@ impl Adapter {
         }
     }
 
-    /// A new handle. The kernel keeps its own count of them; ours says whether this one may write, and tells
-    /// apart through which one a lock was made.
-    fn handle(&self, write: bool) -> FileHandle {
-        FileHandle(self.next_handle.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(write))
+    /// A new handle. The kernel keeps its own count of them; ours says how it was opened, and tells apart
+    /// through which one a lock was made.
+    fn handle(&self, write: bool, flags: OpenFlags) -> FileHandle {
+        let number = self.next_handle.fetch_add(1, Ordering::Relaxed) << HANDLE_SHIFT;
+        let appends = if flags.0 & libc::O_APPEND == 0 { 0 } else { APPENDS };
+        FileHandle(number | appends | if write { WRITES } else { 0 })
     }
 
     fn empty(&self, timer: &OpTimer, op: &'static str, result: Result<()>, reply: ReplyEmpty) {
@@ -172,9 +174,13 @@ const fn may_write(flags: OpenFlags) -> bool {
     !matches!(flags.0 & libc::O_ACCMODE, libc::O_RDONLY)
 }
 
-/// Whether a handle may write; see [`Adapter::handle`].
+/// Bits of a handle, see [`Adapter::handle`]: it may write, it appends.
+const WRITES: u64 = 1;
+const APPENDS: u64 = 2;
+const HANDLE_SHIFT: u32 = 2;
+
 const fn is_writer(handle: FileHandle) -> bool {
-    handle.0 & 1 == 1
+    handle.0 & WRITES != 0
 }
 
 fn fopen_flags(opened: &Opened) -> FopenFlags {
@@ -419,7 +425,8 @@ impl Filesystem for Adapter {
                     let _ = kernel.inval_inode(n, -1, 0);
                 }
                 // An open that truncates counts as a writer to the node, whatever its access mode.
-                let (fh, mut flags) = (self.handle(write || truncate), fopen_flags(&opened));
+                let fh = self.handle(write || truncate, flags);
+                let mut flags = fopen_flags(&opened);
                 if self.node.has_locks(ino(n)) {
                     // Closing it gives up its process's locks.
                     flags -= FopenFlags::FOPEN_NOFLUSH;
@@ -458,8 +465,8 @@ impl Filesystem for Adapter {
         self.finish(&timer, result.is_ok());
         match result {
             Ok((attr, opened)) => {
-                let (fh, flags, attr) =
-                    (self.handle(write), fopen_flags(&opened), file_attr(&attr));
+                let fh = self.handle(write, OpenFlags(flags));
+                let (flags, attr) = (fopen_flags(&opened), file_attr(&attr));
                 let name = ttl(self.node.name_validity());
                 match backing_of(&opened) {
                     Some(id) => reply.created_passthrough(&name, &attr, GENERATION, fh, flags, id),
@@ -825,6 +832,7 @@ impl Filesystem for Adapter {
         let call = LockCall {
             ino: ino(n),
             handle: fh.0,
+            appends: fh.0 & APPENDS != 0,
             kind: LockKind::Record,
             owner: owner.0,
             pid,
@@ -851,6 +859,7 @@ impl Filesystem for Adapter {
         let call = LockCall {
             ino: ino(n),
             handle: fh.0,
+            appends: fh.0 & APPENDS != 0,
             kind: LockKind::Record,
             owner: owner.0,
             pid,
@@ -875,6 +884,7 @@ impl Filesystem for Adapter {
         let call = LockCall {
             ino: ino(n),
             handle: fh.0,
+            appends: fh.0 & APPENDS != 0,
             kind: LockKind::Whole,
             owner: owner.0,
             pid,

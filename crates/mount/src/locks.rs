@@ -29,6 +29,8 @@ pub(crate) const fn mode(typ: i32) -> Option<LockMode> {
 pub(crate) struct LockCall {
     pub(crate) ino: InodeId,
     pub(crate) handle: u64,
+    /// What is written through the handle goes to the end of the file.
+    pub(crate) appends: bool,
     pub(crate) kind: LockKind,
     pub(crate) owner: u64,
     pub(crate) pid: u32,
@@ -52,7 +54,7 @@ impl LockCall {
         kernel: &Arc<OnceLock<Notifier>>,
         reply: ReplyEmpty,
     ) {
-        let (ino, counted) = (self.ino, Arc::clone(node));
+        let (ino, appends, counted) = (self.ino, self.appends, Arc::clone(node));
         let Some(mode) = mode(self.typ) else {
             return node.unlock(ino, self.kind, self.owner, self.span, move |outcome| {
                 counted.counters().finish(&timer, outcome.is_ok());
@@ -67,7 +69,7 @@ impl LockCall {
             counted.counters().finish(&timer, outcome.is_ok());
             match outcome {
                 Ok(LockOutcome::Granted) => {
-                    drop_pages(&counted, ino, kernel.get());
+                    drop_pages(&counted, ino, appends, kernel.get());
                     reply.ok();
                 }
                 Ok(LockOutcome::Denied) => reply.error(Errno::EAGAIN),
@@ -105,16 +107,29 @@ fn held(node: &Node, host: &NodeId, claim: &LockClaim, reply: ReplyLock) {
 }
 
 /// What the kernel keeps of a file may be older than the lock.
-fn drop_pages(node: &Node, ino: InodeId, kernel: Option<&Notifier>) {
+fn drop_pages(node: &Node, ino: InodeId, appends: bool, kernel: Option<&Notifier>) {
     let Some(kernel) = kernel.filter(|_| node.is_cached_by_kernel(ino)) else { return };
     let n = INodeNo(ino.0);
     if let Err(error) = kernel.inval_inode(n, 0, 0) {
         tracing::warn!(%ino, %error, "the kernel keeps pages of a file that was locked");
     }
-    // An append goes to where the kernel believes the end to be. No bytes at the end tell it.
-    if let Ok((attr, _)) = node.attributes(ino) {
-        let _ = kernel.store(n, attr.size_bytes, &[]);
+    if appends && let Err(error) = show_end(node, ino, kernel) {
+        tracing::warn!(%ino, %error, "the kernel does not know where a file that was locked ends");
     }
+}
+
+/// An append goes to where the kernel believes the end to be. It takes no length from us but with bytes, so it
+/// is given the last one.
+fn show_end(node: &Node, ino: InodeId, kernel: &Notifier) -> Result<()> {
+    let (attr, _) = node.attributes(ino)?;
+    let Some(last) = attr.size_bytes.checked_sub(1) else { return Ok(()) };
+    let mut byte = [0];
+    if node.read(ino, last, &mut byte)? == 1 {
+        kernel
+            .store(INodeNo(ino.0), last, &byte)
+            .map_err(|e| Error::io("tell the kernel a length", e))?;
+    }
+    Ok(())
 }
 
 /// EIO where locks were lost, else ENOLCK: the lock could not be asked for.
