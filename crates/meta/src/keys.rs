@@ -29,7 +29,7 @@ pub const HIDDEN: u8 = b'H';
 pub const SUPER: u8 = b'S';
 
 /// Lock masters, of inodes that have one: ino.
-pub const LOCK_MASTER: u8 = b'L';
+pub const LOCK_MASTER: u8 = b'K';
 
 /// Operations over several partitions: session, number of the operation.
 pub const TRANSACTION: u8 = b'T';
