@@ -109,6 +109,7 @@ impl Node {
         class: TierClass,
         total_bytes: u64,
     ) -> Result<Arrival> {
+        self.remote_cache.make_room();
         let tier = self.tiers.get(self.tiers.choose(Some(class))?)?;
         if tier.is_low() || !tier.fits(total_bytes) {
             let dir = tier.dir().display();

@@ -368,7 +368,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
         }
         // What was written from here through the other host, at least.
         Some(Body::Remote(remote)) if remote.may_write() => attr.size_bytes = remote.size_bytes(),
-        Some(Body::Remote(_) | Body::Lower(_)) | None => {}
+        Some(Body::Remote(_) | Body::Kept(_) | Body::Lower(_)) | None => {}
     }
     Ok(())
 }

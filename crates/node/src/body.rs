@@ -17,6 +17,8 @@ pub(crate) enum Body {
     Inline(Vec<u8>),
     /// In a backing file.
     Local(LocalBody),
+    /// At another host, with a true copy here that nobody writes to.
+    Kept(LocalBody),
     /// At another host.
     Remote(Arc<RemoteFile>),
     /// In the lower file system; never written.
@@ -47,6 +49,14 @@ impl LiveState {
         }
     }
 
+    /// The copy of another host's file, if the bytes are read from one.
+    pub(crate) const fn kept(&self) -> Option<&LocalBody> {
+        match &self.body {
+            Some(Body::Kept(kept)) => Some(kept),
+            _ => None,
+        }
+    }
+
     /// The file at another host, if the bytes are there.
     pub(crate) const fn remote(&self) -> Option<&Arc<RemoteFile>> {
         match &self.body {
@@ -63,7 +73,7 @@ impl LiveState {
     /// The length as far as the process knows; a passthrough file's own length is asked of the file.
     pub(crate) fn size_bytes(&self) -> Result<u64> {
         match &self.body {
-            Some(Body::Local(local)) => local.ro.stat().map(|s| s.size_bytes),
+            Some(Body::Local(local) | Body::Kept(local)) => local.ro.stat().map(|s| s.size_bytes),
             Some(Body::Inline(bytes)) => Ok(bytes.len() as u64),
             Some(Body::Remote(remote)) => Ok(remote.size_bytes()),
             Some(Body::Lower(lower)) => lower.file.stat().map(|s| s.size_bytes),
@@ -91,7 +101,7 @@ impl Node {
         let body = match &inode.layout {
             Layout::Empty => Body::Inline(Vec::new()),
             Layout::Inline => Body::Inline(self.load_inline(inode)?),
-            Layout::Local(_) | Layout::Replicated { .. } => self.load_copy(inode)?,
+            Layout::Local(_) | Layout::Replicated { .. } => self.load_copy(inode, &state.hints)?,
             Layout::Lower { .. } => {
                 let (body, renewed) = self.open_lower(inode)?;
                 size_bytes = renewed.size_bytes;
@@ -106,8 +116,9 @@ impl Node {
             }
         };
         state.overlay.size_bytes = size_bytes;
-        // Its home verifies what it sends, and the transfer has sums of its own.
-        state.is_checksummed = inode.checksummed && !matches!(body, Body::Remote(_));
+        // A home verifies what it sends, and the transfer has sums of its own. Of a copy there may be later sums.
+        let is_elsewhere = matches!(body, Body::Remote(_) | Body::Kept(_));
+        state.is_checksummed = inode.checksummed && !is_elsewhere;
         state.accounted_512 = inode.blocks_512;
         state.body = Some(body);
         // What the record knows of the file is what it was like at its last settling.
@@ -154,6 +165,7 @@ impl Node {
             Some(Body::Lower(_)) => return self.copy_up(ino, state),
             _ => return Ok(()),
         };
+        self.remote_cache.make_room();
         let tier = self.tiers.choose(state.hints.tier())?;
         let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
         if !bytes.is_empty() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use intarsia_meta::Inode;
-use intarsia_types::{BackingRef, Error, NodeId, Result};
+use intarsia_types::{BackingRef, Error, HintSet, NodeId, Result};
 
 use crate::body::{Body, LocalBody};
 use crate::cluster::Cluster;
@@ -28,12 +28,17 @@ impl Node {
     }
 
     /// Opens the copy that is read here.
-    pub(crate) fn load_copy(&self, inode: &Inode) -> Result<Body> {
+    pub(crate) fn load_copy(&self, inode: &Inode, hints: &HintSet) -> Result<Body> {
         let own = self.own_copy(inode);
         match (own.or(inode.layout.backing()), &self.cluster) {
             (Some(_), Some(cluster)) if own.is_none() => {
+                if let Some(kept) = self.kept_copy(inode) {
+                    return Ok(Body::Kept(kept));
+                }
                 let hosts = self.hosts_of(inode)?;
-                self.open_elsewhere(cluster, inode, &hosts).map(|file| Body::Remote(Arc::new(file)))
+                let file = self.open_elsewhere(cluster, inode, &hosts)?;
+                let file = file.with_copy(self.begin_keeping(inode, hints));
+                Ok(Body::Remote(Arc::new(file)))
             }
             (Some(backing), _) => {
                 let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;

@@ -202,6 +202,7 @@ impl Node {
     ) -> IoMode {
         let tier = match state.local() {
             Some(local) => Some(local.backing.tier),
+            None if state.kept().is_some() => state.kept().map(|copy| copy.backing.tier),
             None if state.remote().is_some() => None,
             None if flags.write => self.tiers.choose(state.hints.tier()).ok(),
             None => None,
@@ -230,7 +231,7 @@ impl Node {
         if state.kernel.is_some() {
             return Ok(());
         }
-        let Some(local) = state.local() else { return Ok(()) };
+        let Some(local) = state.local().or(state.kept()) else { return Ok(()) };
         match registrar(local.ro.as_fd()) {
             Ok(kernel) => state.kernel = Some(kernel),
             Err(e) => {
@@ -319,7 +320,7 @@ impl Node {
                     buffer[..n].copy_from_slice(&rest[..n]);
                     Ok(Source::Done(n))
                 }
-                Some(Body::Local(local)) => match &state.sums {
+                Some(Body::Local(local) | Body::Kept(local)) => match &state.sums {
                     // Under the lock, so that no write comes between the bytes and their sums.
                     Some(sums) => self
                         .read_verified(ino, sums, &local.ro, offset_bytes, buffer)
@@ -426,6 +427,7 @@ impl Node {
             return Ok(());
         }
         self.account(state)?;
+        self.remote_cache.make_room();
         let Some(local) = state.local() else { return Ok(()) };
         let tier = self.tiers.get(local.backing.tier)?;
         if tier.fits(bytes) {

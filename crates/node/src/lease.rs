@@ -206,25 +206,25 @@ impl Node {
         content: Content,
     ) -> Result<Inode> {
         state.hints = self.own_hints(inode)?;
-        let tier = self.tiers.choose(state.hints.tier())?;
-        let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
+        let (new, is_whole) = self.place_for(inode, state)?;
+        let backing = new.backing;
         let copied = match content {
-            Content::Dropped => Ok(()),
-            Content::Kept => self
+            Content::Kept if !is_whole => self
                 .open_elsewhere(cluster, inode, sources)
                 .and_then(|source| self.copy_here(&Arc::new(source), inode, backing)),
+            _ => Ok(()),
         };
         let moved = copied.and_then(|()| self.record_move(inode, backing, content));
         let (moved, dropped) = match moved {
             Ok(moved) => moved,
             Err(error) => {
-                drop(file);
-                self.tiers.get(tier)?.remove(backing.file)?;
+                drop(new);
+                self.tiers.get(backing.tier)?.remove(backing.file)?;
                 return Err(error);
             }
         };
         self.note_dropped(&dropped);
-        state.body = Some(Body::Local(LocalBody::new(backing, file)));
+        state.body = Some(Body::Local(new));
         state.sums = None;
         state.is_checksummed = false;
         state.is_unsettled = true;
@@ -234,6 +234,29 @@ impl Node {
         state.mark_seen();
         state.record = Some(moved.clone());
         Ok(moved)
+    }
+
+    /// The file here that is to hold a file of another host, and whether it has the content already.
+    fn place_for(&self, inode: &Inode, state: &LiveState) -> Result<(LocalBody, bool)> {
+        let is_held = state.handles > 0 && state.mode == IoMode::Passthrough;
+        let held = state.kept().filter(|_| is_held).map(|copy| copy.backing);
+        let copy = self.take_kept(inode);
+        match copy {
+            Some(copy) if held.is_none_or(|held| held == copy.backing) => Ok((copy, true)),
+            _ if held.is_some() => {
+                if let Some(other) = copy {
+                    self.tiers.get(other.backing.tier)?.remove(other.backing.file)?;
+                }
+                let why = "an older copy of the file is open here for reading past the process";
+                Err(Error::Busy(why.into()))
+            }
+            _ => {
+                self.remote_cache.make_room();
+                let tier = self.tiers.choose(state.hints.tier())?;
+                let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
+                Ok((LocalBody::new(backing, file), false))
+            }
+        }
     }
 
     fn copy_here(
@@ -334,6 +357,10 @@ impl Node {
             let stays = match &state.body {
                 // A copy that is named is of what the record says: copies are replaced, never changed.
                 Some(Body::Local(local)) => inode.layout.copies().contains(&local.backing),
+                // Unless the file has a place of its own here now.
+                Some(Body::Kept(kept)) => {
+                    self.own_copy(inode).is_none() && self.is_kept_true(inode, kept.backing)
+                }
                 _ => false,
             };
             if !stays && state.handles > 0 && state.mode == IoMode::Passthrough {
@@ -345,7 +372,7 @@ impl Node {
                 state.body = None;
             }
             state.sums = None;
-            state.is_checksummed = inode.checksummed;
+            state.is_checksummed = inode.checksummed && state.kept().is_none();
         }
         if state.body.is_none() {
             state.hints = self.own_hints(inode)?;

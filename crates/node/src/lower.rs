@@ -336,6 +336,7 @@ impl Node {
     pub(crate) fn copy_up(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         let Some(Body::Lower(lower)) = &state.body else { return Ok(()) };
         let (source, stamp) = (Arc::clone(&lower.file), lower.stamp);
+        self.remote_cache.make_room();
         let tier = self.tiers.choose(state.hints.tier())?;
         if !self.tiers.get(tier)?.fits(stamp.size_bytes) {
             let dir = self.tiers.get(tier)?.dir().display().to_string();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use intarsia_meta::{CheckProgress, CheckReport, Finding, Inode, Outcome};
 use intarsia_store::Tier;
-use intarsia_types::{BackingFileId, Error, InodeId, Result};
+use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result};
 
 use crate::integrity::sum_file;
 use crate::node::Node;
@@ -150,7 +150,10 @@ impl Node {
                 known.insert(backing.file);
             }
         })?;
-        for file in on_disk.difference(&known) {
+        let is_copy = |file: &BackingFileId| {
+            self.remote_cache.holds(BackingRef { tier: tier.id(), file: *file })
+        };
+        for file in on_disk.difference(&known).filter(|file| !is_copy(file)) {
             let what = format!("backing file {file} of tier {} belongs to no inode", tier.id());
             let outcome = if repair {
                 tier.remove(*file)?;

@@ -144,6 +144,7 @@ impl Node {
         {
             return Ok(None);
         }
+        self.remote_cache.make_room();
         let id = self.tiers.choose(hints.tier())?;
         let tier = self.tiers.get(id)?;
         if tier.is_low() || !tier.file_system().is_stackable {
@@ -322,6 +323,7 @@ impl Node {
             if !state.is_orphan {
                 forgotten = state.forget_body();
                 // Under the entry's lock: whoever asks for attributes sees the length in one place or the other.
+                self.remote_cache.forget(inode.ino);
                 self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
             }
             state.is_orphan

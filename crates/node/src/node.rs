@@ -21,6 +21,7 @@ use crate::lower::Lower;
 use crate::metrics::Metrics;
 use crate::names::Departed;
 use crate::options::NodeOptions;
+use crate::remote_cache::RemoteCache;
 use crate::repair::FIRST_SURVEY;
 use crate::replicator::{CopyMetrics, CopyQueue, Replicator};
 use crate::settler::Settler;
@@ -33,7 +34,9 @@ pub struct Node {
     pub(crate) options: NodeOptions,
     pub(crate) store: String,
     pub(crate) namespace: Namespace,
-    pub(crate) tiers: Tiers,
+    pub(crate) tiers: Arc<Tiers>,
+    /// Copies of other hosts' files.
+    pub(crate) remote_cache: Arc<RemoteCache>,
     pub(crate) live: LiveTable,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
@@ -100,10 +103,12 @@ impl Node {
         let cluster = cluster.transpose()?.map(Arc::new);
         let settler_queue = crate::settler::Queue::new(raise_descriptor_limit());
         let rules = RwLock::new(Arc::new(options.rules.clone()));
+        let tiers = Arc::new(Tiers::new(tiers, options.durability == Durability::Sync));
         let node = Arc::new(Self {
             store: identity.store,
             namespace,
-            tiers: Tiers::new(tiers, options.durability == Durability::Sync),
+            remote_cache: RemoteCache::new(Arc::clone(&tiers)),
+            tiers,
             live: LiveTable::new(),
             locks: cluster.as_ref().map(|cluster| Locks::new(cluster.life().life)),
             cluster,
@@ -231,12 +236,24 @@ impl Node {
             note(self.settle_now(ino));
         }
         note(self.leave_cluster());
+        self.remote_cache.clear();
         note(self.tiers.drain(&self.namespace));
         note(self.sync_all());
         for tier in self.tiers.iter() {
             note(tier.close());
         }
         outcome
+    }
+
+    /// Stops the background work and leaves everything as it is, as a crash would; for tests of such.
+    pub fn crash(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        if let Some(replicator) = self.replicator.lock().take() {
+            replicator.stop();
+        }
+        if let Some(settler) = self.settler.lock().take() {
+            settler.stop();
+        }
     }
 
     /// Removes every backing file of a store that was not meant to last.

@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::cluster::Cluster;
 use crate::copies::is_of_the_host;
 use crate::pieces::{Landed, Piece, Pieces};
+use crate::remote_cache::CopyInMaking;
 
 /// A file up to this length comes with the answer to its opening.
 const WHOLE_BYTES: u64 = 128 << 10;
@@ -43,6 +44,8 @@ pub(crate) struct RemoteFile {
     is_dirty: AtomicBool,
     /// What was fetched and not read yet; nothing for a file that is written.
     pieces: Arc<Pieces>,
+    /// What is read is kept here too, if that is worth it.
+    copy: Option<CopyInMaking>,
 }
 
 impl Way {
@@ -117,7 +120,14 @@ impl RemoteFile {
             is_dirty: AtomicBool::new(false),
             pieces: Pieces::new(cluster.piece_memory(), first),
             cluster: Arc::clone(cluster),
+            copy: None,
         }
+    }
+
+    /// Keeps what is read in `copy` as well.
+    pub(crate) fn with_copy(mut self, copy: Option<CopyInMaking>) -> Self {
+        self.copy = copy;
+        self
     }
 
     pub(crate) const fn may_write(&self) -> bool {
@@ -154,7 +164,9 @@ impl RemoteFile {
     pub(crate) fn read_at(self: &Arc<Self>, buffer: &mut [u8], offset_bytes: u64) -> Result<usize> {
         let mut done = 0;
         for part in buffer.chunks_mut(MAX_PAYLOAD_BYTES) {
-            let n = self.begin_read(offset_bytes + done as u64, part.len()).finish_into(part)?;
+            let at = offset_bytes + done as u64;
+            let n = self.begin_read(at, part.len()).finish_into(part)?;
+            self.keep(at, &part[..n]);
             done += n;
             if n < part.len() {
                 break;
@@ -389,16 +401,25 @@ impl RemoteRead {
             && let Some(only) = self.parts.pop()
         {
             return match self.file.bytes_of(only) {
-                Ok(bytes) => deliver(Ok(&bytes)),
+                Ok(bytes) => {
+                    let outcome = deliver(Ok(&bytes));
+                    self.file.keep(self.range.start, &bytes);
+                    outcome
+                }
                 Err(error) => deliver(Err(error)),
             };
         }
+        let (file, start) = (Arc::clone(&self.file), self.range.start);
         let len = usize::try_from(self.range.end - self.range.start).unwrap_or(usize::MAX);
         if scratch.len() < len {
             scratch.resize(len, 0);
         }
         match self.finish_into(&mut scratch[..len]) {
-            Ok(n) => deliver(Ok(&scratch[..n])),
+            Ok(n) => {
+                let outcome = deliver(Ok(&scratch[..n]));
+                file.keep(start, &scratch[..n]);
+                outcome
+            }
             Err(error) => deliver(Err(error)),
         }
     }
@@ -421,6 +442,13 @@ impl RemoteRead {
 }
 
 impl RemoteFile {
+    /// Adds to the copy here, once whoever wanted the bytes has them.
+    fn keep(&self, offset_bytes: u64, bytes: &[u8]) {
+        if let Some(copy) = &self.copy {
+            copy.add(offset_bytes, bytes);
+        }
+    }
+
     /// The bytes of a part.
     fn bytes_of(&self, part: Part) -> Result<Bytes> {
         let Part { range, source } = part;

@@ -36,6 +36,8 @@ const DESCRIPTOR_SHARE: usize = 4;
 /// least so often.
 const COLLECT_SOON: Duration = Duration::from_secs(1);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
+/// While there are copies of other hosts' files, the room is looked at so often: the kernel writes past us.
+const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 /// A change over several partitions that is not finished after so long has no host any more.
 const ABANDONED: Duration = Duration::from_secs(60);
 /// A replaced file can still be opened for so long, unless so many others have been replaced since.
@@ -79,6 +81,8 @@ struct Work {
     wants_recount: bool,
     /// When the ledger is to be searched for files of ours that other hosts let go of.
     collect_due: Option<Instant>,
+    /// When to look whether copies of other hosts' files take room that others need.
+    room_due: Option<Instant>,
     /// The thread is at work on something that stands in no queue any more.
     is_busy: bool,
     is_stopping: bool,
@@ -99,6 +103,7 @@ enum Task {
     Refill,
     Recount,
     Collect,
+    MakeRoom,
     Stop,
 }
 
@@ -174,6 +179,16 @@ impl Queue {
         }
     }
 
+    /// There are copies of other hosts' files, or soon will be.
+    pub(crate) fn watch_room(&self) {
+        let mut work = self.work.lock();
+        if work.room_due.is_none() {
+            work.room_due = Some(Instant::now() + ROOM_INTERVAL);
+            drop(work);
+            self.wake.notify_one();
+        }
+    }
+
     fn collect_later(&self) {
         self.work.lock().collect_due.get_or_insert(Instant::now() + COLLECT_INTERVAL);
     }
@@ -242,6 +257,10 @@ impl Work {
         if self.lingering.front().is_some_and(|(due, _)| has_crowd || *due <= now) {
             return self.lingering.pop_front().map(|(_, ino)| Task::Depart(ino));
         }
+        if self.room_due.is_some_and(|due| due <= now) {
+            self.room_due = None;
+            return Some(Task::MakeRoom);
+        }
         if !self.to_reclaim.is_empty() {
             let n = self.to_reclaim.len().min(RECLAIM_BATCH);
             return Some(Task::Reclaim(self.to_reclaim.drain(..n).collect()));
@@ -261,8 +280,8 @@ impl Work {
         let first_closed = self.closed.front().map(|w| w.due);
         let first_retried = self.retried.peek().map(|w| w.due);
         let first_lingering = self.lingering.front().map(|(due, _)| *due);
-        let queues = [first_closed, first_retried, first_lingering, self.collect_due];
-        queues.into_iter().flatten().min()
+        let queues = [first_closed, first_retried, first_lingering];
+        queues.into_iter().chain([self.collect_due, self.room_due]).flatten().min()
     }
 }
 
@@ -304,6 +323,10 @@ fn run(node: &std::sync::Weak<Node>) {
             Task::Collect => node.collect(),
             Task::Depart(ino) => {
                 node.end_lingering(ino);
+                Ok(())
+            }
+            Task::MakeRoom => {
+                node.make_room();
                 Ok(())
             }
             Task::Reclaim(files) => node.reclaim(&files),
@@ -576,6 +599,15 @@ impl Node {
         let recovered = self.namespace.recover_transactions(ABANDONED)?;
         tracing::debug!(?recovered, "looked for changes that nobody finished");
         Ok(())
+    }
+
+    /// Has copies of other hosts' files make way for what is being written here.
+    fn make_room(&self) {
+        if !self.remote_cache.is_idle() {
+            self.account_writers();
+            self.remote_cache.make_room();
+            self.settler_queue.watch_room();
+        }
     }
 
     /// Sums a settled file, unless somebody has opened it since.

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::metrics::{header, sample};
 use crate::node::Node;
+use crate::remote_cache::RemoteCacheStatus;
 
 /// One tier in a [`Status`].
 #[derive(Clone, Debug, Serialize)]
@@ -72,6 +73,8 @@ pub struct Status {
     pub metadata_memory_bytes: u64,
     /// Bytes of disk that the metadata engine holds.
     pub metadata_disk_bytes: u64,
+    /// What is kept of other hosts' files.
+    pub remote_cache: RemoteCacheStatus,
     /// The tiers.
     pub tiers: Vec<TierStatus>,
     /// The lower file system, if the store lies over one.
@@ -140,6 +143,7 @@ impl Node {
             waiting_for_copies_bytes: copies.bytes,
             metadata_memory_bytes: engine.memory_bytes,
             metadata_disk_bytes: engine.disk_bytes,
+            remote_cache: self.remote_cache.status(),
             tiers: self.tier_status(),
             lower: self.lower.as_ref().map(|lower| lower.path().to_owned()),
         })
@@ -172,7 +176,7 @@ impl Node {
     }
 
     /// Passthrough writers grow files without telling, so they are asked before an answer about space.
-    fn account_writers(&self) {
+    pub(crate) fn account_writers(&self) {
         for live in self.live.entries() {
             let outcome = self.live.with_existing(live.ino, |state| match state.writers {
                 0 => Ok(()),
@@ -238,6 +242,7 @@ impl Node {
         if let Some(cluster) = &self.cluster {
             let help = "Bytes of files asked of other hosts";
             sample(&mut out, "remote_read_bytes_total", "counter", help, cluster.asked_bytes());
+            self.render_remote_cache(&mut out);
         }
         self.render_engine(&mut out);
         self.render_tiers(&mut out);
@@ -272,6 +277,18 @@ impl Node {
             self.live.len() as u64,
         );
         out
+    }
+
+    fn render_remote_cache(&self, out: &mut String) {
+        let RemoteCacheStatus { files, bytes, hits, misses } = self.remote_cache.status();
+        for (name, kind, help, value) in [
+            ("remote_cache_files", "gauge", "Files of other hosts kept here", files as u64),
+            ("remote_cache_bytes", "gauge", "Disk use of files of other hosts kept here", bytes),
+            ("remote_cache_hits_total", "counter", "Opens served by such files", hits),
+            ("remote_cache_misses_total", "counter", "Opens of other hosts' files not so", misses),
+        ] {
+            sample(out, name, kind, help, value);
+        }
     }
 
     fn render_engine(&self, out: &mut String) {

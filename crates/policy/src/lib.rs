@@ -4,9 +4,11 @@
 mod copies;
 mod fold;
 mod io_mode;
+mod keep;
 mod placement;
 
 pub use copies::{HostState, choose_copies};
 pub use fold::{FoldLimits, should_fold};
 pub use io_mode::{IoMode, OpenRequest, choose_io_mode};
+pub use keep::{KeepRequest, kept_max_bytes, should_keep};
 pub use placement::{TierState, choose_tier};

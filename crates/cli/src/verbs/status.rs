@@ -226,6 +226,7 @@ pub(crate) fn facts(status: &Value) -> Vec<Vec<String>> {
                 text("not_yet_checksummed")
             ),
         ),
+        ("of other hosts", kept(status)),
         (
             "copies",
             format!(
@@ -246,6 +247,13 @@ pub(crate) fn facts(status: &Value) -> Vec<Vec<String>> {
     .into_iter()
     .map(|(name, value)| vec![format!("  {name}"), value])
     .collect()
+}
+
+/// What is kept of other hosts' files.
+fn kept(status: &Value) -> String {
+    let number = |name: &str| status["remote_cache"][name].as_u64().unwrap_or(0);
+    let bytes = ByteCount(number("bytes"));
+    format!("{} files kept here, {bytes}; {} opens served", number("files"), number("hits"))
 }
 
 /// The tiers as a table.

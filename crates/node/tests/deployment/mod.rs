@@ -27,7 +27,7 @@ pub(crate) fn regular() -> NewName {
 
 /// Nodes of one deployment in this process.
 pub(crate) struct Deployment {
-    home: tempfile::TempDir,
+    pub(crate) home: tempfile::TempDir,
     engine: Arc<dyn MetaEngine>,
     key: DeploymentKey,
 }
