@@ -216,6 +216,9 @@ pub(crate) struct SettingFlags {
     /// written. The same for the life of the store, and on every host
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) lower: Option<String>,
+    /// When no tier has room, put new files into a directory of the lower file system, which does not show
+    #[arg(long)]
+    pub(crate) overflow: bool,
     /// Directory with the description and the secrets of a deployment of several hosts, of which this
     /// is one; `up --hosts` makes it
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -299,6 +302,7 @@ impl SettingFlags {
             add(key, text.cloned().into_iter().collect());
         }
         for (key, is_given, text) in [
+            (Key::Overflow, self.overflow, "true"),
             (Key::Passthrough, self.no_passthrough, "false"),
             (Key::AllowOther, self.allow_other, "true"),
             (Key::AllowOther, self.no_allow_other, "false"),

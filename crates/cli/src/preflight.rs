@@ -239,7 +239,16 @@ fn check_directories(settings: &Settings, plan: &mut Plan) -> Outcome {
 
 /// It is read as the user who runs the node, who must be able to.
 fn check_lower(settings: &Settings) -> Outcome {
-    let Some(dir) = &settings.lower else { return Ok(()) };
+    let Some(dir) = &settings.lower else {
+        return match settings.overflow {
+            false => Ok(()),
+            true => Err(Failure::usage("an overflow needs a lower file system")
+                .with_help("name one with --lower")),
+        };
+    };
+    if settings.overflow {
+        check_writable(dir, "the lower file system, for the overflow,")?;
+    }
     std::fs::read_dir(dir).map(|_| ()).map_err(|e| {
         Failure::io(format!("the lower file system {}", dir.display()), &e)
             .with_help("name a directory that you may read with --lower")

@@ -78,6 +78,7 @@ impl Store {
             root_gid,
             root_perm,
             lower: settings.lower.clone(),
+            overflow: settings.overflow,
             cluster: membership.as_ref().map(|m| m.options.clone()),
             ..NodeOptions::new(&settings.dir)
         };

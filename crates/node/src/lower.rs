@@ -26,6 +26,8 @@ use crate::clock::now;
 use crate::live::LiveState;
 use crate::node::Node;
 
+/// The directory at the lower root that holds the overflow of stores. It shows in no store.
+pub(crate) const OVERFLOW_NAME: &str = ".intarsia-overflow";
 /// Names listed here at once when a listing is made complete.
 const PAGE: usize = 1000;
 /// Positions below this are the start of a listing.
@@ -129,6 +131,11 @@ fn path_below(dir: &Inode) -> Option<&[u8]> {
     }
 }
 
+/// Whether a name in a directory there is that of the overflow.
+fn is_overflow(dir: &[u8], name: &[u8]) -> bool {
+    dir.is_empty() && name == OVERFLOW_NAME.as_bytes()
+}
+
 fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     if dir.is_empty() { name.to_vec() } else { [dir, b"/", name].concat() }
 }
@@ -147,7 +154,8 @@ impl Node {
         let Some(lower) = &self.lower else { return Ok(false) };
         let dir = self.namespace.get(parent)?;
         let Some(path) = path_below(&dir) else { return Ok(false) };
-        if matches!(name, b"." | b".." | b"") || self.namespace.is_hidden(parent, name)? {
+        let is_special = matches!(name, b"." | b".." | b"") || is_overflow(path, name);
+        if is_special || self.namespace.is_hidden(parent, name)? {
             return Ok(false);
         }
         self.adopt(lower, &dir, &join(path, name), name)
@@ -229,7 +237,8 @@ impl Node {
         };
         let mut known = self.namespace.hidden_names(dir.ino)?;
         self.names_here(dir.ino, &mut known)?;
-        for name in names.into_iter().filter(|name| !known.contains(name)) {
+        let is_new = |name: &Vec<u8>| !known.contains(name) && !is_overflow(path, name);
+        for name in names.into_iter().filter(is_new) {
             self.adopt(lower, &dir, &join(path, &name), &name)?;
         }
         let changed: SystemTime = before.ctime.into();

@@ -1,6 +1,6 @@
 //! The node itself: what it is made of, how it starts and stops.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::cluster::Cluster;
 use crate::identity::Identity;
 use crate::live::LiveTable;
 use crate::locks::Locks;
-use crate::lower::Lower;
+use crate::lower::{Lower, OVERFLOW_NAME};
 use crate::metrics::Metrics;
 use crate::names::Departed;
 use crate::options::NodeOptions;
@@ -96,6 +96,13 @@ impl Node {
             let dir = options.dir.join("tier");
             options.tiers.push(TierSpec { dir, class: None, capacity: None });
         }
+        let overflow =
+            options.overflow.then(|| overflow_dir(&options, &identity.store)).transpose()?;
+        options.tiers.extend(overflow.clone().map(|dir| TierSpec {
+            dir,
+            class: None,
+            capacity: None,
+        }));
         let (namespace, tiers) = open_parts(&options, &mut identity)?;
         let lower = Lower::open(options.lower.as_deref(), &namespace)?;
         let cluster =
@@ -103,7 +110,8 @@ impl Node {
         let cluster = cluster.transpose()?.map(Arc::new);
         let settler_queue = crate::settler::Queue::new(raise_descriptor_limit());
         let rules = RwLock::new(Arc::new(options.rules.clone()));
-        let tiers = Arc::new(Tiers::new(tiers, options.durability == Durability::Sync));
+        let syncs_names = options.durability == Durability::Sync;
+        let tiers = Arc::new(Tiers::new(tiers, overflow.as_deref(), syncs_names));
         let node = Arc::new(Self {
             store: identity.store,
             namespace,
@@ -290,6 +298,17 @@ fn open_parts(options: &NodeOptions, identity: &mut Identity) -> Result<(Namespa
     let namespace = open_namespace(options, is_volatile)?;
     let tiers = open_tiers(options, identity, Some(&namespace))?;
     Ok((namespace, tiers))
+}
+
+/// The directory of the overflow in the lower file system, made; each host of each store has its own.
+fn overflow_dir(options: &NodeOptions, store: &str) -> Result<PathBuf> {
+    let lower = options.lower.as_deref().ok_or_else(|| {
+        Error::Invalid("an overflow needs a lower file system; name one with --lower".into())
+    })?;
+    let parent = lower.join(OVERFLOW_NAME).join(store);
+    std::fs::create_dir_all(&parent)
+        .map_err(|e| Error::io(format!("make the overflow {}", parent.display()), e))?;
+    Ok(parent.join(&options.name.0))
 }
 
 /// Opens the tiers, numbered by `numbering` in a store of several hosts.

@@ -44,6 +44,9 @@ pub struct NodeOptions {
     /// A file system whose tree appears in the store's, and is only read. Without, the one that the store
     /// was made with, if any.
     pub lower: Option<PathBuf>,
+    /// Whether new files for which no tier has room go to the lower file system, into a directory there
+    /// that does not show.
+    pub overflow: bool,
     /// What makes the node one of several; none for a store of this host alone.
     pub cluster: Option<ClusterOptions>,
 }
@@ -70,6 +73,7 @@ impl NodeOptions {
             root_gid: rustix::process::getegid().as_raw(),
             root_perm: 0o755,
             lower: None,
+            overflow: false,
             cluster: None,
         }
     }

@@ -1,5 +1,7 @@
 //! The tiers of this host together with their pools of ready files.
 
+use std::path::Path;
+
 use intarsia_meta::{FreeFile, Namespace};
 use intarsia_policy::{TierState, choose_tier};
 use intarsia_store::{BackingFile, Pool, PooledFile, Space, Tier};
@@ -14,6 +16,15 @@ const REFILL_AT_ONCE: u32 = 16;
 pub(crate) struct TierWithPool {
     pub(crate) tier: Tier,
     pool: Pool,
+    /// Only for what no other tier has room for; no files are made ready in it.
+    is_overflow: bool,
+}
+
+impl TierWithPool {
+    /// Whether files are to be made ready in it.
+    fn wants_files(&self) -> bool {
+        !self.tier.is_low() && !self.is_overflow
+    }
 }
 
 /// All tiers, in the order of the configuration.
@@ -25,8 +36,13 @@ pub(crate) struct Tiers {
 }
 
 impl Tiers {
-    pub(crate) fn new(tiers: Vec<Tier>, syncs_names: bool) -> Self {
-        let with_pool = |tier| TierWithPool { tier, pool: Pool::new(POOL_FILES) };
+    /// `overflow` is the directory of the tier that is one, if any.
+    pub(crate) fn new(tiers: Vec<Tier>, overflow: Option<&Path>, syncs_names: bool) -> Self {
+        let with_pool = |tier: Tier| TierWithPool {
+            is_overflow: overflow == Some(tier.dir()),
+            tier,
+            pool: Pool::new(POOL_FILES),
+        };
         Self { entries: tiers.into_iter().map(with_pool).collect(), syncs_names }
     }
 
@@ -70,15 +86,14 @@ impl Tiers {
             // The usual case on a workstation needs no ranking, only room.
             return if only.tier.fits(1) { Ok(only.tier.id()) } else { Err(full()) };
         }
-        let states: Vec<TierState> = self
-            .iter()
-            .map(|t| TierState {
-                id: t.id(),
-                class: t.class(),
-                free_bytes: t.space().free_bytes,
-                is_low: t.is_low(),
-            })
-            .collect();
+        let state = |entry: &TierWithPool| TierState {
+            id: entry.tier.id(),
+            class: entry.tier.class(),
+            free_bytes: entry.tier.space().free_bytes,
+            is_low: entry.tier.is_low(),
+            is_overflow: entry.is_overflow,
+        };
+        let states: Vec<TierState> = self.entries.iter().map(state).collect();
         let id = choose_tier(&states, wanted).ok_or_else(full)?;
         if self.get(id)?.fits(1) { Ok(id) } else { Err(full()) }
     }
@@ -136,7 +151,7 @@ impl Tiers {
     pub(crate) fn refill(&self, namespace: &Namespace) -> Result<()> {
         for entry in &self.entries {
             let missing = entry.pool.shortage();
-            if missing > 0 && !entry.tier.is_low() {
+            if missing > 0 && entry.wants_files() {
                 self.make_files(entry, namespace, u32::try_from(missing).unwrap_or(u32::MAX))?;
             }
         }
@@ -145,7 +160,7 @@ impl Tiers {
 
     /// Whether some pool wants files.
     pub(crate) fn is_short(&self) -> bool {
-        self.entries.iter().any(|e| e.pool.shortage() > 0 && !e.tier.is_low())
+        self.entries.iter().any(|e| e.pool.shortage() > 0 && e.wants_files())
     }
 
     /// Empties the pools for a clean stop, on disk and in the ledger.

@@ -456,3 +456,49 @@ fn a_store_keeps_to_its_lower_file_system() {
     let refused = Node::open(options(root.path())).unwrap_err().to_string();
     assert!(refused.contains("lower file system") && refused.contains("/lower"), "{refused}");
 }
+
+#[test]
+fn what_no_tier_has_room_for_overflows_out_of_sight() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("lower")).unwrap();
+    sample(&root.path().join("lower"));
+    let spec =
+        TierSpec { dir: root.path().join("tier"), class: None, capacity: Some(ByteCount::mib(4)) };
+    let overflowing = || NodeOptions {
+        tiers: vec![spec.clone()],
+        watermark: ByteCount::mib(1),
+        overflow: true,
+        ..options(root.path())
+    };
+    let node = Node::open(overflowing()).unwrap();
+    let write_new = |node: &Node, name: &str, content: &[u8]| {
+        let file = new_name(FileKind::Regular);
+        let made =
+            node.create_file(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &file, true, &no_kernel);
+        let (attr, _) = made.unwrap();
+        node.write(attr.ino, 0, content, false, false).unwrap();
+        node.flush(attr.ino).unwrap();
+        node.release(attr.ino, true);
+    };
+    let mib = vec![7; 1 << 20];
+    for n in 0..8 {
+        write_new(&node, &format!("new{n}"), &mib);
+    }
+    let tier_of = |node: &Node, n: u32| node.locate(&format!("new{n}")).unwrap().tier.unwrap();
+    assert_eq!((tier_of(&node, 0), tier_of(&node, 7)), (0, 1));
+    node.close().unwrap();
+    drop(node);
+    let bench = Bench { node: Node::open(overflowing()).unwrap(), root };
+    assert_eq!(bench.read("new7").unwrap(), mib);
+    assert!(bench.lower(".intarsia-overflow").is_dir());
+    assert!(!bench.names("").iter().any(|name| name.starts_with('.')), "it does not show");
+    assert_eq!(errno(bench.find(".intarsia-overflow")), 2);
+    bench.check();
+    for n in 0..8 {
+        bench.node.unlink(InodeId::ROOT, format!("new{n}").as_bytes()).unwrap();
+    }
+    bench.node.close().unwrap();
+    let report = options(bench.root.path());
+    let refused = Node::open(NodeOptions { lower: None, overflow: true, ..report }).unwrap_err();
+    assert!(refused.to_string().contains("--lower"), "{refused}");
+}

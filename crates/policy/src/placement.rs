@@ -13,23 +13,26 @@ pub struct TierState {
     pub free_bytes: u64,
     /// Whether it is below its watermark.
     pub is_low: bool,
+    /// Whether it is only for what no other tier has room for.
+    pub is_overflow: bool,
 }
 
-/// Chooses a tier for a new file: the class asked for, else the fastest; a tier below its watermark
-/// only when all are, and then the one with most room. A hint is advice, so it never fails a create
+/// Chooses a tier for a new file: the class asked for, else the fastest; when all are below their
+/// watermarks the overflow, if there is one, else the one with most room. A hint is advice, so it never fails a create
 /// that another tier could serve.
 ///
 /// `tiers` is in the order of the configuration, which decides between equals. `None` only for no tiers.
 #[must_use]
 pub fn choose_tier(tiers: &[TierState], wanted: Option<TierClass>) -> Option<TierId> {
-    let roomy = || tiers.iter().filter(|t| !t.is_low);
+    let roomy = || tiers.iter().filter(|t| !t.is_low && !t.is_overflow);
     let of_class = wanted.and_then(|class| roomy().find(|t| t.class == class));
     let nearest = || {
         // With a class asked for, the next slower one is closer to the wish than a faster one.
         roomy().min_by_key(|t| (wanted.is_some_and(|w| t.class < w), t.class))
     };
+    let overflow = || tiers.iter().find(|t| !t.is_low && t.is_overflow);
     let last_resort = || tiers.iter().max_by_key(|t| t.free_bytes);
-    of_class.or_else(nearest).or_else(last_resort).map(|t| t.id)
+    of_class.or_else(nearest).or_else(overflow).or_else(last_resort).map(|t| t.id)
 }
 
 #[cfg(test)]
@@ -37,7 +40,7 @@ mod tests {
     use super::*;
 
     fn tier(id: u16, class: TierClass, free_bytes: u64, is_low: bool) -> TierState {
-        TierState { id: TierId(id), class, free_bytes, is_low }
+        TierState { id: TierId(id), class, free_bytes, is_low, is_overflow: false }
     }
 
     #[test]
@@ -52,6 +55,17 @@ mod tests {
         let full = [TierState { is_low: true, ..memory }, full_ssd];
         assert_eq!(choose_tier(&full, Some(TierClass::Memory)), Some(TierId(1)));
         assert_eq!(choose_tier(&[], None), None);
+    }
+
+    #[test]
+    fn the_overflow_is_used_when_nothing_else_has_room_and_not_before() {
+        let disk = tier(0, TierClass::Disk, 100, false);
+        let full = TierState { is_low: true, ..disk };
+        let overflow = TierState { is_overflow: true, ..tier(1, TierClass::Memory, 1000, false) };
+        assert_eq!(choose_tier(&[overflow, disk], Some(TierClass::Memory)), Some(TierId(0)));
+        assert_eq!(choose_tier(&[full, overflow], None), Some(TierId(1)));
+        let both_full = [full, TierState { is_low: true, free_bytes: 5, ..overflow }];
+        assert_eq!(choose_tier(&both_full, None), Some(TierId(0)), "the roomiest");
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub(crate) enum Key {
     Dir,
     Tiers,
     Lower,
+    Overflow,
     Deployment,
     Name,
     Durability,
@@ -27,11 +28,12 @@ pub(crate) enum Key {
 
 impl Key {
     /// All settings in the order of the documentation.
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Mount,
         Self::Dir,
         Self::Tiers,
         Self::Lower,
+        Self::Overflow,
         Self::Deployment,
         Self::Name,
         Self::Durability,
@@ -57,6 +59,7 @@ impl Key {
             Self::Dir => "dir",
             Self::Tiers => "tiers",
             Self::Lower => "lower",
+            Self::Overflow => "overflow",
             Self::Deployment => "deployment",
             Self::Name => "name",
             Self::Durability => "durability",

@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) tiers: Vec<TierSpec>,
     /// A file system whose tree appears in the store's.
     pub(crate) lower: Option<PathBuf>,
+    /// Whether new files go there when no tier has room.
+    pub(crate) overflow: bool,
     /// Where the files of the deployment are that this store is a part of; none for one of this host alone.
     pub(crate) deployment: Option<PathBuf>,
     pub(crate) name: String,
@@ -64,6 +66,7 @@ impl Settings {
         Ok(Self {
             tiers,
             lower: read.path(Key::Lower)?.map(|lower| path::resolved(&lower)),
+            overflow: read.one(Key::Overflow, boolean)?.unwrap_or(false),
             deployment: read.path(Key::Deployment)?,
             name: read.one(Key::Name, non_empty)?.unwrap_or_else(host_name),
             durability: read
@@ -104,6 +107,7 @@ impl Settings {
             Key::Rules => return self.rules.clone(),
             Key::Mount => path(&self.mount),
             Key::Dir => path(&self.dir),
+            Key::Overflow => self.overflow.to_string(),
             Key::Lower => return self.lower.iter().map(|p| path(p)).collect(),
             Key::Deployment => return self.deployment.iter().map(|p| path(p)).collect(),
             Key::Name => self.name.clone(),
