@@ -198,6 +198,7 @@ fn table_words(table: u8) -> &'static str {
     match table {
         keys::ORPHAN => "an orphan mark",
         keys::WRITABLE => "a writable mark",
+        keys::LOCK_MASTER => "a lock master",
         keys::XATTR => "extended attributes",
         keys::BODY => "an inline body",
         keys::CHECKSUM => "checksums",

@@ -96,6 +96,7 @@ impl Survey {
         survey.read(ns, "names", keys::DENTRY, progress, Self::name)?;
         survey.read(ns, "orphans", keys::ORPHAN, progress, Self::orphan)?;
         survey.read(ns, "writable marks", keys::WRITABLE, progress, Self::writable)?;
+        survey.read(ns, "lock masters", keys::LOCK_MASTER, progress, Self::lock_master)?;
         survey.read(ns, "extended attributes", keys::XATTR, progress, Self::xattr)?;
         survey.read(ns, "hidden names", keys::HIDDEN, progress, Self::hidden)?;
         survey.read(ns, "bodies", keys::BODY, progress, Self::body)?;
@@ -275,6 +276,10 @@ impl Survey {
 
     fn writable(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
         self.beside(keys::WRITABLE, key, |known| known.kind == Some(FileKind::Regular));
+    }
+
+    fn lock_master(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
+        self.beside(keys::LOCK_MASTER, key, |known| known.kind == Some(FileKind::Regular));
     }
 
     fn xattr(&mut self, _: &Namespace, _: PartitionId, key: &Key, _: &Value) {
