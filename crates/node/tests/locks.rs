@@ -2,87 +2,34 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail")]
 
-use std::os::fd::BorrowedFd;
+mod deployment;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use intarsia_meta::engines::MemoryEngine;
-use intarsia_meta::{MetaEngine, Namespace, RootSpec};
-use intarsia_node::{
-    Caller, ClusterOptions, KernelBacking, LockClaim, LockKind, LockMode, LockOutcome, LockSpan,
-    NewName, Node, NodeOptions,
-};
-use intarsia_transport::DeploymentKey;
-use intarsia_types::{ByteCount, FileKind, InodeId, NodeId, Result, Timestamp};
+use deployment::{Deployment, ROOT_CALLER, no_kernel, regular, wait_until};
+use intarsia_meta::{Namespace, RootSpec};
+use intarsia_node::{LockClaim, LockKind, LockMode, LockOutcome, LockSpan, Node};
+use intarsia_types::{InodeId, NodeId, Result, Timestamp};
 use proptest::prelude::*;
 
-const ROOT_CALLER: Caller = Caller { uid: 0, gid: 0 };
-const STORE: &str = "000102030405060708090a0b0c0d0e0f";
 /// Longer than anything takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 /// So long nothing happens where nothing should.
 const QUIET: Duration = Duration::from_millis(300);
 
-fn no_kernel(_: BorrowedFd<'_>) -> std::io::Result<KernelBacking> {
-    Err(std::io::Error::from_raw_os_error(95))
-}
-
-/// Nodes of one deployment in this process.
-struct Deployment {
-    home: tempfile::TempDir,
-    engine: Arc<dyn MetaEngine>,
-    key: DeploymentKey,
-}
-
-impl Deployment {
-    fn new() -> Self {
-        let pem = DeploymentKey::generate().unwrap();
-        Self {
-            home: tempfile::tempdir().unwrap(),
-            engine: Arc::new(MemoryEngine::new(5)),
-            key: DeploymentKey::from_pem(pem.as_bytes()).unwrap(),
-        }
-    }
-
-    fn start(&self, name: &str) -> Arc<Node> {
-        let dir = self.home.path().join(name);
-        std::fs::create_dir_all(&dir).unwrap();
-        Node::open(NodeOptions {
-            watermark: ByteCount(0),
-            name: NodeId(name.into()),
-            cluster: Some(ClusterOptions {
-                engine: Arc::clone(&self.engine),
-                store: STORE.into(),
-                listen: ([127, 0, 0, 1], 0).into(),
-                key: self.key.clone(),
-            }),
-            ..NodeOptions::new(dir.join("store"))
-        })
-        .unwrap()
-    }
-
-    fn namespace(&self) -> Namespace {
-        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
-        let now = Timestamp { secs: 1, nanos: 0 };
-        Namespace::open(Arc::clone(&self.engine), root, now).unwrap()
-    }
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LIMIT;
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+fn namespace(deployment: &Deployment) -> Namespace {
+    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+    let now = Timestamp { secs: 1, nanos: 0 };
+    Namespace::open(deployment.engine(), root, now).unwrap()
 }
 
 /// A file that is created at `node` and left open for writing there.
 fn create(node: &Node, name: &str) -> InodeId {
-    let new = NewName { kind: FileKind::Regular, perm: 0o644, umask: 0, rdev: 0, target: None };
     let created =
-        node.create_file(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &new, true, &no_kernel);
+        node.create_file(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &regular(), true, &no_kernel);
     created.unwrap().0.ino
 }
 
@@ -308,7 +255,7 @@ fn nothing_is_left_of_the_locks_of_a_closed_file() {
     let deployment = Deployment::new();
     let (a, b) = (deployment.start("a"), deployment.start("b"));
     a.meet_members().unwrap();
-    let namespace = deployment.namespace();
+    let namespace = namespace(&deployment);
     let ino = create(&a, "f");
     open(&b, ino);
     assert!(!a.has_locks(ino) && namespace.lock_master(ino).unwrap().is_none());

@@ -42,6 +42,10 @@ impl Deployment {
         }
     }
 
+    pub(crate) fn engine(&self) -> Arc<dyn MetaEngine> {
+        Arc::clone(&self.engine)
+    }
+
     pub(crate) fn start(&self, name: &str) -> Arc<Node> {
         let dir = self.home.path().join(name);
         std::fs::create_dir_all(&dir).unwrap();
