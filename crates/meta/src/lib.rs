@@ -23,6 +23,7 @@ pub use inode::Inode;
 pub use merge::DirDelta;
 pub use namespace::{
     CheckProgress, CheckReport, Counts, DirEntry, Extra, Finding, FreeFile, LINK_MAX, LockMaster,
-    NAME_MAX, Namespace, NewInode, Origin, Outcome, Recall, Recalled, Recovered, RenameMode,
-    RootSpec, SetMode, TierRecord, WriteLease, XATTR_NAME_MAX, XATTR_VALUE_MAX,
+    MemberRecord, MemberState, MemberTier, NAME_MAX, Namespace, Naming, NewInode, Origin, Outcome,
+    Owner, Recall, Recalled, Recovered, RenameMode, RootSpec, SetMode, TierRecord, WriteLease,
+    XATTR_NAME_MAX, XATTR_VALUE_MAX,
 };

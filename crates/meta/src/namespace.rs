@@ -18,6 +18,7 @@ mod lower;
 mod name;
 mod numbers;
 mod orphan;
+mod owner;
 mod path;
 mod recover;
 mod rename;
@@ -32,16 +33,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use intarsia_types::{Error, InodeId, Result, Timestamp};
+use parking_lot::RwLock;
 
 pub use self::check::{CheckProgress, CheckReport, Finding, Outcome};
 pub use self::create::{NewInode, Origin};
-pub use self::deployment::TierRecord;
+pub use self::deployment::{MemberRecord, MemberState, MemberTier, TierRecord};
 pub use self::directory_lease::{Recall, Recalled};
 pub use self::free::FreeFile;
 pub use self::lease::WriteLease;
 pub use self::link::LINK_MAX;
-pub use self::list::DirEntry;
+pub use self::list::{DirEntry, Naming};
 pub use self::lock_master::LockMaster;
+pub use self::owner::Owner;
 pub use self::recover::Recovered;
 pub use self::rename::RenameMode;
 pub use self::superblock::{Counts, RootSpec};
@@ -54,7 +57,7 @@ use self::numbers::Numbers;
 use self::recover::Sightings;
 use self::transaction::Transaction;
 use self::two_phase::Suspects;
-use crate::{Bytes, EngineStats, Inode, MetaEngine, OpId, Value, keys};
+use crate::{EngineStats, Inode, MetaEngine, OpId, Value, keys};
 
 /// How often an operation is tried when others keep changing what it read. Each failure means that
 /// another commit succeeded, so the bound is only met under absurd contention.
@@ -70,8 +73,8 @@ pub struct Namespace {
     session: u64,
     next_op: AtomicU64,
     numbers: Numbers,
-    /// Who makes marks here; empty in a store of one host.
-    owner: Bytes,
+    /// Who makes marks here; nobody in a store of one host.
+    owner: RwLock<Owner>,
     /// How long a transaction that was met undecided is left to its coordinator.
     patience: Duration,
     suspects: Suspects,
@@ -97,7 +100,7 @@ impl Namespace {
             session: superblock::random(),
             next_op: AtomicU64::new(0),
             numbers,
-            owner: Bytes::default(),
+            owner: RwLock::default(),
             patience: two_phase::PATIENCE,
             suspects: Suspects::default(),
             sightings: Sightings::default(),

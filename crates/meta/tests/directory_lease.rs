@@ -11,7 +11,9 @@ use std::thread;
 
 use common::{at, dir, file, namespace};
 use intarsia_meta::engines::MemoryEngine;
-use intarsia_meta::{Extra, Inode, MetaEngine, Namespace, Recall, Recalled, RenameMode, SetMode};
+use intarsia_meta::{
+    Extra, Inode, MetaEngine, Namespace, Owner, Recall, Recalled, RenameMode, SetMode,
+};
 use intarsia_types::{Error, InodeId, Layout, Result};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -63,7 +65,8 @@ impl World {
     fn host(&self, name: &[u8]) -> Namespace {
         let recall =
             Neighbours { hosts: Arc::downgrade(&self.hosts), asked: Arc::clone(&self.asked) };
-        namespace(Arc::clone(&self.engine)).with_owner(name).with_leases(Box::new(recall))
+        let owner = Owner::new(String::from_utf8_lossy(name), 0);
+        namespace(Arc::clone(&self.engine)).with_owner(owner).with_leases(Box::new(recall))
     }
 
     fn at(&self, n: usize) -> &Namespace {

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 
 use intarsia_meta::engines::MemoryEngine;
-use intarsia_meta::{Extra, MetaEngine, Namespace, NewInode, RootSpec, WriteLease};
-use intarsia_types::{Error, FileKind, InodeId, Timestamp};
+use intarsia_meta::{Extra, MetaEngine, Namespace, NewInode, Owner, RootSpec, WriteLease};
+use intarsia_types::{Error, FileKind, InodeId, NodeId, Timestamp};
 
 const NOW: Timestamp = Timestamp { secs: 1, nanos: 0 };
 
 fn host(engine: &Arc<dyn MetaEngine>, name: &str) -> Namespace {
     let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
-    Namespace::open(Arc::clone(engine), root, NOW).unwrap().with_owner(name.as_bytes())
+    Namespace::open(Arc::clone(engine), root, NOW).unwrap().with_owner(Owner::new(name, 1))
 }
 
 fn grow(host: &Namespace, ino: InodeId) -> intarsia_types::Result<u64> {
@@ -35,15 +35,17 @@ fn one_host_at_a_time_may_write_and_who_lost_the_right_is_fenced_off() {
 
         assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)));
         assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)), "again");
-        assert_eq!(b.acquire_write(ino).unwrap(), WriteLease::HeldBy(b"a".as_slice().into()));
+        assert_eq!(b.acquire_write(ino).unwrap(), WriteLease::HeldBy(Owner::new("a", 1)));
         assert_eq!(grow(&a, ino).unwrap(), 1);
         assert!(matches!(grow(&b, ino), Err(Error::Engine(_))));
-        assert_eq!(a.writable_inodes(None, 10).unwrap(), [ino]);
-        assert_eq!(b.writable_inodes(None, 10).unwrap(), [], "each finds its own");
+        let marked = |node: &str| a.writable_inodes(&NodeId(node.into()), None, 10).unwrap();
+        assert_eq!(marked("a"), [(ino, Owner::new("a", 1))]);
+        assert_eq!(marked("b"), [], "each finds its own");
 
         // The holder is known to be dead; should it wake up, it has lost.
-        assert!(!b.take_over_write(ino, &b"c".as_slice().into()).unwrap(), "not whose it was");
-        assert!(b.take_over_write(ino, &b"a".as_slice().into()).unwrap());
+        assert!(!b.take_over_write(ino, &Owner::new("c", 1)).unwrap(), "not whose it was");
+        assert!(!b.take_over_write(ino, &Owner::new("a", 2)).unwrap(), "not in this life");
+        assert!(b.take_over_write(ino, &Owner::new("a", 1)).unwrap());
         assert_eq!(grow(&b, ino).unwrap(), 2);
         assert!(matches!(grow(&a, ino), Err(Error::Engine(_))));
 
@@ -53,4 +55,26 @@ fn one_host_at_a_time_may_write_and_who_lost_the_right_is_fenced_off() {
         a.unlink(InodeId::ROOT, b"f", |_| false, NOW).unwrap();
         assert!(matches!(a.acquire_write(ino), Err(Error::NotFound)));
     }
+}
+
+#[test]
+fn a_host_claims_what_an_earlier_life_of_it_held_unless_others_were_faster() {
+    let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(5));
+    let (a, b) = (host(&engine, "a"), host(&engine, "b"));
+    let make = |name: &[u8]| {
+        let new = NewInode::new(FileKind::Regular, 0o644, 0, 0);
+        let ino = a.create(InodeId::ROOT, name, new, NOW).unwrap().ino;
+        assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)));
+        ino
+    };
+    let (kept, taken) = (make(b"kept"), make(b"taken"));
+    let (old, new) = (a.owner(), Owner::new("a", 2));
+    a.set_owner(new.clone());
+    assert!(matches!(grow(&a, kept), Err(Error::Engine(_))), "the lease is of another life");
+    assert!(b.take_over_write(taken, &old).unwrap());
+    assert!(a.hand_over_write(kept, &old, &new).unwrap());
+    assert!(!a.hand_over_write(taken, &old, &new).unwrap());
+    assert_eq!(grow(&a, kept).unwrap(), 1);
+    assert!(matches!(grow(&a, taken), Err(Error::Engine(_))));
+    assert_eq!(a.writer(taken).unwrap(), Some(b.owner()));
 }

@@ -5,9 +5,13 @@
 mod common;
 
 use common::{at, dir, each_engine, file};
-use intarsia_meta::{Extra, FreeFile, Namespace, NewInode, RenameMode, SetMode, TierRecord};
+use intarsia_meta::{
+    Extra, FreeFile, MemberRecord, MemberState, MemberTier, Namespace, NewInode, Owner, RenameMode,
+    SetMode, TierRecord,
+};
 use intarsia_types::{
-    BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, TierClass, TierId,
+    BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, NodeId, TierClass, TierId,
+    Timestamp,
 };
 
 const ROOT: InodeId = InodeId::ROOT;
@@ -109,7 +113,9 @@ fn an_orphan_lives_until_it_is_reaped_and_frees_its_file() {
         // A pooled file stands in the record of free files only where there is one partition.
         let pooled = if ns.records_reserved_files() { &files[1..] } else { &[] };
         assert_eq!(free_files(ns, TierId(1)), pooled);
-        assert_eq!(ns.writable_inodes(None, 10).unwrap(), [a.ino]);
+        let owner = Owner::default();
+        let writable = || ns.writable_inodes(&owner.node, None, 10).unwrap();
+        assert_eq!(writable(), [(a.ino, owner.clone())]);
         assert_eq!(ns.unlink(ROOT, b"a", |ino| ino == a.ino, at(2)).unwrap().nlink, 0);
         assert_eq!(ns.orphans(None, 10).unwrap(), [a.ino]);
         ns.update(a.ino, |inode| {
@@ -119,7 +125,7 @@ fn an_orphan_lives_until_it_is_reaped_and_frees_its_file() {
         .unwrap();
         assert_eq!(ns.reap(a.ino).unwrap().size_bytes, 7);
         assert!(ns.orphans(None, 10).unwrap().is_empty());
-        assert!(ns.writable_inodes(None, 10).unwrap().is_empty());
+        assert!(writable().is_empty());
         assert_eq!(free_files(ns, TierId(1)), [&files[..1], pooled].concat());
         assert_eq!(free_files(ns, TierId(2)), []);
         assert!(matches!(ns.get(a.ino), Err(Error::NotFound)));
@@ -416,19 +422,33 @@ fn a_tier_keeps_its_number() {
 #[test]
 fn a_member_changes_only_from_what_it_was() {
     each_engine(|ns| {
-        assert!(ns.put_member("b", None, b"1").unwrap());
-        assert!(!ns.put_member("b", None, b"2").unwrap());
-        assert!(!ns.put_member("b", Some(b"2"), b"3").unwrap());
-        // A value may look like anything.
-        assert!(ns.put_member("b", Some(b"1"), &[0xff; 19]).unwrap());
-        assert!(!ns.put_member("b", None, b"2").unwrap());
-        assert!(ns.put_member("a", None, b"").unwrap());
-        let names: Vec<_> = ns.members().unwrap().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["a", "b"]);
-        assert_eq!(&*ns.member("b").unwrap().unwrap(), [0xff; 19]);
-        assert!(!ns.remove_member("b", b"1").unwrap());
-        assert!(ns.remove_member("b", &[0xff; 19]).unwrap());
-        assert!(ns.member("b").unwrap().is_none());
+        let (a, b) = (NodeId("a".into()), NodeId("b".into()));
+        let at = |beat| MemberRecord { beat, ..MemberRecord::new(7, Timestamp::default()) };
+        assert!(ns.put_member(&b, None, &at(1)).unwrap());
+        assert!(!ns.put_member(&b, None, &at(2)).unwrap());
+        assert!(!ns.put_member(&b, Some(&at(2)), &at(3)).unwrap());
+        let tier = MemberTier {
+            id: TierId(3),
+            class: TierClass::Ssd,
+            capacity_bytes: 1 << 40,
+            free_bytes: 5,
+            is_low: true,
+        };
+        let full = MemberRecord {
+            address: Some(([10, 0, 0, 1], 7400).into()),
+            state: MemberState::Leaving,
+            tiers: vec![tier],
+            is_leaving: true,
+            ..at(2)
+        };
+        assert!(ns.put_member(&b, Some(&at(1)), &full).unwrap());
+        assert!(!ns.put_member(&b, None, &at(2)).unwrap());
+        assert!(ns.put_member(&a, None, &at(0)).unwrap());
+        assert_eq!(ns.members().unwrap(), [(a, at(0)), (b.clone(), full.clone())]);
+        assert_eq!(ns.member(&b).unwrap(), Some(full.clone()));
+        assert!(!ns.remove_member(&b, &at(1)).unwrap());
+        assert!(ns.remove_member(&b, &full).unwrap());
+        assert!(ns.member(&b).unwrap().is_none());
         assert!(ns.tiers().unwrap().is_empty());
     });
 }

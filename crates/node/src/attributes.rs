@@ -270,7 +270,7 @@ impl Node {
                 Err(Error::NotSupported(_)) => {
                     return Err(Error::Invalid("only regular files have a length to set".into()));
                 }
-                Ok(Attempt::Again(pause)) => return Ok(Attempt::Again(pause)),
+                Ok(Attempt::Again(retry)) => return Ok(Attempt::Again(retry)),
                 outcome => outcome.map(|_| ())?,
             }
             self.ensure_loaded(ino, state)?;

@@ -119,7 +119,11 @@ impl Node {
         // A home verifies what it sends, and the transfer has sums of its own. Of a copy there may be later sums.
         let is_elsewhere = matches!(body, Body::Remote(_) | Body::Kept(_));
         state.is_checksummed = inode.checksummed && !is_elsewhere;
-        state.accounted_512 = inode.blocks_512;
+        state.accounted_512 = match &body {
+            // The count at the start took it as it was, whatever the record says.
+            Body::Local(local) if state.is_foreign => local.ro.stat()?.blocks_512,
+            _ => inode.blocks_512,
+        };
         state.body = Some(body);
         // What the record knows of the file is what it was like at its last settling.
         state.seen_ctime = inode.ctime;

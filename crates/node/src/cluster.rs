@@ -3,26 +3,32 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use intarsia_meta::{MetaEngine, Namespace, RootSpec};
+use intarsia_meta::{
+    MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec,
+};
 use intarsia_policy::HostState;
 use intarsia_transport::{
     Answer, Buffer, CallError, DeploymentKey, Identity, PeerFailure, Peers, Pending, Runtime,
     Server,
 };
-use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result, TierId};
+use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result, TierId, Timestamp};
 use intarsia_wire::{RecallKind, Request, Response};
 use parking_lot::{Mutex, RwLock};
-use serde::{Deserialize, Serialize};
 
 use crate::clock::now;
+use crate::fence::Fence;
+use crate::heart::Heart;
+use crate::membership::{Membership, Pace, Pulse, Seen};
+use crate::mover::Fetches;
 use crate::node::Node;
 use crate::peer::PeerService;
 use crate::pieces::PieceMemory;
 use crate::remote::unexpected;
 
+const EIO: i32 = 5;
 /// Threads that move bytes between hosts.
 const REACTORS: usize = 1;
 
@@ -71,23 +77,32 @@ pub(crate) struct Cluster {
     /// Bytes of files asked of other hosts.
     asked_bytes: AtomicU64,
     server: Mutex<Option<Server>>,
+    membership: Membership,
+    /// Up while the other hosts have given this one up.
+    pub(crate) fence: Fence,
+    heart: Mutex<Option<Heart>>,
+    /// Files that come here from other hosts.
+    pub(crate) fetches: Fetches,
+    /// The last beat failed, and the log says so.
+    is_faint: AtomicBool,
 }
 
 impl Cluster {
-    /// `root` is what the root of a new store is to be; there is one already.
-    pub(crate) fn new(options: &ClusterOptions, me: &NodeId, root: RootSpec) -> Result<Self> {
+    /// `root` is what the root of a new store is to be; there is one already. From now on others see that
+    /// the host is starting.
+    pub(crate) fn new(
+        options: &ClusterOptions,
+        me: &NodeId,
+        root: RootSpec,
+        pace: Pace,
+    ) -> Result<Self> {
         let directory = Namespace::open(Arc::clone(&options.engine), root, now())?;
+        let membership = Membership::begin(&directory, me, pace)?;
         let runtime = Runtime::start(REACTORS)?;
         let identity = Identity {
             node: me.clone(),
             store: options.store.parse().map_err(|e| Error::Invalid(format!("{e}")))?,
-            epoch: u64::try_from(
-                std::time::SystemTime::now()
-                    .duration_since(std::time::UNIX_EPOCH)
-                    .unwrap_or_default()
-                    .as_millis(),
-            )
-            .unwrap_or(0),
+            epoch: membership.owner().epoch,
             key: options.key.clone(),
         };
         let peers = Peers::new(runtime.clone(), identity.clone(), identity.key.config())?;
@@ -102,20 +117,17 @@ impl Cluster {
             piece_memory: PieceMemory::new(),
             asked_bytes: AtomicU64::new(0),
             server: Mutex::default(),
+            membership,
+            fence: Fence::default(),
+            heart: Mutex::default(),
+            fetches: Fetches::default(),
+            is_faint: AtomicBool::new(false),
         })
     }
 
+    /// The name of this host.
     pub(crate) const fn me(&self) -> &NodeId {
         &self.me
-    }
-
-    pub(crate) const fn epoch(&self) -> u64 {
-        self.identity.epoch
-    }
-
-    pub(crate) fn member_names(&self) -> Result<std::collections::BTreeSet<NodeId>> {
-        let all = self.directory.members()?.into_iter().map(|(name, _)| NodeId(name));
-        Ok(all.filter(|node| *node != self.me).collect())
     }
 
     /// The host that a tier belongs to.
@@ -135,16 +147,115 @@ impl Cluster {
 
     /// Learns where the members are.
     pub(crate) fn meet(&self) -> Result<()> {
-        let mut members = Vec::new();
-        for (name, value) in self.directory.members()? {
-            match serde_json::from_slice::<Member>(&value) {
-                Ok(member) if name != self.me.0 => members.push((NodeId(name), member.address)),
-                Ok(_) => {}
-                Err(error) => tracing::warn!(name, %error, "a member's record is not understood"),
-            }
-        }
-        self.peers.set_members(members);
+        self.membership.refresh(&self.directory)?;
+        self.connect();
         Ok(())
+    }
+
+    /// Knows as peers those members that serve.
+    fn connect(&self) {
+        let others = self.membership.all().into_iter().filter(|(node, _)| *node != self.me);
+        let serving = others.filter(|(_, member)| member.state.is_alive());
+        self.peers.set_members(serving.filter_map(|(node, m)| Some((node, m.address?))));
+    }
+
+    /// Shows the others that this host lives.
+    pub(crate) fn beat(&self, tiers: &[MemberTier]) -> Result<Pulse> {
+        self.membership.beat(&self.directory, tiers)
+    }
+
+    /// Looks whether the others live.
+    pub(crate) fn look(&self) -> Result<Seen> {
+        let seen = self.membership.look(&self.directory)?;
+        self.connect();
+        Ok(seen)
+    }
+
+    /// See [`Membership::next_epoch`].
+    pub(crate) fn next_epoch(&self) -> Result<std::result::Result<u64, Pulse>> {
+        self.membership.next_epoch(&self.directory)
+    }
+
+    /// See [`Membership::revive`].
+    pub(crate) fn revive(&self, epoch: u64) -> Result<bool> {
+        self.membership.revive(&self.directory, epoch)
+    }
+
+    /// See [`Membership::order`].
+    pub(crate) fn order(&self, node: &NodeId, is_leaving: bool) -> Result<()> {
+        let state = self.membership.order(&self.directory, node, is_leaving)?;
+        match state {
+            MemberState::Serving | MemberState::Leaving => Ok(()),
+            other => Err(Error::Busy(format!("{node} is {}", other.name()))),
+        }
+    }
+
+    /// See [`Membership::forget`].
+    pub(crate) fn forget(&self, node: &NodeId) -> Result<()> {
+        self.membership.forget(&self.directory, node)
+    }
+
+    /// Puts into the log that beats fail, once, and that they are well again.
+    pub(crate) fn note_pulse(&self, outcome: Result<()>) {
+        let was_faint = self.is_faint.swap(outcome.is_err(), Ordering::Relaxed);
+        match outcome {
+            Err(error) if !was_faint => {
+                tracing::warn!(%error, "the metadata cannot be told that this host lives");
+            }
+            Ok(()) if was_faint => tracing::info!("the metadata hears of this host again"),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn hold_beats(&self, is_held: bool) {
+        if let Some(heart) = &*self.heart.lock() {
+            heart.pause(is_held);
+        }
+    }
+
+    /// The host is lost: nobody has heard of it for seconds, and what it alone held cannot be read.
+    pub(crate) fn is_lost(&self, node: &NodeId) -> bool {
+        self.membership.lost_since(node).is_some()
+    }
+
+    /// The hosts that live, this one among them, in the order of their names.
+    pub(crate) fn alive(&self) -> Vec<NodeId> {
+        let all = self.membership.all().into_iter();
+        all.filter(|(_, member)| member.state.is_alive()).map(|(node, _)| node).collect()
+    }
+
+    /// All members with what they last told about themselves, in the order of their names.
+    pub(crate) fn members(&self) -> Vec<(NodeId, MemberRecord)> {
+        self.membership.all()
+    }
+
+    /// Whether that life of a host is over, so that its leases can be taken over.
+    pub(crate) fn is_over(&self, owner: &Owner) -> bool {
+        self.membership.is_over(owner)
+    }
+
+    /// This host in its present life.
+    pub(crate) fn owner(&self) -> Owner {
+        self.membership.owner()
+    }
+
+    /// EIO while the other hosts may have given this one up.
+    pub(crate) fn require_current(&self) -> Result<()> {
+        if self.fence.is_up() || !self.membership.is_current() {
+            let gone = std::io::Error::from_raw_os_error(EIO);
+            return Err(Error::io("the other hosts may have given this one up", gone));
+        }
+        Ok(())
+    }
+
+    /// EIO for what only a lost host has.
+    pub(crate) fn require_not_lost(&self, home: &NodeId) -> Result<()> {
+        let Some(since) = self.membership.lost_since(home) else { return Ok(()) };
+        let what = format!(
+            "host {home} is lost since {}; what it alone held cannot be used until it is back ('intarsia lost' lists it)",
+            in_words(since)
+        );
+        Err(Error::io(what, std::io::Error::from_raw_os_error(EIO)))
     }
 
     /// Asks `home` and waits for its answer, for a bounded time.
@@ -232,21 +343,23 @@ impl Cluster {
         self.peers.copy(bytes)
     }
 
-    /// The hosts that live, this one among them, in the order of their names.
-    pub(crate) fn living(&self) -> Vec<NodeId> {
-        let members = self.directory.members().unwrap_or_default();
-        members.into_iter().map(|(name, _)| NodeId(name)).collect()
+    /// The hosts that live, this one among them, in the order of their names, known anew.
+    pub(crate) fn living(&self) -> Result<Vec<NodeId>> {
+        self.meet()?;
+        Ok(self.alive())
     }
 
-    /// Whether a host is lost, or is a member no more: what it alone held cannot be read.
+    /// Whether a host does not count as one that keeps a copy: it is lost, down, about to leave, or a member no
+    /// more.
     pub(crate) fn has_given_up(&self, host: &NodeId) -> bool {
-        !self.living().contains(host)
+        !self.membership.keeps_copies(host)
     }
 
-    /// The hosts that live, with the room that they have for copies.
+    /// The hosts that take files, with the room that they have for copies.
     pub(crate) fn roomy_hosts(&self) -> Vec<HostState> {
-        let living = self.living().into_iter();
-        living.map(|node| HostState { node, free_bytes: u64::MAX }).collect()
+        let all = self.members().into_iter();
+        let serving = all.filter(|(_, member)| member.state == MemberState::Serving);
+        serving.map(|(node, member)| HostState { node, free_bytes: free_bytes(&member) }).collect()
     }
 
     /// Looks for a host that is not known yet, and puts one that does not answer into the log.
@@ -255,6 +368,7 @@ impl Cluster {
         home: &NodeId,
         mut question: impl FnMut() -> std::result::Result<T, CallError>,
     ) -> Result<T> {
+        self.require_not_lost(home).inspect_err(|error| tracing::warn!(%error, "a lost host"))?;
         let mut outcome = question();
         if let Err(CallError::Peer(error)) = &outcome
             && error.failure == PeerFailure::Unknown
@@ -266,9 +380,14 @@ impl Cluster {
     }
 
     /// Asks `holder` to give back the right to write.
-    pub(crate) fn recall(&self, holder: &NodeId, ino: InodeId) -> Result<Recalled> {
+    pub(crate) fn recall(
+        &self,
+        holder: &NodeId,
+        ino: InodeId,
+        patience: Duration,
+    ) -> Result<Recalled> {
         let request = Request::Recall { ino, kind: RecallKind::Write, epoch: 0 };
-        match self.call(holder, &request, None)? {
+        match self.call_within(holder, &request, patience)? {
             Response::Released => Ok(Recalled::Released),
             Response::Busy { retry_ms: 0 } => Ok(Recalled::InUse),
             Response::Busy { retry_ms } => {
@@ -281,7 +400,10 @@ impl Cluster {
     /// Tells the home of a file that nobody needs it any more. It finds out by itself too, later.
     pub(crate) fn note_garbage(&self, backing: BackingRef) {
         let request = Request::Reclaim { tier: backing.tier, files: vec![backing.file] };
-        let told = self.home_of(backing.tier).and_then(|home| self.tell(&home, &request));
+        let told = self.home_of(backing.tier).and_then(|home| {
+            // A lost host looks for itself when it is back.
+            if self.is_lost(&home) { Ok(()) } else { self.tell(&home, &request) }
+        });
         if let Err(error) = told {
             tracing::debug!(%error, "a host learns later that it holds garbage");
         }
@@ -313,49 +435,78 @@ fn explain(home: &NodeId, error: CallError) -> Error {
 pub fn member_counter(engine: &Arc<dyn MetaEngine>) -> Result<impl Fn() -> Result<usize>> {
     let root = RootSpec { perm: 0, uid: 0, gid: 0 };
     let namespace = Namespace::open(Arc::clone(engine), root, now())?;
-    Ok(move || Ok(namespace.members()?.len()))
+    Ok(move || Ok(namespace.members()?.iter().filter(|(_, m)| m.state.is_alive()).count()))
 }
 
-/// What a member tells the others about itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Member {
-    /// Where it serves them.
-    address: SocketAddr,
+/// What a member can take; a lot while it has not told yet.
+fn free_bytes(member: &MemberRecord) -> u64 {
+    if member.tiers.is_empty() {
+        return u64::MAX;
+    }
+    member.tiers.iter().filter(|tier| !tier.is_low).map(|tier| tier.free_bytes).sum()
+}
+
+/// A time as users read it.
+pub(crate) fn in_words(time: Timestamp) -> String {
+    let since_1970 = Duration::from_secs(u64::try_from(time.secs).unwrap_or(0));
+    humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_1970).to_string()
 }
 
 impl Node {
+    /// Begins to show the other hosts that this one lives. What it does before it serves them takes time.
+    pub(crate) fn begin_beating(self: &Arc<Self>) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        cluster.meet()?;
+        *cluster.heart.lock() = Some(Heart::start(self, self.options.pace().interval)?);
+        Ok(())
+    }
+
     /// Begins to serve the other hosts, and tells them where.
     pub(crate) fn join_cluster(self: &Arc<Self>) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let address = cluster.serve(self)?;
-        let member = serde_json::to_vec(&Member { address })
-            .map_err(|e| Error::Engine(format!("cannot encode a member: {e}")))?;
-        self.announce(cluster, Some(&member))?;
+        match cluster.membership.serve(&cluster.directory, address)? {
+            Pulse::Alive => {}
+            Pulse::Lost | Pulse::Replaced => {
+                return Err(Error::Busy(format!(
+                    "{} was given up by the other hosts while it started; start it again",
+                    cluster.me
+                )));
+            }
+        }
         self.settler_queue.collect();
         cluster.meet()
+    }
+
+    /// Shows the other hosts no more that this one lives.
+    pub(crate) fn stop_heart(&self) {
+        let heart = self.cluster.as_ref().and_then(|cluster| cluster.heart.lock().take());
+        if let Some(heart) = heart {
+            heart.stop();
+        }
     }
 
     /// Stops serving the other hosts.
     pub(crate) fn leave_cluster(&self) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
+        self.stop_heart();
         drop(cluster.server.lock().take());
         cluster.peers.set_members([]);
-        self.announce(cluster, None)
-    }
-
-    fn announce(&self, cluster: &Cluster, member: Option<&[u8]>) -> Result<()> {
-        let name = &cluster.me.0;
-        loop {
-            let old = self.namespace.member(name)?;
-            let is_done = match (member, &old) {
-                (Some(member), _) => self.namespace.put_member(name, old.as_deref(), member)?,
-                (None, Some(old)) => self.namespace.remove_member(name, old)?,
-                (None, None) => true,
-            };
-            if is_done {
+        if cluster.membership.mine().is_leaving {
+            if self.holds_files()? {
+                tracing::warn!(
+                    "this host is to leave, but has files that are at no other host yet"
+                );
+            } else if cluster.membership.leave(&cluster.directory)? {
                 return Ok(());
             }
         }
+        // What was kept in memory goes with the node.
+        let state = match self.options.durability {
+            Durability::Memory => MemberState::Lost,
+            Durability::Interval | Durability::Sync => MemberState::Stopped,
+        };
+        cluster.membership.stop(&cluster.directory, state).map(|_| ())
     }
 }
 
@@ -374,6 +525,12 @@ impl Node {
     /// As a start.
     pub fn serve_again(self: &Arc<Self>) -> Result<()> {
         self.join_cluster()
+    }
+
+    /// The hosts that live, this one among them, in the order of their names; none in a store of one host.
+    #[must_use]
+    pub fn hosts_alive(&self) -> Vec<NodeId> {
+        self.cluster.as_ref().map(|cluster| cluster.alive()).unwrap_or_default()
     }
 
     /// Stops answering other hosts without telling them, as a crash would; for tests of such.

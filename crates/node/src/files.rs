@@ -102,12 +102,15 @@ impl Node {
         registrar: &Registrar<'_>,
     ) -> Result<Opened> {
         let flags = OpenFlags { write: write || truncate, truncate };
+        if flags.write {
+            self.await_membership()?;
+        }
         let content = if truncate { Content::Dropped } else { Content::Kept };
         self.with_live(ino, |state| {
             // Read under the entry's lock: nothing can fold or write the file from here on.
             let inode = match self.prepare(ino, state, flags.write.then_some(content))? {
                 Attempt::Done(inode) => self.renewed(inode)?,
-                Attempt::Again(pause) => return Ok(Attempt::Again(pause)),
+                Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
             };
             Self::drop_stale_lower(state, &inode);
             if state.body.is_none() {
@@ -306,6 +309,7 @@ impl Node {
 
     fn source_of(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<Source> {
         self.live.with(ino, |state| {
+            state.require_ours()?;
             if state.body.is_none() {
                 let inode = self.namespace.get(ino)?;
                 self.load_body(state, &inode)?;
@@ -349,6 +353,7 @@ impl Node {
         if kills_set_id {
             self.clear_set_id(ino)?;
         }
+        self.await_membership()?;
         let remote = self.live.with_existing(ino, |state| state.remote().map(Arc::clone)).flatten();
         if let Some(remote) = remote {
             remote.write_all_at(data, offset_bytes)?;
@@ -356,6 +361,7 @@ impl Node {
             return Ok(());
         }
         let file = self.live.with(ino, |state| -> Result<Option<Arc<BackingFile>>> {
+            state.require_ours()?;
             self.ensure_loaded(ino, state)?;
             if self.write_inline(ino, state, offset_bytes, data)? {
                 note_write(state, offset_bytes + data.len() as u64, is_write_back);
@@ -451,6 +457,7 @@ impl Node {
     /// # Errors
     /// What went wrong with the data since the last flush, so that `close` reports it.
     pub fn flush(&self, ino: InodeId) -> Result<()> {
+        self.await_membership()?;
         let has_copies = self.publishes_copies(ino, Moment::Close);
         if has_copies {
             self.publish_copies(ino)?;
@@ -475,6 +482,7 @@ impl Node {
     /// # Errors
     /// The system's own; a failed flush is final.
     pub fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
+        self.await_membership()?;
         let has_copies = self.publishes_copies(ino, Moment::Sync);
         if has_copies {
             self.publish_copies(ino)?;
@@ -504,6 +512,7 @@ impl Node {
 
     /// Makes what was written known to other hosts, which is more than the record has to have here.
     fn publish(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        state.require_ours()?;
         if let Some(remote) = state.remote() {
             return remote.flush();
         }
@@ -592,7 +601,8 @@ impl Node {
 
     /// What makes a change of content conditional on the right to write, where others may take it.
     pub(crate) fn lease_extras(&self, state: &LiveState) -> Vec<Extra> {
-        if self.is_shared() && state.holds_lease { vec![Extra::HoldWritable] } else { Vec::new() }
+        let is_bound = state.holds_lease || state.is_quarantined;
+        if self.is_shared() && is_bound { vec![Extra::HoldWritable] } else { Vec::new() }
     }
 
     /// Takes over the times of what was written past the process after its own last touch.
@@ -638,6 +648,10 @@ impl Node {
                 state.kernel = None;
             }
             if state.is_open() {
+                return None;
+            }
+            if state.is_quarantined {
+                state.forget_body();
                 return None;
             }
             if state.is_orphan {

@@ -8,19 +8,25 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{Extra, Inode, WriteLease};
+use intarsia_meta::{Extra, Inode, Owner, WriteLease};
 use intarsia_policy::IoMode;
 use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Result};
 
 use crate::body::{Body, LocalBody};
 use crate::cluster::{Cluster, Recalled};
 use crate::live::LiveState;
+use crate::lost::require_some_copy;
 use crate::node::Node;
 use crate::remote::RemoteFile;
 use crate::replicate::take_over_copies;
 
 /// How long an open tries to get a lease that keeps moving.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a holder of a lease may take to answer, and when one that did not is asked again.
+const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
+const SILENT: Duration = Duration::from_millis(200);
+/// How long the home of a file may take to answer.
+const HOME_PATIENCE: Duration = Duration::from_secs(5);
 /// A file that is just moving is looked for again after so long.
 const MOVING: Duration = Duration::from_millis(5);
 /// Read from another host at once while a file moves here.
@@ -30,8 +36,21 @@ const MOVE_BYTES: usize = 1 << 20;
 pub(crate) enum Attempt<T> {
     /// It is done.
     Done(T),
-    /// Others are at it: again after this time.
-    Again(Duration),
+    /// Not yet.
+    Again(Retry),
+}
+
+/// When to try again, and what is to be said when there is no time left for that.
+pub(crate) struct Retry {
+    after: Duration,
+    error: Error,
+}
+
+impl Retry {
+    /// Others are at it.
+    fn contended(after: Duration) -> Self {
+        Self { after, error: Error::Busy("other hosts keep writing to the file".into()) }
+    }
 }
 
 /// What an open for writing is about to do with the content.
@@ -54,12 +73,10 @@ impl Node {
         loop {
             match self.live.with(ino, &mut attempt)? {
                 Attempt::Done(value) => return Ok(value),
-                Attempt::Again(pause) if Instant::now() + pause < deadline => {
-                    std::thread::sleep(pause);
+                Attempt::Again(retry) if Instant::now() + retry.after < deadline => {
+                    std::thread::sleep(retry.after);
                 }
-                Attempt::Again(_) => {
-                    return Err(Error::Busy("other hosts keep writing to the file".into()));
-                }
+                Attempt::Again(retry) => return Err(retry.error),
             }
         }
     }
@@ -75,11 +92,14 @@ impl Node {
         let Some(cluster) = &self.cluster else {
             return self.regular(ino).map(Attempt::Done);
         };
+        state.require_ours()?;
         let Some(content) = write else {
             let inode = self.regular(ino)?;
             return match self.renew_body(state, &inode) {
                 // It moved between the record and the question to its home.
-                Err(Error::Busy(_)) if !state.is_open() => Ok(Attempt::Again(MOVING)),
+                Err(Error::Busy(_)) if !state.is_open() => {
+                    Ok(Attempt::Again(Retry::contended(MOVING)))
+                }
                 outcome => outcome.map(|()| Attempt::Done(inode)),
             };
         };
@@ -96,10 +116,10 @@ impl Node {
                 }
                 outcome
             }
-            WriteLease::HeldBy(holder) => {
-                let holder = NodeId(String::from_utf8_lossy(&holder).into_owned());
-                self.ask_holder(cluster, &holder, ino, state)
+            WriteLease::HeldBy(holder) if cluster.is_over(&holder) => {
+                self.take_lease_over(cluster, &holder, ino, content)
             }
+            WriteLease::HeldBy(holder) => self.ask_holder(cluster, &holder.node, ino, state),
         }
     }
 
@@ -116,14 +136,34 @@ impl Node {
         ino: InodeId,
         state: &mut LiveState,
     ) -> Result<Attempt<Inode>> {
-        match cluster.recall(holder, ino)? {
-            Recalled::Released => Ok(Attempt::Again(Duration::ZERO)),
-            Recalled::Later(pause) => Ok(Attempt::Again(pause)),
-            Recalled::InUse => {
+        match cluster.recall(holder, ino, HOLDER_PATIENCE) {
+            Ok(Recalled::Released) => Ok(Attempt::Again(Retry::contended(Duration::ZERO))),
+            Ok(Recalled::Later(pause)) => Ok(Attempt::Again(Retry::contended(pause))),
+            Ok(Recalled::InUse) => {
                 self.write_through(cluster, holder.clone(), ino, state)?;
                 self.regular(ino).map(Attempt::Done)
             }
+            // Either it answers again soon, or it is declared lost, and then its lease is.
+            Err(error) => Ok(Attempt::Again(Retry { after: SILENT, error })),
         }
+    }
+
+    /// The holder's life is over: its lease is free for whoever needs none of the bytes that went with it.
+    fn take_lease_over(
+        &self,
+        cluster: &Cluster,
+        holder: &Owner,
+        ino: InodeId,
+        content: Content,
+    ) -> Result<Attempt<Inode>> {
+        if content == Content::Kept {
+            // If all copies are lost its mark stays: only its home can tell what the file has become.
+            require_some_copy(cluster, &self.regular(ino)?)?;
+        }
+        if self.namespace.take_over_write(ino, holder)? {
+            tracing::warn!(%ino, %holder, "took over the right to write from a host that is gone");
+        }
+        Ok(Attempt::Again(Retry::contended(Duration::ZERO)))
     }
 
     /// The lease is held: brings the bytes here, if they are elsewhere.
@@ -141,8 +181,8 @@ impl Node {
         };
         let home = cluster.home_of(backing.tier)?;
         let own = self.own_copy(inode);
-        match (cluster.recall(&home, inode.ino), content) {
-            (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(pause)),
+        match (cluster.recall(&home, inode.ino, HOME_PATIENCE), content) {
+            (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(Retry::contended(pause))),
             (Ok(Recalled::InUse), _) => {
                 // Whoever reads there keeps reading the same file, so that is where it is written.
                 self.give_lease_back(inode.ino, state);
@@ -386,6 +426,7 @@ impl Node {
     /// Opens a file for another host: one whose bytes are here, or that is being written here.
     pub(crate) fn open_for_peer(&self, ino: InodeId, may_write: bool) -> Result<u64> {
         self.live.with(ino, |state| {
+            state.require_ours()?;
             let inode = self.regular(ino)?;
             let served = match may_write {
                 true => inode.layout.backing(),

@@ -57,6 +57,9 @@ pub(crate) struct LiveState {
     pub(crate) is_unsettled: bool,
     /// It was unsettled when this node started: a process from before may still write to it.
     pub(crate) is_foreign: bool,
+    /// Another host has taken the file over while this one was lost, and it is open here still: what was
+    /// written here does not count (see [`crate::fence`]).
+    pub(crate) is_quarantined: bool,
     /// No name is left; it goes at the last release.
     pub(crate) is_orphan: bool,
     /// Sums that reads are checked against; `None` when there are none or they are not loaded.
@@ -93,6 +96,7 @@ impl LiveState {
             hints: HintSet::default(),
             is_unsettled: false,
             is_foreign: false,
+            is_quarantined: false,
             is_orphan: false,
             sums: None,
             is_checksummed: false,
@@ -115,6 +119,7 @@ impl LiveState {
         self.sums = None;
         self.is_unsettled = false;
         self.holds_lease = false;
+        self.is_quarantined = false;
         self.overlay.is_dirty = false;
         self.copied = None;
         self.is_withheld = false;

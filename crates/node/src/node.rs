@@ -105,9 +105,14 @@ impl Node {
         }));
         let (namespace, tiers) = open_parts(&options, &mut identity)?;
         let lower = Lower::open(options.lower.as_deref(), &namespace)?;
-        let cluster =
-            options.cluster.as_ref().map(|c| Cluster::new(c, &options.name, root_of(&options)));
+        let cluster = options
+            .cluster
+            .as_ref()
+            .map(|c| Cluster::new(c, &options.name, root_of(&options), options.pace()));
         let cluster = cluster.transpose()?.map(Arc::new);
+        if let Some(cluster) = &cluster {
+            namespace.set_owner(cluster.owner());
+        }
         let settler_queue = crate::settler::Queue::new(raise_descriptor_limit());
         let rules = RwLock::new(Arc::new(options.rules.clone()));
         let syncs_names = options.durability == Durability::Sync;
@@ -142,6 +147,7 @@ impl Node {
             is_closed: AtomicBool::new(false),
             options,
         });
+        node.begin_beating()?;
         node.recover()?;
         node.join_cluster()?;
         *node.settler.lock() = Some(Settler::start(&node)?);
@@ -212,6 +218,19 @@ impl Node {
         self.namespace.sync()
     }
 
+    /// Ends all that the node does by itself and records nothing, as a crash would; for tests of such.
+    pub fn abandon(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.stop_heart();
+        self.stop_serving();
+        if let Some(replicator) = self.replicator.lock().take() {
+            replicator.stop();
+        }
+        if let Some(settler) = self.settler.lock().take() {
+            settler.stop();
+        }
+    }
+
     /// Stops in order: settles what can be settled, writes back, records a clean stop. Idempotent.
     ///
     /// # Errors
@@ -227,7 +246,8 @@ impl Node {
             settler.stop();
         }
         if self.options.durability == Durability::Memory {
-            return self.wipe();
+            let left = self.leave_cluster();
+            return self.wipe().and(left);
         }
         let mut outcome = Ok(());
         let mut note = |r: Result<()>| {
@@ -368,10 +388,7 @@ const fn root_of(options: &NodeOptions) -> RootSpec {
 fn open_namespace(options: &NodeOptions, is_volatile: bool) -> Result<Namespace> {
     let root = root_of(options);
     match &options.cluster {
-        Some(cluster) => {
-            let namespace = Namespace::open(Arc::clone(&cluster.engine), root, now())?;
-            Ok(namespace.with_owner(options.name.0.as_bytes()))
-        }
+        Some(cluster) => Namespace::open(Arc::clone(&cluster.engine), root, now()),
         None => Namespace::open(open_engine(options, is_volatile)?, root, now()),
     }
 }

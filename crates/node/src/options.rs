@@ -1,10 +1,12 @@
 //! How a node is set up.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use intarsia_types::{ByteCount, Durability, NodeId, RuleSet, TierSpec};
 
 use crate::cluster::ClusterOptions;
+use crate::membership::Pace;
 
 /// Settings of a node. [`NodeOptions::new`] gives the defaults.
 #[derive(Clone, Debug)]
@@ -49,6 +51,10 @@ pub struct NodeOptions {
     pub overflow: bool,
     /// What makes the node one of several; none for a store of this host alone.
     pub cluster: Option<ClusterOptions>,
+    /// With several hosts: how often each shows the others that it lives, in milliseconds.
+    pub beat_ms: u64,
+    /// A host that the others have not heard of for so many milliseconds is lost.
+    pub lost_after_ms: u64,
 }
 
 impl NodeOptions {
@@ -75,6 +81,15 @@ impl NodeOptions {
             lower: None,
             overflow: false,
             cluster: None,
+            beat_ms: 1000,
+            lost_after_ms: 5000,
+        }
+    }
+
+    pub(crate) const fn pace(&self) -> Pace {
+        Pace {
+            interval: Duration::from_millis(self.beat_ms),
+            lost_after: Duration::from_millis(self.lost_after_ms),
         }
     }
 }

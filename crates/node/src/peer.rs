@@ -13,6 +13,7 @@ use crate::arrivals::Arrivals;
 use crate::attributes::AttrChange;
 use crate::cluster::Recalled;
 use crate::files::Caller;
+use crate::mover::Fetched;
 use crate::node::Node;
 
 /// Permissions were checked by the kernel of the host that asks.
@@ -47,6 +48,17 @@ impl PeerService {
 
     fn node(&self) -> Result<std::sync::Arc<Node>> {
         self.node.upgrade().ok_or_else(|| Error::Busy("the node is stopping".into()))
+    }
+
+    /// The node, unless the others have given it up: then it has nothing to say.
+    fn member(&self) -> Result<std::sync::Arc<Node>> {
+        const EHOSTUNREACH: i32 = 113;
+        let node = self.node()?;
+        if node.is_fenced() {
+            let gone = std::io::Error::from_raw_os_error(EHOSTUNREACH);
+            return Err(Error::io("the host was declared lost and is not back yet", gone));
+        }
+        Ok(node)
     }
 
     fn open(&self, files: &OpenFiles, ino: InodeId, may_write: bool) -> Result<Response> {
@@ -142,6 +154,7 @@ impl PeerService {
     }
 
     fn answer(&self, session: &Session<Guest>, request: Request, payload: &[u8]) -> Result<Reply> {
+        self.member()?;
         let files = &session.state.files;
         let response = match request {
             Request::Open { ino, may_write } => self.open(files, ino, may_write)?,
@@ -176,11 +189,14 @@ impl PeerService {
                 match self.node()?.give_up(ino)? {
                     Recalled::Released => Response::Released,
                     Recalled::InUse => Response::Busy { retry_ms: 0 },
-                    Recalled::Later(pause) => Response::Busy {
-                        retry_ms: u32::try_from(pause.as_millis()).unwrap_or(u32::MAX).max(1),
-                    },
+                    Recalled::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },
                 }
             }
+            Request::Fetch { ino } => match self.node()?.fetch(ino)? {
+                Fetched::Here => Response::Released,
+                Fetched::InUse => Response::Busy { retry_ms: 0 },
+                Fetched::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },
+            },
             Request::Reclaim { tier, files } => {
                 // Only a hint: the ledger says what is garbage.
                 tracing::debug!(%tier, files = files.len(), "another host let go of files here");
@@ -229,6 +245,11 @@ impl Handler for PeerService {
         }
         session.state.arrivals.into_all().for_each(|arrival| node.abandon_arrival(arrival));
     }
+}
+
+/// A pause on its way; 0 would mean something else.
+fn retry_ms(pause: std::time::Duration) -> u32 {
+    u32::try_from(pause.as_millis()).unwrap_or(u32::MAX).max(1)
 }
 
 fn opened(files: &OpenFiles, handle: Handle) -> Result<OpenFile> {

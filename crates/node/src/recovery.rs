@@ -107,14 +107,19 @@ impl Node {
     }
 
     fn note_unsettled(&self) -> Result<usize> {
+        let me = self.namespace.owner();
         let mut count = 0;
         let mut after: Option<InodeId> = None;
         loop {
-            let page = self.namespace.writable_inodes(after, PAGE)?;
-            let Some(last) = page.last() else { return Ok(count) };
+            let page = self.namespace.writable_inodes(&me.node, after, PAGE)?;
+            let Some((last, _)) = page.last() else { return Ok(count) };
             after = Some(*last);
-            count += page.len();
-            for ino in page {
+            for (ino, owner) in page {
+                // The marks of an earlier life, unless another host has taken over meanwhile.
+                if owner != me && !self.namespace.hand_over_write(ino, &owner, &me)? {
+                    continue;
+                }
+                count += 1;
                 self.live.with(ino, |state| {
                     state.is_unsettled = true;
                     state.holds_lease = self.is_shared();

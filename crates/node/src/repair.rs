@@ -161,7 +161,7 @@ impl Node {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         self.copy_queue.survey_in(SURVEY_INTERVAL);
         let begun = Instant::now();
-        let alive = cluster.living();
+        let alive = cluster.living()?;
         let Some(rank) = alive.iter().position(|node| *node == self.options.name) else {
             return Ok(());
         };
@@ -229,7 +229,12 @@ impl Node {
         Ok(())
     }
 
-    fn tell_lacking(&self, cluster: &Cluster, node: &NodeId, files: Vec<(InodeId, u64)>) {
+    pub(crate) fn tell_lacking(
+        &self,
+        cluster: &Cluster,
+        node: &NodeId,
+        files: Vec<(InodeId, u64)>,
+    ) {
         if *node == self.options.name {
             files.into_iter().for_each(|(ino, size_bytes)| self.copy_queue.add(ino, size_bytes));
             return;

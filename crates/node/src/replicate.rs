@@ -410,7 +410,9 @@ pub(crate) fn take_over_copies(
 ) -> Result<Vec<BackingRef>> {
     let old = inode.layout.copies().to_vec();
     if !old.contains(&home) {
-        return Err(Error::Busy("the file has moved to another host".into()));
+        return Err(Error::Engine(
+            "another host has taken over the file; what was written here since is lost".into(),
+        ));
     }
     let new: Vec<_> =
         std::iter::once(home).chain(further.iter().copied().filter(|copy| *copy != home)).collect();

@@ -359,6 +359,10 @@ impl Node {
 
     fn settle(&self, waiting: Waiting) -> Result<()> {
         let ino = waiting.ino;
+        if self.is_fenced() {
+            self.settler_queue.retry(waiting);
+            return Ok(());
+        }
         if self.is_withheld(ino) {
             // Not published yet for want of copies; somebody may wait for the outcome of this attempt.
             let _ = self.copy_queue.publish(ino);

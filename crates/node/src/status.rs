@@ -8,6 +8,7 @@ use intarsia_store::Space;
 use intarsia_types::{Attr, HintKey, Layout, Result, TierClass};
 use serde::Serialize;
 
+use crate::cluster::in_words;
 use crate::metrics::{header, sample};
 use crate::node::Node;
 use crate::remote_cache::RemoteCacheStatus;
@@ -79,6 +80,25 @@ pub struct Status {
     pub tiers: Vec<TierStatus>,
     /// The lower file system, if the store lies over one.
     pub lower: Option<PathBuf>,
+    /// All hosts of a store of several, this one among them.
+    pub hosts: Vec<HostStatus>,
+}
+
+/// A host of the store in a [`Status`].
+#[derive(Clone, Debug, Serialize)]
+pub struct HostStatus {
+    /// Its name.
+    pub host: String,
+    /// What it is doing: joining, serving, leaving, stopped or lost.
+    pub state: &'static str,
+    /// Since when.
+    pub since: String,
+    /// Where it serves the others.
+    pub address: Option<std::net::SocketAddr>,
+    /// What its tiers may hold.
+    pub capacity_bytes: u64,
+    /// What they can still take.
+    pub free_bytes: u64,
 }
 
 /// Where a file is and what is in force for it.
@@ -146,7 +166,23 @@ impl Node {
             remote_cache: self.remote_cache.status(),
             tiers: self.tier_status(),
             lower: self.lower.as_ref().map(|lower| lower.path().to_owned()),
+            hosts: self.host_status(),
         })
+    }
+
+    fn host_status(&self) -> Vec<HostStatus> {
+        let members = self.cluster.as_ref().map(|cluster| cluster.members()).unwrap_or_default();
+        members
+            .into_iter()
+            .map(|(node, member)| HostStatus {
+                host: node.0,
+                state: member.state.name(),
+                since: in_words(member.since),
+                address: member.address,
+                capacity_bytes: member.tiers.iter().map(|tier| tier.capacity_bytes).sum(),
+                free_bytes: member.tiers.iter().map(|tier| tier.free_bytes).sum(),
+            })
+            .collect()
     }
 
     fn tier_status(&self) -> Vec<TierStatus> {

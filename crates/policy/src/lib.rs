@@ -1,12 +1,14 @@
 //! Pure decisions. The node acts on them and the predictor will ask the same code, so that a
 //! prediction cannot drift from the product. No I/O, no clock, no async.
 
+mod balance;
 mod copies;
 mod fold;
 mod io_mode;
 mod keep;
 mod placement;
 
+pub use balance::{HostRoom, Transfer, choose_host, plan_balance};
 pub use copies::{HostState, choose_copies};
 pub use fold::{FoldLimits, should_fold};
 pub use io_mode::{IoMode, OpenRequest, choose_io_mode};

@@ -210,6 +210,12 @@ pub enum Request {
         /// The inodes.
         inos: Vec<InodeId>,
     },
+    /// 22: become the home of this file. Answer: `Released` when it is here, `Busy` with 0 when somebody has it
+    /// open, `Busy` with another time while it is on its way.
+    Fetch {
+        /// The inode.
+        ino: InodeId,
+    },
 }
 
 impl Request {
@@ -239,6 +245,7 @@ impl Request {
             Self::Lock { .. } => "lock",
             Self::PushWhole { .. } => "push whole",
             Self::Replicate { .. } => "replicate",
+            Self::Fetch { .. } => "fetch",
         }
     }
 

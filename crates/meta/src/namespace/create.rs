@@ -88,7 +88,7 @@ impl Namespace {
             let inode = self.write_new(&mut transaction, ino, (parent, name), &new, now)?;
             if new.mark_writable {
                 let mark = keys::by_inode(keys::WRITABLE, ino);
-                transaction.of(ino).put(mark.as_slice(), self.owner.clone());
+                transaction.of(ino).put(mark.as_slice(), self.mark());
             }
             Ok(self.commit(transaction)?.then_some(inode))
         })

@@ -1,13 +1,16 @@
 //! What all nodes of a deployment know together: its tiers and its members. All of it is in the superblock,
 //! in the partition of the root.
 
-use intarsia_types::{Error, InodeId, PartitionId, Result, TierClass, TierId};
+use std::net::SocketAddr;
+
+use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, TierClass, TierId, Timestamp};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Namespace, Transaction};
 use crate::{Bytes, Condition, Key, Value, keys};
 
-/// First byte of every tier record. A new form gets a new number and the old decoder stays.
+/// First byte of every record of a tier or member. A new form gets a new number and the old decoder stays.
 const FORMAT: u8 = 1;
 const TIER: &str = "tier";
 const MEMBER: &str = "member/";
@@ -28,20 +31,110 @@ pub struct TierRecord {
     pub capacity_bytes: u64,
 }
 
-impl TierRecord {
-    fn encode(&self) -> Result<Value> {
-        postcard::to_extend(self, vec![FORMAT])
-            .map(Bytes::from)
-            .map_err(|e| Error::Engine(format!("cannot encode a tier record: {e}")))
+/// What a member of the store is doing. Variants are only ever appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum MemberState {
+    /// 0: it has begun to start and serves nobody yet.
+    Joining,
+    /// 1: it serves the others.
+    Serving,
+    /// 2: it serves the others while its files move to them, because it is to leave.
+    Leaving,
+    /// 3: it was taken down; its files are on its disks.
+    Stopped,
+    /// 4: the others have not heard of it for too long. What it did since does not count.
+    Lost,
+}
+
+impl MemberState {
+    /// Whether it renews its record.
+    #[must_use]
+    pub const fn is_alive(self) -> bool {
+        matches!(self, Self::Joining | Self::Serving | Self::Leaving)
     }
 
-    fn decode(record: &[u8]) -> Result<Self> {
-        let unreadable = || Error::Engine("a tier record cannot be read".into());
-        let [FORMAT, fields @ ..] = record else { return Err(unreadable()) };
-        match postcard::take_from_bytes(fields) {
-            Ok((tier, [])) => Ok(tier),
-            _ => Err(unreadable()),
+    /// The name that users see.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Joining => "joining",
+            Self::Serving => "serving",
+            Self::Leaving => "leaving",
+            Self::Stopped => "stopped",
+            Self::Lost => "lost",
         }
+    }
+}
+
+/// A tier of a member, as of its last beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberTier {
+    /// The tier.
+    pub id: TierId,
+    /// What it is made of.
+    pub class: TierClass,
+    /// How many bytes the store may use.
+    pub capacity_bytes: u64,
+    /// How many of them are left.
+    pub free_bytes: u64,
+    /// Whether it takes no new files.
+    pub is_low: bool,
+}
+
+/// What a member tells the others, renewed with each beat. Stored as the format byte and `postcard` of the
+/// fields in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberRecord {
+    /// Where it serves the others, once it does.
+    pub address: Option<SocketAddr>,
+    /// Which of its lives this is (see [`Owner`](super::Owner)).
+    pub epoch: u64,
+    /// Grows with each beat.
+    pub beat: u64,
+    /// What it is doing.
+    pub state: MemberState,
+    /// Since when, by the clock of whoever recorded it.
+    pub since: Timestamp,
+    /// Its tiers.
+    pub tiers: Vec<MemberTier>,
+    /// It is to leave the store once its files are at others. An order that outlives its process.
+    pub is_leaving: bool,
+}
+
+impl MemberRecord {
+    /// A member that begins to start.
+    #[must_use]
+    pub const fn new(epoch: u64, now: Timestamp) -> Self {
+        Self {
+            address: None,
+            epoch,
+            beat: 0,
+            state: MemberState::Joining,
+            since: now,
+            tiers: Vec::new(),
+            is_leaving: false,
+        }
+    }
+
+    /// The same member in another state from now on.
+    #[must_use]
+    pub fn entering(&self, state: MemberState, now: Timestamp) -> Self {
+        Self { state, since: now, ..self.clone() }
+    }
+}
+
+fn encode(record: &impl Serialize) -> Result<Value> {
+    postcard::to_extend(record, vec![FORMAT])
+        .map(Bytes::from)
+        .map_err(|e| Error::Engine(format!("a record of the deployment cannot be encoded: {e}")))
+}
+
+fn decode<T: DeserializeOwned>(record: &[u8], what: impl std::fmt::Display) -> Result<T> {
+    let unreadable = || Error::Engine(format!("the record of {what} cannot be read"));
+    let [FORMAT, fields @ ..] = record else { return Err(unreadable()) };
+    match postcard::take_from_bytes(fields) {
+        Ok((record, [])) => Ok(record),
+        _ => Err(unreadable()),
     }
 }
 
@@ -63,10 +156,10 @@ impl Namespace {
             let mut transaction = Transaction::in_partition(HOME);
             transaction.first.expect(match old {
                 Some((_, old)) if old == tier => return Ok(Some(id)),
-                Some((_, old)) => Condition::Equals(key.clone(), old.encode()?),
+                Some((_, old)) => Condition::Equals(key.clone(), encode(old)?),
                 None => Condition::Absent(key.clone()),
             });
-            transaction.first.put(key, tier.encode()?);
+            transaction.first.put(key, encode(tier)?);
             Ok(self.commit(transaction)?.then_some(id))
         })
     }
@@ -77,46 +170,54 @@ impl Namespace {
         for (key, record) in self.superblock_values(TIER)? {
             let id = key.try_into().map(|id| TierId(u16::from_be_bytes(id)));
             let id = id.map_err(|_| Error::Engine("the key of a tier cannot be read".into()))?;
-            tiers.push((id, TierRecord::decode(&record)?));
+            tiers.push((id, decode(&record, format_args!("tier {id}"))?));
         }
         Ok(tiers)
     }
 
     /// Sets what is recorded of a member if that is still `expected`, `None` meaning nothing; returns
     /// whether it was.
-    pub fn put_member(&self, name: &str, expected: Option<&[u8]>, value: &[u8]) -> Result<bool> {
-        let key = member_key(name);
+    pub fn put_member(
+        &self,
+        node: &NodeId,
+        expected: Option<&MemberRecord>,
+        member: &MemberRecord,
+    ) -> Result<bool> {
+        let key = member_key(node);
         let mut transaction = Transaction::in_partition(HOME);
         transaction.first.expect(match expected {
-            Some(expected) => Condition::Equals(key.clone(), expected.into()),
+            Some(expected) => Condition::Equals(key.clone(), encode(expected)?),
             None => Condition::Absent(key.clone()),
         });
-        transaction.first.put(key, value.into());
+        transaction.first.put(key, encode(member)?);
         self.commit(transaction)
     }
 
     /// Forgets a member if what is recorded of it is still `expected`; returns whether it was.
-    pub fn remove_member(&self, name: &str, expected: &[u8]) -> Result<bool> {
-        let key = member_key(name);
+    pub fn remove_member(&self, node: &NodeId, expected: &MemberRecord) -> Result<bool> {
+        let key = member_key(node);
         let mut transaction = Transaction::in_partition(HOME);
-        transaction.first.expect(Condition::Equals(key.clone(), expected.into()));
+        transaction.first.expect(Condition::Equals(key.clone(), encode(expected)?));
         transaction.first.delete(key);
         self.commit(transaction)
     }
 
     /// All members with what is recorded of them, in the order of their names.
-    pub fn members(&self) -> Result<Vec<(String, Bytes)>> {
+    pub fn members(&self) -> Result<Vec<(NodeId, MemberRecord)>> {
         let values = self.superblock_values(MEMBER)?.into_iter();
-        let named = values.map(|(name, value)| match String::from_utf8(name) {
-            Ok(name) => Ok((name, value)),
-            Err(_) => Err(Error::Engine("the name of a member cannot be read".into())),
+        let named = values.map(|(name, value)| {
+            let name = String::from_utf8(name)
+                .map_err(|_| Error::Engine("the name of a member cannot be read".into()))?;
+            let member = decode(&value, format_args!("member {name}"))?;
+            Ok((NodeId(name), member))
         });
         named.collect()
     }
 
     /// What is recorded of one member.
-    pub fn member(&self, name: &str) -> Result<Option<Bytes>> {
-        self.engine.get(HOME, &member_key(name))
+    pub fn member(&self, node: &NodeId) -> Result<Option<MemberRecord>> {
+        let value = self.engine.get(HOME, &member_key(node))?;
+        value.map(|value| decode(&value, format_args!("member {node}"))).transpose()
     }
 
     /// The superblock values whose names start with `prefix`, with the rest of their names.
@@ -128,7 +229,11 @@ impl Namespace {
             let page = self.engine.scan(HOME, &prefix, after.as_deref(), PAGE)?;
             let Some((last, _)) = page.last() else { return Ok(values) };
             after = Some(last.clone());
+            let is_last = page.len() < PAGE;
             values.extend(page.into_iter().map(|(key, v)| (key[prefix.len()..].to_vec(), v)));
+            if is_last {
+                return Ok(values);
+            }
         }
     }
 }
@@ -139,6 +244,6 @@ fn tier_key(id: TierId) -> Key {
     key.into()
 }
 
-fn member_key(name: &str) -> Key {
-    keys::superblock(&format!("{MEMBER}{name}"))
+fn member_key(node: &NodeId) -> Key {
+    keys::superblock(&format!("{MEMBER}{node}"))
 }

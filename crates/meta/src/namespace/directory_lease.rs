@@ -184,7 +184,7 @@ impl Namespace {
 
     /// This host, as the records of leases name it.
     fn lease_holder(&self) -> Bytes {
-        self.owner.clone()
+        self.mark()
     }
 
     fn holders(&self, dir: InodeId) -> Result<(Option<Bytes>, Holders)> {

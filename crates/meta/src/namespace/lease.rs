@@ -7,7 +7,7 @@
 use intarsia_types::{Error, InodeId, Result};
 
 use super::transaction::Part;
-use super::{Namespace, Stored, Transaction};
+use super::{Namespace, Owner, Stored, Transaction};
 use crate::{Bytes, Condition, Inode, Key, keys};
 
 /// Who may write to a file.
@@ -16,20 +16,38 @@ pub enum WriteLease {
     /// The asker, from now on; with the inode as it is.
     Held(Box<Inode>),
     /// Somebody else.
-    HeldBy(Bytes),
+    HeldBy(Owner),
 }
 
 impl Namespace {
     /// Names whoever opens this namespace in the marks that it makes, among them the leases to write.
     #[must_use]
-    pub fn with_owner(mut self, owner: impl Into<Bytes>) -> Self {
-        self.owner = owner.into();
+    pub fn with_owner(self, owner: Owner) -> Self {
+        self.set_owner(owner);
         self
+    }
+
+    /// From now on marks are made in the name of `owner`. Those of the owner before stay as they are; see
+    /// [`Namespace::hand_over_write`].
+    pub fn set_owner(&self, owner: Owner) {
+        *self.owner.write() = owner;
+    }
+
+    /// In whose name marks are made.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        self.owner.read().clone()
+    }
+
+    /// The value of a mark made now.
+    pub(super) fn mark(&self) -> Bytes {
+        self.owner.read().encode()
     }
 
     /// Asks for the right to write.
     pub fn acquire_write(&self, ino: InodeId) -> Result<WriteLease> {
         let wanted = [keys::inode(ino), write_key(ino)];
+        let mark = self.mark();
         self.retry(|| {
             let mut found = self.engine.get_many(ino.partition(), &wanted)?.into_iter();
             let value = found.next().flatten().ok_or(Error::NotFound)?;
@@ -42,13 +60,13 @@ impl Namespace {
             }
             let inode = Inode::decode(ino, &value)?;
             match holder {
-                Some(holder) if holder == self.owner => Ok(Some(held(inode))),
-                Some(holder) => Ok(Some(WriteLease::HeldBy(holder))),
+                Some(holder) if holder == mark => Ok(Some(held(inode))),
+                Some(holder) => Ok(Some(WriteLease::HeldBy(Owner::decode(&holder)))),
                 None => {
                     let mut transaction = Transaction::at(ino);
                     transaction.first.expect(Condition::Absent(write_key(ino)));
                     transaction.expect_unchanged(&Stored { inode: inode.clone(), value });
-                    transaction.first.put(write_key(ino), self.owner.clone());
+                    transaction.first.put(write_key(ino), mark.clone());
                     Ok(self.commit(transaction)?.then(|| held(inode)))
                 }
             }
@@ -57,21 +75,27 @@ impl Namespace {
 
     /// Takes the right to write from a holder that is known to be dead. `false` when it was not his any
     /// more.
-    pub fn take_over_write(&self, ino: InodeId, dead: &Bytes) -> Result<bool> {
+    pub fn take_over_write(&self, ino: InodeId, dead: &Owner) -> Result<bool> {
+        self.hand_over_write(ino, dead, &self.owner())
+    }
+
+    /// Passes the right to write from one owner to another; `false` when `from` did not have it any more.
+    pub fn hand_over_write(&self, ino: InodeId, from: &Owner, to: &Owner) -> Result<bool> {
         let mut transaction = Transaction::at(ino);
-        transaction.first.expect(Condition::Equals(write_key(ino), dead.clone()));
-        transaction.first.put(write_key(ino), self.owner.clone());
+        transaction.first.expect(Condition::Equals(write_key(ino), from.encode()));
+        transaction.first.put(write_key(ino), to.encode());
         self.commit(transaction)
     }
 
     /// Who may write, if anybody.
-    pub fn writer(&self, ino: InodeId) -> Result<Option<Bytes>> {
-        self.engine.get(ino.partition(), &write_key(ino))
+    pub fn writer(&self, ino: InodeId) -> Result<Option<Owner>> {
+        let mark = self.engine.get(ino.partition(), &write_key(ino))?;
+        Ok(mark.map(|mark| Owner::decode(&mark)))
     }
 
     /// Adds to `transaction` that the right to write is still held.
     pub(super) fn require_write(&self, part: &mut Part, ino: InodeId) {
-        part.require(Condition::Equals(write_key(ino), self.owner.clone()), || {
+        part.require(Condition::Equals(write_key(ino), self.mark()), || {
             Error::Engine(
                 "another host has taken over the file; what was written here since is lost".into(),
             )

@@ -104,7 +104,7 @@ impl Namespace {
         } else if keep_orphan(ino) {
             transaction.put_inode(&after)?;
             let mark = keys::by_inode(keys::ORPHAN, ino);
-            transaction.of(ino).put(mark.as_slice(), self.owner.clone());
+            transaction.of(ino).put(mark.as_slice(), self.mark());
         } else {
             self.delete_inode(transaction, &after)?;
         }

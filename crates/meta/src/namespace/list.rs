@@ -9,6 +9,9 @@ use crate::dentry::Dentry;
 use crate::intent::Intent;
 use crate::{Inode, Key, Value, keys};
 
+/// Names read at once where all are.
+const NAMES_AT_ONCE: usize = 1000;
+
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
@@ -178,4 +181,41 @@ fn entry(dir: InodeId, (key, value): &(Key, Value)) -> Result<DirEntry> {
 
 fn corrupt(dir: InodeId) -> Error {
     Error::Corrupt { ino: dir, what: "the key of a directory entry".into() }
+}
+
+/// That a name in a directory means an inode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Naming {
+    /// The directory.
+    pub parent: InodeId,
+    /// The name in it.
+    pub name: Vec<u8>,
+    /// What it means.
+    pub ino: InodeId,
+}
+
+impl Namespace {
+    /// Calls `each` with every name of the store, in no order that means anything. What is renamed meanwhile may
+    /// be met twice or not at all.
+    pub fn each_name(&self, mut each: impl FnMut(Naming)) -> Result<()> {
+        for partition in self.partitions() {
+            let mut after: Option<Key> = None;
+            loop {
+                let page = self.scan_concluded(
+                    partition,
+                    &[keys::DENTRY],
+                    after.as_deref(),
+                    NAMES_AT_ONCE,
+                )?;
+                for (key, value) in &page {
+                    let Some((parent, _, name)) = keys::split_dentry(key) else { continue };
+                    let ino = Dentry::decode(parent, value)?.ino;
+                    each(Naming { parent, name: name.to_vec(), ino });
+                }
+                let Some((last, _)) = page.into_iter().next_back() else { break };
+                after = Some(last);
+            }
+        }
+        Ok(())
+    }
 }

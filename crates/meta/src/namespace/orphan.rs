@@ -1,10 +1,10 @@
 //! Inodes without a name, inodes that may be being written, and the end of an inode.
 
-use intarsia_types::{Error, FileKind, InodeId, Layout, PartitionId, Result};
+use intarsia_types::{Error, FileKind, InodeId, Layout, NodeId, PartitionId, Result};
 
 use super::transaction::Part;
-use super::{Namespace, Transaction};
-use crate::{Bytes, Inode, Key, keys};
+use super::{Namespace, Owner, Transaction};
+use crate::{Inode, Key, keys};
 
 const PAGE: usize = 1000;
 
@@ -24,14 +24,27 @@ impl Namespace {
         })
     }
 
-    /// Up to `limit` orphans of ours after `after`, in the order of their numbers.
+    /// Up to `limit` orphans of this host, of all its lives, after `after`, in the order of their numbers.
     pub fn orphans(&self, after: Option<InodeId>, limit: usize) -> Result<Vec<InodeId>> {
-        self.marked(keys::ORPHAN, after, limit)
+        let found = self.marked(keys::ORPHAN, &self.owner().node, after, limit)?;
+        Ok(found.into_iter().map(|(ino, _)| ino).collect())
     }
 
-    /// Up to `limit` inodes after `after` that we marked writable and did not settle since.
-    pub fn writable_inodes(&self, after: Option<InodeId>, limit: usize) -> Result<Vec<InodeId>> {
-        self.marked(keys::WRITABLE, after, limit)
+    /// All orphans of a host.
+    pub fn orphans_of(&self, node: &NodeId) -> Result<Vec<InodeId>> {
+        let found = self.marked(keys::ORPHAN, node, None, usize::MAX)?;
+        Ok(found.into_iter().map(|(ino, _)| ino).collect())
+    }
+
+    /// Up to `limit` inodes after `after` that `node` marked writable, in whichever of its lives, and did not
+    /// settle since.
+    pub fn writable_inodes(
+        &self,
+        node: &NodeId,
+        after: Option<InodeId>,
+        limit: usize,
+    ) -> Result<Vec<(InodeId, Owner)>> {
+        self.marked(keys::WRITABLE, node, after, limit)
     }
 
     /// Whether an inode is marked writable.
@@ -40,7 +53,13 @@ impl Namespace {
         Ok(self.engine.get(ino.partition(), &key)?.is_some())
     }
 
-    fn marked(&self, table: u8, after: Option<InodeId>, limit: usize) -> Result<Vec<InodeId>> {
+    fn marked(
+        &self,
+        table: u8,
+        node: &NodeId,
+        after: Option<InodeId>,
+        limit: usize,
+    ) -> Result<Vec<(InodeId, Owner)>> {
         let first = after.map_or(PartitionId(0), InodeId::partition);
         let mut found = Vec::new();
         for partition in self.partitions().skip(usize::from(first.0)) {
@@ -48,9 +67,11 @@ impl Namespace {
                 after.map(|ino| keys::by_inode(table, ino).as_slice().into());
             loop {
                 let page = self.engine.scan(partition, &[table], from.as_deref(), PAGE)?;
-                let is_ours = |owner: &Bytes| *owner == self.owner;
-                let ours = page.iter().filter(|(_, owner)| is_ours(owner));
-                found.extend(ours.filter_map(|(key, _)| keys::inode_of(key)));
+                let owned = page.iter().filter_map(|(key, mark)| {
+                    let owner = Owner::decode(mark);
+                    (owner.node == *node).then_some((keys::inode_of(key)?, owner))
+                });
+                found.extend(owned);
                 if found.len() >= limit {
                     found.truncate(limit);
                     return Ok(found);

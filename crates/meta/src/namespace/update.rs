@@ -92,7 +92,7 @@ impl Namespace {
     fn add_extra(&self, part: &mut Part, inode: &mut Inode, extra: Extra) -> Result<()> {
         let key = |table| keys::by_inode(table, inode.ino);
         match extra {
-            Extra::MarkWritable => part.put(key(keys::WRITABLE).as_slice(), self.owner.clone()),
+            Extra::MarkWritable => part.put(key(keys::WRITABLE).as_slice(), self.mark()),
             Extra::HoldWritable => self.require_write(part, inode.ino),
             Extra::ClearWritable => part.delete(key(keys::WRITABLE).as_slice()),
             Extra::PutFree(backing) => part.mark(&keys::free(backing)),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use intarsia_meta::Owner;
 use intarsia_types::{NodeId, Result};
 
 use super::master::Host;
@@ -10,21 +11,18 @@ use crate::cluster::Cluster;
 impl Cluster {
     /// This host in its present life.
     pub(crate) fn life(&self) -> Host {
-        Host { node: self.me().clone(), life: self.epoch() }
+        let Owner { node, epoch } = self.owner();
+        Host { node, life: epoch }
     }
 
     /// Whether that life of a host is over, so that its locks are gone.
-    pub(crate) fn is_life_over(&self, _host: &Host) -> bool {
-        false
+    pub(crate) fn is_life_over(&self, host: &Host) -> bool {
+        self.is_over(&Owner { node: host.node.clone(), epoch: host.life })
     }
 
     /// The other hosts that live.
     pub(crate) fn others_alive(&self) -> Result<BTreeSet<NodeId>> {
-        self.member_names()
-    }
-
-    /// Refuses to decide about locks while the others may have given this host up.
-    pub(crate) fn require_current(&self) -> Result<()> {
-        Ok(())
+        self.meet()?;
+        Ok(self.alive().into_iter().filter(|node| node != self.me()).collect())
     }
 }

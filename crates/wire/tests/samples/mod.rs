@@ -90,6 +90,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
         ("open-read", Request::OpenRead { ino, len_bytes: 128 << 10 }),
         ("push-whole", Request::PushWhole { ino, class: TierClass::Memory, sum: 1 << 63 }),
         ("replicate", Request::Replicate { inos: vec![ino, InodeId::ROOT] }),
+        ("fetch", Request::Fetch { ino }),
     ];
     all.extend(lock_questions().into_iter().map(|(name, question)| {
         (name, Request::Lock { place: LockPlace { ino, epoch: 3, life: 8 }, question })

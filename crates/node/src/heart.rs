@@ -1,0 +1,71 @@
+//! The thread that shows the other hosts that this one lives, and looks whether they do.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use intarsia_types::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+
+use crate::node::Node;
+
+#[derive(Default)]
+struct Control {
+    is_stopping: Mutex<bool>,
+    changed: Condvar,
+    is_paused: AtomicBool,
+}
+
+/// The thread; dropped without [`Heart::stop`] it ends by itself.
+pub(crate) struct Heart {
+    control: Arc<Control>,
+    thread: JoinHandle<()>,
+}
+
+impl Heart {
+    /// Has [`Node::pulse`] called every `interval`.
+    pub(crate) fn start(node: &Arc<Node>, interval: Duration) -> Result<Self> {
+        let control = Arc::new(Control::default());
+        let (weak, for_thread) = (Arc::downgrade(node), Arc::clone(&control));
+        let thread = std::thread::Builder::new()
+            .name("heart".into())
+            .spawn(move || run(&weak, &for_thread, interval))
+            .map_err(|e| Error::io("start the heart thread", e))?;
+        Ok(Self { control, thread })
+    }
+
+    /// Ends the thread and waits for that.
+    pub(crate) fn stop(self) {
+        *self.control.is_stopping.lock() = true;
+        self.control.changed.notify_all();
+        if self.thread.join().is_err() {
+            tracing::error!("the heart thread panicked");
+        }
+    }
+
+    /// Holds the beats, or lets them go on.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        self.control.is_paused.store(is_paused, Ordering::Release);
+    }
+}
+
+fn run(node: &Weak<Node>, control: &Control, interval: Duration) {
+    let mut next = Instant::now();
+    loop {
+        let mut is_stopping = control.is_stopping.lock();
+        while !*is_stopping && Instant::now() < next {
+            control.changed.wait_until(&mut is_stopping, next);
+        }
+        if *is_stopping {
+            return;
+        }
+        drop(is_stopping);
+        let Some(node) = node.upgrade() else { return };
+        if !control.is_paused.load(Ordering::Acquire) {
+            node.pulse();
+        }
+        drop(node);
+        next = (next + interval).max(Instant::now());
+    }
+}

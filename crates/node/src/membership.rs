@@ -1,0 +1,479 @@
+//! Which hosts of the store are alive, and whether this one still counts.
+//!
+//! Each host renews its record in the metadata about once a second (a *beat*) and reads those of all others.
+//! A host whose record has stayed the same for [`Pace::lost_after`] is marked lost, on condition that the
+//! record still is what was read. Only time counts during which the reader's own beats succeeded, a few
+//! beats' worth at a time: so no host is lost whose beats arrive, whatever the clocks say, and whoever was cut
+//! off, or slept, first listens before he judges others. A host that finds itself marked lost is fenced (see
+//! [`crate::fence`]).
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use intarsia_meta::{MemberRecord, MemberState, MemberTier, Namespace, Owner};
+use intarsia_types::{Error, NodeId, Result, Timestamp};
+use parking_lot::{Mutex, RwLock};
+
+use crate::clock::now;
+
+/// Attempts to change a record that others change too. They do so rarely.
+const ATTEMPTS: usize = 16;
+
+/// How often members show that they live, and how long others wait for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Between two beats.
+    pub(crate) interval: Duration,
+    /// A host that has not been heard of for so long is lost.
+    pub(crate) lost_after: Duration,
+}
+
+impl Pace {
+    /// How much silence one look at the others can add: what lies between two looks that were further apart
+    /// says more about the one who looked.
+    fn most_silence(self) -> Duration {
+        self.interval * 3 / 2
+    }
+}
+
+/// What this host learns when it renews its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pulse {
+    /// It is a member.
+    Alive,
+    /// The others have given it up, or removed it.
+    Lost,
+    /// Another process has started under its name.
+    Replaced,
+}
+
+/// What a look at the other members brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Nothing that matters to files.
+    Calm,
+    /// A host is lost that was not at the look before.
+    Loss,
+}
+
+/// How long a member has been seen not to change.
+#[derive(Clone, Copy)]
+struct Silence {
+    epoch: u64,
+    beat: u64,
+    lasts: Duration,
+}
+
+/// The silences of all members, and when they were measured last.
+#[derive(Default)]
+struct Watch {
+    silences: HashMap<NodeId, Silence>,
+    last_look: Option<Instant>,
+}
+
+/// The members of the store as this host sees them.
+pub(crate) struct Membership {
+    me: NodeId,
+    pace: Pace,
+    /// What is recorded of this host, as far as it knows.
+    mine: Mutex<MemberRecord>,
+    /// What is recorded of all, as of the last look.
+    seen: RwLock<BTreeMap<NodeId, MemberRecord>>,
+    watch: Mutex<Watch>,
+    /// When the last beat that was recorded began.
+    last_beat: Mutex<Instant>,
+}
+
+impl Membership {
+    /// Begins a new life of the host `me`: records it, as one that serves nobody yet.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub(crate) fn begin(directory: &Namespace, me: &NodeId, pace: Pace) -> Result<Self> {
+        for _ in 0..ATTEMPTS {
+            let begun = Instant::now();
+            let old = directory.member(me)?;
+            let fresh = MemberRecord::new(epoch_after(old.as_ref()), now());
+            // An order to leave outlives the process.
+            let is_leaving = old.as_ref().is_some_and(|old| old.is_leaving);
+            let mine = MemberRecord { is_leaving, ..fresh };
+            if directory.put_member(me, old.as_ref(), &mine)? {
+                return Ok(Self {
+                    me: me.clone(),
+                    pace,
+                    mine: Mutex::new(mine),
+                    seen: RwLock::default(),
+                    watch: Mutex::default(),
+                    last_beat: Mutex::new(begun),
+                });
+            }
+        }
+        Err(Error::Busy(format!("another process is starting as {me}; give this one another name")))
+    }
+
+    /// Whether no other host can have given this one up since its last beat.
+    pub(crate) fn is_current(&self) -> bool {
+        self.last_beat.lock().elapsed() + self.pace.interval < self.pace.lost_after
+    }
+
+    /// This host in its present life.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner::new(self.me.0.clone(), self.mine.lock().epoch)
+    }
+
+    /// What is recorded of this host.
+    pub(crate) fn mine(&self) -> MemberRecord {
+        self.mine.lock().clone()
+    }
+
+    /// From now on the host serves the others at `address`.
+    pub(crate) fn serve(&self, directory: &Namespace, address: SocketAddr) -> Result<Pulse> {
+        self.change(directory, |mine| MemberRecord {
+            address: Some(address),
+            ..mine.entering(serving_state(mine), now())
+        })
+    }
+
+    /// Shows that the host lives.
+    pub(crate) fn beat(&self, directory: &Namespace, tiers: &[MemberTier]) -> Result<Pulse> {
+        let begun = Instant::now();
+        let pulse = self.change(directory, |mine| MemberRecord {
+            beat: mine.beat + 1,
+            tiers: tiers.to_vec(),
+            ..mine.clone()
+        });
+        if matches!(pulse, Ok(Pulse::Alive)) {
+            *self.last_beat.lock() = begun;
+        } else {
+            // Who cannot be heard may not be hearing others either.
+            *self.watch.lock() = Watch::default();
+        }
+        pulse
+    }
+
+    /// Ends this membership for good.
+    pub(crate) fn leave(&self, directory: &Namespace) -> Result<bool> {
+        directory.remove_member(&self.me, &self.mine())
+    }
+
+    /// Ends this life in order.
+    pub(crate) fn stop(&self, directory: &Namespace, state: MemberState) -> Result<Pulse> {
+        self.change(directory, |mine| MemberRecord { address: None, ..mine.entering(state, now()) })
+    }
+
+    /// Changes this host's own record.
+    pub(crate) fn change(
+        &self,
+        directory: &Namespace,
+        change: impl Fn(&MemberRecord) -> MemberRecord,
+    ) -> Result<Pulse> {
+        let mut mine = self.mine.lock();
+        for _ in 0..ATTEMPTS {
+            let next = change(&mine);
+            if directory.put_member(&self.me, Some(&mine), &next)? {
+                *mine = next;
+                return Ok(Pulse::Alive);
+            }
+            match directory.member(&self.me)? {
+                Some(found) if found.epoch > mine.epoch => return Ok(Pulse::Replaced),
+                // An order to leave, or a beat of ours whose answer did not come through.
+                Some(found) if found.epoch == mine.epoch && found.state.is_alive() => *mine = found,
+                _ => return Ok(Pulse::Lost),
+            }
+        }
+        Err(Error::Busy(format!("the record of {} kept changing", self.me)))
+    }
+
+    /// The epoch of the life that this host begins after it was lost; [`Pulse::Replaced`] when that is not its
+    /// to begin.
+    pub(crate) fn next_epoch(
+        &self,
+        directory: &Namespace,
+    ) -> Result<std::result::Result<u64, Pulse>> {
+        let mine = self.mine();
+        let found = directory.member(&self.me)?;
+        Ok(match found {
+            Some(found) if found.epoch > mine.epoch => Err(Pulse::Replaced),
+            _ => Ok(epoch_after(Some(&mine))),
+        })
+    }
+
+    /// Records that the host is back, in the life `epoch`.
+    pub(crate) fn revive(&self, directory: &Namespace, epoch: u64) -> Result<bool> {
+        let begun = Instant::now();
+        let mut mine = self.mine.lock();
+        let found = match directory.member(&self.me)? {
+            // It was done before, and the answer did not come through.
+            Some(found) if found.epoch == epoch => {
+                *mine = found;
+                return Ok(true);
+            }
+            Some(found) if found.epoch > mine.epoch => return Ok(false),
+            found => found,
+        };
+        let next = MemberRecord {
+            epoch,
+            is_leaving: found.as_ref().is_some_and(|found| found.is_leaving),
+            ..mine.entering(serving_state(found.as_ref().unwrap_or(&mine)), now())
+        };
+        let is_done = directory.put_member(&self.me, found.as_ref(), &next)?;
+        if is_done {
+            *mine = next;
+            *self.last_beat.lock() = begun;
+        }
+        Ok(is_done)
+    }
+
+    /// Tells a host to leave, or that it may stay after all; the state it had.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a host that is not up, else the engine's own.
+    pub(crate) fn order(
+        &self,
+        directory: &Namespace,
+        node: &NodeId,
+        is_leaving: bool,
+    ) -> Result<MemberState> {
+        for _ in 0..ATTEMPTS {
+            let found = directory.member(node)?.ok_or_else(|| unknown(node))?;
+            if !matches!(found.state, MemberState::Serving | MemberState::Leaving) {
+                return Ok(found.state);
+            }
+            let state = if is_leaving { MemberState::Leaving } else { MemberState::Serving };
+            let told = MemberRecord { is_leaving, ..found.entering(state, now()) };
+            if found.state == state || directory.put_member(node, Some(&found), &told)? {
+                self.refresh(directory)?;
+                return Ok(found.state);
+            }
+        }
+        Err(Error::Busy(format!("the record of {node} kept changing")))
+    }
+
+    /// Forgets a host that is lost for good.
+    pub(crate) fn forget(&self, directory: &Namespace, node: &NodeId) -> Result<()> {
+        let found = directory.member(node)?.ok_or_else(|| unknown(node))?;
+        if found.state != MemberState::Lost || !directory.remove_member(node, &found)? {
+            return Err(Error::Busy(format!("{node} has just come back")));
+        }
+        self.refresh(directory)
+    }
+
+    /// Looks at all members, and marks those lost that have been silent for too long.
+    pub(crate) fn look(&self, directory: &Namespace) -> Result<Seen> {
+        let begun = Instant::now();
+        let before = self.lost();
+        self.refresh(directory)?;
+        for (node, record) in self.judge(begun) {
+            let lost = record.entering(MemberState::Lost, now());
+            if directory.put_member(&node, Some(&record), &lost)? {
+                let silent_ms = u64::try_from(self.pace.lost_after.as_millis()).unwrap_or(u64::MAX);
+                tracing::error!(
+                    host = %node, silent_ms,
+                    "a host has not been heard of; it is lost, and what it alone held gives EIO until it is back"
+                );
+                self.seen.write().insert(node, lost);
+            }
+        }
+        let is_news = |node: &NodeId| !before.contains(node);
+        Ok(if self.lost().iter().any(is_news) { Seen::Loss } else { Seen::Calm })
+    }
+
+    fn lost(&self) -> Vec<NodeId> {
+        let seen = self.seen.read();
+        let lost = seen.iter().filter(|(_, member)| member.state == MemberState::Lost);
+        lost.map(|(node, _)| node.clone()).collect()
+    }
+
+    /// Whether a host is one that files can stay at.
+    pub(crate) fn keeps_copies(&self, node: &NodeId) -> bool {
+        let seen = self.seen.read();
+        seen.get(node)
+            .is_some_and(|m| matches!(m.state, MemberState::Serving | MemberState::Joining))
+    }
+
+    /// Reads the records of all members.
+    pub(crate) fn refresh(&self, directory: &Namespace) -> Result<()> {
+        let now: BTreeMap<_, _> = directory.members()?.into_iter().collect();
+        let mut seen = self.seen.write();
+        for (node, record) in &now {
+            let before = seen.get(node).map(|before| before.state);
+            if before.is_some_and(|before| before != record.state) && *node != self.me {
+                tracing::info!(host = %node, state = record.state.name(), "a host has changed its state");
+            }
+        }
+        *seen = now;
+        Ok(())
+    }
+
+    /// The members that have been silent for too long, by a look that began at `begun`.
+    fn judge(&self, begun: Instant) -> Vec<(NodeId, MemberRecord)> {
+        let mut watch = self.watch.lock();
+        let gap =
+            watch.last_look.map_or(Duration::ZERO, |last| begun.saturating_duration_since(last));
+        let gap = gap.min(self.pace.most_silence());
+        // What was read is of between then and now; counting from now makes no silence longer than it was.
+        watch.last_look = Some(Instant::now());
+        let seen = self.seen.read();
+        watch.silences.retain(|node, _| seen.contains_key(node));
+        let mut silent = Vec::new();
+        for (node, record) in seen.iter() {
+            if *node == self.me || !record.state.is_alive() {
+                watch.silences.remove(node);
+                continue;
+            }
+            let heard = Silence { epoch: record.epoch, beat: record.beat, lasts: Duration::ZERO };
+            let silence = watch.silences.entry(node.clone()).or_insert(heard);
+            if (silence.epoch, silence.beat) == (heard.epoch, heard.beat) {
+                silence.lasts += gap;
+            } else {
+                *silence = heard;
+            }
+            if silence.lasts >= self.pace.lost_after {
+                silent.push((node.clone(), record.clone()));
+            }
+        }
+        silent
+    }
+
+    /// Whether a host is lost, and since when.
+    pub(crate) fn lost_since(&self, node: &NodeId) -> Option<Timestamp> {
+        let seen = self.seen.read();
+        seen.get(node).filter(|m| m.state == MemberState::Lost).map(|m| m.since)
+    }
+
+    /// Whether that life of a host is over, so that what it held can be taken over.
+    pub(crate) fn is_over(&self, owner: &Owner) -> bool {
+        if owner.node == self.me {
+            return owner.epoch < self.mine.lock().epoch;
+        }
+        match self.seen.read().get(&owner.node) {
+            None => true,
+            Some(found) if found.epoch == owner.epoch => !found.state.is_alive(),
+            // A later epoch than the one recorded is of a host that is just coming back.
+            Some(found) => found.epoch > owner.epoch,
+        }
+    }
+
+    /// All members with what they last told, in the order of their names.
+    pub(crate) fn all(&self) -> Vec<(NodeId, MemberRecord)> {
+        self.seen.read().iter().map(|(node, record)| (node.clone(), record.clone())).collect()
+    }
+}
+
+fn unknown(node: &NodeId) -> Error {
+    Error::Invalid(format!(
+        "no host of this store has the name {node}; 'intarsia status' lists them"
+    ))
+}
+
+/// A life after the one recorded in `old`: by the clock, so that it is later also when nothing is recorded.
+fn epoch_after(old: Option<&MemberRecord>) -> u64 {
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let by_clock = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(0);
+    by_clock.max(old.map_or(0, |old| old.epoch) + 1)
+}
+
+/// The state of a member that is up: a host that was told to leave goes on leaving.
+const fn serving_state(member: &MemberRecord) -> MemberState {
+    if member.is_leaving { MemberState::Leaving } else { MemberState::Serving }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use intarsia_meta::engines::MemoryEngine;
+    use intarsia_meta::{MetaEngine, RootSpec};
+
+    use super::*;
+
+    const PACE: Pace =
+        Pace { interval: Duration::from_millis(20), lost_after: Duration::from_millis(100) };
+
+    fn host(engine: &Arc<dyn MetaEngine>, name: &str) -> (Namespace, Membership) {
+        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+        let directory = Namespace::open(Arc::clone(engine), root, now()).unwrap();
+        let membership = Membership::begin(&directory, &NodeId(name.into()), PACE).unwrap();
+        membership.serve(&directory, ([127, 0, 0, 1], 1).into()).unwrap();
+        (directory, membership)
+    }
+
+    fn engine() -> Arc<dyn MetaEngine> {
+        Arc::new(MemoryEngine::new(3))
+    }
+
+    fn is_lost(of: &Membership, name: &str) -> bool {
+        of.lost_since(&NodeId(name.into())).is_some()
+    }
+
+    #[test]
+    fn only_a_host_that_stops_beating_is_lost() {
+        let engine = engine();
+        let (a_dir, a) = host(&engine, "a");
+        let (b_dir, b) = host(&engine, "b");
+        let (_, c) = host(&engine, "c");
+        let first = a.owner();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !is_lost(&a, "c") {
+            assert!(Instant::now() < deadline, "c is never missed");
+            for (directory, member) in [(&a_dir, &a), (&b_dir, &b)] {
+                assert_eq!(member.beat(directory, &[]).unwrap(), Pulse::Alive);
+                member.look(directory).unwrap();
+            }
+            std::thread::sleep(PACE.interval);
+        }
+        assert!(!is_lost(&a, "b") && !is_lost(&b, "a"), "whose beats arrive");
+        assert!(a.is_over(&c.owner()) && !a.is_over(&b.owner()));
+        // c wakes up and is told; then it lives again, as another.
+        let old = c.owner();
+        assert_eq!(c.beat(&a_dir, &[]).unwrap(), Pulse::Lost);
+        let epoch = c.next_epoch(&a_dir).unwrap().unwrap();
+        assert!(c.revive(&a_dir, epoch).unwrap());
+        assert_eq!(c.beat(&a_dir, &[]).unwrap(), Pulse::Alive);
+        a.look(&a_dir).unwrap();
+        assert!(!is_lost(&a, "c") && a.is_over(&old) && !a.is_over(&c.owner()));
+        assert_eq!(a.owner(), first);
+    }
+
+    #[test]
+    fn who_slept_does_not_judge_those_he_did_not_listen_to() {
+        let engine = engine();
+        let (a_dir, a) = host(&engine, "a");
+        let (b_dir, b) = host(&engine, "b");
+        for _ in 0..3 {
+            // Both stop for long, as a machine does that is out of breath; a is the first to go on.
+            a.beat(&a_dir, &[]).unwrap();
+            a.look(&a_dir).unwrap();
+            std::thread::sleep(PACE.lost_after * 2);
+            a.beat(&a_dir, &[]).unwrap();
+            a.look(&a_dir).unwrap();
+            assert!(!is_lost(&a, "b"));
+            assert_eq!(b.beat(&b_dir, &[]).unwrap(), Pulse::Alive);
+        }
+    }
+
+    #[test]
+    fn the_later_of_two_processes_of_one_name_stays() {
+        let engine = engine();
+        let (directory, old) = host(&engine, "a");
+        let (_, new) = host(&engine, "a");
+        assert!(new.owner().epoch > old.owner().epoch);
+        assert_eq!(old.beat(&directory, &[]).unwrap(), Pulse::Replaced);
+        assert_eq!(old.next_epoch(&directory).unwrap(), Err(Pulse::Replaced));
+        assert_eq!(new.beat(&directory, &[]).unwrap(), Pulse::Alive);
+    }
+
+    #[test]
+    fn an_order_to_leave_reaches_the_host_and_outlives_it() {
+        let engine = engine();
+        let (directory, a) = host(&engine, "a");
+        let found = directory.member(&NodeId("a".into())).unwrap().unwrap();
+        let told = MemberRecord { is_leaving: true, ..found.entering(MemberState::Leaving, now()) };
+        assert!(directory.put_member(&NodeId("a".into()), Some(&found), &told).unwrap());
+        assert_eq!(a.beat(&directory, &[]).unwrap(), Pulse::Alive);
+        assert_eq!(a.mine().state, MemberState::Leaving);
+        let (_, again) = host(&engine, "a");
+        assert_eq!(again.mine().state, MemberState::Leaving);
+    }
+}

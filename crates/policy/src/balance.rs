@@ -1,0 +1,196 @@
+//! How the bytes of a store are spread over its hosts, and what would make that even.
+
+use intarsia_types::NodeId;
+
+/// A host with what its tiers hold and may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRoom {
+    /// The host.
+    pub node: NodeId,
+    /// What its tiers may hold.
+    pub capacity_bytes: u64,
+    /// What they can still take; at most the capacity.
+    pub free_bytes: u64,
+}
+
+impl HostRoom {
+    const fn used_bytes(&self) -> u64 {
+        self.capacity_bytes.saturating_sub(self.free_bytes)
+    }
+
+    /// Orders by the used part, exactly: by a/b < c/d where a·d < c·b.
+    fn is_fuller(&self, other: &Self) -> bool {
+        let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        product(self.used_bytes(), other.capacity_bytes)
+            > product(other.used_bytes(), self.capacity_bytes)
+    }
+}
+
+/// Bytes that are to move from one host to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// From where.
+    pub from: NodeId,
+    /// To where.
+    pub to: NodeId,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// The host that can best take `bytes` more: the one that is used least, in part of its capacity, of those
+/// with room; the first by name between equals.
+#[must_use]
+pub fn choose_host(hosts: &[HostRoom], bytes: u64) -> Option<&NodeId> {
+    let roomy = hosts.iter().filter(|host| host.free_bytes > bytes);
+    let best = roomy.reduce(|best, host| {
+        let is_better = best.is_fuller(host) || (!host.is_fuller(best) && host.node < best.node);
+        if is_better { host } else { best }
+    });
+    best.map(|host| &host.node)
+}
+
+/// What has to move so that all hosts are used to the same part of their capacity. Hosts within
+/// `tolerance_percent` of capacity around that part are left alone, both as givers and as takers. The fullest
+/// gives first, to the emptiest; what is moved never makes a giver emptier, or a taker fuller, than the part
+/// that all have.
+#[must_use]
+pub fn plan_balance(hosts: &[HostRoom], tolerance_percent: u8) -> Vec<Transfer> {
+    let capacity: u128 = hosts.iter().map(|host| u128::from(host.capacity_bytes)).sum();
+    let used: u128 = hosts.iter().map(|host| u128::from(host.used_bytes())).sum();
+    if capacity == 0 {
+        return Vec::new();
+    }
+    let fair = |host: &HostRoom| share(u128::from(host.capacity_bytes), used, capacity);
+    let slack =
+        |host: &HostRoom| share(u128::from(host.capacity_bytes), tolerance_percent.into(), 100);
+    let mut givers = Vec::new();
+    let mut takers = Vec::new();
+    for host in hosts {
+        let (has, due) = (host.used_bytes(), fair(host));
+        if has > due.saturating_add(slack(host)) {
+            givers.push((host, has - due));
+        } else if has.saturating_add(slack(host)) < due {
+            takers.push((host, due - has));
+        }
+    }
+    // Who is just within the tolerance gives or takes when nobody else does.
+    if givers.is_empty() && !takers.is_empty() {
+        givers = hosts
+            .iter()
+            .filter(|host| host.used_bytes() > fair(host))
+            .map(|host| (host, host.used_bytes() - fair(host)))
+            .collect();
+    } else if takers.is_empty() && !givers.is_empty() {
+        takers = hosts
+            .iter()
+            .filter(|host| host.used_bytes() < fair(host))
+            .map(|host| (host, fair(host) - host.used_bytes()))
+            .collect();
+    }
+    let by_amount = |a: &(&HostRoom, u64), b: &(&HostRoom, u64)| {
+        b.1.cmp(&a.1).then_with(|| a.0.node.cmp(&b.0.node))
+    };
+    givers.sort_by(by_amount);
+    takers.sort_by(by_amount);
+    let mut transfers = Vec::new();
+    let mut takers = takers.into_iter().peekable();
+    for (giver, mut surplus) in givers {
+        while surplus > 0
+            && let Some((taker, room)) = takers.peek_mut()
+        {
+            let bytes = surplus.min(*room);
+            transfers.push(Transfer { from: giver.node.clone(), to: taker.node.clone(), bytes });
+            surplus -= bytes;
+            *room -= bytes;
+            if *room == 0 {
+                takers.next();
+            }
+        }
+    }
+    transfers
+}
+
+/// `whole` · `part` / `of`, rounded down.
+fn share(whole: u128, part: u128, of: u128) -> u64 {
+    u64::try_from(whole * part / of).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn host(name: &str, capacity_bytes: u64, used_bytes: u64) -> HostRoom {
+        HostRoom {
+            node: NodeId(name.into()),
+            capacity_bytes,
+            free_bytes: capacity_bytes - used_bytes,
+        }
+    }
+
+    fn transfer(from: &str, to: &str, bytes: u64) -> Transfer {
+        Transfer { from: NodeId(from.into()), to: NodeId(to.into()), bytes }
+    }
+
+    #[test]
+    fn the_part_counts_not_the_bytes() {
+        let hosts = [host("small", 100, 80), host("large", 1000, 80)];
+        // 160 of 1100: the small one is due 14, the large one 145.
+        assert_eq!(plan_balance(&hosts, 5), [transfer("small", "large", 65)]);
+        assert_eq!(plan_balance(&[host("a", 100, 50), host("b", 1000, 500)], 0), []);
+        assert_eq!(plan_balance(&[host("a", 100, 52), host("b", 100, 48)], 5), []);
+        assert_eq!(plan_balance(&[], 5), []);
+        assert_eq!(plan_balance(&[host("a", 0, 0)], 5), []);
+    }
+
+    #[test]
+    fn an_empty_host_that_joins_gets_its_part_from_all() {
+        let hosts = [host("a", 100, 40), host("b", 100, 40), host("c", 100, 40), host("d", 100, 0)];
+        let plan = plan_balance(&hosts, 5);
+        assert_eq!(plan, [transfer("a", "d", 10), transfer("b", "d", 10), transfer("c", "d", 10)]);
+    }
+
+    #[test]
+    fn the_emptiest_with_room_is_chosen() {
+        let hosts = [host("b", 100, 50), host("a", 1000, 500), host("c", 10, 0)];
+        assert_eq!(choose_host(&hosts, 5).unwrap().0, "c");
+        assert_eq!(choose_host(&hosts, 20).unwrap().0, "a", "the first of equals");
+        assert_eq!(choose_host(&hosts, 499).unwrap().0, "a");
+        assert_eq!(choose_host(&hosts, 500), None);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_overshoots_and_within_the_tolerance_nothing_moves(
+            sizes in proptest::collection::vec((0..1_000_000_u64, 0..=100_u64), 0..8),
+            tolerance in 0..20_u8,
+        ) {
+            let hosts: Vec<_> = sizes
+                .iter()
+                .enumerate()
+                .map(|(i, (capacity, percent))| host(&format!("n{i}"), *capacity, capacity * percent / 100))
+                .collect();
+            let plan = plan_balance(&hosts, tolerance);
+            let mut after = hosts.clone();
+            for transfer in &plan {
+                prop_assert!(transfer.bytes > 0 && transfer.from != transfer.to);
+                for host in &mut after {
+                    if host.node == transfer.from {
+                        host.free_bytes += transfer.bytes;
+                    }
+                    if host.node == transfer.to {
+                        prop_assert!(host.free_bytes >= transfer.bytes, "more than fits");
+                        host.free_bytes -= transfer.bytes;
+                    }
+                }
+            }
+            let capacity: u128 = hosts.iter().map(|h| u128::from(h.capacity_bytes)).sum();
+            let used: u128 = hosts.iter().map(|h| u128::from(h.used_bytes())).sum();
+            for (before, after) in hosts.iter().zip(&after) {
+                let fair = share(u128::from(before.capacity_bytes), used, capacity.max(1));
+                let (had, has) = (before.used_bytes(), after.used_bytes());
+                prop_assert!(has == had || (has >= fair && has < had) || (has <= fair && has > had));
+            }
+        }
+    }
+}
