@@ -52,6 +52,7 @@ fn a_host_that_leaves_hands_over_what_is_not_open_and_then_the_rest() {
     assert_eq!(empty(&a, "c").files, 1, "it goes on where it was");
     let homes: Vec<String> = names.iter().map(|name| home(&a, name)).collect();
     assert!(homes.iter().all(|home| home == "a" || home == "b"), "{homes:?}");
+    wait_until("its disk is empty", || c.status().unwrap().tiers[0].space.used_bytes == 0);
     for node in [&a, &b, &c] {
         for (seed, name) in (0..).zip(&names) {
             assert_eq!(get(node, name).unwrap(), pattern(MIB / 2 + usize::from(seed), seed));
@@ -59,7 +60,6 @@ fn a_host_that_leaves_hands_over_what_is_not_open_and_then_the_rest() {
         assert_eq!(get(node, "long").unwrap(), pattern(20 * MIB, 99));
         assert_eq!(get(node, "small").unwrap(), b"beside its inode");
     }
-    wait_until("its disk is empty", || c.status().unwrap().tiers[0].space.used_bytes == 0);
     c.close().unwrap();
     wait_until("it is no member any more", || state_of(&a, "c").is_empty());
     a.close().unwrap();
