@@ -251,7 +251,7 @@ impl Node {
         let copied = match content {
             Content::Kept if !is_whole => self
                 .open_elsewhere(cluster, inode, sources)
-                .and_then(|source| self.copy_here(&Arc::new(source), inode, backing)),
+                .and_then(|source| self.copy_whole(&Arc::new(source), inode, backing)),
             _ => Ok(()),
         };
         let moved = copied.and_then(|()| self.record_move(inode, backing, content));
@@ -278,19 +278,17 @@ impl Node {
 
     /// The file here that is to hold a file of another host, and whether it has the content already.
     fn place_for(&self, inode: &Inode, state: &LiveState) -> Result<(LocalBody, bool)> {
-        let is_held = state.handles > 0 && state.mode == IoMode::Passthrough;
-        let held = state.kept().filter(|_| is_held).map(|copy| copy.backing);
-        let copy = self.take_kept(inode);
-        match copy {
-            Some(copy) if held.is_none_or(|held| held == copy.backing) => Ok((copy, true)),
-            _ if held.is_some() => {
-                if let Some(other) = copy {
-                    self.tiers.get(other.backing.tier)?.remove(other.backing.file)?;
-                }
-                let why = "an older copy of the file is open here for reading past the process";
-                Err(Error::Busy(why.into()))
+        let is_open = state.handles > 0 && state.mode == IoMode::Passthrough;
+        let open = state.kept().filter(|_| is_open);
+        match (self.take_kept(inode, open.is_some()), open) {
+            (Some(kept), None) => Ok(kept),
+            (Some((kept, is_true)), Some(open)) if kept.backing == open.backing => {
+                Ok((kept, is_true))
             }
-            _ => {
+            (_, Some(_)) => Err(Error::Busy(
+                "an older copy of the file is open here for reading past the process".into(),
+            )),
+            (None, None) => {
                 self.remote_cache.make_room();
                 let tier = self.tiers.choose(state.hints.tier())?;
                 let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
@@ -299,12 +297,23 @@ impl Node {
         }
     }
 
-    fn copy_here(
+    fn copy_whole(
         &self,
         source: &Arc<RemoteFile>,
         inode: &Inode,
         backing: BackingRef,
     ) -> Result<()> {
+        let size_bytes = self.copy_here(source, backing)?;
+        if size_bytes == inode.size_bytes {
+            return Ok(());
+        }
+        let (home, wanted_bytes) = (source.home(), inode.size_bytes);
+        let what = format!("{size_bytes} bytes came from {home}, not {wanted_bytes}");
+        Err(Error::Corrupt { ino: inode.ino, what })
+    }
+
+    /// Makes a backing file here what `source` is; how long that is.
+    pub(crate) fn copy_here(&self, source: &Arc<RemoteFile>, backing: BackingRef) -> Result<u64> {
         let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
         let mut buffer = vec![0; MOVE_BYTES];
         let mut at = 0;
@@ -316,13 +325,8 @@ impl Node {
             target.write_all_at(&buffer[..n], at)?;
             at += n as u64;
         }
-        if at != inode.size_bytes {
-            return Err(Error::Corrupt {
-                ino: inode.ino,
-                what: format!("{at} bytes came from {}, not {}", source.home(), inode.size_bytes),
-            });
-        }
-        Ok(())
+        target.set_len(at)?;
+        Ok(at)
     }
 
     /// Names `new` as the home's file in place of the old home's. The other copies hold the same content, if it
@@ -392,18 +396,24 @@ impl Node {
     /// any record.
     pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         let is_ours = state.is_unsettled || state.overlay.is_dirty || state.writes_remotely();
-        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
+        let is_kept_true = |kept: &LocalBody| self.is_kept_true(inode, kept.backing);
+        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version)
+            && state.kept().is_none_or(is_kept_true);
         if state.body.is_some() && !is_ours && !is_known {
+            let is_passed = state.handles > 0 && state.mode == IoMode::Passthrough;
             let stays = match &state.body {
                 // A copy that is named is of what the record says: copies are replaced, never changed.
                 Some(Body::Local(local)) => inode.layout.copies().contains(&local.backing),
-                // Unless the file has a place of its own here now.
-                Some(Body::Kept(kept)) => {
-                    self.own_copy(inode).is_none() && self.is_kept_true(inode, kept.backing)
+                // The file has a place of its own here now.
+                Some(Body::Kept(_)) if self.own_copy(inode).is_some() => false,
+                Some(Body::Kept(kept)) if is_passed && !is_kept_true(kept) => {
+                    self.renew_kept(inode, kept)?;
+                    true
                 }
+                Some(Body::Kept(kept)) => is_kept_true(kept),
                 _ => false,
             };
-            if !stays && state.handles > 0 && state.mode == IoMode::Passthrough {
+            if !stays && is_passed {
                 return Err(Error::Busy(
                     "another host has moved the file while it is open here; close it first".into(),
                 ));

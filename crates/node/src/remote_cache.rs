@@ -15,7 +15,7 @@ use intarsia_codec::BlockSums;
 use intarsia_meta::Inode;
 use intarsia_policy::{KeepRequest, kept_max_bytes, should_keep};
 use intarsia_store::{BackingFile, Tier};
-use intarsia_types::{BackingRef, HintSet, InodeId, Integrity, Result, TierId};
+use intarsia_types::{BackingRef, Error, HintSet, InodeId, Integrity, Layout, Result, TierId};
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -63,7 +63,8 @@ struct Held {
 /// A whole copy.
 #[derive(Clone)]
 struct Copy {
-    version: u64,
+    /// None when it may be of no single version.
+    version: Option<u64>,
     size_bytes: u64,
     backing: BackingRef,
     file: Arc<BackingFile>,
@@ -109,10 +110,11 @@ impl Held {
         Some(copy.clone())
     }
 
+    /// The copy in a tier that was used longest ago, of those that nobody has open: the others would free nothing.
     fn oldest_in(&self, tier: TierId) -> Option<InodeId> {
-        let is_there =
-            |ino: &&InodeId| self.copies.get(ino).is_some_and(|c| c.backing.tier == tier);
-        self.order.values().find(is_there).copied()
+        let is_spare =
+            |copy: &Copy| copy.backing.tier == tier && Arc::strong_count(&copy.file) == 1;
+        self.order.values().find(|ino| self.copies.get(ino).is_some_and(is_spare)).copied()
     }
 
     fn bytes_in(&self, tier: TierId) -> u64 {
@@ -140,6 +142,17 @@ impl RemoteCache {
     /// Whether there is no copy, and none in the making.
     pub(crate) fn is_idle(&self) -> bool {
         self.making.load(Ordering::Acquire) == 0 && self.held.lock().copies.is_empty()
+    }
+
+    /// Changes what is known of a copy.
+    fn note(&self, ino: InodeId, backing: BackingRef, change: impl FnOnce(&mut Copy)) {
+        let mut held = self.held.lock();
+        if held.copies.get(&ino).is_some_and(|copy| copy.backing == backing)
+            && let Some(mut copy) = held.take(ino)
+        {
+            change(&mut copy);
+            held.put(ino, copy);
+        }
     }
 
     fn get(&self, ino: InodeId) -> Option<Copy> {
@@ -187,7 +200,13 @@ impl RemoteCache {
 
     /// Throws away all copies, for a clean stop.
     pub(crate) fn clear(&self) {
-        self.tiers.iter().for_each(|tier| self.shrink(tier, |_| 0));
+        let copies: Vec<_> = {
+            let mut held = self.held.lock();
+            held.order.clear();
+            held.taken_bytes.clear();
+            held.copies.drain().map(|(_, copy)| copy).collect()
+        };
+        copies.into_iter().for_each(|copy| self.discard(copy));
     }
 
     /// Whether a backing file is a copy, kept or in the making.
@@ -265,7 +284,7 @@ impl CopyInMaking {
         match file.stat() {
             Ok(stat) if stat.size_bytes == self.size_bytes => {
                 let copy = Copy {
-                    version: self.version,
+                    version: Some(self.version),
                     size_bytes: self.size_bytes,
                     backing: self.backing,
                     file,
@@ -313,7 +332,7 @@ impl Node {
     /// Of the same version, or of another one with the same content: the version changes with names and permissions
     /// as well.
     fn is_true(&self, inode: &Inode, copy: &Copy) -> bool {
-        if inode.version == copy.version {
+        if copy.version == Some(inode.version) {
             return true;
         }
         if !inode.checksummed || inode.size_bytes != copy.size_bytes {
@@ -337,25 +356,66 @@ impl Node {
         if let Some(kept) = held.copies.get_mut(&inode.ino).filter(|k| k.backing == copy.backing) {
             kept.sums = Some(own);
             if is_same {
-                kept.version = inode.version;
+                kept.version = Some(inode.version);
             }
         }
         Ok(is_same)
     }
 
-    /// Takes a true copy out of the cache, to become the file of its inode.
-    pub(crate) fn take_kept(&self, inode: &Inode) -> Option<LocalBody> {
+    /// Takes a copy out of the cache, to become the file of its inode, and whether it is true. One that is not true
+    /// is taken only if it `is_open`: then the kernel can read no other file.
+    pub(crate) fn take_kept(&self, inode: &Inode, is_open: bool) -> Option<(LocalBody, bool)> {
         let is_true =
             self.remote_cache.get(inode.ino).is_some_and(|copy| self.is_true(inode, &copy));
         let copy = self.remote_cache.held.lock().take(inode.ino)?;
-        if !is_true {
+        if !is_true && !is_open {
             self.remote_cache.discard(copy);
             return None;
         }
         if let Ok(tier) = self.tiers.get(copy.backing.tier) {
             tier.account(copy.blocks_512, 0);
         }
-        Some(LocalBody { backing: copy.backing, ro: copy.file, rw: None })
+        Some((LocalBody { backing: copy.backing, ro: copy.file, rw: None }, is_true))
+    }
+
+    /// Brings a copy that the kernel reads past us to the present content of `inode`, in place: while the file is open
+    /// the kernel can be told of no other one.
+    pub(crate) fn renew_kept(&self, inode: &Inode, kept: &LocalBody) -> Result<()> {
+        let backing = kept.backing;
+        if !self.remote_cache.holds(backing) {
+            return Err(Error::Busy(
+                "another host has changed the file while it is open here; close it first".into(),
+            ));
+        }
+        // Not true of any version until it is whole.
+        self.remote_cache.note(inode.ino, backing, |copy| copy.version = None);
+        let size_bytes = match inode.layout {
+            Layout::Empty | Layout::Inline => self.write_inline_to(inode, backing)?,
+            _ => self.fetch_to(inode, backing)?,
+        };
+        let blocks_512 = kept.ro.stat()?.blocks_512;
+        let version = Some(inode.version).filter(|_| inode.checksummed);
+        let tier = self.tiers.get(backing.tier)?;
+        self.remote_cache.note(inode.ino, backing, |copy| {
+            tier.account(copy.blocks_512, blocks_512);
+            *copy = Copy { version, size_bytes, blocks_512, sums: None, ..copy.clone() };
+        });
+        Ok(())
+    }
+
+    fn fetch_to(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
+        let cluster = self.cluster.as_ref().ok_or(Error::BadHandle)?;
+        let hosts = self.hosts_of(inode)?;
+        let source = Arc::new(self.open_elsewhere(cluster, inode, &hosts)?);
+        self.copy_here(&source, backing)
+    }
+
+    fn write_inline_to(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
+        let bytes = self.namespace.get_body(inode.ino)?.unwrap_or_default();
+        let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
+        target.write_all_at(&bytes, 0)?;
+        target.set_len(bytes.len() as u64)?;
+        Ok(bytes.len() as u64)
     }
 
     /// Begins a copy of a file that is about to be read from another host, if that is worth it.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, get, metric, no_kernel, overwrite, pattern, put, regular,
+    Deployment, MIB, ROOT_CALLER, get, metric, no_kernel, overwrite, pattern, put, regular, size,
     wait_until,
 };
 use intarsia_node::{AttrChange, KernelBacking, Node, NodeOptions};
@@ -165,6 +165,37 @@ fn who_writes_to_a_file_that_is_kept_here_needs_no_transfer() {
     assert_eq!(a.locate("/f").unwrap().nodes, ["b"]);
     assert!(get(&a, "f").unwrap() == content);
     assert_eq!(b.status().unwrap().remote_cache.files, 0);
+    a.unlink(InodeId::ROOT, b"f").unwrap();
+    for (name, node) in [("a", &a), ("b", &b)] {
+        wait_until("the space is free again", || used_bytes(node) == 0);
+        node.close().unwrap();
+        wait_until("no backing file is left", || deployment.files(name) == 0);
+    }
+}
+
+#[test]
+fn who_reads_a_copy_past_the_process_gets_what_the_next_opening_is_to_see() {
+    let deployment = Deployment::new();
+    let (a, b) = two(&deployment);
+    b.set_kernel_mode(true, false);
+    let ino = put(&a, "f", &pattern(2 * MIB, 4));
+    wait_until_sealed(&a, "f");
+    read_and_keep(&b, "f");
+    let opened = b.open_file(ROOT_CALLER, ino, false, false, &kernel).unwrap();
+    assert!(opened.passthrough.is_some());
+    // Shorter, longer, and small enough to be kept beside the inode.
+    for (len, seed) in [(MIB + 9, 5), (3 * MIB, 6), (700, 7), (0, 0), (2 * MIB, 8)] {
+        let content = pattern(len, seed);
+        overwrite(&a, ino, 0, &content, true).unwrap();
+        assert!(get(&b, "f").unwrap() == content, "{len} bytes");
+        assert_eq!(size(&b, "f"), len as u64);
+    }
+    // And who writes here makes what is open the file, although it is of an older content.
+    overwrite(&a, ino, 0, b"by a", false).unwrap();
+    overwrite(&b, ino, 4, b" and b", false).unwrap();
+    assert!(get(&a, "f").unwrap().starts_with(b"by a and b"));
+    assert!(get(&b, "f").unwrap().starts_with(b"by a and b"));
+    b.release(ino, false);
     a.unlink(InodeId::ROOT, b"f").unwrap();
     for (name, node) in [("a", &a), ("b", &b)] {
         wait_until("the space is free again", || used_bytes(node) == 0);
