@@ -6,6 +6,9 @@ use crate::exit::{Failure, Outcome};
 use crate::mounts;
 use crate::registry::{Entry, Registry};
 
+/// How the message begins that there is nothing.
+pub(crate) const NOT_UP: &str = "no store is up";
+
 /// The path that the user named, or that the environment names.
 pub(crate) fn named(path: Option<&Path>) -> Option<PathBuf> {
     path.map(Path::to_owned)
@@ -26,15 +29,16 @@ pub(crate) fn find(registry: &Registry, path: &Path) -> Outcome<Option<Entry>> {
 pub(crate) fn one(registry: &Registry, path: Option<&Path>) -> Outcome<Entry> {
     if let Some(path) = named(path) {
         return find(registry, &path)?.ok_or_else(|| {
-            Failure::not_running(format!("no store is up at {}", path.display()))
+            Failure::not_running(format!("{NOT_UP} at {}", path.display()))
                 .with_help("'intarsia status' lists the stores that are up")
         });
     }
     let mut entries = registry.entries();
     match (entries.pop(), entries.len()) {
         (Some(only), 0) => Ok(only),
-        (None, _) => Err(Failure::not_running("no store is up")
-            .with_help("'intarsia up DIRECTORY' brings one up")),
+        (None, _) => {
+            Err(Failure::not_running(NOT_UP).with_help("'intarsia up DIRECTORY' brings one up"))
+        }
         (Some(last), _) => {
             let all = entries.iter().chain([&last]);
             let list: Vec<_> = all.map(|e| e.mount_point.display().to_string()).collect();

@@ -237,7 +237,10 @@ fn outcome(
     }
     let program = task.command.first().map_or("", String::as_str);
     let all = said.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
-    let what = said.back().cloned().unwrap_or_else(|| status.to_string());
+    // Our own program says what went wrong before it says what helps.
+    let error = said.iter().rev().find_map(|line| line.strip_prefix("error: "));
+    let last = error.or_else(|| said.back().map(String::as_str));
+    let what = last.map_or_else(|| status.to_string(), str::to_owned);
     let fix = launcher.fix(host, program, status.code(), &all);
     Err(match fix {
         Some(fix) => format!("host {host}: {what}; {fix}"),

@@ -49,6 +49,7 @@ type Seen = Result<Value, String>;
 fn word(seen: &Seen) -> &str {
     match seen {
         Ok(status) => status.get("state").and_then(Value::as_str).unwrap_or("up"),
+        Err(why) if why.contains(crate::target::NOT_UP) => "down",
         Err(_) => "no answer",
     }
 }
@@ -62,7 +63,7 @@ fn as_value(host: &NodeId, seen: &Seen) -> Value {
             }
             status
         }
-        Err(why) => json!({ "host": host.0, "state": "no answer", "why": why }),
+        Err(why) => json!({ "host": host.0, "state": word(seen), "why": why }),
     }
 }
 
