@@ -239,17 +239,29 @@ impl Cluster {
         self.membership.owner()
     }
 
+    /// Whether no other host can have given this one up.
+    pub(crate) fn is_current(&self) -> bool {
+        self.membership.is_current()
+    }
+
     /// EIO while the other hosts may have given this one up.
     pub(crate) fn require_current(&self) -> Result<()> {
-        if self.fence.is_up() || !self.membership.is_current() {
+        if self.fence.is_up() || !self.is_current() {
             let gone = std::io::Error::from_raw_os_error(EIO);
             return Err(Error::io("the other hosts may have given this one up", gone));
         }
         Ok(())
     }
 
-    /// EIO for what only a lost host has.
+    /// EIO for what only a lost host has. That it is lost is looked up anew first: it may be back since the last
+    /// beat, with files that others have opened.
     pub(crate) fn require_not_lost(&self, home: &NodeId) -> Result<()> {
+        if !self.is_lost(home) {
+            return Ok(());
+        }
+        if let Err(error) = self.meet() {
+            tracing::debug!(%error, "whether a lost host is back cannot be found out");
+        }
         let Some(since) = self.membership.lost_since(home) else { return Ok(()) };
         let what = format!(
             "host {home} is lost since {}; what it alone held cannot be used until it is back ('intarsia lost' lists it)",

@@ -51,17 +51,29 @@ impl Fence {
         self.changed.notify_all();
     }
 
-    /// Returns once the host is a member; waits for that, for a bounded time.
-    fn pass(&self, patience: Duration) -> Result<()> {
+    /// A beat has arrived.
+    fn note_beat(&self) {
+        let _standing = self.standing.lock();
+        self.changed.notify_all();
+    }
+
+    /// Returns once the host is a member, and is sure of it; waits for that, for a bounded time.
+    fn pass(&self, is_sure: impl Fn() -> bool, patience: Duration) -> Result<()> {
         let deadline = Instant::now() + patience;
         let mut standing = self.standing.lock();
-        while matches!(*standing, Standing::Lost(_)) {
+        let is_in_doubt = |standing: &Standing| match standing {
+            Standing::Member => !is_sure(),
+            Standing::Lost(_) => true,
+            Standing::Replaced => false,
+        };
+        while is_in_doubt(&standing) {
             if self.changed.wait_until(&mut standing, deadline).timed_out() {
                 break;
             }
         }
         match *standing {
-            Standing::Member => Ok(()),
+            Standing::Member if is_sure() => Ok(()),
+            Standing::Member => Err(refusal("the other hosts may have given this one up")),
             Standing::Lost(_) => Err(refusal("this host was declared lost and is not back yet")),
             Standing::Replaced => Err(refusal(
                 "another process has started under this host's name; take this one down",
@@ -92,7 +104,10 @@ impl Node {
             return self.come_back(cluster);
         }
         match cluster.beat(&self.tier_reports())? {
-            Pulse::Alive => Ok(()),
+            Pulse::Alive => {
+                cluster.fence.note_beat();
+                Ok(())
+            }
             Pulse::Lost => self.come_back(cluster),
             Pulse::Replaced => {
                 self.stand_down(cluster);
@@ -201,9 +216,26 @@ impl Node {
         }
     }
 
-    /// Waits, for a bounded time, until this host is a member of its store.
+    /// Waits, for a bounded time, until this host is a member of its store as far as it knows.
     pub(crate) fn await_membership(&self) -> Result<()> {
-        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.fence.pass(PATIENCE))
+        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.fence.pass(|| true, PATIENCE))
+    }
+
+    /// Waits, for a bounded time, until no other host can have given this one up: what is acknowledged from
+    /// then on, others can read at once.
+    pub(crate) fn await_sure_membership(&self) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        cluster.fence.pass(|| cluster.is_current(), PATIENCE)
+    }
+
+    /// As [`await_sure_membership`](Self::await_sure_membership), where a change of the file's content is to be
+    /// acknowledged.
+    pub(crate) fn await_membership_to_publish(&self, ino: InodeId) -> Result<()> {
+        let is_writer = |state: &mut LiveState| state.holds_lease || state.writes_remotely();
+        match self.live.with_existing(ino, is_writer) {
+            Some(true) => self.await_sure_membership(),
+            _ => self.await_membership(),
+        }
     }
 
     /// Whether this host has been given up by the others.

@@ -103,7 +103,7 @@ impl Node {
     ) -> Result<Opened> {
         let flags = OpenFlags { write: write || truncate, truncate };
         if flags.write {
-            self.await_membership()?;
+            self.await_sure_membership()?;
         }
         let content = if truncate { Content::Dropped } else { Content::Kept };
         self.with_live(ino, |state| {
@@ -457,7 +457,7 @@ impl Node {
     /// # Errors
     /// What went wrong with the data since the last flush, so that `close` reports it.
     pub fn flush(&self, ino: InodeId) -> Result<()> {
-        self.await_membership()?;
+        self.await_membership_to_publish(ino)?;
         let has_copies = self.publishes_copies(ino, Moment::Close);
         if has_copies {
             self.publish_copies(ino)?;
@@ -482,7 +482,7 @@ impl Node {
     /// # Errors
     /// The system's own; a failed flush is final.
     pub fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
-        self.await_membership()?;
+        self.await_membership_to_publish(ino)?;
         let has_copies = self.publishes_copies(ino, Moment::Sync);
         if has_copies {
             self.publish_copies(ino)?;

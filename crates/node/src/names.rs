@@ -118,7 +118,7 @@ impl Node {
         write: bool,
         registrar: &Registrar<'_>,
     ) -> Result<(Attr, Opened)> {
-        self.await_membership()?;
+        self.await_sure_membership()?;
         self.help_settling();
         self.adopt_for_change(parent, name)?;
         let directory = self.namespace.get(parent)?;
