@@ -278,6 +278,94 @@ fn nothing_is_left_of_the_locks_of_a_closed_file() {
     close_all(&[&a, &b]);
 }
 
+/// Three hosts that miss each other soon.
+fn attentive(deployment: &Deployment) -> [Arc<Node>; 3] {
+    let nodes = ["a", "b", "c"].map(|name| {
+        deployment.start_as(name, |options| {
+            options.beat_ms = 100;
+            options.lost_after_ms = 1500;
+        })
+    });
+    nodes.iter().for_each(|node| node.meet_members().unwrap());
+    nodes
+}
+
+#[test]
+fn the_locks_of_a_lost_host_vanish_and_the_next_master_knows_those_of_the_living() {
+    let deployment = Deployment::new();
+    let [a, b, c] = attentive(&deployment);
+    let namespace = namespace(&deployment);
+    // On a host that stays, so that only the locks are of the lost one.
+    let ino = create(&b, "f");
+    open(&a, ino);
+    open(&c, ino);
+    assert_eq!(try_lock(&a, ino, record(1, Exclusive, 0, 9)), Granted);
+    assert_eq!(try_lock(&b, ino, record(2, Shared, 20, 29)), Granted);
+    let waiting = request(&c, ino, record(3, Exclusive, 5, 5), Some(ticket()));
+    assert!(waiting.recv_timeout(QUIET).is_err());
+    let old = namespace.lock_master(ino).unwrap().unwrap();
+    assert_eq!(old.node, NodeId("a".into()));
+
+    a.abandon();
+    // Until it is known to be lost nobody can say; then everybody can.
+    assert_eq!(waiting.recv_timeout(LIMIT).unwrap().unwrap(), Granted);
+    assert_eq!(try_lock(&c, ino, record(3, Exclusive, 20, 20)), Denied, "of a host that lives");
+    assert_eq!(try_lock(&c, ino, record(3, Exclusive, 0, 19)), Granted, "of the lost one");
+    let new = namespace.lock_master(ino).unwrap().unwrap();
+    assert!(new.node != old.node && new.epoch > old.epoch, "{old:?} {new:?}");
+    assert_eq!(try_lock(&b, ino, record(2, Shared, 0, 0)), Denied);
+    unlock(&b, ino, record(2, Shared, 20, 29));
+    assert_eq!(try_lock(&c, ino, record(3, Exclusive, 20, 20)), Granted);
+    close_all(&[&b, &c]);
+}
+
+#[test]
+fn a_lost_host_that_only_holds_or_waits_frees_the_way() {
+    let deployment = Deployment::new();
+    let [a, b, c] = attentive(&deployment);
+    let ino = create(&a, "f");
+    open(&b, ino);
+    open(&c, ino);
+    assert_eq!(try_lock(&a, ino, whole(9, Shared)), Granted);
+    unlock(&a, ino, whole(9, Shared));
+    assert_eq!(try_lock(&b, ino, whole(1, Exclusive)), Granted);
+    let waiting = request(&c, ino, whole(2, Exclusive), Some(ticket()));
+    assert!(waiting.recv_timeout(QUIET).is_err());
+    b.abandon();
+    assert_eq!(waiting.recv_timeout(LIMIT).unwrap().unwrap(), Granted);
+    close_all(&[&a, &c]);
+}
+
+#[test]
+fn a_host_that_was_given_up_grants_nothing_and_says_that_its_locks_are_lost() {
+    let deployment = Deployment::new();
+    let [a, b, c] = attentive(&deployment);
+    let ino = create(&b, "f");
+    open(&a, ino);
+    open(&c, ino);
+    assert_eq!(try_lock(&a, ino, record(1, Exclusive, 0, 9)), Granted);
+    a.hold_beats(true);
+    let taken = request(&c, ino, record(3, Exclusive, 0, 9), Some(ticket()));
+    assert_eq!(taken.recv_timeout(LIMIT).unwrap().unwrap(), Granted);
+    // It does not know yet that it was given up, but that it may have been.
+    for (owner, first) in [(1, 5), (2, 50)] {
+        let outcome = request(&a, ino, record(owner, Exclusive, first, first), None);
+        let outcome = outcome.recv_timeout(LIMIT).unwrap();
+        assert!(outcome.is_err(), "granted by a host that is no member: {outcome:?}");
+    }
+    a.hold_beats(false);
+    wait_until("it knows what it lost", || a.require_locks(ino).is_err());
+    assert_eq!(a.require_locks(ino).unwrap_err().errno(), 5);
+    // Closed and opened again, it is one of them again.
+    a.release(ino, true);
+    a.close_lock_handle(ino, handle(1));
+    wait_until("it has forgotten", || a.require_locks(ino).is_ok());
+    open(&a, ino);
+    assert_eq!(try_lock(&a, ino, record(1, Exclusive, 5, 5)), Denied);
+    assert_eq!(try_lock(&a, ino, record(1, Exclusive, 50, 50)), Granted);
+    close_all(&[&a, &b, &c]);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Take(usize, usize, LockMode, usize, usize),

@@ -203,3 +203,46 @@ fn a_database_with_writers_on_all_hosts_stays_whole() {
         assert_eq!(said, format!("{all}\n{all}|{all}\nok\n"), "{}", path.display());
     }
 }
+
+#[test]
+fn the_locks_of_a_lost_host_are_free_again_and_those_of_others_stay() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    for name in ["lost", "kept"] {
+        fs::write(cluster.mount(1).join(name), "x").unwrap();
+    }
+    let (lost, kept) = (everywhere(&cluster, "lost"), everywhere(&cluster, "kept"));
+    // Host 2 keeps the locks of both files, for it was the first to lock.
+    let victim = open(&lost[1]);
+    flock(&victim, FlockOperation::LockExclusive).unwrap();
+    let first = open(&kept[1]);
+    flock(&first, FlockOperation::LockShared).unwrap();
+    let survivor = open(&kept[0]);
+    flock(&survivor, FlockOperation::LockShared).unwrap();
+    let mut child = waiting(&lost[2]);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "the lock is held");
+    cluster.kill_node(2);
+
+    let begun = Instant::now();
+    let third = open(&lost[2]);
+    let outcome = flock(&third, FlockOperation::NonBlockingLockShared);
+    assert!(begun.elapsed() < BOUND + Duration::from_secs(2), "it took {:?}", begun.elapsed());
+    assert!(
+        matches!(outcome, Ok(()) | Err(Errno::NOLCK | Errno::WOULDBLOCK)),
+        "granted, or said plainly: {outcome:?}"
+    );
+    drop(third);
+    wait_for("the lock of the lost host", LIMIT, || child.try_wait().unwrap());
+    // The survivor's lock is known to whoever keeps them now.
+    let other = open(&kept[2]);
+    let refused = wait_for("an answer", LIMIT, || {
+        let outcome = flock(&other, FlockOperation::NonBlockingLockExclusive);
+        (outcome != Err(Errno::NOLCK)).then_some(outcome)
+    });
+    assert_eq!(refused, Err(Errno::WOULDBLOCK));
+    flock(&survivor, FlockOperation::Unlock).unwrap();
+    flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+}

@@ -52,6 +52,15 @@ impl Deployment {
         Node::open(self.options(name, &dir)).unwrap()
     }
 
+    /// Starts a host with settings that `change` makes.
+    pub(crate) fn start_as(&self, name: &str, change: impl FnOnce(&mut NodeOptions)) -> Arc<Node> {
+        let dir = self.home.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut options = self.options(name, &dir);
+        change(&mut options);
+        Node::open(options).unwrap()
+    }
+
     /// Starts several hosts that know each other.
     pub(crate) fn start_all<const N: usize>(&self, names: [&str; N]) -> [Arc<Node>; N] {
         let nodes = names.map(|name| self.start(name));
