@@ -9,98 +9,14 @@ copy between two hosts of the same lab.
 import argparse
 import json
 import os
-import shutil
-import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-TICKS = os.sysconf("SC_CLK_TCK")
+import labs
+
 BLOCK = 1 << 20
-
-
-class Cluster:
-    """A lab with a store on all of its hosts; both end with the block."""
-
-    def __init__(self, program, hosts, link, work):
-        self.program, self.hosts, self.link = program, hosts, link
-        self.lab = f"b{os.getpid()}"
-        self.dir = Path(tempfile.mkdtemp(prefix="intarsia-cluster-", dir=work))
-
-    def __enter__(self):
-        link = ["--link", self.link] if self.link else []
-        self.run("lab", "up", self.lab, "--nodes", str(self.hosts), *link)
-        started = time.perf_counter()
-        self.run(
-            "up",
-            f"{self.dir}/mnt-{{host}}",
-            "--lab",
-            self.lab,
-            "--dir",
-            f"{self.dir}/{{host}}",
-            "--wait",
-            "60s",
-        )
-        self.up_s = time.perf_counter() - started
-        return self
-
-    def __exit__(self, *_):
-        self.run("down", f"{self.dir}/mnt-{{host}}", "--lab", self.lab, check=False)
-        self.run("lab", "down", self.lab, "--kill", check=False)
-        if not any(path.is_mount() for path in self.dir.glob("mnt-*")):
-            shutil.rmtree(self.dir, ignore_errors=True)
-
-    def run(self, *arguments, check=True):
-        """Run intarsia to its end."""
-        done = subprocess.run([self.program, *arguments], capture_output=True, text=True)
-        if check and done.returncode:
-            sys.exit(f"cluster.py: intarsia {' '.join(arguments)}: {done.stderr}")
-
-    def mount(self, host):
-        """Where a host has the store mounted."""
-        return self.dir / f"mnt-n{host}"
-
-    def command(self, host, *words):
-        """The words that run a program on a host."""
-        return [self.program, "lab", "exec", "--lab", self.lab, f"n{host}", "--", *words]
-
-    def cpu_s(self):
-        """CPU seconds of all processes that work for the store so far."""
-        total = 0
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                where = str((entry / "cwd").readlink()) + (entry / "cmdline").read_text()
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            if str(self.dir) in where or self.is_node(entry.name):
-                total += int(fields[11]) + int(fields[12])
-        return total / TICKS
-
-    def is_node(self, pid):
-        """Whether a process is one of the nodes."""
-        return pid in self.pids()
-
-    def pids(self):
-        """The processes of the nodes, asked once."""
-        if not hasattr(self, "known"):
-            self.known = set()
-            for host in range(1, self.hosts + 1):
-                done = subprocess.run(
-                    [self.program, "status", self.mount(host), "--json"],
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                )
-                status = json.loads(done.stdout)
-                self.known.add(str(status.get("pid") or status["process"]["pid"]))
-        return self.known
 
 
 def timed(cluster, work):
@@ -165,13 +81,7 @@ def tcp_copy(cluster, mib):
         f"t=time.perf_counter()\nfor _ in range({mib}):c.sendall(b)\n"
         "c.shutdown(1);c.recv(1);print(time.perf_counter()-t)"
     )
-    address = subprocess.run(
-        cluster.command(2, "sh", "-c", "echo $INTARSIA_LAB_ADDRESS"),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    socket.inet_aton(address)
+    address = cluster.addresses[2]
     with subprocess.Popen(
         cluster.command(2, sys.executable, "-c", receiver), stdout=subprocess.PIPE, text=True
     ) as server:
@@ -206,8 +116,15 @@ def one_round(cluster, number, files, mib):
         for _ in range(mib):
             file.write(block)
     samples["write [MiB/s]"] = {"per_s": mib / (time.perf_counter() - begun)}
+    there = cluster.mount(2) / large.name
     begun = time.perf_counter()
-    assert read_large(cluster.mount(2) / large.name) == mib << 20
+    # A store shows the length at once; one of the peers a second after the close.
+    cluster.wait("the file's length elsewhere", lambda: there.stat().st_size == mib << 20, 0.001)
+    samples["length seen on another host [ms]"] = {
+        "per_s": (time.perf_counter() - begun) * 1000
+    }
+    begun = time.perf_counter()
+    assert read_large(there) == mib << 20
     samples["read on another host [MiB/s]"] = {"per_s": mib / (time.perf_counter() - begun)}
     samples["plain TCP copy [MiB/s]"] = {"per_s": tcp_copy(cluster, mib)}
     large.unlink()
@@ -230,10 +147,12 @@ def main():
     parser.add_argument(
         "--work", default="/dev/shm", help="where the hosts' tiers and metadata lie"
     )
-    parser.add_argument("--program", default=str(ROOT / "target/release/intarsia"))
+    parser.add_argument("--program", default=str(labs.PROGRAM))
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    with Cluster(arguments.program, arguments.hosts, arguments.link, arguments.work) as cluster:
+    labs.end_on_signals()
+    place = (arguments.program, arguments.hosts, arguments.link, arguments.work)
+    with labs.Intarsia(*place) as cluster:
         rounds = [
             one_round(cluster, n, arguments.files, arguments.mib) for n in range(arguments.repeat)
         ]

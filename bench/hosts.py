@@ -1,0 +1,656 @@
+#!/usr/bin/env python3
+"""Measures a store over more and more hosts of a lab: names, large directories, data, a storm of files.
+
+All hosts share the processors of one machine, so rates over more hosts show no scaling in time: that is
+not possible on one machine. What can be shown is what an operation costs: CPU is that of every process in
+the lab's network namespaces, nodes and metadata servers, with what they do in the background until all is
+settled. The clients run outside and are not in it. Every measurement has its limit or peer in the same run.
+
+  scaling   create + 4 KiB + close, stat, open + read, unlink, by one client on every host at once
+  growth    one directory that all hosts fill: the cost of an entry as it grows, and the listing; beside it
+            the two ways to keep a directory's record, rewriting and appending, emulated on one metadata server
+  local     writes and reads on each host in turn, against a directory of the same file system
+  remote    a file read on another host, against the link and a plain TCP connection
+  bounds    all hosts write and read at once over links of 100 Mbit/s: at home, of their neighbour, all of one
+            host; beside it a central server, MooseFS on a host of its own
+  storm     many small files over all hosts (--storm 1000000): rate, memory, all listed, all read
+
+example:
+  bench/hosts.py --only scaling --hosts 1,4 --files 500 --repeat 1        a first look
+  bench/hosts.py --out results/hosts.json
+  bench/hosts.py --only storm --storm 1000000
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cluster
+import lab_peers
+import labs
+
+BODY = os.urandom(4096)
+BLOCK = 1 << 20
+# What of a link's rate can be payload: 1448 of 1514 bytes of a full frame (Ethernet, IPv4, TCP with time stamps).
+PAYLOAD_SHARE = 1448 / 1514
+BIT_PER_S = {"10mbit": 1e7, "100mbit": 1e8, "1gbit": 1e9, "10gbit": 1e10}
+# How rows of `scaling` end.
+MODES = ("as built", "leased", "strict")
+# How `up` may call the switch of leases on directories, and what turns them off.
+LEASE_SWITCH = re.compile(r"--(no-)?(?:directory-|dir-)?leases\b( <)?")
+
+
+def together(jobs):
+    """Run every job in a process of its own from a common start; seconds to the end of the last."""
+    context = multiprocessing.get_context("fork")
+    gate = context.Barrier(len(jobs) + 1)
+
+    def body(job):
+        gate.wait(60)
+        job()
+
+    workers = [context.Process(target=body, args=(job,)) for job in jobs]
+    try:
+        for worker in workers:
+            worker.start()
+        gate.wait(60)
+        begun = time.perf_counter()
+        for worker in workers:
+            worker.join()
+        took = time.perf_counter() - begun
+    finally:
+        for worker in workers:
+            if worker.is_alive():
+                worker.kill()
+                worker.join()
+    if any(worker.exitcode for worker in workers):
+        sys.exit("hosts.py: a client failed, see above")
+    return took
+
+
+def charged(system, jobs, count):
+    """Operations a second of all jobs, and CPU milliseconds of the store an operation, settled."""
+    cpu = system.cpu_s()
+    took = together(jobs)
+    system.settle()
+    return {"per_s": count / took, "cpu_ms": (system.cpu_s() - cpu) * 1000 / count}
+
+
+def create(paths, body=BODY):
+    """Create, write and close files."""
+    for path in paths:
+        descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
+        if body:
+            os.write(descriptor, body)
+        os.close(descriptor)
+
+
+def stat(paths):
+    """Look at files."""
+    for path in paths:
+        os.stat(path)
+
+
+def read(paths, body=BODY):
+    """Open and read files, and compare."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        assert os.read(descriptor, len(body) + 1) == body, path
+        os.close(descriptor)
+
+
+def unlink(paths):
+    """Remove files."""
+    for path in paths:
+        os.unlink(path)
+
+
+def write_large(path, mib):
+    """Write a file of some MiB; MiB a second."""
+    block = os.urandom(BLOCK)
+    begun = time.perf_counter()
+    with open(path, "wb", buffering=0) as file:
+        for _ in range(mib):
+            file.write(block)
+    return mib / (time.perf_counter() - begun)
+
+
+def read_large(path, mib):
+    """Read it to its end; MiB a second."""
+    begun = time.perf_counter()
+    assert cluster.read_large(path) == mib << 20, path
+    return mib / (time.perf_counter() - begun)
+
+
+# --- scaling ----------------------------------------------------------------------------------------
+
+
+def modes(program):
+    """The stores to compare: with and without leases on directories where `up` has a switch for them."""
+    said = subprocess.run([program, "up", "--help"], capture_output=True, text=True, check=True).stdout
+    found = LEASE_SWITCH.search(said)
+    if not found:
+        return {"as built": ()}
+    if found[2]:
+        name = found[0].removesuffix(" <").strip()
+        return {"leased": (name, "on"), "strict": (name, "off")}
+    return {"leased": (), "strict": (found[0],)} if found[1] else {"leased": (found[0],), "strict": ()}
+
+
+def scaling(arguments, found):
+    """Every number of hosts in turn, in a store of its own."""
+    for number in range(arguments.repeat):
+        for hosts in arguments.hosts:
+            for mode, options in modes(arguments.program).items():
+                say(f"scaling: round {number + 1}, {hosts} hosts, {mode}")
+                with labs.Intarsia(arguments.program, hosts, work=arguments.work, options=options) as store:
+                    for shared in (False, True):
+                        where = "one directory" if shared else "own directories"
+                        for what, row in names(store, arguments.files, shared).items():
+                            found.add(f"{what}, {where}, {mode}", hosts, row)
+                    cpu = store.cpu_s()
+                    time.sleep(arguments.idle)
+                    idle = (store.cpu_s() - cpu) / arguments.idle * 100
+                    found.add(f"idle [% of a core], {mode}", hosts, {"per_s": idle})
+                    found.add(f"up [s], {mode}", hosts, {"per_s": store.up_s})
+
+
+def names(store, files, shared):
+    """Operations on small files by a client on every host, on its own files and on its neighbour's."""
+    each = files // store.hosts // 2 * 2
+    count = each * store.hosts
+    hosts = list(store.numbers())
+
+    def directory(owner, half):
+        return f"shared{half}" if shared else f"own{owner}{half}"
+
+    def paths(mounted_at, owner, halves="ab"):
+        return [
+            f"{store.mount(mounted_at)}/{directory(owner, half)}/f{owner}-{n}"
+            for half in halves
+            for n in range(each // 2)
+        ]
+
+    for half in "ab":
+        for place in dict.fromkeys(directory(n, half) for n in hosts):
+            (store.mount(1) / place).mkdir()
+    # A program reads names from where it knows them; a client that builds them meanwhile measures itself.
+    own = {n: paths(n, n) for n in hosts}
+
+    def each_host(work, lists):
+        return [lambda n=n: work(lists[n]) for n in hosts]
+
+    rows = {
+        "create + 4 KiB + close": charged(store, each_host(create, own), count),
+        "stat, own": charged(store, each_host(stat, own), count),
+        "open + read, own": charged(store, each_host(read, own), count),
+    }
+    if store.hosts > 1:
+        # Two halves, so that what one operation brought here is of no use to the next.
+        for half, what, work in (("a", "stat", stat), ("b", "open + read", read)):
+            of_next = {n: paths(n, n % store.hosts + 1, half) for n in hosts}
+            rows[f"{what}, of another host"] = charged(store, each_host(work, of_next), count // 2)
+    rows["unlink, own"] = charged(store, each_host(unlink, own), count)
+    return rows
+
+
+# --- growth -----------------------------------------------------------------------------------------
+
+
+def growth(arguments, found):
+    """A directory that all hosts fill, in parts."""
+    hosts, part = arguments.growth_hosts, arguments.entries // arguments.parts
+    for number in range(arguments.repeat):
+        say(f"growth: round {number + 1}")
+        with labs.Intarsia(arguments.program, hosts, work=arguments.work) as store:
+            place = store.mount(1) / "large"
+            place.mkdir()
+            for step in range(arguments.parts):
+                lists = {
+                    n: [f"{store.mount(n)}/large/{step}-{n}-{k}" for k in range(part // hosts)]
+                    for n in store.numbers()
+                }
+                jobs = [lambda n=n: create(lists[n], None) for n in store.numbers()]
+                row = charged(store, jobs, part // hosts * hosts)
+                found.add("create, empty file, through the store", (step + 1) * part, row)
+                begun = time.perf_counter()
+                listed = len(os.listdir(store.mount(hosts) / "large"))
+                assert listed == part // hosts * hosts * (step + 1), listed
+                row = {"per_s": listed / (time.perf_counter() - begun)}
+                found.add("entries listed, on one host", (step + 1) * part, row)
+            if number == 0 or arguments.repeat <= 3:
+                emulate_records(store, arguments, found)
+
+
+def emulate_records(store, arguments, found):
+    """A directory's record on a metadata server, filled by a client on every host, kept in two ways."""
+    part = arguments.entries // arguments.parts
+    address = store.addresses[1]
+    words = [
+        "--bind",
+        address,
+        "--port",
+        RECORD_PORT,
+        "--save",
+        "",
+        "--protected-mode",
+        "no",
+        "--dir",
+        store.dir,
+    ]
+    store.background(1, "redis-server", *words)
+    listening = f":{RECORD_PORT:04X} "
+    store.wait("a metadata server", lambda: listening in store.on(1, "cat", "/proc/net/tcp"))
+    for way in ("append", "rewrite"):
+        for step in range(arguments.parts):
+            # Rewriting is quadratic: fill up unmeasured, then measure a sample.
+            measured = min(part, arguments.sample)
+            filled = (step + 1) * part - measured
+            answers = [
+                json.loads(answer)
+                for answer in on_all(store, RECORD_CLIENT, address, RECORD_PORT, way, filled, measured)
+            ]
+            begun, ended = min(a["begun"] for a in answers), max(a["ended"] for a in answers)
+            count = sum(a["count"] for a in answers)
+            row = {
+                "per_s": count / (ended - begun),
+                "cpu_ms": (sum(a["cpu_s"] for a in answers) + answers[0]["server_cpu_s"]) * 1000 / count,
+            }
+            found.add(f"record of a directory, {way} (emulated)", (step + 1) * part, row)
+
+
+RECORD_PORT = 7999
+# Speaks the servers' protocol itself: a request is an array of strings.
+RECORD_CLIENT = r"""
+import json, resource, socket, sys, time
+host, port, way, filled, measured, me, hosts, start = sys.argv[1:]
+me, hosts, start = int(me), int(hosts), float(start)
+filled, measured = int(filled), int(measured) // hosts
+link = socket.create_connection((host, int(port)), 10)
+link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+stream = link.makefile("rb", buffering=1 << 20)
+
+def answer():
+    line = stream.readline()
+    kind, rest = line[:1], line[1:-2]
+    if kind == b"$":
+        return None if rest == b"-1" else stream.read(int(rest) + 2)[:-2]
+    if kind == b"*":
+        return None if rest == b"-1" else [answer() for _ in range(int(rest))]
+    assert kind != b"-", line
+    return rest
+
+def ask(*words):
+    words = [w if isinstance(w, bytes) else str(w).encode() for w in words]
+    link.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
+    return answer()
+
+def server_cpu():
+    info = ask("INFO", "cpu").decode()
+    return sum(float(l.split(":")[1]) for l in info.splitlines() if l.startswith("used_cpu_") and l.split(":")[0] in ("used_cpu_sys", "used_cpu_user"))
+
+entry = b"file-name-%010d-and-inode-0123;"
+if me == 1:
+    ask("SET", way, b"".join(entry % n for n in range(filled)))
+time.sleep(max(0, start - time.monotonic()))
+before = server_cpu() if me == 1 else 0
+spent = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+begun = time.monotonic()
+for n in range(measured):
+    name = entry % (filled + n * hosts + me)
+    if way == "append":
+        ask("APPEND", way, name)
+        continue
+    while True:
+        # Read, add, write, if nobody else wrote meanwhile.
+        ask("WATCH", way)
+        record = ask("GET", way)
+        ask("MULTI")
+        ask("SET", way, record + name)
+        if ask("EXEC") is not None:
+            break
+ended = time.monotonic()
+spent = sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) - spent
+if me == 1:
+    # The others' last requests are in.
+    time.sleep(0.5)
+print(json.dumps({"begun": begun, "ended": ended, "count": measured, "cpu_s": spent,
+                  "server_cpu_s": server_cpu() - before if me == 1 else 0}))
+"""
+
+
+def on_all(store, script, *words):
+    """Run a Python script on every host, given its number, how many there are, and a common start."""
+    start = time.monotonic() + 1.5
+    running = [
+        subprocess.Popen(
+            store.command(n, sys.executable, "-c", script, *words, n, store.hosts, start),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for n in store.numbers()
+    ]
+    said = [one.communicate()[0] for one in running]
+    if any(one.returncode for one in running):
+        sys.exit("hosts.py: a client in the lab failed, see above")
+    return said
+
+
+# --- data -------------------------------------------------------------------------------------------
+
+
+def local(arguments, found):
+    """Each host in turn, its own mount and the file system below it."""
+    for number in range(arguments.repeat):
+        say(f"local: round {number + 1}")
+        with labs.Intarsia(arguments.program, arguments.data_hosts, work=arguments.work) as store:
+            native = store.dir / "native"
+            native.mkdir()
+            # Whoever is first writes to memory that the machine's host has yet to find.
+            write_large(native / "warm", arguments.mib)
+            (native / "warm").unlink()
+            for n in store.numbers():
+                places = [
+                    ("through the mount", store.mount(n) / f"local{n}"),
+                    ("native", native / f"local{n}"),
+                ]
+                for what, path in places if (n + number) % 2 else places[::-1]:
+                    row = {"per_s": write_large(path, arguments.mib)}
+                    found.add(f"local write [MiB/s], {what}", f"n{n}", row)
+                    row = {"per_s": rewrite(path, arguments.mib)}
+                    found.add(f"local rewrite [MiB/s], {what}", f"n{n}", row)
+                    row = {"per_s": read_large(path, arguments.mib)}
+                    found.add(f"local read [MiB/s], {what}", f"n{n}", row)
+                    path.unlink()
+
+
+def rewrite(path, mib):
+    """Write over what is there: no memory or disk is found for it; MiB a second."""
+    block = os.urandom(BLOCK)
+    begun = time.perf_counter()
+    with open(path, "r+b", buffering=0) as file:
+        for _ in range(mib):
+            file.write(block)
+    return mib / (time.perf_counter() - begun)
+
+
+def remote(arguments, found):
+    """One file read elsewhere, over links of several rates; a file of its own each time."""
+    for number in range(arguments.repeat):
+        for link in arguments.links:
+            say(f"remote: round {number + 1}, {link}")
+            rate = BIT_PER_S.get(link)
+            # A few seconds each.
+            mib = int(min(arguments.mib, rate / 8 * 4 / BLOCK)) if rate else arguments.mib
+            with labs.Intarsia(arguments.program, 3, rate and link, arguments.work) as store:
+                for turn in range(2):
+                    write_large(store.mount(1) / f"f{turn}", mib)
+                store.settle()
+                for turn in range(2):
+                    found.add("plain TCP [MiB/s]", link, {"per_s": cluster.tcp_copy(store, mib)})
+                    row = {"per_s": read_large(store.mount(2) / f"f{turn}", mib)}
+                    found.add("read on another host [MiB/s]", link, row)
+                    # The copy is kept in the background.
+                    time.sleep(1)
+                    row = {"per_s": read_large(store.mount(2) / f"f{turn}", mib)}
+                    found.add("read there again [MiB/s]", link, row)
+                if rate:
+                    found.add(
+                        "payload that the link can carry [MiB/s]",
+                        link,
+                        {"per_s": rate / 8 * PAYLOAD_SHARE / BLOCK},
+                    )
+
+
+def bounds(arguments, found):
+    """All hosts at once over slow links: what is local, what is not, and what one server has."""
+    over, link = f"{arguments.data_hosts} hosts", "100mbit"
+    # What crosses links, and what does not: a few seconds each.
+    far, near = max(1, arguments.mib // 16), arguments.mib
+
+    def all_do(what, hosts, mib, work):
+        took = together([lambda n=n: work(n) for n in hosts])
+        found.add(what, over, {"per_s": mib * len(hosts) / took})
+
+    for number in range(arguments.repeat):
+        say(f"bounds: round {number + 1}")
+        with labs.Intarsia(arguments.program, arguments.data_hosts, link, arguments.work) as store:
+            hosts = list(store.numbers())
+
+            def at(n, name):
+                return store.mount(n) / name
+
+            all_do("all write [MiB/s], at home", hosts, near, lambda n: write_large(at(n, f"own{n}"), near))
+            all_do("all read [MiB/s], at home", hosts, near, lambda n: read_large(at(n, f"own{n}"), near))
+            for n in hosts:
+                write_large(at(n, f"near{n}"), far)
+                write_large(at(1, f"of-one{n}"), far)
+            store.settle()
+            next_of = {n: n % store.hosts + 1 for n in hosts}
+            all_do(
+                "all read [MiB/s], of their neighbour",
+                hosts,
+                far,
+                lambda n: read_large(at(n, f"near{next_of[n]}"), far),
+            )
+            # The host that has them reads none, or a part would be local.
+            all_do(
+                "all read [MiB/s], of one host",
+                hosts[1:],
+                far,
+                lambda n: read_large(at(n, f"of-one{n}"), far),
+            )
+        try:
+            lab_peers.Central.check(arguments.program)
+        except labs.Absent as absent:
+            say(f"bounds: the central server is left out: {absent}")
+            continue
+        with lab_peers.Central(arguments.program, arguments.data_hosts + 1, link, arguments.work) as central:
+            hosts = list(central.numbers())[1:]
+            # Another client reads it than wrote it, or its own cache would answer.
+            reader_of = dict(zip(hosts, hosts[1:] + hosts[:1]))
+
+            def there(n, owner):
+                return central.mount(n) / f"own{owner}"
+
+            all_do("all write [MiB/s], central server", hosts, far, lambda n: write_large(there(n, n), far))
+            all_do(
+                "all read [MiB/s], central server",
+                hosts,
+                far,
+                lambda n: read_large(there(n, reader_of[n]), far),
+            )
+
+
+# --- storm ------------------------------------------------------------------------------------------
+
+
+def storm(arguments, found):
+    """Many small files in directories of some thousand over all hosts; then each is listed and read."""
+    hosts, body = arguments.storm_hosts, BODY[: arguments.storm_bytes]
+    each = arguments.storm // hosts
+    directories = max(1, each // arguments.storm_directory)
+    total = each * hosts
+    say(f"storm: {total} files of {len(body)} bytes over {hosts} hosts")
+    with labs.Intarsia(arguments.program, hosts, work=arguments.work) as store:
+        memory = store.memory_bytes()
+
+        def paths(mounted_at, owner):
+            base = store.mount(mounted_at)
+            return (f"{base}/storm/{owner}/{n % directories}/f{n}" for n in range(each))
+
+        for owner in store.numbers():
+            for n in range(directories):
+                (store.mount(owner) / f"storm/{owner}/{n}").mkdir(parents=True)
+        cpu = store.cpu_s()
+        took = together([lambda n=n: create(paths(n, n), body) for n in store.numbers()])
+        created = store.cpu_s()
+        row = {"per_s": total / took, "cpu_ms": (created - cpu) * 1000 / total}
+        found.add("storm: create + write + close", total, row)
+        begun = time.perf_counter()
+        store.settle()
+        found.add("storm: settled after [s]", total, {"per_s": time.perf_counter() - begun})
+        found.add(
+            "storm: CPU of settling [ms a file]", total, {"per_s": (store.cpu_s() - created) * 1000 / total}
+        )
+        for name, size in store.memory_bytes().items():
+            each_file = (size - memory.get(name, 0)) / total
+            if each_file >= 1:
+                found.add(f"storm: memory of {name}, all hosts [bytes a file]", total, {"per_s": each_file})
+                found.add(f"storm: memory of {name}, all hosts [MiB]", total, {"per_s": size / BLOCK})
+        used = sum(tier["used_bytes"] for n in store.numbers() for tier in store.status(n)["tiers"])
+        found.add("storm: tiers, all hosts [MiB]", total, {"per_s": used / BLOCK})
+
+        def list_of_next(n):
+            owner = n % hosts + 1
+            for k in range(directories):
+                names = set(os.listdir(store.mount(n) / f"storm/{owner}/{k}"))
+                assert names == {f"f{m}" for m in range(k, each, directories)}, (owner, k, len(names))
+
+        # On another host than the one that made them; every name and every byte is compared.
+        jobs = [lambda n=n: list_of_next(n) for n in store.numbers()]
+        found.add("storm: names listed, of another host", total, charged(store, jobs, total))
+        sample = arguments.storm_read or each
+
+        def read_of_next(n):
+            chosen = list(paths(n, n % hosts + 1))
+            if sample < each:
+                chosen = random.Random(n).sample(chosen, sample)
+            read(chosen, body)
+
+        jobs = [lambda n=n: read_of_next(n) for n in store.numbers()]
+        count = min(sample, each) * hosts
+        found.add(
+            f"storm: open + read + compare, {count} of them, of another host",
+            total,
+            charged(store, jobs, count),
+        )
+
+
+# --- report -----------------------------------------------------------------------------------------
+
+
+class Found:
+    """All samples, by what was measured and over what."""
+
+    def __init__(self):
+        self.samples = {}
+
+    def add(self, what, over, row):
+        """One sample, with the load at its time."""
+        row["load"] = os.getloadavg()[0]
+        self.samples.setdefault(what, {}).setdefault(over, []).append(row)
+
+    def show(self):
+        """Median, spread and CPU, beside that of the first column that has it."""
+        for what, columns in self.samples.items():
+            print(f"\n{what}")
+            cpu = {
+                over: statistics.median(row["cpu_ms"] for row in rows)
+                for over, rows in columns.items()
+                if "cpu_ms" in rows[0]
+            }
+            # Beside one host, which keeps no copies of its metadata, four: what more hosts alone add.
+            bases = dict.fromkeys([next(iter(cpu), None), 4 if what.endswith(tuple(MODES)) else None])
+            for over, rows in columns.items():
+                line = f"  {over!s:>10} {spread(row['per_s'] for row in rows)}"
+                if over in cpu:
+                    line += f"   CPU ms {spread((row['cpu_ms'] for row in rows), 3)}"
+                    line += "".join(f" x{cpu[over] / cpu[b]:.2f} of {b}" for b in bases if cpu.get(b))
+                print(line + f"   load {statistics.median(row['load'] for row in rows):.1f}")
+
+
+def spread(values, digits=None):
+    """Median, least and most, and how many."""
+    values = list(values)
+    median = statistics.median(values)
+    digits = (0 if abs(median) >= 100 else 2) if digits is None else digits
+    return (
+        f"{median:>10,.{digits}f} ({min(values):,.{digits}f} - {max(values):,.{digits}f}, n = {len(values)})"
+    )
+
+
+def say(what):
+    """Progress goes to standard error."""
+    print(what, file=sys.stderr, flush=True)
+
+
+SECTIONS = {
+    "scaling": scaling,
+    "growth": growth,
+    "local": local,
+    "remote": remote,
+    "bounds": bounds,
+    "storm": storm,
+}
+
+
+def main():
+    """Measure and print."""
+    usage, _, examples = __doc__.partition("example:")
+    parser = argparse.ArgumentParser(
+        description=usage,
+        epilog="example:" + examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+    def numbers(text):
+        return [int(part) for part in text.split(",")]
+
+    parser.add_argument("--only", default="scaling,growth,local,remote,bounds", help="(default: %(default)s)")
+    parser.add_argument("--hosts", type=numbers, default=[1, 2, 4, 8, 16], help="of scaling")
+    parser.add_argument("--files", type=int, default=3200, help="of scaling, over all hosts together")
+    parser.add_argument("--idle", type=int, default=3, help="seconds of idleness to measure")
+    parser.add_argument("--entries", type=int, default=40000, help="of growth")
+    parser.add_argument("--parts", type=int, default=4, help="of growth")
+    parser.add_argument(
+        "--sample", type=int, default=400, help="entries measured of each part, when emulating"
+    )
+    parser.add_argument("--growth-hosts", type=int, default=4)
+    parser.add_argument("--data-hosts", type=int, default=4, help="of local and bounds")
+    parser.add_argument("--mib", type=int, default=256, help="size of a large file")
+    parser.add_argument(
+        "--links", type=lambda text: text.split(","), default=["100mbit", "1gbit", "unshaped"]
+    )
+    parser.add_argument("--storm", type=int, default=1_000_000, help="files")
+    parser.add_argument("--storm-hosts", type=int, default=4)
+    parser.add_argument("--storm-bytes", type=int, default=1024, help="of each file, 4096 at most")
+    parser.add_argument("--storm-directory", type=int, default=5000, help="files in a directory")
+    parser.add_argument("--storm-read", type=int, help="read only so many on each host, at random")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--work", default="/dev/shm", help="where the hosts' tiers and metadata lie")
+    parser.add_argument("--program", default=str(labs.PROGRAM))
+    parser.add_argument("--out", type=Path, help="write all samples here, as JSON")
+    arguments = parser.parse_args()
+    chosen = arguments.only.split(",")
+    if unknown := set(chosen) - SECTIONS.keys():
+        parser.error(f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+    if unknown := set(arguments.links) - BIT_PER_S.keys() - {"unshaped"}:
+        parser.error(f"no link {', '.join(unknown)}; there are {', '.join(BIT_PER_S)} and unshaped")
+    labs.end_on_signals()
+    found = Found()
+    try:
+        labs.Intarsia.check(arguments.program)
+        for name in chosen:
+            SECTIONS[name](arguments, found)
+    except labs.Absent as absent:
+        sys.exit(f"hosts.py: {absent}")
+    finally:
+        # What was measured before a failure is not lost.
+        found.show()
+        if arguments.out and found.samples:
+            arguments.out.parent.mkdir(parents=True, exist_ok=True)
+            said = {"arguments": vars(arguments), "samples": found.samples}
+            arguments.out.write_text(json.dumps(said, indent=1, default=str) + "\n")
+
+
+if __name__ == "__main__":
+    main()
