@@ -253,14 +253,30 @@ impl Cluster {
         Ok(())
     }
 
-    /// EIO for what only a lost host has. That it is lost is looked up anew first: it may be back since the last
-    /// beat, with files that others have opened.
-    pub(crate) fn require_not_lost(&self, home: &NodeId) -> Result<()> {
-        if !self.is_lost(home) {
-            return Ok(());
+    /// EIO for a host that was given up and does not know it yet.
+    pub(crate) fn require_member(&self, node: &NodeId) -> Result<()> {
+        if self.is_lost_on_second_look(node) {
+            let gone = std::io::Error::from_raw_os_error(EIO);
+            return Err(Error::io(format!("host {node} was given up by the others"), gone));
+        }
+        Ok(())
+    }
+
+    /// A host that was lost at the last look may be back, with files that others have opened.
+    fn is_lost_on_second_look(&self, node: &NodeId) -> bool {
+        if !self.is_lost(node) {
+            return false;
         }
         if let Err(error) = self.meet() {
             tracing::debug!(%error, "whether a lost host is back cannot be found out");
+        }
+        self.is_lost(node)
+    }
+
+    /// EIO for what only a lost host has.
+    pub(crate) fn require_not_lost(&self, home: &NodeId) -> Result<()> {
+        if !self.is_lost_on_second_look(home) {
+            return Ok(());
         }
         let Some(since) = self.membership.lost_since(home) else { return Ok(()) };
         let what = format!(

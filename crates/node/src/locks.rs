@@ -750,6 +750,7 @@ impl Node {
             }
             question => {
                 cluster.require_current()?;
+                cluster.require_member(node)?;
                 let (answer, wakes, is_idle) = {
                     let mut masters = locks.masters.lock();
                     let master = masters.get_mut(&about.ino).filter(|m| m.epoch() == about.epoch);
