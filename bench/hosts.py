@@ -13,6 +13,8 @@ settled. The clients run outside and are not in it. Every measurement has its li
   remote    a file read on another host, against the link and a plain TCP connection
   bounds    all hosts write and read at once over links of 100 Mbit/s: at home, of their neighbour, all of one
             host; beside it a central server, MooseFS on a host of its own
+  blast     the files of a published BLAST run at a thousandth of their size, replayed on store and central server
+  faults    a metadata server is killed under a client that creates files: the longest wait, and what is lost
   storm     many small files over all hosts (--storm 1000000): rate, memory, all listed, all read
 
 example:
@@ -27,6 +29,7 @@ import multiprocessing
 import os
 import random
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -410,9 +413,12 @@ def remote(arguments, found):
                     )
 
 
+SLOW_LINK = "100mbit"
+
+
 def bounds(arguments, found):
     """All hosts at once over slow links: what is local, what is not, and what one server has."""
-    over, link = f"{arguments.data_hosts} hosts", "100mbit"
+    over, link = f"{arguments.data_hosts} hosts", SLOW_LINK
     # What crosses links, and what does not: a few seconds each.
     far, near = max(1, arguments.mib // 16), arguments.mib
 
@@ -448,10 +454,7 @@ def bounds(arguments, found):
                 far,
                 lambda n: read_large(at(n, f"of-one{n}"), far),
             )
-        try:
-            lab_peers.Central.check(arguments.program)
-        except labs.Absent as absent:
-            say(f"bounds: the central server is left out: {absent}")
+        if not has_central(arguments):
             continue
         with lab_peers.Central(arguments.program, arguments.data_hosts + 1, link, arguments.work) as central:
             hosts = list(central.numbers())[1:]
@@ -468,6 +471,116 @@ def bounds(arguments, found):
                 far,
                 lambda n: read_large(there(n, reader_of[n]), far),
             )
+
+
+def has_central(arguments):
+    """Whether there is a central server to compare with."""
+    try:
+        lab_peers.Central.check(arguments.program)
+    except labs.Absent as absent:
+        say(f"the central server is left out: {absent}")
+        return False
+    return True
+
+
+# --- replay -----------------------------------------------------------------------------------------
+
+# ParallelBLAST as published (D. Zhao, PhD thesis, 2015, chapter 3): 541 GB in 16,192 files for every 64 nodes. The
+# files keep their number; they and the links have a thousandth of the size. How files and bytes are dealt to the three
+# stages is not published; half are taken to be the formatted database, half results.
+BLAST_FILES = 16192 // 64
+BLAST_BYTES = 541_000_000 // 16192
+BLAST_HALF = BLAST_FILES // 2
+
+
+def blast(arguments, found):
+    """Weak scaling: every host formats its part of a database and searches in it; one merges all results."""
+    for number in range(arguments.repeat):
+        for hosts in arguments.replay_hosts:
+            say(f"blast: round {number + 1}, {hosts} hosts")
+            with labs.Intarsia(arguments.program, hosts, SLOW_LINK, arguments.work) as store:
+                replay(store, list(store.numbers()), "store", hosts, found)
+            if has_central(arguments):
+                with lab_peers.Central(arguments.program, hosts + 1, SLOW_LINK, arguments.work) as central:
+                    replay(central, list(central.numbers())[1:], "central server", hosts, found)
+
+
+def replay(system, clients, name, hosts, found):
+    """The three stages, one after the other, without any computing."""
+    body = os.urandom(BLAST_BYTES)
+    for n in clients:
+        (system.mount(clients[0]) / f"{n}").mkdir()
+
+    def paths(mounted_at, owner, kind):
+        return [f"{system.mount(mounted_at)}/{owner}/{kind}{k}" for k in range(BLAST_HALF)]
+
+    def search(n):
+        read(paths(n, n, "database"), body)
+        create(paths(n, n, "result"), body)
+
+    def merge():
+        for owner in clients:
+            read(paths(clients[0], owner, "result"), body)
+
+    stages = {
+        "format": [lambda n=n: create(paths(n, n, "database"), body) for n in clients],
+        "search": [lambda n=n: search(n) for n in clients],
+        "merge": [merge],
+    }
+    took = {stage: together(jobs) for stage, jobs in stages.items()}
+    for stage, seconds in took.items():
+        found.add(f"BLAST replayed, {stage} [s], {name}", hosts, {"per_s": seconds})
+    found.add(f"BLAST replayed, all stages [s], {name}", hosts, {"per_s": sum(took.values())})
+
+
+# --- faults -----------------------------------------------------------------------------------------
+
+BEFORE_S, AFTER_S = 2, 12
+
+
+def faults(arguments, found):
+    """A client on the second host creates files in many directories while the first loses its primary server."""
+    over = f"{arguments.data_hosts} hosts"
+    for number in range(arguments.repeat):
+        say(f"faults: round {number + 1}")
+        with labs.Intarsia(arguments.program, arguments.data_hosts, work=arguments.work) as store:
+            # So many that every partition of the metadata has some.
+            directories = [f"d{k}" for k in range(16 * store.hosts)]
+            for name in directories:
+                (store.mount(1) / name).mkdir()
+            context = multiprocessing.get_context("fork")
+            answer, question = context.Pipe(duplex=False)
+            client = context.Process(target=create_until, args=(store.mount(2), directories, question))
+            client.start()
+            time.sleep(BEFORE_S)
+            server = store.process(1, "redis-server", f"{store.addresses[1]}:7401")
+            os.kill(server, signal.SIGKILL)
+            said = answer.recv() if answer.poll(AFTER_S + 60) else sys.exit("hosts.py: a client does not end")
+            client.join()
+            lost = sum(not (store.mount(3) / name).exists() for name in said["made"])
+            for what, value in (
+                ("longest wait of a create [s]", said["longest_s"]),
+                ("creates refused", said["refused"]),
+                ("creates acknowledged", len(said["made"])),
+                ("acknowledged and lost", lost),
+            ):
+                found.add(f"metadata server killed: {what}", over, {"per_s": value})
+
+
+def create_until(mount, directories, question):
+    """Create files in turn in all directories for some seconds; send what was made, refused and waited for."""
+    made, refused, longest_s, number = [], 0, 0.0, 0
+    end = time.monotonic() + BEFORE_S + AFTER_S
+    while (begun := time.monotonic()) < end:
+        name = f"{directories[number % len(directories)]}/f{number}"
+        try:
+            create([mount / name], BODY[:100])
+            made.append(name)
+        except OSError:
+            refused += 1
+        longest_s = max(longest_s, time.monotonic() - begun)
+        number += 1
+    question.send({"made": made, "refused": refused, "longest_s": longest_s})
 
 
 # --- storm ------------------------------------------------------------------------------------------
@@ -533,6 +646,11 @@ def storm(arguments, found):
             total,
             charged(store, jobs, count),
         )
+        store.stop()
+        begun = time.perf_counter()
+        store.start()
+        found.add("storm: up again after down [s]", total, {"per_s": time.perf_counter() - begun})
+        list_of_next(1)
 
 
 # --- report -----------------------------------------------------------------------------------------
@@ -589,6 +707,8 @@ SECTIONS = {
     "local": local,
     "remote": remote,
     "bounds": bounds,
+    "blast": blast,
+    "faults": faults,
     "storm": storm,
 }
 
@@ -605,7 +725,9 @@ def main():
     def numbers(text):
         return [int(part) for part in text.split(",")]
 
-    parser.add_argument("--only", default="scaling,growth,local,remote,bounds", help="(default: %(default)s)")
+    parser.add_argument(
+        "--only", default="scaling,growth,local,remote,bounds,blast,faults", help="(default: %(default)s)"
+    )
     parser.add_argument("--hosts", type=numbers, default=[1, 2, 4, 8, 16], help="of scaling")
     parser.add_argument("--files", type=int, default=3200, help="of scaling, over all hosts together")
     parser.add_argument("--idle", type=int, default=3, help="seconds of idleness to measure")
@@ -617,6 +739,7 @@ def main():
     parser.add_argument("--growth-hosts", type=int, default=4)
     parser.add_argument("--data-hosts", type=int, default=4, help="of local and bounds")
     parser.add_argument("--mib", type=int, default=256, help="size of a large file")
+    parser.add_argument("--replay-hosts", type=numbers, default=[4, 8], help="of blast")
     parser.add_argument(
         "--links", type=lambda text: text.split(","), default=["100mbit", "1gbit", "unshaped"]
     )

@@ -168,6 +168,16 @@ class Lab:
                 if entry.name.isdigit() and os.readlink(entry / "ns/net") in self.spaces:
                     yield entry
 
+    def process(self, host, name, word):
+        """The number of the process of a program on a host that has a word in its command line."""
+        space = self.on(host, "readlink", "/proc/self/ns/net").strip()
+        for entry in self.processes():
+            with contextlib.suppress(OSError):
+                is_it = os.readlink(entry / "ns/net") == space and word in (entry / "cmdline").read_text()
+                if is_it and (entry / "comm").read_text().strip() == name:
+                    return int(entry.name)
+        sys.exit(f"no {name} with {word} on host {host}")
+
     def cpu_s(self):
         """CPU seconds so far of the processes that run on the hosts now."""
         total = 0

@@ -56,6 +56,7 @@ def parse_arguments():
     parser.add_argument(
         "--fio-mib", type=int, help="size of each fio job (default 256, with --quick 64)"
     )
+    parser.add_argument("--jobs", help="numbers of fio's jobs (default 1,4)")
     parser.add_argument("--workflow", help="shell command to time inside each file system")
     parser.add_argument(
         "--work",
@@ -75,6 +76,7 @@ def settings_of(arguments, cache):
     return workloads.Settings(
         fio_mib=arguments.fio_mib or (64 if quick else 256),
         fio_runtime_s=0.5 if quick else 1.5,
+        jobs=numbers(arguments.jobs or "1,4"),
         files=numbers(arguments.files or ("1000" if quick else "10000")),
         clients=numbers(arguments.clients or "1,4"),
         workflow=arguments.workflow,

@@ -62,6 +62,7 @@ class Settings:
 
     fio_mib: int
     fio_runtime_s: float
+    jobs: list
     files: list
     clients: list
     workflow: Optional[str]
@@ -296,7 +297,7 @@ def make_sources(cache):
 
 def all_workloads(settings):
     patterns = ("read", "randread", "write", "randwrite")
-    found = [Fio(*shape, settings) for shape in itertools.product(patterns, ("4k", "1m"), (1, 4))]
+    found = [Fio(*shape, settings) for shape in itertools.product(patterns, ("4k", "1m"), settings.jobs)]
     found += [
         Small(*shape, settings) for shape in itertools.product(settings.files, settings.clients)
     ]
