@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use intarsia_meta::engines::MemoryEngine;
-use intarsia_meta::{Extra, MetaEngine, Namespace, NewInode, Owner, RootSpec, WriteLease};
-use intarsia_types::{Error, FileKind, InodeId, NodeId, Timestamp};
+use intarsia_meta::{Extra, FreeFile, MetaEngine, Namespace, NewInode, Owner, RootSpec, WriteLease};
+use intarsia_types::{
+    BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, NodeId, TierId, Timestamp,
+};
 
 const NOW: Timestamp = Timestamp { secs: 1, nanos: 0 };
 
@@ -77,4 +79,54 @@ fn a_host_claims_what_an_earlier_life_of_it_held_unless_others_were_faster() {
     assert_eq!(grow(&a, kept).unwrap(), 1);
     assert!(matches!(grow(&a, taken), Err(Error::Engine(_))));
     assert_eq!(a.writer(taken).unwrap(), Some(b.owner()));
+}
+
+#[test]
+fn a_copy_is_claimed_by_its_inode_or_collected_by_its_host_and_never_both() {
+    for partitions in [1, 5] {
+        let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(partitions));
+        let (a, b) = (host(&engine, "a"), host(&engine, "b"));
+        let tier = TierId(7);
+        let files = b.reserve_files(tier, 3).unwrap();
+        let [home, taken, collected] = [0, 1, 2].map(|n| BackingRef { tier, file: files[n] });
+        let new = NewInode {
+            layout: Layout::Local(home),
+            ..NewInode::new(FileKind::Regular, 0o644, 0, 0)
+        };
+        let ino = a.create(InodeId::ROOT, b"f", new, NOW).unwrap().ino;
+        for copy in [taken, collected] {
+            b.offer_file(ino, copy).unwrap();
+        }
+        let free = |copy: BackingRef| FreeFile::of(ino, copy.file);
+        let name = |copies: Vec<BackingRef>, claimed| {
+            a.update_with(ino, &[Extra::HoldUnwritten, Extra::ClaimFree(claimed)], |inode| {
+                inode.layout = Layout::of_copies(copies.clone());
+                Ok(())
+            })
+        };
+        name(vec![home, taken], taken).unwrap();
+        // What was claimed is not collected, whatever was listed before; the rest of the list is.
+        let listed = [free(taken), free(collected)];
+        assert_eq!(b.take_free_files(tier, &listed).unwrap(), [free(collected)]);
+        let refused = name(vec![home, collected], collected);
+        assert!(matches!(refused, Err(Error::Busy(_))), "{refused:?}");
+        assert_eq!(a.get(ino).unwrap().layout.copies(), [home, taken]);
+        let mut known = Vec::new();
+        a.each_known_file(|backing| known.push(backing)).unwrap();
+        assert!(known.contains(&taken) && !known.contains(&collected), "{known:?}");
+
+        // Nobody may be writing while copies are named that were made without the right to write.
+        assert!(matches!(b.acquire_write(ino).unwrap(), WriteLease::Held(_)));
+        b.offer_file(ino, collected).unwrap();
+        assert!(matches!(name(vec![home, collected], collected), Err(Error::Busy(_))));
+        b.update_with(ino, &[Extra::ClearWritable], |_| Ok(())).unwrap();
+
+        // Every copy goes with the inode.
+        let absent = BackingRef { tier: TierId(9), file: BackingFileId(9) };
+        assert!(!a.take_free_file(absent.tier, free(absent)).unwrap());
+        a.unlink(InodeId::ROOT, b"f", |_| false, NOW).unwrap();
+        let left = a.free_files(tier).unwrap();
+        assert!(listed.iter().chain([&free(home)]).all(|file| left.contains(file)), "{left:?}");
+        assert_eq!(a.check(false, &mut |_| {}).unwrap().findings, []);
+    }
 }

@@ -382,7 +382,7 @@ impl Node {
     }
 
     /// Lets others write again, after nothing came of it here.
-    fn give_lease_back(&self, ino: InodeId, state: &mut LiveState) {
+    pub(crate) fn give_lease_back(&self, ino: InodeId, state: &mut LiveState) {
         if !std::mem::take(&mut state.holds_lease) {
             return;
         }

@@ -15,12 +15,15 @@ use intarsia_types::{
 use intarsia_wire::Request;
 
 use crate::cluster::Cluster;
+use crate::lease::{Attempt, Content};
 use crate::node::Node;
 use crate::push::CopySource;
 use crate::replicator::Attempted;
 
 /// All files are looked at at least so often.
 const SURVEY_INTERVAL: Duration = Duration::from_secs(600);
+/// After a survey that could not be done, or not be acted upon, it is tried again.
+const SURVEY_RETRY: Duration = Duration::from_secs(5);
 /// A host that starts looks at its share after so long, when the others have come up too.
 pub(crate) const FIRST_SURVEY: Duration = Duration::from_secs(15);
 /// Files told to another host at once.
@@ -32,6 +35,12 @@ struct Census {
     alive: Vec<(NodeId, BackingRef)>,
     /// On hosts that are lost, or are members no more.
     lost: Vec<BackingRef>,
+}
+
+impl Census {
+    fn is_full(&self, wanted: usize) -> bool {
+        self.alive.len() == wanted && self.lost.is_empty()
+    }
 }
 
 impl Node {
@@ -60,21 +69,47 @@ impl Node {
             Err(Error::NotFound) => return Ok(Attempted::Done),
             other => other?,
         };
-        let census = self.census(cluster, &inode)?;
+        let mut census = self.census(cluster, &inode)?;
         let Some(own) = inode.layout.copies().iter().find(|copy| self.tiers.has(copy.tier)) else {
             return Ok(Attempted::Done);
         };
         let wanted = self.wanted_copies(&self.own_hints(&inode)?);
-        if self.namespace.is_marked_writable(ino)? {
+        if let Some(writer) = self.namespace.writer(ino)? {
             // Whoever may write sees to it once the file has settled.
-            let is_ours = self.live.with_existing(ino, |s| s.holds_lease).unwrap_or(false);
-            return Ok(if is_ours { Attempted::Done } else { Attempted::Again });
+            if self.live.with_existing(ino, |s| s.holds_lease).unwrap_or(false) {
+                return Ok(Attempted::Done);
+            }
+            let is_first = census.alive.first().is_some_and(|(_, first)| first == own);
+            if is_first && cluster.is_over(&writer) && cluster.is_lost(&writer.node) {
+                self.inherit(ino)?;
+            }
+            return Ok(Attempted::Again);
         }
-        if census.alive.len() == wanted && census.lost.is_empty() {
-            return Ok(Attempted::Done);
+        if census.is_full(wanted) {
+            // Whoever told this host to look may know of a loss that it has not noticed yet.
+            cluster.meet()?;
+            census = self.census(cluster, &inode)?;
+            if census.is_full(wanted) {
+                return Ok(Attempted::Done);
+            }
         }
         let made = self.make_missing(cluster, &inode, *own, &census, wanted)?;
         self.name_copies(cluster, &inode, &census, wanted, &made)
+    }
+
+    /// Makes this host, which has a copy, the home of a file that a lost host may have been writing to. What that
+    /// had not published counts no more, so its own copy is none any more.
+    fn inherit(&self, ino: InodeId) -> Result<()> {
+        self.with_live(ino, |state| {
+            let attempt = self.prepare(ino, state, Some(Content::Kept))?;
+            if matches!(attempt, Attempt::Done(_)) && !state.is_open() && !state.is_unsettled {
+                self.give_lease_back(ino, state);
+                state.forget_body();
+                self.settler_queue.sum_later(ino);
+            }
+            Ok(attempt)
+        })
+        .map(|_| ())
     }
 
     fn make_missing(
@@ -158,6 +193,14 @@ impl Node {
 
     /// Looks through this host's share of all files.
     pub(crate) fn survey_copies(&self) -> Result<()> {
+        let outcome = self.try_survey_copies();
+        if outcome.is_err() {
+            self.copy_queue.survey_in(SURVEY_RETRY);
+        }
+        outcome
+    }
+
+    fn try_survey_copies(&self) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         self.copy_queue.survey_in(SURVEY_INTERVAL);
         let begun = Instant::now();
@@ -243,6 +286,7 @@ impl Node {
             let inos = files.iter().map(|(ino, _)| *ino).collect();
             if let Err(error) = cluster.call(node, &Request::Replicate { inos }, None) {
                 tracing::warn!(%node, %error, "files that lack copies wait for the next survey");
+                self.copy_queue.survey_in(SURVEY_RETRY);
             }
         }
     }

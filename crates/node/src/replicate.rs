@@ -316,13 +316,20 @@ impl Node {
         let mut made = Made { copies: Vec::new(), failures: Vec::new(), sum: 0 };
         let mut tried = holds.to_vec();
         tried.push(self.options.name.clone());
-        let hosts = cluster.roomy_hosts();
+        let mut hosts = cluster.roomy_hosts();
+        let mut has_met = false;
         while made.copies.len() < count {
             let missing = count - made.copies.len();
             let seed = source.ino.0;
             let targets = choose_copies(&hosts, &tried, missing, source.size_bytes, seed);
             if targets.is_empty() {
-                break;
+                if std::mem::replace(&mut has_met, true) {
+                    break;
+                }
+                // Some may have come since the last beat.
+                cluster.meet()?;
+                hosts = cluster.roomy_hosts();
+                continue;
             }
             let pushed = self.push(cluster, source, &targets, throttle)?;
             tried.extend(targets);

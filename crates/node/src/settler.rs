@@ -210,6 +210,11 @@ impl Queue {
         }
     }
 
+    /// Has a file summed that nobody writes to.
+    pub(crate) fn sum_later(&self, ino: InodeId) {
+        self.push(|work| work.to_sum.push_back(ino));
+    }
+
     /// Asks for the space in use to be counted anew.
     pub(crate) fn recount(&self) {
         self.push(|work| work.wants_recount = true);
@@ -451,7 +456,7 @@ impl Node {
         let is_strict = state.hints.integrity() == Integrity::Strict;
         match (&state.sums, is_strict) {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
-            _ => self.settler_queue.push(|work| work.to_sum.push_back(ino)),
+            _ => self.settler_queue.sum_later(ino),
         }
         let is_same =
             if state.copied.is_some() { self.is_copied(ino, state)? } else { !was_written };

@@ -7,7 +7,7 @@ mod deployment;
 use std::time::{Duration, Instant};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, get, no_kernel, pattern, put, regular, wait_until,
+    Deployment, MIB, ROOT_CALLER, crash, get, metric, no_kernel, pattern, put, regular, wait_until,
     write_and_close,
 };
 use intarsia_node::{AttrChange, Node, RenameMode, SetMode};
@@ -260,4 +260,96 @@ fn a_reader_goes_on_with_another_copy_when_the_first_is_lost_under_it() {
     }
     reader.release(ino, false);
     assert!(read == content, "the same bytes from both");
+}
+
+#[test]
+fn copies_of_a_lost_host_are_made_up_for() {
+    let deployment = Deployment::watchful();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    let names: Vec<_> = (0..12).map(|n| format!("f{n}")).collect();
+    let content = |n: usize| pattern(200_000 + n * 100_000, u8::try_from(n).unwrap());
+    for (n, name) in names.iter().enumerate() {
+        put([&a, &b, &c][n % 3], name, &content(n));
+    }
+    [&a, &b, &c].into_iter().for_each(|node| settled(node));
+    let had_one = |name: &&String| nodes_of(&a, &format!("/{name}")).contains(&"c".into());
+    let had_one = names.iter().filter(had_one).count() as u64;
+    assert!(had_one >= 4, "it was the home of four");
+    crash(c);
+    for (n, name) in names.iter().enumerate() {
+        let path = format!("/{name}");
+        wait_until("two copies on the hosts that are left", || {
+            let nodes = nodes_of(&a, &path);
+            nodes.len() == 2 && !nodes.contains(&"c".into())
+        });
+        for node in [&a, &b] {
+            assert_eq!(get(node, name).unwrap(), content(n), "{name}");
+        }
+    }
+    let of = |node: &Node| metric(node, "copies_repaired_total");
+    wait_until("each has been counted", || of(&a) + of(&b) == had_one);
+    // What the lost host had of them is collected when it is back.
+    let c = deployment.start("c");
+    wait_until("no file is left there", || c.status().unwrap().tiers[0].space.used_bytes == 0);
+    for (n, name) in names.iter().enumerate() {
+        assert_eq!(get(&c, name).unwrap(), content(n), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_its_lost_home_may_have_been_writing_gets_its_copies_too() {
+    let deployment = Deployment::watchful();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    let content = pattern(2 * MIB, 1);
+    // Just closed, so not settled; and open, with more than was published.
+    put(&a, "closed", &content);
+    let ino = put(&a, "open", &content);
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    a.write(ino, 0, b"never published", false, false).unwrap();
+    crash(a);
+    for name in ["closed", "open"] {
+        wait_until("two copies on the hosts that are left", || {
+            let mut nodes = nodes_of(&c, &format!("/{name}"));
+            nodes.sort();
+            nodes == ["b", "c"]
+        });
+        for node in [&b, &c] {
+            assert_eq!(get(node, name).unwrap(), content, "{name}");
+        }
+    }
+    let a = deployment.start("a");
+    wait_until("nothing is left there", || a.status().unwrap().tiers[0].space.used_bytes == 0);
+    assert_eq!(get(&a, "open").unwrap(), content);
+}
+
+#[test]
+fn a_file_that_its_lost_home_was_writing_goes_on_with_what_was_published() {
+    let deployment = Deployment::watchful();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    let ino = put(&a, "f", &pattern(2 * MIB, 1));
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    a.write(ino, 0, b"never published", false, false).unwrap();
+    crash(a);
+    for node in [&b, &c] {
+        assert_eq!(get(node, "f").unwrap(), pattern(2 * MIB, 1));
+    }
+    wait_until("it is lost", || b.hosts_alive().len() == 2);
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    write_and_close(&b, ino, MIB as u64, b"after");
+    let mut expected = pattern(2 * MIB, 1);
+    expected[MIB..MIB + 5].copy_from_slice(b"after");
+    for node in [&b, &c] {
+        assert_eq!(get(node, "f").unwrap(), expected);
+    }
+    wait_until("two copies on the hosts that are left", || {
+        let mut nodes = nodes_of(&c, "/f");
+        nodes.sort();
+        nodes == ["b", "c"]
+    });
+    let a = deployment.start("a");
+    assert_eq!(get(&a, "f").unwrap(), expected);
+    wait_until("nothing is left there", || a.status().unwrap().tiers[0].space.used_bytes == 0);
 }

@@ -30,6 +30,7 @@ pub(crate) struct Deployment {
     pub(crate) home: tempfile::TempDir,
     engine: Arc<dyn MetaEngine>,
     key: DeploymentKey,
+    is_watchful: bool,
 }
 
 impl Deployment {
@@ -39,7 +40,13 @@ impl Deployment {
             home: tempfile::tempdir().unwrap(),
             engine: Arc::new(MemoryEngine::new(5)),
             key: DeploymentKey::from_pem(pem.as_bytes()).unwrap(),
+            is_watchful: false,
         }
+    }
+
+    /// One whose members notice soon that one of them is lost; silence lasts long enough for a busy machine.
+    pub(crate) fn watchful() -> Self {
+        Self { is_watchful: true, ..Self::new() }
     }
 
     pub(crate) fn engine(&self) -> Arc<dyn MetaEngine> {
@@ -69,6 +76,9 @@ impl Deployment {
     }
 
     pub(crate) fn options(&self, name: &str, dir: &Path) -> NodeOptions {
+        let usual = NodeOptions::new(dir.join("store"));
+        let (beat_ms, lost_after_ms) =
+            if self.is_watchful { (100, 1500) } else { (usual.beat_ms, usual.lost_after_ms) };
         NodeOptions {
             watermark: ByteCount(0),
             name: NodeId(name.into()),
@@ -78,7 +88,9 @@ impl Deployment {
                 listen: ([127, 0, 0, 1], 0).into(),
                 key: self.key.clone(),
             }),
-            ..NodeOptions::new(dir.join("store"))
+            beat_ms,
+            lost_after_ms,
+            ..usual
         }
     }
 
@@ -90,6 +102,12 @@ impl Deployment {
         }
         count(&self.home.path().join(name).join("store/tier/data"))
     }
+}
+
+/// Ends a node as a crash would, as far as others can see; its files stay.
+pub(crate) fn crash(node: Arc<Node>) {
+    node.abandon();
+    drop(node);
 }
 
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
