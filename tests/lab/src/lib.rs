@@ -99,6 +99,22 @@ impl Cluster {
         kill(i32::try_from(pid).expect("a pid"));
     }
 
+    /// Ends all processes of host `n` as the loss of the host would: the node first, which watches the others.
+    pub fn kill_host(&self, n: usize) {
+        let servers = self.servers(n);
+        self.kill_node(n);
+        servers.into_iter().for_each(kill);
+    }
+
+    /// The hosts that have the bytes of a file, its home first.
+    #[must_use]
+    pub fn hosts_of(&self, file: &Path) -> Vec<String> {
+        let output = run(Command::new(intarsia()).arg("locate").arg(file).arg("--json"));
+        let located: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let nodes = located[0]["nodes"].as_array().cloned().unwrap_or_default();
+        nodes.iter().filter_map(|node| node.as_str().map(str::to_owned)).collect()
+    }
+
     /// The processes of the metadata servers of host `n`.
     #[must_use]
     pub fn servers(&self, n: usize) -> Vec<i32> {
