@@ -51,6 +51,12 @@ MODES = ("as built", "leased", "strict")
 LEASE_SWITCH = re.compile(r"--(no-)?(?:directory-|dir-)?leases\b( <)?")
 
 
+def store_of(arguments, hosts, link=None, options=()):
+    """A store over hosts of a lab."""
+    options = [*options, *arguments.up]
+    return labs.Intarsia(arguments.program, hosts, link, arguments.work, options=options)
+
+
 def together(jobs):
     """Run every job in a process of its own from a common start; seconds to the end of the last."""
     context = multiprocessing.get_context("fork")
@@ -81,10 +87,13 @@ def together(jobs):
 
 def charged(system, jobs, count):
     """Operations a second of all jobs, and CPU milliseconds of the store an operation, settled."""
-    cpu = system.cpu_s()
+    before = system.cpu_by_program_s()
     took = together(jobs)
     system.settle()
-    return {"per_s": count / took, "cpu_ms": (system.cpu_s() - cpu) * 1000 / count}
+    spent = {
+        name: (now - before.get(name, 0)) * 1000 / count for name, now in system.cpu_by_program_s().items()
+    }
+    return {"per_s": count / took, "cpu_ms": sum(spent.values()), "cpu_ms_by_program": spent}
 
 
 def create(paths, body=BODY):
@@ -154,7 +163,7 @@ def scaling(arguments, found):
         for hosts in arguments.hosts:
             for mode, options in modes(arguments.program).items():
                 say(f"scaling: round {number + 1}, {hosts} hosts, {mode}")
-                with labs.Intarsia(arguments.program, hosts, work=arguments.work, options=options) as store:
+                with store_of(arguments, hosts, options=options) as store:
                     for shared in (False, True):
                         where = "one directory" if shared else "own directories"
                         for what, row in names(store, arguments.files, shared).items():
@@ -213,7 +222,7 @@ def growth(arguments, found):
     hosts, part = arguments.growth_hosts, arguments.entries // arguments.parts
     for number in range(arguments.repeat):
         say(f"growth: round {number + 1}")
-        with labs.Intarsia(arguments.program, hosts, work=arguments.work) as store:
+        with store_of(arguments, hosts) as store:
             place = store.mount(1) / "large"
             place.mkdir()
             for step in range(arguments.parts):
@@ -354,7 +363,7 @@ def local(arguments, found):
     """Each host in turn, its own mount and the file system below it."""
     for number in range(arguments.repeat):
         say(f"local: round {number + 1}")
-        with labs.Intarsia(arguments.program, arguments.data_hosts, work=arguments.work) as store:
+        with store_of(arguments, arguments.data_hosts) as store:
             native = store.dir / "native"
             native.mkdir()
             # Whoever is first writes to memory that the machine's host has yet to find.
@@ -393,7 +402,7 @@ def remote(arguments, found):
             rate = BIT_PER_S.get(link)
             # A few seconds each.
             mib = int(min(arguments.mib, rate / 8 * 4 / BLOCK)) if rate else arguments.mib
-            with labs.Intarsia(arguments.program, 3, rate and link, arguments.work) as store:
+            with store_of(arguments, 3, rate and link) as store:
                 for turn in range(2):
                     write_large(store.mount(1) / f"f{turn}", mib)
                 store.settle()
@@ -428,7 +437,7 @@ def bounds(arguments, found):
 
     for number in range(arguments.repeat):
         say(f"bounds: round {number + 1}")
-        with labs.Intarsia(arguments.program, arguments.data_hosts, link, arguments.work) as store:
+        with store_of(arguments, arguments.data_hosts, link) as store:
             hosts = list(store.numbers())
 
             def at(n, name):
@@ -498,7 +507,7 @@ def blast(arguments, found):
     for number in range(arguments.repeat):
         for hosts in arguments.replay_hosts:
             say(f"blast: round {number + 1}, {hosts} hosts")
-            with labs.Intarsia(arguments.program, hosts, SLOW_LINK, arguments.work) as store:
+            with store_of(arguments, hosts, SLOW_LINK) as store:
                 replay(store, list(store.numbers()), "store", hosts, found)
             if has_central(arguments):
                 with lab_peers.Central(arguments.program, hosts + 1, SLOW_LINK, arguments.work) as central:
@@ -543,7 +552,7 @@ def faults(arguments, found):
     over = f"{arguments.data_hosts} hosts"
     for number in range(arguments.repeat):
         say(f"faults: round {number + 1}")
-        with labs.Intarsia(arguments.program, arguments.data_hosts, work=arguments.work) as store:
+        with store_of(arguments, arguments.data_hosts) as store:
             # So many that every partition of the metadata has some.
             directories = [f"d{k}" for k in range(16 * store.hosts)]
             for name in directories:
@@ -593,7 +602,7 @@ def storm(arguments, found):
     directories = max(1, each // arguments.storm_directory)
     total = each * hosts
     say(f"storm: {total} files of {len(body)} bytes over {hosts} hosts")
-    with labs.Intarsia(arguments.program, hosts, work=arguments.work) as store:
+    with store_of(arguments, hosts) as store:
         memory = store.memory_bytes()
 
         def paths(mounted_at, owner):
@@ -682,6 +691,9 @@ class Found:
                 line = f"  {over!s:>10} {spread(row['per_s'] for row in rows)}"
                 if over in cpu:
                     line += f"   CPU ms {spread((row['cpu_ms'] for row in rows), 3)}"
+                    servers = [row.get("cpu_ms_by_program", {}).get("redis-server", 0) for row in rows]
+                    if any(servers):
+                        line += f", of it metadata servers {statistics.median(servers):.3f}"
                     line += "".join(f" x{cpu[over] / cpu[b]:.2f} of {b}" for b in bases if cpu.get(b))
                 print(line + f"   load {statistics.median(row['load'] for row in rows):.1f}")
 
@@ -750,6 +762,7 @@ def main():
     parser.add_argument("--storm-read", type=int, help="read only so many on each host, at random")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--work", default="/dev/shm", help="where the hosts' tiers and metadata lie")
+    parser.add_argument("--up", type=str.split, default=[], help="options for `up`, as --up='--encrypt off'")
     parser.add_argument("--program", default=str(labs.PROGRAM))
     parser.add_argument("--out", type=Path, help="write all samples here, as JSON")
     arguments = parser.parse_args()

@@ -180,12 +180,18 @@ class Lab:
 
     def cpu_s(self):
         """CPU seconds so far of the processes that run on the hosts now."""
-        total = 0
+        return sum(self.cpu_by_program_s().values())
+
+    def cpu_by_program_s(self):
+        """The same by the name of the program."""
+        total = {}
         for entry in self.processes():
             with contextlib.suppress(OSError):
-                fields = (entry / "stat").read_text().rpartition(") ")[2].split()
-                total += int(fields[11]) + int(fields[12])
-        return total / TICKS
+                _, _, rest = (entry / "stat").read_text().partition("(")
+                name, _, fields = rest.rpartition(") ")
+                fields = fields.split()
+                total[name] = total.get(name, 0) + (int(fields[11]) + int(fields[12])) / TICKS
+        return total
 
     def memory_bytes(self):
         """Resident memory of the processes on the hosts by the name of the program."""
