@@ -231,6 +231,13 @@ impl Cluster {
 
     /// Whether that life of a host is over, so that its leases can be taken over.
     pub(crate) fn is_over(&self, owner: &Owner) -> bool {
+        // One that the last look did not show may have joined since, or have left for good.
+        if !self.membership.knows(&owner.node)
+            && let Err(error) = self.meet()
+        {
+            tracing::debug!(%error, "whether a host has joined cannot be found out");
+            return false;
+        }
         self.membership.is_over(owner)
     }
 

@@ -342,6 +342,11 @@ impl Membership {
         seen.get(node).filter(|m| m.state == MemberState::Lost).map(|m| m.since)
     }
 
+    /// Whether the last look showed a host of this name.
+    pub(crate) fn knows(&self, node: &NodeId) -> bool {
+        self.seen.read().contains_key(node)
+    }
+
     /// Whether that life of a host is over, so that what it held can be taken over.
     pub(crate) fn is_over(&self, owner: &Owner) -> bool {
         if owner.node == self.me {

@@ -33,6 +33,23 @@ fn a_host_that_beats_is_never_lost_and_one_that_is_taken_down_is_not_either() {
 }
 
 #[test]
+fn a_host_that_joined_since_the_last_look_is_not_taken_for_dead() {
+    let deployment = Deployment::new();
+    let [a] = deployment.start_all(["a"]);
+    a.hold_beats(true);
+    let b = deployment.start("b");
+    let ino = create(&b, "f");
+    write(&b, ino, 0, b"by b").unwrap();
+    a.hold_beats(false);
+    overwrite(&a, ino, 4, b" and a", false).unwrap();
+    write(&b, ino, 10, b", and b again").unwrap();
+    b.flush(ino).unwrap();
+    assert_eq!(get(&a, "f").unwrap(), b"by b and a, and b again");
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
 fn what_a_lost_host_alone_held_gives_eio_and_the_rest_goes_on() {
     let deployment = Deployment::new();
     let [a, b, c] = deployment.start_all(["a", "b", "c"]);
