@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use intarsia_meta::engines::MemoryEngine;
-use intarsia_meta::{Extra, FreeFile, MetaEngine, Namespace, NewInode, Owner, RootSpec, WriteLease};
+use intarsia_meta::{
+    Extra, FreeFile, MetaEngine, Namespace, NewInode, Owner, RootSpec, WriteLease,
+};
 use intarsia_types::{
     BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, NodeId, TierId, Timestamp,
 };

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use intarsia_meta::engines::MemoryEngine;
-use intarsia_meta::{LockMaster, MetaEngine, Namespace, NewInode, RootSpec};
-use intarsia_types::{FileKind, InodeId, NodeId, Timestamp};
+use intarsia_meta::{LockMaster, MetaEngine, Namespace, RootSpec};
+use intarsia_types::{InodeId, NodeId, Timestamp};
 
 const NOW: Timestamp = Timestamp { secs: 1, nanos: 0 };
 
