@@ -235,6 +235,9 @@ pub(crate) struct SettingFlags {
     /// Serve all I/O through the process, also where the kernel offers passthrough
     #[arg(long)]
     pub(crate) no_passthrough: bool,
+    /// With several hosts: ask the metadata servers for every name, keep nothing of directories
+    #[arg(long)]
+    pub(crate) no_directory_leases: bool,
     /// Largest file kept beside its inode, such as 4KiB; 0 for none
     #[arg(long, value_name = "SIZE")]
     pub(crate) inline_limit: Option<String>,
@@ -304,6 +307,7 @@ impl SettingFlags {
         for (key, is_given, text) in [
             (Key::Overflow, self.overflow, "true"),
             (Key::Passthrough, self.no_passthrough, "false"),
+            (Key::DirectoryLeases, self.no_directory_leases, "false"),
             (Key::AllowOther, self.allow_other, "true"),
             (Key::AllowOther, self.no_allow_other, "false"),
             (Key::ReadOnly, self.read_only, "true"),

@@ -71,6 +71,7 @@ impl Store {
             watermark: settings.watermark,
             cache: settings.cache,
             passthrough: settings.passthrough,
+            directory_leases: settings.directory_leases,
             rules: settings.rule_set()?,
             replicas: settings.replicas,
             copy_rate: settings.copy_rate,

@@ -30,12 +30,31 @@ const BODY_PAGE: usize = 128;
 pub(crate) struct LeasedEngine {
     inner: Arc<dyn MetaEngine>,
     table: Mutex<Table>,
+    /// Whether what is kept may be told.
+    is_valid: Box<dyn Fn() -> bool + Send + Sync>,
     hits: AtomicU64,
 }
 
 impl LeasedEngine {
-    pub(crate) fn new(inner: Arc<dyn MetaEngine>) -> Self {
-        Self { inner, table: Mutex::default(), hits: AtomicU64::new(0) }
+    /// While `is_valid` says no, everything is read from `inner`.
+    pub(crate) fn new(
+        inner: Arc<dyn MetaEngine>,
+        is_valid: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let (table, is_valid) = (Mutex::default(), Box::new(is_valid));
+        Self { inner, table, is_valid, hits: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        (self.is_valid)()
+    }
+
+    /// Nothing is kept from now on.
+    pub(crate) fn drop_all(&self) {
+        let mut table = self.table.lock();
+        for dir in table.all_held() {
+            table.end(dir);
+        }
     }
 
     /// The lease on `dir` is held from now on.
@@ -134,7 +153,7 @@ impl LeasedEngine {
     }
 
     fn find(&self, key: &[u8]) -> Option<Option<Value>> {
-        let known = self.table.lock().find(key);
+        let known = self.table.lock().find(key).filter(|_| self.is_valid());
         self.hits.fetch_add(u64::from(known.is_some()), Relaxed);
         known
     }
@@ -223,6 +242,7 @@ impl MetaEngine for LeasedEngine {
     ) -> Result<Vec<(Key, Value)>> {
         if prefix.len() == 9
             && prefix.first() == Some(&keys::DENTRY)
+            && self.is_valid()
             && let Some(dir) = keys::inode_of(prefix)
             && let Some(listed) = self.table.lock().list(dir, after, limit)
         {
@@ -243,13 +263,13 @@ impl MetaEngine for LeasedEngine {
             mutations.iter().map(Mutation::key).filter(|key| is_kept(key)).cloned().collect();
         touched.sort_unstable();
         touched.dedup();
-        self.table.lock().changes.begin(&touched);
+        let leases = self.table.lock().changes.begin(&touched);
         let outcome = self.inner.commit(partition, op, conditions, mutations.clone());
         let mut table = self.table.lock();
         match &outcome {
-            Ok(CommitOutcome::Applied) => table.apply(&mutations, &touched),
+            Ok(CommitOutcome::Applied) => table.apply(&mutations, &touched, leases),
             Ok(CommitOutcome::Conflict { .. }) => {
-                table.give_up(&touched, true);
+                table.give_up(&touched, leases, true);
                 // What is kept said otherwise, or another thread was faster: asked anew in any case.
                 for condition in conditions {
                     if let Some(key) = stated_key(condition).filter(|key| is_kept(key)) {
@@ -257,7 +277,7 @@ impl MetaEngine for LeasedEngine {
                     }
                 }
             }
-            Err(_) => table.give_up(&touched, false),
+            Err(_) => table.give_up(&touched, leases, false),
         }
         drop(table);
         outcome

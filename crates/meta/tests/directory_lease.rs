@@ -21,7 +21,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 const NAMES: [&[u8]; 6] = [b"a", b"b", b"c", b"d", b"e", b"f"];
 
-type Hosts = Vec<(Vec<u8>, OnceLock<Arc<Namespace>>)>;
+type Hosts = Vec<(Owner, OnceLock<Arc<Namespace>>)>;
 
 /// Asks the other namespaces of this process.
 struct Neighbours {
@@ -30,10 +30,14 @@ struct Neighbours {
 }
 
 impl Recall for Neighbours {
-    fn recall(&self, holder: &[u8], dir: InodeId) -> Result<Recalled> {
+    fn is_current(&self) -> bool {
+        true
+    }
+
+    fn recall(&self, holder: &Owner, dir: InodeId) -> Result<Recalled> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let hosts = self.hosts.upgrade().unwrap();
-        let host = hosts.iter().find(|(name, _)| name == holder);
+        let host = hosts.iter().find(|(owner, _)| owner == holder);
         match host.and_then(|(_, namespace)| namespace.get()) {
             Some(namespace) => namespace.release_directory(dir).map(|()| Recalled::Released),
             None => Ok(Recalled::Lost),
@@ -53,20 +57,19 @@ impl World {
     fn new(hosts: usize, partitions: u16) -> Self {
         let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(partitions));
         let truth = namespace(Arc::clone(&engine));
-        let named = |n: usize| (format!("host{n}").into_bytes(), OnceLock::new());
+        let named = |n: usize| (Owner::new(format!("host{n}"), 1), OnceLock::new());
         let hosts: Arc<Hosts> = Arc::new((0..hosts).map(named).collect());
         let world = Self { engine, hosts, truth, asked: Arc::default() };
-        for (name, place) in world.hosts.iter() {
-            assert!(place.set(Arc::new(world.host(name))).is_ok());
+        for (owner, place) in world.hosts.iter() {
+            assert!(place.set(Arc::new(world.host(owner.clone()))).is_ok());
         }
         world
     }
 
-    fn host(&self, name: &[u8]) -> Namespace {
+    fn host(&self, owner: Owner) -> Namespace {
         let recall =
             Neighbours { hosts: Arc::downgrade(&self.hosts), asked: Arc::clone(&self.asked) };
-        let owner = Owner::new(String::from_utf8_lossy(name), 0);
-        namespace(Arc::clone(&self.engine)).with_owner(owner).with_leases(Box::new(recall))
+        namespace(Arc::clone(&self.engine)).with_owner(owner).with_leases(Arc::new(recall))
     }
 
     fn at(&self, n: usize) -> &Namespace {
@@ -256,7 +259,7 @@ fn a_leased_directory_is_read_once() {
 #[test]
 fn a_host_that_is_gone_for_good_is_not_waited_for() {
     let world = World::new(1, 5);
-    let dead = world.host(b"dead");
+    let dead = world.host(Owner::new("dead", 1));
     assert!(dead.lease_directory(InodeId::ROOT).unwrap());
     world.at(0).create(InodeId::ROOT, b"a", file(), at(1)).unwrap();
     assert_eq!(world.asked.load(Ordering::Relaxed), 1);

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use fuser::{
     AccessFlags, BackingId, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FileType,
@@ -90,14 +90,17 @@ impl Adapter {
         &self,
         timer: &OpTimer,
         op: &'static str,
+        parent: INodeNo,
         result: Result<(Attr, Validity)>,
         reply: ReplyEntry,
     ) {
         self.finish(timer, result.is_ok());
         match result {
             Ok((attr, validity)) => {
-                let name = ttl(self.node.name_validity());
-                reply.entry_with_ttls(&ttl(validity), &name, &file_attr(&attr), GENERATION);
+                let telling = self.node.tell_kernel();
+                let name = ttl(&telling, self.node.name_validity(ino(parent), timer.started()));
+                let kept = ttl(&telling, validity);
+                reply.entry_with_ttls(&kept, &name, &file_attr(&attr), GENERATION);
             }
             Err(e) => reply.error(errno(&e, op)),
         }
@@ -112,7 +115,10 @@ impl Adapter {
     ) {
         self.finish(timer, result.is_ok());
         match result {
-            Ok((attr, validity)) => reply.attr(&ttl(validity), &file_attr(&attr)),
+            Ok((attr, validity)) => {
+                let telling = self.node.tell_kernel();
+                reply.attr(&ttl(&telling, validity), &file_attr(&attr));
+            }
             Err(e) => reply.error(inode_errno(&e, op)),
         }
     }
@@ -255,9 +261,11 @@ impl Filesystem for Adapter {
         match self.node.lookup(ino(parent), name.as_bytes()) {
             Err(Error::NotFound) => {
                 self.finish(&timer, true);
-                reply.entry(&ttl(self.node.absence_validity()), &negative_entry(), GENERATION);
+                let telling = self.node.tell_kernel();
+                let absence = self.node.absence_validity(ino(parent), timer.started());
+                reply.entry(&ttl(&telling, absence), &negative_entry(), GENERATION);
             }
-            result => self.entry(&timer, "lookup", result, reply),
+            result => self.entry(&timer, "lookup", parent, result, reply),
         }
     }
 
@@ -330,7 +338,7 @@ impl Filesystem for Adapter {
                 let new = new_name(kind, mode, umask, rdev, None);
                 self.node.make(caller(req), ino(parent), name.as_bytes(), &new)
             });
-        self.entry(&timer, "mknod", result, reply);
+        self.entry(&timer, "mknod", parent, result, reply);
     }
 
     fn mkdir(
@@ -345,7 +353,7 @@ impl Filesystem for Adapter {
         let timer = Self::start(Op::MkDir);
         let new = new_name(FileKind::Directory, mode, umask, 0, None);
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
-        self.entry(&timer, "mkdir", result, reply);
+        self.entry(&timer, "mkdir", parent, result, reply);
     }
 
     fn symlink(
@@ -360,7 +368,7 @@ impl Filesystem for Adapter {
         let target = target.as_os_str().as_bytes().to_vec();
         let new = new_name(FileKind::Symlink, 0o777, 0, 0, Some(target));
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
-        self.entry(&timer, "symlink", result, reply);
+        self.entry(&timer, "symlink", parent, result, reply);
     }
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -400,7 +408,7 @@ impl Filesystem for Adapter {
     ) {
         let timer = Self::start(Op::Link);
         let result = self.node.link(ino(n), ino(newparent), newname.as_bytes());
-        self.entry(&timer, "link", result, reply);
+        self.entry(&timer, "link", newparent, result, reply);
     }
 
     fn open(&self, req: &Request, n: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -467,7 +475,8 @@ impl Filesystem for Adapter {
             Ok((attr, opened)) => {
                 let fh = self.handle(write, OpenFlags(flags));
                 let (flags, attr) = (fopen_flags(&opened), file_attr(&attr));
-                let name = ttl(self.node.name_validity());
+                let telling = self.node.tell_kernel();
+                let name = ttl(&telling, self.node.name_validity(ino(parent), timer.started()));
                 match backing_of(&opened) {
                     Some(id) => reply.created_passthrough(&name, &attr, GENERATION, fh, flags, id),
                     None => reply.created(&name, &attr, GENERATION, fh, flags),
@@ -676,14 +685,16 @@ impl Filesystem for Adapter {
                     return reply.error(errno(&e, "readdirplus"));
                 }
             };
+            let telling = self.node.tell_kernel();
             let is_full = page.iter().any(|(e, attr, validity)| {
                 after = e.cookie;
                 added += 1;
                 let name = OsStr::from_bytes(&e.name);
                 let attr = file_attr(attr);
-                reply.add(attr.ino, e.cookie, name, &ttl(*validity), &attr, GENERATION)
+                reply.add(attr.ino, e.cookie, name, &ttl(&telling, *validity), &attr, GENERATION)
             });
-            if is_full || page.is_empty() {
+            // What the kernel may keep under a lease it is told at once.
+            if is_full || page.is_empty() || telling.is_binding() {
                 self.list_plus_page.note(is_full, added);
                 self.finish(&timer, true);
                 return reply.ok();
@@ -935,8 +946,8 @@ impl Filesystem for Adapter {
 
 impl Adapter {
     fn add_dots(&self, n: INodeNo, offset: u64, reply: &mut ReplyDirectoryPlus) -> Result<()> {
-        let (attr, _) = self.node.attributes(ino(n))?;
-        let (attr, validity) = (file_attr(&attr), ttl(self.node.name_validity()));
+        // The kernel keeps nothing of these two.
+        let (attr, validity) = (file_attr(&self.node.attributes(ino(n))?.0), Duration::ZERO);
         if offset < COOKIE_DOT {
             // The buffer is empty, so both fit.
             let _ = reply.add(n, COOKIE_DOT, ".", &validity, &attr, GENERATION);

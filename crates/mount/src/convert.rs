@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
-use intarsia_node::{SetTime, Validity};
+use intarsia_node::{SetTime, Telling, Validity};
 use intarsia_types::{Attr, Error, FileKind, InodeId, Timestamp};
 
 /// While this node alone changes the store, what the kernel knows stays true until we change it.
@@ -15,9 +15,11 @@ pub(crate) const fn ino(n: INodeNo) -> InodeId {
     InodeId(n.0)
 }
 
-pub(crate) const fn ttl(validity: Validity) -> Duration {
+/// How long the kernel may keep what it is told now.
+pub(crate) fn ttl(telling: &Telling<'_>, validity: Validity) -> Duration {
     match validity {
         Validity::Long => LONG,
+        Validity::Leased(cover) => telling.lasts(cover),
         Validity::Brief => BRIEF,
         Validity::None => Duration::ZERO,
     }

@@ -1,11 +1,14 @@
 //! `stat` and everything that changes what it shows.
 
+use std::time::Instant;
+
 use intarsia_meta::Inode;
 use intarsia_policy::IoMode;
 use intarsia_types::{Attr, Error, FileKind, InodeId, Layout, Result, Timestamp};
 
 use crate::body::Body;
 use crate::clock::now;
+use crate::directory_lease::Cover;
 use crate::files::{Caller, without_set_id};
 use crate::lease::{Attempt, Content};
 use crate::live::LiveState;
@@ -53,10 +56,20 @@ pub struct AttrChange {
 pub enum Validity {
     /// Until the kernel itself changes them.
     Long,
+    /// A moment, which whoever asks for the lease on a directory back waits for.
+    Leased(Cover),
     /// A moment: a mapping may be changing the times past kernel and process.
     Brief,
     /// Not at all: a process that outlived the last node may be changing the length.
     None,
+}
+
+/// The moment before a record was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    /// What [`drops`](crate::live::LiveTable::drops) said.
+    drops: u64,
+    at: Instant,
 }
 
 impl Node {
@@ -68,21 +81,47 @@ impl Node {
         }
     }
 
-    /// How long the kernel may keep what a name means, and that a name means nothing.
+    /// How long the kernel may keep what a name in `dir` means, or that it means nothing, if that was read
+    /// after `read_after`.
     #[must_use]
-    pub fn name_validity(&self) -> Validity {
-        self.unless_shared(Validity::Long)
+    pub fn name_validity(&self, dir: InodeId, read_after: Instant) -> Validity {
+        let cover = Cover { dir, read_after };
+        if self.is_shared() { Validity::Leased(cover) } else { Validity::Long }
     }
 
-    /// In a store of several hosts another one may change anything at any time.
-    pub(crate) fn unless_shared(&self, validity: Validity) -> Validity {
+    /// How long the kernel may keep the attributes of an inode whose record has them all. In a store of
+    /// several hosts another one may change anything at any time, unless a lease covers it.
+    fn lasting(&self, inode: &Inode, before: Before) -> Validity {
+        match inode.covered_by() {
+            _ if !self.is_shared() => Validity::Long,
+            Some(dir) => Validity::Leased(Cover { dir, read_after: before.at }),
+            None => Validity::None,
+        }
+    }
+
+    fn validity(&self, state: &LiveState, inode: &Inode, before: Before) -> Validity {
+        match (state.is_unsettled, state.is_foreign) {
+            (true, _) if self.is_shared() => Validity::None,
+            (false, _) if self.is_shared() && state.holds_lease => Validity::None,
+            (false, _) => self.lasting(inode, before),
+            (true, false) => Validity::Brief,
+            (true, true) => Validity::None,
+        }
+    }
+
+    fn unless_shared(&self, validity: Validity) -> Validity {
         if self.is_shared() { Validity::None } else { validity }
     }
 
-    /// How long the kernel may keep that a name means nothing: the lower file system may bring it.
+    /// To be asked before a record is read for its attributes.
+    pub(crate) fn before_reading(&self) -> Before {
+        Before { drops: self.live.drops(), at: Instant::now() }
+    }
+
+    /// How long the kernel may keep that a name in `dir` means nothing: the lower file system may bring it.
     #[must_use]
-    pub fn absence_validity(&self) -> Validity {
-        if self.has_lower() { Validity::None } else { self.name_validity() }
+    pub fn absence_validity(&self, dir: InodeId, read_after: Instant) -> Validity {
+        if self.has_lower() { Validity::None } else { self.name_validity(dir, read_after) }
     }
 
     /// A file of the lower file system may be changed there at any time.
@@ -92,14 +131,6 @@ impl Node {
             _ => validity,
         }
     }
-
-    fn validity(&self, state: &LiveState) -> Validity {
-        self.unless_shared(match (state.is_unsettled, state.is_foreign) {
-            (false, _) => Validity::Long,
-            (true, false) => Validity::Brief,
-            (true, true) => Validity::None,
-        })
-    }
 }
 
 impl Node {
@@ -108,7 +139,7 @@ impl Node {
     /// # Errors
     /// [`Error::NotFound`], or the system's own from a backing file.
     pub fn attributes(&self, ino: InodeId) -> Result<(Attr, Validity)> {
-        let before = self.live.drops();
+        let before = self.before_reading();
         match self.namespace.get(ino) {
             Ok(inode) => self.overlaid(&self.renewed(inode)?, before),
             Err(Error::NotFound) => self.departed_attributes(ino).ok_or(Error::NotFound),
@@ -126,11 +157,11 @@ impl Node {
         Some((attr, Validity::Long))
     }
 
-    /// The record's attributes with what a live entry knows better. `drops_before` is what
-    /// [`drops`](crate::live::LiveTable::drops) said before the record was read.
-    pub(crate) fn overlaid(&self, inode: &Inode, drops_before: u64) -> Result<(Attr, Validity)> {
+    /// The record's attributes with what a live entry knows better. `before` is of before the record was
+    /// read.
+    pub(crate) fn overlaid(&self, inode: &Inode, before: Before) -> Result<(Attr, Validity)> {
         if inode.kind != FileKind::Regular {
-            return Ok((inode.attr(), self.name_validity()));
+            return Ok((inode.attr(), self.lasting(inode, before)));
         }
         let read_again = || match self.namespace.get(inode.ino) {
             Err(Error::NotFound) => Ok(inode.clone()),
@@ -142,22 +173,22 @@ impl Node {
             let recorded = read_again()?;
             if let Some(last) = self.departed.get(inode.ino) {
                 // Removed since, and its length may never have come into the record.
-                return Ok((last, self.name_validity()));
+                return Ok((last, self.unless_shared(Validity::Long)));
             }
             let mut attr = recorded.attr();
             overlay(self, state, &recorded, &mut attr)?;
-            let validity = self.unless_lower(&recorded, self.validity(state));
+            let validity = self.unless_lower(&recorded, self.validity(state, &recorded, before));
             Ok((attr, validity))
         });
         if let Some(answer) = live {
             return answer;
         }
-        if self.live.drops() == drops_before {
-            return Ok(self.settled_attributes(inode));
+        if self.live.drops() == before.drops {
+            return Ok(self.settled_attributes(inode, before));
         }
         // It may have settled since the caller read the record, whose length would then be of before;
         // and the kernel would believe it for long.
-        read_again().map(|settled| self.settled_attributes(&settled))
+        read_again().map(|settled| self.settled_attributes(&settled, before))
     }
 
     /// Changes attributes.
@@ -198,7 +229,7 @@ impl Node {
             return self.attributes(ino);
         }
         let now = now();
-        let before = self.live.drops();
+        let before = self.before_reading();
         let inode = self.namespace.update(ino, |inode| {
             apply(inode, change, now);
             Ok(())
@@ -328,12 +359,12 @@ impl Node {
 
 impl Node {
     /// The attributes of an inode that was not live before its record was read: the record has them all.
-    pub(crate) fn settled_attributes(&self, inode: &Inode) -> (Attr, Validity) {
+    pub(crate) fn settled_attributes(&self, inode: &Inode, before: Before) -> (Attr, Validity) {
         let mut attr = inode.attr();
         if matches!(inode.layout, Layout::Inline) {
             attr.blocks_512 = inode.size_bytes.div_ceil(512);
         }
-        (attr, self.unless_lower(inode, self.name_validity()))
+        (attr, self.unless_lower(inode, self.lasting(inode, before)))
     }
 }
 

@@ -229,6 +229,11 @@ impl Cluster {
         self.membership.all()
     }
 
+    /// Whether this host is a member, and no other one can have given it up.
+    pub(crate) fn is_sure_member(&self) -> bool {
+        !self.fence.is_up() && self.is_current()
+    }
+
     /// Whether that life of a host is over, so that its leases can be taken over.
     pub(crate) fn is_over(&self, owner: &Owner) -> bool {
         // One that the last look did not show may have joined since, or have left for good.
@@ -253,7 +258,7 @@ impl Cluster {
 
     /// EIO while the other hosts may have given this one up.
     pub(crate) fn require_current(&self) -> Result<()> {
-        if self.fence.is_up() || !self.is_current() {
+        if !self.is_sure_member() {
             let gone = std::io::Error::from_raw_os_error(EIO);
             return Err(Error::io("the other hosts may have given this one up", gone));
         }
@@ -428,6 +433,15 @@ impl Cluster {
             Response::Busy { retry_ms } => {
                 Ok(Recalled::Later(Duration::from_millis(u64::from(retry_ms))))
             }
+            other => Err(unexpected(holder, &other)),
+        }
+    }
+
+    /// Asks `holder` to give back its lease on a directory.
+    pub(crate) fn recall_directory(&self, holder: &NodeId, dir: InodeId) -> Result<()> {
+        let request = Request::Recall { ino: dir, kind: RecallKind::Directory, epoch: 0 };
+        match self.call(holder, &request, None)? {
+            Response::Released => Ok(()),
             other => Err(unexpected(holder, &other)),
         }
     }

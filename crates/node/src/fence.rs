@@ -171,11 +171,8 @@ impl Node {
                 contested.push(live.ino);
             }
         }
-        for dir in self.namespace.leased_directories() {
-            // Others have changed it without asking.
-            self.namespace.forget_directory(dir);
-        }
         self.namespace.set_owner(next.clone());
+        self.lose_directories();
         for ino in contested {
             self.live.with_existing(ino, |state| self.reconcile(ino, state)).transpose()?;
         }

@@ -15,6 +15,7 @@ mod body;
 mod clock;
 mod cluster;
 mod copies;
+mod directory_lease;
 mod fence;
 mod files;
 mod heart;
@@ -52,6 +53,7 @@ mod xattrs;
 
 pub use attributes::{AttrChange, SetTime, Validity};
 pub use cluster::{ClusterOptions, member_counter};
+pub use directory_lease::{Cover, Telling};
 pub use files::{Caller, KernelBacking, Opened, Reading, Registrar};
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode};
 pub use intarsia_policy::Transfer;

@@ -96,6 +96,14 @@ pub struct OpTimer {
     start: Instant,
 }
 
+impl OpTimer {
+    /// When the request came.
+    #[must_use]
+    pub const fn started(&self) -> Instant {
+        self.start
+    }
+}
+
 impl Metrics {
     /// Starts timing a request.
     #[must_use]

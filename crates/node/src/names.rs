@@ -75,7 +75,8 @@ impl Node {
     /// # Errors
     /// [`Error::NotFound`] and its like.
     pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
-        let before = self.live.drops();
+        self.use_directory(parent);
+        let before = self.before_reading();
         let inode = match self.namespace.lookup(parent, name) {
             Err(Error::NotFound) if self.adopt_name(parent, name)? => {
                 self.namespace.lookup(parent, name)?
@@ -96,13 +97,15 @@ impl Node {
         name: &[u8],
         new: &NewName,
     ) -> Result<(Attr, Validity)> {
+        self.use_directory(parent);
+        let before = self.before_reading();
         self.adopt_for_change(parent, name)?;
         let directory = self.namespace.get(parent)?;
         let (inherited, effective) = self.hints_for_new(&directory, name)?;
         let hints = if new.kind == FileKind::Directory { inherited } else { effective };
         let record = self.new_inode(caller, &directory, new, Layout::Empty, &hints, false)?;
         let inode = self.namespace.create(parent, name, record, now())?;
-        Ok((inode.attr(), self.name_validity()))
+        Ok(self.settled_attributes(&inode, before))
     }
 
     /// Creates a regular file and opens it.
@@ -120,6 +123,7 @@ impl Node {
     ) -> Result<(Attr, Opened)> {
         self.await_sure_membership()?;
         self.help_settling();
+        self.use_directory(parent);
         self.adopt_for_change(parent, name)?;
         let directory = self.namespace.get(parent)?;
         let (_, hints) = self.hints_for_new(&directory, name)?;
@@ -227,7 +231,7 @@ impl Node {
     /// # Errors
     /// As `link(2)`.
     pub fn link(&self, ino: InodeId, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
-        let before = self.live.drops();
+        let before = self.before_reading();
         self.adopt_for_change(parent, name)?;
         let inode = self.namespace.link(ino, parent, name, now())?;
         self.overlaid(&inode, before)
@@ -238,6 +242,7 @@ impl Node {
     /// # Errors
     /// As `unlink(2)`.
     pub fn unlink(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+        self.use_directory(parent);
         self.hide_name(parent, name)?;
         let is_kept = Cell::new(false);
         let inode = self.namespace.unlink(parent, name, self.keeps_orphan(&is_kept), now())?;
@@ -367,6 +372,7 @@ impl Node {
     /// # Errors
     /// [`Error::NotDirectory`] and its like. The listing is complete or fails.
     pub fn list(&self, dir: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
+        self.use_directory(dir);
         let listed = self
             .complete(dir, after_cookie)
             .and_then(|()| self.namespace.list(dir, after_cookie, limit));
@@ -386,7 +392,7 @@ impl Node {
         after_cookie: u64,
         limit: usize,
     ) -> Result<Vec<(DirEntry, Attr, Validity)>> {
-        let before = self.live.drops();
+        let before = self.before_reading();
         // Asked before the records are read: what is not live now has all that is known in its record.
         let is_live = |entry: &DirEntry| self.live.contains(entry.ino);
         let listed = self
@@ -400,7 +406,7 @@ impl Node {
                 .map(|(entry, inode, was_live)| {
                     let (attr, validity) = match was_live {
                         true => self.overlaid(&inode, before)?,
-                        false => self.settled_attributes(&inode),
+                        false => self.settled_attributes(&inode, before),
                     };
                     Ok((entry, attr, validity))
                 })

@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::arrivals::Offers;
 use crate::clock::now;
 use crate::cluster::Cluster;
+use crate::directory_lease::{DirectoryLeases, Neighbours};
 use crate::identity::Identity;
 use crate::live::LiveTable;
 use crate::locks::Locks;
@@ -44,6 +45,8 @@ pub struct Node {
     pub(crate) locks: Option<Locks>,
     /// The lower file system, if the store lies over one.
     pub(crate) lower: Option<Lower>,
+    /// Which directories this host has leased, of those that it shares with others.
+    pub(crate) directory_leases: DirectoryLeases,
     pub(crate) departed: Departed,
     /// Files that lack copies on other hosts.
     pub(crate) copy_queue: CopyQueue,
@@ -110,9 +113,13 @@ impl Node {
             .as_ref()
             .map(|c| Cluster::new(c, &options.name, root_of(&options), options.pace()));
         let cluster = cluster.transpose()?.map(Arc::new);
-        if let Some(cluster) = &cluster {
-            namespace.set_owner(cluster.owner());
-        }
+        let namespace = match &cluster {
+            Some(cluster) => {
+                namespace.set_owner(cluster.owner());
+                namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
+            }
+            None => namespace,
+        };
         let settler_queue = crate::settler::Queue::new(raise_descriptor_limit());
         let rules = RwLock::new(Arc::new(options.rules.clone()));
         let syncs_names = options.durability == Durability::Sync;
@@ -126,6 +133,7 @@ impl Node {
             locks: cluster.as_ref().map(|cluster| Locks::new(cluster.life().life)),
             cluster,
             lower,
+            directory_leases: DirectoryLeases::default(),
             departed: Departed::new(),
             copy_queue: CopyQueue::default(),
             copy_metrics: CopyMetrics::default(),
@@ -263,6 +271,7 @@ impl Node {
             note(self.live.with_existing(ino, |s| self.persist(ino, s)).transpose().map(|_| ()));
             note(self.settle_now(ino));
         }
+        note(self.return_directories());
         note(self.leave_cluster());
         self.remote_cache.clear();
         note(self.tiers.drain(&self.namespace));

@@ -51,6 +51,8 @@ pub struct NodeOptions {
     pub overflow: bool,
     /// What makes the node one of several; none for a store of this host alone.
     pub cluster: Option<ClusterOptions>,
+    /// With several hosts: whether this one keeps what it reads of directories, under leases.
+    pub directory_leases: bool,
     /// With several hosts: how often each shows the others that it lives, in milliseconds.
     pub beat_ms: u64,
     /// A host that the others have not heard of for so many milliseconds is lost.
@@ -81,6 +83,7 @@ impl NodeOptions {
             lower: None,
             overflow: false,
             cluster: None,
+            directory_leases: true,
             beat_ms: 1000,
             lost_after_ms: 5000,
         }

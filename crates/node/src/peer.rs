@@ -192,6 +192,10 @@ impl PeerService {
                     Recalled::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },
                 }
             }
+            Request::Recall { ino, kind: RecallKind::Directory, .. } => {
+                self.node()?.give_up_directory(ino)?;
+                Response::Released
+            }
             Request::Fetch { ino } => match self.node()?.fetch(ino)? {
                 Fetched::Here => Response::Released,
                 Fetched::InUse => Response::Busy { retry_ms: 0 },

@@ -604,6 +604,7 @@ impl Node {
     /// whose host has died.
     pub(crate) fn collect(&self) -> Result<()> {
         self.settler_queue.collect_later();
+        self.return_idle_directories();
         self.remove_free_files()?;
         let recovered = self.namespace.recover_transactions(ABANDONED)?;
         tracing::debug!(?recovered, "looked for changes that nobody finished");

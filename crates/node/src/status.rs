@@ -229,7 +229,7 @@ impl Node {
     /// # Errors
     /// [`intarsia_types::Error::NotFound`].
     pub fn locate(&self, path: &str) -> Result<Location> {
-        let before = self.live.drops();
+        let before = self.before_reading();
         let inode = self.namespace.resolve(path.as_bytes())?;
         let (attr, _) = self.overlaid(&inode, before)?;
         self.location(path, &inode, &attr)

@@ -270,3 +270,103 @@ fn a_dead_home_gives_an_error_that_names_it_and_never_wrong_content() {
     b.close().unwrap();
     a.close().unwrap();
 }
+
+/// Looks names up until the node has leased the root and knows all of it; the reads that the last look took.
+fn lease_root(deployment: &Deployment, node: &Node) -> u64 {
+    let reads = || {
+        let stats = deployment.engine.stats();
+        stats.gets + stats.scans
+    };
+    let mut last = u64::MAX;
+    wait_until("names are answered from what is kept", || {
+        let before = reads();
+        for n in 0..40 {
+            drop(node.lookup(InodeId::ROOT, format!("absent{n}").as_bytes()));
+        }
+        last = reads() - before;
+        last == 0
+    });
+    last
+}
+
+#[test]
+fn what_is_kept_of_a_leased_directory_is_never_old() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start("a"), deployment.start("b"));
+    a.meet_members().unwrap();
+    b.meet_members().unwrap();
+    let ino = put(&a, "f", b"old");
+    put(&a, "g", b"other");
+    assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    lease_root(&deployment, &a);
+    assert_eq!(get(&a, "f").unwrap(), b"old");
+
+    // Each thing that another host can do to it.
+    overwrite(&b, ino, 0, b"newer", true).unwrap();
+    assert_eq!((size(&a, "f"), get(&a, "f").unwrap()), (5, b"newer".to_vec()));
+    lease_root(&deployment, &a);
+    let mode = AttrChange { perm: Some(0o600), ..AttrChange::default() };
+    b.set_attributes(ROOT_CALLER, ino, &mode).unwrap();
+    assert_eq!(a.attributes(ino).unwrap().0.perm, 0o600);
+    lease_root(&deployment, &a);
+    b.link(ino, InodeId::ROOT, b"h").unwrap();
+    assert_eq!(a.lookup(InodeId::ROOT, b"f").unwrap().0.nlink, 2);
+    assert_eq!(get(&a, "h").unwrap(), b"newer");
+    lease_root(&deployment, &a);
+    b.rename(InodeId::ROOT, b"g", InodeId::ROOT, b"f", RenameMode::Replace).unwrap();
+    assert_eq!(get(&a, "f").unwrap(), b"other");
+    assert!(matches!(get(&a, "g"), Err(Error::NotFound)));
+    lease_root(&deployment, &a);
+    b.unlink(InodeId::ROOT, b"f").unwrap();
+    assert!(matches!(get(&a, "f"), Err(Error::NotFound)));
+    lease_root(&deployment, &a);
+    assert!(a.lookup(InodeId::ROOT, b"absent7").is_err());
+    put(&b, "absent7", b"now there");
+    assert_eq!(get(&a, "absent7").unwrap(), b"now there");
+    // The second name of what was replaced: no lease covers a file of several names.
+    lease_root(&deployment, &a);
+    overwrite(&b, ino, 5, b" still", false).unwrap();
+    assert_eq!(get(&a, "h").unwrap(), b"newer still");
+
+    // A host that left keeps nothing, and nobody asks it.
+    lease_root(&deployment, &a);
+    a.close().unwrap();
+    put(&b, "after", b"");
+    b.close().unwrap();
+}
+
+#[test]
+fn two_hosts_that_change_one_directory_leave_each_other_alone() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start("a"), deployment.start("b"));
+    a.meet_members().unwrap();
+    b.meet_members().unwrap();
+    std::thread::scope(|scope| {
+        for (name, node) in [("a", &a), ("b", &b)] {
+            scope.spawn(move || {
+                for n in 0..100 {
+                    put(node, &format!("{name}{n}"), b"x");
+                    assert_eq!(get(node, &format!("{name}{n}")).unwrap(), b"x");
+                }
+            });
+        }
+    });
+    for node in [&a, &b] {
+        assert_eq!(node.list(InodeId::ROOT, 0, 1000).unwrap().len(), 200);
+        node.close().unwrap();
+    }
+}
+
+#[test]
+fn a_host_that_has_just_come_is_asked_for_its_lease() {
+    let deployment = Deployment::new();
+    let b = deployment.start("b");
+    put(&b, "f", b"old");
+    // The other one has not heard of it yet, and must not take it for one that is gone.
+    let a = deployment.start("a");
+    lease_root(&deployment, &a);
+    put(&b, "absent7", b"now there");
+    assert_eq!(get(&a, "absent7").unwrap(), b"now there");
+    a.close().unwrap();
+    b.close().unwrap();
+}

@@ -13,6 +13,7 @@ pub(crate) enum Key {
     Durability,
     Interval,
     Passthrough,
+    DirectoryLeases,
     InlineLimit,
     InlineBudget,
     Watermark,
@@ -28,7 +29,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// All settings in the order of the documentation.
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Mount,
         Self::Dir,
         Self::Tiers,
@@ -39,6 +40,7 @@ impl Key {
         Self::Durability,
         Self::Interval,
         Self::Passthrough,
+        Self::DirectoryLeases,
         Self::InlineLimit,
         Self::InlineBudget,
         Self::Watermark,
@@ -65,6 +67,7 @@ impl Key {
             Self::Durability => "durability",
             Self::Interval => "interval",
             Self::Passthrough => "passthrough",
+            Self::DirectoryLeases => "directory_leases",
             Self::InlineLimit => "inline_limit",
             Self::InlineBudget => "inline_budget",
             Self::Watermark => "watermark",

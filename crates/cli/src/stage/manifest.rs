@@ -259,34 +259,18 @@ fn write_line(file: &mut File, value: &impl Serialize) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
-    use crate::exit::Exit;
 
     fn entry(name: &str) -> Entry {
         let meta = std::fs::metadata("/").unwrap();
         Entry { sum: Some("00".into()), ..Entry::new(Path::new(name), Kind::File, &meta) }
     }
 
-    /// Opens a manifest that nobody writes: a child process of another test holds its lock until it runs its program.
-    fn open(path: &Path) -> (Manifest, Recorded) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            match Manifest::open(path, Path::new("/dest")) {
-                Err(failure) if failure.exit == Exit::Busy && Instant::now() < deadline => {
-                    std::thread::yield_now();
-                }
-                outcome => return outcome.unwrap(),
-            }
-        }
-    }
-
     #[test]
     fn a_cut_line_is_overlooked_and_written_over() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("manifest");
-        let (manifest, recorded) = open(&path);
+        let (manifest, recorded) = Manifest::open(&path, Path::new("/dest")).unwrap();
         assert!(recorded.entries.is_empty());
         for name in ["a", "b"] {
             manifest.add(&entry(name)).unwrap();
@@ -295,7 +279,7 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         for cut in 1..40 {
             std::fs::write(&path, &whole[..whole.len() - cut]).unwrap();
-            let (manifest, recorded) = open(&path);
+            let (manifest, recorded) = Manifest::open(&path, Path::new("/dest")).unwrap();
             assert_eq!(recorded.entries.len(), 1, "cut by {cut}");
             manifest.add(&entry("c")).unwrap();
             drop(manifest);

@@ -28,12 +28,19 @@ pub(super) struct Changes {
     /// was read across that is kept.
     era: u64,
     readings: usize,
+    /// Leases that have begun.
+    leases: u64,
     /// Keys changed since the oldest reading began.
     log: Vec<Key>,
     changing: HashMap<Key, Changing>,
 }
 
 impl Changes {
+    pub(super) fn begin_lease(&mut self) {
+        self.leases += 1;
+        self.begin_era();
+    }
+
     pub(super) fn begin_era(&mut self) {
         self.era += 1;
         self.log.clear();
@@ -63,16 +70,19 @@ impl Changes {
             && !self.log.get(reading.from..).unwrap_or_default().iter().any(|k| **k == *key)
     }
 
-    pub(super) fn begin(&mut self, keys: &[Key]) {
+    /// Returns what [`Changes::end`] wants.
+    pub(super) fn begin(&mut self, keys: &[Key]) -> u64 {
         for key in keys {
             let changing = self.changing.entry(key.clone()).or_default();
             changing.commits += 1;
             changing.is_contended |= changing.commits > 1;
         }
+        self.leases
     }
 
-    /// A change of `key` came to its end; whether it was the only one at the time.
-    pub(super) fn end(&mut self, key: &Key) -> bool {
+    /// A change of `key` that began when there had been so many `leases` came to its end; whether it is known to
+    /// be the last: no other one was made here at the time, nor by another host, between two leases of this one.
+    pub(super) fn end(&mut self, key: &Key, leases: u64) -> bool {
         if self.readings > 0 {
             self.log.push(key.clone());
             if self.log.len() > LOG_MAX {
@@ -80,7 +90,7 @@ impl Changes {
             }
         }
         let Some(changing) = self.changing.get_mut(key) else { return false };
-        let was_alone = !changing.is_contended;
+        let was_alone = !changing.is_contended && leases == self.leases;
         changing.commits -= 1;
         if changing.commits == 0 {
             self.changing.remove(key);

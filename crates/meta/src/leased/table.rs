@@ -48,7 +48,7 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn begin(&mut self, dir: InodeId) {
-        self.changes.begin_era();
+        self.changes.begin_lease();
         self.held.entry(dir).or_default();
     }
 
@@ -152,11 +152,11 @@ impl Table {
         }
     }
 
-    /// Takes over what a commit of this process did.
-    pub(super) fn apply(&mut self, mutations: &[Mutation], touched: &[Key]) {
+    /// Takes over what a commit of this process did, that began when there had been so many `leases`.
+    pub(super) fn apply(&mut self, mutations: &[Mutation], touched: &[Key], leases: u64) {
         let mut unsure: Vec<&Key> = Vec::new();
         for key in touched {
-            if !self.changes.end(key) {
+            if !self.changes.end(key, leases) {
                 unsure.push(key);
             }
         }
@@ -181,9 +181,9 @@ impl Table {
     }
 
     /// A commit of this process failed, or nobody knows what came of it.
-    pub(super) fn give_up(&mut self, touched: &[Key], is_known_to_fail: bool) {
+    pub(super) fn give_up(&mut self, touched: &[Key], leases: u64, is_known_to_fail: bool) {
         for key in touched {
-            let was_alone = self.changes.end(key);
+            let was_alone = self.changes.end(key, leases);
             if !was_alone || !is_known_to_fail {
                 self.forget(key);
             }

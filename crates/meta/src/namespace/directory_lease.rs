@@ -11,7 +11,7 @@ use std::sync::Arc;
 use intarsia_types::{Error, InodeId, PartitionId, Result};
 use parking_lot::Mutex;
 
-use super::{Namespace, Transaction};
+use super::{Namespace, Owner, Transaction};
 use crate::holders::Holders;
 use crate::leased::LeasedEngine;
 use crate::{Bytes, Condition, Key, keys};
@@ -32,17 +32,20 @@ pub enum Recalled {
 
 /// How other hosts are asked to give back leases on directories.
 pub trait Recall: Send + Sync {
+    /// Whether no other host can have given this one up, and taken over the leases that it holds.
+    fn is_current(&self) -> bool;
+
     /// Asks `holder`, in a bounded time.
     ///
     /// # Errors
     /// When it does not answer and is not known to be dead.
-    fn recall(&self, holder: &[u8], dir: InodeId) -> Result<Recalled>;
+    fn recall(&self, holder: &Owner, dir: InodeId) -> Result<Recalled>;
 }
 
 /// What a namespace needs for leases.
 pub(super) struct Leases {
     engine: Arc<LeasedEngine>,
-    recall: Box<dyn Recall>,
+    recall: Arc<dyn Recall>,
     /// Held while a record changes, so that what this host believes to hold is in it.
     turn: Mutex<()>,
 }
@@ -50,8 +53,10 @@ pub(super) struct Leases {
 impl Namespace {
     /// Shares directories with other hosts by leases. All hosts of a store must.
     #[must_use]
-    pub fn with_leases(mut self, recall: Box<dyn Recall>) -> Self {
-        let engine = Arc::new(LeasedEngine::new(Arc::clone(&self.engine)));
+    pub fn with_leases(mut self, recall: Arc<dyn Recall>) -> Self {
+        let asked = Arc::clone(&recall);
+        let engine = LeasedEngine::new(Arc::clone(&self.engine), move || asked.is_current());
+        let engine = Arc::new(engine);
         self.engine = Arc::<LeasedEngine>::clone(&engine);
         self.leases = Some(Leases { engine, recall, turn: Mutex::default() });
         self
@@ -107,6 +112,21 @@ impl Namespace {
         let _turn = leases.turn.lock();
         leases.engine.drop_lease(dir);
         self.remove_holder(dir, &self.lease_holder())
+    }
+
+    /// Whether what is kept under leases may be told now.
+    #[must_use]
+    pub fn keeps_directories(&self) -> bool {
+        self.leases.as_ref().is_some_and(|leases| leases.engine.is_valid())
+    }
+
+    /// Forgets all that was kept: the leases are another's now.
+    pub(super) fn forget_directories(&self) {
+        if let Some(leases) = &self.leases {
+            // Whoever is asking for one does it in the old name still.
+            let _turn = leases.turn.lock();
+            leases.engine.drop_all();
+        }
     }
 
     /// Whether this host has the lease on a directory.
@@ -174,8 +194,22 @@ impl Namespace {
         };
         let (_, holders) = self.holders(dir)?;
         let me = self.lease_holder();
-        for holder in holders.iter().filter(|holder| **holder != me) {
-            if leases.recall.recall(holder, dir)? == Recalled::Lost {
+        let others: Vec<&Bytes> = holders.iter().filter(|holder| **holder != me).collect();
+        let ask = |holder: &Bytes| leases.recall.recall(&Owner::decode(holder), dir);
+        // All at once: each may take its time.
+        let answers: Vec<Result<Recalled>> = match others[..] {
+            [holder] => vec![ask(holder)],
+            _ => std::thread::scope(|scope| {
+                let asked = others.iter().map(|holder| scope.spawn(|| ask(holder)));
+                let asked: Vec<_> = asked.collect();
+                asked
+                    .into_iter()
+                    .map(|one| one.join().unwrap_or_else(|_| Err(unanswered())))
+                    .collect()
+            }),
+        };
+        for (holder, answer) in others.into_iter().zip(answers) {
+            if answer? == Recalled::Lost {
                 self.remove_holder(dir, holder)?;
             }
         }
@@ -218,6 +252,10 @@ impl Namespace {
             Ok(self.commit(transaction)?.then_some(()))
         })
     }
+}
+
+fn unanswered() -> Error {
+    Error::Busy("asking another host for its lease came to no end".into())
 }
 
 fn lease_key(dir: InodeId) -> Key {

@@ -31,6 +31,7 @@ impl Namespace {
     /// [`Namespace::hand_over_write`].
     pub fn set_owner(&self, owner: Owner) {
         *self.owner.write() = owner;
+        self.forget_directories();
     }
 
     /// In whose name marks are made.

@@ -27,7 +27,7 @@ pub(crate) fn no_kernel(_: BorrowedFd<'_>) -> std::io::Result<KernelBacking> {
 
 pub(crate) struct Deployment {
     home: tempfile::TempDir,
-    engine: Arc<dyn MetaEngine>,
+    pub(crate) engine: Arc<dyn MetaEngine>,
     key: DeploymentKey,
 }
 

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
 mod deployment;
+mod leases;
 mod loss;
 mod moves;
