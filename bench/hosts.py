@@ -4,9 +4,9 @@
 All hosts share the processors of one machine, so rates over more hosts show no scaling in time: that is
 not possible on one machine. What can be shown is what an operation costs: CPU is that of every process in
 the lab's network namespaces, nodes and metadata servers, with what they do in the background until all is
-settled. The clients run outside and are not in it. Every measurement has its limit or peer in the same run.
+settled, above what they spend when idle. The clients run outside and are not in it. Every measurement has its limit or peer in the same run.
 
-  scaling   create + 4 KiB + close, stat, open + read, unlink, by one client on every host at once
+  scaling   create + 4 KiB + close, stat, open + read, unlink, by one client on every host, in turn or at once
   growth    one directory that all hosts fill: the cost of an entry as it grows, and the listing; beside it
             the two ways to keep a directory's record, rewriting and appending, emulated on one metadata server
   local     writes and reads on each host in turn, against a directory of the same file system
@@ -24,6 +24,7 @@ example:
 """
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -85,15 +86,44 @@ def together(jobs):
     return took
 
 
-def charged(system, jobs, count):
-    """Operations a second of all jobs, and CPU milliseconds of the store an operation, settled."""
-    before = system.cpu_by_program_s()
-    took = together(jobs)
-    system.settle()
-    spent = {
-        name: (now - before.get(name, 0)) * 1000 / count for name, now in system.cpu_by_program_s().items()
+def in_turn(jobs):
+    """Run every job in a process of its own, one after the other; seconds of all."""
+    return sum(together([job]) for job in jobs)
+
+
+def charged(system, jobs, count, leaves_work=True, way=together):
+    """Operations a second of all jobs, and CPU milliseconds of the store an operation until it is settled.
+
+    What the store spends on nothing, if that is known, is not the operations': the more hosts, the more it is.
+    """
+    before, begun = system.cpu_by_program_s(), time.perf_counter()
+    took = way(jobs)
+    if leaves_work:
+        system.settle()
+    seconds = time.perf_counter() - begun
+    idle = getattr(system, "idle", {})
+    spent, net = {}, {}
+    for name, now in system.cpu_by_program_s().items():
+        spent[name] = (now - before.get(name, 0)) * 1000 / count
+        net[name] = spent[name] - idle.get(name, 0) * seconds * 1000 / count
+    return {
+        "per_s": count / took,
+        "cpu_ms": sum(net.values()),
+        "cpu_ms_by_program": net,
+        "cpu_ms_with_idle": sum(spent.values()),
     }
-    return {"per_s": count / took, "cpu_ms": sum(spent.values()), "cpu_ms_by_program": spent}
+
+
+def measure_idle(system, seconds):
+    """The share of a processor that each program takes while nobody asks for anything."""
+    time.sleep(1)
+    before, begun = system.cpu_by_program_s(), time.perf_counter()
+    time.sleep(seconds)
+    took = time.perf_counter() - begun
+    system.idle = {
+        name: (now - before.get(name, 0)) / took for name, now in system.cpu_by_program_s().items()
+    }
+    return system.idle
 
 
 def create(paths, body=BODY):
@@ -142,6 +172,10 @@ def read_large(path, mib):
     return mib / (time.perf_counter() - begun)
 
 
+# How the clients of all hosts work: one sees what a message more costs, all at once what the machine bears.
+WAYS = {"in turn": in_turn, "at once": together}
+
+
 # --- scaling ----------------------------------------------------------------------------------------
 
 
@@ -164,18 +198,32 @@ def scaling(arguments, found):
             for mode, options in modes(arguments.program).items():
                 say(f"scaling: round {number + 1}, {hosts} hosts, {mode}")
                 with store_of(arguments, hosts, options=options) as store:
-                    for shared in (False, True):
+                    warm_up(store)
+                    for program, share in measure_idle(store, arguments.idle).items():
+                        name = "metadata servers" if program == "redis-server" else "nodes"
+                        found.add(f"idle [% of a core], {name}, {mode}", hosts, {"per_s": share * 100})
+                    for clients, shared in itertools.product(arguments.clients, (False, True)):
                         where = "one directory" if shared else "own directories"
-                        for what, row in names(store, arguments.files, shared).items():
-                            found.add(f"{what}, {where}, {mode}", hosts, row)
-                    cpu = store.cpu_s()
-                    time.sleep(arguments.idle)
-                    idle = (store.cpu_s() - cpu) / arguments.idle * 100
-                    found.add(f"idle [% of a core], {mode}", hosts, {"per_s": idle})
+                        for what, row in names(store, arguments.files, shared, WAYS[clients]).items():
+                            found.add(f"{what}, {where}, {clients}, {mode}", hosts, row)
                     found.add(f"up [s], {mode}", hosts, {"per_s": store.up_s})
 
 
-def names(store, files, shared):
+def warm_up(store):
+    """Every host has spoken with every other: connections are made once, not for each operation."""
+    for n in store.numbers():
+        for k in range(4 * store.hosts):
+            place = store.mount(n) / f"warm{n}-{k}"
+            place.mkdir()
+            create([place / "f"])
+    for n in store.numbers():
+        owner = n % store.hosts + 1
+        for k in range(4 * store.hosts):
+            read([store.mount(n) / f"warm{owner}-{k}/f"])
+    store.settle()
+
+
+def names(store, files, shared, way):
     """Operations on small files by a client on every host, on its own files and on its neighbour's."""
     each = files // store.hosts // 2 * 2
     count = each * store.hosts
@@ -191,9 +239,9 @@ def names(store, files, shared):
             for n in range(each // 2)
         ]
 
-    for half in "ab":
-        for place in dict.fromkeys(directory(n, half) for n in hosts):
-            (store.mount(1) / place).mkdir()
+    places = dict.fromkeys(store.mount(1) / directory(n, half) for n in hosts for half in "ab")
+    for place in places:
+        place.mkdir()
     # A program reads names from where it knows them; a client that builds them meanwhile measures itself.
     own = {n: paths(n, n) for n in hosts}
 
@@ -201,16 +249,20 @@ def names(store, files, shared):
         return [lambda n=n: work(lists[n]) for n in hosts]
 
     rows = {
-        "create + 4 KiB + close": charged(store, each_host(create, own), count),
-        "stat, own": charged(store, each_host(stat, own), count),
-        "open + read, own": charged(store, each_host(read, own), count),
+        "create + 4 KiB + close": charged(store, each_host(create, own), count, True, way),
+        "stat, own": charged(store, each_host(stat, own), count, False, way),
+        "open + read, own": charged(store, each_host(read, own), count, False, way),
     }
     if store.hosts > 1:
         # Two halves, so that what one operation brought here is of no use to the next.
         for half, what, work in (("a", "stat", stat), ("b", "open + read", read)):
             of_next = {n: paths(n, n % store.hosts + 1, half) for n in hosts}
-            rows[f"{what}, of another host"] = charged(store, each_host(work, of_next), count // 2)
-    rows["unlink, own"] = charged(store, each_host(unlink, own), count)
+            rows[f"{what}, of another host"] = charged(
+                store, each_host(work, of_next), count // 2, False, way
+            )
+    rows["unlink, own"] = charged(store, each_host(unlink, own), count, True, way)
+    for place in places:
+        place.rmdir()
     return rows
 
 
@@ -639,7 +691,7 @@ def storm(arguments, found):
 
         # On another host than the one that made them; every name and every byte is compared.
         jobs = [lambda n=n: list_of_next(n) for n in store.numbers()]
-        found.add("storm: names listed, of another host", total, charged(store, jobs, total))
+        found.add("storm: names listed, of another host", total, charged(store, jobs, total, False))
         sample = arguments.storm_read or each
 
         def read_of_next(n):
@@ -653,7 +705,7 @@ def storm(arguments, found):
         found.add(
             f"storm: open + read + compare, {count} of them, of another host",
             total,
-            charged(store, jobs, count),
+            charged(store, jobs, count, False),
         )
         store.stop()
         begun = time.perf_counter()
@@ -692,6 +744,9 @@ class Found:
                 if over in cpu:
                     line += f"   CPU ms {spread((row['cpu_ms'] for row in rows), 3)}"
                     servers = [row.get("cpu_ms_by_program", {}).get("redis-server", 0) for row in rows]
+                    gross = [row["cpu_ms_with_idle"] for row in rows if "cpu_ms_with_idle" in row]
+                    if gross and statistics.median(gross) > cpu[over]:
+                        line += f", with idle {statistics.median(gross):.3f}"
                     if any(servers):
                         line += f", of it metadata servers {statistics.median(servers):.3f}"
                     line += "".join(f" x{cpu[over] / cpu[b]:.2f} of {b}" for b in bases if cpu.get(b))
@@ -741,6 +796,9 @@ def main():
         "--only", default="scaling,growth,local,remote,bounds,blast,faults", help="(default: %(default)s)"
     )
     parser.add_argument("--hosts", type=numbers, default=[1, 2, 4, 8, 16], help="of scaling")
+    parser.add_argument(
+        "--clients", type=lambda text: text.split(","), default=["in turn"], help=f"of {','.join(WAYS)}"
+    )
     parser.add_argument("--files", type=int, default=3200, help="of scaling, over all hosts together")
     parser.add_argument("--idle", type=int, default=3, help="seconds of idleness to measure")
     parser.add_argument("--entries", type=int, default=40000, help="of growth")
@@ -771,6 +829,8 @@ def main():
         parser.error(f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
     if unknown := set(arguments.links) - BIT_PER_S.keys() - {"unshaped"}:
         parser.error(f"no link {', '.join(unknown)}; there are {', '.join(BIT_PER_S)} and unshaped")
+    if unknown := set(arguments.clients) - WAYS.keys():
+        parser.error(f"clients work {' or '.join(WAYS)}, not {', '.join(unknown)}")
     labs.end_on_signals()
     found = Found()
     try:

@@ -243,4 +243,5 @@ class Intarsia(Lab):
             said = [self.status(n) for n in self.numbers()]
             return all(one["unsettled"] == 0 and one["not_yet_checksummed"] == 0 for one in said)
 
-        self.wait("settling", is_settled, 0.1)
+        # Asking costs the nodes time that is not to be taken for work.
+        self.wait("settling", is_settled, 0.5)
