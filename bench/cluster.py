@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures a store over hosts of a lab: small files from one thread, a large file read elsewhere.
+"""Measures a store over hosts of a lab: small files, a large file read elsewhere, checkpoints.
 
 All hosts share one machine, so times say what one client meets when the others are idle; CPU
 seconds are those of all nodes and metadata servers together. The limit beside them: a plain TCP
@@ -8,6 +8,7 @@ copy between two hosts of the same lab.
 
 import argparse
 import json
+import multiprocessing
 import os
 import statistics
 import subprocess
@@ -96,6 +97,93 @@ def tcp_copy(cluster, mib):
     return mib / float(done.stdout)
 
 
+def on_all(cluster, work):
+    """Seconds from the start of `work(host)` on all hosts at once to the end of the last."""
+    fork = multiprocessing.get_context("fork")
+    gate = fork.Barrier(cluster.hosts + 1)
+
+    def run(host):
+        gate.wait()
+        work(host)
+
+    processes = [fork.Process(target=run, args=(host,)) for host in cluster.numbers()]
+    for process in processes:
+        process.start()
+    gate.wait()
+    begun = time.perf_counter()
+    for process in processes:
+        process.join()
+    took = time.perf_counter() - begun
+    if any(process.exitcode for process in processes):
+        sys.exit("cluster.py: a process of a checkpoint failed")
+    return took
+
+
+def records(cluster, mib, host):
+    """The numbers of the records of 1 MiB that a host writes: dealt in turn."""
+    return range(host - 1, mib, cluster.hosts)
+
+
+def write_checkpoint(cluster, mib, path):
+    """Every host writes its records to `path(host)`, and closes."""
+
+    def work(host):
+        block = bytes([host]) * BLOCK
+        descriptor = os.open(path(host), os.O_CREAT | os.O_WRONLY, 0o644)
+        for number in records(cluster, mib, host):
+            assert os.pwrite(descriptor, block, number * BLOCK) == BLOCK
+        os.close(descriptor)
+
+    return mib / on_all(cluster, work)
+
+
+def read_checkpoint(cluster, mib, path):
+    """Every host reads the records of the host after it."""
+
+    def work(host):
+        writer = host % cluster.hosts + 1
+        descriptor = os.open(path(host, writer), os.O_RDONLY)
+        for number in records(cluster, mib, writer):
+            block = os.pread(descriptor, BLOCK, number * BLOCK)
+            assert len(block) == BLOCK
+            assert block[0] == block[-1] == writer
+        os.close(descriptor)
+
+    return mib / on_all(cluster, work)
+
+
+def checkpoints(cluster, number, mib):
+    """All hosts write and read back a checkpoint: a file each, one file, one striped file."""
+    samples = {}
+    for what, place in {
+        "a file each": "local",
+        "one file": "local",
+        "one striped file": f"stripe:{cluster.hosts}",
+    }.items():
+        directory = f"checkpoint{number}-{what.replace(' ', '-')}"
+        (cluster.mount(1) / directory).mkdir()
+        os.setxattr(cluster.mount(1) / directory, "user.intarsia.place", place.encode())
+        has_many = what == "a file each"
+
+        def path(host, writer=None):
+            name = f"of{writer or host}" if has_many else "of-all"  # noqa: B023
+            return cluster.mount(host) / directory / name  # noqa: B023
+
+        cpu = cluster.cpu_s()
+        samples[f"checkpoint, {what} [MiB/s]"] = {
+            "per_s": write_checkpoint(cluster, mib, path),
+            "cpu_ms": (cluster.cpu_s() - cpu) * 1000 / mib,
+        }
+        cpu = cluster.cpu_s()
+        samples[f"restart, {what} [MiB/s]"] = {
+            "per_s": read_checkpoint(cluster, mib, path),
+            "cpu_ms": (cluster.cpu_s() - cpu) * 1000 / mib,
+        }
+        for file in (cluster.mount(1) / directory).iterdir():
+            file.unlink()
+    return samples
+
+
 def one_round(cluster, number, files, mib):
     """Every measurement once."""
     name = f"round{number}"
@@ -128,6 +216,7 @@ def one_round(cluster, number, files, mib):
     samples["read on another host [MiB/s]"] = {"per_s": mib / (time.perf_counter() - begun)}
     samples["plain TCP copy [MiB/s]"] = {"per_s": tcp_copy(cluster, mib)}
     large.unlink()
+    samples.update(checkpoints(cluster, number, mib))
     return samples
 
 

@@ -16,8 +16,8 @@ use fuser::{
     Request, RequestId, TimeOrNow, WriteFlags,
 };
 use intarsia_node::{
-    AttrChange, Caller, KernelBacking, LockKind, LockSpan, Metrics, NewName, Node, Op, OpTimer,
-    Opened, Reading, RemoteRead, RenameMode, SetMode, Validity,
+    AttrChange, Caller, FarRead, KernelBacking, LockKind, LockSpan, Metrics, NewName, Node, Op,
+    OpTimer, Opened, Reading, RenameMode, SetMode, Validity,
 };
 use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 use parking_lot::Mutex;
@@ -135,7 +135,7 @@ impl Adapter {
         finish_empty(&self.node, timer, op, result, reply);
     }
 
-    fn wait_for_peer(&self, read: RemoteRead, timer: OpTimer, reply: ReplyData) {
+    fn wait_for_peer(&self, read: FarRead, timer: OpTimer, reply: ReplyData) {
         let node = Arc::clone(&self.node);
         self.peers.run(move || {
             READ_BUFFER.with_borrow_mut(|buffer| {
@@ -482,6 +482,8 @@ impl Filesystem for Adapter {
                     None => reply.created(&name, &attr, GENERATION, fh, flags),
                 }
             }
+            // Another host was first. The kernel looks the name up again and opens the file, permissions and all.
+            Err(Error::Exists) if flags & libc::O_EXCL == 0 => reply.error(Errno::ESTALE),
             Err(e) => reply.error(errno(&e, "create")),
         }
     }

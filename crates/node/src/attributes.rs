@@ -228,6 +228,12 @@ impl Node {
         if self.defer_times(ino, change) {
             return self.attributes(ino);
         }
+        if change.mtime.is_some()
+            && let Some(striped) = self.striped(ino)
+        {
+            // Else the publication would put the time of the last write over the one that is set.
+            self.publish_stripes(&striped, ino)?;
+        }
         let now = now();
         let before = self.before_reading();
         let inode = self.namespace.update(ino, |inode| {
@@ -268,7 +274,8 @@ impl Node {
         let now = now();
         self.live
             .with_existing(ino, |state| {
-                let defers = state.writers > 0 && state.mode == IoMode::Cached;
+                let defers =
+                    state.writers > 0 && state.mode == IoMode::Cached && state.striped().is_none();
                 if defers {
                     state.overlay.mtime = Some(mtime.resolve(now));
                     state.overlay.ctime = Some(ctime.unwrap_or(now));
@@ -318,6 +325,9 @@ impl Node {
         size_bytes: u64,
         caller: Caller,
     ) -> Result<()> {
+        if state.striped().is_some() {
+            return self.cut_stripes(ino, state, size_bytes, caller);
+        }
         if let Some(remote) = state.remote() {
             remote.set_len(size_bytes)?;
             state.overlay.size_bytes = size_bytes;
@@ -370,6 +380,15 @@ impl Node {
 
 /// Lays what a live file knows over the record's attributes.
 fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -> Result<()> {
+    if let Some(striped) = state.striped() {
+        // What was written here and is not published yet is seen here.
+        if let Some(unpublished) = striped.unpublished() {
+            attr.size_bytes = striped.size_bytes();
+            attr.mtime = attr.mtime.max(unpublished.mtime);
+            attr.ctime = attr.ctime.max(unpublished.mtime);
+        }
+        return Ok(());
+    }
     if node.is_shared() && !state.holds_lease && !state.writes_remotely() {
         // Whoever may write has put into the record what others are to know.
         return Ok(());
@@ -399,7 +418,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
         }
         // What was written from here through the other host, at least.
         Some(Body::Remote(remote)) if remote.may_write() => attr.size_bytes = remote.size_bytes(),
-        Some(Body::Remote(_) | Body::Kept(_) | Body::Lower(_)) | None => {}
+        Some(Body::Remote(_) | Body::Kept(_) | Body::Striped(_) | Body::Lower(_)) | None => {}
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::live::LiveState;
 use crate::lower::LowerBody;
 use crate::node::Node;
 use crate::remote::RemoteFile;
+use crate::striped::StripedFile;
 
 /// Where the bytes of a live file are.
 pub(crate) enum Body {
@@ -21,6 +22,8 @@ pub(crate) enum Body {
     Kept(LocalBody),
     /// At another host.
     Remote(Arc<RemoteFile>),
+    /// Dealt over several hosts.
+    Striped(Arc<StripedFile>),
     /// In the lower file system; never written.
     Lower(LowerBody),
 }
@@ -76,6 +79,7 @@ impl LiveState {
             Some(Body::Local(local) | Body::Kept(local)) => local.ro.stat().map(|s| s.size_bytes),
             Some(Body::Inline(bytes)) => Ok(bytes.len() as u64),
             Some(Body::Remote(remote)) => Ok(remote.size_bytes()),
+            Some(Body::Striped(striped)) => Ok(striped.size_bytes()),
             Some(Body::Lower(lower)) => lower.file.stat().map(|s| s.size_bytes),
             None => Ok(self.overlay.size_bytes),
         }
@@ -102,6 +106,7 @@ impl Node {
             Layout::Empty => Body::Inline(Vec::new()),
             Layout::Inline => Body::Inline(self.load_inline(inode)?),
             Layout::Local(_) | Layout::Replicated { .. } => self.load_copy(inode, &state.hints)?,
+            Layout::Striped { .. } => Body::Striped(Arc::new(self.open_stripes(inode, false)?)),
             Layout::Lower { .. } => {
                 let (body, renewed) = self.open_lower(inode)?;
                 size_bytes = renewed.size_bytes;
@@ -117,7 +122,7 @@ impl Node {
         };
         state.overlay.size_bytes = size_bytes;
         // A home verifies what it sends, and the transfer has sums of its own. Of a copy there may be later sums.
-        let is_elsewhere = matches!(body, Body::Remote(_) | Body::Kept(_));
+        let is_elsewhere = matches!(body, Body::Remote(_) | Body::Kept(_) | Body::Striped(_));
         state.is_checksummed = inode.checksummed && !is_elsewhere;
         state.accounted_512 = match &body {
             // The count at the start took it as it was, whatever the record says.

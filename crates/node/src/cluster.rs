@@ -378,6 +378,11 @@ impl Cluster {
         self.wait_for(home, pending).map(|answer| answer.response)
     }
 
+    /// A payload of so many bytes to be filled; until then they are arbitrary.
+    pub(crate) fn buffer(&self, len_bytes: usize) -> Buffer {
+        self.peers.buffer(len_bytes)
+    }
+
     /// A payload to send.
     pub(crate) fn payload(&self, bytes: &[u8]) -> Buffer {
         self.peers.copy(bytes)

@@ -16,14 +16,14 @@ impl Node {
         inode.layout.copies().iter().copied().find(|copy| self.tiers.has(copy.tier))
     }
 
-    /// The hosts that have the bytes of a file, its home first; this one for what every host has with the
+    /// The hosts that have the bytes of a file, its home first, or its parts in stripe order; this one for what every host has with the
     /// record.
     pub(crate) fn hosts_of(&self, inode: &Inode) -> Result<Vec<NodeId>> {
         let host = |copy: &BackingRef| match &self.cluster {
             Some(cluster) if !self.tiers.has(copy.tier) => cluster.home_of(copy.tier),
             _ => Ok(self.options.name.clone()),
         };
-        let hosts: Vec<_> = inode.layout.copies().iter().map(host).collect::<Result<_>>()?;
+        let hosts: Vec<_> = inode.layout.files().iter().map(host).collect::<Result<_>>()?;
         Ok(if hosts.is_empty() { vec![self.options.name.clone()] } else { hosts })
     }
 

@@ -194,7 +194,7 @@ impl Node {
                 quarantine(ino, state);
                 Ok(())
             }
-            Ok(WriteLease::HeldBy(_)) => {
+            Ok(WriteLease::HeldBy(_) | WriteLease::Unneeded(_)) => {
                 quarantine(ino, state);
                 Ok(())
             }
@@ -228,7 +228,9 @@ impl Node {
     /// As [`await_sure_membership`](Self::await_sure_membership), where a change of the file's content is to be
     /// acknowledged.
     pub(crate) fn await_membership_to_publish(&self, ino: InodeId) -> Result<()> {
-        let is_writer = |state: &mut LiveState| state.holds_lease || state.writes_remotely();
+        let is_writer = |state: &mut LiveState| {
+            state.holds_lease || state.writes_remotely() || state.writes_stripes()
+        };
         match self.live.with_existing(ino, is_writer) {
             Some(true) => self.await_sure_membership(),
             _ => self.await_membership(),
@@ -249,7 +251,7 @@ fn is_as_left(inode: &Inode, state: &LiveState) -> bool {
             (&known.layout, known.size_bytes, known.mtime)
                 == (&inode.layout, inode.size_bytes, inode.mtime)
         }),
-        Some(Body::Remote(_) | Body::Kept(_) | Body::Lower(_)) => false,
+        Some(Body::Remote(_) | Body::Kept(_) | Body::Striped(_) | Body::Lower(_)) => false,
         None => !state.overlay.is_dirty,
     }
 }

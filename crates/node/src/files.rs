@@ -19,8 +19,10 @@ use crate::lease::{Attempt, Content};
 pub use crate::live::KernelBacking;
 use crate::live::{Forgotten, LiveState};
 use crate::node::Node;
-use crate::remote::{RemoteFile, RemoteRead};
+use crate::remote::RemoteFile;
 use crate::replicate::{Moment, take_over_copies};
+use crate::striped::{FarRead, StripedFile};
+use crate::stripes::Wish;
 
 /// Some kernels keep times to a tick of at most so much: what follows within it does not show in them.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
@@ -77,7 +79,7 @@ pub enum Reading {
     /// So many bytes are in the buffer.
     Done(usize),
     /// The bytes are on their way.
-    Elsewhere(RemoteRead),
+    Elsewhere(FarRead),
 }
 
 /// Where the bytes for a read are.
@@ -86,6 +88,7 @@ enum Source {
     Done(usize),
     File(Arc<BackingFile>),
     Remote(Arc<RemoteFile>),
+    Striped(Arc<StripedFile>),
 }
 
 impl Node {
@@ -159,6 +162,26 @@ impl Node {
         })
     }
 
+    /// Opens an inode that was just created and is to be striped.
+    pub(crate) fn open_new_striped(
+        &self,
+        caller: Caller,
+        inode: &Inode,
+        write: bool,
+        (wish, hints): (Wish, HintSet),
+    ) -> Result<Opened> {
+        let Some(cluster) = &self.cluster else { return Err(Error::BadHandle) };
+        let flags = OpenFlags { write, truncate: false };
+        self.live.with(inode.ino, |state| {
+            let inode = self.lay_stripes(cluster, inode, wish, &hints)?;
+            self.write_stripes(&inode, state)?;
+            state.hints = hints;
+            self.open_loaded(caller, &inode, state, flags, &|_| {
+                Err(std::io::ErrorKind::Unsupported.into())
+            })
+        })
+    }
+
     fn open_loaded(
         &self,
         caller: Caller,
@@ -206,7 +229,7 @@ impl Node {
         let tier = match state.local() {
             Some(local) => Some(local.backing.tier),
             None if state.kept().is_some() => state.kept().map(|copy| copy.backing.tier),
-            None if state.remote().is_some() => None,
+            None if state.remote().is_some() || state.striped().is_some() => None,
             None if flags.write => self.tiers.choose(state.hints.tier()).ok(),
             None => None,
         };
@@ -278,6 +301,7 @@ impl Node {
             Source::File(file) => Ok(self.count_read(file.read_at(buffer, offset_bytes)?)),
             // With no lock held: the other host may have something to ask of us meanwhile.
             Source::Remote(remote) => Ok(self.count_read(remote.read_at(buffer, offset_bytes)?)),
+            Source::Striped(striped) => Ok(self.count_read(striped.read_at(buffer, offset_bytes)?)),
         }
     }
 
@@ -295,7 +319,12 @@ impl Node {
             Source::Done(n) => n,
             Source::File(file) => file.read_at(buffer, offset_bytes)?,
             Source::Remote(remote) => {
-                return Ok(Reading::Elsewhere(remote.begin_read(offset_bytes, buffer.len())));
+                let read = remote.begin_read(offset_bytes, buffer.len());
+                return Ok(Reading::Elsewhere(FarRead::Remote(read)));
+            }
+            Source::Striped(striped) => {
+                let read = striped.begin_read(offset_bytes, buffer.len());
+                return Ok(Reading::Elsewhere(FarRead::Striped(read)));
             }
         };
         Ok(Reading::Done(self.count_read(n)))
@@ -314,8 +343,19 @@ impl Node {
                 let inode = self.namespace.get(ino)?;
                 self.load_body(state, &inode)?;
             }
+            if let Some(striped) = state.striped()
+                && offset_bytes.saturating_add(buffer.len() as u64) > striped.size_bytes()
+            {
+                // Another host may have written on.
+                match self.namespace.get(ino) {
+                    Ok(inode) => self.renew_body(state, &inode)?,
+                    Err(Error::NotFound) => {}
+                    Err(error) => return Err(error),
+                }
+            }
             self.load_sums(ino, state)?;
             match &state.body {
+                Some(Body::Striped(striped)) => Ok(Source::Striped(Arc::clone(striped))),
                 Some(Body::Remote(remote)) => Ok(Source::Remote(Arc::clone(remote))),
                 Some(Body::Inline(bytes)) => {
                     let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
@@ -354,9 +394,19 @@ impl Node {
             self.clear_set_id(ino)?;
         }
         self.await_membership()?;
-        let remote = self.live.with_existing(ino, |state| state.remote().map(Arc::clone)).flatten();
-        if let Some(remote) = remote {
-            remote.write_all_at(data, offset_bytes)?;
+        let elsewhere = self.live.with_existing(ino, |state| match &state.body {
+            Some(Body::Remote(remote)) => Some(Source::Remote(Arc::clone(remote))),
+            Some(Body::Striped(striped)) => Some(Source::Striped(Arc::clone(striped))),
+            _ => None,
+        });
+        let elsewhere = elsewhere.flatten();
+        if elsewhere.is_some() {
+            // With no lock held, as for reading.
+            match elsewhere {
+                Some(Source::Remote(remote)) => remote.write_all_at(data, offset_bytes)?,
+                Some(Source::Striped(striped)) => striped.write_all_at(data, offset_bytes)?,
+                _ => {}
+            }
             self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
             return Ok(());
         }
@@ -458,6 +508,11 @@ impl Node {
     /// What went wrong with the data since the last flush, so that `close` reports it.
     pub fn flush(&self, ino: InodeId) -> Result<()> {
         self.await_membership_to_publish(ino)?;
+        if let Some(striped) = self.striped(ino) {
+            self.publish_stripes(&striped, ino)?;
+            let syncs = self.live.with_existing(ino, |state| self.syncs_at_close(state));
+            return if syncs == Some(true) { self.sync_stripes(&striped, true) } else { Ok(()) };
+        }
         let has_copies = self.publishes_copies(ino, Moment::Close);
         if has_copies {
             self.publish_copies(ino)?;
@@ -483,6 +538,10 @@ impl Node {
     /// The system's own; a failed flush is final.
     pub fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
         self.await_membership_to_publish(ino)?;
+        if let Some(striped) = self.striped(ino) {
+            self.publish_stripes(&striped, ino)?;
+            return self.sync_stripes(&striped, data_only);
+        }
         let has_copies = self.publishes_copies(ino, Moment::Sync);
         if has_copies {
             self.publish_copies(ino)?;
@@ -500,6 +559,11 @@ impl Node {
         Ok(())
     }
 
+    /// The file, if it is live and striped.
+    pub(crate) fn striped(&self, ino: InodeId) -> Option<Arc<StripedFile>> {
+        self.live.with_existing(ino, |state| state.striped().map(Arc::clone)).flatten()
+    }
+
     fn sync_file(&self, file: Option<&BackingFile>, data_only: bool) -> Result<()> {
         file.map_or(Ok(()), |f| f.sync(data_only))?;
         self.namespace.sync()
@@ -515,6 +579,9 @@ impl Node {
         state.require_ours()?;
         if let Some(remote) = state.remote() {
             return remote.flush();
+        }
+        if let Some(striped) = state.striped() {
+            return self.publish_stripes(striped, ino);
         }
         if self.is_shared() && state.writers > 0 && self.has_changed_unseen(state)? {
             state.overlay.is_dirty = true;
@@ -547,6 +614,9 @@ impl Node {
 
     /// Writes what the overlay knows into the record.
     pub(crate) fn persist(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if let Some(striped) = state.striped() {
+            return self.publish_stripes(striped, ino);
+        }
         if !state.overlay.is_dirty {
             return Ok(());
         }
@@ -723,6 +793,10 @@ impl Node {
     ) -> Result<()> {
         const KEEP_SIZE: u32 = 1;
         const PUNCH_HOLE: u32 = 2;
+        if let Some(striped) = self.striped(ino) {
+            let end = offset_bytes.checked_add(len_bytes).ok_or(Error::FileTooLarge)?;
+            return striped.allocate(mode, offset_bytes..end);
+        }
         self.live.with(ino, |state| {
             self.ensure_loaded(ino, state)?;
             self.unfold(ino, state)?;
@@ -877,6 +951,8 @@ impl Node {
     /// Whether a flush may wait for a device or for other hosts, so that it should not hold up an event loop.
     #[must_use]
     pub fn flush_may_block(&self, ino: InodeId) -> bool {
-        self.options.durability == Durability::Sync || self.publishes_copies(ino, Moment::Close)
+        self.options.durability == Durability::Sync
+            || self.publishes_copies(ino, Moment::Close)
+            || self.striped(ino).is_some()
     }
 }

@@ -62,7 +62,7 @@ impl Node {
             Some(hint) => state.hints.set(hint),
             None => state.hints.remove(key),
         });
-        if !key.is_acted_upon(self.is_shared()) && value.is_some() {
+        if value.is_some_and(|value| !key.is_acted_upon_as(value, self.is_shared())) {
             tracing::info!(%ino, hint = %key, "stored; not acted upon by this store");
         }
         if key == HintKey::Replicas && self.is_shared() {

@@ -103,6 +103,11 @@ impl Node {
                 outcome => outcome.map(|()| Attempt::Done(inode)),
             };
         };
+        if state.writes_stripes() {
+            let inode = self.regular(ino)?;
+            Self::renew_stripes(state, &inode);
+            return Ok(Attempt::Done(inode));
+        }
         if state.holds_lease || state.writes_remotely() {
             return self.regular(ino).map(Attempt::Done);
         }
@@ -110,17 +115,44 @@ impl Node {
             WriteLease::Held(inode) => {
                 check_regular(&inode)?;
                 state.holds_lease = true;
+                match self.stripe_new(cluster, &inode, state) {
+                    Ok(None) => {}
+                    Ok(Some(inode)) => return Ok(Attempt::Done(inode)),
+                    Err(error) => {
+                        self.give_lease_back(ino, state);
+                        return Err(error);
+                    }
+                }
                 let outcome = self.settle_in(cluster, &inode, state, content);
                 if !matches!(outcome, Ok(Attempt::Done(_))) || state.writes_remotely() {
                     self.give_lease_back(ino, state);
                 }
                 outcome
             }
+            WriteLease::Unneeded(inode) => {
+                check_regular(&inode)?;
+                self.write_stripes(&inode, state)?;
+                Ok(Attempt::Done(*inode))
+            }
             WriteLease::HeldBy(holder) if cluster.is_over(&holder) => {
                 self.take_lease_over(cluster, &holder, ino, content)
             }
             WriteLease::HeldBy(holder) => self.ask_holder(cluster, &holder.node, ino, state),
         }
+    }
+
+    /// Makes a file striped that has no bytes and is to be so, with the lease to it, which goes.
+    fn stripe_new(
+        &self,
+        cluster: &Arc<Cluster>,
+        inode: &Inode,
+        state: &mut LiveState,
+    ) -> Result<Option<Inode>> {
+        let Some((wish, hints)) = self.is_to_be_striped(inode)? else { return Ok(None) };
+        let inode = self.lay_stripes(cluster, inode, wish, &hints)?;
+        state.holds_lease = false;
+        self.write_stripes(&inode, state)?;
+        Ok(Some(inode))
     }
 
     fn regular(&self, ino: InodeId) -> Result<Inode> {
@@ -395,6 +427,10 @@ impl Node {
     /// Drops what another host has changed since it was read. What is being written here is newer than
     /// any record.
     pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        if state.writes_stripes() {
+            Self::renew_stripes(state, inode);
+            return Ok(());
+        }
         let is_ours = state.is_unsettled || state.overlay.is_dirty || state.writes_remotely();
         let is_kept_true = |kept: &LocalBody| self.is_kept_true(inode, kept.backing);
         let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version)
@@ -439,6 +475,9 @@ impl Node {
             state.require_ours()?;
             let inode = self.regular(ino)?;
             let served = match may_write {
+                _ if matches!(inode.layout, Layout::Striped { .. }) => {
+                    return Err(Error::Busy("the file is striped now; open its parts".into()));
+                }
                 true => inode.layout.backing(),
                 false => self.own_copy(&inode).or(inode.layout.backing()),
             };
@@ -450,7 +489,7 @@ impl Node {
             if may_write && !state.holds_lease {
                 match self.namespace.acquire_write(ino)? {
                     WriteLease::Held(_) => state.holds_lease = true,
-                    WriteLease::HeldBy(_) => {
+                    WriteLease::HeldBy(_) | WriteLease::Unneeded(_) => {
                         return Err(Error::Busy("the file is written at another host".into()));
                     }
                 }
@@ -469,6 +508,10 @@ impl Node {
         /// A second attempt after so long, while somebody is busy with the entry here.
         const SOON: Duration = Duration::from_millis(20);
         let outcome = self.live.try_with(ino, SOON, |state| {
+            if state.striped().is_some() {
+                // There is no lease any more.
+                return Ok(Recalled::Released);
+            }
             if state.handles > 0 || state.remote_handles > 0 {
                 return Ok(Recalled::InUse);
             }

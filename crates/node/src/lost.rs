@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use intarsia_meta::{Inode, MemberState, Naming};
-use intarsia_types::{Error, InodeId, NodeId, Result};
+use intarsia_types::{Error, InodeId, Layout, NodeId, Result};
 use serde::Serialize;
 
 use crate::cluster::{Cluster, in_words};
@@ -12,7 +12,7 @@ use crate::node::Node;
 /// Records looked at between two words about the progress.
 const PROGRESS_EVERY: u64 = 10_000;
 
-/// A file whose bytes are at lost hosts only.
+/// A file some of whose bytes are at lost hosts only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LostFile {
     /// One of its paths within the store.
@@ -22,7 +22,7 @@ pub struct LostFile {
     pub other_paths: Vec<String>,
     /// Its length by the record.
     pub size_bytes: u64,
-    /// The hosts that had it.
+    /// The lost hosts that had it, or parts of it.
     pub hosts: Vec<String>,
 }
 
@@ -78,7 +78,8 @@ impl Node {
         let mut found = self.survey_lost(cluster, progress)?;
         self.name_lost(&mut found, progress)?;
         for (ino, found) in found {
-            let hosts = homes_of(cluster, &found.inode)?.into_iter().map(|node| node.0).collect();
+            let homes = homes_of(cluster, &found.inode)?.into_iter();
+            let hosts = homes.filter(|node| cluster.is_lost(node)).map(|node| node.0).collect();
             let mut paths = self.paths_of(ino, &found.names)?.into_iter();
             // Removed since, or without a name because it is open at a host.
             let Some(path) = paths.next() else { continue };
@@ -183,19 +184,22 @@ const NO_OTHERS: Error = Error::NotSupported("a store of one host has no other h
 
 fn is_lost(cluster: &Cluster, inode: &Inode) -> Result<bool> {
     let homes = homes_of(cluster, inode)?;
-    Ok(!homes.is_empty() && homes.iter().all(|home| cluster.is_lost(home)))
+    Ok(match inode.layout {
+        // Each has bytes that no other has.
+        Layout::Striped { .. } => homes.iter().any(|home| cluster.is_lost(home)),
+        _ => !homes.is_empty() && homes.iter().all(|home| cluster.is_lost(home)),
+    })
 }
 
-/// EIO for a file whose bytes are at lost hosts only.
+/// EIO for a file of which some bytes are at lost hosts only.
 pub(crate) fn require_some_copy(cluster: &Cluster, inode: &Inode) -> Result<()> {
-    match homes_of(cluster, inode)?.as_slice() {
-        [] => Ok(()),
-        homes if homes.iter().any(|home| !cluster.is_lost(home)) => Ok(()),
-        [first, ..] => cluster.require_not_lost(first),
+    if !is_lost(cluster, inode)? {
+        return Ok(());
     }
+    homes_of(cluster, inode)?.iter().try_for_each(|home| cluster.require_not_lost(home))
 }
 
-/// The hosts that have all bytes of a file; none when they are with its record.
+/// The hosts that have the bytes of a file: each all of them, or its part; none when they are with its record.
 fn homes_of(cluster: &Cluster, inode: &Inode) -> Result<Vec<NodeId>> {
-    inode.layout.copies().iter().map(|backing| cluster.home_of(backing.tier)).collect()
+    inode.layout.files().iter().map(|backing| cluster.home_of(backing.tier)).collect()
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use intarsia_meta::{Inode, MemberRecord, MemberState};
 use intarsia_policy::{HostRoom, Transfer, choose_host, plan_balance};
-use intarsia_types::{Error, InodeId, NodeId, Result};
+use intarsia_types::{Error, InodeId, Layout, NodeId, Result};
 use intarsia_wire::{Request, Response};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -35,6 +35,7 @@ const TOLERANCE_PERCENT: u8 = 5;
 /// How long further copies may take until the next of them is made, and how often that is looked at.
 const COPY_PATIENCE: Duration = Duration::from_secs(10);
 const COPY_PAUSE: Duration = Duration::from_millis(500);
+const STRIPED: &str = "a part of the striped file is there, and parts do not move; copy it to a new file, and remove it";
 const TOO_FEW_HOSTS: &str = "a copy of it is there, and could not be made elsewhere";
 /// Between two words about the progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
@@ -182,6 +183,7 @@ impl Node {
     fn forget_host(&self, cluster: &Cluster, host: &NodeId) -> Result<MoveReport> {
         let mut files = 0_u64;
         self.each_file_at(cluster, host, |_| files += 1)?;
+        self.each_striped_at(cluster, host, |_| files += 1)?;
         if files > 0 {
             return Err(Error::Busy(format!(
                 "{host} is lost and {files} files were there; if it will not come back, 'intarsia lost --forget' removes those that no other host has"
@@ -216,7 +218,10 @@ impl Node {
             if moved == 0 {
                 let copies = self.replace_copies(cluster, host)?;
                 let short = copies.into_iter().map(|ino| (ino, TOO_FEW_HOSTS.to_owned()));
-                let stuck: Vec<_> = stuck.into_iter().chain(short).collect();
+                let mut stuck: Vec<_> = stuck.into_iter().chain(short).collect();
+                self.each_striped_at(cluster, host, |inode| {
+                    stuck.push((inode.ino, STRIPED.to_owned()));
+                })?;
                 total.stuck = stuck.len() as u64;
                 total.stuck_files = self.name_stuck(stuck)?;
                 return Ok(total);
@@ -284,6 +289,27 @@ impl Node {
             let Some(backing) = inode.layout.backing() else { return };
             match cluster.home_of(backing.tier) {
                 Ok(home) if home == *host => each(&inode),
+                Ok(_) => {}
+                Err(error) => outcome = Err(error),
+            }
+        })?;
+        outcome
+    }
+
+    /// Calls `each` with every striped file that has a part at `host`.
+    fn each_striped_at(
+        &self,
+        cluster: &Cluster,
+        host: &NodeId,
+        mut each: impl FnMut(&Inode),
+    ) -> Result<()> {
+        let mut outcome = Ok(());
+        self.namespace.each_inode(|inode| {
+            let Layout::Striped { parts, .. } = &inode.layout else { return };
+            let homes: Result<Vec<_>> =
+                parts.iter().map(|part| cluster.home_of(part.tier)).collect();
+            match homes {
+                Ok(homes) if homes.contains(host) => each(&inode),
                 Ok(_) => {}
                 Err(error) => outcome = Err(error),
             }
@@ -528,7 +554,7 @@ impl Node {
     pub(crate) fn holds_files(&self) -> Result<bool> {
         let mut holds = false;
         self.namespace.each_inode(|inode| {
-            holds |= inode.layout.copies().iter().any(|copy| self.tiers.has(copy.tier));
+            holds |= inode.layout.files().iter().any(|copy| self.tiers.has(copy.tier));
         })?;
         Ok(holds)
     }

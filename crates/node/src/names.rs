@@ -127,7 +127,11 @@ impl Node {
         self.adopt_for_change(parent, name)?;
         let directory = self.namespace.get(parent)?;
         let (_, hints) = self.hints_for_new(&directory, name)?;
-        let fresh = self.take_for_passthrough(&hints)?;
+        let stripes = self.stripes_wanted(&hints)?;
+        let fresh = match stripes {
+            Some(_) => None,
+            None => self.take_for_passthrough(&hints)?,
+        };
         let layout = fresh.as_ref().map_or(Layout::Empty, |local| Layout::Local(local.backing));
         let is_marked = fresh.is_some() || self.is_shared();
         let record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
@@ -138,7 +142,12 @@ impl Node {
                 return Err(e);
             }
         };
-        let opened = self.open_new(caller, &inode, write, (fresh, hints), registrar)?;
+        let opened = match stripes {
+            Some(wish) => self
+                .open_new_striped(caller, &inode, write, (wish, hints))
+                .inspect_err(|_| self.unmake(parent, name, inode.ino))?,
+            None => self.open_new(caller, &inode, write, (fresh, hints), registrar)?,
+        };
         Ok((inode.attr(), opened))
     }
 
@@ -351,7 +360,7 @@ impl Node {
     pub(crate) fn dispose(&self, inode: &Inode, forgotten: Forgotten) {
         let blocks_512 = forgotten.accounted_512.unwrap_or(inode.blocks_512);
         self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
-        for (at, backing) in inode.layout.copies().iter().enumerate() {
+        for (at, backing) in inode.layout.files().iter().enumerate() {
             match (self.tiers.get(backing.tier), &self.cluster) {
                 (Ok(tier), _) => {
                     if !self.is_shared() && at == 0 {

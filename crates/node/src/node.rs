@@ -22,6 +22,7 @@ use crate::lower::{Lower, OVERFLOW_NAME};
 use crate::metrics::Metrics;
 use crate::names::Departed;
 use crate::options::NodeOptions;
+use crate::parts::Parts;
 use crate::remote_cache::RemoteCache;
 use crate::repair::FIRST_SURVEY;
 use crate::replicator::{CopyMetrics, CopyQueue, Replicator};
@@ -38,6 +39,8 @@ pub struct Node {
     pub(crate) tiers: Arc<Tiers>,
     /// Copies of other hosts' files.
     pub(crate) remote_cache: Arc<RemoteCache>,
+    /// Parts of striped files that are open here.
+    pub(crate) parts: Parts,
     pub(crate) live: LiveTable,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
@@ -124,10 +127,12 @@ impl Node {
         let rules = RwLock::new(Arc::new(options.rules.clone()));
         let syncs_names = options.durability == Durability::Sync;
         let tiers = Arc::new(Tiers::new(tiers, overflow.as_deref(), syncs_names));
+        let remote_cache = RemoteCache::new(Arc::clone(&tiers));
         let node = Arc::new(Self {
             store: identity.store,
             namespace,
-            remote_cache: RemoteCache::new(Arc::clone(&tiers)),
+            parts: Parts::new(&tiers, &remote_cache),
+            remote_cache,
             tiers,
             live: LiveTable::new(),
             locks: cluster.as_ref().map(|cluster| Locks::new(cluster.life().life)),

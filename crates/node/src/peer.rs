@@ -1,11 +1,11 @@
 //! What this node does for other hosts: it serves the files whose home it is, and gives leases back.
 
 use std::collections::HashMap;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use intarsia_transport::{Buffer, Handler, Reply, Session};
-use intarsia_types::{BackingRef, Error, InodeId, Result};
+use intarsia_types::{BackingRef, Durability, Error, InodeId, Result};
 use intarsia_wire::{Handle, RecallKind, Request, Response, Target};
 use parking_lot::Mutex;
 
@@ -15,6 +15,8 @@ use crate::cluster::Recalled;
 use crate::files::Caller;
 use crate::mover::Fetched;
 use crate::node::Node;
+use crate::parts::PartFile;
+use crate::striped::{allocate_bits, status};
 
 /// Permissions were checked by the kernel of the host that asks.
 const PEER: Caller = Caller { uid: 0, gid: 0 };
@@ -26,12 +28,20 @@ pub(crate) struct OpenFile {
     may_write: bool,
 }
 
+/// A part of a striped file that another host has open here.
+#[derive(Clone)]
+struct OpenPart {
+    file: Arc<PartFile>,
+    may_write: bool,
+}
+
 pub(crate) type OpenFiles = Mutex<HashMap<Handle, OpenFile>>;
 
 /// What one host has here: open files, and copies that it is sending. All of it ends when that host is gone.
 #[derive(Default)]
 pub(crate) struct Guest {
     files: OpenFiles,
+    parts: Mutex<HashMap<Handle, OpenPart>>,
     arrivals: Arrivals,
 }
 
@@ -42,8 +52,11 @@ pub(crate) struct PeerService {
 }
 
 impl PeerService {
+    /// Handles go on from the time, so that one of an earlier life of this host names nothing in this one.
     pub(crate) fn new(node: Weak<Node>) -> Self {
-        Self { node, next_handle: AtomicU64::new(1) }
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let seconds = since_1970.map_or(0, |since| since.as_secs());
+        Self { node, next_handle: AtomicU64::new(seconds << 28 | 1) }
     }
 
     fn node(&self) -> Result<std::sync::Arc<Node>> {
@@ -67,6 +80,77 @@ impl PeerService {
         let open = OpenFile { ino, may_write };
         files.lock().insert(handle, open);
         Ok(Response::Opened { handle, size_bytes })
+    }
+
+    fn open_part(
+        &self,
+        guest: &Guest,
+        ino: InodeId,
+        backing: BackingRef,
+        may_write: bool,
+    ) -> Result<Reply> {
+        let file = self.node()?.open_part(ino, backing)?;
+        let size_bytes = file.stat()?.size_bytes;
+        let handle = self.next_handle();
+        guest.parts.lock().insert(handle, OpenPart { file, may_write });
+        Ok(Reply::from(Response::Opened { handle, size_bytes }))
+    }
+
+    /// What concerns a part of a striped file.
+    fn answer_part(
+        &self,
+        session: &Session<Guest>,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<Option<Reply>> {
+        let guest = &session.state;
+        let handle = match *request {
+            Request::OpenPart { ino, backing, may_write } => {
+                return self.open_part(guest, ino, backing, may_write).map(Some);
+            }
+            Request::Close { handle } => {
+                let closed = guest.parts.lock().remove(&handle);
+                return Ok(closed.map(|_| Reply::from(Response::Done)));
+            }
+            Request::Write { target: Target::Handle(handle), .. }
+            | Request::Truncate { target: Target::Handle(handle), .. }
+            | Request::Allocate { target: Target::Handle(handle), .. }
+            | Request::Read { handle, .. }
+            | Request::Flush { handle }
+            | Request::StatPart { handle } => handle,
+            _ => return Ok(None),
+        };
+        let open = guest.parts.lock().get(&handle).cloned();
+        let Some(OpenPart { file, may_write }) = open else { return Ok(None) };
+        if is_change(request) && !may_write {
+            return Err(Error::BadHandle);
+        }
+        match *request {
+            Request::Read { offset_bytes, len_bytes, .. } => {
+                let mut bytes = session.buffer(usize::try_from(len_bytes).unwrap_or(usize::MAX));
+                let n = file.read_at(&mut bytes, offset_bytes)?;
+                bytes.truncate(n);
+                let size_bytes = file.stat()?.size_bytes;
+                return Ok(Some(Reply::with(Response::Data { size_bytes }, bytes)));
+            }
+            Request::Write { offset_bytes, .. } => file.write_all_at(payload, offset_bytes)?,
+            Request::Truncate { size_bytes, .. } => file.set_len(size_bytes)?,
+            Request::Allocate { offset_bytes, len_bytes, mode, .. } => {
+                file.allocate(allocate_bits(mode), offset_bytes, len_bytes)?;
+            }
+            Request::Flush { .. } => {
+                if self.node()?.options().durability == Durability::Sync {
+                    file.sync(true)?;
+                }
+                return Ok(Some(Reply::from(Response::Done)));
+            }
+            _ => {}
+        }
+        let stat = file.stat()?;
+        Ok(Some(Reply::from(match request {
+            Request::StatPart { .. } => status(stat),
+            _ => Response::Written { size_bytes: stat.size_bytes },
+        })))
     }
 
     fn close(&self, guest: &Guest, handle: Handle) -> Result<Response> {
@@ -155,6 +239,9 @@ impl PeerService {
 
     fn answer(&self, session: &Session<Guest>, request: Request, payload: &[u8]) -> Result<Reply> {
         self.member()?;
+        if let Some(reply) = self.answer_part(session, &request, payload)? {
+            return Ok(reply);
+        }
         let files = &session.state.files;
         let response = match request {
             Request::Open { ino, may_write } => self.open(files, ino, may_write)?,
@@ -258,6 +345,10 @@ fn retry_ms(pause: std::time::Duration) -> u32 {
 
 fn opened(files: &OpenFiles, handle: Handle) -> Result<OpenFile> {
     files.lock().get(&handle).copied().ok_or(Error::BadHandle)
+}
+
+const fn is_change(request: &Request) -> bool {
+    matches!(request, Request::Write { .. } | Request::Truncate { .. } | Request::Allocate { .. })
 }
 
 /// The file that a change goes to.

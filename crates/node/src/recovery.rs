@@ -56,7 +56,9 @@ impl Node {
     pub(crate) fn remove_free_file(&self, tier: &Tier, file: BackingFileId) -> Result<()> {
         if self.is_shared() {
             // Its owner may have gone at another host, which knows nothing of the space here.
+            let is_counted = self.parts.note_gone(BackingRef { tier: tier.id(), file });
             match tier.open_file(file, false).and_then(|file| file.stat()) {
+                Ok(_) if is_counted => {}
                 Ok(stat) => tier.account(stat.blocks_512, 0),
                 Err(error) => tracing::debug!(%file, %error, "a free file is gone already"),
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use intarsia_meta::Inode;
 use intarsia_transport::{Answer, Buffer, Pending};
-use intarsia_types::{Error, InodeId, NodeId, Result};
+use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
 use parking_lot::{Mutex, RwLock};
 
@@ -29,10 +29,12 @@ struct Way {
     handle: Handle,
 }
 
-/// An open file on another host; closed there when the last reference goes.
+/// An open file on another host, or a part of one; closed there when the last reference goes.
 pub(crate) struct RemoteFile {
     cluster: Arc<Cluster>,
     ino: InodeId,
+    /// The part of a striped file that this is; then offsets and lengths are the part's own.
+    part: Option<BackingRef>,
     /// Where it is open; elsewhere, or anew, once that was lost.
     way: RwLock<Way>,
     /// Other hosts with the same content, for when that one fails.
@@ -103,6 +105,19 @@ impl RemoteFile {
         }
     }
 
+    /// Begins to open a part of a striped file.
+    pub(crate) fn begin_opening_part(
+        cluster: &Arc<Cluster>,
+        home: NodeId,
+        ino: InodeId,
+        backing: BackingRef,
+        may_write: bool,
+    ) -> PartOpening {
+        let request = Request::OpenPart { ino, backing, may_write };
+        let begun = cluster.start_now(&home, &request, intarsia_transport::MAX_PATIENCE / 2);
+        PartOpening { cluster: Arc::clone(cluster), home, ino, backing, may_write, begun }
+    }
+
     fn opened(
         cluster: &Arc<Cluster>,
         home: NodeId,
@@ -113,6 +128,7 @@ impl RemoteFile {
     ) -> Self {
         Self {
             ino,
+            part: None,
             way: RwLock::new(Way { home, handle }),
             spares: Mutex::default(),
             may_write,
@@ -224,9 +240,25 @@ impl RemoteFile {
         self.cluster.ask_for(&way.home, &way.request(range))
     }
 
+    /// Where the file is open, for questions that are not asked here.
+    pub(crate) fn place(&self) -> (NodeId, Handle) {
+        let Way { home, handle } = self.way();
+        (home, handle)
+    }
+
+    /// Whether it can be opened anew without anything being lost: what was written through the handle is there.
+    const fn may_open_again(&self) -> bool {
+        !self.may_write || self.part.is_some()
+    }
+
     /// Opens the file anew at `home`, because the connection was lost, and with it what was open.
-    fn open_again(&self, home: NodeId) -> Result<()> {
-        let request = Request::Open { ino: self.ino, may_write: false };
+    pub(crate) fn open_again(&self, home: NodeId) -> Result<()> {
+        let request = match self.part {
+            Some(backing) => {
+                Request::OpenPart { ino: self.ino, backing, may_write: self.may_write }
+            }
+            None => Request::Open { ino: self.ino, may_write: false },
+        };
         match self.cluster.call(&home, &request, None)? {
             Response::Opened { handle, .. } => {
                 *self.way.write() = Way { home, handle };
@@ -261,7 +293,7 @@ impl RemoteFile {
             Some(pending) => self.cluster.wait_for(&home, pending),
             None => self.ask(range),
         };
-        if matches!(answer, Err(Error::BadHandle)) && !self.may_write {
+        if matches!(answer, Err(Error::BadHandle)) && self.may_open_again() {
             answer = self.open_again(home.clone()).and_then(|()| self.ask(range));
         }
         while let Err(error) = &answer
@@ -325,6 +357,37 @@ impl RemoteFile {
                 }
                 other => return Err(unexpected(&home, &other)),
             }
+        }
+    }
+}
+
+/// A part of a striped file that is being opened.
+pub(crate) struct PartOpening {
+    cluster: Arc<Cluster>,
+    home: NodeId,
+    ino: InodeId,
+    backing: BackingRef,
+    may_write: bool,
+    /// None when it could not be sent without waiting.
+    begun: Option<Pending>,
+}
+
+impl PartOpening {
+    /// Waits until the part is open.
+    pub(crate) fn finish(self) -> Result<RemoteFile> {
+        let Self { cluster, home, ino, backing, may_write, begun } = self;
+        let response = match begun {
+            Some(pending) => cluster.finish(&home, pending)?,
+            None => cluster.call(&home, &Request::OpenPart { ino, backing, may_write }, None)?,
+        };
+        match response {
+            Response::Opened { handle, size_bytes } => {
+                let open = (handle, size_bytes);
+                let mut file = RemoteFile::opened(&cluster, home, ino, open, None, may_write);
+                file.part = Some(backing);
+                Ok(file)
+            }
+            other => Err(unexpected(&home, &other)),
         }
     }
 }
@@ -425,7 +488,7 @@ impl RemoteRead {
     }
 
     /// As [`finish`](Self::finish), with the bytes copied into `buffer`; how many there are.
-    fn finish_into(self, buffer: &mut [u8]) -> Result<usize> {
+    pub(crate) fn finish_into(self, buffer: &mut [u8]) -> Result<usize> {
         let mut done = 0;
         for part in self.parts {
             let wanted = part.range.end - part.range.start;

@@ -251,7 +251,7 @@ impl Node {
                 .map(|(name, value)| LocatedHint {
                     name,
                     value: value.to_owned(),
-                    acted_upon: name.is_acted_upon(self.is_shared()),
+                    acted_upon: name.is_acted_upon_as(value, self.is_shared()),
                 })
                 .collect(),
         })
@@ -259,6 +259,14 @@ impl Node {
 
     /// The layout in words, for the attribute `user.intarsia.layout`.
     pub(crate) fn describe_layout(&self, inode: &Inode) -> String {
+        if let Layout::Striped { parts, chunk_bytes, .. } = &inode.layout {
+            let tiers: Vec<_> = parts.iter().map(|part| part.tier.0.to_string()).collect();
+            return format!(
+                "striped parts={} chunk={chunk_bytes} tiers={}",
+                parts.len(),
+                tiers.join(",")
+            );
+        }
         let Some(backing) = inode.layout.backing() else { return inode.layout.name().to_owned() };
         let class = self.tiers.get(backing.tier).map(|t| t.class().to_string()).unwrap_or_default();
         format!("{} tier={} class={class}", inode.layout.name(), backing.tier.0)

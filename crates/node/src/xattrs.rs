@@ -84,7 +84,7 @@ impl Node {
         }
         match parse_attribute(name, value) {
             None => Ok(None),
-            Some(Ok(hint)) => Ok(Some(hint)),
+            Some(Ok(hint)) => self.refuse_copies_of_stripes(ino, &hint).map(|()| Some(hint)),
             Some(Err(e)) => {
                 tracing::warn!(%ino, attribute = name, "refused: {e}");
                 Err(Error::Invalid(e.to_string()))

@@ -7,6 +7,7 @@ mod fold;
 mod io_mode;
 mod keep;
 mod placement;
+mod stripe;
 
 pub use balance::{HostRoom, Transfer, choose_host, plan_balance};
 pub use copies::{HostState, choose_copies};
@@ -14,3 +15,4 @@ pub use fold::{FoldLimits, should_fold};
 pub use io_mode::{IoMode, OpenRequest, choose_io_mode};
 pub use keep::{KeepRequest, kept_max_bytes, should_keep};
 pub use placement::{TierState, choose_tier};
+pub use stripe::{Span, Stripe};

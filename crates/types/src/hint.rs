@@ -109,10 +109,19 @@ impl HintKey {
         matches!(self, Self::Tier | Self::Cache | Self::Close | Self::Integrity)
     }
 
+    /// Whether a store acts on it now with this value: of places it follows some.
+    #[must_use]
+    pub fn is_acted_upon_as(self, value: &str, by_several_hosts: bool) -> bool {
+        let is_followed = self != Self::Place
+            || matches!(parse_place(value), Some(Placement::Local | Placement::Stripe(_)));
+        is_followed && self.is_acted_upon(by_several_hosts)
+    }
+
     /// Whether a store acts on it now, one of several hosts or of one.
     #[must_use]
     pub const fn is_acted_upon(self, by_several_hosts: bool) -> bool {
-        self.acted_upon_on_one_host() || (by_several_hosts && matches!(self, Self::Replicas))
+        self.acted_upon_on_one_host()
+            || (by_several_hosts && matches!(self, Self::Place | Self::Replicas | Self::Chunk))
     }
 
     /// The hint behind a full attribute name, if it is one of ours.
@@ -417,6 +426,21 @@ impl HintSet {
     pub fn place(&self) -> Option<Placement> {
         self.get(HintKey::Place).and_then(parse_place)
     }
+
+    /// Over how many hosts the chunks are to be dealt, if they are.
+    #[must_use]
+    pub fn stripes(&self) -> Option<u16> {
+        match self.place()? {
+            Placement::Stripe(count) => Some(count),
+            _ => None,
+        }
+    }
+
+    /// Length of a chunk.
+    #[must_use]
+    pub fn chunk_bytes(&self) -> Option<u64> {
+        self.get(HintKey::Chunk)?.parse().ok().map(|ByteCount(bytes)| bytes)
+    }
 }
 
 impl FromIterator<Hint> for HintSet {
@@ -483,6 +507,17 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn of_places_some_are_followed() {
+        let is_followed = |text: &str, by_several| {
+            let hint: Hint = text.parse().unwrap();
+            hint.key().is_acted_upon_as(hint.value(), by_several)
+        };
+        assert!(is_followed("place=stripe:4", true) && !is_followed("place=stripe:4", false));
+        assert!(!is_followed("place=collocate:a", true));
+        assert!(is_followed("chunk=1MiB", true) && is_followed("tier=disk", false));
     }
 
     #[test]

@@ -54,12 +54,16 @@ pub enum Layout {
         /// publication; what was written since is at the home alone.
         copies: Vec<BackingRef>,
     },
-    /// 5: chunks dealt in turn over `nodes`.
+    /// 5: chunks dealt in turn over plain backing files on several nodes: chunk i lies in part i mod N, behind
+    /// the chunks that were dealt to it before.
     Striped {
-        /// The nodes, in stripe order.
-        nodes: Vec<NodeId>,
+        /// The parts, in stripe order.
+        parts: Vec<BackingRef>,
         /// Length of a chunk.
         chunk_bytes: u64,
+        /// How often the length was set. Who publishes a length that it measured does so on condition that this
+        /// has stayed the same.
+        cuts: u64,
     },
     /// 6: k data and m parity shards per chunk.
     Erasure {
@@ -108,6 +112,15 @@ impl Layout {
         }
     }
 
+    /// All backing files whose bytes are this inode's: its copies, or its parts. A pack file is not among them.
+    #[must_use]
+    pub fn files(&self) -> &[BackingRef] {
+        match self {
+            Self::Striped { parts, .. } => parts,
+            _ => self.copies(),
+        }
+    }
+
     /// The name shown by `intarsia locate`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -137,5 +150,16 @@ mod tests {
         assert_eq!(Layout::Local(a).copies(), [a]);
         assert_eq!(Layout::of_copies(Vec::new()), Layout::Empty);
         assert!(Layout::Inline.copies().is_empty());
+    }
+
+    #[test]
+    fn parts_are_files_and_no_copies() {
+        let parts = [3, 5].map(|tier| BackingRef { tier: TierId(tier), file: BackingFileId(9) });
+        let striped = Layout::Striped { parts: parts.to_vec(), chunk_bytes: 4096, cuts: 0 };
+        assert_eq!(
+            (striped.files(), striped.copies(), striped.backing()),
+            (&parts[..], &[][..], None)
+        );
+        assert_eq!(Layout::Local(parts[0]).files(), [parts[0]]);
     }
 }

@@ -216,6 +216,21 @@ pub enum Request {
         /// The inode.
         ino: InodeId,
     },
+    /// 23: keep this part of a striped file open for me, so that it stays there when the file's name goes. Answer:
+    /// `Opened`, with the part's length; offsets and lengths of what follows are the part's own.
+    OpenPart {
+        /// The inode. The server refuses a file that is not its part.
+        ino: InodeId,
+        /// The part at the server.
+        backing: BackingRef,
+        /// Whether the handle is for writing too.
+        may_write: bool,
+    },
+    /// 24: what an open part is at this moment. Answer: `Status`.
+    StatPart {
+        /// The open part.
+        handle: Handle,
+    },
 }
 
 impl Request {
@@ -246,6 +261,8 @@ impl Request {
             Self::PushWhole { .. } => "push whole",
             Self::Replicate { .. } => "replicate",
             Self::Fetch { .. } => "fetch",
+            Self::OpenPart { .. } => "open part",
+            Self::StatPart { .. } => "stat part",
         }
     }
 

@@ -37,7 +37,7 @@ fn set(arguments: &HintSet) -> Outcome<Exit> {
         Ok(())
     })?;
     let is_shared = files.first().map_or(Ok(false), |file| xattr::is_shared(file))?;
-    for hint in hints.iter().filter(|h| !h.key().is_acted_upon(is_shared)) {
+    for hint in hints.iter().filter(|h| !h.key().is_acted_upon_as(h.value(), is_shared)) {
         output::warn(&format!("{hint} is stored, but not acted upon here{}", why(is_shared)));
     }
     Ok(Exit::Ok)
@@ -139,7 +139,8 @@ fn get(arguments: &HintGet) -> Outcome<Exit> {
         for (key, value) in hints {
             let prefix =
                 if all.len() > 1 { format!("{}: ", file.display()) } else { String::new() };
-            let note = if key.is_acted_upon(is_shared) { "" } else { "  (not acted upon here)" };
+            let note =
+                if key.is_acted_upon_as(value, is_shared) { "" } else { "  (not acted upon here)" };
             output::data(&format!("{prefix}{key}={value}{note}"))?;
         }
         if hints.is_empty() {
@@ -199,10 +200,10 @@ fn list(arguments: &Listing) -> Outcome<Exit> {
 /// What a hint tells the store.
 const fn meaning(key: HintKey) -> &'static str {
     match key {
-        HintKey::Place => "on which nodes the bytes are to lie",
+        HintKey::Place => "on which hosts the bytes are to lie; stripe:N and local are followed",
         HintKey::Tier => "in which class of tier the bytes are to lie",
         HintKey::Replicas => "how many copies there are to be",
-        HintKey::Chunk => "how long the pieces are that a file is cut into",
+        HintKey::Chunk => "how long the pieces of a striped file are",
         HintKey::Erasure => "K data and M parity pieces instead of copies",
         HintKey::Compress => "whether and how the bytes are compressed",
         HintKey::Dedup => "whether equal pieces are kept once",

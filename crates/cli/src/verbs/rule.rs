@@ -30,8 +30,8 @@ fn add(arguments: &RuleChange) -> Outcome<Exit> {
     rules.extend(texts);
     change(&store, rules, arguments.dry_run)?;
     let is_shared = super::xattr::is_shared(&store.mount_point)?;
-    for (key, _) in new.iter().flat_map(|r| r.hints().iter()) {
-        if !key.is_acted_upon(is_shared) {
+    for (key, value) in new.iter().flat_map(|r| r.hints().iter()) {
+        if !key.is_acted_upon_as(value, is_shared) {
             let why = super::hint::why(is_shared);
             output::warn(&format!("{key} is stored, but not acted upon here{why}"));
         }

@@ -194,7 +194,7 @@ fn write_inode(
     }
     transaction.put_inode(&inode)?;
     let part = transaction.of(ino);
-    for backing in inode.layout.copies() {
+    for backing in inode.layout.files() {
         part.delete(keys::free(*backing).as_slice());
     }
     for (name, value) in &new.xattrs {

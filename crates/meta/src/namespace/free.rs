@@ -86,7 +86,7 @@ impl Namespace {
     pub fn each_known_file(&self, mut each: impl FnMut(BackingRef)) -> Result<()> {
         self.each_inode(|inode| match inode.layout {
             Layout::Packed { pack, .. } => each(pack),
-            layout => layout.copies().iter().copied().for_each(&mut each),
+            layout => layout.files().iter().copied().for_each(&mut each),
         })?;
         for partition in self.partitions() {
             let free = self.keys_of(partition, &[keys::FREE], None)?;

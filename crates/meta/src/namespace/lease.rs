@@ -4,7 +4,7 @@
 //! changes content and length, every such change is conditional on still holding it, and whoever takes it
 //! over from a dead host thereby fences that host off.
 
-use intarsia_types::{Error, InodeId, Result};
+use intarsia_types::{Error, InodeId, Layout, Result};
 
 use super::transaction::Part;
 use super::{Namespace, Owner, Stored, Transaction};
@@ -17,6 +17,8 @@ pub enum WriteLease {
     Held(Box<Inode>),
     /// Somebody else.
     HeldBy(Owner),
+    /// Nobody, and nobody needs it: any host may write to the file at any time.
+    Unneeded(Box<Inode>),
 }
 
 impl Namespace {
@@ -63,6 +65,9 @@ impl Namespace {
             match holder {
                 Some(holder) if holder == mark => Ok(Some(held(inode))),
                 Some(holder) => Ok(Some(WriteLease::HeldBy(Owner::decode(&holder)))),
+                None if matches!(inode.layout, Layout::Striped { .. }) => {
+                    Ok(Some(WriteLease::Unneeded(Box::new(inode))))
+                }
                 None => {
                     let mut transaction = Transaction::at(ino);
                     transaction.first.expect(Condition::Absent(write_key(ino)));

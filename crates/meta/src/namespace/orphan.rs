@@ -115,7 +115,7 @@ impl Namespace {
         if inode.checksummed {
             self.delete_all(part, &keys::by_inode(keys::CHECKSUM, ino))?;
         }
-        for backing in inode.layout.copies() {
+        for backing in inode.layout.files() {
             part.mark(&keys::free(*backing));
         }
         Ok(())

@@ -22,7 +22,10 @@ fn layout() -> impl Strategy<Value = Layout> {
         backing.clone().prop_map(Layout::Local),
         (backing.clone(), any::<u64>())
             .prop_map(|(pack, offset_bytes)| Layout::Packed { pack, offset_bytes }),
-        prop::collection::vec(backing, 0..9).prop_map(|copies| Layout::Replicated { copies }),
+        prop::collection::vec(backing.clone(), 0..9)
+            .prop_map(|copies| Layout::Replicated { copies }),
+        (prop::collection::vec(backing, 0..9), number(), number())
+            .prop_map(|(parts, chunk_bytes, cuts)| Layout::Striped { parts, chunk_bytes, cuts }),
         (prop::collection::vec(any::<u8>(), 0..300), number(), number(), time(), time()).prop_map(
             |(path, ino, size_bytes, mtime, ctime)| Layout::Lower {
                 path,

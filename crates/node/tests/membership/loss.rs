@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use intarsia_node::{LostFile, LostSummary, NewName, Node, RenameMode};
+use intarsia_node::{LostFile, LostSummary, NewName, Node, RenameMode, SetMode};
 use intarsia_types::{Error, FileKind, InodeId, NodeId};
 
 use crate::deployment::{
@@ -203,6 +203,43 @@ fn lost(node: &Node, removes: bool) -> (Vec<String>, LostSummary) {
     let summary = node.lost_files(removes, &mut each, &mut |_| {}).unwrap();
     paths.sort();
     (paths, summary)
+}
+
+#[test]
+fn a_striped_file_is_lost_with_any_of_its_hosts_and_comes_back_with_it() {
+    let deployment = Deployment::new();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    let place = |value: &[u8]| {
+        b.set_xattr(InodeId::ROOT, b"user.intarsia.place", value, SetMode::Either).unwrap();
+    };
+    place(b"stripe:3");
+    let content = pattern(4 * MIB, 2);
+    let ino = put(&c, "striped", &content);
+    put(&c, "gone", &content);
+    place(b"local");
+    put(&c, "whole", &content);
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    crash(a);
+    wait_for_state(&c, "a", "lost");
+    wait_for_state(&b, "a", "lost");
+    let begun = Instant::now();
+    assert_eq!(get(&c, "striped").unwrap_err().errno(), EIO);
+    assert_eq!(overwrite(&c, ino, 0, b"x", true).unwrap_err().errno(), EIO);
+    let mut buffer = vec![0; 3 * MIB];
+    assert_eq!(b.read(ino, 0, &mut buffer).unwrap_err().errno(), EIO);
+    assert_eq!(write(&b, ino, 0, &buffer).unwrap_err().errno(), EIO);
+    assert!(begun.elapsed() < Duration::from_secs(2), "at once");
+    b.release(ino, true);
+    assert_eq!(get(&b, "whole").unwrap(), content);
+    assert_eq!(lost(&b, false).0, ["/gone", "/striped"]);
+    b.unlink(InodeId::ROOT, b"gone").unwrap();
+    assert_eq!(lost(&b, false).0, ["/striped"]);
+    let a = deployment.start("a");
+    wait_for_state(&c, "a", "serving");
+    wait_for_state(&b, "a", "serving");
+    assert!(get(&c, "striped").unwrap() == content);
+    assert_eq!(lost(&b, false).0, [""; 0]);
+    [a, b, c].iter().for_each(|node| node.close().unwrap());
 }
 
 #[test]

@@ -91,6 +91,8 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
         ("push-whole", Request::PushWhole { ino, class: TierClass::Memory, sum: 1 << 63 }),
         ("replicate", Request::Replicate { inos: vec![ino, InodeId::ROOT] }),
         ("fetch", Request::Fetch { ino }),
+        ("open-part", Request::OpenPart { ino, backing, may_write: true }),
+        ("stat-part", Request::StatPart { handle }),
     ];
     all.extend(lock_questions().into_iter().map(|(name, question)| {
         (name, Request::Lock { place: LockPlace { ino, epoch: 3, life: 8 }, question })

@@ -194,7 +194,7 @@ impl Survey {
             self.judge_owner(pack, owner, inode.ino);
             self.packs.insert(pack, inode.ino);
         }
-        for backing in inode.layout.copies().iter().copied() {
+        for backing in inode.layout.files().iter().copied() {
             self.note_file(backing);
             let owner = self.owners.get(&backing).or_else(|| self.packs.get(&backing)).copied();
             self.judge_owner(backing, owner, inode.ino);
