@@ -29,7 +29,6 @@ import json
 import multiprocessing
 import os
 import random
-import re
 import signal
 import statistics
 import subprocess
@@ -48,8 +47,7 @@ PAYLOAD_SHARE = 1448 / 1514
 BIT_PER_S = {"10mbit": 1e7, "100mbit": 1e8, "1gbit": 1e9, "10gbit": 1e10}
 # How rows of `scaling` end.
 MODES = ("as built", "leased", "strict")
-# How `up` may call the switch of leases on directories, and what turns them off.
-LEASE_SWITCH = re.compile(r"--(no-)?(?:directory-|dir-)?leases\b( <)?")
+LEASE_SWITCH = "--no-directory-leases"
 
 
 def store_of(arguments, hosts, link=None, options=()):
@@ -180,15 +178,9 @@ WAYS = {"in turn": in_turn, "at once": together}
 
 
 def modes(program):
-    """The stores to compare: with and without leases on directories where `up` has a switch for them."""
+    """The stores to compare: with and without leases on directories, where `up` has a switch for them."""
     said = subprocess.run([program, "up", "--help"], capture_output=True, text=True, check=True).stdout
-    found = LEASE_SWITCH.search(said)
-    if not found:
-        return {"as built": ()}
-    if found[2]:
-        name = found[0].removesuffix(" <").strip()
-        return {"leased": (name, "on"), "strict": (name, "off")}
-    return {"leased": (), "strict": (found[0],)} if found[1] else {"leased": (found[0],), "strict": ()}
+    return {"leased": (), "strict": (LEASE_SWITCH,)} if LEASE_SWITCH in said else {"as built": ()}
 
 
 def scaling(arguments, found):
@@ -749,7 +741,7 @@ class Found:
                         line += f", with idle {statistics.median(gross):.3f}"
                     if any(servers):
                         line += f", of it metadata servers {statistics.median(servers):.3f}"
-                    line += "".join(f" x{cpu[over] / cpu[b]:.2f} of {b}" for b in bases if cpu.get(b))
+                    line += "".join(f" x{cpu[over] / cpu[b]:.2f} of {b}" for b in bases if cpu.get(b, 0) > 0.01)
                 print(line + f"   load {statistics.median(row['load'] for row in rows):.1f}")
 
 

@@ -166,8 +166,15 @@ class GlusterDispersed(GlusterFs):
         return ("disperse", str(self.hosts), "redundancy", "1")
 
 
+class Strict(labs.Intarsia):
+    """Ours, asking the metadata servers for every name."""
+
+    options = ("--no-directory-leases",)
+
+
 SYSTEMS = {
     "intarsia": labs.Intarsia,
+    "intarsia-strict": Strict,
     "native": labs.Native,
     "glusterfs": GlusterFs,
     "glusterfs-replica2": GlusterReplicated,
