@@ -560,13 +560,13 @@ impl StripedRead {
         deliver: impl FnOnce(Result<&[u8]>) -> T,
     ) -> T {
         let len = self.len();
-        if self.parts.len() == 1
-            && let Some(PartRead { spans, source: Source::There(read) }) = self.parts.pop()
+        let is_one_span = matches!(
+            self.parts.as_slice(),
+            [PartRead { spans, source: Source::There(_) }] if spans.len() == 1
+        );
+        if is_one_span && let Some(PartRead { source: Source::There(read), .. }) = self.parts.pop()
         {
-            if spans.len() == 1 {
-                return finish_one(read, len, scratch, deliver);
-            }
-            self.parts.push(PartRead { spans, source: Source::There(read) });
+            return finish_one(read, len, scratch, deliver);
         }
         if scratch.len() < len {
             scratch.resize(len, 0);

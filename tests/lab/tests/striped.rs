@@ -50,6 +50,12 @@ fn hosts_write_one_file_together_and_a_lost_one_is_an_error_and_no_zeros() {
         let about = fs::metadata(&path).unwrap();
         assert_eq!(about.len(), LENGTH as u64, "at host {host}");
         assert!(about.blocks() * 512 >= LENGTH as u64, "{} blocks", about.blocks());
+        let file = fs::File::open(&path).unwrap();
+        let mut piece = [0; 5000];
+        for at in (host * 1000..LENGTH - piece.len()).step_by(99_991) {
+            file.read_exact_at(&mut piece, at as u64).unwrap();
+            assert!(piece == content[at..at + piece.len()], "{at} at host {host}");
+        }
         assert!(fs::read(&path).unwrap() == content, "at host {host}");
     }
     // Cut at one host, read at another.
