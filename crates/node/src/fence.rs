@@ -191,11 +191,11 @@ impl Node {
             Ok(WriteLease::Held(_)) => {
                 let extras = [Extra::HoldWritable, Extra::ClearWritable];
                 self.namespace.update_with(ino, &extras, |_| Ok(()))?;
-                quarantine(ino, state);
+                quarantine(self, ino, state);
                 Ok(())
             }
             Ok(WriteLease::HeldBy(_) | WriteLease::Unneeded(_)) => {
-                quarantine(ino, state);
+                quarantine(self, ino, state);
                 Ok(())
             }
             Err(Error::NotFound) => {
@@ -205,7 +205,8 @@ impl Node {
                     state.holds_lease = false;
                     state.overlay.is_dirty = false;
                 } else {
-                    state.forget_body();
+                    let forgotten = state.forget_body();
+                    self.discard_unnamed(ino, &forgotten);
                 }
                 Ok(())
             }
@@ -246,8 +247,10 @@ impl Node {
 /// Whether the record says of the content what this host last knew.
 fn is_as_left(inode: &Inode, state: &LiveState) -> bool {
     match &state.body {
-        Some(Body::Local(local)) => inode.layout.backing() == Some(local.backing),
-        Some(Body::Inline(_)) => state.record.as_ref().is_some_and(|known| {
+        Some(Body::Local(local)) if state.unnamed().is_none() => {
+            inode.layout.backing() == Some(local.backing)
+        }
+        Some(Body::Local(_) | Body::Inline(_)) => state.record.as_ref().is_some_and(|known| {
             (&known.layout, known.size_bytes, known.mtime)
                 == (&inode.layout, inode.size_bytes, inode.mtime)
         }),
@@ -257,14 +260,15 @@ fn is_as_left(inode: &Inode, state: &LiveState) -> bool {
 }
 
 /// Keeps what was written here to a file that is another host's now from ever being published.
-fn quarantine(ino: InodeId, state: &mut LiveState) {
+fn quarantine(node: &Node, ino: InodeId, state: &mut LiveState) {
     tracing::error!(
         %ino,
         "another host has taken over the file; what was written to it here since its last close is not kept, and its open handles give EIO"
     );
     let is_open = state.is_open();
     if !is_open {
-        state.forget_body();
+        let forgotten = state.forget_body();
+        node.discard_unnamed(ino, &forgotten);
     }
     state.is_quarantined = is_open;
     state.overlay.is_dirty = false;

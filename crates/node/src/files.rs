@@ -14,6 +14,7 @@ use intarsia_types::{
 
 use crate::body::{Body, LocalBody};
 use crate::clock::now;
+use crate::early_fold::EarlyFold;
 use crate::integrity::checksum_extras;
 use crate::lease::{Attempt, Content};
 pub use crate::live::KernelBacking;
@@ -608,6 +609,9 @@ impl Node {
             .record
             .as_ref()
             .is_some_and(|r| r.size_bytes == stat.size_bytes && r.mtime == stat.mtime);
+        if is_recorded && self.is_as_folded(state)? {
+            return Ok(false);
+        }
         let age = SystemTime::now().duration_since(stat.ctime.into()).unwrap_or_default();
         Ok(!is_recorded || age < TICK || stat.ctime > state.seen_ctime)
     }
@@ -634,6 +638,8 @@ impl Node {
             }
             _ => None,
         };
+        let folded = if state.keeps_name { None } else { self.foldable(state)? };
+        let was_folded = state.early_fold.is_some();
         if let (Some(sums), true) = (&state.sums, state.hints.integrity() == Integrity::Strict) {
             extras.extend(checksum_extras(sums));
             state.is_checksummed = true;
@@ -641,24 +647,40 @@ impl Node {
         self.account(state)?;
         let (overlay, blocks_512) = (state.overlay, state.accounted_512);
         let home = state.local().map(|local| local.backing);
+        let known = state.record.clone();
         let keeps_copies = self.is_copied(ino, state)?;
         let mut dropped = Vec::new();
-        let inode = self.namespace.change(ino, |inode, more| {
+        let change = |inode: &mut Inode, more: &mut Vec<Extra>| {
             more.extend_from_slice(&extras);
-            // The copies on other hosts are of what was published before.
-            if let Some(home) = home.filter(|_| !keeps_copies) {
-                dropped = take_over_copies(inode, home, &[], more)?;
-            }
             inode.size_bytes = size_bytes;
             inode.blocks_512 = blocks_512;
+            match (home, &folded) {
+                (Some(home), Some(content)) => {
+                    dropped = inode.layout.copies().to_vec();
+                    dropped.retain(|copy| *copy != home);
+                    more.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
+                    Self::fold_record(inode, content, more);
+                }
+                (Some(home), None) if was_folded => Self::unfold_record(inode, home, more),
+                // The copies on other hosts are of what was published before.
+                (Some(home), None) if !keeps_copies => {
+                    dropped = take_over_copies(inode, home, &[], more)?;
+                }
+                _ => {}
+            }
             inode.mtime = overlay.mtime.unwrap_or(inode.mtime);
             inode.ctime = overlay.ctime.unwrap_or(inode.ctime);
             if let Some(layout) = &layout {
                 inode.layout = layout.clone();
             }
             Ok(())
-        })?;
+        };
+        let inode = match &known {
+            Some(known) => self.namespace.change_known(known, change)?,
+            None => self.namespace.change(ino, change)?,
+        };
         self.note_dropped(&dropped);
+        state.early_fold = folded.as_deref().map(EarlyFold::of);
         state.copied = state.copied.filter(|_| keeps_copies);
         state.is_withheld = false;
         state.overlay.is_dirty = false;
@@ -721,7 +743,8 @@ impl Node {
                 return None;
             }
             if state.is_quarantined {
-                state.forget_body();
+                let forgotten = state.forget_body();
+                self.discard_unnamed(ino, &forgotten);
                 return None;
             }
             if state.is_orphan {
@@ -763,7 +786,7 @@ impl Node {
     pub(crate) fn reap(&self, ino: InodeId, forgotten: Forgotten) {
         match self.namespace.reap(ino) {
             Ok(inode) => self.dispose(&inode, forgotten),
-            Err(Error::NotFound) => {}
+            Err(Error::NotFound) => self.discard_unnamed(ino, &forgotten),
             Err(e) => {
                 tracing::error!(%ino, error = %e, "an unlinked file stays until the next start");
             }

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use intarsia_codec::BlockSums;
 use intarsia_meta::Inode;
 use intarsia_policy::IoMode;
-use intarsia_types::{HintSet, InodeId, Timestamp};
+use intarsia_types::{BackingRef, HintSet, InodeId, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::body::Body;
+use crate::early_fold::EarlyFold;
 use crate::replicate::Copied;
 
 const SHARDS: usize = 32;
@@ -70,6 +71,10 @@ pub(crate) struct LiveState {
     pub(crate) seen_ctime: Timestamp,
     /// What the copies on other hosts hold, since this host made them.
     pub(crate) copied: Option<Copied>,
+    /// It was published beside its inode, and its backing file is named by no record (see [`crate::early_fold`]).
+    pub(crate) early_fold: Option<EarlyFold>,
+    /// It is still mapped after its last close, and stays where it is.
+    pub(crate) keeps_name: bool,
     /// A publication failed for want of copies: other hosts see the content of the one before.
     pub(crate) is_withheld: bool,
     /// Blocks that the tier's accounting knows of.
@@ -102,6 +107,8 @@ impl LiveState {
             is_checksummed: false,
             seen_ctime: Timestamp::default(),
             copied: None,
+            early_fold: None,
+            keeps_name: false,
             is_withheld: false,
             accounted_512: 0,
             is_queued: false,
@@ -114,6 +121,7 @@ impl LiveState {
         let forgotten = Forgotten {
             accounted_512: self.local().map(|_| self.accounted_512),
             size_bytes: self.body.as_ref().and_then(|_| self.size_bytes().ok()),
+            unnamed: self.unnamed(),
         };
         self.body = None;
         self.sums = None;
@@ -122,6 +130,8 @@ impl LiveState {
         self.is_quarantined = false;
         self.overlay.is_dirty = false;
         self.copied = None;
+        self.early_fold = None;
+        self.keeps_name = false;
         self.is_withheld = false;
         self.accounted_512 = 0;
         forgotten
@@ -145,6 +155,8 @@ pub(crate) struct Forgotten {
     pub(crate) accounted_512: Option<u64>,
     /// Its last length.
     pub(crate) size_bytes: Option<u64>,
+    /// A backing file that no record names.
+    pub(crate) unnamed: Option<BackingRef>,
 }
 
 /// A live inode.
@@ -156,6 +168,10 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn lock(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock()
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, LiveState>> {
+        self.state.try_lock()
     }
 }
 
@@ -244,7 +260,8 @@ impl LiveTable {
         }
     }
 
-    fn drop_if_idle(&self, ino: InodeId, state: &mut LiveState) {
+    /// Drops a locked entry that was left idle.
+    pub(crate) fn drop_if_idle(&self, ino: InodeId, state: &mut LiveState) {
         if state.is_idle() {
             state.is_gone = true;
             self.drops.fetch_add(1, Ordering::AcqRel);

@@ -77,7 +77,8 @@ impl Node {
     pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
         self.use_directory(parent);
         let before = self.before_reading();
-        let inode = match self.namespace.lookup(parent, name) {
+        // The kernel looks up in directories only.
+        let inode = match self.namespace.lookup_in_directory(parent, name) {
             Err(Error::NotFound) if self.adopt_name(parent, name)? => {
                 self.namespace.lookup(parent, name)?
             }
@@ -360,6 +361,7 @@ impl Node {
     pub(crate) fn dispose(&self, inode: &Inode, forgotten: Forgotten) {
         let blocks_512 = forgotten.accounted_512.unwrap_or(inode.blocks_512);
         self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
+        self.discard_unnamed(inode.ino, &forgotten);
         for (at, backing) in inode.layout.files().iter().enumerate() {
             match (self.tiers.get(backing.tier), &self.cluster) {
                 (Ok(tier), _) => {

@@ -4,7 +4,7 @@
 //! Until then nothing is derived from its content. One thread does all of it and sleeps
 //! without a time-out while there is nothing to do.
 
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -43,6 +43,8 @@ const ABANDONED: Duration = Duration::from_secs(60);
 /// A replaced file can still be opened for so long, unless so many others have been replaced since.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGERING_MAX: usize = 1024;
+/// Closed files looked at together, with several hosts.
+const SETTLE_BATCH: usize = 63;
 /// Removed files let go of in one commit.
 const RECLAIM_BATCH: usize = 256;
 
@@ -224,6 +226,17 @@ impl Queue {
         !self.work.lock().is_busy && self.backlog() == (0, 0, 0)
     }
 
+    /// Further closed files that are due, at most so many.
+    fn pop_due(&self, limit: usize) -> Vec<Waiting> {
+        let now = Instant::now();
+        let mut work = self.work.lock();
+        let mut due = Vec::new();
+        while due.len() < limit && work.has_due(now, self.backlog_max) {
+            due.extend(work.closed.pop_front());
+        }
+        due
+    }
+
     /// The next thing to do; waits until there is one. Asking says that the one before is done.
     fn next(&self) -> Task {
         let mut work = self.work.lock();
@@ -270,14 +283,19 @@ impl Work {
             let n = self.to_reclaim.len().min(RECLAIM_BATCH);
             return Some(Task::Reclaim(self.to_reclaim.drain(..n).collect()));
         }
-        let is_crowded = self.closed.len() > backlog_max || self.is_pool_short;
-        if self.closed.front().is_some_and(|first| is_crowded || first.due <= now) {
+        if self.has_due(now, backlog_max) {
             return self.closed.pop_front().map(Task::Settle);
         }
         if self.retried.peek().is_some_and(|first| first.due <= now) {
             return self.retried.pop().map(Task::Settle);
         }
         self.to_sum.pop_front().map(Task::Sum)
+    }
+
+    /// Whether a closed file is to be settled now.
+    fn has_due(&self, now: Instant, backlog_max: usize) -> bool {
+        let is_crowded = self.closed.len() > backlog_max || self.is_pool_short;
+        self.closed.front().is_some_and(|first| is_crowded || first.due <= now)
     }
 
     /// When something that waits will be due.
@@ -335,7 +353,7 @@ fn run(node: &std::sync::Weak<Node>) {
                 Ok(())
             }
             Task::Reclaim(files) => node.reclaim(&files),
-            Task::Settle(waiting) => node.settle(waiting),
+            Task::Settle(waiting) => node.settle_some(waiting),
             Task::Sum(ino) => node.sum(ino),
         };
         if let Err(e) = outcome {
@@ -360,6 +378,23 @@ impl Node {
         {
             tracing::warn!(error = %e, "settling ahead of a create");
         }
+    }
+
+    /// Settles a closed file, and those that are due with it.
+    fn settle_some(&self, first: Waiting) -> Result<()> {
+        if !self.is_shared() || self.is_fenced() {
+            return self.settle(first);
+        }
+        let mut due = vec![first];
+        due.extend(self.settler_queue.pop_due(SETTLE_BATCH));
+        let inos: Vec<InodeId> = due.iter().map(|waiting| waiting.ino).collect();
+        let left: HashSet<InodeId> = self.settle_folded(&inos).into_iter().collect();
+        self.settler_queue.set_pool_short(self.tiers.is_short());
+        let mut outcome = Ok(());
+        for waiting in due.into_iter().filter(|waiting| left.contains(&waiting.ino)) {
+            outcome = outcome.and(self.settle(waiting));
+        }
+        outcome
     }
 
     fn settle(&self, waiting: Waiting) -> Result<()> {
@@ -406,10 +441,14 @@ impl Node {
         if state.is_open() || !(state.is_unsettled || state.holds_lease) {
             return Ok(true);
         }
+        if state.unnamed().is_some() {
+            return self.settle_one_folded(ino, state);
+        }
         let inode = match self.namespace.get(ino) {
             Err(Error::NotFound) => {
                 // Removed by another host; with the record went the mark.
-                state.forget_body();
+                let forgotten = state.forget_body();
+                self.discard_unnamed(ino, &forgotten);
                 return Err(Error::NotFound);
             }
             other => other?,
@@ -551,7 +590,7 @@ impl Node {
     }
 
     /// What the metadata engine takes on disk, bodies included, as of at most so many folds ago.
-    fn inline_total_bytes(&self) -> u64 {
+    pub(crate) fn inline_total_bytes(&self) -> u64 {
         const ASKED_EVERY: u64 = 1024;
         if self.metrics.folded.load(Ordering::Relaxed).is_multiple_of(ASKED_EVERY) {
             let bytes = self.namespace.engine_stats().disk_bytes;
@@ -560,7 +599,7 @@ impl Node {
         self.inline_total.load(Ordering::Relaxed)
     }
 
-    fn give_back(
+    pub(crate) fn give_back(
         &self,
         ino: InodeId,
         backing: BackingRef,

@@ -93,6 +93,20 @@ impl Namespace {
         self.commit(transaction)
     }
 
+    /// Gives back the right to write several files of one partition, in one commit. `false`, and nothing is
+    /// given back, when some are not this host's any more.
+    pub fn release_writes(&self, files: &[InodeId]) -> Result<bool> {
+        let Some(first) = files.first() else { return Ok(true) };
+        let mark = self.mark();
+        let mut transaction = Transaction::at(*first);
+        for ino in files {
+            let part = transaction.of(*ino);
+            part.expect(Condition::Equals(write_key(*ino), mark.clone()));
+            part.delete(write_key(*ino));
+        }
+        self.commit(transaction)
+    }
+
     /// Who may write, if anybody.
     pub fn writer(&self, ino: InodeId) -> Result<Option<Owner>> {
         let mark = self.engine.get(ino.partition(), &write_key(ino))?;

@@ -33,6 +33,15 @@ impl Namespace {
         }
     }
 
+    /// As [`Namespace::lookup`], where `parent` is known to be a directory: that nothing is found there is not
+    /// looked into further.
+    pub fn lookup_in_directory(&self, parent: InodeId, name: &[u8]) -> Result<Inode> {
+        match name {
+            b"." | b".." => self.lookup(parent, name),
+            _ => Ok(self.try_find(parent, name)?.ok_or(Error::NotFound)?.stored.inode),
+        }
+    }
+
     /// The inode, which must be a directory.
     pub(super) fn directory(&self, ino: InodeId) -> Result<Inode> {
         let inode = self.get(ino)?;

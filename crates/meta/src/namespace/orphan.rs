@@ -105,8 +105,8 @@ impl Namespace {
         if inode.kind != FileKind::Regular {
             return Ok(());
         }
-        if inode.layout.backing().is_some() {
-            // Only a file with a backing file can be written past us.
+        if inode.layout.backing().is_some() || self.leases.is_some() {
+            // Only a file with a backing file can be written past us; with several hosts the mark is a lease.
             part.delete(keys::by_inode(keys::WRITABLE, ino).as_slice());
         }
         if inode.layout == Layout::Inline {

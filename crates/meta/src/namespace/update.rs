@@ -3,7 +3,7 @@
 use intarsia_types::{BackingRef, InodeId, Result};
 
 use super::transaction::Part;
-use super::{Namespace, Transaction};
+use super::{Namespace, Stored, Transaction};
 use crate::{Bytes, Inode, keys};
 
 /// Something that changes together with an inode.
@@ -72,21 +72,51 @@ impl Namespace {
     ) -> Result<Inode> {
         self.retry(|| {
             let stored = self.stored(ino)?;
-            let mut inode = stored.inode.clone();
-            let mut extras = Vec::new();
-            change(&mut inode, &mut extras)?;
-            if extras.is_empty() && inode == stored.inode {
-                return Ok(Some(inode));
+            let (inode, transaction) = self.changed(&stored, &mut change)?;
+            match transaction {
+                None => Ok(Some(inode)),
+                Some(transaction) => Ok(self.commit(transaction)?.then_some(inode)),
             }
-            let mut transaction = Transaction::at(ino);
-            transaction.expect_unchanged(&stored);
-            for extra in extras {
-                self.add_extra(transaction.of(ino), &mut inode, extra)?;
-            }
-            inode.version = stored.inode.version.wrapping_add(1);
-            transaction.put_inode(&inode)?;
-            Ok(self.commit(transaction)?.then_some(inode))
         })
+    }
+
+    /// As [`Namespace::change`], of an inode that was read before: if it is so still, it is not read again.
+    pub fn change_known(
+        &self,
+        known: &Inode,
+        mut change: impl FnMut(&mut Inode, &mut Vec<Extra>) -> Result<()>,
+    ) -> Result<Inode> {
+        let stored = Stored { inode: known.clone(), value: known.encode()? };
+        // What is said of an inode as it was before counts only if it comes to be committed.
+        if let Ok((inode, Some(transaction))) = self.changed(&stored, &mut change)
+            && self.commit(transaction)?
+        {
+            return Ok(inode);
+        }
+        self.change(known.ino, change)
+    }
+
+    /// An inode as `change` makes it, and what commits that, unless it stays as it is.
+    fn changed(
+        &self,
+        stored: &Stored,
+        change: &mut impl FnMut(&mut Inode, &mut Vec<Extra>) -> Result<()>,
+    ) -> Result<(Inode, Option<Transaction>)> {
+        let ino = stored.inode.ino;
+        let mut inode = stored.inode.clone();
+        let mut extras = Vec::new();
+        change(&mut inode, &mut extras)?;
+        if extras.is_empty() && inode == stored.inode {
+            return Ok((inode, None));
+        }
+        let mut transaction = Transaction::at(ino);
+        transaction.expect_unchanged(stored);
+        for extra in extras {
+            self.add_extra(transaction.of(ino), &mut inode, extra)?;
+        }
+        inode.version = stored.inode.version.wrapping_add(1);
+        transaction.put_inode(&inode)?;
+        Ok((inode, Some(transaction)))
     }
 
     fn add_extra(&self, part: &mut Part, inode: &mut Inode, extra: Extra) -> Result<()> {

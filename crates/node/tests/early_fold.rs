@@ -1,0 +1,202 @@
+//! Small files, published beside their inodes while the kernel may still be writing past the process.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
+mod deployment;
+
+use std::fs::OpenOptions;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deployment::{Deployment, MIB, ROOT_CALLER, crash, get, pattern, regular, size, wait_until};
+use intarsia_node::{KernelBacking, Node};
+use intarsia_types::{Error, InodeId};
+use parking_lot::Mutex;
+
+/// A file that is open at a node for writing past it.
+struct Past<'n> {
+    node: &'n Node,
+    ino: InodeId,
+    backing: PathBuf,
+}
+
+impl<'n> Past<'n> {
+    fn create(node: &'n Node, name: &str) -> Self {
+        let backing = Mutex::default();
+        let registrar = |fd: BorrowedFd<'_>| note(fd, &backing);
+        let (attr, opened) = node
+            .create_file(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &regular(), true, &registrar)
+            .unwrap();
+        assert!(opened.passthrough.is_some() && opened.wants_flush);
+        Self { node, ino: attr.ino, backing: backing.into_inner() }
+    }
+
+    fn open(node: &'n Node, ino: InodeId) -> Self {
+        let backing = Mutex::default();
+        let registrar = |fd: BorrowedFd<'_>| note(fd, &backing);
+        node.open_file(ROOT_CALLER, ino, true, false, &registrar).unwrap();
+        Self { node, ino, backing: backing.into_inner() }
+    }
+
+    fn write(&self, content: &[u8]) {
+        let file = OpenOptions::new().write(true).open(&self.backing).unwrap();
+        file.write_all_at(content, 0).unwrap();
+    }
+
+    fn flush(&self) {
+        self.node.flush(self.ino).unwrap();
+    }
+
+    fn close(self) {
+        self.flush();
+        self.node.release(self.ino, true);
+    }
+}
+
+fn note(fd: BorrowedFd<'_>, backing: &Mutex<PathBuf>) -> std::io::Result<KernelBacking> {
+    *backing.lock() = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
+    Ok(Arc::new(()))
+}
+
+fn two(deployment: &Deployment) -> [Arc<Node>; 2] {
+    let nodes = deployment.start_all(["a", "b"]);
+    nodes[0].set_kernel_mode(true, false);
+    nodes
+}
+
+fn settle(node: &Node) {
+    assert!(node.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+}
+
+fn used_bytes(node: &Node) -> u64 {
+    node.status().unwrap().tiers[0].space.used_bytes
+}
+
+fn end(deployment: &Deployment, nodes: &[Arc<Node>]) {
+    for (node, name) in nodes.iter().zip(["a", "b"]) {
+        node.close().unwrap();
+        wait_until("no backing file is left", || deployment.files(name) == 0);
+    }
+}
+
+#[test]
+fn a_small_file_outlives_its_host_from_its_close_on() {
+    let deployment = Deployment::new();
+    let [a, b] = two(&deployment);
+    let file = Past::create(&a, "f");
+    file.write(b"small");
+    file.close();
+    crash(a);
+    assert_eq!(get(&b, "f").unwrap(), b"small");
+    b.close().unwrap();
+    // The next life of the host finds what no record names.
+    let a = deployment.start("a");
+    assert_eq!(get(&a, "f").unwrap(), b"small");
+    a.close().unwrap();
+    wait_until("no backing file is left", || deployment.files("a") == 0);
+}
+
+#[test]
+fn what_is_written_after_a_close_is_published_as_well() {
+    let deployment = Deployment::new();
+    let [a, b] = two(&deployment);
+    let file = Past::create(&a, "f");
+    let ino = file.ino;
+    file.write(b"one of two");
+    file.flush();
+    assert_eq!(get(&b, "f").unwrap(), b"one of two");
+    // Of the same length, and with no word of it: the descriptor that was closed was a duplicate.
+    file.write(b"two of two");
+    a.release(ino, true);
+    settle(&a);
+    assert_eq!(get(&b, "f").unwrap(), b"two of two");
+    assert_eq!(a.locate("/f").unwrap().layout, "inline");
+
+    // It grows out of the metadata and comes back, while it is open.
+    let large = pattern(2 * MIB, 1);
+    let file = Past::open(&a, ino);
+    for content in [&b"three"[..], &large, b"four"] {
+        OpenOptions::new().write(true).truncate(true).open(&file.backing).unwrap();
+        file.write(content);
+        file.flush();
+        assert!(get(&b, "f").unwrap() == content, "{} bytes", content.len());
+        assert_eq!(size(&a, "f"), content.len() as u64);
+    }
+    file.write(&large);
+    file.close();
+    assert!(get(&b, "f").unwrap() == large);
+    settle(&a);
+    assert!(get(&b, "f").unwrap() == large);
+    a.unlink(InodeId::ROOT, b"f").unwrap();
+    wait_until("the space is free again", || used_bytes(&a) == 0);
+    end(&deployment, &[a, b]);
+}
+
+#[test]
+fn a_file_that_is_still_mapped_keeps_its_place() {
+    let deployment = Deployment::new();
+    let [a, b] = two(&deployment);
+    let file = Past::create(&a, "f");
+    let mapped = OpenOptions::new().write(true).open(&file.backing).unwrap();
+    file.write(b"before");
+    file.close();
+    assert_eq!(a.locate("/f").unwrap().layout, "inline");
+    wait_until("its place is known again", || a.locate("/f").unwrap().layout == "local");
+    mapped.write_all_at(b"after!", 0).unwrap();
+    drop(mapped);
+    settle(&a);
+    assert_eq!(get(&b, "f").unwrap(), b"after!");
+    end(&deployment, &[a, b]);
+}
+
+#[test]
+fn what_is_removed_before_it_has_settled_leaves_nothing_behind() {
+    let deployment = Deployment::new();
+    let [a, b] = two(&deployment);
+    for n in 0..4 {
+        let file = Past::create(&a, &format!("f{n}"));
+        file.write(b"in between");
+        file.close();
+    }
+    a.unlink(InodeId::ROOT, b"f0").unwrap();
+    b.unlink(InodeId::ROOT, b"f1").unwrap();
+    assert!(matches!(get(&a, "f1"), Err(Error::NotFound)));
+    // While it is open.
+    let ino = a.lookup(InodeId::ROOT, b"f2").unwrap().0.ino;
+    let file = Past::open(&a, ino);
+    b.unlink(InodeId::ROOT, b"f2").unwrap();
+    file.write(b"unheard of");
+    file.close();
+    // Written by the other host meanwhile.
+    let ino = b.lookup(InodeId::ROOT, b"f3").unwrap().0.ino;
+    deployment::overwrite(&b, ino, 0, b"IN", false).unwrap();
+    assert_eq!(get(&a, "f3").unwrap(), b"IN between");
+    settle(&a);
+    settle(&b);
+    assert_eq!(get(&a, "f3").unwrap(), b"IN between");
+    wait_until("the space is free again", || used_bytes(&a) == 0 && used_bytes(&b) == 0);
+    end(&deployment, &[a, b]);
+}
+
+#[test]
+fn many_that_settle_together_are_all_given_back() {
+    let deployment = Deployment::new();
+    let [a, b] = two(&deployment);
+    for n in 0..150 {
+        let file = Past::create(&a, &format!("f{n}"));
+        file.write(format!("content {n}").as_bytes());
+        file.close();
+    }
+    settle(&a);
+    for n in 0..150 {
+        let name = format!("f{n}");
+        assert_eq!(get(&b, &name).unwrap(), format!("content {n}").as_bytes());
+        let ino = b.lookup(InodeId::ROOT, name.as_bytes()).unwrap().0.ino;
+        deployment::overwrite(&b, ino, 0, b"C", false).unwrap();
+        assert_eq!(get(&a, &name).unwrap(), format!("Content {n}").as_bytes());
+    }
+    end(&deployment, &[a, b]);
+}
