@@ -184,19 +184,21 @@ def checkpoints(cluster, number, mib):
     return samples
 
 
+def small_files(cluster, number, files, suffix=""):
+    """Create, look at, read and remove small files, each on another host than the one before."""
+    name = f"round{number}"
+    steps = {
+        "create + 4 KiB + close": lambda: create(cluster.mount(1) / name, files),
+        "stat on another host": lambda: stat_all(cluster.mount(2) / name, files),
+        "open + read 4 KiB on another host": lambda: read_all(cluster.mount(3) / name, files),
+        "unlink on another host": lambda: unlink_all(cluster.mount(2) / name, files),
+    }
+    return {what + suffix: timed(cluster, work) for what, work in steps.items()}
+
+
 def one_round(cluster, number, files, mib):
     """Every measurement once."""
-    name = f"round{number}"
-    samples = {
-        "create + 4 KiB + close": timed(cluster, lambda: create(cluster.mount(1) / name, files)),
-        "stat on another host": timed(cluster, lambda: stat_all(cluster.mount(2) / name, files)),
-        "open + read 4 KiB on another host": timed(
-            cluster, lambda: read_all(cluster.mount(3) / name, files)
-        ),
-        "unlink on another host": timed(
-            cluster, lambda: unlink_all(cluster.mount(2) / name, files)
-        ),
-    }
+    samples = small_files(cluster, number, files)
     large = cluster.mount(1) / f"large{number}"
     with open(large, "wb", buffering=0) as file:
         block = os.urandom(BLOCK)
@@ -236,12 +238,19 @@ def main():
     parser.add_argument(
         "--work", default="/dev/shm", help="where the hosts' tiers and metadata lie"
     )
+    parser.add_argument(
+        "--leases",
+        choices=("on", "off", "both"),
+        default="both",
+        help="whether hosts keep what they look up: with `both` small files are measured without, too",
+    )
     parser.add_argument("--program", default=str(labs.PROGRAM))
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     labs.end_on_signals()
     place = (arguments.program, arguments.hosts, arguments.link, arguments.work)
-    with labs.Intarsia(*place) as cluster:
+    without = {"options": ["--no-directory-leases"]}
+    with labs.Intarsia(*place, **(without if arguments.leases == "off" else {})) as cluster:
         rounds = [
             one_round(cluster, n, arguments.files, arguments.mib) for n in range(arguments.repeat)
         ]
@@ -249,6 +258,10 @@ def main():
         time.sleep(arguments.idle)
         idle = (cluster.cpu_s() - cpu) / arguments.idle * 100
         up_s = cluster.up_s
+    if arguments.leases == "both":
+        with labs.Intarsia(*place, **without) as cluster:
+            for number, samples in enumerate(rounds):
+                samples.update(small_files(cluster, number, arguments.files, ", no leases"))
     rows = {
         what: {
             key: [round(r[what][key], 3) for r in rounds]
@@ -270,7 +283,7 @@ def main():
     for what, row in rows.items():
         *values, median = row["per_s"]
         cpu = f"   CPU of the store {row['cpu_ms'][-1]:.3f} ms" if "cpu_ms" in row else ""
-        print(f"  {what:36} {median:>10,.0f} {values}{cpu}")
+        print(f"  {what:46} {median:>10,.0f} {values}{cpu}")
     ratio = (
         rows["read on another host [MiB/s]"]["per_s"][-1]
         / rows["plain TCP copy [MiB/s]"]["per_s"][-1]

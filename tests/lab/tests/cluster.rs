@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,6 +72,56 @@ fn every_host_sees_what_another_closed() {
     assert!(!mounts[2].join("d1").exists());
     fs::remove_dir_all(mounts[2].join("moved")).unwrap();
     assert!(!mounts[0].join("moved").exists());
+}
+
+/// Looks at a path so often and for so long that the host leases its directory, and its kernel keeps what it sees.
+fn dwell(path: &Path) {
+    let until = Instant::now() + Duration::from_millis(300);
+    while Instant::now() < until {
+        drop(fs::symlink_metadata(path));
+        drop(fs::read(path));
+    }
+}
+
+#[test]
+fn what_a_host_keeps_is_never_old() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    let [here, there, third] = [1, 2, 3].map(|n| cluster.mount(n).join("d"));
+    fs::create_dir(&here).unwrap();
+    for round in 0..3 {
+        let name = format!("f{round}");
+        let [here, there, third] = [&here, &there, &third].map(|dir| dir.join(&name));
+        let other = here.with_file_name("other");
+        dwell(&there);
+        fs::write(&here, b"first").unwrap();
+        assert_eq!(fs::read(&there).unwrap(), b"first", "a name that was known to be absent");
+        dwell(&there);
+        fs::write(&here, b"the second").unwrap();
+        assert_eq!(fs::metadata(&there).unwrap().len(), 10, "a length");
+        assert_eq!(fs::read(&there).unwrap(), b"the second");
+        dwell(&there);
+        fs::set_permissions(&here, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(fs::metadata(&there).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::write(&other, b"another").unwrap();
+        dwell(&there);
+        fs::rename(&other, &here).unwrap();
+        assert_eq!(fs::read(&there).unwrap(), b"another", "a name that was replaced");
+        // A second name elsewhere, through which it is changed.
+        fs::hard_link(&here, cluster.mount(1).join(&name)).unwrap();
+        dwell(&there);
+        dwell(&third);
+        fs::write(cluster.mount(3).join(&name), b"through another name").unwrap();
+        assert_eq!(fs::metadata(&there).unwrap().len(), 20);
+        assert_eq!(fs::read(&there).unwrap(), b"through another name");
+        dwell(&there);
+        dwell(&third);
+        fs::remove_file(&here).unwrap();
+        assert!(!there.exists() && !third.exists(), "a name that was removed");
+        assert_eq!(names(there.parent().unwrap()).len(), 0);
+    }
 }
 
 #[test]
