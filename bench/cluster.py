@@ -198,6 +198,11 @@ def small_files(cluster, number, files, suffix=""):
 
 def one_round(cluster, number, files, mib):
     """Every measurement once."""
+    return small_and_large(cluster, number, files, mib) | checkpoints(cluster, number, mib)
+
+
+def small_and_large(cluster, number, files, mib):
+    """Small files of one client, and a large file read elsewhere: what every file system can be asked."""
     samples = small_files(cluster, number, files)
     large = cluster.mount(1) / f"large{number}"
     with open(large, "wb", buffering=0) as file:
@@ -218,7 +223,6 @@ def one_round(cluster, number, files, mib):
     samples["read on another host [MiB/s]"] = {"per_s": mib / (time.perf_counter() - begun)}
     samples["plain TCP copy [MiB/s]"] = {"per_s": tcp_copy(cluster, mib)}
     large.unlink()
-    samples.update(checkpoints(cluster, number, mib))
     return samples
 
 

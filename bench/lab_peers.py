@@ -231,7 +231,7 @@ def main():
 def measure(kind, number, arguments):
     """One round of one system."""
     with kind(arguments.program, arguments.hosts, arguments.link, arguments.work) as system:
-        row = cluster.one_round(system, number, arguments.files, arguments.mib)
+        row = cluster.small_and_large(system, number, arguments.files, arguments.mib)
         cpu = system.cpu_s()
         time.sleep(arguments.idle)
         idle = (system.cpu_s() - cpu) / arguments.idle * 100
