@@ -277,7 +277,17 @@ impl MetaEngine for LeasedEngine {
                     }
                 }
             }
-            Err(_) => table.give_up(&touched, leases, false),
+            Err(_) => {
+                table.give_up(&touched, leases, false);
+                // It may be carried out yet. Its conditions name the directories of which it changes something.
+                for condition in conditions {
+                    if let Condition::AbsentOr(lease, _) = condition
+                        && let Some(dir) = keys::inode_of(lease)
+                    {
+                        table.doubt(dir);
+                    }
+                }
+            }
         }
         drop(table);
         outcome

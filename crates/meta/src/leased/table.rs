@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
+use std::time::{Duration, Instant};
 
 use intarsia_types::InodeId;
 
@@ -13,6 +14,10 @@ use crate::{Inode, Key, Mutation, Value, keys, merge};
 const RECORDS_MAX: usize = 400_000;
 /// Bytes of bodies kept, at most.
 const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// A commit of which nobody knows what came of it may still be carried out for so long: a server may have it
+/// and not have got to it.
+const DOUBT: Duration = Duration::from_secs(10);
 
 /// A leased directory.
 #[derive(Default)]
@@ -41,6 +46,8 @@ struct Covered {
 pub(super) struct Table {
     held: HashMap<InodeId, Held>,
     inodes: HashMap<InodeId, Covered>,
+    /// Directories of which nothing is kept until then: a commit that was given up may change them.
+    doubted: HashMap<InodeId, Instant>,
     names: usize,
     body_bytes: usize,
     pub(super) changes: Changes,
@@ -63,8 +70,23 @@ impl Table {
         true
     }
 
+    /// Whether what is read of a directory is kept.
     pub(super) fn is_held(&self, dir: InodeId) -> bool {
-        self.held.contains_key(&dir)
+        self.held.contains_key(&dir) && !self.is_doubted(dir)
+    }
+
+    fn is_doubted(&self, dir: InodeId) -> bool {
+        self.doubted.get(&dir).is_some_and(|until| Instant::now() < *until)
+    }
+
+    /// Keeps nothing of a directory for a while.
+    pub(super) fn doubt(&mut self, dir: InodeId) {
+        let now = Instant::now();
+        self.doubted.retain(|_, until| now < *until);
+        self.doubted.insert(dir, now + DOUBT);
+        if self.end(dir) {
+            self.held.insert(dir, Held::default());
+        }
     }
 
     pub(super) fn all_held(&self) -> Vec<InodeId> {
@@ -84,6 +106,7 @@ impl Table {
     /// All names of the directory are known now, unless something came between.
     pub(super) fn complete(&mut self, reading: Reading, dir: InodeId) {
         if self.changes.is_of_this_era(reading)
+            && !self.is_doubted(dir)
             && let Some(held) = self.held.get_mut(&dir)
         {
             held.is_complete = true;
@@ -218,6 +241,9 @@ impl Table {
         }
         match key.first() {
             Some(&keys::DENTRY) => {
+                if self.is_doubted(ino) {
+                    return;
+                }
                 let is_full = self.names >= RECORDS_MAX;
                 let Some(held) = self.held.get_mut(&ino) else { return };
                 if is_full && !held.names.contains_key(key) {
@@ -240,8 +266,9 @@ impl Table {
             }
             return;
         };
+        let is_doubted = self.is_doubted(ino);
         if let Some(held) = self.held.get_mut(&ino) {
-            held.record = Some(value.clone());
+            held.record = Some(value.clone()).filter(|_| !is_doubted);
             return;
         }
         let dir = Inode::decode(ino, value).ok().and_then(|inode| inode.covered_by());
@@ -250,7 +277,7 @@ impl Table {
         if known.is_some() && !is_same_dir {
             self.drop_inode(ino);
         }
-        let Some(dir) = dir.filter(|dir| *dir != ino) else { return };
+        let Some(dir) = dir.filter(|dir| *dir != ino && !self.is_doubted(*dir)) else { return };
         if self.inodes.len() >= RECORDS_MAX && !self.inodes.contains_key(&ino) {
             return;
         }
@@ -282,5 +309,42 @@ impl Table {
         {
             held.inodes.remove(&ino);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Bytes;
+
+    #[test]
+    fn nothing_is_kept_of_a_directory_that_a_lost_commit_may_change() {
+        let (dir, other) = (InodeId(7), InodeId(8));
+        let [name, elsewhere] = [dir, other].map(|dir| {
+            Key::copy_from(&[&keys::by_inode(keys::DENTRY, dir)[..], b"12345678n"].concat())
+        });
+        let value = Bytes::copy_from(&[0; 9]);
+        let mut table = Table::default();
+        table.begin(dir);
+        table.begin(other);
+        for key in [&name, &elsewhere] {
+            let reading = table.changes.start_reading();
+            table.learn(reading, key, Some(&value));
+            assert_eq!(table.find(key), Some(Some(value.clone())));
+            table.changes.end_reading();
+        }
+        table.doubt(dir);
+        for _ in 0..2 {
+            assert!(!table.is_held(dir) && table.is_held(other));
+            let reading = table.changes.start_reading();
+            table.learn(reading, &name, Some(&value));
+            table.complete(reading, dir);
+            table.changes.end_reading();
+            assert_eq!((table.find(&name), table.is_complete(dir)), (None, false));
+            // Nor under the next lease.
+            table.end(dir);
+            table.begin(dir);
+        }
+        assert_eq!(table.find(&elsewhere), Some(Some(value)));
     }
 }
