@@ -47,9 +47,8 @@ fn furnished(engine: &Arc<dyn MetaEngine>) -> intarsia_types::Result<(Namespace,
 }
 
 fn records(engine: &Arc<dyn MetaEngine>) -> Vec<(PartitionId, Key, Vec<u8>)> {
-    let tables = (0..PARTITIONS).flat_map(|partition| {
-        (b'A'..=b'Z').map(move |table| (PartitionId(partition), table))
-    });
+    let tables = (0..PARTITIONS)
+        .flat_map(|partition| (b'A'..=b'Z').map(move |table| (PartitionId(partition), table)));
     let all = tables.flat_map(|(partition, table)| {
         let records = engine.scan(partition, &[table], None, MANY).expect("an engine in memory");
         records.into_iter().map(move |(key, value)| (partition, key.to_vec(), value.to_vec()))
