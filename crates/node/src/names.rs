@@ -301,7 +301,7 @@ impl Node {
             self.namespace.rename(parent, name, new_parent, new_name, mode, keeps, now())?;
         match replaced {
             Some(inode) if lingers && inode.kind != FileKind::Directory => self.linger(&inode),
-            Some(inode) => self.after_unlink(&inode, is_kept.get()),
+            Some(inode) => self.after_unlink(&inode, is_kept.get() || lingers),
             None => {}
         }
         Ok(())

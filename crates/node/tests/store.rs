@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use intarsia_node::{
-    AttrChange, Caller, CheckOptions, KernelBacking, NewName, Node, NodeOptions, SetMode, SetTime,
+    AttrChange, Caller, CheckOptions, KernelBacking, NewName, Node, NodeOptions, RenameMode,
+    SetMode, SetTime,
 };
 use intarsia_types::{
     ByteCount, Durability, Error, FileKind, InodeId, RuleSet, TierClass, TierSpec, Timestamp,
@@ -340,6 +341,18 @@ fn an_unlinked_open_file_keeps_its_bytes_and_then_gives_back_its_space() {
     settle(&node);
     assert_eq!(used(), 0);
     assert_eq!(node.attributes(ino).unwrap().0.nlink, 0, "still told to who holds the inode");
+    assert!(node.check(CheckOptions::default(), &mut |_| {}).unwrap().findings.is_empty());
+    node.close().unwrap();
+}
+
+#[test]
+fn a_directory_that_is_replaced_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::open(options(dir.path())).unwrap();
+    for name in [b"old", b"new"] {
+        node.make(ROOT_CALLER, InodeId::ROOT, name, &directory()).unwrap();
+    }
+    node.rename(InodeId::ROOT, b"new", InodeId::ROOT, b"old", RenameMode::Replace).unwrap();
     assert!(node.check(CheckOptions::default(), &mut |_| {}).unwrap().findings.is_empty());
     node.close().unwrap();
 }
