@@ -1,12 +1,14 @@
 //! One client: random operations below a directory, each recorded.
 //!
 //! Names are of two kinds. A client's *own* names are changed by it alone, one change after the other, and looked at by all: so
-//! each observation can be held against a known order of changes. *Shared* names are changed by all, each change in one
+//! each observation can be held against a known order of changes; when nobody knows what came of a change, another name takes
+//! the place of the name. *Shared* names are changed by all, each change in one
 //! call. The files that `rename` and `link` make shared are hidden, and looked at by nobody else.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Read, Write};
 use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -14,8 +16,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::io::Errno;
 
 use crate::closing::close;
-use crate::event::{Operation, Outcome, Recorder, now};
+use crate::event::{Operation, Outcome, Recorder, UNSERVED, now};
 use crate::token::{BLOCK, Content, Token};
+
+/// How long a set of shared names is in use. Each change of which nobody knows whether it was done makes the
+/// search for an order longer, so that names that are in use for ever could not be decided.
+const ERA_NS: u64 = 5_000_000_000;
+/// Between calls to a mount that nobody serves.
+const UNSERVED_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a client does and where.
 #[derive(Clone, Debug)]
@@ -38,6 +46,8 @@ pub struct Plan {
     pub directories: u16,
     /// Names of each client, and shared names.
     pub names: u16,
+    /// Whoever holds it for writing stops the client between two operations.
+    pub gate: Arc<RwLock<()>>,
 }
 
 /// What a client knows of a name of its own.
@@ -45,16 +55,26 @@ pub struct Plan {
 enum Own {
     Absent,
     Present,
-    /// A change failed, and nobody knows what came of it: the name is changed no more.
-    Unknown,
+}
+
+/// A name of the client's own.
+#[derive(Clone, Copy)]
+struct Place {
+    /// It is part of the name, and never used for another.
+    number: usize,
+    state: Own,
 }
 
 struct Client<'a> {
     plan: &'a Plan,
     random: Xoshiro256PlusPlus,
     recorder: Recorder,
-    own: Vec<Own>,
+    own: Vec<Place>,
+    /// The numbers that names of each client went up to, as far as this one saw.
+    numbers: Vec<usize>,
     writes: u32,
+    /// Nobody serves the mount, as the last operation found.
+    is_unserved: bool,
     /// Names of the directory that was listed last.
     seen: Vec<String>,
     slowest: Duration,
@@ -75,18 +95,26 @@ pub fn run(plan: &Plan, recorder: Recorder) -> std::io::Result<()> {
         plan,
         random: Xoshiro256PlusPlus::seed_from_u64(plan.seed.wrapping_add(u64::from(plan.client))),
         recorder,
-        own: vec![Own::Absent; usize::from(plan.names)],
+        own: (0..usize::from(plan.names))
+            .map(|number| Place { number, state: Own::Absent })
+            .collect(),
+        numbers: vec![usize::from(plan.names); usize::from(plan.clients)],
         writes: 0,
+        is_unserved: false,
         seen: Vec::new(),
         slowest: Duration::ZERO,
     };
     let end = Instant::now() + plan.time;
     let mut done = 0;
     while done < plan.operations && Instant::now() < end {
-        client.step()?;
+        {
+            let _open = plan.gate.read().unwrap_or_else(PoisonError::into_inner);
+            client.step()?;
+        }
         done += 1;
-        if !plan.pause.is_zero() {
-            std::thread::sleep(plan.pause);
+        let pause = if client.is_unserved { UNSERVED_PAUSE.max(plan.pause) } else { plan.pause };
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
         }
     }
     client.recorder.finish()
@@ -116,12 +144,12 @@ impl Client<'_> {
     fn change_own(&mut self) -> std::io::Result<()> {
         let index = self.random.random_range(0..self.own.len());
         let choice = self.random.random_range(0..100);
-        match self.own.get(index).copied().unwrap_or(Own::Unknown) {
-            Own::Unknown => Ok(()),
-            Own::Absent => self.write_own(index),
-            Own::Present if choice < 40 => self.write_own(index),
-            Own::Present if choice < 60 => self.unlink_own(index),
-            Own::Present => self.rename_own(index),
+        match self.own.get(index).map(|place| place.state) {
+            None => Ok(()),
+            Some(Own::Absent) => self.write_own(index),
+            Some(Own::Present) if choice < 40 => self.write_own(index),
+            Some(Own::Present) if choice < 60 => self.unlink_own(index),
+            Some(Own::Present) => self.rename_own(index),
         }
     }
 
@@ -135,7 +163,10 @@ impl Client<'_> {
         let opened = self.recorded(&Operation::Open { name: name.clone(), token }, |client| {
             open(client).map(|file| (Outcome::Done, Some(file)))
         })?;
-        let Some(Some(file)) = opened else { return self.lose(index) };
+        let Some(Some(file)) = opened else {
+            self.note_failure(&[index]);
+            return Ok(());
+        };
         let content = token.content();
         let closed = self.recorded(&Operation::Close { name }, |client| {
             client.write_and_close(file, &content).map(|()| (Outcome::Done, ()))
@@ -144,6 +175,7 @@ impl Client<'_> {
             Some(()) => self.know(index, Own::Present),
             None => self.lose(index),
         }
+        Ok(())
     }
 
     fn unlink_own(&mut self, index: usize) -> std::io::Result<()> {
@@ -152,12 +184,17 @@ impl Client<'_> {
         let done = self.recorded(&Operation::Unlink { name }, |client| {
             client.call("unlink", || std::fs::remove_file(&path)).map(|()| (Outcome::Done, ()))
         })?;
-        if done.is_some() { self.know(index, Own::Absent) } else { self.lose(index) }
+        if done.is_some() {
+            self.know(index, Own::Absent);
+        } else {
+            self.note_failure(&[index]);
+        }
+        Ok(())
     }
 
     fn rename_own(&mut self, from: usize) -> std::io::Result<()> {
         let to = self.random.random_range(0..self.own.len());
-        if from == to || self.own.get(to) == Some(&Own::Unknown) {
+        if from == to {
             return Ok(());
         }
         let (source, target) = (self.own_name(from), self.own_name(to));
@@ -168,12 +205,12 @@ impl Client<'_> {
                 .map(|()| (Outcome::Done, ()))
         })?;
         if done.is_some() {
-            self.know(from, Own::Absent)?;
-            self.know(to, Own::Present)
+            self.know(from, Own::Absent);
+            self.know(to, Own::Present);
         } else {
-            self.lose(from)?;
-            self.lose(to)
+            self.note_failure(&[from, to]);
         }
+        Ok(())
     }
 
     fn change_shared(&mut self) -> std::io::Result<()> {
@@ -227,6 +264,7 @@ impl Client<'_> {
             _ => Err(("nothing", Errno::INVAL.into())),
         })?;
         if let Some(Some((directory, names))) = names {
+            names.iter().for_each(|name| self.note(name));
             self.seen = names.into_iter().map(|n| format!("{directory}/{n}")).collect();
         }
         Ok(())
@@ -299,6 +337,7 @@ impl Client<'_> {
             Ok((outcome, value)) => (outcome, Some(value)),
             Err((call, error)) => (failed(operation, call, &error), None),
         };
+        self.is_unserved = matches!(outcome, Outcome::Failed { errno, .. } if errno == UNSERVED);
         self.recorder.end(end, slowest_ns, &outcome)?;
         Ok(value)
     }
@@ -309,12 +348,13 @@ impl Client<'_> {
     }
 
     fn own_name(&self, index: usize) -> String {
-        own_name(self.plan, self.plan.client, index)
+        let number = self.own.get(index).map_or(index, |place| place.number);
+        own_name(self.plan, self.plan.client, number)
     }
 
     fn shared_name(&mut self) -> String {
         let index = self.random.random_range(0..self.plan.names);
-        format!("d{}/s{index}", index % self.plan.directories)
+        format!("d{}/s{index}-{}", index % self.plan.directories, now() / ERA_NS)
     }
 
     /// A name that some client has, or that was seen.
@@ -327,26 +367,53 @@ impl Client<'_> {
             }
             _ => {
                 let client = self.random.random_range(0..self.plan.clients);
-                own_name(self.plan, client, self.random.random_range(0..self.own.len()))
+                let end = self.numbers.get(usize::from(client)).copied().unwrap_or(1);
+                // Those in use, and the last that were.
+                let begin = end.saturating_sub(self.own.len() * 3 / 2);
+                own_name(self.plan, client, self.random.random_range(begin..end))
             }
         }
     }
 
-    fn know(&mut self, index: usize, own: Own) -> std::io::Result<()> {
-        if let Some(place) = self.own.get_mut(index) {
-            *place = own;
+    /// Takes note of the numbers that others are at.
+    fn note(&mut self, listed: &str) {
+        let numbers = listed.strip_prefix('o').and_then(|rest| rest.split_once('-'));
+        let parsed =
+            numbers.and_then(|(c, n)| Some((c.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
+        if let Some((client, number)) = parsed
+            && let Some(end) = self.numbers.get_mut(client)
+        {
+            *end = (*end).max(number + 1);
         }
-        Ok(())
     }
 
-    fn lose(&mut self, index: usize) -> std::io::Result<()> {
-        self.know(index, Own::Unknown)
+    fn know(&mut self, index: usize, state: Own) {
+        if let Some(place) = self.own.get_mut(index) {
+            place.state = state;
+        }
+    }
+
+    /// A change failed. Unless it is known that nothing was done, its names are used no more.
+    fn note_failure(&mut self, places: &[usize]) {
+        if !self.is_unserved {
+            places.iter().for_each(|index| self.lose(*index));
+        }
+    }
+
+    fn lose(&mut self, index: usize) {
+        let mine = usize::from(self.plan.client);
+        let (Some(place), Some(end)) = (self.own.get_mut(index), self.numbers.get_mut(mine)) else {
+            return;
+        };
+        *place = Place { number: *end, state: Own::Absent };
+        *end += 1;
     }
 }
 
 /// The directories take turns, so that renames go within one and between two.
-fn own_name(plan: &Plan, client: u16, index: usize) -> String {
-    format!("d{}/o{client}-{index}", (index + usize::from(client)) % usize::from(plan.directories))
+fn own_name(plan: &Plan, client: u16, number: usize) -> String {
+    let directory = (number + usize::from(client)) % usize::from(plan.directories);
+    format!("d{directory}/o{client}-{number}")
 }
 
 /// No such name is an outcome like another, but not where a client's own name was to be changed.

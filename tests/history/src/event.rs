@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
+use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,10 @@ pub type Instant = u64;
 
 /// Never.
 pub const NEVER: Instant = Instant::MAX;
+
+/// ENOTCONN: what the kernel answers for a mount whose server has ended. A call that was under way then gets
+/// another error.
+pub(crate) const UNSERVED: i32 = Errno::NOTCONN.raw_os_error();
 
 /// One operation. Names are paths below the directory under test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +122,15 @@ pub struct Event {
     pub slowest_ns: u64,
     /// `None` when the client ended in the middle.
     pub outcome: Option<Outcome>,
+}
+
+impl Event {
+    /// Nobody serves the mount: the kernel refused the call by itself, and nothing was done.
+    pub(crate) fn is_undelivered(&self) -> bool {
+        // What was written before the close that was refused may be there.
+        !matches!(self.operation, Operation::Close { .. })
+            && matches!(self.outcome, Some(Outcome::Failed { errno, .. }) if errno == UNSERVED)
+    }
 }
 
 #[derive(Serialize, Deserialize)]

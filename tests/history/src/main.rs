@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
@@ -155,6 +156,7 @@ fn be_client(arguments: &Client) -> std::io::Result<()> {
         pause: Duration::from_millis(load.pause_ms),
         directories: load.directories,
         names: load.names,
+        gate: Arc::default(),
     };
     client::run(&plan, Recorder::create(&arguments.record, arguments.client, load.seed)?)
 }

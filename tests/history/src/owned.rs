@@ -97,7 +97,8 @@ impl Owner {
     /// Follows the owner's own changes.
     fn take(&mut self, event: &Event) {
         // "No such name" changes nothing; what it says of the name is a sight.
-        if changed(event).is_empty() || refusal(event).is_some() {
+        let is_none = refusal(event).is_some() || event.is_undelivered();
+        if changed(event).is_empty() || is_none {
             return;
         }
         let change = self.changes.len();

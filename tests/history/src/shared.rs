@@ -77,7 +77,7 @@ pub(crate) fn check(name: &str, events: &[&Event]) -> Found {
 fn changes(name: &str, events: &[&Event]) -> (Vec<Step>, HashMap<u64, BTreeSet<Token>>) {
     let mut steps = Vec::new();
     let mut published: HashMap<u64, BTreeSet<Token>> = HashMap::new();
-    for event in events {
+    for event in events.iter().filter(|e| !e.is_undelivered()) {
         let (is_done, is_known) = match &event.outcome {
             Some(Outcome::Done) => (true, true),
             Some(Outcome::Absent | Outcome::Exists) => (false, true),

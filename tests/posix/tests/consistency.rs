@@ -1,5 +1,6 @@
 //! Several clients at once in one mount: what they saw of each other must have been possible.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_history::check::{Rules, check};
@@ -29,6 +30,7 @@ fn concurrent_clients(mode: Mode) {
                 pause: Duration::ZERO,
                 directories: 3,
                 names: 6,
+                gate: Arc::default(),
             };
             let recorder = Recorder::create(&record(client), client, seed).unwrap();
             scope.spawn(move || client::run(&plan, recorder).unwrap());
