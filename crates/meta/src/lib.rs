@@ -4,6 +4,7 @@
 //! [`Namespace`] knows POSIX and no engine; a [`MetaEngine`] knows ordered keys and atomic commits and no
 //! POSIX. Nothing here reads the wall clock: callers pass `now`.
 
+pub mod allowance;
 mod bytes;
 mod dentry;
 mod engine;

@@ -22,6 +22,7 @@ use intarsia_node::{
 use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 use parking_lot::Mutex;
 
+use crate::calls;
 use crate::convert::{
     errno, file_attr, file_kind, file_type, ino, inode_errno, negative_entry, set_time, ttl,
 };
@@ -78,12 +79,14 @@ impl Adapter {
         Arc::clone(&self.notifier)
     }
 
-    fn start(op: Op) -> OpTimer {
+    fn start(req: &Request, op: Op) -> OpTimer {
+        calls::begin(req.pid());
         Metrics::start(op)
     }
 
     fn finish(&self, timer: &OpTimer, is_ok: bool) {
         self.node.counters().finish(timer, is_ok);
+        calls::end();
     }
 
     fn entry(
@@ -152,6 +155,7 @@ fn answer_remote_read(node: &Node, timer: &OpTimer, bytes: Result<&[u8]>, reply:
 
 fn answer_read(node: &Node, timer: &OpTimer, bytes: Result<&[u8]>, reply: ReplyData) {
     node.counters().finish(timer, bytes.is_ok());
+    calls::end();
     match bytes {
         Ok(bytes) => reply.data(bytes),
         Err(e) => reply.error(errno(&e, "read")),
@@ -166,6 +170,7 @@ fn finish_empty(
     reply: ReplyEmpty,
 ) {
     node.counters().finish(timer, result.is_ok());
+    calls::end();
     match result {
         Ok(()) => reply.ok(),
         Err(e) => reply.error(errno(&e, op)),
@@ -256,8 +261,8 @@ impl Filesystem for Adapter {
         Ok(())
     }
 
-    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let timer = Self::start(Op::Lookup);
+    fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let timer = Self::start(req, Op::Lookup);
         match self.node.lookup(ino(parent), name.as_bytes()) {
             Err(Error::NotFound) => {
                 self.finish(&timer, true);
@@ -274,8 +279,8 @@ impl Filesystem for Adapter {
         self.node.counters().count(Op::Forget, 1);
     }
 
-    fn getattr(&self, _req: &Request, n: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        let timer = Self::start(Op::GetAttr);
+    fn getattr(&self, req: &Request, n: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        let timer = Self::start(req, Op::GetAttr);
         self.attr(&timer, "getattr", self.node.attributes(ino(n)), reply);
     }
 
@@ -297,7 +302,7 @@ impl Filesystem for Adapter {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let timer = Self::start(Op::SetAttr);
+        let timer = Self::start(req, Op::SetAttr);
         let change = AttrChange {
             perm: mode.map(|m| u16::try_from(m & 0o7777).unwrap_or(0)),
             uid,
@@ -311,8 +316,8 @@ impl Filesystem for Adapter {
         self.attr(&timer, "setattr", result, reply);
     }
 
-    fn readlink(&self, _req: &Request, n: INodeNo, reply: ReplyData) {
-        let timer = Self::start(Op::ReadLink);
+    fn readlink(&self, req: &Request, n: INodeNo, reply: ReplyData) {
+        let timer = Self::start(req, Op::ReadLink);
         let result = self.node.read_link(ino(n));
         self.finish(&timer, result.is_ok());
         match result {
@@ -331,7 +336,7 @@ impl Filesystem for Adapter {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let timer = Self::start(Op::MkNod);
+        let timer = Self::start(req, Op::MkNod);
         let result = file_kind(mode)
             .ok_or_else(|| Error::Invalid(format!("no kind of file has mode {mode:o}")))
             .and_then(|kind| {
@@ -350,7 +355,7 @@ impl Filesystem for Adapter {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let timer = Self::start(Op::MkDir);
+        let timer = Self::start(req, Op::MkDir);
         let new = new_name(FileKind::Directory, mode, umask, 0, None);
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
         self.entry(&timer, "mkdir", parent, result, reply);
@@ -364,26 +369,26 @@ impl Filesystem for Adapter {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let timer = Self::start(Op::SymLink);
+        let timer = Self::start(req, Op::SymLink);
         let target = target.as_os_str().as_bytes().to_vec();
         let new = new_name(FileKind::Symlink, 0o777, 0, 0, Some(target));
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
         self.entry(&timer, "symlink", parent, result, reply);
     }
 
-    fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let timer = Self::start(Op::Unlink);
+    fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let timer = Self::start(req, Op::Unlink);
         self.empty(&timer, "unlink", self.node.unlink(ino(parent), name.as_bytes()), reply);
     }
 
-    fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let timer = Self::start(Op::RmDir);
+    fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let timer = Self::start(req, Op::RmDir);
         self.empty(&timer, "rmdir", self.node.rmdir(ino(parent), name.as_bytes()), reply);
     }
 
     fn rename(
         &self,
-        _req: &Request,
+        req: &Request,
         parent: INodeNo,
         name: &OsStr,
         newparent: INodeNo,
@@ -391,7 +396,7 @@ impl Filesystem for Adapter {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let timer = Self::start(Op::Rename);
+        let timer = Self::start(req, Op::Rename);
         let result = rename_mode(flags).and_then(|mode| {
             self.node.rename(ino(parent), name.as_bytes(), ino(newparent), newname.as_bytes(), mode)
         });
@@ -400,19 +405,19 @@ impl Filesystem for Adapter {
 
     fn link(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         newparent: INodeNo,
         newname: &OsStr,
         reply: ReplyEntry,
     ) {
-        let timer = Self::start(Op::Link);
+        let timer = Self::start(req, Op::Link);
         let result = self.node.link(ino(n), ino(newparent), newname.as_bytes());
         self.entry(&timer, "link", newparent, result, reply);
     }
 
     fn open(&self, req: &Request, n: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let timer = Self::start(Op::Open);
+        let timer = Self::start(req, Op::Open);
         let write = may_write(flags);
         let registrar = |fd: BorrowedFd<'_>| reply.open_backing(fd).map(as_kernel);
         let truncate = flags.0 & libc::O_TRUNC != 0;
@@ -458,7 +463,7 @@ impl Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let timer = Self::start(Op::Create);
+        let timer = Self::start(req, Op::Create);
         let write = may_write(OpenFlags(flags));
         let new = new_name(FileKind::Regular, mode, umask, 0, None);
         let registrar = |fd: BorrowedFd<'_>| reply.open_backing(fd).map(as_kernel);
@@ -490,7 +495,7 @@ impl Filesystem for Adapter {
 
     fn read(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         _fh: FileHandle,
         offset: u64,
@@ -499,7 +504,7 @@ impl Filesystem for Adapter {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let timer = Self::start(Op::Read);
+        let timer = Self::start(req, Op::Read);
         READ_BUFFER.with_borrow_mut(|buffer| {
             let size = size as usize;
             if buffer.len() < size {
@@ -528,7 +533,7 @@ impl Filesystem for Adapter {
 
     fn write(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         _fh: FileHandle,
         offset: u64,
@@ -538,7 +543,7 @@ impl Filesystem for Adapter {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let timer = Self::start(Op::Write);
+        let timer = Self::start(req, Op::Write);
         let is_write_back = self.has_write_back.load(Ordering::Relaxed)
             && write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
@@ -555,13 +560,13 @@ impl Filesystem for Adapter {
 
     fn flush(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         _fh: FileHandle,
         owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        let timer = Self::start(Op::Flush);
+        let timer = Self::start(req, Op::Flush);
         let node = Arc::clone(&self.node);
         if node.has_locks(ino(n)) {
             let counted = Arc::clone(&node);
@@ -578,7 +583,7 @@ impl Filesystem for Adapter {
 
     fn release(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         fh: FileHandle,
         _flags: OpenFlags,
@@ -586,21 +591,14 @@ impl Filesystem for Adapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        let timer = Self::start(Op::Release);
+        let timer = Self::start(req, Op::Release);
         self.node.release(ino(n), is_writer(fh));
         self.node.close_lock_handle(ino(n), fh.0);
         self.empty(&timer, "release", Ok(()), reply);
     }
 
-    fn fsync(
-        &self,
-        _req: &Request,
-        n: INodeNo,
-        _fh: FileHandle,
-        datasync: bool,
-        reply: ReplyEmpty,
-    ) {
-        let timer = Self::start(Op::FSync);
+    fn fsync(&self, req: &Request, n: INodeNo, _fh: FileHandle, datasync: bool, reply: ReplyEmpty) {
+        let timer = Self::start(req, Op::FSync);
         let node = Arc::clone(&self.node);
         let n = ino(n);
         self.slow.run(move || finish_empty(&node, &timer, "fsync", node.fsync(n, datasync), reply));
@@ -619,13 +617,13 @@ impl Filesystem for Adapter {
 
     fn readdir(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         _fh: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let timer = Self::start(Op::ReadDir);
+        let timer = Self::start(req, Op::ReadDir);
         let dir = ino(n);
         let mut after = offset;
         if offset < COOKIE_DOT && reply.add(n, COOKIE_DOT, FileType::Directory, ".") {
@@ -662,13 +660,13 @@ impl Filesystem for Adapter {
 
     fn readdirplus(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         _fh: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let timer = Self::start(Op::ReadDirPlus);
+        let timer = Self::start(req, Op::ReadDirPlus);
         let dir = ino(n);
         let mut after = offset;
         if offset < COOKIE_DOT_DOT {
@@ -704,9 +702,9 @@ impl Filesystem for Adapter {
         }
     }
 
-    fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+    fn statfs(&self, req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
         const BLOCK: u32 = 4096;
-        let timer = Self::start(Op::StatFs);
+        let timer = Self::start(req, Op::StatFs);
         let result = self.node.space();
         self.finish(&timer, result.is_ok());
         match result {
@@ -731,7 +729,7 @@ impl Filesystem for Adapter {
 
     fn setxattr(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -739,7 +737,7 @@ impl Filesystem for Adapter {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let timer = Self::start(Op::SetXattr);
+        let timer = Self::start(req, Op::SetXattr);
         let mode = match flags {
             libc::XATTR_CREATE => SetMode::Create,
             libc::XATTR_REPLACE => SetMode::Replace,
@@ -749,15 +747,15 @@ impl Filesystem for Adapter {
         self.empty(&timer, "setxattr", result, reply);
     }
 
-    fn getxattr(&self, _req: &Request, n: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let timer = Self::start(Op::GetXattr);
+    fn getxattr(&self, req: &Request, n: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let timer = Self::start(req, Op::GetXattr);
         let result = self.node.get_xattr(ino(n), name.as_bytes());
         self.finish(&timer, matches!(result, Ok(_) | Err(Error::NoAttribute)));
         xattr_reply(result, size, "getxattr", reply);
     }
 
-    fn listxattr(&self, _req: &Request, n: INodeNo, size: u32, reply: ReplyXattr) {
-        let timer = Self::start(Op::ListXattr);
+    fn listxattr(&self, req: &Request, n: INodeNo, size: u32, reply: ReplyXattr) {
+        let timer = Self::start(req, Op::ListXattr);
         let result = self.node.list_xattr(ino(n)).map(|names| {
             names
                 .into_iter()
@@ -771,8 +769,8 @@ impl Filesystem for Adapter {
         xattr_reply(result, size, "listxattr", reply);
     }
 
-    fn removexattr(&self, _req: &Request, n: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let timer = Self::start(Op::RemoveXattr);
+    fn removexattr(&self, req: &Request, n: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let timer = Self::start(req, Op::RemoveXattr);
         let result = self.node.remove_xattr(ino(n), name.as_bytes());
         self.empty(&timer, "removexattr", result, reply);
     }
@@ -784,7 +782,7 @@ impl Filesystem for Adapter {
 
     fn fallocate(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         _fh: FileHandle,
         offset: u64,
@@ -792,7 +790,7 @@ impl Filesystem for Adapter {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let timer = Self::start(Op::FAllocate);
+        let timer = Self::start(req, Op::FAllocate);
         let node = Arc::clone(&self.node);
         let n = ino(n);
         self.slow.run(move || {
@@ -803,14 +801,14 @@ impl Filesystem for Adapter {
 
     fn lseek(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         _fh: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let timer = Self::start(Op::LSeek);
+        let timer = Self::start(req, Op::LSeek);
         let (node, n) = (Arc::clone(&self.node), ino(n));
         if !self.has_write_back.load(Ordering::Relaxed) || !node.is_written_through_us(n) {
             return answer_seek(&node, &timer, seek(&node, n, offset, whence), reply);
@@ -832,7 +830,7 @@ impl Filesystem for Adapter {
 
     fn getlk(
         &self,
-        _req: &Request,
+        req: &Request,
         n: INodeNo,
         fh: FileHandle,
         owner: LockOwner,
@@ -853,7 +851,7 @@ impl Filesystem for Adapter {
             span: span(start, end),
             ticket: None,
         };
-        call.test(&self.node, Self::start(Op::GetLock), reply);
+        call.test(&self.node, Self::start(req, Op::GetLock), reply);
     }
 
     fn setlk(
@@ -880,7 +878,7 @@ impl Filesystem for Adapter {
             span: span(start, end),
             ticket: sleep.then_some(req.unique().0),
         };
-        call.set(&self.node, Self::start(Op::SetLock), &self.notifier, reply);
+        call.set(&self.node, Self::start(req, Op::SetLock), &self.notifier, reply);
     }
 
     fn flock(
@@ -905,7 +903,7 @@ impl Filesystem for Adapter {
             span: LockSpan::ALL,
             ticket: sleep.then_some(req.unique().0),
         };
-        call.set(&self.node, Self::start(Op::SetLock), &self.notifier, reply);
+        call.set(&self.node, Self::start(req, Op::SetLock), &self.notifier, reply);
     }
 
     fn interrupt(&self, _req: &Request, unique: RequestId) -> std::result::Result<(), Errno> {
@@ -919,7 +917,7 @@ impl Filesystem for Adapter {
 
     fn copy_file_range(
         &self,
-        _req: &Request,
+        req: &Request,
         ino_in: INodeNo,
         _fh_in: FileHandle,
         offset_in: u64,
@@ -930,7 +928,7 @@ impl Filesystem for Adapter {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let timer = Self::start(Op::CopyFileRange);
+        let timer = Self::start(req, Op::CopyFileRange);
         let node = Arc::clone(&self.node);
         let (from, to) = (ino(ino_in), ino(ino_out));
         self.slow.run(move || {

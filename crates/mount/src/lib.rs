@@ -1,6 +1,7 @@
 //! The FUSE adapter: kernel request → call → reply or errno, nothing else.
 
 mod adapter;
+mod calls;
 mod convert;
 mod kernel_readahead;
 mod locks;

@@ -5,6 +5,8 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Sender, unbounded};
 
+use crate::calls;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads that run jobs in order of arrival. Dropping it waits for the jobs under way.
@@ -34,7 +36,7 @@ impl SlowLane {
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         if let Some(jobs) = &self.jobs {
             // A send fails only when every thread has ended, and then the unanswered reply says so.
-            let _ = jobs.send(Box::new(job));
+            let _ = jobs.send(Box::new(calls::carried(job)));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::{
-    MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec,
+    MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec, allowance,
 };
 use intarsia_policy::HostState;
 use intarsia_transport::{
@@ -298,6 +298,11 @@ impl Cluster {
         Err(Error::io(what, std::io::Error::from_raw_os_error(EIO)))
     }
 
+    /// How long another host may take to answer.
+    fn patience(&self) -> Duration {
+        allowance::of(self.identity.key.config().patience)
+    }
+
     /// Asks `home` and waits for its answer, for a bounded time.
     pub(crate) fn call(
         &self,
@@ -307,14 +312,14 @@ impl Cluster {
     ) -> Result<Response> {
         let answer = self.ask(home, || {
             let payload = payload.map(|bytes| self.peers.copy(bytes));
-            self.peers.call(home, request.clone(), payload)
+            self.peers.call_within(home, request.clone(), payload, self.patience())
         });
         answer.map(|answer| answer.response)
     }
 
     /// Asks `home` for bytes and waits for them, for a bounded time.
     pub(crate) fn ask_for(&self, home: &NodeId, request: &Request) -> Result<Answer> {
-        self.ask(home, || self.peers.call(home, request.clone(), None))
+        self.ask(home, || self.peers.call_within(home, request.clone(), None, self.patience()))
     }
 
     /// Asks `home` only if that needs no waiting.
@@ -354,6 +359,7 @@ impl Cluster {
         request: &Request,
         patience: Duration,
     ) -> Result<Response> {
+        let patience = allowance::of(patience);
         let ask = || self.peers.call_within(home, request.clone(), None, patience);
         self.ask(home, ask).map(|answer| answer.response)
     }
@@ -370,7 +376,7 @@ impl Cluster {
         request: Request,
         payload: Option<Buffer>,
     ) -> Result<Pending> {
-        Ok(self.peers.start(home, request, payload)?)
+        Ok(self.peers.start_within(home, request, payload, self.patience())?)
     }
 
     /// Waits for the answer to what was started.

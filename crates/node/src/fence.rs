@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{Extra, Inode, MemberTier, Owner, WriteLease};
+use intarsia_meta::{Extra, Inode, MemberTier, Owner, WriteLease, allowance};
 use intarsia_types::{Error, InodeId, Result};
 use parking_lot::{Condvar, Mutex};
 
@@ -20,6 +20,7 @@ use crate::node::Node;
 
 /// How long a call waits for the host to be a member again.
 const PATIENCE: Duration = Duration::from_secs(5);
+const LEAST_PATIENCE: Duration = Duration::from_millis(300);
 const EIO: i32 = 5;
 
 /// Where the host stands.
@@ -39,6 +40,8 @@ enum Standing {
 pub(crate) struct Fence {
     standing: Mutex<Standing>,
     changed: Condvar,
+    /// Since when calls have waited for the next beat to arrive.
+    waited_since: Mutex<Option<Instant>>,
 }
 
 impl Fence {
@@ -54,19 +57,30 @@ impl Fence {
     /// A beat has arrived.
     fn note_beat(&self) {
         let _standing = self.standing.lock();
+        *self.waited_since.lock() = None;
         self.changed.notify_all();
+    }
+
+    /// Until when a call waits. The first waits as long as it may, those that come after it for the rest of that time:
+    /// many may stand in line behind each other.
+    fn deadline(&self, patience: Duration) -> Instant {
+        let now = Instant::now();
+        let since = *self.waited_since.lock().get_or_insert(now);
+        let last = (since + patience).max(now + LEAST_PATIENCE);
+        last.min(now + allowance::of(patience))
     }
 
     /// Returns once the host is a member, and is sure of it; waits for that, for a bounded time.
     fn pass(&self, is_sure: impl Fn() -> bool, patience: Duration) -> Result<()> {
-        let deadline = Instant::now() + patience;
         let mut standing = self.standing.lock();
         let is_in_doubt = |standing: &Standing| match standing {
             Standing::Member => !is_sure(),
             Standing::Lost(_) => true,
             Standing::Replaced => false,
         };
+        let mut deadline = None;
         while is_in_doubt(&standing) {
+            let deadline = *deadline.get_or_insert_with(|| self.deadline(patience));
             if self.changed.wait_until(&mut standing, deadline).timed_out() {
                 break;
             }
@@ -212,6 +226,18 @@ impl Node {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Gives up a file whose lease this host does not have any more.
+    pub(crate) fn reconcile_if_taken(&self, ino: InodeId) -> Result<()> {
+        let taken = |state: &mut LiveState| {
+            let is_mine = |holder: Owner| holder.node == self.options.name;
+            if !state.holds_lease || self.namespace.writer(ino)?.is_some_and(is_mine) {
+                return Ok(());
+            }
+            self.reconcile(ino, state)
+        };
+        self.live.with_existing(ino, taken).unwrap_or(Ok(()))
     }
 
     /// Waits, for a bounded time, until this host is a member of its store as far as it knows.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{Extra, Inode, Owner, WriteLease};
+use intarsia_meta::{Extra, Inode, Owner, WriteLease, allowance};
 use intarsia_policy::IoMode;
 use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Result};
 
@@ -69,7 +69,7 @@ impl Node {
         ino: InodeId,
         mut attempt: impl FnMut(&mut LiveState) -> Result<Attempt<T>>,
     ) -> Result<T> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + allowance::of(PATIENCE);
         loop {
             match self.live.with(ino, &mut attempt)? {
                 Attempt::Done(value) => return Ok(value),

@@ -59,7 +59,7 @@ pub use attributes::{AttrChange, SetTime, Validity};
 pub use cluster::{ClusterOptions, member_counter};
 pub use directory_lease::{Cover, Telling};
 pub use files::{Caller, KernelBacking, Opened, Reading, Registrar};
-pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode};
+pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode, allowance};
 pub use intarsia_policy::Transfer;
 pub use intarsia_transport::DeploymentKey;
 pub use locks::{LockClaim, LockDone, LockKind, LockMode, LockOutcome, LockSpan};

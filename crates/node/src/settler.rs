@@ -423,6 +423,13 @@ impl Node {
             Err(e) => {
                 // Keeps its mark in the namespace, so the next start tries again.
                 tracing::error!(%ino, error = %e, "a closed file could not be settled");
+                if self.is_shared() {
+                    // Other hosts would wait for that start.
+                    let reconciled = self.reconcile_if_taken(ino);
+                    self.live.with_existing(ino, |state| state.is_queued = true);
+                    self.settler_queue.retry(waiting);
+                    reconciled?;
+                }
                 Err(e)
             }
         }

@@ -10,6 +10,7 @@ mod command;
 mod failure;
 mod keys;
 mod library;
+mod outage;
 mod server;
 mod session;
 mod superblock;
@@ -29,12 +30,15 @@ use tracing::{error, info, warn};
 use self::failure::Failure;
 use self::keys::PartitionKeys;
 use self::library::LIBRARY;
+use self::outage::{Need, Outages};
 use self::server::{Connector, Server};
 use self::session::{KEEP, Session};
 use self::superblock::Superblock;
 use self::topology::Topology;
 use super::{check_prefix, no_partition};
-use crate::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};
+use crate::{
+    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, allowance,
+};
 
 /// Partitions of a new store on a Cluster, and most partitions of any store.
 const CLUSTER_PARTITIONS: u16 = 64;
@@ -102,6 +106,7 @@ impl Default for RedisOptions {
 /// Metadata in Redis or Valkey. Any number of these, in any processes, may share one store.
 pub struct RedisEngine {
     topology: Topology,
+    outages: Outages,
     session: Session,
     store_id: String,
     partitions: Vec<PartitionKeys>,
@@ -136,6 +141,7 @@ impl RedisEngine {
             .map_err(|e| Error::Invalid(format!("metadata servers: {e}")))?;
         let mut engine = Self {
             topology: Topology::new(connector, seeds),
+            outages: Outages::default(),
             session: Session::new(0),
             store_id: String::new(),
             partitions: Vec::new(),
@@ -180,17 +186,22 @@ impl RedisEngine {
     fn on_slot<T>(
         &self,
         slot: u16,
+        need: Need,
         what: &str,
         mut attempt: impl FnMut(&Server, Instant) -> std::result::Result<T, Failure>,
     ) -> Result<T> {
         let start = Instant::now();
-        let deadline = start + self.timeout;
+        let first = self.topology.primary(slot).0;
+        let first = first.as_ref().map(|server| &server.address);
+        let usual = self.outages.deadline(first, need, start, self.timeout);
+        let deadline = usual.min(start + allowance::of(self.timeout));
         let mut trouble = Trouble::default();
         loop {
             let (server, generation) = self.topology.primary(slot);
             let failure = match &server {
                 Some(server) => match attempt(server, deadline) {
                     Ok(value) => {
+                        self.outages.note_success(&server.address, need);
                         trouble.note_end(what, server, start);
                         return Ok(value);
                     }
@@ -206,7 +217,11 @@ impl RedisEngine {
                     continue;
                 }
                 Ok(why) => trouble.last = why,
-                Err(Failure::Transient(why)) => trouble.last = format!("{why}{name}"),
+                Err(Failure::Transient(why)) => {
+                    let address = server.as_ref().map(|server| &server.address);
+                    self.outages.note_failure(address, need, start, Instant::now());
+                    trouble.last = format!("{why}{name}");
+                }
                 Err(Failure::Full(why)) => {
                     return Err(Error::NoSpace(format!("{what}{name}: {why}")));
                 }
@@ -251,11 +266,11 @@ impl RedisEngine {
     }
 
     fn read_slot(&self, slot: u16, what: &str, command: &[u8]) -> Result<Answer> {
-        self.on_slot(slot, what, |server, deadline| server.ask(command, deadline))
+        self.on_slot(slot, Need::Read, what, |server, deadline| server.ask(command, deadline))
     }
 
     fn write_slot(&self, slot: u16, what: &str, command: &[u8]) -> Result<Answer> {
-        self.on_slot(slot, what, |server, deadline| {
+        self.on_slot(slot, Need::Write, what, |server, deadline| {
             server.writer.send(server, command.to_vec(), self.require_replica, deadline)
         })
     }
@@ -438,7 +453,7 @@ impl MetaEngine for RedisEngine {
         let commit = command::Commit::new(keys, conditions, &mutations);
         let what = format!("committing to metadata partition {}", partition.0);
         let (mut is_first, refreshes) = (true, operation.is_due());
-        let answer = self.on_slot(keys.slot, &what, |server, deadline| {
+        let answer = self.on_slot(keys.slot, Need::Write, &what, |server, deadline| {
             let keep = (refreshes || !is_first).then_some(KEEP);
             is_first = false;
             let command = commit.pack(

@@ -1,0 +1,53 @@
+//! How long the call that a thread works on may still take.
+//!
+//! A system call can need several answers of servers and of other hosts, one after the other. Each wait is bounded; what
+//! a program is promised is a bound for the call. So whoever takes a call on grants its thread an allowance, and
+//! each wait on the way takes no more than what is left of it.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Granted to each wait, also when nothing is left: servers that are well answer in less.
+const LEAST: Duration = Duration::from_millis(250);
+
+thread_local! {
+    static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// From now on this thread works on a call that is to end by then; with `None`, on what nobody waits for.
+pub fn grant(until: Option<Instant>) {
+    UNTIL.set(until);
+}
+
+/// Until when the call of this thread is to end.
+#[must_use]
+pub fn until() -> Option<Instant> {
+    UNTIL.get()
+}
+
+/// How much of `wanted` a wait that begins now can have.
+#[must_use]
+pub fn of(wanted: Duration) -> Duration {
+    let left = |until: Instant| until.saturating_duration_since(Instant::now()).max(LEAST);
+    UNTIL.get().map_or(wanted, |until| wanted.min(left(until)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_has_what_is_left_and_never_nothing() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(of(hour), hour, "nobody waits");
+        grant(Some(Instant::now() + hour));
+        assert!(of(hour * 2) <= hour && of(hour * 2) > hour / 2);
+        assert_eq!(of(LEAST * 2), LEAST * 2);
+        grant(Some(Instant::now()));
+        assert_eq!((of(hour), of(LEAST / 2)), (LEAST, LEAST / 2));
+        let elsewhere = std::thread::spawn(until).join().unwrap();
+        assert_eq!(elsewhere, None, "each thread has its own");
+        grant(None);
+        assert_eq!(of(hour), hour);
+    }
+}
