@@ -2,9 +2,11 @@
 //!
 //! Whatever happens, dropping the cluster ends all its processes, takes the mounts away and removes the lab.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use intarsia_posix_tests::{intarsia, run, skip};
 use rustix::process::{Pid, Signal, kill_process};
@@ -36,6 +38,18 @@ pub fn is_unmet() -> bool {
     true
 }
 
+/// What a bound of time is exceeded by on a machine that does much else: a second for each process that waits for a
+/// processor, for many have a part in each answer.
+///
+/// # Panics
+/// When the kernel does not say how many these are.
+#[must_use]
+pub fn allowance_for_load() -> Duration {
+    let text = std::fs::read_to_string("/proc/loadavg").expect("the load");
+    let load = text.split(' ').next().and_then(|load| load.parse::<f64>().ok()).expect("a number");
+    Duration::from_secs_f64(load.min(30.0))
+}
+
 impl Cluster {
     /// Makes a lab of `hosts` nodes and brings a store up on all of them.
     ///
@@ -43,20 +57,44 @@ impl Cluster {
     /// When either fails, with what was said.
     #[must_use]
     pub fn start(hosts: usize) -> Self {
+        Self::start_with(hosts, &[])
+    }
+
+    /// As [`start`](Self::start), with options of `up`.
+    ///
+    /// # Panics
+    /// When either fails, with what was said.
+    #[must_use]
+    pub fn start_with(hosts: usize, options: &[&str]) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let lab = format!("t{}x{number}", std::process::id());
         let dir = tempfile::Builder::new().prefix("intarsia-lab-").tempdir().expect("a directory");
         run(Command::new(intarsia()).args(["lab", "up", &lab, "--nodes", &hosts.to_string()]));
         let cluster = Self { lab, dir, hosts };
-        cluster.up();
+        cluster.up(options);
         cluster
     }
 
-    fn up(&self) {
+    fn up(&self, options: &[&str]) {
         let mut up = Command::new(intarsia());
         up.arg("up").arg(self.mount_pattern()).args(["--lab", &self.lab, "--wait", "60s", "--dir"]);
-        run(up.arg(self.dir.path().join("{host}")));
+        run(up.arg(self.dir.path().join("{host}")).args(options));
+    }
+
+    /// Starts the node of host `n` again, whose metadata servers may have ended too.
+    pub fn restart_node(&self, n: usize) {
+        let (name, store) = (format!("n{n}"), self.store(n));
+        let mut up = Command::new(intarsia());
+        up.args(["lab", "exec", "--lab", &self.lab, &name, "--"])
+            .arg(intarsia())
+            .arg("up")
+            .arg(self.mount(n))
+            .args(["--this-host", "--wait", "60s", "--name", &name, "--dir"])
+            .arg(&store)
+            .arg("--deployment")
+            .arg(store.join("deployment"));
+        run(&mut up);
     }
 
     fn mount_pattern(&self) -> PathBuf {
@@ -133,8 +171,25 @@ impl Cluster {
     }
 }
 
+/// Keeps what the nodes and the metadata servers of a failed test said.
+fn keep_logs(cluster: &Cluster) {
+    let kept = tempfile::Builder::new().prefix("intarsia-logs-").tempdir().map(|dir| dir.keep());
+    let Ok(kept) = kept else { return };
+    for n in 1..=cluster.hosts {
+        let logs = ["node.log", "servers/0/server.log", "servers/1/server.log"];
+        for log in logs {
+            let name = format!("n{n}-{}", log.replace('/', "-"));
+            let _ = std::fs::copy(cluster.store(n).join(log), kept.join(name));
+        }
+    }
+    let _ = writeln!(std::io::stderr(), "the logs are kept in {}", kept.display());
+}
+
 impl Drop for Cluster {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            keep_logs(self);
+        }
         let outcome = Command::new(intarsia())
             .arg("down")
             .arg(self.mount_pattern())
