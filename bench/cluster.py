@@ -120,8 +120,8 @@ def on_all(cluster, work):
 
 
 def records(cluster, mib, host):
-    """The numbers of the records of 1 MiB that a host writes: dealt in turn."""
-    return range(host - 1, mib, cluster.hosts)
+    """The numbers of the records of 1 MiB that a host writes: one stretch, of all parts."""
+    return range((host - 1) * mib // cluster.hosts, host * mib // cluster.hosts)
 
 
 def write_checkpoint(cluster, mib, path):

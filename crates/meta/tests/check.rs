@@ -19,7 +19,7 @@ use intarsia_meta::{
     Bytes, CheckReport, CommitOutcome, Extra, Inode, MetaEngine, Mutation, Namespace, NewInode,
     OpId, Outcome, SetMode,
 };
-use intarsia_types::{BackingRef, FileKind, InodeId, Layout, PartitionId, TierId};
+use intarsia_types::{BackingFileId, BackingRef, FileKind, InodeId, Layout, PartitionId, TierId};
 
 const ROOT: InodeId = InodeId::ROOT;
 const TIER: TierId = TierId(1);
@@ -297,6 +297,16 @@ fn a_file_with_two_owners_is_left_alone() {
     let backing = store.backing;
     let new = NewInode { layout: Layout::Local(backing), ..file() };
     store.ns.create(ROOT, b"twin", new, at(3)).unwrap();
+    store.expect_unrepairable("belongs to both inode");
+}
+
+#[test]
+fn a_part_with_two_owners_is_left_alone() {
+    let store = Store::new();
+    let other = BackingRef { tier: TIER, file: BackingFileId(store.backing.file.0 + 1) };
+    let parts = vec![other, store.backing];
+    let layout = Layout::Striped { parts, chunk_bytes: 4096, cuts: 0 };
+    store.ns.create(ROOT, b"striped", NewInode { layout, ..file() }, at(3)).unwrap();
     store.expect_unrepairable("belongs to both inode");
 }
 

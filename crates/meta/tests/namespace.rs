@@ -7,7 +7,7 @@ mod common;
 use common::{at, dir, each_engine, file};
 use intarsia_meta::{
     Extra, FreeFile, MemberRecord, MemberState, MemberTier, Namespace, NewInode, Owner, RenameMode,
-    SetMode, TierRecord,
+    SetMode, TierRecord, WriteLease,
 };
 use intarsia_types::{
     BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, NodeId, TierClass, TierId,
@@ -286,6 +286,25 @@ fn a_file_can_start_with_attributes_and_takes_them_along() {
         assert_eq!(&*ns.get_xattr(a, b"user.a").unwrap(), b"1");
         ns.unlink(ROOT, b"a", |_| false, at(2)).unwrap();
         assert!(matches!(ns.get_xattr(a, b"user.a"), Err(Error::NotFound)));
+    });
+}
+
+#[test]
+fn all_parts_of_a_striped_file_are_its_own_and_free_when_it_goes() {
+    each_engine(|ns| {
+        let files = ns.reserve_files(TierId(0), 3).unwrap();
+        let parts: Vec<_> =
+            files.iter().map(|file| BackingRef { tier: TierId(0), file: *file }).collect();
+        let layout = Layout::Striped { parts: parts.clone(), chunk_bytes: 4096, cuts: 0 };
+        let a = ns.create(ROOT, b"a", NewInode { layout, ..file() }, at(1)).unwrap();
+        assert!(free_files(ns, TierId(0)).is_empty());
+        let mut known = Vec::new();
+        ns.each_known_file(|backing| known.push(backing)).unwrap();
+        assert_eq!(known, parts);
+        assert!(matches!(ns.acquire_write(a.ino).unwrap(), WriteLease::Unneeded(_)));
+        assert!(!ns.is_marked_writable(a.ino).unwrap(), "nobody has to give anything back");
+        ns.unlink(ROOT, b"a", |_| false, at(2)).unwrap();
+        assert_eq!(free_files(ns, TierId(0)), files);
     });
 }
 

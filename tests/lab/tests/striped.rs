@@ -16,6 +16,9 @@ const HOSTS: usize = 4;
 /// What a process writes at once; no multiple of the chunks.
 const RECORD: usize = 100_003;
 const LENGTH: usize = 20 << 20;
+/// Where a number lies that all hosts count up, and how often each does.
+const COUNTER: u64 = 300_000;
+const ROUNDS: u64 = 25;
 
 #[test]
 fn hosts_write_one_file_together_and_a_lost_one_is_an_error_and_no_zeros() {
@@ -58,6 +61,29 @@ fn hosts_write_one_file_together_and_a_lost_one_is_an_error_and_no_zeros() {
         }
         assert!(fs::read(&path).unwrap() == content, "at host {host}");
     }
+    // A number that all hosts count up under a lock, on a page that the kernel keeps.
+    std::thread::scope(|scope| {
+        for host in 1..=HOSTS {
+            let path = dir(host).join("counter");
+            scope.spawn(move || {
+                let mut options = OpenOptions::new();
+                options.create(true).read(true).write(true).truncate(false);
+                let file = options.open(path).unwrap();
+                for _ in 0..ROUNDS {
+                    file.lock().unwrap();
+                    let mut number = [0; 8];
+                    let n = file.read_at(&mut number, COUNTER).unwrap();
+                    assert!(n == 0 || n == 8, "{n}");
+                    let next = u64::from_le_bytes(number) + 1;
+                    file.write_all_at(&next.to_le_bytes(), COUNTER).unwrap();
+                    file.unlock().unwrap();
+                }
+            });
+        }
+    });
+    let counter = fs::read(dir(3).join("counter")).unwrap();
+    let from = usize::try_from(COUNTER).unwrap();
+    assert_eq!(counter[from..], (ROUNDS * HOSTS as u64).to_le_bytes());
     // Cut at one host, read at another.
     fs::write(dir(1).join("other"), &content).unwrap();
     OpenOptions::new().write(true).open(dir(2).join("other")).unwrap().set_len(5_000_000).unwrap();
