@@ -76,6 +76,14 @@ fn truncate(node: &Node, ino: InodeId, size_bytes: u64) {
     node.set_attributes(Caller { uid: 0, gid: 0 }, ino, &change).unwrap();
 }
 
+/// Starts the host of a node that was abandoned, once nothing of that is at work any more.
+fn start_again(deployment: &Deployment, node: Arc<Node>) -> Arc<Node> {
+    let name = node.options().name.0.clone();
+    wait_until("the last life of the host is over", || Arc::strong_count(&node) == 1);
+    drop(node);
+    deployment.start(&name)
+}
+
 fn used_bytes(node: &Node) -> u64 {
     node.status().unwrap().tiers.iter().map(|tier| tier.space.used_bytes).sum()
 }
@@ -253,13 +261,10 @@ fn a_crash_leaves_neither_parts_nor_promises_behind() {
     open(&b, ino, true);
     b.write(ino, 0, b"not closed", false, false).unwrap();
     // It goes while its parts' hosts do not listen.
-    b.crash();
-    c.crash();
-    b.stop_serving();
-    c.stop_serving();
+    b.abandon();
+    c.abandon();
     a.unlink(InodeId::ROOT, b"gone").unwrap();
-    drop((b, c));
-    let (b, c) = (deployment.start("b"), deployment.start("c"));
+    let (b, c) = (start_again(&deployment, b), start_again(&deployment, c));
     let nodes = [a, b, c];
     nodes.iter().for_each(|node| node.meet_members().unwrap());
     assert!(matches!(nodes[1].attributes(gone), Err(Error::NotFound)));
@@ -342,16 +347,14 @@ fn a_part_whose_host_does_not_answer_is_an_error_and_no_zeros() {
     let content = pattern(2 * MIB, 4);
     let ino = put(&a, "f", &content);
     open(&b, ino, false);
-    c.crash();
-    c.stop_serving();
+    c.abandon();
     let errno = get(&a, "f").unwrap_err().errno();
     assert!([5, 110, 113].contains(&errno), "{errno}");
     let mut buffer = vec![0; 3 * CHUNK];
     assert!(b.read(ino, 0, &mut buffer).is_err());
     b.release(ino, false);
     // It comes back with what it had.
-    drop(c);
-    let c = deployment.start("c");
+    let c = start_again(&deployment, c);
     [&a, &b].into_iter().for_each(|node| node.meet_members().unwrap());
     assert!(get(&a, "f").unwrap() == content);
     [a, b, c].iter().for_each(|node| node.close().unwrap());
