@@ -13,7 +13,8 @@ use super::failure::Address;
 
 /// How long an operation is tried at least.
 const TRIAL: Duration = Duration::from_millis(300);
-const REMEMBERED: Duration = Duration::from_secs(3);
+/// An attempt, and asking every server for the map after it, take some seconds while none answers.
+const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// What an operation needs: a primary can answer, and yet have no replica for what is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
