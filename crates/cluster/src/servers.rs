@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use intarsia_types::{Error, Result};
 use rustix::event::{PollFd, PollFlags};
@@ -233,6 +233,22 @@ pub fn stop_all(parent: &Path) -> Result<usize> {
 pub fn is_any_running(parent: &Path) -> bool {
     let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten();
     dirs.filter_map(|e| recorded(&e.path())).any(|process| process.is_running())
+}
+
+/// Whether a server in a directory below `parent` ended other than by being stopped.
+#[must_use]
+pub fn has_any_died(parent: &Path) -> bool {
+    let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    dirs.filter_map(|e| recorded(&e.path())).any(|process| !process.is_running())
+}
+
+/// When a server in a directory below `parent` last wrote a file.
+pub(crate) fn last_sign_of_life(parent: &Path) -> SystemTime {
+    let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let files = entries(parent).flat_map(|server| entries(&server.path()));
+    let files = files.flat_map(|file| entries(&file.path()).chain([file]));
+    let times = files.filter_map(|file| file.metadata().ok()?.modified().ok());
+    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 fn finish(dir: &Path, process: &Process, is_gone: bool) -> Result<()> {

@@ -32,7 +32,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use intarsia_types::{ByteCount, Error, NodeId, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
@@ -41,7 +41,8 @@ use crate::client::{Access, KEEPER_USER};
 use crate::deployment::{Deployment, Secrets, ServerName};
 use crate::formation::{self, replication_of};
 use crate::process::wait_readable;
-use crate::servers::{Program, Settings, Start};
+use crate::servers::{Program, Replication, Settings, Start};
+use crate::topology::{Health, Topology};
 
 use host::Host;
 
@@ -49,6 +50,11 @@ use host::Host;
 const CALM: Duration = Duration::from_secs(1);
 /// Between two looks while a server is on its way back.
 const BUSY: Duration = Duration::from_millis(100);
+
+/// How long the other hosts are asked whether they go on, about.
+const ASKED_FOR: Duration = Duration::from_secs(6);
+/// Servers that have been up for so long have replaced those that did not come up with them.
+const SETTLED: Duration = Duration::from_secs(20);
 
 /// What the watch needs to know.
 #[derive(Clone, Debug)]
@@ -129,6 +135,43 @@ impl Watch {
             memory: self.memory,
             secrets: self.secrets.clone(),
             key_file: self.key_file.clone(),
+        })
+    }
+
+    /// How the servers of this host are to begin, if `start` tells what lies there: after a crash, while the others
+    /// go on, as any server that died. What a host that lost its power has on its disk is less than what its
+    /// replicas have, and a log that was cut need not even be readable.
+    #[must_use]
+    pub fn how_to_begin(&self, start: Start) -> Begin {
+        let has_died = start == Start::Kept && crate::servers::has_any_died(&self.dir);
+        if has_died && replication_of(&self.deployment) != Replication::Alone && self.others_go_on()
+        {
+            return Begin::Join;
+        }
+        Begin::Form(start)
+    }
+
+    /// Whether the other hosts have a Cluster that works without this one: not one that is just starting too.
+    fn others_go_on(&self) -> bool {
+        let keeper = self.keeper();
+        let others = self.deployment.members.iter().filter(|member| member.name != self.host);
+        let addresses = others.filter_map(|member| member.server(0).ok());
+        let begun = Instant::now();
+        let last_sign = crate::servers::last_sign_of_life(&self.dir);
+        addresses.take_while(|_| begun.elapsed() < ASKED_FOR).any(|address| {
+            let asked = keeper.connect(&address).and_then(|mut connection| {
+                let uptime_s: Option<u64> =
+                    connection.fields(&["INFO", "server"])?.number("uptime_in_seconds");
+                Ok((uptime_s.unwrap_or(0), Topology::ask(&mut connection)?))
+            });
+            asked.is_ok_and(|(uptime_s, view)| {
+                let primaries = view.primaries();
+                let up = primaries.iter().filter(|peer| peer.health == Health::Up).count();
+                let uptime = Duration::from_secs(uptime_s);
+                let outlived =
+                    SystemTime::now().checked_sub(uptime).is_some_and(|start| start < last_sign);
+                (outlived || uptime >= SETTLED) && up * 2 > primaries.len()
+            })
         })
     }
 

@@ -246,6 +246,14 @@ impl Cluster {
         self.membership.is_over(owner)
     }
 
+    /// Whether that life of a host is over and left leases that nobody claims: the host is lost, or is back and has
+    /// claimed what it knows of. One that is starting is about to.
+    pub(crate) fn has_let_go(&self, owner: &Owner) -> bool {
+        let state = self.members().into_iter().find(|(node, _)| *node == owner.node);
+        let is_starting = state.is_some_and(|(_, member)| member.state == MemberState::Joining);
+        self.is_over(owner) && !is_starting
+    }
+
     /// This host in its present life.
     pub(crate) fn owner(&self) -> Owner {
         self.membership.owner()

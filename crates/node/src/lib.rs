@@ -38,6 +38,7 @@ mod options;
 mod parts;
 mod peer;
 mod pieces;
+mod power_loss;
 mod push;
 mod readahead;
 mod recovery;

@@ -150,10 +150,12 @@ impl Node {
                 known.insert(backing.file);
             }
         })?;
-        let is_copy = |file: &BackingFileId| {
-            self.remote_cache.holds(BackingRef { tier: tier.id(), file: *file })
+        // With several hosts these stand in no record.
+        let is_held = |file: &BackingFileId| {
+            let backing = BackingRef { tier: tier.id(), file: *file };
+            self.remote_cache.holds(backing) || self.tiers.is_pooled(backing)
         };
-        for file in on_disk.difference(&known).filter(|file| !is_copy(file)) {
+        for file in on_disk.difference(&known).filter(|file| !is_held(file)) {
             let what = format!("backing file {file} of tier {} belongs to no inode", tier.id());
             let outcome = if repair {
                 tier.remove(*file)?;

@@ -7,7 +7,7 @@
 //! off, or slept, first listens before he judges others. A host that finds itself marked lost is fenced (see
 //! [`crate::fence`]).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,8 @@ pub(crate) struct Membership {
     /// What is recorded of all, as of the last look.
     seen: RwLock<BTreeMap<NodeId, MemberRecord>>,
     watch: Mutex<Watch>,
+    /// The lost hosts, as of the last look: others than looks refresh `seen` too.
+    mourned: Mutex<BTreeSet<NodeId>>,
     /// When the last beat that was recorded began.
     last_beat: Mutex<Instant>,
 }
@@ -105,6 +107,7 @@ impl Membership {
                     mine: Mutex::new(mine),
                     seen: RwLock::default(),
                     watch: Mutex::default(),
+                    mourned: Mutex::default(),
                     last_beat: Mutex::new(begun),
                 });
             }
@@ -262,7 +265,6 @@ impl Membership {
     /// Looks at all members, and marks those lost that have been silent for too long.
     pub(crate) fn look(&self, directory: &Namespace) -> Result<Seen> {
         let begun = Instant::now();
-        let before = self.lost();
         self.refresh(directory)?;
         for (node, record) in self.judge(begun) {
             let lost = record.entering(MemberState::Lost, now());
@@ -275,11 +277,14 @@ impl Membership {
                 self.seen.write().insert(node, lost);
             }
         }
-        let is_news = |node: &NodeId| !before.contains(node);
-        Ok(if self.lost().iter().any(is_news) { Seen::Loss } else { Seen::Calm })
+        let lost = self.lost();
+        let mut mourned = self.mourned.lock();
+        let is_news = !lost.is_subset(&mourned);
+        *mourned = lost;
+        Ok(if is_news { Seen::Loss } else { Seen::Calm })
     }
 
-    fn lost(&self) -> Vec<NodeId> {
+    fn lost(&self) -> BTreeSet<NodeId> {
         let seen = self.seen.read();
         let lost = seen.iter().filter(|(_, member)| member.state == MemberState::Lost);
         lost.map(|(node, _)| node.clone()).collect()

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
 use intarsia_meta::{MetaEngine, Namespace, RootSpec, TierRecord};
 use intarsia_store::{Tier, TierOptions};
-use intarsia_types::{Durability, Error, Result, RuleSet, TierClass, TierSpec};
+use intarsia_types::{
+    BackingRef, Durability, Error, InodeId, Result, RuleSet, TierClass, TierSpec,
+};
 use parking_lot::{Mutex, RwLock};
 
 use crate::arrivals::Offers;
@@ -53,6 +55,8 @@ pub struct Node {
     pub(crate) departed: Departed,
     /// Files that lack copies on other hosts.
     pub(crate) copy_queue: CopyQueue,
+    /// Files that lost the copy here: where they are, for the hosts there to be told.
+    pub(crate) lacking: Mutex<Vec<(BackingRef, InodeId, u64)>>,
     pub(crate) copy_metrics: CopyMetrics,
     /// For making copies of a file, which takes long.
     pub(crate) copying: Turns,
@@ -141,6 +145,7 @@ impl Node {
             directory_leases: DirectoryLeases::default(),
             departed: Departed::new(),
             copy_queue: CopyQueue::default(),
+            lacking: Mutex::default(),
             copy_metrics: CopyMetrics::default(),
             copying: Turns::default(),
             throttle: Throttle::new(options.copy_rate.0),
@@ -169,7 +174,8 @@ impl Node {
         }
         if node.is_shared() {
             *node.replicator.lock() = Some(Replicator::start(&node)?);
-            node.copy_queue.survey_in(FIRST_SURVEY);
+            let is_known = !node.lacking.lock().is_empty();
+            node.copy_queue.survey_in(if is_known { Duration::ZERO } else { FIRST_SURVEY });
         }
         if node.tiers.iter().any(|t| !t.is_counted()) {
             node.settler_queue.recount();

@@ -18,6 +18,7 @@ impl Node {
         self.remove_free_files()?;
         if self.is_shared() {
             self.remove_unknown_files()?;
+            self.give_up_doubtful_copies()?;
         }
         let orphans = self.reap_orphans()?;
         let unsettled = self.note_unsettled()?;

@@ -80,7 +80,7 @@ impl Node {
                 return Ok(Attempted::Done);
             }
             let is_first = census.alive.first().is_some_and(|(_, first)| first == own);
-            if is_first && cluster.is_over(&writer) && cluster.is_lost(&writer.node) {
+            if is_first && cluster.has_let_go(&writer) {
                 self.inherit(ino)?;
             }
             return Ok(Attempted::Again);
@@ -209,6 +209,10 @@ impl Node {
             return Ok(());
         };
         let mut found = Found::default();
+        for (first, ino, size_bytes) in std::mem::take(&mut *self.lacking.lock()) {
+            let node = cluster.home_of(first.tier)?;
+            found.lacking.entry(node).or_default().push((ino, size_bytes));
+        }
         for partition in self.namespace.partitions() {
             if usize::from(partition.0) % alive.len() == rank {
                 self.survey_partition(cluster, partition, &mut found)?;

@@ -147,6 +147,11 @@ impl Tiers {
         Ok(false)
     }
 
+    /// Whether a file is ready for an owner.
+    pub(crate) fn is_pooled(&self, backing: BackingRef) -> bool {
+        self.entry(backing.tier).is_ok_and(|entry| entry.pool.holds(backing.file))
+    }
+
     /// Brings every pool back to its target. Called in the background.
     pub(crate) fn refill(&self, namespace: &Namespace) -> Result<()> {
         for entry in &self.entries {

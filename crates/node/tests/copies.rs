@@ -353,3 +353,42 @@ fn a_file_that_its_lost_home_was_writing_goes_on_with_what_was_published() {
     assert_eq!(get(&a, "f").unwrap(), expected);
     wait_until("nothing is left there", || a.status().unwrap().tiers[0].space.used_bytes == 0);
 }
+
+#[test]
+fn a_home_that_lost_its_power_takes_nothing_for_the_file_but_what_its_copies_have() {
+    let deployment = Deployment::watchful();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    let content = |n: u8| pattern(300_000, n);
+    // One that has settled, one that has not.
+    put(&a, "settled", &content(1));
+    settled(&a);
+    put(&a, "closed", &content(2));
+    put(&b, "elsewhere", &content(3));
+    crash(a);
+    // Nothing of the content had reached the disk, and it was mounted anew.
+    let tier = deployment.home.path().join("a/store/tier");
+    let identity = std::fs::read_to_string(tier.join("tier.json")).unwrap();
+    let mut identity: serde_json::Value = serde_json::from_str(&identity).unwrap();
+    assert!(identity["mount"].is_string());
+    identity["mount"] = "another start of the machine 17".into();
+    std::fs::write(tier.join("tier.json"), identity.to_string()).unwrap();
+    for group in std::fs::read_dir(tier.join("data")).unwrap() {
+        for file in std::fs::read_dir(group.unwrap().path()).unwrap() {
+            std::fs::File::options()
+                .write(true)
+                .open(file.unwrap().path())
+                .unwrap()
+                .set_len(0)
+                .unwrap();
+        }
+    }
+    let a = deployment.start("a");
+    for (name, n) in [("settled", 1), ("closed", 2), ("elsewhere", 3)] {
+        for node in [&a, &b, &c] {
+            assert_eq!(get(node, name).unwrap(), content(n), "{name}");
+        }
+        wait_until("two copies again", || nodes_of(&b, &format!("/{name}")).len() == 2);
+        [&a, &b, &c].iter().for_each(|node| assert_eq!(get(node, name).unwrap(), content(n)));
+    }
+}

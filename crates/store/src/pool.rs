@@ -55,6 +55,12 @@ impl Pool {
         self.ready.lock().len()
     }
 
+    /// Whether a file is one of them.
+    #[must_use]
+    pub fn holds(&self, id: BackingFileId) -> bool {
+        self.ready.lock().iter().any(|file| file.id == id)
+    }
+
     /// Whether no file is ready.
     #[must_use]
     pub fn is_empty(&self) -> bool {

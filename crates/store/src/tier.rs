@@ -32,6 +32,9 @@ struct Identity {
     tier: TierId,
     /// Bytes in use at the last clean stop; absent while in use and after a crash.
     used_bytes: Option<u64>,
+    /// The mount that the tier is on while in use: see [`mount_identity`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mount: Option<String>,
 }
 
 /// How a tier is to be opened.
@@ -71,6 +74,7 @@ pub struct Tier {
     /// Bytes that the backing files use. Signed: two threads may account a shrink before its growth.
     used_bytes: AtomicI64,
     is_counted: AtomicBool,
+    may_lack_writes: AtomicBool,
     /// The file system's free space, asked at most ten times a second.
     fs_free: Mutex<(std::time::Instant, u64)>,
     made_directories: Mutex<std::collections::HashSet<u64>>,
@@ -103,6 +107,8 @@ impl Tier {
         }
         let used = identity.as_ref().and_then(|i| i.used_bytes);
         let is_new = identity.is_none();
+        let mount_before = identity.as_ref().and_then(|i| i.mount.clone());
+        let may_lack_writes = used.is_none() && !is_new && mount_before != mount_identity(&dir);
         let tier = Self {
             id,
             class: spec.class.unwrap_or(file_system.class),
@@ -112,6 +118,7 @@ impl Tier {
             store,
             used_bytes: AtomicI64::new(used.unwrap_or(0).cast_signed()),
             is_counted: AtomicBool::new(is_new || used.is_some()),
+            may_lack_writes: AtomicBool::new(may_lack_writes),
             fs_free: Mutex::new((std::time::Instant::now(), 0)),
             made_directories: Mutex::default(),
             _lock: lock,
@@ -133,6 +140,22 @@ impl Tier {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Whether the tier was in use when its file system was last unmounted or its host lost power: what was
+    /// written shortly before may not have reached the disk.
+    #[must_use]
+    pub fn may_lack_writes(&self) -> bool {
+        self.may_lack_writes.load(Ordering::Acquire)
+    }
+
+    /// Nothing depends any more on what may not have reached the disk. Until then each start is told anew.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn trust(&self) -> Result<()> {
+        self.may_lack_writes.store(false, Ordering::Release);
+        self.write_identity(None)
     }
 
     /// What the tier is made of.
@@ -331,12 +354,29 @@ impl Tier {
     }
 
     fn write_identity(&self, used_bytes: Option<u64>) -> Result<()> {
-        let identity =
-            Identity { format: FORMAT, store: self.store.clone(), tier: self.id, used_bytes };
+        let identity = Identity {
+            format: FORMAT,
+            store: self.store.clone(),
+            tier: self.id,
+            used_bytes,
+            mount: mount_identity(&self.dir).filter(|_| !self.may_lack_writes()),
+        };
         let text = serde_json::to_vec_pretty(&identity)
             .map_err(|e| Error::Invalid(format!("tier identity: {e}")))?;
         replace_file(&self.dir.join("tier.json"), &text)
     }
+}
+
+/// What is the same for as long as the kernel keeps what was written to a directory: the machine's start, and the
+/// mount. Before Linux 6.8 another mount can have the number of one that is gone.
+fn mount_identity(dir: &Path) -> Option<String> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    /// `STATX_MNT_ID_UNIQUE` and `STATX_MNT_ID` of the kernel's `linux/stat.h`.
+    const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+    const REUSED: StatxFlags = StatxFlags::from_bits_retain(0x1000);
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let stat = statx(CWD, dir, AtFlags::empty(), UNIQUE | REUSED).ok()?;
+    Some(format!("{} {}", boot.trim(), stat.stx_mnt_id))
 }
 
 /// Replaces a small file as a whole: a crash leaves the old or the new content, on stable storage.

@@ -1,0 +1,131 @@
+//! A host of several that lost its power, or whose disk was unmounted under it: copies that may lack what was
+//! written last.
+//!
+//! Whatever was acknowledged of a file with copies is whole at the other hosts, so the copy here is given up
+//! before anybody can read it, and made anew. Without that the home would take what the disk still has for what
+//! the file has become. A file that is here alone keeps what the disk has (docs/semantics.md, section 2).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use intarsia_meta::{Extra, Inode};
+use intarsia_store::Tier;
+use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, Timestamp};
+
+use crate::node::Node;
+
+/// The kernel writes within half of this what nobody forces out (`vm.dirty_expire_centisecs`, 30 s).
+const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
+
+/// What the disk has of a backing file.
+#[derive(Clone, Copy)]
+struct OnDisk {
+    size_bytes: u64,
+    mtime: Timestamp,
+    ctime: Timestamp,
+}
+
+impl Node {
+    /// Gives up the copies in tiers that may lack writes, where other hosts have the file and the copy here may not
+    /// be whole.
+    pub(crate) fn give_up_doubtful_copies(&self) -> Result<()> {
+        let doubtful: Vec<_> = self.tiers.iter().filter(|tier| tier.may_lack_writes()).collect();
+        if doubtful.is_empty() {
+            return Ok(());
+        }
+        let mut on_disk = HashMap::new();
+        for tier in &doubtful {
+            look_at(tier, &mut on_disk)?;
+        }
+        // About when the power failed, as far as the disk knows.
+        let last = on_disk.values().map(|file| file.ctime).max().unwrap_or_default();
+        let mut copies = Vec::new();
+        self.namespace.each_inode(|inode| {
+            let own = inode.layout.copies().iter().copied();
+            let own = own.filter(|copy| doubtful.iter().any(|tier| tier.id() == copy.tier)).next();
+            if let (Layout::Replicated { .. }, Some(own)) = (&inode.layout, own) {
+                copies.push((inode, own));
+            }
+        })?;
+        let (mut given_up, all) = (0_u64, copies.len());
+        for (inode, own) in copies {
+            let is_marked = self.marked_by_an_earlier_life(inode.ino)?;
+            if is_marked || !is_surely_whole(&inode, own, on_disk.get(&own), last) {
+                given_up += u64::from(self.give_up_copy(inode.ino, own, is_marked)?);
+            }
+        }
+        tracing::warn!(
+            given_up,
+            all,
+            "a tier was in use when its disk was unmounted or lost power; its copies of files that were written last are made anew from other hosts"
+        );
+        doubtful.iter().try_for_each(|tier| tier.trust())
+    }
+
+    fn marked_by_an_earlier_life(&self, ino: InodeId) -> Result<bool> {
+        let writer = self.namespace.writer(ino)?;
+        Ok(writer.is_some_and(|writer| writer.node == self.namespace.owner().node))
+    }
+
+    /// `false` if the copy is the file's no more, or the only one.
+    fn give_up_copy(&self, ino: InodeId, own: BackingRef, is_marked: bool) -> Result<bool> {
+        let mut extras = vec![Extra::PutFree(own)];
+        if is_marked {
+            let me = self.namespace.owner();
+            let Some(writer) = self.namespace.writer(ino)? else { return Ok(false) };
+            if writer != me && !self.namespace.hand_over_write(ino, &writer, &me)? {
+                return Ok(false);
+            }
+            extras.extend([Extra::HoldWritable, Extra::ClearWritable]);
+        }
+        let mut left = None;
+        let outcome = self.namespace.change(ino, |inode, more| {
+            left = None;
+            let others: Vec<_> =
+                inode.layout.copies().iter().copied().filter(|copy| *copy != own).collect();
+            if others.is_empty() || others.len() == inode.layout.copies().len() {
+                return Ok(());
+            }
+            left = others.first().copied().map(|first| (first, inode.size_bytes));
+            more.extend_from_slice(&extras);
+            inode.layout = Layout::of_copies(others);
+            Ok(())
+        });
+        match outcome {
+            Ok(_) => {}
+            Err(Error::NotFound) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        if let Some((first, size_bytes)) = left {
+            self.lacking.lock().push((first, ino, size_bytes));
+        }
+        Ok(left.is_some())
+    }
+}
+
+fn look_at(tier: &Tier, on_disk: &mut HashMap<BackingRef, OnDisk>) -> Result<()> {
+    let mut files = Vec::new();
+    tier.scan(|file, _| files.push(file))?;
+    for file in files {
+        let stat = tier.open_file(file, false)?.stat()?;
+        let found = OnDisk { size_bytes: stat.size_bytes, mtime: stat.mtime, ctime: stat.ctime };
+        on_disk.insert(BackingRef { tier: tier.id(), file }, found);
+    }
+    Ok(())
+}
+
+/// Whether the disk has all of a copy for sure: it was complete so long before that it was written out. A home's
+/// file is rewritten in place, so that an older one can be there, which its times tell.
+fn is_surely_whole(
+    inode: &Inode,
+    own: BackingRef,
+    found: Option<&OnDisk>,
+    last: Timestamp,
+) -> bool {
+    let Some(found) = found else { return false };
+    let is_home = inode.layout.backing() == Some(own);
+    let written_by = i128::from(found.ctime.secs) + i128::from(WRITTEN_WITHIN.as_secs());
+    found.size_bytes == inode.size_bytes
+        && written_by < i128::from(last.secs)
+        && (!is_home || found.mtime == inode.mtime)
+}
