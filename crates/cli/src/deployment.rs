@@ -59,6 +59,11 @@ impl Bundle {
         Deployment::parse(&self.description)
     }
 
+    /// The same files with another description of the deployment.
+    pub(crate) fn describing(&self, deployment: &Deployment) -> Result<Self> {
+        Ok(Self { description: deployment.to_text()?, ..self.clone() })
+    }
+
     /// Puts the files into a directory of this host that only its owner can enter.
     pub(crate) fn unpack(&self, dir: &Path) -> Result<()> {
         intarsia_cluster::private::make_dir(dir)?;
@@ -162,18 +167,17 @@ impl Membership {
         let secrets = Secrets::read(&secrets_path(dir))?;
         let host = NodeId(host.to_owned());
         let member = deployment.member(&host).cloned().ok_or_else(|| {
-            let names: Vec<_> = deployment.members.iter().map(|m| m.name.0.as_str()).collect();
+            let names: Vec<_> = deployment.hosts().map(|m| m.name.0.as_str()).collect();
             Error::Invalid(format!(
                 "host {host} is not one of the deployment in {}, which has {}; give its name there with --name",
                 dir.display(),
                 names.join(", ")
             ))
         })?;
-        let servers = match deployment.engine {
-            Engine::Url(_) => Servers(None),
-            Engine::Servers => {
-                start_servers(&deployment, &secrets, dir, &host, servers_dir, deadline)?
-            }
+        let servers = if deployment.has_servers(&host) {
+            start_servers(&deployment, &secrets, dir, &host, servers_dir, deadline)?
+        } else {
+            Servers(None)
         };
         let engine = Arc::new(open_engine(&deployment, &secrets, dir, deadline)?);
         let key = DeploymentKey::load(&key_path(dir))?;

@@ -1,5 +1,6 @@
 //! The one door to the node and the mount; no other file of this crate names their crates.
 
+use std::cell::RefCell;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +8,9 @@ use std::time::Duration;
 
 use intarsia_mount::{Mount, MountOptions};
 pub(crate) use intarsia_node::CheckOptions;
-use intarsia_node::{Node, NodeOptions};
+use intarsia_node::{MoveOptions, MoveProgress, Node, NodeOptions, Transfer};
 use intarsia_types::{ByteCount, Durability, Error, NodeId, Rule, RuleSet};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::config::Settings;
@@ -89,8 +91,7 @@ impl Store {
 
     /// The state, with stable field names.
     pub(crate) fn status(&self) -> Outcome<Value> {
-        let status = self.node.status().map_err(|e| failure(&e))?;
-        serde_json::to_value(status).map_err(|e| Failure::general(format!("status: {e}")))
+        value(&self.node.status().map_err(|e| failure(&e))?)
     }
 
     /// Prometheus text.
@@ -129,6 +130,53 @@ impl Store {
             "orphans": report.orphans,
             "findings": findings,
         }))
+    }
+
+    /// Tells every file whose only bytes are at lost hosts, and removes it if asked to.
+    pub(crate) fn lost(&self, forget: bool, progress: &mut dyn FnMut(Value)) -> Outcome<Value> {
+        let progress = RefCell::new(progress);
+        let say = |message: Value| (progress.borrow_mut())(message);
+        let mut each = |file| say(json!({ "file": file }));
+        let mut count = |records| say(json!({ "records": records }));
+        let summary = self.node.lost_files(forget, &mut each, &mut count);
+        value(&summary.map_err(|e| failure(&e))?)
+    }
+
+    /// What would have to move between hosts so that they are equally full.
+    pub(crate) fn plan_balance(&self) -> Outcome<Value> {
+        let plan = self.node.plan_balance().map_err(|e| failure(&e))?;
+        let transfer = |t: &Transfer| json!({ "from": t.from, "to": t.to, "bytes": t.bytes });
+        Ok(json!({ "transfers": plan.iter().map(transfer).collect::<Vec<_>>() }))
+    }
+
+    /// Moves files until the hosts are equally full.
+    pub(crate) fn balance(
+        &self,
+        bytes_per_s: Option<u64>,
+        progress: &mut dyn FnMut(Value),
+    ) -> Outcome<Value> {
+        let mut show = |moved: MoveProgress| progress(json!(moved));
+        let report = self.node.balance(MoveOptions { bytes_per_s }, &mut show);
+        value(&report.map_err(|e| failure(&e))?)
+    }
+
+    /// Moves a host's files to the others.
+    pub(crate) fn empty_host(
+        &self,
+        host: &str,
+        bytes_per_s: Option<u64>,
+        progress: &mut dyn FnMut(Value),
+    ) -> Outcome<Value> {
+        let mut show = |moved: MoveProgress| progress(json!(moved));
+        let host = NodeId(host.into());
+        let report = self.node.empty_host(&host, MoveOptions { bytes_per_s }, &mut show);
+        value(&report.map_err(|e| failure(&e))?)
+    }
+
+    /// Takes back that a host is to leave.
+    pub(crate) fn keep_host(&self, host: &str) -> Outcome<Value> {
+        self.node.keep_host(&NodeId(host.into())).map_err(|e| failure(&e))?;
+        Ok(Value::Null)
     }
 
     /// Brings everything to rest; the store can be opened again after it.
@@ -193,6 +241,10 @@ fn root_owner(mount: &Path) -> (u32, u32, u16) {
             (user, rustix::process::getegid().as_raw(), 0o755)
         }
     }
+}
+
+fn value(answer: &impl Serialize) -> Outcome<Value> {
+    serde_json::to_value(answer).map_err(|e| Failure::general(format!("an answer: {e}")))
 }
 
 fn failure(error: &Error) -> Failure {

@@ -37,9 +37,13 @@ pub struct Deployment {
     /// What is encrypted.
     #[serde(default)]
     pub encrypt: Encrypt,
-    /// The hosts, in the order given.
+    /// The hosts that the store was founded on, in the order given. They have the metadata servers, if it
+    /// has any.
     #[serde(rename = "host")]
     pub members: Vec<Member>,
+    /// Hosts that joined later.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<Member>,
 }
 
 /// Where the metadata is.
@@ -165,16 +169,45 @@ impl Deployment {
     ) -> Result<Self> {
         let store = random_hex::<16>()?;
         let encrypt = Encrypt::default();
-        let deployment =
-            Self { version: VERSION, store, durability, replicas, engine, encrypt, members };
+        let deployment = Self {
+            version: VERSION,
+            store,
+            durability,
+            replicas,
+            engine,
+            encrypt,
+            members,
+            joined: Vec::new(),
+        };
         deployment.check()?;
         Ok(deployment)
     }
 
-    /// The member of this name.
+    /// The same deployment with one more host.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with_joined(mut self, host: Member) -> Result<Self> {
+        self.joined.push(host);
+        self.check()?;
+        Ok(self)
+    }
+
+    /// All hosts: those that the store was founded on, then those that joined.
+    pub fn hosts(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().chain(&self.joined)
+    }
+
+    /// The host of this name.
     #[must_use]
     pub fn member(&self, host: &NodeId) -> Option<&Member> {
-        self.members.iter().find(|m| m.name == *host)
+        self.hosts().find(|m| m.name == *host)
+    }
+
+    /// Whether a host runs metadata servers.
+    #[must_use]
+    pub fn has_servers(&self, host: &NodeId) -> bool {
+        self.engine == Engine::Servers && self.members.iter().any(|m| m.name == *host)
     }
 
     /// The server that listens there.
@@ -239,7 +272,7 @@ impl Deployment {
         }
         let mut names = HashSet::new();
         let mut ports = HashSet::new();
-        for member in &self.members {
+        for member in self.hosts() {
             if !names.insert(&member.name) {
                 return invalid(format!("host {} is named twice; name it once", member.name));
             }

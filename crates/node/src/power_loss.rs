@@ -41,8 +41,8 @@ impl Node {
         let last = on_disk.values().map(|file| file.ctime).max().unwrap_or_default();
         let mut copies = Vec::new();
         self.namespace.each_inode(|inode| {
-            let own = inode.layout.copies().iter().copied();
-            let own = own.filter(|copy| doubtful.iter().any(|tier| tier.id() == copy.tier)).next();
+            let mut own = inode.layout.copies().iter().copied();
+            let own = own.find(|copy| doubtful.iter().any(|tier| tier.id() == copy.tier));
             if let (Layout::Replicated { .. }, Some(own)) = (&inode.layout, own) {
                 copies.push((inode, own));
             }

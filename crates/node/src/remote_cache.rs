@@ -139,6 +139,11 @@ impl RemoteCache {
         }
     }
 
+    /// What copies take in a tier; they make way for files.
+    pub(crate) fn bytes_in(&self, tier: TierId) -> u64 {
+        self.held.lock().bytes_in(tier)
+    }
+
     /// Whether there is no copy, and none in the making.
     pub(crate) fn is_idle(&self) -> bool {
         self.making.load(Ordering::Acquire) == 0 && self.held.lock().copies.is_empty()

@@ -268,8 +268,9 @@ impl Node {
             );
         }
         let Some(backing) = inode.layout.backing() else { return inode.layout.name().to_owned() };
-        let class = self.tiers.get(backing.tier).map(|t| t.class().to_string()).unwrap_or_default();
-        format!("{} tier={} class={class}", inode.layout.name(), backing.tier.0)
+        let class = self.tiers.get(backing.tier).map(|tier| format!(" class={}", tier.class()));
+        // Another host's tier is known by its number only.
+        format!("{} tier={}{}", inode.layout.name(), backing.tier.0, class.unwrap_or_default())
     }
 
     /// The counters in Prometheus text form.

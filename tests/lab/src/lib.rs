@@ -66,14 +66,38 @@ impl Cluster {
     /// When either fails, with what was said.
     #[must_use]
     pub fn start_with(hosts: usize, options: &[&str]) -> Self {
+        let cluster = Self::in_lab(hosts, hosts);
+        cluster.up(options);
+        cluster
+    }
+
+    /// As [`start`](Self::start), in a lab with one node more, which can [join](Self::join).
+    ///
+    /// # Panics
+    /// When either fails, with what was said.
+    #[must_use]
+    pub fn start_with_spare(hosts: usize) -> Self {
+        let cluster = Self::in_lab(hosts, hosts + 1);
+        let names: Vec<String> = (1..=hosts).map(|n| format!("n{n}")).collect();
+        cluster.up(&["--hosts", &names.join(",")]);
+        cluster
+    }
+
+    /// Has the spare node join the store, as its last host.
+    pub fn join(&mut self) {
+        let here = self.mount(1);
+        self.hosts += 1;
+        let name = format!("n{}", self.hosts);
+        self.up(&["--hosts", &name, "--join", &here.to_string_lossy()]);
+    }
+
+    fn in_lab(hosts: usize, nodes: usize) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let lab = format!("t{}x{number}", std::process::id());
         let dir = tempfile::Builder::new().prefix("intarsia-lab-").tempdir().expect("a directory");
-        run(Command::new(intarsia()).args(["lab", "up", &lab, "--nodes", &hosts.to_string()]));
-        let cluster = Self { lab, dir, hosts };
-        cluster.up(options);
-        cluster
+        run(Command::new(intarsia()).args(["lab", "up", &lab, "--nodes", &nodes.to_string()]));
+        Self { lab, dir, hosts }
     }
 
     fn up(&self, options: &[&str]) {

@@ -28,6 +28,14 @@ pub(crate) enum Request {
         #[serde(default)]
         content: bool,
     },
+    /// The files whose only bytes are at lost hosts, a message each; with `forget` they are removed.
+    Lost { forget: bool },
+    /// Evens out how full the hosts are; with `dry_run` says what would move.
+    Balance { dry_run: bool, bytes_per_s: Option<u64> },
+    /// Moves the files of a host away, so that it can leave.
+    Leave { host: String, bytes_per_s: Option<u64> },
+    /// Takes back that a host is to leave.
+    Stay { host: String },
     /// Takes the mount down and ends the node; the answer is the last status.
     Unmount,
 }
@@ -36,7 +44,14 @@ impl Request {
     /// Whether it may take longer than one wait; then the node sends progress to say that it lives.
     pub(crate) const fn is_long(&self) -> bool {
         // Unmounting writes back what the kernel still holds.
-        matches!(self, Self::Check { .. } | Self::Unmount)
+        matches!(
+            self,
+            Self::Check { .. }
+                | Self::Lost { .. }
+                | Self::Balance { .. }
+                | Self::Leave { .. }
+                | Self::Unmount
+        )
     }
 }
 

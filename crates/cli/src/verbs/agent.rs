@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
-use intarsia_cluster::deployment::Engine;
 use intarsia_cluster::servers::{self, Program};
 use intarsia_cluster::watchdog::{self, SILENCE};
 use intarsia_types::NodeId;
@@ -90,7 +89,7 @@ fn check_servers(settings: &Settings, bundle: &Bundle) -> Outcome {
     let deployment = bundle.deployment().map_err(|e| Failure::general(e.to_string()))?;
     let Some(member) = deployment.member(&NodeId(settings.name.clone())) else { return Ok(()) };
     let mut ports = vec![member.node_port];
-    if deployment.engine == Engine::Servers {
+    if deployment.has_servers(&member.name) {
         Program::find().map_err(|e| Failure::general(e.to_string()))?;
         // Servers of this store that still run are taken over.
         if !servers::is_any_running(&settings.dir.join("servers")) {

@@ -5,6 +5,7 @@
 //! [launcher] stays behind, and the store ends when it does.
 
 mod hosts;
+mod join;
 pub(crate) mod launcher;
 mod status;
 
@@ -20,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub(crate) use hosts::Hosts;
+use join::Joined;
 pub(crate) use status::status;
 
 use super::agent::Inspection;
@@ -58,7 +60,12 @@ pub(crate) fn up(hosts: &Hosts, arguments: &Up, global: &Global) -> Outcome<Exit
     if hosts.share_files {
         check_apart(all.values())?;
     }
-    let new = describe(hosts, &settings, arguments)?;
+    let joined = arguments.join.as_deref();
+    let joined = joined.map(|mount| Joined::with(mount, hosts, arguments.port)).transpose()?;
+    let new = match &joined {
+        Some(joined) => joined.bundle.clone(),
+        None => describe(hosts, &settings, arguments)?,
+    };
     let conditions = Conditions {
         nonempty: arguments.place.nonempty,
         fuse_device: arguments.place.fuse_device.clone(),
@@ -77,17 +84,24 @@ pub(crate) fn up(hosts: &Hosts, arguments: &Up, global: &Global) -> Outcome<Exit
         all.iter().map(order).collect()
     };
     let seen = inspect(hosts, &orders(&new))?;
-    let found = the_same_store(hosts, &seen)?;
+    let (bundle, is_new) = match &joined {
+        Some(joined) => (new, joined.check(&seen)?),
+        None => {
+            let found = the_same_store(hosts, &seen)?;
+            let is_new = found.is_none();
+            (found.unwrap_or(new), is_new)
+        }
+    };
     if arguments.dry_run {
-        return show_plan(hosts, &all, &seen, found.is_some(), arguments.json);
+        return show_plan(hosts, &all, &seen, !is_new, arguments.json);
     }
-    if let Some(warning) = Survival::of(all.len()).warning() {
+    if let Some(warning) = Survival::of(all.len()).warning().filter(|_| joined.is_none()) {
         output::warn(warning);
     }
-    let is_new = found.is_none();
-    let orders = orders(&found.unwrap_or(new));
-    let outcomes = start(hosts, &orders, settings.wait + WAY)?;
-    announce(hosts, &all, outcomes, is_new, arguments.json)
+    let outcomes = start(hosts, &orders(&bundle), settings.wait + WAY)?;
+    let exit = announce(hosts, &all, outcomes, is_new, arguments.json)?;
+    joined.map_or(Ok(()), |joined| joined.record())?;
+    Ok(exit)
 }
 
 /// The settings of one host: its name, also where `{host}` stands in a path.
@@ -217,9 +231,16 @@ fn the_same_store(hosts: &Hosts, seen: &BTreeMap<NodeId, Inspection>) -> Outcome
     for (host, inspection) in seen {
         let Some(bundle) = &inspection.bundle else { continue };
         let there = bundle.deployment().map_err(|e| general(&e))?;
-        let entry =
-            found.entry(there.store.clone()).or_insert_with(|| (bundle.clone(), there, Vec::new()));
+        let entry = found
+            .entry(there.store.clone())
+            .or_insert_with(|| (bundle.clone(), there.clone(), Vec::new()));
         entry.2.push(&host.0);
+        // Hosts know those that were there when they joined.
+        for joined in there.joined {
+            if entry.1.member(&joined.name).is_none() {
+                entry.1 = entry.1.clone().with_joined(joined).map_err(|e| general(&e))?;
+            }
+        }
     }
     let help = "name the hosts of the store, another --dir, or purge what is there";
     if found.len() > 1 {
@@ -233,17 +254,17 @@ fn the_same_store(hosts: &Hosts, seen: &BTreeMap<NodeId, Inspection>) -> Outcome
         .with_help(help));
     }
     let Some((bundle, there, _)) = found.into_values().next() else { return Ok(None) };
-    let known: BTreeMap<_, _> = there.members.iter().map(|m| (&m.name, m.address)).collect();
+    let known: BTreeMap<_, _> = there.hosts().map(|m| (&m.name, m.address)).collect();
     let named: BTreeMap<_, _> = hosts.members.iter().map(|(name, ip)| (name, *ip)).collect();
     if known != named {
-        let list = there.members.iter().map(|m| format!("{} ({})", m.name, m.address));
+        let list = there.hosts().map(|m| format!("{} ({})", m.name, m.address));
         return Err(Failure::usage(format!(
             "the store that lies there is of the hosts {}, and these are not all the same",
             list.collect::<Vec<_>>().join(", ")
         ))
         .with_help(help));
     }
-    Ok(Some(bundle))
+    bundle.describing(&there).map(Some).map_err(|e| general(&e))
 }
 
 /// Agents with this duty on all hosts.
@@ -344,7 +365,8 @@ fn announce(
         output::message(&format!("{host} ({address}): {}", ready.mount_point.display()));
     }
     let until = if hosts.is_job { ", until the job ends" } else { "" };
-    output::message(&format!("The store is up on {} hosts{until}.", ready.len()));
+    let count = output::count(ready.len(), "host");
+    output::message(&format!("The store is up on {count}{until}."));
     let here = config::host_name();
     let first = hosts.members.first().and_then(|(host, _)| ready.get(host));
     if let Some(one) = ready.get(&NodeId(here)).or(first) {

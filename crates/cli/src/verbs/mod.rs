@@ -1,6 +1,7 @@
 //! One file a verb.
 
 pub(crate) mod agent;
+pub(crate) mod balance;
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod doctor;
@@ -8,7 +9,10 @@ pub(crate) mod down;
 pub(crate) mod fleet;
 pub(crate) mod hint;
 pub(crate) mod lab;
+pub(crate) mod leave;
 pub(crate) mod locate;
+pub(crate) mod lost;
+mod moves;
 pub(crate) mod node;
 pub(crate) mod pages;
 mod purge;

@@ -335,6 +335,13 @@ impl Operations for Desk {
             Request::Check { repair, content } => {
                 self.store.check(CheckOptions { repair, content }, progress)
             }
+            Request::Lost { forget } => self.store.lost(forget, progress),
+            Request::Balance { dry_run: true, .. } => self.store.plan_balance(),
+            Request::Balance { bytes_per_s, .. } => self.store.balance(bytes_per_s, progress),
+            Request::Leave { host, bytes_per_s } => {
+                self.store.empty_host(&host, bytes_per_s, progress)
+            }
+            Request::Stay { host } => self.store.keep_host(&host),
             Request::Unmount => {
                 let status = self.status()?;
                 self.mounted.unmount()?;

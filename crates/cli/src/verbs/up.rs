@@ -15,9 +15,11 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
     if let Some(hosts) = fleet::Hosts::meant(&arguments.hosts)? {
         return fleet::up(&hosts, arguments, global);
     }
-    if arguments.meta.is_some() || arguments.discard {
-        return Err(Failure::usage("--meta and --discard are for a store of several hosts")
-            .with_help("name them with --hosts, or see 'intarsia up --help'"));
+    if arguments.meta.is_some() || arguments.discard || arguments.join.is_some() {
+        return Err(Failure::usage(
+            "--meta, --join and --discard are for a store of several hosts",
+        )
+        .with_help("name them with --hosts, or see 'intarsia up --help'"));
     }
     let settings = config::load(arguments.settings.layers(), global.config.as_deref())?.settings;
     let conditions = Conditions {

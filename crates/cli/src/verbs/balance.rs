@@ -1,0 +1,42 @@
+//! `balance`: make the hosts of a store about equally full.
+
+use intarsia_types::ByteCount;
+use serde_json::Value;
+
+use super::moves::{ask, ask_to_move, number, show};
+use super::status::plain;
+use crate::cli::Balance;
+use crate::control::Request;
+use crate::exit::{Exit, Outcome};
+use crate::output;
+
+pub(crate) fn run(arguments: &Balance) -> Outcome<Exit> {
+    let request =
+        Request::Balance { dry_run: arguments.dry_run, bytes_per_s: arguments.rate.bytes_per_s() };
+    let store = arguments.store.as_deref();
+    if !arguments.dry_run {
+        return show(&ask_to_move(store, &request)?, arguments.json);
+    }
+    let plan = ask(store, &request, |_| {})?;
+    if arguments.json {
+        output::json(&plan)?;
+    } else {
+        show_plan(&plan)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn show_plan(plan: &Value) -> Outcome {
+    let transfers = plan.get("transfers").and_then(Value::as_array);
+    let row = |transfer: &Value| {
+        let bytes = ByteCount(number(transfer, "bytes")).to_string();
+        vec![plain(transfer.get("from")), plain(transfer.get("to")), bytes]
+    };
+    let rows: Vec<_> = transfers.into_iter().flatten().map(row).collect();
+    if rows.is_empty() {
+        output::message("The hosts are about equally full; nothing would move.");
+        return Ok(());
+    }
+    let heading = ["FROM", "TO", "BYTES"].map(str::to_owned).to_vec();
+    output::data(output::columns(&[vec![heading], rows].concat()).trim_end())
+}
