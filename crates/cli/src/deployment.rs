@@ -236,8 +236,13 @@ fn start_servers(
         replace_after: REPLACE_AFTER,
     };
     let left = || deadline.saturating_duration_since(Instant::now());
-    let servers = Servers(Some(Supervisor::start(watch, Begin::Form(start), left())?));
-    if deployment.members.first().is_some_and(|first| first.name == *host) {
+    let begin = watch.how_to_begin(start);
+    if begin == Begin::Join {
+        tracing::info!(%host, "the metadata servers of this host ended in a crash; they begin anew as replicas");
+    }
+    let servers = Servers(Some(Supervisor::start(watch, begin, left())?));
+    let is_first = deployment.members.first().is_some_and(|first| first.name == *host);
+    if is_first && begin != Begin::Join {
         let password = secrets.keeper_password.clone();
         let keeper = Access { user: KEEPER_USER, password, key_file };
         formation::form(deployment, &keeper, left())?;

@@ -2,6 +2,8 @@
 //!
 //! Whatever happens, dropping the cluster ends all its processes, takes the mounts away and removes the lab.
 
+pub mod faults;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,6 +19,7 @@ pub struct Cluster {
     lab: String,
     dir: tempfile::TempDir,
     hosts: usize,
+    settings: Vec<String>,
 }
 
 /// Why such a store cannot be made here, said as a skip, or a failure where every test is required.
@@ -66,8 +69,19 @@ impl Cluster {
     /// When either fails, with what was said.
     #[must_use]
     pub fn start_with(hosts: usize, options: &[&str]) -> Self {
-        let cluster = Self::in_lab(hosts, hosts);
-        cluster.up(options);
+        Self::start_prepared(hosts, |_| options.iter().map(|option| (*option).to_owned()).collect())
+    }
+
+    /// As [`start`](Self::start), with what `prepare` makes ready in the directory of the cluster: it returns further
+    /// arguments for `up`.
+    ///
+    /// # Panics
+    /// When either fails, with what was said.
+    #[must_use]
+    pub fn start_prepared(hosts: usize, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
+        let mut cluster = Self::in_lab(hosts, hosts);
+        cluster.settings = prepare(cluster.dir.path());
+        cluster.up(&[]);
         cluster
     }
 
@@ -97,28 +111,85 @@ impl Cluster {
         let lab = format!("t{}x{number}", std::process::id());
         let dir = tempfile::Builder::new().prefix("intarsia-lab-").tempdir().expect("a directory");
         run(Command::new(intarsia()).args(["lab", "up", &lab, "--nodes", &nodes.to_string()]));
-        Self { lab, dir, hosts }
+        Self { lab, dir, hosts, settings: Vec::new() }
     }
 
     fn up(&self, options: &[&str]) {
         let mut up = Command::new(intarsia());
         up.arg("up").arg(self.mount_pattern()).args(["--lab", &self.lab, "--wait", "60s", "--dir"]);
-        run(up.arg(self.dir.path().join("{host}")).args(options));
+        run(up.arg(self.dir.path().join("{host}")).args(&self.settings).args(options));
     }
 
-    /// Starts the node of host `n` again, whose metadata servers may have ended too.
+    /// As [`restart`](Self::restart).
+    ///
+    /// # Panics
+    /// When it does not come up.
     pub fn restart_node(&self, n: usize) {
-        let (name, store) = (format!("n{n}"), self.store(n));
+        self.restart(n).expect("the node comes up again");
+    }
+
+    /// Starts the node of host `n` again, and with it the servers that do not run.
+    ///
+    /// # Errors
+    /// What it says when it does not come up.
+    pub fn restart(&self, n: usize) -> Result<(), String> {
+        let host = format!("n{n}");
         let mut up = Command::new(intarsia());
-        up.args(["lab", "exec", "--lab", &self.lab, &name, "--"])
-            .arg(intarsia())
-            .arg("up")
-            .arg(self.mount(n))
-            .args(["--this-host", "--wait", "60s", "--name", &name, "--dir"])
-            .arg(&store)
-            .arg("--deployment")
-            .arg(store.join("deployment"));
-        run(&mut up);
+        up.args(["lab", "exec", "--lab", &self.lab, &host, "--"]).arg(intarsia()).arg("up");
+        up.arg(self.mount(n)).args(["--this-host", "--wait", "60s", "--name", &host, "--dir"]);
+        up.arg(self.store(n)).arg("--deployment").arg(self.store(n).join("deployment"));
+        up.args(self.settings.iter().map(|setting| setting.replace("{host}", &host)));
+        let output = up.output().map_err(|e| e.to_string())?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        output.status.success().then_some(()).ok_or(said)
+    }
+
+    /// The state of host `n`, if its node answers.
+    #[must_use]
+    pub fn status(&self, n: usize) -> Option<Value> {
+        let status =
+            Command::new(intarsia()).arg("status").arg(self.mount(n)).arg("--json").output();
+        let output = status.ok().filter(|output| output.status.success())?;
+        serde_json::from_slice(&output.stdout).ok()
+    }
+
+    /// The hosts on which a primary of the metadata servers is, with the number of the server there.
+    #[must_use]
+    pub fn primaries(&self) -> Vec<(usize, usize)> {
+        /// Of the first server of a host.
+        const FIRST_PORT: usize = 7401;
+        let logs = (1..=self.hosts).filter_map(|n| std::fs::read_to_string(self.log(n)).ok());
+        let last = |log: String| {
+            let line = log.lines().rev().find(|line| line.contains("metadata servers primaries="));
+            line.map(str::to_owned)
+        };
+        // Each line begins with its time.
+        let Some(line) = logs.filter_map(last).max() else { return Vec::new() };
+        let addresses = line.split([' ', ',', '"']).filter(|word| word.contains(':'));
+        let primary = |address: &str| {
+            let (ip, port) = address.split_once(':')?;
+            let host = ip.rsplit_once('.').filter(|(net, _)| net.contains('.'))?.1.parse().ok()?;
+            Some((host, port.parse::<usize>().ok()?.checked_sub(FIRST_PORT)?))
+        };
+        addresses.filter_map(primary).collect()
+    }
+
+    /// The log of the node of host `n`.
+    #[must_use]
+    pub fn log(&self, n: usize) -> PathBuf {
+        self.store(n).join("node.log")
+    }
+
+    /// The name of the lab.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.lab
+    }
+
+    /// The directory of the cluster.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     fn mount_pattern(&self) -> PathBuf {
@@ -154,11 +225,14 @@ impl Cluster {
     /// # Panics
     /// When there is no such process.
     pub fn kill_node(&self, n: usize) {
+        kill(self.node_pid(n));
+    }
+
+    fn node_pid(&self, n: usize) -> i32 {
         let output = run(Command::new(intarsia()).arg("status").arg(self.mount(n)).arg("--json"));
         let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let pid = status["pid"].as_i64().or_else(|| status["process"]["pid"].as_i64());
-        let pid = pid.unwrap_or_else(|| panic!("no pid in {status}"));
-        kill(i32::try_from(pid).expect("a pid"));
+        let pid = status["pid"].as_i64().unwrap_or_else(|| panic!("no pid in {status}"));
+        i32::try_from(pid).expect("a pid")
     }
 
     /// Ends all processes of host `n` as the loss of the host would: the node first, which watches the others.
@@ -183,6 +257,12 @@ impl Cluster {
         let dir = self.store(n).join("servers");
         let records = std::fs::read_dir(dir).into_iter().flatten().flatten();
         records.filter_map(|entry| pid_in(&entry.path().join("process.toml"))).collect()
+    }
+
+    /// Ends a metadata server of host `n` as a crash would, if it runs.
+    pub fn kill_server(&self, n: usize, number: usize) {
+        let record = self.store(n).join(format!("servers/{number}/process.toml"));
+        pid_in(&record).into_iter().for_each(kill);
     }
 
     /// Ends the first metadata server of host `n` as a crash would.
@@ -224,6 +304,9 @@ impl Drop for Cluster {
             let _ = Command::new(intarsia()).arg("down").arg(self.mount(n)).arg("--force").output();
         }
         let _ = Command::new(intarsia()).args(["lab", "down", &self.lab, "--kill"]).output();
+        if std::env::var_os("INTARSIA_KEEP").is_some() && std::thread::panicking() {
+            self.dir.disable_cleanup(true);
+        }
     }
 }
 
@@ -233,7 +316,8 @@ fn pid_in(record: &Path) -> Option<i32> {
     line.trim().parse().ok()
 }
 
+/// One that has ended by itself is as good.
 fn kill(pid: i32) {
     let pid = Pid::from_raw(pid).expect("a pid");
-    kill_process(pid, Signal::KILL).expect("a process of ours");
+    let _ = kill_process(pid, Signal::KILL);
 }
