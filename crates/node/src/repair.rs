@@ -203,15 +203,32 @@ impl Node {
     fn try_survey_copies(&self) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         self.copy_queue.survey_in(SURVEY_INTERVAL);
+        let known = std::mem::take(&mut *self.lacking.lock());
+        let outcome = self.survey_share(cluster, &known);
+        if !matches!(outcome, Ok(true)) {
+            // They may be in other hosts' shares, which nobody looks through again soon.
+            self.lacking.lock().extend(known);
+            self.copy_queue.survey_in(SURVEY_RETRY);
+        }
+        outcome.map(|_| ())
+    }
+
+    /// Looks through this host's share, and tells what is found and what is known to lack copies; whether all who
+    /// are to make copies could be told.
+    fn survey_share(
+        &self,
+        cluster: &Cluster,
+        known: &[(BackingRef, InodeId, u64)],
+    ) -> Result<bool> {
         let begun = Instant::now();
         let alive = cluster.living()?;
         let Some(rank) = alive.iter().position(|node| *node == self.options.name) else {
-            return Ok(());
+            return Ok(known.is_empty());
         };
         let mut found = Found::default();
-        for (first, ino, size_bytes) in std::mem::take(&mut *self.lacking.lock()) {
+        for (first, ino, size_bytes) in known {
             let node = cluster.home_of(first.tier)?;
-            found.lacking.entry(node).or_default().push((ino, size_bytes));
+            found.lacking.entry(node).or_default().push((*ino, *size_bytes));
         }
         for partition in self.namespace.partitions() {
             if usize::from(partition.0) % alive.len() == rank {
@@ -219,14 +236,15 @@ impl Node {
             }
         }
         let (files, bytes) = (found.files, found.bytes);
+        let mut are_told = true;
         for (node, inos) in found.lacking {
-            self.tell_lacking(cluster, &node, inos);
+            are_told &= self.tell_lacking(cluster, &node, inos);
         }
         if files > 0 {
             let took = begun.elapsed();
             tracing::info!(files, bytes, ?took, "files that lack copies get them now");
         }
-        Ok(())
+        Ok(are_told)
     }
 
     fn survey_partition(
@@ -276,23 +294,27 @@ impl Node {
         Ok(())
     }
 
+    /// Has `node` make the copies that files lack; whether it could be told.
     pub(crate) fn tell_lacking(
         &self,
         cluster: &Cluster,
         node: &NodeId,
         files: Vec<(InodeId, u64)>,
-    ) {
+    ) -> bool {
         if *node == self.options.name {
             files.into_iter().for_each(|(ino, size_bytes)| self.copy_queue.add(ino, size_bytes));
-            return;
+            return true;
         }
+        let mut is_told = true;
         for files in files.chunks(TOLD_AT_ONCE) {
             let inos = files.iter().map(|(ino, _)| *ino).collect();
             if let Err(error) = cluster.call(node, &Request::Replicate { inos }, None) {
                 tracing::warn!(%node, %error, "files that lack copies wait for the next survey");
                 self.copy_queue.survey_in(SURVEY_RETRY);
+                is_told = false;
             }
         }
+        is_told
     }
 }
 

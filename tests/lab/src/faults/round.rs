@@ -131,9 +131,15 @@ impl<'a> Rounds<'a> {
     }
 
     fn round(&mut self, number: u64, report: &mut Report) {
-        let actors = self.start_actors(number);
+        let mut actors = self.start_actors(number);
         std::thread::sleep(Duration::from_millis(500 + self.random.below(1500)));
         let mut broken = self.break_it();
+        if self.plan.kind == Kind::PowerLoss {
+            // With its power a host loses its programs, and with them whatever keeps the disk busy.
+            let there =
+                actors.iter_mut().filter(|(index, _, _)| host_of(*index, number) == broken.host);
+            there.for_each(|(_, _, actor)| drop(actor.kill()));
+        }
         if broken.is_awaited {
             match self.wait_until_noticed(broken.host) {
                 Some(()) => report.detection.push(broken.since.elapsed()),
@@ -158,8 +164,7 @@ impl<'a> Rounds<'a> {
     fn start_actors(&mut self, number: u64) -> Vec<(usize, PathBuf, Child)> {
         let mut actors = Vec::new();
         for (index, book) in self.books.iter().enumerate() {
-            // Each directory is in other hands in each round, so that homes move.
-            let host = (index + usize::try_from(number).unwrap_or(0)) % HOSTS + 1;
+            let host = host_of(index, number);
             let place = |what: &str| self.logs.path().join(format!("{number}-{index}.{what}"));
             let text = serde_json::to_string(book).expect("a book");
             fs::write(place("book"), text).expect("a book");
@@ -263,6 +268,8 @@ impl<'a> Rounds<'a> {
                 Ok(())
             }
             Kind::PowerLoss => {
+                let mount = self.cluster.mount(broken.host);
+                drop(Command::new("umount").arg("--lazy").arg(mount).output());
                 self.disk.iter().for_each(Disk::power_up);
                 self.cluster.restart(broken.host)
             }
@@ -381,6 +388,11 @@ impl<'a> Rounds<'a> {
             report.trouble.push(format!("bytes that no file has:{left}"));
         }
     }
+}
+
+/// Where the programs of a directory run: each is in other hands in each round, so that homes move.
+fn host_of(index: usize, number: u64) -> usize {
+    (index + usize::try_from(number).unwrap_or(0)) % HOSTS + 1
 }
 
 /// What the files below a directory take.
