@@ -106,9 +106,15 @@ impl Node {
     pub(crate) fn pulse(&self) {
         let Some(cluster) = &self.cluster else { return };
         let outcome = self.beat(cluster).and_then(|()| cluster.look());
-        if matches!(outcome, Ok(Seen::Loss)) {
-            // Copies that were there are to be made anew.
-            self.copy_queue.survey_in(Duration::ZERO);
+        match outcome {
+            Ok(Seen::Loss) => {
+                // Copies that were there are to be made anew.
+                self.copy_queue.survey_in(Duration::ZERO);
+                self.copy_queue.hurry();
+            }
+            // What could not be done for want of a host may be possible now.
+            Ok(Seen::Arrival) => self.copy_queue.hurry(),
+            Ok(Seen::Calm) | Err(_) => {}
         }
         cluster.note_pulse(outcome.map(|_| ()));
     }

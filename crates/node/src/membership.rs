@@ -55,6 +55,8 @@ pub(crate) enum Seen {
     Calm,
     /// A host is lost that was not at the look before.
     Loss,
+    /// A host takes files that did not at the look before.
+    Arrival,
 }
 
 /// How long a member has been seen not to change.
@@ -83,6 +85,8 @@ pub(crate) struct Membership {
     watch: Mutex<Watch>,
     /// The lost hosts, as of the last look: others than looks refresh `seen` too.
     mourned: Mutex<BTreeSet<NodeId>>,
+    /// The hosts that take files, as of the last look.
+    welcomed: Mutex<BTreeSet<NodeId>>,
     /// When the last beat that was recorded began.
     last_beat: Mutex<Instant>,
 }
@@ -108,6 +112,7 @@ impl Membership {
                     seen: RwLock::default(),
                     watch: Mutex::default(),
                     mourned: Mutex::default(),
+                    welcomed: Mutex::default(),
                     last_beat: Mutex::new(begun),
                 });
             }
@@ -277,17 +282,24 @@ impl Membership {
                 self.seen.write().insert(node, lost);
             }
         }
-        let lost = self.lost();
+        let lost = self.in_state(MemberState::Lost);
         let mut mourned = self.mourned.lock();
         let is_news = !lost.is_subset(&mourned);
         *mourned = lost;
-        Ok(if is_news { Seen::Loss } else { Seen::Calm })
+        let serving = self.in_state(MemberState::Serving);
+        let mut welcomed = self.welcomed.lock();
+        let is_more = !serving.is_subset(&welcomed);
+        *welcomed = serving;
+        Ok(match (is_news, is_more) {
+            (true, _) => Seen::Loss,
+            (false, true) => Seen::Arrival,
+            (false, false) => Seen::Calm,
+        })
     }
 
-    fn lost(&self) -> BTreeSet<NodeId> {
+    fn in_state(&self, state: MemberState) -> BTreeSet<NodeId> {
         let seen = self.seen.read();
-        let lost = seen.iter().filter(|(_, member)| member.state == MemberState::Lost);
-        lost.map(|(node, _)| node.clone()).collect()
+        seen.iter().filter(|(_, m)| m.state == state).map(|(node, _)| node.clone()).collect()
     }
 
     /// Whether a host is one that files can stay at.

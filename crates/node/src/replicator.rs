@@ -177,6 +177,19 @@ impl CopyQueue {
         }
     }
 
+    /// All that waits to be tried again is tried now: the hosts are others than they were.
+    pub(crate) fn hurry(&self) {
+        let mut work = self.work.lock();
+        let now = Instant::now();
+        let waiting: Vec<_> = work.waiting.iter().map(|(ino, waiting)| (*ino, *waiting)).collect();
+        for (ino, waiting) in waiting {
+            work.remove(ino);
+            let due = waiting.due.min(now);
+            work.add(ino, Waiting { due, retry: RETRY_MIN, ..waiting });
+        }
+        self.wake.notify_one();
+    }
+
     fn next_publication(&self) -> Option<InodeId> {
         let mut work = self.work.lock();
         loop {
