@@ -14,9 +14,13 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::node::Node;
 
-/// A first attempt that failed is repeated after so long; the pause doubles up to [`RETRY_MAX`].
+/// A first attempt that failed is repeated after so long; the pause doubles, up to some seconds when few files wait
+/// and up to [`RETRY_MAX`] when many do.
 const RETRY_MIN: Duration = Duration::from_millis(500);
+const RETRY_FEW: Duration = Duration::from_secs(4);
 const RETRY_MAX: Duration = Duration::from_secs(60);
+/// So that no more than a hundred attempts are made in a second.
+const RETRY_EACH: Duration = Duration::from_millis(10);
 /// An outcome that nobody asked for in so long is forgotten.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// What is told to whoever waits for a close.
@@ -172,7 +176,9 @@ impl CopyQueue {
             && !work.waiting.contains_key(&ino)
         {
             let due = Instant::now() + waiting.retry;
-            let retry = (waiting.retry * 2).min(RETRY_MAX);
+            let count = u32::try_from(work.waiting.len()).unwrap_or(u32::MAX);
+            let most = RETRY_EACH.saturating_mul(count).clamp(RETRY_FEW, RETRY_MAX);
+            let retry = (waiting.retry * 2).min(most);
             work.add(ino, Waiting { due, retry, ..waiting });
         }
     }

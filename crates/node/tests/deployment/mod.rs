@@ -111,7 +111,7 @@ pub(crate) fn crash(node: Arc<Node>) {
 }
 
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(90);
     while !holds() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
