@@ -188,7 +188,15 @@ impl Node {
         }
         // It may have settled since the caller read the record, whose length would then be of before;
         // and the kernel would believe it for long.
-        read_again().map(|settled| self.settled_attributes(&settled, before))
+        match self.namespace.get(inode.ino) {
+            Ok(settled) => Ok(self.settled_attributes(&settled, before)),
+            // Or it was removed, and its length never came into the record.
+            Err(Error::NotFound) => Ok(match self.departed.get(inode.ino) {
+                Some(last) => (last, self.unless_shared(Validity::Long)),
+                None => self.settled_attributes(inode, before),
+            }),
+            Err(error) => Err(error),
+        }
     }
 
     /// Changes attributes.
@@ -449,4 +457,35 @@ fn apply(inode: &mut Inode, change: &AttrChange, now: Timestamp) {
         inode.mtime = t.resolve(now);
     }
     inode.ctime = change.ctime.unwrap_or(now);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod tests {
+    use intarsia_types::ByteCount;
+
+    use super::*;
+    use crate::names::NewName;
+    use crate::options::NodeOptions;
+
+    #[test]
+    fn a_length_that_never_came_into_the_record_is_told_to_who_asks_while_the_file_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let options =
+            NodeOptions { watermark: ByteCount(0), ..NodeOptions::new(dir.path().join("store")) };
+        let node = Node::open(options).unwrap();
+        let caller = Caller { uid: 0, gid: 0 };
+        let new = NewName { kind: FileKind::Regular, perm: 0o644, umask: 0, rdev: 0, target: None };
+        let no_kernel = |_: std::os::fd::BorrowedFd<'_>| Err(std::io::Error::other("no kernel"));
+        let (attr, _) =
+            node.create_file(caller, InodeId::ROOT, b"f", &new, true, &no_kernel).unwrap();
+        // Whoever asks reads the record, and is held up until all the rest is over.
+        let before = node.before_reading();
+        let record = node.namespace.get(attr.ino).unwrap();
+        node.write(attr.ino, 0, b"content", false, false).unwrap();
+        node.release(attr.ino, true);
+        node.unlink(InodeId::ROOT, b"f").unwrap();
+        assert_eq!(node.overlaid(&record, before).unwrap().0.size_bytes, 7);
+        node.close().unwrap();
+    }
 }
