@@ -503,6 +503,17 @@ impl Node {
         })
     }
 
+    /// Gives back the right to write to a file whose entry, which the caller has locked, does not know of it: it was
+    /// asked for, and the answer was lost.
+    pub(crate) fn release_unknown(&self, ino: InodeId) -> Result<()> {
+        if self.namespace.writer(ino)?.as_ref() == Some(&self.namespace.owner()) {
+            tracing::warn!(%ino, "gave back a right to write that nothing here knew of");
+            let extras = [Extra::HoldWritable, Extra::ClearWritable];
+            self.namespace.update_with(ino, &extras, |_| Ok(()))?;
+        }
+        Ok(())
+    }
+
     /// Another host wants to write, or to take the bytes to itself.
     pub(crate) fn give_up(&self, ino: InodeId) -> Result<Recalled> {
         /// A second attempt after so long, while somebody is busy with the entry here.
@@ -515,7 +526,9 @@ impl Node {
             if state.handles > 0 || state.remote_handles > 0 {
                 return Ok(Recalled::InUse);
             }
-            if !self.try_settle(ino, state)? {
+            if !state.holds_lease && !state.is_unsettled {
+                self.release_unknown(ino)?;
+            } else if !self.try_settle(ino, state)? {
                 // Somebody has it mapped still.
                 return Ok(Recalled::InUse);
             }

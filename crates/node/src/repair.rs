@@ -26,6 +26,8 @@ const SURVEY_INTERVAL: Duration = Duration::from_secs(600);
 const SURVEY_RETRY: Duration = Duration::from_secs(5);
 /// A host that starts looks at its share after so long, when the others have come up too.
 pub(crate) const FIRST_SURVEY: Duration = Duration::from_secs(15);
+/// How long a writer may take to say whether it still writes.
+const RECALL_PATIENCE: Duration = Duration::from_secs(2);
 /// Files told to another host at once.
 const TOLD_AT_ONCE: usize = 512;
 
@@ -82,6 +84,12 @@ impl Node {
             let is_first = census.alive.first().is_some_and(|(_, first)| first == own);
             if is_first && cluster.has_let_go(&writer) {
                 self.inherit(ino)?;
+            } else if writer.node == self.options.name {
+                self.give_up(ino)?;
+            } else if !cluster.is_over(&writer) {
+                // It may have the right without knowing.
+                let recalled = cluster.recall(&writer.node, ino, RECALL_PATIENCE);
+                tracing::debug!(%ino, ?recalled, "asked the writer of a file that lacks copies");
             }
             return Ok(Attempted::Again);
         }

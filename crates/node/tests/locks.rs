@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use deployment::{Deployment, ROOT_CALLER, no_kernel, regular, wait_until};
-use intarsia_meta::{Namespace, RootSpec};
+use intarsia_meta::{Namespace, Owner, RootSpec, WriteLease};
 use intarsia_node::{LockClaim, LockKind, LockMode, LockOutcome, LockSpan, Node};
 use intarsia_types::{InodeId, NodeId, Result, Timestamp};
 use proptest::prelude::*;
@@ -425,4 +425,21 @@ proptest! {
         }
         close_all(&[&nodes[0], &nodes[1]]);
     }
+}
+
+#[test]
+fn a_right_to_write_that_its_host_does_not_know_of_is_in_nobodys_way() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    let ino = deployment::put(&a, "f", b"by a");
+    assert!(a.wait_until_settled(std::time::Instant::now() + LIMIT));
+    // Host a asked for it, and the answer was lost.
+    let namespace = namespace(&deployment);
+    let members = namespace.members().unwrap();
+    let (_, member) = members.iter().find(|(node, _)| node.0 == "a").unwrap();
+    let asker = namespace.with_owner(Owner::new("a", member.epoch));
+    assert!(matches!(asker.acquire_write(ino).unwrap(), WriteLease::Held(_)));
+    deployment::overwrite(&b, ino, 0, b"by b", true).unwrap();
+    assert_eq!(deployment::get(&a, "f").unwrap(), b"by b");
+    close_all(&[&a, &b]);
 }
