@@ -115,14 +115,25 @@ fn connect_all(deployment: &Deployment, access: &Access, deadline: Instant) -> R
     Ok(seats)
 }
 
+/// A connection to a server that has read what its disk holds; until then it answers next to nothing.
 fn connect(access: &Access, address: &ServerAddress, deadline: Instant) -> Result<Connection> {
     loop {
-        match access.connect(address) {
-            Ok(connection) => return Ok(connection),
+        match access.connect(address).and_then(loaded) {
+            Ok(Some(connection)) => return Ok(connection),
+            Ok(None) if Instant::now() >= deadline => {
+                return Err(Error::Engine(format!(
+                    "the server at {address} still reads its log; give it more time with --wait"
+                )));
+            }
             Err(error) if Instant::now() >= deadline => return Err(error),
-            Err(_) => std::thread::sleep(PAUSE),
+            Ok(None) | Err(_) => std::thread::sleep(PAUSE),
         }
     }
+}
+
+fn loaded(mut connection: Connection) -> Result<Option<Connection>> {
+    let is_loading = connection.fields(&["INFO", "persistence"])?.number("loading") != Some(0);
+    Ok((!is_loading).then_some(connection))
 }
 
 /// Primaries with the same epoch would have to settle whose slots count. A server that knows others
@@ -277,15 +288,25 @@ fn wait_until_whole(seats: &mut [Seat], replication: Replication, deadline: Inst
     let count = seats.len();
     loop {
         let mut lacking = BTreeSet::new();
+        let mut trouble = None;
         for (i, seat) in seats.iter_mut().enumerate() {
-            if !is_whole(&mut seat.connection, count, replication)? {
-                lacking.insert(i);
+            // A replica that takes over the content of its primary answers nothing else meanwhile.
+            match is_whole(&mut seat.connection, count, replication) {
+                Ok(true) => {}
+                Ok(false) => drop(lacking.insert(i)),
+                Err(error) => {
+                    lacking.insert(i);
+                    trouble = Some(error);
+                }
             }
         }
         if lacking.is_empty() {
             return Ok(());
         }
         if Instant::now() >= deadline {
+            if let Some(error) = trouble {
+                return Err(error);
+            }
             return Err(missing(
                 "the metadata servers do not form a whole Cluster; not ready",
                 seats,

@@ -208,6 +208,17 @@ impl Cluster {
         self.dir.path().join(format!("n{n}"))
     }
 
+    /// What the nodes put into their logs as errors.
+    #[must_use]
+    pub fn errors(&self) -> String {
+        let logs = (1..=self.hosts).filter_map(|n| std::fs::read_to_string(self.log(n)).ok());
+        let errors = logs.flat_map(|log| {
+            let errors = log.lines().filter(|line| line.contains(" ERROR "));
+            errors.map(|line| format!("{line}\n")).collect::<Vec<_>>()
+        });
+        errors.collect()
+    }
+
     /// How many hosts there are.
     #[must_use]
     pub const fn hosts(&self) -> usize {

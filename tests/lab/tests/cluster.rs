@@ -135,17 +135,32 @@ fn the_posix_suite_passes_on_one_of_several_hosts() {
     let cluster = Cluster::start(3);
     let posix = Path::new(env!("CARGO_MANIFEST_DIR")).join("../posix");
     let other = tempfile::tempdir().unwrap();
-    let output = Command::new(program)
-        .arg("--configuration-file")
-        .arg(posix.join("pjdfstest.toml"))
-        .arg("--secondary-fs")
-        .arg(other.path())
-        .arg("--path")
-        .arg(cluster.mount(2))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("Summary: 0 failed"), "{said}");
+    let run_suite = |tests: &[String]| {
+        let output = Command::new(&program)
+            .arg("--configuration-file")
+            .arg(posix.join("pjdfstest.toml"))
+            .arg("--secondary-fs")
+            .arg(other.path())
+            .arg("--path")
+            .arg(cluster.mount(2))
+            .args(tests)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success() && said.contains("Summary: 0 failed"), said)
+    };
+    let (passes, said) = run_suite(&[]);
+    if passes {
+        return;
+    }
+    // Some tests start a program and expect it to run for some seconds, which it may not on a busy machine.
+    let failed = said.lines().filter(|line| line.ends_with("FAILED"));
+    let failed: Vec<String> =
+        failed.filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect();
+    eprintln!("once more, alone: {failed:?}");
+    let (passes, again) =
+        if failed.is_empty() { (false, String::new()) } else { run_suite(&failed) };
+    assert!(passes, "{said}\nand once more: {again}\n{}", cluster.errors());
 }
 
 #[test]
