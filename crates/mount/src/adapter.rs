@@ -26,6 +26,7 @@ use crate::calls;
 use crate::convert::{
     errno, file_attr, file_kind, file_type, ino, inode_errno, negative_entry, set_time, ttl,
 };
+use crate::executed::Executed;
 use crate::locks::{LockCall, span};
 use crate::mode::Mode;
 use crate::page::PageSize;
@@ -47,6 +48,7 @@ pub(crate) struct Adapter {
     mode: Arc<Mutex<Mode>>,
     has_write_back: AtomicBool,
     next_handle: AtomicU64,
+    executed: Executed,
     /// For telling the kernel things; there once the session is.
     notifier: Arc<OnceLock<Notifier>>,
     list_page: PageSize,
@@ -68,6 +70,7 @@ impl Adapter {
             mode,
             has_write_back,
             next_handle: AtomicU64::new(1),
+            executed: Executed::default(),
             notifier: Arc::default(),
             list_page: PageSize::default(),
             list_plus_page: PageSize::default(),
@@ -421,6 +424,10 @@ impl Filesystem for Adapter {
         let write = may_write(flags);
         let registrar = |fd: BorrowedFd<'_>| reply.open_backing(fd).map(as_kernel);
         let truncate = flags.0 & libc::O_TRUNC != 0;
+        if truncate && !write && self.executed.has(n) {
+            self.finish(&timer, false);
+            return reply.error(Errno::from_i32(libc::ETXTBSY));
+        }
         let result = self.node.open_file(caller(req), ino(n), write, truncate, &registrar);
         self.finish(&timer, result.is_ok());
         match result {
@@ -437,6 +444,7 @@ impl Filesystem for Adapter {
                     // A negative offset leaves the pages alone.
                     let _ = kernel.inval_inode(n, -1, 0);
                 }
+                self.executed.opened(n, flags);
                 // An open that truncates counts as a writer to the node, whatever its access mode.
                 let fh = self.handle(write || truncate, flags);
                 let mut flags = fopen_flags(&opened);
@@ -586,12 +594,13 @@ impl Filesystem for Adapter {
         req: &Request,
         n: INodeNo,
         fh: FileHandle,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
         let timer = Self::start(req, Op::Release);
+        self.executed.released(n, flags);
         self.node.release(ino(n), is_writer(fh));
         self.node.close_lock_handle(ino(n), fh.0);
         self.empty(&timer, "release", Ok(()), reply);

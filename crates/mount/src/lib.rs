@@ -3,6 +3,7 @@
 mod adapter;
 mod calls;
 mod convert;
+mod executed;
 mod kernel_readahead;
 mod locks;
 mod mode;
