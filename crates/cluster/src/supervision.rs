@@ -20,7 +20,8 @@
 //! to the sole replica of the shard, and only after that had copied everything: a change is
 //! acknowledged when all replicas have it, so the sole one has every acknowledged change, and
 //! nobody else can claim the slots. With several replicas the servers' own election finds the one
-//! that has most.
+//! that has most; where it finds none, for its voters were away too long, the host of the replica that has most has
+//! it stand for election again.
 //!
 //! A server that is alone (one host) is started again with its data, from the log that the kernel holds.
 

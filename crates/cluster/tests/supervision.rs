@@ -351,6 +351,71 @@ fn a_lost_host_is_made_up_for_and_may_come_back() {
     assert_nothing_is_lost(&watched.fleet, &acknowledged);
 }
 
+/// Its host is away, the voters were away with it for longer than a replica stands for election by itself (30 s), and
+/// of two replicas neither is the sole one.
+#[test]
+fn of_two_replicas_one_takes_over_although_both_have_been_without_their_primary_for_long() {
+    if program().is_none() {
+        return;
+    }
+    let mut watched = Watched::new(3);
+    watched.wait_until_whole(3);
+    let access = watched.fleet.keeper();
+    watched.supervisors.clear();
+    let view = watched.view().unwrap();
+    let dead = watched.fleet.settings(&server(&watched, 0, 0)).address;
+    let dead = view.by_address(dead.ip, dead.port).unwrap().id.clone();
+    // The host that has no replica of the first shard gives its own for it.
+    let spare = [1, 2].map(|host| watched.fleet.settings(&server(&watched, host, 1)).address);
+    for address in spare {
+        let peer = view.by_address(address.ip, address.port).unwrap();
+        if !peer.is_replica_of(&dead) {
+            access
+                .connect(&address)
+                .unwrap()
+                .ask::<()>(&["CLUSTER", "REPLICATE", &dead.0])
+                .unwrap();
+        }
+    }
+    wait_for("two replicas in sync", || {
+        let is_synced = |address: &ServerAddress| {
+            let mut connection = access.connect(address).ok()?;
+            let fields = connection.fields(&["INFO", "replication"]).ok()?;
+            (fields.get("master_link_status") == Some("up")).then_some(())
+        };
+        spare.iter().all(|address| is_synced(address).is_some()).then_some(())
+    });
+    let voters = [1, 2].map(|host| watched.process(&server(&watched, host, 0)).unwrap());
+    voters.iter().for_each(|voter| voter.signal(Signal::STOP));
+    for number in 0..2 {
+        watched.kill(&server(&watched, 0, number));
+    }
+    let too_long = |address: &ServerAddress| {
+        let fields = access.connect(address).ok()?.fields(&["INFO", "replication"]).ok()?;
+        fields.number("master_link_down_since_seconds").filter(|seconds| *seconds > 32)
+    };
+    wait_for("replicas that are too old", || {
+        spare.iter().all(|a| too_long(a).is_some()).then_some(())
+    });
+    voters.iter().for_each(|voter| voter.signal(Signal::CONT));
+    for host in [1, 2] {
+        let name = watched.fleet.host(host);
+        let again = watch(&watched.fleet, &name, Begin::Form(Start::Kept));
+        watched.supervisors.insert(name, again);
+    }
+    let started = Instant::now();
+    wait_for("a successor", || {
+        let view = watched.view()?;
+        let is_held = view.primaries().iter().all(|p| p.id != dead) && view.primaries().len() == 3;
+        is_held.then_some(())
+    });
+    eprintln!("two old replicas: taken over {:?} after the voters came back", started.elapsed());
+}
+
+fn server(watched: &Watched, host: usize, number: u16) -> ServerName {
+    ServerName { host: watched.fleet.host(host), number }
+}
+
 #[test]
 fn servers_outlive_their_watch_and_are_taken_over_by_the_next() {
     if program().is_none() {

@@ -14,11 +14,11 @@ use intarsia_node::allowance;
 use parking_lot::Mutex;
 
 /// How long a call may wait for others in all. The promise is 10 s.
-const LIMIT: Duration = Duration::from_secs(9);
+const LIMIT: Duration = Duration::from_millis(8500);
 /// A request that took so long is remembered.
 const LONG: Duration = Duration::from_millis(300);
 /// What comes so soon after it is of the same call.
-const SOON: Duration = Duration::from_millis(50);
+const SOON: Duration = Duration::from_millis(100);
 
 /// A thread and the call that it is in.
 #[derive(Clone, Copy)]

@@ -16,6 +16,10 @@ use crate::slow::SlowLane;
 /// Reads that may wait for other hosts at the same time; more wait for one of these.
 const REMOTE_READS: usize = 8;
 
+/// Loops that are started while requests that wait, for another host say, hold up all others. So many calls, and those
+/// of the event loops, wait side by side.
+const SPARE_LOOPS: usize = 64;
+
 /// Settings of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
@@ -175,6 +179,7 @@ fn config(store: &str, options: &MountOptions) -> Config {
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(event_loops(options.event_loops));
     config.clone_fd = true;
+    config.spare_threads = SPARE_LOOPS;
     config
 }
 

@@ -100,6 +100,7 @@ mod reply;
 mod request;
 mod request_param;
 mod session;
+mod spare;
 mod time;
 
 /// We generally support async reads

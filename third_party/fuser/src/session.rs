@@ -48,6 +48,8 @@ use crate::reply::Reply;
 use crate::reply::ReplyRaw;
 use crate::reply::ReplySender;
 use crate::request::RequestWithSender;
+use crate::spare::Progress;
+use crate::spare::Role;
 
 /// The max size of write requests from the kernel. The absolute minimum is 4k,
 /// FUSE recommends at least 128k, max 16M. The FUSE default is 16M on macOS
@@ -286,8 +288,9 @@ impl<FS: Filesystem> Session<FS> {
                 channels.push(ch.clone());
             }
         }
-        channels.push(ch);
+        channels.push(ch.clone());
 
+        let progress = Arc::new(Progress::new(n_threads));
         let mut threads = Vec::with_capacity(n_threads);
 
         for (i, ch) in channels.into_iter().enumerate() {
@@ -298,6 +301,8 @@ impl<FS: Filesystem> Session<FS> {
                 ch,
                 allowed,
                 session_owner,
+                progress: progress.clone(),
+                role: Role::Regular,
             };
             threads.push(
                 thread::Builder::new()
@@ -305,6 +310,33 @@ impl<FS: Filesystem> Session<FS> {
                     .spawn(move || event_loop.event_loop())?,
             );
         }
+
+        let watcher = if config.spare_threads == 0 {
+            None
+        } else {
+            let (watched, filesystem) = (progress.clone(), filesystem.clone());
+            let start = move |i| {
+                let thread_name = format!("fuser-spare-{i}");
+                let event_loop = SessionEventLoop {
+                    thread_name: thread_name.clone(),
+                    filesystem: filesystem.clone(),
+                    ch: ch.clone(),
+                    allowed,
+                    session_owner,
+                    progress: watched.clone(),
+                    role: Role::Spare,
+                };
+                thread::Builder::new()
+                    .name(thread_name)
+                    .spawn(move || event_loop.event_loop())
+            };
+            let progress = progress.clone();
+            Some(
+                thread::Builder::new()
+                    .name("fuser-watch".to_string())
+                    .spawn(move || progress.watch(config.spare_threads, start))?,
+            )
+        };
 
         let mut reply: io::Result<()> = Ok(());
         for thread in threads {
@@ -318,6 +350,13 @@ impl<FS: Filesystem> Session<FS> {
                 if reply.is_ok() {
                     reply = Err(e);
                 }
+            }
+        }
+
+        progress.end();
+        if let Some(watcher) = watcher {
+            if watcher.join().is_err() {
+                return Err(io::Error::other("event loop thread panicked"));
             }
         }
 
@@ -518,6 +557,8 @@ pub(crate) struct SessionEventLoop<FS: Filesystem> {
     pub(crate) filesystem: Arc<FilesystemHolder<FS>>,
     pub(crate) allowed: SessionACL,
     pub(crate) session_owner: Uid,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) role: Role,
 }
 
 impl<FS: Filesystem> SessionEventLoop<FS> {
@@ -526,7 +567,7 @@ impl<FS: Filesystem> SessionEventLoop<FS> {
         // it is reused immediately after dispatching to conserve memory and allocations.
         let mut buf = FuseReadBuf::new();
         let buf = buf.as_mut();
-        loop {
+        while self.progress.goes_on(self.role) {
             // Read the next request from the given channel to kernel driver
             // The kernel driver makes sure that we get exactly one request per read
             match self.ch.receive_retrying(buf) {
@@ -537,6 +578,7 @@ impl<FS: Filesystem> SessionEventLoop<FS> {
                             req.reply::<ReplyEmpty>().ok();
                             return Ok(());
                         } else {
+                            let _busy = self.progress.take(self.role);
                             req.dispatch(self)
                         }
                     }
@@ -552,6 +594,7 @@ impl<FS: Filesystem> SessionEventLoop<FS> {
                 Err(err) => return Err(err.into()),
             }
         }
+        Ok(())
     }
 }
 

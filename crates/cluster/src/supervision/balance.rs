@@ -26,6 +26,11 @@ pub(super) fn without_replica(view: &Topology) -> Option<&Peer> {
         .find(|p| p.health == Health::Up && live_replicas(view, p).next().is_none())
 }
 
+/// Primaries that most others have given up, and that still hold slots.
+pub(super) fn dead_primaries(view: &Topology) -> impl Iterator<Item = &Peer> {
+    view.peers().iter().filter(|p| p.has_slots() && p.health == Health::Failed)
+}
+
 /// Whether a server is there that holds nothing and follows nobody: it is about to, and which shard
 /// lacks a replica shows only afterwards.
 pub(super) fn is_anyone_joining(view: &Topology) -> bool {

@@ -30,6 +30,10 @@ const NO_HEIR: Duration = Duration::from_secs(5);
 /// the node timeout (4 s) and would take them for those of the next, which then counts for nothing
 /// (seen with Redis 7.0.15); so nobody is elected twice within this time by our order.
 const BETWEEN_PROMOTIONS: Duration = Duration::from_secs(10);
+/// A primary that has been dead for so long finds no successor by itself: an election takes a second or two, and a
+/// replica that has been without its primary for 30 s stands for none (`cluster-replica-validity-factor`), also when
+/// the votes were missing all that time.
+const OVERDUE: Duration = Duration::from_secs(15);
 /// A replica that is one too many goes after so many times the wait for a lost one: a host that came
 /// back may leave again.
 const RETIRE_FACTOR: u32 = 3;
@@ -44,6 +48,8 @@ pub(super) struct Host {
     wanting: HashMap<ServerId, Instant>,
     /// Since when a server of ours has been one too many.
     superfluous: HashMap<ServerName, Instant>,
+    /// Since when a primary has been dead without a successor.
+    orphaned: HashMap<ServerId, Instant>,
     last_promotion: Option<Instant>,
     last_forced: Instant,
 }
@@ -61,6 +67,20 @@ struct Slot {
     last_primary: Option<Instant>,
     /// Since when its slots have had no heir.
     without_heir: Option<Instant>,
+}
+
+impl Slot {
+    const fn new(name: ServerName, address: ServerAddress, phase: Phase) -> Self {
+        Self {
+            name,
+            address,
+            id: None,
+            phase,
+            next_order: None,
+            last_primary: None,
+            without_heir: None,
+        }
+    }
 }
 
 enum Phase {
@@ -91,15 +111,7 @@ impl Host {
                 }
                 (None, Begin::Join) => Phase::Lost { not_before: Instant::now() },
             };
-            slots.push(Slot {
-                name,
-                address: settings.address,
-                id: None,
-                phase,
-                next_order: None,
-                without_heir: None,
-                last_primary: None,
-            });
+            slots.push(Slot::new(name, settings.address, phase));
         }
         for slot in &mut slots {
             if let Phase::Serving(server) = &mut slot.phase {
@@ -113,6 +125,7 @@ impl Host {
             placed: Vec::new(),
             wanting: HashMap::new(),
             superfluous: HashMap::new(),
+            orphaned: HashMap::new(),
             last_promotion: None,
             last_forced: Instant::now(),
         };
@@ -167,7 +180,10 @@ impl Host {
             warn!(host = %self.watch.host, "no metadata server of any host answers");
             return;
         };
+        self.take_up_added(&view);
+        self.drop_replaced(&view);
         self.learn_ids(&view);
+        self.promote_overdue(&view);
         for index in 0..self.slots.len() {
             self.bring_back(index, &view);
         }
@@ -217,6 +233,83 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// Servers that this host added before its node ended: those that run go on under its watch, and the slots of one
+    /// that is dead are to find their heir.
+    fn take_up_added(&mut self, view: &Topology) {
+        for peer in view.peers() {
+            let name = self.watch.deployment.server_at(peer.address.ip, peer.address.port);
+            let Some(name) = name.filter(|name| name.host == self.watch.host) else { continue };
+            if self.slots.iter().any(|slot| slot.name == name) {
+                continue;
+            }
+            let Ok(settings) = self.watch.settings(&name) else { continue };
+            let phase = match Server::adopt(name.clone(), settings.address, &settings.dir) {
+                Some(server) => Phase::Serving(server),
+                None if peer.has_slots() && peer.health == Health::Failed => {
+                    Phase::Lost { not_before: Instant::now() }
+                }
+                None => continue,
+            };
+            info!(server = %name, state = ?phase.state(), "was added before this node began");
+            self.slots.push(Slot::new(name, settings.address, phase));
+        }
+    }
+
+    /// A server that was added for a shard and died is not needed when another has its slots.
+    fn drop_replaced(&mut self, view: &Topology) {
+        let first = servers_per_host(&self.watch.deployment);
+        self.slots.retain(|slot| {
+            let is_dead = matches!(slot.phase, Phase::Lost { .. });
+            let old = slot.id.as_ref().and_then(|id| view.by_id(id));
+            let is_replaced = old.is_some_and(|old| matches!(heir(view, old), Heir::Promoted));
+            !(slot.name.number >= first && is_dead && is_replaced)
+        });
+    }
+
+    /// Has the best of several replicas stand for election where that is overdue. The other servers vote (CLUSTER
+    /// FAILOVER FORCE), so of two that stand one is elected. What was acknowledged is on all replicas that were in
+    /// sync, so the one that has most, of all of them, has it.
+    fn promote_overdue(&mut self, view: &Topology) {
+        let dead: Vec<ServerId> = balance::dead_primaries(view).map(|p| p.id.clone()).collect();
+        self.orphaned.retain(|id, _| dead.contains(id));
+        for id in dead {
+            let since = *self.orphaned.entry(id.clone()).or_insert_with(Instant::now);
+            if since.elapsed() < OVERDUE {
+                continue;
+            }
+            let Some(best) = self.most_complete_replica(view, &id) else { continue };
+            if !self.slots.iter().any(|slot| slot.address == best) {
+                continue;
+            }
+            // Not again before the votes of this election are forgotten.
+            self.orphaned.insert(id, Instant::now() + BETWEEN_PROMOTIONS - OVERDUE);
+            let stood = self.view.with(&best, |c| c.ask::<()>(&["CLUSTER", "FAILOVER", "FORCE"]));
+            warn!(replica = %best, ?stood, "nobody took over from a dead primary; the replica stands for election");
+        }
+    }
+
+    /// The replica of a dead primary that has copied most; none unless all of them say how much they have, of the
+    /// same history.
+    fn most_complete_replica(&mut self, view: &Topology, id: &ServerId) -> Option<ServerAddress> {
+        let mut history = None;
+        let mut best = None;
+        for replica in view.replicas_of(id) {
+            if replica.health != Health::Up {
+                return None;
+            }
+            let fields = self.view.with(&replica.address, |c| c.fields(&["INFO", "replication"]));
+            let fields = fields.ok()?;
+            let of = fields.get("master_replid")?.to_owned();
+            if *history.get_or_insert_with(|| of.clone()) != of {
+                return None;
+            }
+            let has_copied = fields.get("master_sync_in_progress") == Some("0");
+            let copied = fields.number("slave_repl_offset").filter(|_| has_copied)?;
+            best = best.max(Some((copied, replica.id.clone(), replica.address)));
+        }
+        best.map(|(_, _, address)| address)
     }
 
     fn bring_back(&mut self, index: usize, view: &Topology) {
@@ -428,15 +521,7 @@ impl Host {
         let Ok(settings) = self.watch.settings(&name) else { return };
         warn!(server = %name, "a shard has no replica; starting a new server for it");
         let phase = Phase::Lost { not_before: Instant::now() };
-        self.slots.push(Slot {
-            name,
-            address: settings.address,
-            id: None,
-            phase,
-            next_order: None,
-            without_heir: None,
-            last_primary: None,
-        });
+        self.slots.push(Slot::new(name, settings.address, phase));
         self.start(self.slots.len() - 1, Start::Empty);
     }
 

@@ -18,6 +18,9 @@ pub struct Config {
     /// This enables more efficient request processing
     /// when multiple threads are used. Requires Linux 4.5+.
     pub clone_fd: bool,
+    /// Event loops that may be started beside `n_threads` while requests hold up all of those;
+    /// they end when that is over. None by default.
+    pub spare_threads: usize,
 }
 
 /// Mount options accepted by the FUSE filesystem type
