@@ -83,7 +83,13 @@ impl Adapter {
     }
 
     fn start(req: &Request, op: Op) -> OpTimer {
-        calls::begin(req.pid());
+        calls::begin(req.pid(), None);
+        Metrics::start(op)
+    }
+
+    /// Starts with a request for which the kernel holds a lock of the directory.
+    fn start_in(req: &Request, directory: INodeNo, op: Op) -> OpTimer {
+        calls::begin(req.pid(), Some(ino(directory)));
         Metrics::start(op)
     }
 
@@ -265,7 +271,7 @@ impl Filesystem for Adapter {
     }
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let timer = Self::start(req, Op::Lookup);
+        let timer = Self::start_in(req, parent, Op::Lookup);
         match self.node.lookup(ino(parent), name.as_bytes()) {
             Err(Error::NotFound) => {
                 self.finish(&timer, true);
@@ -339,7 +345,7 @@ impl Filesystem for Adapter {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let timer = Self::start(req, Op::MkNod);
+        let timer = Self::start_in(req, parent, Op::MkNod);
         let result = file_kind(mode)
             .ok_or_else(|| Error::Invalid(format!("no kind of file has mode {mode:o}")))
             .and_then(|kind| {
@@ -358,7 +364,7 @@ impl Filesystem for Adapter {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let timer = Self::start(req, Op::MkDir);
+        let timer = Self::start_in(req, parent, Op::MkDir);
         let new = new_name(FileKind::Directory, mode, umask, 0, None);
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
         self.entry(&timer, "mkdir", parent, result, reply);
@@ -372,7 +378,7 @@ impl Filesystem for Adapter {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let timer = Self::start(req, Op::SymLink);
+        let timer = Self::start_in(req, parent, Op::SymLink);
         let target = target.as_os_str().as_bytes().to_vec();
         let new = new_name(FileKind::Symlink, 0o777, 0, 0, Some(target));
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
@@ -380,12 +386,12 @@ impl Filesystem for Adapter {
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let timer = Self::start(req, Op::Unlink);
+        let timer = Self::start_in(req, parent, Op::Unlink);
         self.empty(&timer, "unlink", self.node.unlink(ino(parent), name.as_bytes()), reply);
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let timer = Self::start(req, Op::RmDir);
+        let timer = Self::start_in(req, parent, Op::RmDir);
         self.empty(&timer, "rmdir", self.node.rmdir(ino(parent), name.as_bytes()), reply);
     }
 
@@ -399,7 +405,7 @@ impl Filesystem for Adapter {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let timer = Self::start(req, Op::Rename);
+        let timer = Self::start_in(req, parent, Op::Rename);
         let result = rename_mode(flags).and_then(|mode| {
             self.node.rename(ino(parent), name.as_bytes(), ino(newparent), newname.as_bytes(), mode)
         });
@@ -414,7 +420,7 @@ impl Filesystem for Adapter {
         newname: &OsStr,
         reply: ReplyEntry,
     ) {
-        let timer = Self::start(req, Op::Link);
+        let timer = Self::start_in(req, newparent, Op::Link);
         let result = self.node.link(ino(n), ino(newparent), newname.as_bytes());
         self.entry(&timer, "link", newparent, result, reply);
     }
@@ -471,7 +477,7 @@ impl Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let timer = Self::start(req, Op::Create);
+        let timer = Self::start_in(req, parent, Op::Create);
         let write = may_write(OpenFlags(flags));
         let new = new_name(FileKind::Regular, mode, umask, 0, None);
         let registrar = |fd: BorrowedFd<'_>| reply.open_backing(fd).map(as_kernel);
@@ -632,7 +638,7 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let timer = Self::start(req, Op::ReadDir);
+        let timer = Self::start_in(req, n, Op::ReadDir);
         let dir = ino(n);
         let mut after = offset;
         if offset < COOKIE_DOT && reply.add(n, COOKIE_DOT, FileType::Directory, ".") {
@@ -675,7 +681,7 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let timer = Self::start(req, Op::ReadDirPlus);
+        let timer = Self::start_in(req, n, Op::ReadDirPlus);
         let dir = ino(n);
         let mut after = offset;
         if offset < COOKIE_DOT_DOT {

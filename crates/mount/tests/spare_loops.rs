@@ -2,7 +2,12 @@
 //!
 //! `fuser` is patched for it (third_party/fuser); this is the patch alone, with a file system that does nothing else.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test may fail, and says why it is skipped"
+)]
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -27,7 +27,7 @@ const SECONDS_LONG: u64 = 300;
 /// Between operations: two cores serve all hosts.
 const PAUSE: Duration = Duration::from_millis(3);
 /// What is promised, and for answers that come just then.
-const LIMIT: Duration = Duration::from_secs(22);
+const LIMIT: Duration = Duration::from_secs(13);
 /// How long everything may take to be well again.
 const RECOVERY: Duration = Duration::from_secs(60);
 /// A fault of this length goes by unnoticed, or makes a host a lost one.

@@ -193,7 +193,7 @@ impl RedisEngine {
         let start = Instant::now();
         let first = self.topology.primary(slot).0;
         let first = first.as_ref().map(|server| &server.address);
-        let usual = self.outages.deadline(first, need, start, self.timeout);
+        let usual = self.outages.deadline(first, start, self.timeout);
         let deadline = usual.min(start + allowance::of(self.timeout));
         let mut trouble = Trouble::default();
         loop {

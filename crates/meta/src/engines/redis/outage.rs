@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::failure::Address;
 
 /// How long an operation is tried at least.
-const TRIAL: Duration = Duration::from_millis(300);
+const TRIAL: Duration = Duration::from_millis(200);
 /// An attempt, and asking every server for the map after it, take some seconds while none answers.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
@@ -57,7 +57,6 @@ impl Outages {
     pub(super) fn deadline(
         &self,
         server: Option<&Address>,
-        need: Need,
         start: Instant,
         timeout: Duration,
     ) -> Instant {
@@ -66,7 +65,13 @@ impl Outages {
             return usual;
         }
         let known = self.known.lock();
-        let of_server = server.and_then(|server| known.of.get(&(server.clone(), need)).copied());
+        // A server that is cut off takes no writes first, and then answers no reads either. The kernel lets calls in one
+        // directory wait for each other: they shall not wait for the one and then as long for the other.
+        let of_server = server.and_then(|server| {
+            let of = |need| known.of.get(&(server.clone(), need)).copied();
+            let both = [of(Need::Read), of(Need::Write)].into_iter().flatten();
+            both.filter(|outage| !outage.is_forgotten(start)).min_by_key(|outage| outage.since)
+        });
         match of_server.or(known.all).filter(|outage| !outage.is_forgotten(start)) {
             Some(Outage { since, .. }) => usual.min((since + timeout).max(start + TRIAL)),
             None => usual,
@@ -126,28 +131,35 @@ mod tests {
         let (a, b) = (address(1), address(2));
         let begun = Instant::now();
         let after = |s: u64| begun + Duration::from_secs(s);
-        let wait = |server: &Address, need, start: Instant| {
-            outages.deadline(Some(server), need, start, TIMEOUT) - start
+        let wait = |server: &Address, start: Instant| {
+            outages.deadline(Some(server), start, TIMEOUT) - start
         };
         let fail = |server: &Address, need, at: u64| {
             outages.note_failure(Some(server), need, begun, after(at));
         };
-        assert_eq!(wait(&a, Need::Read, begun), TIMEOUT);
+        assert_eq!(wait(&a, begun), TIMEOUT);
         fail(&a, Need::Read, 1);
         fail(&a, Need::Read, 3);
-        assert_eq!(wait(&a, Need::Read, after(3)), Duration::from_secs(6));
-        assert_eq!(wait(&b, Need::Write, after(3)), Duration::from_secs(6), "none serves, so far");
+        assert_eq!(wait(&a, after(3)), Duration::from_secs(6));
+        assert_eq!(wait(&b, after(3)), Duration::from_secs(6), "none serves, so far");
         (4..20).for_each(|second| fail(&a, Need::Read, second));
-        assert_eq!(wait(&a, Need::Read, after(20)), TRIAL);
+        assert_eq!(wait(&a, after(20)), TRIAL);
         outages.note_success(&b, Need::Read);
-        assert_eq!(wait(&b, Need::Read, after(20)), TIMEOUT);
-        assert_eq!(wait(&a, Need::Read, after(20)), TRIAL);
-        assert_eq!(wait(&a, Need::Read, after(30)), TIMEOUT, "nobody knows any more");
+        assert_eq!(wait(&b, after(20)), TIMEOUT);
+        assert_eq!(wait(&a, after(20)), TRIAL);
+        assert_eq!(wait(&a, after(30)), TIMEOUT, "nobody knows any more");
         (20..40).for_each(|second| fail(&b, Need::Write, second));
         outages.note_success(&b, Need::Read);
-        assert_eq!(wait(&b, Need::Write, after(40)), TRIAL, "it answers, but has no replica");
+        assert_eq!(wait(&b, after(40)), TRIAL, "it answers, but has no replica");
+        fail(&b, Need::Write, 41);
+        outages.note_failure(Some(&b), Need::Read, after(41), after(42));
+        assert_eq!(
+            wait(&b, after(42)),
+            TRIAL,
+            "cut off: it took no writes first, and then answers no reads"
+        );
         outages.note_success(&b, Need::Write);
-        assert_eq!(wait(&b, Need::Write, after(40)), TIMEOUT);
+        assert_eq!(wait(&b, after(42)), TIMEOUT);
         outages.note_success(&a, Need::Read);
         assert!(!outages.is_any.load(Ordering::Relaxed));
     }

@@ -118,7 +118,7 @@ impl Topology {
             if Instant::now() >= deadline {
                 break;
             }
-            match self.ranges_of(&address) {
+            match self.ranges_of(&address, deadline) {
                 Ok((ranges, is_cluster)) => return self.install(ranges, is_cluster),
                 Err(failure @ Failure::Refused(_)) => return Err(failure),
                 Err(failure) => last = failure,
@@ -130,10 +130,10 @@ impl Topology {
     }
 
     /// What this server says, and whether it is one of a Cluster.
-    fn ranges_of(&self, address: &Address) -> Result<(Ranges, bool), Failure> {
+    fn ranges_of(&self, address: &Address, deadline: Instant) -> Result<(Ranges, bool), Failure> {
         let server = self.server(address.clone())?;
         let command = cmd("CLUSTER").arg("SLOTS").get_packed_command();
-        match server.ask(&command, Instant::now() + ANSWER_TIMEOUT) {
+        match server.ask(&command, deadline.min(Instant::now() + ANSWER_TIMEOUT)) {
             Ok(reply) => Ok((parse(&reply, &address.host), true)),
             Err(Failure::Refused(why)) if why.contains("cluster support disabled") => {
                 Ok((vec![(0, SLOTS - 1, vec![address.clone()])], false))
