@@ -16,6 +16,7 @@ use intarsia_types::{BackingRef, Durability, Error, InodeId, Result, TierClass, 
 use intarsia_wire::Handle;
 use parking_lot::Mutex;
 
+use crate::doubts::is_uncertain;
 use crate::node::Node;
 
 /// How long a complete copy waits for its sender to claim it.
@@ -139,6 +140,12 @@ impl Node {
                 self.tier_of(&arrival)?.account(arrival.reserved_512, blocks_512);
                 Ok(arrival.backing)
             }
+            Err(error) if is_uncertain(&error) => {
+                // It may stand in the ledger, from which it would be collected while it served another file.
+                let free = FreeFile::of(arrival.ino, arrival.backing.file);
+                self.doubt(arrival.backing, free, arrival.reserved_512);
+                Err(error)
+            }
             Err(error) => {
                 self.abandon_arrival(arrival);
                 Err(error)
@@ -184,7 +191,12 @@ impl Node {
     pub(crate) fn refuse_offer(&self, ino: InodeId, backing: BackingRef) -> Result<()> {
         let tier = self.tiers.get(backing.tier)?;
         self.offers.withdraw(backing);
-        if self.namespace.take_free_file(backing.tier, FreeFile::of(ino, backing.file))? {
+        let free = FreeFile::of(ino, backing.file);
+        let taken = self.namespace.take_free_file(backing.tier, free);
+        if taken.as_ref().is_err_and(is_uncertain) {
+            self.doubt_taken(backing.tier, &[free]);
+        }
+        if taken? {
             self.remove_free_file(tier, backing.file)?;
         }
         Ok(())
@@ -197,7 +209,11 @@ impl Node {
         let pending = self.offers.pending(tier.id(), &listed);
         let is_pending = |free: &FreeFile| pending.iter().any(|offer| offer.file == free.file);
         let garbage: Vec<_> = listed.into_iter().filter(|free| !is_pending(free)).collect();
-        self.namespace.take_free_files(tier.id(), &garbage)
+        let taken = self.namespace.take_free_files(tier.id(), &garbage);
+        if taken.as_ref().is_err_and(is_uncertain) {
+            self.doubt_taken(tier.id(), &garbage);
+        }
+        taken
     }
 
     fn tier_of(&self, arrival: &Arrival) -> Result<&Tier> {

@@ -6,6 +6,7 @@ use intarsia_meta::{Extra, FreeFile, Inode};
 use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result};
 
+use crate::doubts::is_uncertain;
 use crate::live::LiveState;
 use crate::lower::LowerBody;
 use crate::node::Node;
@@ -193,12 +194,16 @@ impl Node {
         let size_bytes = bytes.len() as u64;
         let mut extras = self.lease_extras(state);
         extras.extend([Extra::TakeFree(backing), Extra::DeleteBody, Extra::MarkWritable]);
-        self.namespace.update_with(ino, &extras, |inode| {
+        let updated = self.namespace.update_with(ino, &extras, |inode| {
             inode.layout = Layout::Local(backing);
             inode.size_bytes = size_bytes;
             inode.checksummed = false;
             Ok(())
-        })?;
+        });
+        if self.is_shared() && updated.as_ref().is_err_and(is_uncertain) {
+            self.doubt(backing, FreeFile::of(ino, backing.file), 0);
+        }
+        updated?;
         state.body = Some(Body::Local(LocalBody::new(backing, file)));
         state.overlay.size_bytes = size_bytes;
         state.is_unsettled = true;

@@ -16,6 +16,7 @@ mod clock;
 mod cluster;
 mod copies;
 mod directory_lease;
+mod doubts;
 mod early_fold;
 mod fence;
 mod files;

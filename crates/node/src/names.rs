@@ -12,6 +12,7 @@ use crate::acl::{self, Acl};
 use crate::attributes::Validity;
 use crate::body::LocalBody;
 use crate::clock::now;
+use crate::doubts::is_uncertain;
 use crate::files::{Caller, Opened, Registrar};
 use crate::live::Forgotten;
 use crate::node::Node;
@@ -139,7 +140,7 @@ impl Node {
         let inode = match self.namespace.create(parent, name, record, now()) {
             Ok(inode) => inode,
             Err(e) => {
-                self.untake(fresh);
+                self.untake(fresh, &e);
                 return Err(e);
             }
         };
@@ -172,10 +173,12 @@ impl Node {
         Ok(Some(LocalBody::new(backing, file)))
     }
 
-    fn untake(&self, fresh: Option<LocalBody>) {
-        if let Some(local) = fresh
-            && let Ok(file) = std::sync::Arc::try_unwrap(local.ro)
-        {
+    /// Gives back the file that was to be the body of an inode, which was not made because of `error`.
+    fn untake(&self, fresh: Option<LocalBody>, error: &Error) {
+        let Some(local) = fresh else { return };
+        if is_uncertain(error) {
+            self.doubt(local.backing, FreeFile::reserved(local.backing.file), 0);
+        } else if let Ok(file) = std::sync::Arc::try_unwrap(local.ro) {
             self.tiers.untake_file(local.backing, file);
         }
     }

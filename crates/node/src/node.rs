@@ -17,6 +17,7 @@ use crate::arrivals::Offers;
 use crate::clock::now;
 use crate::cluster::Cluster;
 use crate::directory_lease::{DirectoryLeases, Neighbours};
+use crate::doubts::Doubts;
 use crate::identity::Identity;
 use crate::live::LiveTable;
 use crate::locks::Locks;
@@ -66,6 +67,7 @@ pub struct Node {
     pub(crate) unthrottled: Throttle,
     /// Copies from other hosts that wait to be claimed.
     pub(crate) offers: Offers,
+    pub(crate) doubts: Doubts,
     replicator: Mutex<Option<Replicator>>,
     pub(crate) metrics: Metrics,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
@@ -151,6 +153,7 @@ impl Node {
             throttle: Throttle::new(options.copy_rate.0),
             unthrottled: Throttle::new(0),
             offers: Offers::default(),
+            doubts: Doubts::default(),
             replicator: Mutex::new(None),
             metrics: Metrics::default(),
             rules,
@@ -287,8 +290,15 @@ impl Node {
         self.remote_cache.clear();
         note(self.tiers.drain(&self.namespace));
         note(self.sync_all());
-        for tier in self.tiers.iter() {
-            note(tier.close());
+        if self.doubts.is_empty() {
+            for tier in self.tiers.iter() {
+                note(tier.close());
+            }
+        } else {
+            // As after a crash the next start holds what is on disk against all records.
+            tracing::warn!(
+                "nobody knows yet whether records name some files; the next start looks"
+            );
         }
         outcome
     }

@@ -57,6 +57,8 @@ pub struct NodeOptions {
     pub beat_ms: u64,
     /// A host that the others have not heard of for so many milliseconds is lost.
     pub lost_after_ms: u64,
+    /// A change of the metadata that was not answered is over, one way or the other, after so many milliseconds.
+    pub uncertain_ms: u64,
 }
 
 impl NodeOptions {
@@ -86,6 +88,7 @@ impl NodeOptions {
             directory_leases: true,
             beat_ms: 1000,
             lost_after_ms: 5000,
+            uncertain_ms: 60_000,
         }
     }
 

@@ -137,4 +137,19 @@ impl Node {
     pub(crate) fn recount_tiers(&self) -> Result<()> {
         self.tiers.iter().filter(|t| !t.is_counted()).try_for_each(|t| t.recount().map(|_| ()))
     }
+
+    /// Puts the counted space right while nobody writes.
+    pub(crate) fn recount_at_rest(&self) -> Result<()> {
+        let is_written = |live: &crate::live::Live| {
+            let state = live.lock();
+            state.is_unsettled || state.is_queued || state.writers > 0
+        };
+        for tier in self.tiers.iter() {
+            let is_idle = || !self.live.entries().iter().any(|live| is_written(live));
+            if tier.recount_at_rest(is_idle)? {
+                tracing::debug!(tier = %tier.id(), "counted the space in use anew");
+            }
+        }
+        Ok(())
+    }
 }

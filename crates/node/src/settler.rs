@@ -652,6 +652,8 @@ impl Node {
         self.settler_queue.collect_later();
         self.return_idle_directories();
         self.remove_free_files()?;
+        self.resolve_doubts()?;
+        self.recount_at_rest()?;
         let recovered = self.namespace.recover_transactions(ABANDONED)?;
         tracing::debug!(?recovered, "looked for changes that nobody finished");
         Ok(())

@@ -112,6 +112,7 @@ impl Tiers {
                 entry.pool.take().ok_or_else(full)?
             }
         };
+        if file.id.0 < 4 {}
         Ok((BackingRef { tier, file: file.id }, file.file))
     }
 
@@ -127,9 +128,11 @@ impl Tiers {
 
     /// Gives back a file that was taken and found no owner.
     pub(crate) fn untake_file(&self, backing: BackingRef, file: BackingFile) {
-        if let Ok(entry) = self.entry(backing.tier) {
-            // A full pool drops the descriptor; the file stands in the ledger of free files and goes at the next start.
-            let _ = entry.pool.put(PooledFile { id: backing.file, file });
+        let Ok(entry) = self.entry(backing.tier) else { return };
+        if !entry.pool.put(PooledFile { id: backing.file, file })
+            && let Err(error) = entry.tier.remove(backing.file)
+        {
+            tracing::warn!(file = %backing.file, %error, "a file without an owner stays on disk");
         }
     }
 

@@ -10,7 +10,8 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use intarsia_types::{BackingFileId, ByteCount, Error, Result, TierClass, TierId, TierSpec};
 use parking_lot::Mutex;
@@ -23,6 +24,8 @@ use crate::{BackingFile, PooledFile, is_unshared};
 const FORMAT: u32 = 1;
 /// Backing files to a directory.
 const FILES_PER_DIRECTORY_SHIFT: u32 = 12;
+/// Between two counts at rest, in times that the last one took.
+const COUNT_PAUSE: u32 = 100;
 
 /// What `DIR/tier.json` holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,6 +64,17 @@ pub struct Space {
     pub free_bytes: u64,
 }
 
+/// What is known of a tier that nobody changes.
+#[derive(Debug, Default)]
+struct Rest {
+    /// The number of changes when it was looked at last.
+    seen: u64,
+    /// And when it was counted.
+    counted: u64,
+    /// When that ended, and how long it took.
+    last_count: Option<(Instant, Duration)>,
+}
+
 /// An open tier. Its lock on the directory ends with it.
 #[derive(Debug)]
 pub struct Tier {
@@ -74,6 +88,9 @@ pub struct Tier {
     /// Bytes that the backing files use. Signed: two threads may account a shrink before its growth.
     used_bytes: AtomicI64,
     is_counted: AtomicBool,
+    /// How often `used_bytes` was changed; wraps.
+    changes: AtomicU64,
+    rest: Mutex<Rest>,
     may_lack_writes: AtomicBool,
     /// The file system's free space, asked at most ten times a second.
     fs_free: Mutex<(std::time::Instant, u64)>,
@@ -118,6 +135,8 @@ impl Tier {
             store,
             used_bytes: AtomicI64::new(used.unwrap_or(0).cast_signed()),
             is_counted: AtomicBool::new(is_new || used.is_some()),
+            changes: AtomicU64::new(0),
+            rest: Mutex::default(),
             may_lack_writes: AtomicBool::new(may_lack_writes),
             fs_free: Mutex::new((std::time::Instant::now(), 0)),
             made_directories: Mutex::default(),
@@ -282,10 +301,41 @@ impl Tier {
         Ok(total)
     }
 
+    /// As [`recount`](Self::recount), if the accounting does not change between the last call and the end of the count,
+    /// and `is_idle` says that nobody writes what is not accounted yet. Whether it counted.
+    ///
+    /// What a file takes when it is removed can differ from what it took when it was accounted: the file system
+    /// allocates late, and for itself. So the sum drifts, and is put right when nobody is at work. To be called
+    /// every half minute or so.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    pub fn recount_at_rest(&self, is_idle: impl FnOnce() -> bool) -> Result<bool> {
+        let mut rest = self.rest.lock();
+        let now = self.changes.load(Ordering::Acquire);
+        let is_still = std::mem::replace(&mut rest.seen, now) == now;
+        let is_dear =
+            rest.last_count.is_some_and(|(ended, took)| ended.elapsed() < took * COUNT_PAUSE);
+        if !is_still || now == rest.counted || is_dear || !self.is_counted() || !is_idle() {
+            return Ok(false);
+        }
+        let begun = Instant::now();
+        let mut total = 0;
+        self.scan(|_, bytes| total += bytes)?;
+        if self.changes.load(Ordering::Acquire) != now {
+            return Ok(false);
+        }
+        self.used_bytes.store(total.cast_signed(), Ordering::Release);
+        rest.counted = now;
+        rest.last_count = Some((Instant::now(), begun.elapsed()));
+        Ok(true)
+    }
+
     /// Notes that a file's use went from `before` to `after`, in 512-byte blocks.
     pub fn account(&self, before_512: u64, after_512: u64) {
         let delta = (after_512.cast_signed() - before_512.cast_signed()) * 512;
         self.used_bytes.fetch_add(delta, Ordering::AcqRel);
+        self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Capacity, use and what is left.
@@ -562,6 +612,24 @@ mod tests {
         assert!(!tier.is_counted());
         assert_eq!(tier.recount().unwrap(), blocks * 512);
         assert_eq!(tier.space().used_bytes, blocks * 512);
+    }
+
+    #[test]
+    fn a_sum_that_drifted_is_put_right_at_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let tier = Tier::open(options(&dir.path().join("tier"))).unwrap();
+        tier.create(BackingFileId(1)).unwrap();
+        let file = tier.open_file(BackingFileId(1), true).unwrap();
+        file.write_all_at(&[7; 100_000], 0).unwrap();
+        file.sync(false).unwrap();
+        let used = file.stat().unwrap().blocks_512 * 512;
+        tier.account(0, 4096);
+        assert!(!tier.recount_at_rest(|| true).unwrap(), "it has only just changed");
+        assert!(!tier.recount_at_rest(|| false).unwrap(), "somebody writes");
+        assert_eq!(tier.space().used_bytes, 4096 * 512);
+        assert!(tier.recount_at_rest(|| true).unwrap());
+        assert_eq!(tier.space().used_bytes, used);
+        assert!(!tier.recount_at_rest(|| true).unwrap(), "nothing has changed since");
     }
 
     #[test]

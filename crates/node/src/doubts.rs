@@ -1,0 +1,102 @@
+//! Backing files of which it is not known whether a record names them.
+//!
+//! A commit of which no answer came may have been made, or be made a little later. The file that it was to give an
+//! owner, or to take from the ledger, must neither serve another file nor be removed until that is known. It is known
+//! once no such commit can be under way any more: then the file is taken out of the ledger, so that nobody can claim
+//! it, and all records are looked at for it, once for all such files.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use intarsia_meta::FreeFile;
+use intarsia_types::{BackingRef, Error, Result};
+use parking_lot::Mutex;
+
+use crate::node::Node;
+
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    backing: BackingRef,
+    /// As which it may stand in the ledger.
+    free: FreeFile,
+    since: Instant,
+}
+
+/// The doubtful files of this host.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts(Mutex<Vec<Doubt>>);
+
+impl Doubts {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
+    fn take_older_than(&self, age: Duration) -> Vec<Doubt> {
+        self.0.lock().extract_if(.., |doubt| doubt.since.elapsed() >= age).collect()
+    }
+}
+
+/// Whether a commit that failed with this may have been made nevertheless.
+pub(crate) const fn is_uncertain(error: &Error) -> bool {
+    matches!(error, Error::Engine(_))
+}
+
+impl Node {
+    /// Nobody knows whether a record names the file; `accounted_512` is what the tier's accounting has for it.
+    pub(crate) fn doubt(&self, backing: BackingRef, free: FreeFile, accounted_512: u64) {
+        let measured = self.tiers.get(backing.tier).and_then(|tier| {
+            let blocks_512 = tier.open_file(backing.file, false)?.stat()?.blocks_512;
+            tier.account(accounted_512, blocks_512);
+            Ok(())
+        });
+        if let Err(error) = measured {
+            tracing::debug!(file = %backing.file, %error, "a doubtful file is gone");
+            return;
+        }
+        tracing::warn!(file = %backing.file, tier = %backing.tier, "nobody knows yet whether a file is named by a record");
+        self.doubts.0.lock().push(Doubt { backing, free, since: Instant::now() });
+        self.settler_queue.collect();
+    }
+
+    /// Files may have been taken out of the ledger, but no answer said so.
+    pub(crate) fn doubt_taken(&self, tier: intarsia_types::TierId, files: &[FreeFile]) {
+        for free in files {
+            let backing = BackingRef { tier, file: free.file };
+            let since = Instant::now();
+            self.doubts.0.lock().push(Doubt { backing, free: *free, since });
+        }
+    }
+
+    /// Removes the doubtful files that no record names, once that is sure.
+    pub(crate) fn resolve_doubts(&self) -> Result<()> {
+        let due = self.doubts.take_older_than(Duration::from_millis(self.options.uncertain_ms));
+        if due.is_empty() {
+            return Ok(());
+        }
+        let outcome = self.unnamed(&due);
+        if outcome.is_err() {
+            self.doubts.0.lock().extend_from_slice(&due);
+        }
+        let unnamed = outcome?;
+        for backing in &unnamed {
+            self.remove_free_file(self.tiers.get(backing.tier)?, backing.file)?;
+        }
+        tracing::info!(
+            files = due.len(),
+            removed = unnamed.len(),
+            "looked whether records name doubtful files"
+        );
+        Ok(())
+    }
+
+    fn unnamed(&self, doubts: &[Doubt]) -> Result<HashSet<BackingRef>> {
+        for doubt in doubts {
+            self.namespace.take_free_file(doubt.backing.tier, doubt.free)?;
+        }
+        let mut left: HashSet<BackingRef> = doubts.iter().map(|doubt| doubt.backing).collect();
+        self.namespace.each_known_file(|backing| {
+            left.remove(&backing);
+        })?;
+        Ok(left)
+    }
+}

@@ -1,0 +1,194 @@
+//! Changes of the metadata that were made, and of which no answer came.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+#![allow(dead_code, reason = "not every test needs all of the deployment")]
+
+mod deployment;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deployment::{
+    Deployment, MIB, ROOT_CALLER, get, no_kernel, pattern, put, regular, wait_until,
+    write_and_close,
+};
+use intarsia_meta::{
+    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value,
+};
+use intarsia_node::{NewName, Node, SetMode};
+use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
+
+/// Makes commits and says that it does not know, while told so.
+struct Unanswering {
+    engine: Arc<dyn MetaEngine>,
+    is_silent: Arc<AtomicBool>,
+}
+
+impl MetaEngine for Unanswering {
+    fn partitions(&self) -> u16 {
+        self.engine.partitions()
+    }
+
+    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        self.engine.get(partition, key)
+    }
+
+    fn get_follow(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        follow: fn(&[u8]) -> Option<Key>,
+    ) -> Result<Option<(Value, Option<Value>)>> {
+        self.engine.get_follow(partition, key, follow)
+    }
+
+    fn scan(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Value)>> {
+        self.engine.scan(partition, prefix, after, limit)
+    }
+
+    fn commit(
+        &self,
+        partition: PartitionId,
+        op: OpId,
+        conditions: &[Condition],
+        mutations: Vec<Mutation>,
+    ) -> Result<CommitOutcome> {
+        let outcome = self.engine.commit(partition, op, conditions, mutations);
+        if self.is_silent.load(Ordering::Acquire) {
+            return Err(Error::Engine("no answer".into()));
+        }
+        outcome
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.engine.sync()
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.engine.stats()
+    }
+}
+
+fn hint(node: &Node, name: &str, value: &str) {
+    let name = format!("user.intarsia.{name}");
+    node.set_xattr(InodeId::ROOT, name.as_bytes(), value.as_bytes(), SetMode::Either).unwrap();
+}
+
+/// Two hosts; the second one's commits are answered unless the switch is set.
+fn hosts(deployment: &Deployment) -> (Arc<Node>, Arc<Node>, Arc<AtomicBool>) {
+    let is_silent = Arc::new(AtomicBool::new(false));
+    let a = deployment.start("a");
+    let b = deployment.start_as("b", |options| {
+        options.uncertain_ms = 2_000;
+        let cluster = options.cluster.as_mut().unwrap();
+        let engine = Arc::clone(&cluster.engine);
+        cluster.engine = Arc::new(Unanswering { engine, is_silent: Arc::clone(&is_silent) });
+    });
+    for node in [&a, &b] {
+        node.meet_members().unwrap();
+    }
+    (a, b, is_silent)
+}
+
+/// A directory whose records are in another partition than the root's.
+fn directory_elsewhere(node: &Node) -> InodeId {
+    for number in 0..100 {
+        let new = NewName { kind: FileKind::Directory, perm: 0o755, ..regular() };
+        let name = format!("d{number}");
+        let (attr, _) = node.make(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &new).unwrap();
+        if attr.ino.partition() != InodeId::ROOT.partition() {
+            return attr.ino;
+        }
+    }
+    unreachable!("all directories are in one partition");
+}
+
+fn create_in(node: &Node, parent: InodeId, name: &str, content: &[u8]) -> InodeId {
+    let (attr, _) = node
+        .create_file(ROOT_CALLER, parent, name.as_bytes(), &regular(), true, &no_kernel)
+        .unwrap();
+    write_and_close(node, attr.ino, 0, content);
+    attr.ino
+}
+
+/// The host says that its copy may not be had, so the file goes without. What it has on its disk may stand in the
+/// ledger: it serves no other file, from which the collector would take it, and is gone in the end.
+#[test]
+fn a_copy_of_which_nobody_knows_whether_it_was_offered_serves_nothing_else() {
+    let deployment = Deployment::new();
+    let (a, b, is_silent) = hosts(&deployment);
+    let elsewhere = directory_elsewhere(&a);
+    hint(&a, "replicas", "2");
+    hint(&a, "close", "safe");
+    // So that it has files ready, for which it asks the metadata too.
+    create_in(&b, elsewhere, "collected", &pattern(8192, 3));
+    let (attr, _) =
+        a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
+    a.write(attr.ino, 0, &pattern(MIB, 1), false, false).unwrap();
+    is_silent.store(true, Ordering::Release);
+    a.flush(attr.ino).unwrap_err();
+    is_silent.store(false, Ordering::Release);
+    a.release(attr.ino, true);
+    a.unlink(InodeId::ROOT, b"f").unwrap();
+    hint(&a, "replicas", "1");
+    let files: Vec<_> = (0..300)
+        .map(|number| create_in(&b, elsewhere, &format!("b{number}"), &pattern(8192, 2)))
+        .collect();
+    // Another host removes what is here, so this one looks for what the ledger says is free.
+    a.unlink(elsewhere, b"collected").unwrap();
+    let used = || b.status().unwrap().tiers[0].space.used_bytes;
+    wait_until("the rest is gone", || used() <= 300 * 8192);
+    for ino in files {
+        assert_eq!(content_of(&a, ino).unwrap(), pattern(8192, 2), "{ino}");
+    }
+    for number in 0..300 {
+        b.unlink(elsewhere, format!("b{number}").as_bytes()).unwrap();
+    }
+    wait_until("nothing is in use", || used() == 0);
+    b.close().unwrap();
+    assert_eq!(deployment.files("b"), 0);
+}
+
+fn content_of(node: &Node, ino: InodeId) -> Result<Vec<u8>> {
+    node.open_file(ROOT_CALLER, ino, false, false, &no_kernel)?;
+    let mut buffer = vec![0; MIB];
+    let read = node.read(ino, 0, &mut buffer);
+    node.release(ino, false);
+    buffer.truncate(read?);
+    Ok(buffer)
+}
+
+/// The file that was to be the body is the body, if the change was made.
+#[test]
+fn a_body_of_which_nobody_knows_whether_it_was_recorded_stays() {
+    let deployment = Deployment::new();
+    let (a, b, is_silent) = hosts(&deployment);
+    put(&b, "first", &pattern(8192, 1));
+    let ino = put(&a, "f", b"beside its inode");
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    is_silent.store(true, Ordering::Release);
+    b.write(ino, 0, &pattern(MIB, 1), false, false).unwrap_err();
+    is_silent.store(false, Ordering::Release);
+    b.release(ino, true);
+    for number in 0..300 {
+        put(&b, &format!("b{number}"), &pattern(8192, 2));
+    }
+    wait_until("every file is known", || {
+        let report = b.check(intarsia_node::CheckOptions::default(), &mut |_| {}).unwrap();
+        report.findings.is_empty()
+    });
+    let content = get(&a, "f").unwrap();
+    assert!(
+        content == b"beside its inode" || content == pattern(MIB, 1),
+        "{} bytes",
+        content.len()
+    );
+    write_and_close(&b, ino, 0, &pattern(MIB, 5));
+    assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 5));
+}
