@@ -112,7 +112,6 @@ impl Tiers {
                 entry.pool.take().ok_or_else(full)?
             }
         };
-        if file.id.0 < 4 {}
         Ok((BackingRef { tier, file: file.id }, file.file))
     }
 
