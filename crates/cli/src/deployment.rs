@@ -24,7 +24,7 @@ const LEAVE_PATIENCE: Duration = Duration::from_secs(4);
 /// And how long at most.
 const LEAVE_LIMIT: Duration = Duration::from_secs(30);
 /// How long a shard may be without a replica before a new server is started for it.
-const REPLACE_AFTER: Duration = Duration::from_secs(10);
+const REPLACE_AFTER: Duration = Duration::from_secs(5);
 
 /// The files of a deployment as they travel to a host: through a pipe, never on a command line.
 #[derive(Clone, Serialize, Deserialize)]

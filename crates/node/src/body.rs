@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use intarsia_meta::{Extra, FreeFile, Inode};
+use intarsia_meta::{Extra, Inode};
 use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result};
 
-use crate::doubts::is_uncertain;
 use crate::live::LiveState;
 use crate::lower::LowerBody;
 use crate::node::Node;
@@ -186,8 +185,7 @@ impl Node {
                 .and_then(|rw| rw.write_all_at(bytes, 0));
             if let Err(e) = written {
                 drop(file);
-                self.tiers.get(tier)?.remove(backing.file)?;
-                self.namespace.forget_file(tier, FreeFile::reserved(backing.file))?;
+                self.discard_unrecorded(ino, backing, &e)?;
                 return Err(e);
             }
         }
@@ -200,10 +198,11 @@ impl Node {
             inode.checksummed = false;
             Ok(())
         });
-        if self.is_shared() && updated.as_ref().is_err_and(is_uncertain) {
-            self.doubt(backing, FreeFile::of(ino, backing.file), 0);
+        if let Err(error) = updated {
+            drop(file);
+            self.discard_unrecorded(ino, backing, &error)?;
+            return Err(error);
         }
-        updated?;
         state.body = Some(Body::Local(LocalBody::new(backing, file)));
         state.overlay.size_bytes = size_bytes;
         state.is_unsettled = true;

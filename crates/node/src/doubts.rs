@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use intarsia_meta::FreeFile;
-use intarsia_types::{BackingRef, Error, Result};
+use intarsia_types::{BackingRef, Error, InodeId, Result, TierId};
 use parking_lot::Mutex;
 
 use crate::node::Node;
@@ -58,8 +58,27 @@ impl Node {
         self.settler_queue.collect();
     }
 
+    /// Removes a file of this host that was to be the body of an inode, in a change that failed with `error`; unless the
+    /// change may have been made.
+    pub(crate) fn discard_unrecorded(
+        &self,
+        ino: InodeId,
+        backing: BackingRef,
+        error: &Error,
+    ) -> Result<()> {
+        if is_uncertain(error) {
+            // Of a store of this host alone the ledger tells at the next start.
+            if self.is_shared() {
+                self.doubt(backing, FreeFile::of(ino, backing.file), 0);
+            }
+            return Ok(());
+        }
+        self.tiers.get(backing.tier)?.remove(backing.file)?;
+        self.namespace.forget_file(backing.tier, FreeFile::reserved(backing.file))
+    }
+
     /// Files may have been taken out of the ledger, but no answer said so.
-    pub(crate) fn doubt_taken(&self, tier: intarsia_types::TierId, files: &[FreeFile]) {
+    pub(crate) fn doubt_taken(&self, tier: TierId, files: &[FreeFile]) {
         for free in files {
             let backing = BackingRef { tier, file: free.file };
             let since = Instant::now();

@@ -291,7 +291,7 @@ impl Node {
             Ok(moved) => moved,
             Err(error) => {
                 drop(new);
-                self.tiers.get(backing.tier)?.remove(backing.file)?;
+                self.discard_unrecorded(inode.ino, backing, &error)?;
                 return Err(error);
             }
         };

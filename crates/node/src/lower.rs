@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use intarsia_meta::{Extra, FreeFile, Inode, Namespace, NewInode, Origin};
+use intarsia_meta::{Extra, Inode, Namespace, NewInode, Origin};
 use intarsia_store::{BackingFile, LowerEntry, LowerTree};
 use intarsia_types::{Error, FileKind, InodeId, Layout, LowerStamp, Result};
 use parking_lot::Mutex;
@@ -374,8 +374,7 @@ impl Node {
             Ok(inode) => inode,
             Err(e) => {
                 drop(file);
-                self.tiers.get(tier)?.remove(backing.file)?;
-                self.namespace.forget_file(tier, FreeFile::reserved(backing.file))?;
+                self.discard_unrecorded(ino, backing, &e)?;
                 return Err(e);
             }
         };

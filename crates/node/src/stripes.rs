@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use intarsia_meta::{Extra, Inode};
+use intarsia_meta::{Extra, FreeFile, Inode};
 use intarsia_policy::{Stripe, choose_copies};
 use intarsia_types::{
     BackingRef, Durability, Error, Hint, HintKey, HintSet, InodeId, Integrity, Layout, NodeId,
@@ -17,6 +17,7 @@ use intarsia_wire::{Request, Response};
 use crate::body::Body;
 use crate::clock::now;
 use crate::cluster::Cluster;
+use crate::doubts::is_uncertain;
 use crate::files::Caller;
 use crate::live::LiveState;
 use crate::node::Node;
@@ -128,7 +129,7 @@ impl Node {
             now.layout = Layout::Striped { parts: files.clone(), chunk_bytes, cuts: 0 };
             Ok(())
         });
-        named.inspect_err(|_| self.abandon_parts(cluster, inode, parts))
+        named.inspect_err(|error| self.abandon_parts(cluster, inode, parts, error))
     }
 
     /// Has empty parts made on the first of `hosts` that can, at the same time; fewer than wished for only if there
@@ -197,13 +198,17 @@ impl Node {
         hosts.into_iter().zip(begun).map(finish).collect()
     }
 
-    fn abandon_parts(&self, cluster: &Cluster, inode: &Inode, parts: Vec<NewPart>) {
+    fn abandon_parts(&self, cluster: &Cluster, inode: &Inode, parts: Vec<NewPart>, error: &Error) {
         let elsewhere: Vec<_> =
             parts.iter().filter(|part| part.here.is_none()).map(|part| part.backing).collect();
         self.refuse_copies(cluster, inode.ino, inode, &elsewhere);
         for NewPart { backing, here } in parts {
-            if let Some(file) = here {
-                self.tiers.untake_file(backing, file);
+            match here {
+                Some(_) if is_uncertain(error) => {
+                    self.doubt(backing, FreeFile::of(inode.ino, backing.file), 0);
+                }
+                Some(file) => self.tiers.untake_file(backing, file),
+                None => {}
             }
         }
     }

@@ -7,6 +7,7 @@ mod deployment;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use deployment::{
     Deployment, MIB, ROOT_CALLER, get, no_kernel, pattern, put, regular, wait_until,
@@ -18,10 +19,22 @@ use intarsia_meta::{
 use intarsia_node::{NewName, Node, SetMode};
 use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
 
-/// Makes commits and says that it does not know, while told so.
+/// Makes commits and says that it does not know, while told so: of those that change the ledger of free files.
 struct Unanswering {
     engine: Arc<dyn MetaEngine>,
     is_silent: Arc<AtomicBool>,
+}
+
+impl Unanswering {
+    /// How keys of the ledger begin.
+    const LEDGER: &[u8] = b"F";
+
+    fn changes_ledger(mutations: &[Mutation]) -> bool {
+        mutations.iter().any(|mutation| match mutation {
+            Mutation::Put(key, _) | Mutation::Delete(key) => key.starts_with(Self::LEDGER),
+            _ => false,
+        })
+    }
 }
 
 impl MetaEngine for Unanswering {
@@ -59,8 +72,9 @@ impl MetaEngine for Unanswering {
         conditions: &[Condition],
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
+        let changes_ledger = Self::changes_ledger(&mutations);
         let outcome = self.engine.commit(partition, op, conditions, mutations);
-        if self.is_silent.load(Ordering::Acquire) {
+        if changes_ledger && self.is_silent.load(Ordering::Acquire) {
             return Err(Error::Engine("no answer".into()));
         }
         outcome
@@ -140,6 +154,8 @@ fn a_copy_of_which_nobody_knows_whether_it_was_offered_serves_nothing_else() {
     let files: Vec<_> = (0..300)
         .map(|number| create_in(&b, elsewhere, &format!("b{number}"), &pattern(8192, 2)))
         .collect();
+    // Later it opens them by their names.
+    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
     // Another host removes what is here, so this one looks for what the ledger says is free.
     a.unlink(elsewhere, b"collected").unwrap();
     let used = || b.status().unwrap().tiers[0].space.used_bytes;
@@ -162,6 +178,28 @@ fn content_of(node: &Node, ino: InodeId) -> Result<Vec<u8>> {
     node.release(ino, false);
     buffer.truncate(read?);
     Ok(buffer)
+}
+
+/// A host that is about to rewrite a file of another becomes its home, if the change was made; then it has the bytes.
+#[test]
+fn a_file_of_which_nobody_knows_whether_it_moved_keeps_its_bytes() {
+    let deployment = Deployment::new();
+    let (a, b, is_silent) = hosts(&deployment);
+    put(&b, "first", &pattern(8192, 1));
+    let ino = put(&a, "f", &pattern(MIB, 4));
+    assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    is_silent.store(true, Ordering::Release);
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap_err();
+    is_silent.store(false, Ordering::Release);
+    for node in [&a, &b] {
+        assert_eq!(content_of(node, ino).unwrap(), pattern(MIB, 4));
+    }
+    let open = || b.open_file(ROOT_CALLER, ino, true, false, &no_kernel);
+    wait_until("it is to be written", || open().is_ok());
+    write_and_close(&b, ino, 0, &pattern(MIB, 5));
+    for node in [&a, &b] {
+        assert_eq!(content_of(node, ino).unwrap(), pattern(MIB, 5));
+    }
 }
 
 /// The file that was to be the body is the body, if the change was made.

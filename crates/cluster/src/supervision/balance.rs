@@ -19,11 +19,10 @@ fn live_replicas<'a>(view: &'a Topology, primary: &'a Peer) -> impl Iterator<Ite
     view.replicas_of(&primary.id).filter(|r| r.health != Health::Failed)
 }
 
-/// The first primary that is up and has no replica.
-pub(super) fn without_replica(view: &Topology) -> Option<&Peer> {
-    view.primaries()
-        .into_iter()
-        .find(|p| p.health == Health::Up && live_replicas(view, p).next().is_none())
+/// The primaries that are up and have no replica.
+pub(super) fn without_replica(view: &Topology) -> Vec<&Peer> {
+    let lacks = |p: &&Peer| p.health == Health::Up && live_replicas(view, p).next().is_none();
+    view.primaries().into_iter().filter(lacks).collect()
 }
 
 /// Primaries that most others have given up, and that still hold slots.
@@ -113,7 +112,7 @@ pub(super) fn is_superfluous(deployment: &Deployment, view: &Topology, replica: 
     let has_others =
         view.replicas_of(of).any(|r| r.health == Health::Up && order(r) < order(replica));
     let is_whole =
-        view.primaries().iter().all(|p| p.health == Health::Up) && without_replica(view).is_none();
+        view.primaries().iter().all(|p| p.health == Health::Up) && without_replica(view).is_empty();
     let is_up = |host: &NodeId| {
         let mut peers =
             view.peers().iter().filter(|p| host_of(deployment, p).as_ref() == Some(host));
@@ -183,7 +182,7 @@ mod tests {
     #[test]
     fn a_whole_cluster_is_left_alone() {
         let (deployment, view) = (deployment(3), view(&whole()));
-        assert!(without_replica(&view).is_none());
+        assert!(without_replica(&view).is_empty());
         for host in ["n1", "n2", "n3"] {
             assert!(due_promotion(&deployment, &view, &NodeId(host.into())).is_none());
         }
@@ -221,7 +220,7 @@ mod tests {
             (1, 1, "slave", Err((3, 0))),
         ];
         let (deployment, view) = (deployment(3), view(&lines));
-        let wanting = without_replica(&view).unwrap();
+        let wanting = without_replica(&view)[0];
         assert_eq!(wanting.id, id(1, 0));
         assert!(surplus_replica(&deployment, &view, wanting).is_none());
         assert_eq!(host_for_new_server(&deployment, &view, wanting), Some(NodeId("n3".into())));
@@ -236,7 +235,7 @@ mod tests {
         lines.push((2, 2, "slave", Err((3, 0))));
         let deployment = deployment(3);
         let before = view(&lines);
-        let wanting = without_replica(&before).unwrap();
+        let wanting = without_replica(&before)[0];
         assert_eq!(surplus_replica(&deployment, &before, wanting).unwrap().id, id(2, 2));
         lines[3].2 = "slave";
         let after = view(&lines);

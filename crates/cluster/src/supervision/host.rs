@@ -36,7 +36,7 @@ const BETWEEN_PROMOTIONS: Duration = Duration::from_secs(10);
 const OVERDUE: Duration = Duration::from_secs(15);
 /// A replica that is one too many goes after so many times the wait for a lost one: a host that came
 /// back may leave again.
-const RETIRE_FACTOR: u32 = 3;
+const RETIRE_FACTOR: u32 = 6;
 
 pub(super) struct Host {
     watch: Watch,
@@ -483,32 +483,36 @@ impl Host {
 
     fn balance(&mut self, view: &Topology) {
         self.replace_replica(view);
-        if balance::without_replica(view).is_none() {
+        if balance::without_replica(view).is_empty() {
             self.promote_own(view);
         }
         self.retire(view);
     }
 
-    /// Gives a replica to a shard that has none: one that can be spared, else a new server.
+    /// Gives a replica to each shard that has none: one that can be spared, else a new server. A lost host leaves two
+    /// such shards; while one waits for its time the other does too.
     fn replace_replica(&mut self, view: &Topology) {
-        let Some(wanting) = balance::without_replica(view) else {
-            self.wanting.clear();
-            return;
-        };
-        if balance::is_anyone_joining(view) || self.placed().is_unseen(view, &wanting.id) {
+        let wanting = balance::without_replica(view);
+        self.wanting.retain(|id, _| wanting.iter().any(|primary| primary.id == *id));
+        for primary in &wanting {
+            self.wanting.entry(primary.id.clone()).or_insert_with(Instant::now);
+        }
+        let Some(first) = wanting.first() else { return };
+        if balance::is_anyone_joining(view) || self.placed().is_unseen(view, &first.id) {
             return;
         }
         let deployment = &self.watch.deployment;
-        if let Some(surplus) = balance::surplus_replica(deployment, view, wanting) {
+        if let Some(surplus) = balance::surplus_replica(deployment, view, first) {
             if self.slots.iter().any(|s| s.address == surplus.address) {
-                let moved = self.view.with(&surplus.address, |c| follow(c, &wanting.id));
-                info!(replica = %surplus.address, primary = %wanting.address, ?moved, "moves to a shard without a replica");
+                let moved = self.view.with(&surplus.address, |c| follow(c, &first.id));
+                info!(replica = %surplus.address, primary = %first.address, ?moved, "moves to a shard without a replica");
             }
             return;
         }
-        let since = *self.wanting.entry(wanting.id.clone()).or_insert_with(Instant::now);
-        let chosen = balance::host_for_new_server(deployment, view, wanting);
-        if since.elapsed() >= self.watch.replace_after && chosen.as_ref() == Some(&self.watch.host)
+        let chosen = balance::host_for_new_server(deployment, view, first);
+        let since = self.wanting.get(&first.id).map(Instant::elapsed);
+        if since.is_some_and(|since| since >= self.watch.replace_after)
+            && chosen.as_ref() == Some(&self.watch.host)
         {
             self.add_server();
         }
