@@ -248,9 +248,13 @@ impl Cluster {
 
     /// Ends all processes of host `n` as the loss of the host would: the node first, which watches the others.
     pub fn kill_host(&self, n: usize) {
-        let servers = self.servers(n);
-        self.kill_node(n);
-        servers.into_iter().for_each(kill);
+        self.processes(n).into_iter().for_each(kill);
+    }
+
+    /// The node of host `n`, and then its servers.
+    #[must_use]
+    pub fn processes(&self, n: usize) -> Vec<i32> {
+        std::iter::once(self.node_pid(n)).chain(self.servers(n)).collect()
     }
 
     /// The hosts that have the bytes of a file, its home first.

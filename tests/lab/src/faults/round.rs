@@ -1,5 +1,6 @@
 //! Rounds: load, a fault, healing, and a comparison.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use super::book::{Book, Findings, Tally};
 use super::disk::Disk;
 use super::stutter::Stutter;
 use super::{Kind, Report};
-use crate::Cluster;
+use crate::{Cluster, kill};
 
 const HOSTS: usize = 4;
 const MIB: u64 = 1 << 20;
@@ -51,11 +52,10 @@ pub fn run(plan: &Plan) -> Report {
     let mut report = Report::new(plan.kind);
     let mut rounds = Rounds::start(plan);
     for number in 0..plan.rounds {
-        let known = report.violations().count();
+        let known: HashSet<String> = report.violations().cloned().collect();
         rounds.round(number, &mut report);
         report.rounds += 1;
-        let new: Vec<_> = report.violations().skip(known).collect();
-        for violation in &new {
+        for violation in report.violations().filter(|violation| !known.contains(*violation)) {
             eprintln!("{} round {number}: {violation}", plan.kind.name());
         }
         if plan.stops && !report.is_clean() {
@@ -143,7 +143,9 @@ impl<'a> Rounds<'a> {
         if broken.is_awaited {
             match self.wait_until_noticed(broken.host) {
                 Some(()) => report.detection.push(broken.since.elapsed()),
-                None => report.trouble.push("the loss of the host was not noticed".into()),
+                None => report
+                    .trouble
+                    .push(format!("round {number}: the loss of n{} was not noticed", broken.host)),
             }
         }
         std::thread::sleep(Duration::from_millis(500 + self.random.below(2000)));
@@ -241,9 +243,11 @@ impl<'a> Rounds<'a> {
             }
             Kind::PowerLoss => {
                 is_awaited = self.random.below(2) == 0;
+                // Who they are stands on the disk.
+                let processes = self.cluster.processes(host);
                 let outcome = self.disk.iter().try_for_each(Disk::lose_power);
                 outcome.expect("the disk loses its power");
-                self.cluster.kill_host(host);
+                processes.into_iter().for_each(kill);
             }
         }
         Broken { host, since, is_awaited, stutter }
