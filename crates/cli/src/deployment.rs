@@ -10,7 +10,7 @@ use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
 use intarsia_cluster::deployment::{Deployment, Encrypt, Engine, Member, Secret, Secrets};
 use intarsia_cluster::formation;
 use intarsia_cluster::servers::{Program, Start};
-use intarsia_cluster::supervision::{Begin, Supervisor, Watch};
+use intarsia_cluster::supervision::{Begin, Redundancy, Supervisor, Watch};
 use intarsia_meta::engines::{RedisEngine, RedisOptions, RedisTls};
 use intarsia_node::{ClusterOptions, DeploymentKey};
 use intarsia_types::{Error, NodeId, Result};
@@ -156,6 +156,11 @@ impl Drop for Servers {
 }
 
 impl Membership {
+    /// What is known of the metadata servers, if hosts of this store run some.
+    pub(crate) fn redundancy(&self) -> Option<Redundancy> {
+        self.servers.0.as_ref().and_then(Supervisor::redundancy)
+    }
+
     /// Starts the metadata servers of this host and opens what the servers of all hosts hold, once they
     /// are a cluster. `dir` has the deployment's files; the servers get `servers_dir`.
     ///

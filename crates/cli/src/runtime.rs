@@ -91,7 +91,10 @@ impl Store {
 
     /// The state, with stable field names.
     pub(crate) fn status(&self) -> Outcome<Value> {
-        value(&self.node.status().map_err(|e| failure(&e))?)
+        let mut status = value(&self.node.status().map_err(|e| failure(&e))?)?;
+        let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        status["metadata_servers"] = value(&membership.as_ref().and_then(Membership::redundancy))?;
+        Ok(status)
     }
 
     /// Prometheus text.

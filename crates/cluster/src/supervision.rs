@@ -27,6 +27,7 @@
 
 mod balance;
 mod host;
+mod redundancy;
 mod view;
 
 use std::os::fd::OwnedFd;
@@ -46,6 +47,7 @@ use crate::servers::{Program, Replication, Settings, Start};
 use crate::topology::{Health, Topology};
 
 use host::Host;
+pub use redundancy::Redundancy;
 
 /// Between two looks when all is well.
 const CALM: Duration = Duration::from_secs(1);
@@ -113,6 +115,7 @@ struct Shared {
     /// Readable when the watch is to end.
     end: OwnedFd,
     states: Mutex<Vec<(ServerName, ServerState)>>,
+    redundancy: Mutex<Option<Redundancy>>,
 }
 
 impl Watch {
@@ -192,7 +195,11 @@ impl Supervisor {
         let mut host = Host::begin(watch, begin, timeout)?;
         let end = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
             .map_err(|e| Error::io("eventfd", e.into()))?;
-        let shared = Arc::new(Shared { end, states: Mutex::new(host.states()) });
+        let shared = Arc::new(Shared {
+            end,
+            states: Mutex::new(host.states()),
+            redundancy: Mutex::default(),
+        });
         let for_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("metadata-watch".into())
@@ -205,6 +212,12 @@ impl Supervisor {
     #[must_use]
     pub fn states(&self) -> Vec<(ServerName, ServerState)> {
         self.shared.states.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was seen last of the servers of all hosts; none before the first look.
+    #[must_use]
+    pub fn redundancy(&self) -> Option<Redundancy> {
+        self.shared.redundancy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends the watch and stops the servers of this host, keeping their data.
@@ -239,6 +252,7 @@ impl Shared {
             }
             host.step();
             *self.states.lock().unwrap_or_else(PoisonError::into_inner) = host.states();
+            *self.redundancy.lock().unwrap_or_else(PoisonError::into_inner) = host.redundancy();
         }
     }
 

@@ -6,6 +6,7 @@ use intarsia_meta::{Extra, Inode};
 use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result};
 
+use crate::early_fold::EarlyFold;
 use crate::live::LiveState;
 use crate::lower::LowerBody;
 use crate::node::Node;
@@ -167,7 +168,9 @@ impl Node {
     /// Moves an inline body into a backing file, so that it can grow or be passed through; copies a lower
     /// file into one.
     ///
-    /// The bytes are in the file before the record names it; a crash in between leaves a free file.
+    /// The bytes are in the file before the record names it; a crash in between leaves a free file. Where the record is
+    /// a promise to other hosts it keeps the bytes, and names no file, until others are published: as they stand
+    /// beside the inode they outlive this host.
     pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         let bytes = match &state.body {
             Some(Body::Inline(bytes)) => bytes,
@@ -190,15 +193,13 @@ impl Node {
             }
         }
         let size_bytes = bytes.len() as u64;
-        let mut extras = self.lease_extras(state);
-        extras.extend([Extra::TakeFree(backing), Extra::DeleteBody, Extra::MarkWritable]);
-        let updated = self.namespace.update_with(ino, &extras, |inode| {
-            inode.layout = Layout::Local(backing);
-            inode.size_bytes = size_bytes;
-            inode.checksummed = false;
-            Ok(())
-        });
-        if let Err(error) = updated {
+        let published = EarlyFold::of(bytes);
+        if self.keeps_published(state) {
+            if let (Some(record), false) = (&state.record, state.overlay.is_dirty) {
+                file.set_mtime(record.mtime)?;
+            }
+            state.early_fold = Some(published);
+        } else if let Err(error) = self.record_unfolded(ino, state, backing, size_bytes) {
             drop(file);
             self.discard_unrecorded(ino, backing, &error)?;
             return Err(error);
@@ -212,6 +213,35 @@ impl Node {
             self.sum_whole(state)?;
         }
         state.mark_seen();
+        Ok(())
+    }
+
+    /// Whether the record of a small file keeps its bytes while they are rewritten here. It is marked already as
+    /// being written.
+    fn keeps_published(&self, state: &LiveState) -> bool {
+        self.is_shared()
+            && state.holds_lease
+            && !state.is_quarantined
+            && !state.is_checksummed
+            && state.hints.integrity() != Integrity::Strict
+            && state.record.as_ref().is_some_and(|record| record.layout == Layout::Inline)
+    }
+
+    fn record_unfolded(
+        &self,
+        ino: InodeId,
+        state: &LiveState,
+        backing: BackingRef,
+        size_bytes: u64,
+    ) -> Result<()> {
+        let mut extras = self.lease_extras(state);
+        extras.extend([Extra::TakeFree(backing), Extra::DeleteBody, Extra::MarkWritable]);
+        self.namespace.update_with(ino, &extras, |inode| {
+            inode.layout = Layout::Local(backing);
+            inode.size_bytes = size_bytes;
+            inode.checksummed = false;
+            Ok(())
+        })?;
         Ok(())
     }
 

@@ -84,8 +84,17 @@ impl Node {
 
     /// Whether the backing file holds what was published.
     pub(crate) fn is_as_folded(&self, state: &LiveState) -> Result<bool> {
-        let Some(published) = state.early_fold else { return Ok(false) };
-        Ok(self.foldable(state)?.is_some_and(|content| EarlyFold::of(&content) == published))
+        let (Some(published), Some(local)) = (state.early_fold, state.local()) else {
+            return Ok(false);
+        };
+        if local.ro.stat()?.size_bytes != published.len as u64 {
+            return Ok(false);
+        }
+        // One byte more shows that it has grown meanwhile.
+        let mut content = vec![0; published.len + 1];
+        let n = local.ro.read_at(&mut content, 0)?;
+        content.truncate(n);
+        Ok(EarlyFold::of(&content) == published)
     }
 
     /// Whether a closed file that was folded early wants nothing but that its lease is given back. Not so while

@@ -183,7 +183,9 @@ impl Node {
         };
         let is_changed =
             state.is_withheld || state.overlay.is_dirty || self.has_changed_unseen(state)?;
-        if !is_changed && record.layout.copies().len() >= wanted {
+        // What stands beside the inode has its copies there.
+        let has_copies = record.layout.copies().len() >= wanted || state.unnamed().is_some();
+        if !is_changed && has_copies {
             return Ok(None);
         }
         self.notice_writes(state)?;
@@ -269,9 +271,13 @@ impl Node {
             // What was written meanwhile is in the sums or in the copies or in both.
             let sums = publication.strict_sums.as_slice();
             let sums = if is_unchanged { sums } else { &[] };
+            let is_unnamed = state.unnamed().is_some();
             let inode = self.namespace.change(ino, |inode, extras| {
                 extras.push(Extra::HoldWritable);
                 extras.extend_from_slice(sums);
+                if is_unnamed {
+                    Self::unfold_record(inode, publication.backing, extras);
+                }
                 dropped = take_over_copies(inode, publication.backing, further, extras)?;
                 inode.size_bytes = stat.size_bytes;
                 inode.blocks_512 = blocks_512;
@@ -279,6 +285,7 @@ impl Node {
                 inode.ctime = publication.ctime.unwrap_or(inode.ctime);
                 Ok(())
             })?;
+            state.early_fold = None;
             state.copied = Some(copied);
             state.is_checksummed |= !sums.is_empty();
             state.record = Some(inode);

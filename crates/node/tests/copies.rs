@@ -392,3 +392,36 @@ fn a_home_that_lost_its_power_takes_nothing_for_the_file_but_what_its_copies_hav
         [&a, &b, &c].iter().for_each(|node| assert_eq!(get(node, name).unwrap(), content(n)));
     }
 }
+
+/// A small file has its copies at the metadata servers; they stay there until something else is published.
+#[test]
+fn what_was_closed_outlives_a_host_that_rewrites_it() {
+    let deployment = Deployment::new();
+    let [a, b, _c] = deployment.start_all(["a", "b", "c"]);
+    let ino = put(&a, "f", b"acknowledged");
+    two_copies_at_close(&a);
+    let other = put(&a, "g", b"acknowledged too");
+    settled(&a);
+    for ino in [ino, other] {
+        b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    }
+    let before = a.lookup(InodeId::ROOT, b"f").unwrap().0;
+    b.flush(ino).unwrap();
+    assert_eq!(a.lookup(InodeId::ROOT, b"f").unwrap().0, before, "nothing was changed");
+    for ino in [ino, other] {
+        b.write(ino, 0, &pattern(MIB, 1), false, false).unwrap();
+    }
+    assert_eq!(get(&a, "f").unwrap(), b"acknowledged");
+    assert_eq!(get(&a, "g").unwrap(), b"acknowledged too");
+    crash(b);
+    assert_eq!(get(&a, "f").unwrap(), b"acknowledged");
+    assert_eq!(get(&a, "g").unwrap(), b"acknowledged too");
+    let b = deployment.start("b");
+    assert_eq!(get(&b, "g").unwrap(), b"acknowledged too");
+    settled(&b);
+    rewrite(&b, other, &pattern(MIB, 2)).unwrap();
+    assert_eq!(nodes_of(&a, "/g").len(), 2);
+    assert_eq!(get(&a, "g").unwrap(), pattern(MIB, 2));
+    rewrite(&b, ino, &pattern(100, 3)).unwrap();
+    assert_eq!(get(&a, "f").unwrap()[..100], pattern(100, 3));
+}

@@ -245,8 +245,38 @@ pub(crate) fn facts(status: &Value) -> Vec<Vec<String>> {
         ),
     ]
     .into_iter()
+    .chain(redundancy(&status["metadata_servers"]).map(|text| ("its servers", text)))
     .map(|(name, value)| vec![format!("  {name}"), value])
     .collect()
+}
+
+/// Whether the metadata servers would go on without a host, and if not, why.
+fn redundancy(servers: &Value) -> Option<String> {
+    let count = |field: &str| servers[field].as_u64().unwrap_or(0);
+    let shards = servers.as_object().map(|_| count("shards"))?;
+    if servers["survives_loss"] == true {
+        return Some(format!("{shards} shards, each with a replica in sync; any host may be lost"));
+    }
+    if shards == 0 {
+        return Some("no server answers".into());
+    }
+    let lacking = [
+        ("without a primary", count("without_primary")),
+        ("without a replica", count("without_replica")),
+        ("still copied from here", count("out_of_sync")),
+    ];
+    let mut why: Vec<_> = lacking
+        .into_iter()
+        .filter(|(_, number)| *number > 0)
+        .map(|(what, number)| format!("{number} {what}"))
+        .collect();
+    let most = &servers["most_primaries"];
+    if let (Some(host), Some(number)) = (most[0].as_str(), most[1].as_u64())
+        && number * 2 >= shards
+    {
+        why.push(format!("{number} with their primary on {host}"));
+    }
+    Some(format!("of {shards} shards {}; no host may be lost now", why.join(", ")))
 }
 
 /// What is kept of other hosts' files.

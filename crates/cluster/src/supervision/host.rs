@@ -8,6 +8,7 @@ use intarsia_types::{Durability, Error, Result};
 use tracing::{info, warn};
 
 use super::balance;
+use super::redundancy::Redundancy;
 use super::view::View;
 use super::{Begin, ServerState, Watch};
 use crate::deployment::{MAX_SERVERS_PER_HOST, ServerAddress, ServerName};
@@ -50,6 +51,7 @@ pub(super) struct Host {
     superfluous: HashMap<ServerName, Instant>,
     /// Since when a primary has been dead without a successor.
     orphaned: HashMap<ServerId, Instant>,
+    redundancy: Option<Redundancy>,
     last_promotion: Option<Instant>,
     last_forced: Instant,
 }
@@ -126,6 +128,7 @@ impl Host {
             wanting: HashMap::new(),
             superfluous: HashMap::new(),
             orphaned: HashMap::new(),
+            redundancy: None,
             last_promotion: None,
             last_forced: Instant::now(),
         };
@@ -178,8 +181,10 @@ impl Host {
         }
         let Some(view) = self.look() else {
             warn!(host = %self.watch.host, "no metadata server of any host answers");
+            self.redundancy = Some(Redundancy::default());
             return;
         };
+        self.measure_redundancy(&view);
         self.take_up_added(&view);
         self.drop_replaced(&view);
         self.learn_ids(&view);
@@ -190,6 +195,26 @@ impl Host {
         if self.is_calm() {
             self.balance(&view);
         }
+    }
+
+    pub(super) fn redundancy(&self) -> Option<Redundancy> {
+        self.redundancy.clone()
+    }
+
+    fn measure_redundancy(&mut self, view: &Topology) {
+        let addresses: Vec<_> = self.slots.iter().map(|slot| slot.address).collect();
+        let is_primary = |address: &&ServerAddress| {
+            view.by_address(address.ip, address.port).is_some_and(Peer::has_slots)
+        };
+        let mut out_of_sync = 0;
+        for address in addresses.iter().filter(is_primary) {
+            let fields = self.view.with(address, |c| c.fields(&["INFO", "replication"]));
+            let has_replica = fields.is_ok_and(|fields| {
+                fields.numbered("slave").any(|replica| replica.contains("state=online"))
+            });
+            out_of_sync += usize::from(!has_replica);
+        }
+        self.redundancy = Some(Redundancy::of(&self.watch.deployment, view, out_of_sync));
     }
 
     fn notice_ends(&mut self) {

@@ -313,6 +313,9 @@ impl<'a> Rounds<'a> {
                     return Err(format!("for n{host}, n{other} is '{state}'"));
                 }
             }
+            if status["metadata_servers"]["survives_loss"] != true {
+                return Err(format!("on n{host} {}", status["metadata_servers"]));
+            }
             for what in ["waiting_for_copies", "unsettled"] {
                 if status[what].as_u64() != Some(0) {
                     return Err(format!("on n{host} {} files are {what}", status[what]));
