@@ -364,7 +364,8 @@ impl Node {
         state.overlay.is_dirty = true;
         state.overlay.mtime = Some(now);
         state.overlay.ctime = Some(now);
-        if state.mode == IoMode::Passthrough || state.handles == 0 {
+        let is_published_later = state.handles > 0 && state.has_published_elsewhere();
+        if (state.mode == IoMode::Passthrough || state.handles == 0) && !is_published_later {
             self.persist(ino, state)?;
         }
         state.mark_seen();

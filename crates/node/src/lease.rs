@@ -527,6 +527,9 @@ impl Node {
                 return Ok(Recalled::InUse);
             }
             if !state.holds_lease && !state.is_unsettled {
+                if !self.creations.is_stranger(ino) {
+                    return Ok(Recalled::Later(SOON));
+                }
                 self.release_unknown(ino)?;
             } else if !self.try_settle(ino, state)? {
                 // Somebody has it mapped still.

@@ -15,6 +15,7 @@ mod body;
 mod clock;
 mod cluster;
 mod copies;
+mod creations;
 mod directory_lease;
 mod doubts;
 mod early_fold;

@@ -116,6 +116,14 @@ impl LiveState {
         }
     }
 
+    /// Whether what was published is in other places than the file that is written to here, so that it outlives this
+    /// host until something else is published.
+    pub(crate) fn has_published_elsewhere(&self) -> bool {
+        let has_copies = |record: &Inode| record.layout.copies().len() > 1;
+        self.unnamed().is_some()
+            || (self.holds_lease && self.record.as_ref().is_some_and(has_copies))
+    }
+
     /// Lets go of the bytes of an inode that is being removed.
     pub(crate) fn forget_body(&mut self) -> Forgotten {
         let forgotten = Forgotten {

@@ -137,6 +137,8 @@ impl Node {
         let layout = fresh.as_ref().map_or(Layout::Empty, |local| Layout::Local(local.backing));
         let is_marked = fresh.is_some() || self.is_shared();
         let record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
+        // Until it is open, so that it is known here.
+        let _creation = self.is_shared().then(|| self.creations.begin());
         let inode = match self.namespace.create(parent, name, record, now()) {
             Ok(inode) => inode,
             Err(e) => {

@@ -16,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::arrivals::Offers;
 use crate::clock::now;
 use crate::cluster::Cluster;
+use crate::creations::Creations;
 use crate::directory_lease::{DirectoryLeases, Neighbours};
 use crate::doubts::Doubts;
 use crate::identity::Identity;
@@ -68,6 +69,7 @@ pub struct Node {
     /// Copies from other hosts that wait to be claimed.
     pub(crate) offers: Offers,
     pub(crate) doubts: Doubts,
+    pub(crate) creations: Creations,
     replicator: Mutex<Option<Replicator>>,
     pub(crate) metrics: Metrics,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
@@ -154,6 +156,7 @@ impl Node {
             unthrottled: Throttle::new(0),
             offers: Offers::default(),
             doubts: Doubts::default(),
+            creations: Creations::default(),
             replicator: Mutex::new(None),
             metrics: Metrics::default(),
             rules,

@@ -189,6 +189,9 @@ fn a_length_that_was_set_stays_whoever_closes_later() {
     for (i, piece) in old.chunks(MIB).enumerate() {
         a.write(ino, (i * MIB) as u64, piece, false, false).unwrap();
     }
+    // They have arrived: a `write` returns before.
+    let mut last = vec![0; 1];
+    assert_eq!(a.read(ino, 999_999, &mut last).unwrap(), 1);
     // Not closed by `a` yet.
     truncate(b, ino, 70_000);
     assert_eq!(size(b, "f"), 70_000);
