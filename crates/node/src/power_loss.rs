@@ -25,6 +25,24 @@ struct OnDisk {
     ctime: Timestamp,
 }
 
+impl OnDisk {
+    /// Whether this is from before an inode of `size_bytes` that came to be at `btime` and was changed last at `ctime` had
+    /// the file: files are used again, and that one was emptied did not reach the disk either. Only for inodes that
+    /// were changed not long before the end, at `last`.
+    fn is_of_before(
+        &self,
+        btime: Timestamp,
+        ctime: Timestamp,
+        size_bytes: u64,
+        last: Timestamp,
+    ) -> bool {
+        let changed_until = i128::from(ctime.secs) + i128::from(WRITTEN_WITHIN.as_secs());
+        let is_recent = changed_until >= i128::from(last.secs);
+        let is_older = self.ctime < btime || (size_bytes == 0 && self.ctime < ctime);
+        is_recent && self.size_bytes > 0 && is_older
+    }
+}
+
 impl Node {
     /// Gives up the copies in tiers that may lack writes, where other hosts have the file and the copy here may not
     /// be whole.
@@ -39,14 +57,25 @@ impl Node {
         }
         // About when the power failed, as far as the disk knows.
         let last = on_disk.values().map(|file| file.ctime).max().unwrap_or_default();
-        let mut copies = Vec::new();
+        let (mut copies, mut foreign) = (Vec::new(), Vec::new());
         self.namespace.each_inode(|inode| {
             let mut own = inode.layout.copies().iter().copied();
             let own = own.find(|copy| doubtful.iter().any(|tier| tier.id() == copy.tier));
-            if let (Layout::Replicated { .. }, Some(own)) = (&inode.layout, own) {
-                copies.push((inode, own));
+            match (&inode.layout, own) {
+                (Layout::Replicated { .. }, Some(own)) => copies.push((inode, own)),
+                (Layout::Local(_), Some(own)) => {
+                    let is_foreign = on_disk.get(&own).is_some_and(|found| {
+                        found.is_of_before(inode.btime, inode.ctime, inode.size_bytes, last)
+                    });
+                    foreign.extend(is_foreign.then_some((inode.ino, own)));
+                }
+                _ => {}
             }
         })?;
+        for (ino, own) in foreign {
+            tracing::warn!(%ino, "its bytes did not reach the disk before the power was lost");
+            self.tiers.get(own.tier)?.open_file(own.file, true)?.set_len(0)?;
+        }
         let (mut given_up, all) = (0_u64, copies.len());
         for (inode, own) in copies {
             let is_marked = self.marked_by_an_earlier_life(inode.ino)?;
@@ -128,4 +157,27 @@ fn is_surely_whole(
     found.size_bytes == inode.size_bytes
         && written_by < i128::from(last.secs)
         && (!is_home || found.mtime == inode.mtime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp { secs, ..Timestamp::default() }
+    }
+
+    #[test]
+    fn what_another_file_left_behind_is_told_from_what_was_written() {
+        let found = |size_bytes, ctime| OnDisk { size_bytes, mtime: at(ctime), ctime: at(ctime) };
+        let is_foreign = |found: OnDisk, btime, ctime, size_bytes| {
+            found.is_of_before(at(btime), at(ctime), size_bytes, at(1000))
+        };
+        assert!(is_foreign(found(8192, 980), 990, 995, 700), "of the file's owner before");
+        assert!(!is_foreign(found(700, 991), 990, 995, 700), "written since");
+        assert!(!is_foreign(found(0, 980), 990, 995, 700), "there is nothing");
+        assert!(is_foreign(found(8192, 980), 500, 990, 0), "emptied since");
+        assert!(!is_foreign(found(8192, 995), 500, 990, 0), "a writer that has not closed it");
+        assert!(!is_foreign(found(8192, 480), 500, 500, 700), "long ago: another clock, perhaps");
+    }
 }

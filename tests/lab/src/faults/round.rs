@@ -238,8 +238,9 @@ impl<'a> Rounds<'a> {
             }
             Kind::SlowHost => {
                 let rate = format!("{}mbit", 2 + self.random.below(30));
-                drop(self.cluster.lab("link", &[&format!("n{host}"), "--rate", &rate]));
+                // Over the slow link the node may take long to say who it is.
                 stutter = Some(Stutter::begin(&self.cluster, host, self.random.next()));
+                drop(self.cluster.lab("link", &[&format!("n{host}"), "--rate", &rate]));
             }
             Kind::PowerLoss => {
                 is_awaited = self.random.below(2) == 0;
