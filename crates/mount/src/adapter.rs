@@ -83,13 +83,16 @@ impl Adapter {
     }
 
     fn start(req: &Request, op: Op) -> OpTimer {
-        calls::begin(req.pid(), None);
-        Metrics::start(op)
+        Self::begin(req, None, op)
     }
 
     /// Starts with a request for which the kernel holds a lock of the directory.
     fn start_in(req: &Request, directory: INodeNo, op: Op) -> OpTimer {
-        calls::begin(req.pid(), Some(ino(directory)));
+        Self::begin(req, Some(ino(directory)), op)
+    }
+
+    fn begin(req: &Request, directory: Option<InodeId>, op: Op) -> OpTimer {
+        calls::begin(req.pid(), directory);
         Metrics::start(op)
     }
 

@@ -193,10 +193,7 @@ impl Node {
         self.offers.withdraw(backing);
         let free = FreeFile::of(ino, backing.file);
         let taken = self.namespace.take_free_file(backing.tier, free);
-        if taken.as_ref().is_err_and(is_uncertain) {
-            self.doubt_taken(backing.tier, &[free]);
-        }
-        if taken? {
+        if self.or_doubt(backing.tier, &[free], taken)? {
             self.remove_free_file(tier, backing.file)?;
         }
         Ok(())
@@ -210,10 +207,7 @@ impl Node {
         let is_pending = |free: &FreeFile| pending.iter().any(|offer| offer.file == free.file);
         let garbage: Vec<_> = listed.into_iter().filter(|free| !is_pending(free)).collect();
         let taken = self.namespace.take_free_files(tier.id(), &garbage);
-        if taken.as_ref().is_err_and(is_uncertain) {
-            self.doubt_taken(tier.id(), &garbage);
-        }
-        taken
+        self.or_doubt(tier.id(), &garbage, taken)
     }
 
     fn tier_of(&self, arrival: &Arrival) -> Result<&Tier> {

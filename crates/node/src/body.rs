@@ -193,8 +193,8 @@ impl Node {
             }
         }
         let size_bytes = bytes.len() as u64;
-        let published = EarlyFold::of(bytes);
         if self.keeps_published(state) {
+            let published = EarlyFold::of(bytes);
             if let (Some(record), false) = (&state.record, state.overlay.is_dirty) {
                 file.set_mtime(record.mtime)?;
             }

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use intarsia_meta::FreeFile;
+use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Error, InodeId, Result, TierId};
 use parking_lot::Mutex;
 
@@ -31,6 +32,13 @@ impl Doubts {
         self.0.lock().is_empty()
     }
 
+    fn add(&self, tier: TierId, files: &[FreeFile]) {
+        let since = Instant::now();
+        let backing = |free: &FreeFile| BackingRef { tier, file: free.file };
+        let doubts = files.iter().map(|free| Doubt { backing: backing(free), free: *free, since });
+        self.0.lock().extend(doubts);
+    }
+
     fn take_older_than(&self, age: Duration) -> Vec<Doubt> {
         self.0.lock().extract_if(.., |doubt| doubt.since.elapsed() >= age).collect()
     }
@@ -42,8 +50,12 @@ pub(crate) const fn is_uncertain(error: &Error) -> bool {
 }
 
 impl Node {
-    /// Nobody knows whether a record names the file; `accounted_512` is what the tier's accounting has for it.
+    /// Nobody knows whether a record names the file; `accounted_512` is what the tier's accounting has for it. Of a store
+    /// of this host alone the ledger tells at the next start.
     pub(crate) fn doubt(&self, backing: BackingRef, free: FreeFile, accounted_512: u64) {
+        if !self.is_shared() {
+            return;
+        }
         let measured = self.tiers.get(backing.tier).and_then(|tier| {
             let blocks_512 = tier.open_file(backing.file, false)?.stat()?.blocks_512;
             tier.account(accounted_512, blocks_512);
@@ -54,7 +66,7 @@ impl Node {
             return;
         }
         tracing::warn!(file = %backing.file, tier = %backing.tier, "nobody knows yet whether a file is named by a record");
-        self.doubts.0.lock().push(Doubt { backing, free, since: Instant::now() });
+        self.doubts.add(backing.tier, &[free]);
         self.settler_queue.collect();
     }
 
@@ -67,23 +79,42 @@ impl Node {
         error: &Error,
     ) -> Result<()> {
         if is_uncertain(error) {
-            // Of a store of this host alone the ledger tells at the next start.
-            if self.is_shared() {
-                self.doubt(backing, FreeFile::of(ino, backing.file), 0);
-            }
+            self.doubt(backing, FreeFile::of(ino, backing.file), 0);
             return Ok(());
         }
         self.tiers.get(backing.tier)?.remove(backing.file)?;
         self.namespace.forget_file(backing.tier, FreeFile::reserved(backing.file))
     }
 
-    /// Files may have been taken out of the ledger, but no answer said so.
-    pub(crate) fn doubt_taken(&self, tier: TierId, files: &[FreeFile]) {
-        for free in files {
-            let backing = BackingRef { tier, file: free.file };
-            let since = Instant::now();
-            self.doubts.0.lock().push(Doubt { backing, free: *free, since });
+    /// As [`discard_unrecorded`](Self::discard_unrecorded) for an empty file, which goes back to the pool; it may stand
+    /// in the ledger as `free`.
+    pub(crate) fn untake_unrecorded(
+        &self,
+        tier: TierId,
+        free: FreeFile,
+        file: BackingFile,
+        error: &Error,
+    ) {
+        let backing = BackingRef { tier, file: free.file };
+        if is_uncertain(error) {
+            self.doubt(backing, free, 0);
+        } else {
+            self.tiers.untake_file(backing, file);
         }
+    }
+
+    /// Passes on what became of taking `files` out of the ledger; without an answer they may be out of it.
+    pub(crate) fn or_doubt<T>(
+        &self,
+        tier: TierId,
+        files: &[FreeFile],
+        taken: Result<T>,
+    ) -> Result<T> {
+        taken.inspect_err(|error| {
+            if is_uncertain(error) {
+                self.doubts.add(tier, files);
+            }
+        })
     }
 
     /// Removes the doubtful files that no record names, once that is sure.

@@ -10,7 +10,7 @@
 use intarsia_codec::block_sum;
 use intarsia_meta::{Extra, FreeFile, Inode};
 use intarsia_policy::{FoldLimits, should_fold};
-use intarsia_store::is_unshared;
+use intarsia_store::{BackingFile, is_unshared};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result};
 
 use crate::body::{Body, LocalBody};
@@ -28,6 +28,15 @@ impl EarlyFold {
     pub(crate) fn of(content: &[u8]) -> Self {
         Self { len: content.len(), sum: block_sum(content) }
     }
+}
+
+/// All that a file holds, unless that is more than `limit` bytes.
+fn content_up_to(file: &BackingFile, limit: usize) -> Result<Option<Vec<u8>>> {
+    // One byte more shows that it is longer, or has grown meanwhile.
+    let mut content = vec![0; limit.saturating_add(1)];
+    let n = file.read_at(&mut content, 0)?;
+    content.truncate(n);
+    Ok(Some(content).filter(|content| content.len() <= limit))
 }
 
 impl LiveState {
@@ -58,11 +67,7 @@ impl Node {
         {
             return Ok(None);
         }
-        // One byte more shows that it has grown meanwhile.
-        let mut content = vec![0; usize::try_from(limits.inline_bytes + 1).unwrap_or(usize::MAX)];
-        let n = local.ro.read_at(&mut content, 0)?;
-        content.truncate(n);
-        Ok(Some(content).filter(|content| content.len() as u64 <= limits.inline_bytes))
+        content_up_to(&local.ro, usize::try_from(limits.inline_bytes).unwrap_or(usize::MAX))
     }
 
     /// Makes an inode's record say that `content` stands beside it.
@@ -87,14 +92,8 @@ impl Node {
         let (Some(published), Some(local)) = (state.early_fold, state.local()) else {
             return Ok(false);
         };
-        if local.ro.stat()?.size_bytes != published.len as u64 {
-            return Ok(false);
-        }
-        // One byte more shows that it has grown meanwhile.
-        let mut content = vec![0; published.len + 1];
-        let n = local.ro.read_at(&mut content, 0)?;
-        content.truncate(n);
-        Ok(EarlyFold::of(&content) == published)
+        let content = content_up_to(&local.ro, published.len)?;
+        Ok(content.is_some_and(|content| EarlyFold::of(&content) == published))
     }
 
     /// Whether a closed file that was folded early wants nothing but that its lease is given back. Not so while

@@ -12,7 +12,6 @@ use crate::acl::{self, Acl};
 use crate::attributes::Validity;
 use crate::body::LocalBody;
 use crate::clock::now;
-use crate::doubts::is_uncertain;
 use crate::files::{Caller, Opened, Registrar};
 use crate::live::Forgotten;
 use crate::node::Node;
@@ -177,11 +176,10 @@ impl Node {
 
     /// Gives back the file that was to be the body of an inode, which was not made because of `error`.
     fn untake(&self, fresh: Option<LocalBody>, error: &Error) {
-        let Some(local) = fresh else { return };
-        if is_uncertain(error) {
-            self.doubt(local.backing, FreeFile::reserved(local.backing.file), 0);
-        } else if let Ok(file) = std::sync::Arc::try_unwrap(local.ro) {
-            self.tiers.untake_file(local.backing, file);
+        if let Some(LocalBody { backing, ro, .. }) = fresh
+            && let Ok(file) = std::sync::Arc::try_unwrap(ro)
+        {
+            self.untake_unrecorded(backing.tier, FreeFile::reserved(backing.file), file, error);
         }
     }
 

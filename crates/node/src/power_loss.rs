@@ -36,10 +36,8 @@ impl OnDisk {
         size_bytes: u64,
         last: Timestamp,
     ) -> bool {
-        let changed_until = i128::from(ctime.secs) + i128::from(WRITTEN_WITHIN.as_secs());
-        let is_recent = changed_until >= i128::from(last.secs);
         let is_older = self.ctime < btime || (size_bytes == 0 && self.ctime < ctime);
-        is_recent && self.size_bytes > 0 && is_older
+        !was_written_by(ctime, last) && self.size_bytes > 0 && is_older
     }
 }
 
@@ -143,6 +141,11 @@ fn look_at(tier: &Tier, on_disk: &mut HashMap<BackingRef, OnDisk>) -> Result<()>
     Ok(())
 }
 
+/// Whether what was changed at `ctime` was surely on the disk at `last`.
+fn was_written_by(ctime: Timestamp, last: Timestamp) -> bool {
+    i128::from(ctime.secs) + i128::from(WRITTEN_WITHIN.as_secs()) < i128::from(last.secs)
+}
+
 /// Whether the disk has all of a copy for sure: it was complete so long before that it was written out. A home's
 /// file is rewritten in place, so that an older one can be there, which its times tell.
 fn is_surely_whole(
@@ -153,9 +156,8 @@ fn is_surely_whole(
 ) -> bool {
     let Some(found) = found else { return false };
     let is_home = inode.layout.backing() == Some(own);
-    let written_by = i128::from(found.ctime.secs) + i128::from(WRITTEN_WITHIN.as_secs());
     found.size_bytes == inode.size_bytes
-        && written_by < i128::from(last.secs)
+        && was_written_by(found.ctime, last)
         && (!is_home || found.mtime == inode.mtime)
 }
 

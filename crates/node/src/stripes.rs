@@ -17,7 +17,6 @@ use intarsia_wire::{Request, Response};
 use crate::body::Body;
 use crate::clock::now;
 use crate::cluster::Cluster;
-use crate::doubts::is_uncertain;
 use crate::files::Caller;
 use crate::live::LiveState;
 use crate::node::Node;
@@ -203,12 +202,9 @@ impl Node {
             parts.iter().filter(|part| part.here.is_none()).map(|part| part.backing).collect();
         self.refuse_copies(cluster, inode.ino, inode, &elsewhere);
         for NewPart { backing, here } in parts {
-            match here {
-                Some(_) if is_uncertain(error) => {
-                    self.doubt(backing, FreeFile::of(inode.ino, backing.file), 0);
-                }
-                Some(file) => self.tiers.untake_file(backing, file),
-                None => {}
+            if let Some(file) = here {
+                let free = FreeFile::of(inode.ino, backing.file);
+                self.untake_unrecorded(backing.tier, free, file, error);
             }
         }
     }

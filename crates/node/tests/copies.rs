@@ -7,17 +7,11 @@ mod deployment;
 use std::time::{Duration, Instant};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, crash, get, metric, no_kernel, pattern, put, regular, wait_until,
-    write_and_close,
+    Deployment, MIB, ROOT_CALLER, crash, get, hint, metric, no_kernel, pattern, put, regular,
+    wait_until, write_and_close,
 };
 use intarsia_node::{AttrChange, Node, RenameMode, SetMode};
 use intarsia_types::{Error, InodeId, Result};
-
-/// Of the root directory, for files made from now on.
-fn hint(node: &Node, name: &str, value: &str) {
-    let name = format!("user.intarsia.{name}");
-    node.set_xattr(InodeId::ROOT, name.as_bytes(), value.as_bytes(), SetMode::Either).unwrap();
-}
 
 /// New files have two copies when their close returns.
 fn two_copies_at_close(node: &Node) {

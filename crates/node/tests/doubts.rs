@@ -1,7 +1,6 @@
 //! Changes of the metadata that were made, and of which no answer came.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
-#![allow(dead_code, reason = "not every test needs all of the deployment")]
 
 mod deployment;
 
@@ -10,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, get, no_kernel, pattern, put, regular, wait_until,
-    write_and_close,
+    Deployment, MIB, ROOT_CALLER, content_of, get, hint, no_kernel, pattern, put, put_in, regular,
+    wait_until, write_and_close,
 };
 use intarsia_meta::{
     CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value,
 };
-use intarsia_node::{NewName, Node, SetMode};
+use intarsia_node::{NewName, Node};
 use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
 
 /// Makes commits and says that it does not know, while told so: of those that change the ledger of free files.
@@ -89,11 +88,6 @@ impl MetaEngine for Unanswering {
     }
 }
 
-fn hint(node: &Node, name: &str, value: &str) {
-    let name = format!("user.intarsia.{name}");
-    node.set_xattr(InodeId::ROOT, name.as_bytes(), value.as_bytes(), SetMode::Either).unwrap();
-}
-
 /// Two hosts; the second one's commits are answered unless the switch is set.
 fn hosts(deployment: &Deployment) -> (Arc<Node>, Arc<Node>, Arc<AtomicBool>) {
     let is_silent = Arc::new(AtomicBool::new(false));
@@ -123,14 +117,6 @@ fn directory_elsewhere(node: &Node) -> InodeId {
     unreachable!("all directories are in one partition");
 }
 
-fn create_in(node: &Node, parent: InodeId, name: &str, content: &[u8]) -> InodeId {
-    let (attr, _) = node
-        .create_file(ROOT_CALLER, parent, name.as_bytes(), &regular(), true, &no_kernel)
-        .unwrap();
-    write_and_close(node, attr.ino, 0, content);
-    attr.ino
-}
-
 /// The host says that its copy may not be had, so the file goes without. What it has on its disk may stand in the
 /// ledger: it serves no other file, from which the collector would take it, and is gone in the end.
 #[test]
@@ -141,7 +127,7 @@ fn a_copy_of_which_nobody_knows_whether_it_was_offered_serves_nothing_else() {
     hint(&a, "replicas", "2");
     hint(&a, "close", "safe");
     // So that it has files ready, for which it asks the metadata too.
-    create_in(&b, elsewhere, "collected", &pattern(8192, 3));
+    put_in(&b, elsewhere, "collected", &pattern(8192, 3));
     let (attr, _) =
         a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
     a.write(attr.ino, 0, &pattern(MIB, 1), false, false).unwrap();
@@ -152,7 +138,7 @@ fn a_copy_of_which_nobody_knows_whether_it_was_offered_serves_nothing_else() {
     a.unlink(InodeId::ROOT, b"f").unwrap();
     hint(&a, "replicas", "1");
     let files: Vec<_> = (0..300)
-        .map(|number| create_in(&b, elsewhere, &format!("b{number}"), &pattern(8192, 2)))
+        .map(|number| put_in(&b, elsewhere, &format!("b{number}"), &pattern(8192, 2)))
         .collect();
     // Later it opens them by their names.
     assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
@@ -169,15 +155,6 @@ fn a_copy_of_which_nobody_knows_whether_it_was_offered_serves_nothing_else() {
     wait_until("nothing is in use", || used() == 0);
     b.close().unwrap();
     assert_eq!(deployment.files("b"), 0);
-}
-
-fn content_of(node: &Node, ino: InodeId) -> Result<Vec<u8>> {
-    node.open_file(ROOT_CALLER, ino, false, false, &no_kernel)?;
-    let mut buffer = vec![0; MIB];
-    let read = node.read(ino, 0, &mut buffer);
-    node.release(ino, false);
-    buffer.truncate(read?);
-    Ok(buffer)
 }
 
 /// A host that is about to rewrite a file of another becomes its home, if the change was made; then it has the bytes.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use intarsia_types::NodeId;
 use serde::Serialize;
 
-use super::balance::host_of;
+use super::balance::{dead_primaries, host_of};
 use crate::deployment::Deployment;
 use crate::topology::{Health, Topology};
 
@@ -35,7 +35,7 @@ impl Redundancy {
         }
         let most_primaries = primaries.into_iter().max_by_key(|(_, count)| *count);
         let shards = holders().count();
-        let without_primary = holders().filter(|peer| peer.health == Health::Failed).count();
+        let without_primary = dead_primaries(view).count();
         let without_replica = holders()
             .filter(|peer| !view.replicas_of(&peer.id).any(|replica| replica.health == Health::Up))
             .count();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use intarsia_meta::MetaEngine;
 use intarsia_meta::engines::MemoryEngine;
-use intarsia_node::{Caller, ClusterOptions, KernelBacking, NewName, Node, NodeOptions};
+use intarsia_node::{Caller, ClusterOptions, KernelBacking, NewName, Node, NodeOptions, SetMode};
 use intarsia_transport::DeploymentKey;
 use intarsia_types::{ByteCount, FileKind, InodeId, NodeId, Result};
 
@@ -123,9 +123,19 @@ pub(crate) fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| ((i / 251) ^ i ^ usize::from(seed)).to_le_bytes()[0]).collect()
 }
 
+/// A hint of the root directory, for files made from now on.
+pub(crate) fn hint(node: &Node, name: &str, value: &str) {
+    let name = format!("user.intarsia.{name}");
+    node.set_xattr(InodeId::ROOT, name.as_bytes(), value.as_bytes(), SetMode::Either).unwrap();
+}
+
 pub(crate) fn put(node: &Node, name: &str, content: &[u8]) -> InodeId {
+    put_in(node, InodeId::ROOT, name, content)
+}
+
+pub(crate) fn put_in(node: &Node, parent: InodeId, name: &str, content: &[u8]) -> InodeId {
     let (attr, _) = node
-        .create_file(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &regular(), true, &no_kernel)
+        .create_file(ROOT_CALLER, parent, name.as_bytes(), &regular(), true, &no_kernel)
         .unwrap();
     write_and_close(node, attr.ino, 0, content);
     attr.ino
@@ -154,17 +164,21 @@ pub(crate) fn overwrite(
 
 pub(crate) fn get(node: &Node, name: &str) -> Result<Vec<u8>> {
     let (attr, _) = node.lookup(InodeId::ROOT, name.as_bytes())?;
-    node.open_file(ROOT_CALLER, attr.ino, false, false, &no_kernel)?;
+    content_of(node, attr.ino)
+}
+
+pub(crate) fn content_of(node: &Node, ino: InodeId) -> Result<Vec<u8>> {
+    node.open_file(ROOT_CALLER, ino, false, false, &no_kernel)?;
     let mut content = Vec::new();
     let mut buffer = vec![0; MIB];
     let outcome = loop {
-        match node.read(attr.ino, content.len() as u64, &mut buffer) {
+        match node.read(ino, content.len() as u64, &mut buffer) {
             Ok(0) => break Ok(()),
             Ok(n) => content.extend_from_slice(&buffer[..n]),
             Err(e) => break Err(e),
         }
     };
-    node.release(attr.ino, false);
+    node.release(ino, false);
     outcome.map(|()| content)
 }
 
