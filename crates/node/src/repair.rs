@@ -110,9 +110,12 @@ impl Node {
     fn inherit(&self, ino: InodeId) -> Result<()> {
         self.with_live(ino, |state| {
             let attempt = self.prepare(ino, state, Some(Content::Kept))?;
-            if matches!(attempt, Attempt::Done(_)) && !state.is_open() && !state.is_unsettled {
+            // Whoever only reads it needs no lease, and may go on for as long as it likes.
+            if matches!(attempt, Attempt::Done(_)) && state.writers == 0 && !state.is_unsettled {
                 self.give_lease_back(ino, state);
-                state.forget_body();
+                if !state.is_open() {
+                    state.forget_body();
+                }
                 self.settler_queue.sum_later(ino);
             }
             Ok(attempt)

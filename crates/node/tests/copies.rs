@@ -319,6 +319,30 @@ fn a_file_that_its_lost_home_may_have_been_writing_gets_its_copies_too() {
 }
 
 #[test]
+fn a_file_that_is_read_all_the_time_gets_its_copies_too() {
+    let deployment = Deployment::watchful();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    let content = pattern(2 * MIB, 1);
+    let ino = put(&a, "f", &content);
+    [&b, &c].into_iter().for_each(|node| {
+        node.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    });
+    crash(a);
+    wait_until("two copies on the hosts that are left", || {
+        let mut nodes = nodes_of(&c, "/f");
+        nodes.sort();
+        nodes == ["b", "c"]
+    });
+    for node in [&b, &c] {
+        let mut buffer = vec![0; 2 * MIB];
+        assert_eq!(node.read(ino, 0, &mut buffer).unwrap(), 2 * MIB);
+        assert!(buffer == content);
+        node.release(ino, false);
+    }
+}
+
+#[test]
 fn a_file_that_its_lost_home_was_writing_goes_on_with_what_was_published() {
     let deployment = Deployment::watchful();
     let [a, b, c] = deployment.start_all(["a", "b", "c"]);

@@ -9,6 +9,7 @@ use intarsia_types::{Error, NodeId};
 use intarsia_wire::{Body, Protection, Request, Response};
 use parking_lot::{Condvar, Mutex};
 
+use crate::bond::Bond;
 use crate::frame::{Frame, Received, payload_sum};
 use crate::link::{FrameReader, Link};
 use crate::outbox::Outbox;
@@ -53,6 +54,9 @@ pub(crate) struct Client {
     room_bytes: usize,
     flights: Mutex<Flights>,
     landed: Condvar,
+    /// What it belongs to, and the session that it joined.
+    bond: Arc<Bond>,
+    session: u64,
 }
 
 /// Requests without an answer yet.
@@ -92,7 +96,13 @@ impl Slot {
 
 impl Client {
     /// Takes a new connection into use. Runs inside the reactor that the connection belongs to.
-    pub(crate) fn start(peer: Arc<Peer>, link: Link, room_bytes: usize) -> Arc<Self> {
+    pub(crate) fn start(
+        peer: Arc<Peer>,
+        link: Link,
+        room_bytes: usize,
+        bond: Arc<Bond>,
+        session: u64,
+    ) -> Arc<Self> {
         let Link { protection, writer, reader } = link;
         let outbox = Arc::new(Outbox::new(writer));
         tokio::spawn(Arc::clone(&outbox).run());
@@ -103,6 +113,8 @@ impl Client {
             room_bytes,
             flights: Mutex::default(),
             landed: Condvar::new(),
+            bond,
+            session,
         });
         tokio::spawn(Guard(Arc::clone(&client)).receive(reader));
         client
@@ -161,7 +173,7 @@ impl Client {
         }
     }
 
-    /// Closes the connection; what is in flight fails with `why`.
+    /// Closes the connection, and its session; what is in flight fails with `why`.
     pub(crate) fn close(&self, why: &str) {
         let slots = {
             let mut flights = self.flights.lock();
@@ -178,6 +190,7 @@ impl Client {
         }
         self.landed.notify_all();
         self.outbox.close();
+        self.bond.end(self.session);
     }
 
     fn unreachable(&self) -> PeerFailure {

@@ -7,6 +7,7 @@ use intarsia_wire::{Lane as Kind, Welcome};
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 
+use crate::bond::Bond;
 use crate::client::{Client, Peer};
 use crate::link::{self, Introduction, Link, LinkError};
 use crate::{BufferPool, Config, Identity, PeerFailure};
@@ -24,7 +25,7 @@ const DOUBT: Duration = Duration::from_millis(200);
 pub(crate) struct Lane {
     peer: Arc<Peer>,
     kind: Kind,
-    session: u64,
+    bond: Arc<Bond>,
     context: Arc<Context>,
     state: Mutex<State>,
     changed: Condvar,
@@ -49,15 +50,8 @@ enum State {
 }
 
 impl Lane {
-    pub(crate) fn new(peer: Arc<Peer>, kind: Kind, session: u64, context: Arc<Context>) -> Self {
-        Self {
-            peer,
-            kind,
-            session,
-            context,
-            state: Mutex::new(State::Idle),
-            changed: Condvar::new(),
-        }
+    pub(crate) fn new(peer: Arc<Peer>, kind: Kind, bond: Arc<Bond>, context: Arc<Context>) -> Self {
+        Self { peer, kind, bond, context, state: Mutex::new(State::Idle), changed: Condvar::new() }
     }
 
     /// The connection, made on `reactor` if there is none; waits for that at most until `deadline`.
@@ -130,7 +124,13 @@ impl Lane {
         self.changed.notify_all();
     }
 
-    fn settle(&self, outcome: Result<(Link, Welcome), LinkError>, pause: Option<Duration>) {
+    /// An attempt to connect for session `number` has ended.
+    fn settle(
+        &self,
+        number: u64,
+        outcome: Result<(Link, Welcome), LinkError>,
+        pause: Option<Duration>,
+    ) {
         let config = &self.context.config;
         let mut state = self.state.lock();
         if !matches!(&*state, State::Connecting { .. }) {
@@ -138,8 +138,14 @@ impl Lane {
         }
         *state = match outcome {
             Ok((link, welcome)) => {
-                let client = Client::start(Arc::clone(&self.peer), link, config.room_bytes());
-                State::Up(client, welcome)
+                let (peer, bond) = (Arc::clone(&self.peer), Arc::clone(&self.bond));
+                let client = Client::start(peer, link, config.room_bytes(), bond, number);
+                if self.bond.add(number, &client) {
+                    State::Up(client, welcome)
+                } else {
+                    client.close("its session ended while it was being made");
+                    State::Idle
+                }
             }
             Err(error) => {
                 let (node, address) = (&self.peer.node, self.peer.address);
@@ -165,11 +171,11 @@ impl Attempt {
     async fn run(mut self) {
         let lane = Arc::clone(&self.lane);
         let Context { identity, config, buffers } = &*lane.context;
-        let who =
-            Introduction { identity, to: &lane.peer.node, session: lane.session, lane: lane.kind };
+        let session = lane.bond.session();
+        let who = Introduction { identity, to: &lane.peer.node, session, lane: lane.kind };
         let outcome = link::connect(lane.peer.address, who, config, buffers).await;
         self.is_over = true;
-        lane.settle(outcome, self.pause);
+        lane.settle(session, outcome, self.pause);
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! `docs/internals/wire.md` describes the protocol and what each kind of protection is worth.
 
+mod bond;
 mod buffer;
 mod client;
 mod config;

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use intarsia_types::NodeId;
 use intarsia_wire::{Lane as Kind, Request};
 use parking_lot::RwLock;
 
+use crate::bond::Bond;
 use crate::client::{Answer, Client, Peer, Pending, Until};
 use crate::lane::{Context, Lane};
 use crate::{
@@ -20,8 +22,8 @@ use crate::{
 pub struct Peers {
     runtime: Runtime,
     context: Arc<Context>,
-    /// Handles that peers keep for this node live in this session.
-    session: u64,
+    /// The number of the next session with a peer.
+    sessions: Arc<AtomicU64>,
     members: RwLock<HashMap<NodeId, Arc<Member>>>,
 }
 
@@ -55,9 +57,9 @@ impl Peers {
     /// # Errors
     /// The system gives no random numbers.
     pub fn new(runtime: Runtime, identity: Identity, config: Config) -> Result<Self, StartError> {
-        let session = identity.key.random()?;
+        let sessions = Arc::new(AtomicU64::new(identity.key.random()?));
         let context = Context { identity, config, buffers: runtime.buffers().clone() };
-        Ok(Self { runtime, context: Arc::new(context), session, members: RwLock::default() })
+        Ok(Self { runtime, context: Arc::new(context), sessions, members: RwLock::default() })
     }
 
     /// Sets who the members are and where. Connections to those that left or moved are closed; the others stay.
@@ -162,7 +164,7 @@ impl Peers {
         let client = member
             .lane(is_bulk)
             .client(self.runtime.reactor(), deadline)
-            .or_else(|failure| member.other_bulk(is_bulk).ok_or(failure))
+            .or_else(|failure| member.up_bulk().filter(|_| is_bulk).ok_or(failure))
             .map_err(|failure| member.peer.error(doing, failure))?;
         client.ask(request, payload, Until { room: deadline, answer: deadline })
     }
@@ -179,12 +181,12 @@ impl Peers {
         let member = self.members.read().get(node).cloned()?;
         let is_bulk = request.answer_bytes() > self.context.config.bulk_from_bytes;
         let up = member.lane(is_bulk).existing().map(|(client, _)| client);
-        let client = up.or_else(|| member.other_bulk(is_bulk))?;
+        let client = up.or_else(|| member.up_bulk().filter(|_| is_bulk))?;
         let deadline = Instant::now() + patience.min(MAX_PATIENCE);
         client.ask(request, None, Until { room: Instant::now(), answer: deadline }).ok()
     }
 
-    /// Sends a message that has no answer, and of which nobody learns whether it arrived. Never waits: without a
+    /// Sends a message that has no answer, and of which nobody learns whether it arrived. Never waits: without any
     /// connection it is not sent, but one is made for the next.
     ///
     /// # Errors
@@ -195,6 +197,7 @@ impl Peers {
         let client = member
             .small
             .client(self.runtime.reactor(), Instant::now())
+            .or_else(|failure| member.up_bulk().ok_or(failure))
             .map_err(|failure| member.peer.error(doing, failure))?;
         client.tell(request)
     }
@@ -231,8 +234,10 @@ impl Peers {
 
     fn member(&self, node: NodeId, address: SocketAddr) -> Member {
         let peer = Arc::new(Peer { node, address });
+        let bond = Arc::new(Bond::new(Arc::clone(&self.sessions)));
         let lane = |kind| {
-            Arc::new(Lane::new(Arc::clone(&peer), kind, self.session, Arc::clone(&self.context)))
+            let (bond, context) = (Arc::clone(&bond), Arc::clone(&self.context));
+            Arc::new(Lane::new(Arc::clone(&peer), kind, bond, context))
         };
         let bulk = (0..self.context.config.bulk_connections).map(|_| lane(Kind::Bulk)).collect();
         Member { small: lane(Kind::Small), bulk, peer }
@@ -259,10 +264,9 @@ impl Member {
         self.bulk.iter().min_by_key(load).unwrap_or(&self.small)
     }
 
-    /// A bulk connection that is up, for when one more could not be made.
-    fn other_bulk(&self, is_bulk: bool) -> Option<Arc<Client>> {
-        let up = self.bulk.iter().find_map(|lane| lane.existing());
-        up.filter(|_| is_bulk).map(|(client, _)| client)
+    /// A bulk connection that is up, for when another is not.
+    fn up_bulk(&self) -> Option<Arc<Client>> {
+        self.bulk.iter().find_map(|lane| lane.existing()).map(|(client, _)| client)
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {

@@ -41,6 +41,8 @@ type Key = (NodeId, u64, u64);
 /// The sessions that have a connection or a running request.
 pub(crate) struct Sessions<H: Handler> {
     open: Mutex<HashMap<Key, Weak<Open<H>>>>,
+    /// By name and incarnation.
+    rooms: Mutex<HashMap<(NodeId, u64), Weak<Rooms>>>,
     handler: Arc<H>,
     workers: Workers,
     buffers: BufferPool,
@@ -53,8 +55,14 @@ pub(crate) struct Open<H: Handler> {
     session: Option<Session<H::State>>,
     key: Key,
     sessions: Arc<Sessions<H>>,
-    small_room: Arc<Semaphore>,
-    bulk_room: Arc<Semaphore>,
+    rooms: Arc<Rooms>,
+}
+
+/// What a peer may have in flight on all connections of all its sessions: one that connects anew while its old
+/// requests hang in a disk gets no further memory.
+struct Rooms {
+    small: Arc<Semaphore>,
+    bulk: Arc<Semaphore>,
 }
 
 impl<H: Handler> Sessions<H> {
@@ -66,6 +74,7 @@ impl<H: Handler> Sessions<H> {
     ) -> Arc<Self> {
         Arc::new(Self {
             open: Mutex::default(),
+            rooms: Mutex::default(),
             handler,
             workers,
             buffers,
@@ -95,11 +104,25 @@ impl<H: Handler> Sessions<H> {
             }),
             key: key.clone(),
             sessions: Arc::clone(self),
-            small_room: Arc::new(Semaphore::new(self.room_units)),
-            bulk_room: Arc::new(Semaphore::new(self.room_units * self.bulk_connections)),
+            rooms: self.rooms(&key),
         });
         open.insert(key, Arc::downgrade(&session));
         session
+    }
+
+    /// The peer's limits, which outlive a session while requests of it run.
+    fn rooms(&self, (node, epoch, _): &Key) -> Arc<Rooms> {
+        let mut rooms = self.rooms.lock();
+        rooms.retain(|_, rooms| rooms.strong_count() > 0);
+        let peer = (node.clone(), *epoch);
+        if let Some(known) = rooms.get(&peer).and_then(Weak::upgrade) {
+            return known;
+        }
+        let room = |units| Arc::new(Semaphore::new(units));
+        let (small, bulk) = (self.room_units, self.room_units * self.bulk_connections);
+        let new = Arc::new(Rooms { small: room(small), bulk: room(bulk) });
+        rooms.insert(peer, Arc::downgrade(&new));
+        new
     }
 
     fn close(&self, key: &Key, session: Session<H::State>) {
@@ -121,12 +144,11 @@ impl<H: Handler> Open<H> {
         self.session.as_ref()
     }
 
-    /// The limit of the session, beside that of each connection: a peer that connects anew while its old requests
-    /// hang in a disk gets no further memory.
-    pub(crate) const fn room(&self, lane: Lane) -> &Arc<Semaphore> {
+    /// The limit of the peer, beside that of each connection.
+    pub(crate) fn room(&self, lane: Lane) -> &Arc<Semaphore> {
         match lane {
-            Lane::Small => &self.small_room,
-            Lane::Bulk => &self.bulk_room,
+            Lane::Small => &self.rooms.small,
+            Lane::Bulk => &self.rooms.bulk,
         }
     }
 }

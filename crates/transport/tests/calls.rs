@@ -226,6 +226,15 @@ fn one_way_messages_and_json_arrive() {
 }
 
 #[test]
+fn a_message_without_answer_goes_by_whichever_connection_is_up() {
+    let pair = Pair::new(Config::default());
+    // A large answer was asked for first, so the connection for small messages is made just now.
+    pair.peers.call(&pair.to, read(Handle(77), 0, 1 << 20), None).unwrap_err();
+    pair.peers.tell(&pair.to, Request::Invalidate { ino: InodeId(1) }).unwrap();
+    wait_for("the message", || pair.files.told.load(Ordering::SeqCst) == 1);
+}
+
+#[test]
 fn what_cannot_be_sent_is_refused_here() {
     let pair = Pair::new(Config::default());
     let handle = pair.open(1);
@@ -270,16 +279,17 @@ fn a_peer_that_connects_anew_gets_no_further_memory_while_its_old_requests_hang(
     let limits = Config { in_flight_bytes: 8 << 20, workers: 64, ..Config::default() };
     let pair = Pair::new(limits);
     let slow = pair.open(SLOW);
-    let ask = |n| {
+    let ask = |slow, n| {
         let patience = Duration::from_secs(1);
         pair.peers.start_within(&pair.to, read(slow, n, 1 << 20), None, patience).unwrap()
     };
     let waiting = || pair.files.gate.waiting.load(Ordering::SeqCst);
-    let before: Vec<_> = (0..14).map(ask).collect();
+    let before: Vec<_> = (0..14).map(|n| ask(slow, n)).collect();
     wait_for("all to hang", || waiting() == 14);
     pair.peers.set_members([]);
     pair.peers.set_members([(node("n2"), pair.server.as_ref().unwrap().address())]);
-    let after: Vec<_> = (0..14).map(ask).collect();
+    let slow = pair.open(SLOW);
+    let after: Vec<_> = (0..14).map(|n| ask(slow, n)).collect();
     for pending in before.into_iter().chain(after) {
         assert!(matches!(pending.wait(), Err(CallError::Peer(_))));
     }

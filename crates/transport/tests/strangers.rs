@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::{BOTH, Files, Pair, config, content, identity, key, loopback, node, open, read};
+use common::{
+    BOTH, Files, Pair, config, content, identity, key, loopback, node, open, read, wait_for,
+};
 use intarsia_transport::{
     CallError, Config, DeploymentKey, Identity, PeerFailure, Peers, Server, StartError,
 };
@@ -166,20 +168,20 @@ fn an_answer_damaged_on_its_way_is_refused() {
         let pair = Pair::new(config(protection));
         let proxy = Proxy::new(pair.server.as_ref().unwrap().address());
         pair.peers.set_members([(node("n2"), proxy.address)]);
+        let ask = |handle| pair.peers.call(&pair.to, read(handle, 0, 1 << 20), None);
         let handle = pair.open(1);
-        let request = || read(handle, 0, 1 << 20);
-        pair.peers.call(&pair.to, request(), None).unwrap();
+        ask(handle).unwrap();
 
         proxy.flip_from_server(300_000);
-        let error = pair.peers.call(&pair.to, request(), None).unwrap_err();
+        let error = ask(handle).unwrap_err();
         assert!(proxy.has_flipped());
         let CallError::Peer(error) = error else { panic!("{error}") };
         match protection {
             Protection::Tagged => assert_eq!(error.failure, PeerFailure::Damaged),
             Protection::Encrypted => assert!(matches!(error.failure, PeerFailure::Lost(_))),
         }
-        let answer = pair.peers.call(&pair.to, request(), None).unwrap();
-        assert!(*answer.payload == content(1, 0, 1 << 20)[..]);
+        let handle = pair.open(1);
+        assert!(*ask(handle).unwrap().payload == content(1, 0, 1 << 20)[..]);
     }
 }
 
@@ -191,13 +193,15 @@ fn a_write_damaged_on_its_way_is_not_made() {
         pair.peers.set_members([(node("n2"), proxy.address)]);
         let handle = pair.open(1);
         let data = content(8, 0, 1 << 20);
-        let request = || Request::Write { target: Target::Handle(handle), offset_bytes: 0 };
-        let write = || pair.peers.call(&pair.to, request(), Some(pair.peers.copy(&data)));
+        let write = |handle| {
+            let request = Request::Write { target: Target::Handle(handle), offset_bytes: 0 };
+            pair.peers.call(&pair.to, request, Some(pair.peers.copy(&data)))
+        };
         // Makes the connection, so that the flip meets the frame and not the handshake.
         pair.peers.call(&pair.to, read(handle, 0, 1 << 20), None).unwrap();
 
         proxy.flip_to_server(300_000);
-        let error = write().unwrap_err();
+        let error = write(handle).unwrap_err();
         assert!(proxy.has_flipped());
         match (protection, error) {
             (Protection::Tagged, CallError::Remote(error)) => {
@@ -210,9 +214,29 @@ fn a_write_damaged_on_its_way_is_not_made() {
             (_, error) => panic!("{error}"),
         }
         assert!(pair.files.written.lock().is_empty());
-        write().unwrap();
+        write(pair.open(1)).unwrap();
         assert!(pair.files.written.lock()[&1] == data);
     }
+}
+
+#[test]
+fn what_is_open_at_a_peer_is_closed_when_a_connection_breaks() {
+    let pair = Pair::new(Config::default());
+    let proxy = Proxy::new(pair.server.as_ref().unwrap().address());
+    pair.peers.set_members([(node("n2"), proxy.address)]);
+    let handle = pair.open(1);
+    let ask = |len| pair.peers.call(&pair.to, read(handle, 0, len), None);
+    ask(1 << 20).unwrap();
+    assert_eq!(pair.peers.status()[0].connections, 2);
+    assert_eq!(pair.files.closed_sessions.load(Ordering::SeqCst), 0);
+    // One of the two: its message to close something might have been on its way.
+    proxy.flip_to_server(8);
+    ask(1 << 20).unwrap_err();
+    wait_for("the session to end", || pair.files.closed_sessions.load(Ordering::SeqCst) == 1);
+    let error = ask(10).unwrap_err();
+    assert!(matches!(error, CallError::Remote(Error::BadHandle)), "{error}");
+    pair.open(1);
+    assert_eq!(pair.files.closed_sessions.load(Ordering::SeqCst), 1);
 }
 
 #[test]

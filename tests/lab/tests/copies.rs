@@ -57,7 +57,7 @@ fn what_a_lost_host_had_is_read_elsewhere_and_copied_anew() {
         }
     }
     for (n, file) in files(&dir(2)).iter().enumerate().filter(|(n, _)| LENGTHS[n % 4] > 4096) {
-        wait_for("two copies", Duration::from_secs(120), || {
+        wait_for(&format!("two copies of {}", file.display()), Duration::from_secs(120), || {
             let hosts = cluster.hosts_of(file);
             (hosts.len() == 2 && !hosts.contains(&"n1".into())).then_some(())
         });
