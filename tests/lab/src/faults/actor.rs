@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ const PAUSE_MS: u64 = 20;
 /// After one that failed.
 const REST: Duration = Duration::from_millis(100);
 
-/// Does steps in `dir` until the file `stop` is there, and logs them. `book` is what is in the directory already.
+/// Does steps in `dir` until the file `stop` is there or whoever started this is gone, and logs them. `book` is what is in the directory already.
 ///
 /// # Errors
 /// Of the log and the book.
@@ -24,7 +25,8 @@ pub fn act(dir: &Path, book: &Path, log: &Path, stop: &Path, seed: u64) -> io::R
     let mut book: Book = serde_json::from_reader(File::open(book)?)?;
     let mut log = OpenOptions::new().create_new(true).append(true).open(log)?;
     let mut random = Random::new(seed);
-    while !stop.exists() {
+    let parent = parent_id();
+    while !stop.exists() && parent_id() == parent {
         let step = book.next_step(&mut random);
         let (mut under_way, mut tally) = (None, Tally::default());
         let begin = Line::Begin(step.clone());
