@@ -7,6 +7,7 @@ use intarsia_types::{BackingRef, Error, HintSet, NodeId, Result};
 
 use crate::body::{Body, LocalBody};
 use crate::cluster::Cluster;
+use crate::live::LiveState;
 use crate::node::Node;
 use crate::remote::RemoteFile;
 
@@ -49,6 +50,31 @@ impl Node {
                 Err(Error::Corrupt { ino: inode.ino, what })
             }
         }
+    }
+
+    /// Has a file read from another host, because its copy here cannot be opened; the error `trouble` if no other has it.
+    pub(crate) fn read_elsewhere(
+        &self,
+        inode: &Inode,
+        state: &mut LiveState,
+        trouble: Error,
+    ) -> Result<()> {
+        let (Some(cluster), Some(_)) = (&self.cluster, self.own_copy(inode)) else {
+            return Err(trouble);
+        };
+        let mut others = self.hosts_of(inode)?;
+        others.retain(|host| *host != self.options.name);
+        if others.is_empty() {
+            return Err(trouble);
+        }
+        tracing::error!(ino = %inode.ino, error = %trouble, "the copy here cannot be read; another host's is");
+        let file = self.open_elsewhere(cluster, inode, &others)?;
+        state.overlay.size_bytes = inode.size_bytes;
+        state.body = Some(Body::Remote(Arc::new(file)));
+        state.sums = None;
+        state.is_checksummed = false;
+        state.record = Some(inode.clone());
+        Ok(())
     }
 
     /// Opens the file for reading at the first of `hosts` that serves it; those that are known to be lost are

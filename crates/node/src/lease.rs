@@ -14,6 +14,7 @@ use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Resul
 
 use crate::body::{Body, LocalBody};
 use crate::cluster::{Cluster, Recalled};
+use crate::copies::is_of_the_host;
 use crate::live::LiveState;
 use crate::lost::require_some_copy;
 use crate::node::Node;
@@ -99,6 +100,9 @@ impl Node {
                 // It moved between the record and the question to its home.
                 Err(Error::Busy(_)) if !state.is_open() => {
                     Ok(Attempt::Again(Retry::contended(MOVING)))
+                }
+                Err(error) if is_of_the_host(&error) && state.body.is_none() => {
+                    self.read_elsewhere(&inode, state, error).map(|()| Attempt::Done(inode))
                 }
                 outcome => outcome.map(|()| Attempt::Done(inode)),
             };
@@ -209,6 +213,7 @@ impl Node {
         let foreign = inode.layout.backing().filter(|backing| !self.tiers.has(backing.tier));
         let Some(backing) = foreign else {
             self.renew_body(state, inode)?;
+            require_here(state, inode)?;
             return Ok(Attempt::Done(inode.clone()));
         };
         let home = cluster.home_of(backing.tier)?;
@@ -486,6 +491,7 @@ impl Node {
                 return Err(Error::Busy("the file has moved to another host".into()));
             }
             self.renew_body(state, &inode)?;
+            require_here(state, &inode)?;
             if may_write && !state.holds_lease {
                 match self.namespace.acquire_write(ino)? {
                     WriteLease::Held(_) => state.holds_lease = true,
@@ -543,6 +549,14 @@ impl Node {
             Some(outcome) => outcome,
         }
     }
+}
+
+/// That the bytes are not read from another host because the copy here is broken (see `Node::read_elsewhere`).
+fn require_here(state: &LiveState, inode: &Inode) -> Result<()> {
+    if state.remote().is_none_or(|remote| remote.may_write()) {
+        return Ok(());
+    }
+    Err(Error::Corrupt { ino: inode.ino, what: "the copy here cannot be opened".into() })
 }
 
 fn check_regular(inode: &Inode) -> Result<()> {

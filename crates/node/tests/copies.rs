@@ -257,6 +257,27 @@ fn a_reader_goes_on_with_another_copy_when_the_first_is_lost_under_it() {
 }
 
 #[test]
+fn a_copy_that_is_gone_from_its_disk_is_read_elsewhere() {
+    let deployment = Deployment::new();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    two_copies_at_close(&a);
+    let content = pattern(300_000, 6);
+    let ino = put(&a, "f", &content);
+    settled(&a);
+    let (copy, other) = if nodes_of(&a, "/f")[1] == "b" { (&b, &c) } else { (&c, &b) };
+    std::fs::remove_file(deployment.backing_path(&a, "/f")).unwrap();
+    for node in [&a, copy, other] {
+        assert!(get(node, "f").unwrap() == content);
+    }
+    let error = rewrite(&a, ino, &pattern(10, 1)).unwrap_err();
+    assert_eq!(error.errno(), 5, "{error}");
+    rewrite(copy, ino, &pattern(100_000, 7)).unwrap();
+    for node in [&a, copy, other] {
+        assert!(get(node, "f").unwrap() == pattern(100_000, 7));
+    }
+}
+
+#[test]
 fn copies_of_a_lost_host_are_made_up_for() {
     let deployment = Deployment::watchful();
     let [a, b, c] = deployment.start_all(["a", "b", "c"]);

@@ -181,6 +181,8 @@ impl Client {
             flights.in_flight_bytes = 0;
             std::mem::take(&mut flights.slots)
         };
+        // Before anybody learns of it: who asks again is to find none of them up.
+        self.bond.end(self.session);
         if !slots.is_empty() {
             let (node, address, count) = (&self.peer.node, self.peer.address, slots.len());
             tracing::warn!(%node, %address, count, why, "requests to a peer failed: connection lost");
@@ -190,7 +192,6 @@ impl Client {
         }
         self.landed.notify_all();
         self.outbox.close();
-        self.bond.end(self.session);
     }
 
     fn unreachable(&self) -> PeerFailure {

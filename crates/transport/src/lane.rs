@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use intarsia_wire::{Lane as Kind, Welcome};
+use intarsia_wire::{Lane as Kind, Request, Welcome};
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 
@@ -21,6 +21,8 @@ pub(crate) struct Context {
 
 /// How long a caller waits for an attempt that follows a failed one. A host that is back answers in less.
 const DOUBT: Duration = Duration::from_millis(200);
+/// Messages that may wait for a connection.
+const WAITING_MAX: usize = 1024;
 
 pub(crate) struct Lane {
     peer: Arc<Peer>,
@@ -37,6 +39,8 @@ enum State {
     /// An attempt runs; what the one before it came to, if that failed.
     Connecting {
         before: Option<PeerFailure>,
+        /// Messages without an answer that leave once it is up.
+        waiting: Vec<Request>,
     },
     Up(Arc<Client>, Welcome),
     /// The last attempt failed; the next one waits for its time.
@@ -72,7 +76,7 @@ impl Lane {
                 State::Down { failure, until, .. } if Instant::now() < *until => {
                     return Err(failure.clone());
                 }
-                State::Connecting { before } => {
+                State::Connecting { before, .. } => {
                     let before = before.clone();
                     let limit = match before {
                         Some(_) => deadline.min(begun + DOUBT),
@@ -87,13 +91,57 @@ impl Lane {
                 State::Down { pause, failure, .. } => Some((*pause, failure.clone())),
                 State::Idle | State::Up(..) => None,
             };
-            let Some(reactor) = reactor else {
-                return Err(PeerFailure::Unreachable("this node is stopping".to_owned()));
-            };
-            let (pause, before) = before.unzip();
-            *state = State::Connecting { before };
-            reactor.spawn(Attempt { lane: Arc::clone(self), pause, is_over: false }.run());
+            *state = self.connect(reactor, before, Vec::new())?;
         }
+    }
+
+    /// Sends a message without an answer. Never waits: without a connection it leaves once there is one.
+    ///
+    /// # Errors
+    /// The last attempt to connect failed just now, or too much waits already.
+    pub(crate) fn tell(
+        self: &Arc<Self>,
+        reactor: Option<&Handle>,
+        request: Request,
+    ) -> Result<(), PeerFailure> {
+        let mut state = self.state.lock();
+        let before = match &mut *state {
+            State::Up(client, _) if client.is_up() => {
+                let client = Arc::clone(client);
+                drop(state);
+                return client.tell(request).map_err(|error| error.failure);
+            }
+            State::Closed(why) => return Err(PeerFailure::Unreachable(why.clone())),
+            State::Down { failure, until, .. } if Instant::now() < *until => {
+                return Err(failure.clone());
+            }
+            State::Connecting { waiting, .. } => {
+                if waiting.len() >= WAITING_MAX {
+                    return Err(PeerFailure::Unreachable("still connecting".to_owned()));
+                }
+                waiting.push(request);
+                return Ok(());
+            }
+            State::Down { pause, failure, .. } => Some((*pause, failure.clone())),
+            State::Idle | State::Up(..) => None,
+        };
+        *state = self.connect(reactor, before, vec![request])?;
+        Ok(())
+    }
+
+    /// Begins an attempt to connect; what the one before it came to is in `before`.
+    fn connect(
+        self: &Arc<Self>,
+        reactor: Option<&Handle>,
+        before: Option<(Duration, PeerFailure)>,
+        waiting: Vec<Request>,
+    ) -> Result<State, PeerFailure> {
+        let Some(reactor) = reactor else {
+            return Err(PeerFailure::Unreachable("this node is stopping".to_owned()));
+        };
+        let (pause, before) = before.unzip();
+        reactor.spawn(Attempt { lane: Arc::clone(self), pause, is_over: false }.run());
+        Ok(State::Connecting { before, waiting })
     }
 
     /// The connection if there is one; never connects.
@@ -110,7 +158,7 @@ impl Lane {
     pub(crate) fn failure(&self) -> Option<PeerFailure> {
         match &*self.state.lock() {
             State::Down { failure, .. } => Some(failure.clone()),
-            State::Connecting { before } => before.clone(),
+            State::Connecting { before, .. } => before.clone(),
             _ => None,
         }
     }
@@ -133,14 +181,15 @@ impl Lane {
     ) {
         let config = &self.context.config;
         let mut state = self.state.lock();
-        if !matches!(&*state, State::Connecting { .. }) {
-            return;
-        }
+        let State::Connecting { waiting, .. } = &mut *state else { return };
+        let waiting = std::mem::take(waiting);
+        let mut up = None;
         *state = match outcome {
             Ok((link, welcome)) => {
                 let (peer, bond) = (Arc::clone(&self.peer), Arc::clone(&self.bond));
                 let client = Client::start(peer, link, config.room_bytes(), bond, number);
                 if self.bond.add(number, &client) {
+                    up = Some(Arc::clone(&client));
                     State::Up(client, welcome)
                 } else {
                     client.close("its session ended while it was being made");
@@ -157,6 +206,12 @@ impl Lane {
         };
         drop(state);
         self.changed.notify_all();
+        let Some(client) = up else { return };
+        for request in waiting {
+            if let Err(error) = client.tell(request) {
+                tracing::debug!(%error, "a message that waited for its connection is lost");
+            }
+        }
     }
 }
 

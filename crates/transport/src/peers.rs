@@ -187,19 +187,19 @@ impl Peers {
     }
 
     /// Sends a message that has no answer, and of which nobody learns whether it arrived. Never waits: without any
-    /// connection it is not sent, but one is made for the next.
+    /// connection it leaves once there is one.
     ///
     /// # Errors
-    /// Nothing was sent.
+    /// Nothing was sent, nor will be.
     pub fn tell(&self, node: &NodeId, request: Request) -> Result<(), PeerError> {
         let doing = request.name();
         let member = self.find(node, doing)?;
-        let client = member
-            .small
-            .client(self.runtime.reactor(), Instant::now())
-            .or_else(|failure| member.up_bulk().ok_or(failure))
-            .map_err(|failure| member.peer.error(doing, failure))?;
-        client.tell(request)
+        let small = member.small.existing().map(|(client, _)| client);
+        if let Some(client) = small.or_else(|| member.up_bulk()) {
+            return client.tell(request);
+        }
+        let told = member.small.tell(self.runtime.reactor(), request);
+        told.map_err(|failure| member.peer.error(doing, failure))
     }
 
     /// A buffer for a payload to send; see [`crate::BufferPool::take`].

@@ -217,10 +217,18 @@ fn handles_are_good_on_all_connections_and_end_with_the_session() {
 fn one_way_messages_and_json_arrive() {
     let pair = Pair::new(Config::default());
     let tell = || pair.peers.tell(&pair.to, Request::Invalidate { ino: InodeId(1) });
-    tell().unwrap_err(); // It waits for nothing, not even for the connection that it asks for.
-    wait_for("the connection", || pair.peers.status()[0].connections == 1);
-    tell().unwrap();
+    tell().unwrap(); // It leaves with the connection that it asks for.
     wait_for("the message", || pair.files.told.load(Ordering::SeqCst) == 1);
+    assert_eq!(pair.peers.status()[0].connections, 1);
+    tell().unwrap();
+    wait_for("the next", || pair.files.told.load(Ordering::SeqCst) == 2);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    pair.peers.set_members([(node("n2"), nobody)]);
+    tell().unwrap();
+    wait_for("the attempt to fail", || pair.peers.status()[0].failure.is_some());
+    let error = tell().unwrap_err();
+    assert!(error.to_string().contains("peer n2"), "{error}");
+    pair.peers.set_members([(node("n2"), pair.server.as_ref().unwrap().address())]);
     let answer = pair.peers.call(&pair.to, Request::Status, None).unwrap();
     assert_eq!((answer.response, &*answer.payload), (Response::Json, &b"\"n1\""[..]));
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "not every test uses every part")]
 
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -101,6 +101,17 @@ impl Deployment {
             entries.flatten().map(|e| if e.path().is_dir() { count(&e.path()) } else { 1 }).sum()
         }
         count(&self.home.path().join(name).join("store/tier/data"))
+    }
+
+    /// Where the home of a file, which is `node`, has its bytes.
+    pub(crate) fn backing_path(&self, node: &Node, path: &str) -> PathBuf {
+        let located = node.locate(path).unwrap();
+        let file = located.backing_file.expect("has a backing file");
+        let group = u64::from_str_radix(&file, 16).unwrap() >> 12;
+        self.home
+            .path()
+            .join(&located.nodes[0])
+            .join(format!("store/tier/data/{group:013x}/{file}"))
     }
 }
 
