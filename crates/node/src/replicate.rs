@@ -169,13 +169,16 @@ impl Node {
     ) -> Result<Option<Publication>> {
         if !self.awaits_copies(state, Moment::Sync) && !self.awaits_copies(state, Moment::Close) {
             // Another host has it by now, or it is gone.
+            state.is_withheld &= state.holds_lease;
             return Ok(None);
         }
         let wanted = self.wanted_copies(&state.hints);
         let record = self.namespace.get(ino);
         let record = match record {
             Err(Error::NotFound) => {
+                // Nobody is to see it any more, so that nothing keeps it from settling.
                 state.is_orphan = true;
+                state.is_withheld = false;
                 state.overlay.is_dirty = false;
                 return Ok(None);
             }

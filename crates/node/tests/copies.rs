@@ -183,6 +183,22 @@ fn too_few_hosts_from_the_first() {
 }
 
 #[test]
+fn a_file_that_waits_for_its_first_copy_may_be_removed_elsewhere() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    two_copies_at_close(&a);
+    b.stop_serving();
+    let (attr, _) =
+        a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
+    let error = close_outcome(&a, attr.ino, 0, &pattern(MIB, 2)).unwrap_err();
+    assert_eq!(error.errno(), 113, "{error}");
+    b.unlink(InodeId::ROOT, b"f").unwrap();
+    settled(&a);
+    let used = || a.status().unwrap().tiers[0].space.used_bytes;
+    wait_until("the space is free again", || used() == 0);
+}
+
+#[test]
 fn what_another_host_writes_through_the_home_has_copies_at_its_close() {
     let deployment = Deployment::new();
     let [a, b, c] = deployment.start_all(["a", "b", "c"]);

@@ -1,6 +1,6 @@
 //! Decisions about the whole Cluster that every host takes for itself from the same view. No I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use intarsia_types::NodeId;
 
@@ -74,31 +74,50 @@ pub(super) fn host_for_new_server(
         .map(|(h, _)| h)
 }
 
-/// The replica of `host` that should become primary: the host has none, and the replica's primary is
-/// on a host with two or more.
+/// The replica of `host` that should become primary: the host has none, and another has two or more. Where `host` has no
+/// replica of one of these, it relieves a third, which then has none and is next; by the shortest such way.
 pub(super) fn due_promotion<'a>(
     deployment: &Deployment,
     view: &'a Topology,
     host: &NodeId,
 ) -> Option<&'a Peer> {
-    let primaries = view.primaries();
-    let count = |host: &NodeId| {
-        primaries.iter().filter(|p| host_of(deployment, p).as_ref() == Some(host)).count()
-    };
-    if count(host) > 0 {
+    let mut counts: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for home in view.primaries().into_iter().filter_map(|p| host_of(deployment, p)) {
+        *counts.entry(home).or_default() += 1;
+    }
+    if counts.contains_key(host) {
         return None;
     }
-    view.peers().iter().find(|replica| {
-        let Role::Replica(of) = &replica.role else { return false };
-        let crowded = view
-            .by_id(of)
-            .filter(|p| p.health == Health::Up)
-            .and_then(|p| host_of(deployment, p))
-            .is_some_and(|h| count(&h) > 1);
-        crowded
-            && replica.health == Health::Up
-            && host_of(deployment, replica).as_ref() == Some(host)
-    })
+    // Each host with the replica of `host` that the way to it begins with.
+    let mut ways: VecDeque<(NodeId, Option<&Peer>)> = VecDeque::from([(host.clone(), None)]);
+    let mut reached = BTreeSet::from([host.clone()]);
+    while let Some((at, begin)) = ways.pop_front() {
+        if counts.get(&at).is_some_and(|count| *count > 1) {
+            return begin;
+        }
+        for (replica, next) in relieves(deployment, view, &at) {
+            if reached.insert(next.clone()) {
+                ways.push_back((next, begin.or(Some(replica))));
+            }
+        }
+    }
+    None
+}
+
+/// The replicas of `host` that are up, each with the host of its primary.
+fn relieves<'a>(
+    deployment: &Deployment,
+    view: &'a Topology,
+    host: &NodeId,
+) -> Vec<(&'a Peer, NodeId)> {
+    let of = |replica: &'a Peer| {
+        let Role::Replica(of) = &replica.role else { return None };
+        let primary = view.by_id(of).filter(|p| p.health == Health::Up)?;
+        Some((replica, host_of(deployment, primary)?))
+    };
+    let is_here =
+        |r: &&Peer| r.health == Health::Up && host_of(deployment, r).as_ref() == Some(host);
+    view.peers().iter().filter(is_here).filter_map(of).collect()
 }
 
 /// Whether this replica is one too many, with everything else in place: every primary up and with a
@@ -258,5 +277,35 @@ mod tests {
         let due = |host: &str| due_promotion(&deployment, &view, &NodeId(host.into()));
         assert_eq!(due("n1").unwrap().id, id(1, 0));
         assert!(due("n2").is_none() && due("n3").is_none());
+    }
+
+    #[test]
+    fn a_host_without_a_replica_of_the_crowded_one_relieves_a_third() {
+        // Host 1 is back, with replicas of the only primaries of hosts 2 and 4.
+        let mut lines = vec![
+            (2, 0, "master", Ok("0-99")),
+            (3, 0, "master", Ok("100-199")),
+            (3, 1, "master", Ok("200-299")),
+            (4, 1, "master", Ok("300-399")),
+            (1, 0, "slave", Err((2, 0))),
+            (1, 1, "slave", Err((4, 1))),
+            (2, 1, "slave", Err((3, 0))),
+            (4, 0, "slave", Err((3, 1))),
+        ];
+        let deployment = deployment(4);
+        let due = |lines: &[Line], host: &str| {
+            let view = view(lines);
+            due_promotion(&deployment, &view, &NodeId(host.into())).map(|p| p.id.clone())
+        };
+        assert_eq!(due(&lines, "n1"), Some(id(1, 0)));
+        assert!(["n2", "n3", "n4"].iter().all(|host| due(&lines, host).is_none()));
+        // It has taken over; now that host has none, and a replica of the crowded one.
+        lines[0] = (1, 0, "master", Ok("0-99"));
+        lines[4] = (2, 0, "slave", Err((1, 0)));
+        assert_eq!(due(&lines, "n2"), Some(id(2, 1)));
+        assert!(["n1", "n3", "n4"].iter().all(|host| due(&lines, host).is_none()));
+        // Without a way nobody moves.
+        lines.truncate(6);
+        assert!(["n1", "n2", "n3", "n4"].iter().all(|host| due(&lines, host).is_none()));
     }
 }
