@@ -199,8 +199,13 @@ impl Node {
 
     /// Removes the backing file of an entry that is gone, if no record names it.
     pub(crate) fn discard_unnamed(&self, ino: InodeId, forgotten: &Forgotten) {
-        if let Some(backing) = forgotten.unnamed {
-            self.settler_queue.reclaim(backing.tier, FreeFile::of(ino, backing.file));
+        let free = |backing: BackingRef| FreeFile::of(ino, backing.file);
+        match (forgotten.unnamed, forgotten.doubtful) {
+            (Some(backing), _) => self.settler_queue.reclaim(backing.tier, free(backing)),
+            (None, Some(backing)) => {
+                self.doubt(backing, free(backing), forgotten.accounted_512.unwrap_or(0));
+            }
+            (None, None) => {}
         }
     }
 

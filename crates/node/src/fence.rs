@@ -207,6 +207,7 @@ impl Node {
     /// The lease of a live file could not be claimed as it was. It still counts if nobody has changed what
     /// the file is.
     fn reconcile(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        let me = self.namespace.owner();
         match self.namespace.acquire_write(ino) {
             Ok(WriteLease::Held(inode)) if is_as_left(&inode, state) => Ok(()),
             Ok(WriteLease::Held(_)) => {
@@ -214,6 +215,13 @@ impl Node {
                 self.namespace.update_with(ino, &extras, |_| Ok(()))?;
                 quarantine(self, ino, state);
                 Ok(())
+            }
+            // Of this process, before it came back.
+            Ok(WriteLease::HeldBy(before))
+                if (&before.node, before.epoch < me.epoch) == (&me.node, true)
+                    && self.namespace.hand_over_write(ino, &before, &me)? =>
+            {
+                self.reconcile(ino, state)
             }
             Ok(WriteLease::HeldBy(_) | WriteLease::Unneeded(_)) => {
                 quarantine(self, ino, state);
@@ -235,16 +243,42 @@ impl Node {
         }
     }
 
-    /// Gives up a file whose lease this host does not have any more.
-    pub(crate) fn reconcile_if_taken(&self, ino: InodeId) -> Result<()> {
+    /// Gets back the lease on a file that this host held and does not any more: that went with a change that had no
+    /// answer. `false`, and the file is given up, if another host has it; `false` too if nothing was amiss.
+    pub(crate) fn reconcile_if_taken(&self, ino: InodeId) -> Result<bool> {
         let taken = |state: &mut LiveState| {
-            let is_mine = |holder: Owner| holder.node == self.options.name;
+            let is_mine = |holder: Owner| holder == self.namespace.owner();
             if !state.holds_lease || self.namespace.writer(ino)?.is_some_and(is_mine) {
+                return Ok(false);
+            }
+            self.reconcile(ino, state)?;
+            Ok(state.holds_lease && !state.is_quarantined)
+        };
+        self.live.with_existing(ino, taken).unwrap_or(Ok(false))
+    }
+
+    /// Finds out whether this host still holds the lease on a file that is about to be written, after a change that
+    /// had no answer: it may have given the lease back, and put the content beside the inode. No such change is made
+    /// any more afterwards.
+    pub(crate) fn confirm_lease(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if !state.holds_lease || !state.is_doubtful || state.writers > 0 {
+            return Ok(());
+        }
+        if let WriteLease::Held(_) = self.namespace.acquire_write(ino)? {
+            // The record is another one now, on which no earlier change is conditional.
+            let inode = self.namespace.update_with(ino, &[Extra::HoldWritable], |_| Ok(()))?;
+            if is_as_left(&inode, state) {
+                state.record = Some(inode);
+                state.is_doubtful = false;
                 return Ok(());
             }
-            self.reconcile(ino, state)
-        };
-        self.live.with_existing(ino, taken).unwrap_or(Ok(()))
+        }
+        if state.is_open() {
+            return self.reconcile(ino, state);
+        }
+        let forgotten = state.forget_body();
+        self.discard_unnamed(ino, &forgotten);
+        Ok(())
     }
 
     /// Waits, for a bounded time, until this host is a member of its store as far as it knows.

@@ -675,10 +675,11 @@ impl Node {
             }
             Ok(())
         };
-        let inode = match &known {
-            Some(known) => self.namespace.change_known(known, change)?,
-            None => self.namespace.change(ino, change)?,
+        let changed = match &known {
+            Some(known) => self.namespace.change_known(known, change),
+            None => self.namespace.change(ino, change),
         };
+        let inode = state.note_change(changed)?;
         self.note_dropped(&dropped);
         state.early_fold = folded.as_deref().map(EarlyFold::of);
         state.copied = state.copied.filter(|_| keeps_copies);

@@ -112,6 +112,7 @@ impl Node {
             Self::renew_stripes(state, &inode);
             return Ok(Attempt::Done(inode));
         }
+        self.confirm_lease(ino, state)?;
         if state.holds_lease || state.writes_remotely() {
             return self.regular(ino).map(Attempt::Done);
         }
@@ -492,6 +493,9 @@ impl Node {
             }
             self.renew_body(state, &inode)?;
             require_here(state, &inode)?;
+            if may_write {
+                self.confirm_lease(ino, state)?;
+            }
             if may_write && !state.holds_lease {
                 match self.namespace.acquire_write(ino)? {
                     WriteLease::Held(_) => state.holds_lease = true,

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use intarsia_codec::BlockSums;
 use intarsia_meta::Inode;
 use intarsia_policy::IoMode;
-use intarsia_types::{BackingRef, HintSet, InodeId, Timestamp};
+use intarsia_types::{BackingRef, HintSet, InodeId, Result, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::body::Body;
+use crate::doubts::is_uncertain;
 use crate::early_fold::EarlyFold;
 use crate::replicate::Copied;
 
@@ -77,6 +78,8 @@ pub(crate) struct LiveState {
     pub(crate) keeps_name: bool,
     /// A publication failed for want of copies: other hosts see the content of the one before.
     pub(crate) is_withheld: bool,
+    /// A change of the record had no answer, so that nobody knows whether it names the backing file.
+    pub(crate) is_doubtful: bool,
     /// Blocks that the tier's accounting knows of.
     pub(crate) accounted_512: u64,
     /// Whether the settler has it in its queue.
@@ -110,10 +113,18 @@ impl LiveState {
             early_fold: None,
             keeps_name: false,
             is_withheld: false,
+            is_doubtful: false,
             accounted_512: 0,
             is_queued: false,
             is_gone: false,
         }
+    }
+
+    /// Takes note of what became of a change of the record.
+    pub(crate) fn note_change<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        let is_doubtful = outcome.as_ref().is_err_and(is_uncertain) && self.local().is_some();
+        self.is_doubtful |= is_doubtful;
+        outcome
     }
 
     /// Whether what was published is in other places than the file that is written to here, so that it outlives this
@@ -130,6 +141,7 @@ impl LiveState {
             accounted_512: self.local().map(|_| self.accounted_512),
             size_bytes: self.body.as_ref().and_then(|_| self.size_bytes().ok()),
             unnamed: self.unnamed(),
+            doubtful: self.local().map(|local| local.backing).filter(|_| self.is_doubtful),
         };
         self.body = None;
         self.sums = None;
@@ -141,6 +153,7 @@ impl LiveState {
         self.early_fold = None;
         self.keeps_name = false;
         self.is_withheld = false;
+        self.is_doubtful = false;
         self.accounted_512 = 0;
         forgotten
     }
@@ -165,6 +178,8 @@ pub(crate) struct Forgotten {
     pub(crate) size_bytes: Option<u64>,
     /// A backing file that no record names.
     pub(crate) unnamed: Option<BackingRef>,
+    /// A backing file that a record may name or not.
+    pub(crate) doubtful: Option<BackingRef>,
 }
 
 /// A live inode.

@@ -111,7 +111,10 @@ impl Node {
     /// [`Error::NoSpace`] or EHOSTUNREACH when there are not enough hosts for them. Then other hosts see what
     /// they saw before, unless at least one copy was made.
     pub(crate) fn publish_copies(&self, ino: InodeId) -> Result<()> {
-        let outcome = self.try_publish_copies(ino);
+        let mut outcome = self.try_publish_copies(ino);
+        if outcome.is_err() && self.reconcile_if_taken(ino).unwrap_or(false) {
+            outcome = self.try_publish_copies(ino);
+        }
         if outcome.is_err() {
             // Others see the old content, which has its copies, until this one has.
             self.live.with_existing(ino, |state| state.is_withheld = state.holds_lease);
@@ -275,7 +278,7 @@ impl Node {
             let sums = publication.strict_sums.as_slice();
             let sums = if is_unchanged { sums } else { &[] };
             let is_unnamed = state.unnamed().is_some();
-            let inode = self.namespace.change(ino, |inode, extras| {
+            let changed = self.namespace.change(ino, |inode, extras| {
                 extras.push(Extra::HoldWritable);
                 extras.extend_from_slice(sums);
                 if is_unnamed {
@@ -287,7 +290,8 @@ impl Node {
                 inode.mtime = publication.mtime.unwrap_or(inode.mtime);
                 inode.ctime = publication.ctime.unwrap_or(inode.ctime);
                 Ok(())
-            })?;
+            });
+            let inode = state.note_change(changed)?;
             state.early_fold = None;
             state.copied = Some(copied);
             state.is_checksummed |= !sums.is_empty();

@@ -428,7 +428,7 @@ impl Node {
                     let reconciled = self.reconcile_if_taken(ino);
                     self.live.with_existing(ino, |state| state.is_queued = true);
                     self.settler_queue.retry(waiting);
-                    reconciled?;
+                    reconciled.map(|_| ())?;
                 }
                 Err(e)
             }
@@ -445,6 +445,11 @@ impl Node {
 
     /// Whether the file has settled (or is open again, and not ours to settle).
     pub(crate) fn try_settle(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        let outcome = self.settle_entry(ino, state);
+        state.note_change(outcome)
+    }
+
+    fn settle_entry(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
         if state.is_open() || !(state.is_unsettled || state.holds_lease) {
             return Ok(true);
         }
@@ -485,6 +490,7 @@ impl Node {
         self.metrics.settled.fetch_add(1, Ordering::Relaxed);
         state.is_unsettled = false;
         state.holds_lease = false;
+        state.is_doubtful = false;
         state.body = None;
         state.sums = None;
         self.settler_queue.set_pool_short(self.tiers.is_short());

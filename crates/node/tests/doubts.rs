@@ -13,27 +13,56 @@ use deployment::{
     wait_until, write_and_close,
 };
 use intarsia_meta::{
-    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value,
+    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, keys,
 };
-use intarsia_node::{NewName, Node};
+use intarsia_node::{AttrChange, NewName, Node};
 use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
 
-/// Makes commits and says that it does not know, while told so: of those that change the ledger of free files.
-struct Unanswering {
-    engine: Arc<dyn MetaEngine>,
-    is_silent: Arc<AtomicBool>,
+/// What goes wrong at a host, while it is told to.
+#[derive(Default)]
+struct Faults {
+    /// Commits that change the ledger of free files are made, and no answer comes.
+    is_silent: AtomicBool,
+    /// The next commit that gives back a lease to write is made, and no answer comes; nor to anything after it.
+    is_to_be_cut: AtomicBool,
+    is_cut: AtomicBool,
 }
 
-impl Unanswering {
-    /// How keys of the ledger begin.
-    const LEDGER: &[u8] = b"F";
-
-    fn changes_ledger(mutations: &[Mutation]) -> bool {
-        mutations.iter().any(|mutation| match mutation {
-            Mutation::Put(key, _) | Mutation::Delete(key) => key.starts_with(Self::LEDGER),
-            _ => false,
-        })
+impl Faults {
+    fn pass(&self) -> Result<()> {
+        if self.is_cut.load(Ordering::Acquire) { Err(no_answer()) } else { Ok(()) }
     }
+
+    fn after(&self, mutations: &[Mutation]) -> bool {
+        if gives_lease_back(mutations) && self.is_to_be_cut.swap(false, Ordering::AcqRel) {
+            self.is_cut.store(true, Ordering::Release);
+            return true;
+        }
+        changes_ledger(mutations) && self.is_silent.load(Ordering::Acquire)
+    }
+}
+
+fn no_answer() -> Error {
+    Error::Engine("no answer".into())
+}
+
+fn changes_ledger(mutations: &[Mutation]) -> bool {
+    mutations.iter().any(|mutation| match mutation {
+        Mutation::Put(key, _) | Mutation::Delete(key) => key.starts_with(&[keys::FREE]),
+        _ => false,
+    })
+}
+
+fn gives_lease_back(mutations: &[Mutation]) -> bool {
+    let is_mark =
+        |m: &Mutation| matches!(m, Mutation::Delete(key) if key.starts_with(&[keys::WRITABLE]));
+    mutations.iter().any(is_mark)
+}
+
+/// An engine with faults.
+struct Unanswering {
+    engine: Arc<dyn MetaEngine>,
+    faults: Arc<Faults>,
 }
 
 impl MetaEngine for Unanswering {
@@ -42,6 +71,7 @@ impl MetaEngine for Unanswering {
     }
 
     fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        self.faults.pass()?;
         self.engine.get(partition, key)
     }
 
@@ -51,6 +81,7 @@ impl MetaEngine for Unanswering {
         key: &[u8],
         follow: fn(&[u8]) -> Option<Key>,
     ) -> Result<Option<(Value, Option<Value>)>> {
+        self.faults.pass()?;
         self.engine.get_follow(partition, key, follow)
     }
 
@@ -61,6 +92,7 @@ impl MetaEngine for Unanswering {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Key, Value)>> {
+        self.faults.pass()?;
         self.engine.scan(partition, prefix, after, limit)
     }
 
@@ -71,12 +103,9 @@ impl MetaEngine for Unanswering {
         conditions: &[Condition],
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
-        let changes_ledger = Self::changes_ledger(&mutations);
-        let outcome = self.engine.commit(partition, op, conditions, mutations);
-        if changes_ledger && self.is_silent.load(Ordering::Acquire) {
-            return Err(Error::Engine("no answer".into()));
-        }
-        outcome
+        self.faults.pass()?;
+        let outcome = self.engine.commit(partition, op, conditions, mutations.clone());
+        if self.faults.after(&mutations) { Err(no_answer()) } else { outcome }
     }
 
     fn sync(&self) -> Result<()> {
@@ -88,20 +117,20 @@ impl MetaEngine for Unanswering {
     }
 }
 
-/// Two hosts; the second one's commits are answered unless the switch is set.
-fn hosts(deployment: &Deployment) -> (Arc<Node>, Arc<Node>, Arc<AtomicBool>) {
-    let is_silent = Arc::new(AtomicBool::new(false));
+/// Two hosts, of which the second one has the faults that it is told to have.
+fn hosts(deployment: &Deployment) -> (Arc<Node>, Arc<Node>, Arc<Faults>) {
+    let faults = Arc::new(Faults::default());
     let a = deployment.start("a");
     let b = deployment.start_as("b", |options| {
         options.uncertain_ms = 2_000;
         let cluster = options.cluster.as_mut().unwrap();
         let engine = Arc::clone(&cluster.engine);
-        cluster.engine = Arc::new(Unanswering { engine, is_silent: Arc::clone(&is_silent) });
+        cluster.engine = Arc::new(Unanswering { engine, faults: Arc::clone(&faults) });
     });
     for node in [&a, &b] {
         node.meet_members().unwrap();
     }
-    (a, b, is_silent)
+    (a, b, faults)
 }
 
 /// A directory whose records are in another partition than the root's.
@@ -122,7 +151,7 @@ fn directory_elsewhere(node: &Node) -> InodeId {
 #[test]
 fn a_copy_of_which_nobody_knows_whether_it_was_offered_serves_nothing_else() {
     let deployment = Deployment::new();
-    let (a, b, is_silent) = hosts(&deployment);
+    let (a, b, faults) = hosts(&deployment);
     let elsewhere = directory_elsewhere(&a);
     hint(&a, "replicas", "2");
     hint(&a, "close", "safe");
@@ -131,9 +160,9 @@ fn a_copy_of_which_nobody_knows_whether_it_was_offered_serves_nothing_else() {
     let (attr, _) =
         a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
     a.write(attr.ino, 0, &pattern(MIB, 1), false, false).unwrap();
-    is_silent.store(true, Ordering::Release);
+    faults.is_silent.store(true, Ordering::Release);
     a.flush(attr.ino).unwrap_err();
-    is_silent.store(false, Ordering::Release);
+    faults.is_silent.store(false, Ordering::Release);
     a.release(attr.ino, true);
     a.unlink(InodeId::ROOT, b"f").unwrap();
     hint(&a, "replicas", "1");
@@ -161,13 +190,13 @@ fn a_copy_of_which_nobody_knows_whether_it_was_offered_serves_nothing_else() {
 #[test]
 fn a_file_of_which_nobody_knows_whether_it_moved_keeps_its_bytes() {
     let deployment = Deployment::new();
-    let (a, b, is_silent) = hosts(&deployment);
+    let (a, b, faults) = hosts(&deployment);
     put(&b, "first", &pattern(8192, 1));
     let ino = put(&a, "f", &pattern(MIB, 4));
     assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(30)));
-    is_silent.store(true, Ordering::Release);
+    faults.is_silent.store(true, Ordering::Release);
     b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap_err();
-    is_silent.store(false, Ordering::Release);
+    faults.is_silent.store(false, Ordering::Release);
     for node in [&a, &b] {
         assert_eq!(content_of(node, ino).unwrap(), pattern(MIB, 4));
     }
@@ -183,13 +212,13 @@ fn a_file_of_which_nobody_knows_whether_it_moved_keeps_its_bytes() {
 #[test]
 fn a_body_of_which_nobody_knows_whether_it_was_recorded_stays() {
     let deployment = Deployment::new();
-    let (a, b, is_silent) = hosts(&deployment);
+    let (a, b, faults) = hosts(&deployment);
     put(&b, "first", &pattern(8192, 1));
     let ino = put(&a, "f", b"");
     b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
-    is_silent.store(true, Ordering::Release);
+    faults.is_silent.store(true, Ordering::Release);
     b.write(ino, 0, &pattern(MIB, 1), false, false).unwrap_err();
-    is_silent.store(false, Ordering::Release);
+    faults.is_silent.store(false, Ordering::Release);
     b.release(ino, true);
     for number in 0..300 {
         put(&b, &format!("b{number}"), &pattern(8192, 2));
@@ -201,4 +230,56 @@ fn a_body_of_which_nobody_knows_whether_it_was_recorded_stays() {
     assert_eq!(get(&a, "f").unwrap(), b"");
     write_and_close(&b, ino, 0, &pattern(MIB, 5));
     assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 5));
+}
+
+/// A small file has gone beside its inode, which its host does not know; then another host removes it.
+#[test]
+fn a_backing_file_of_which_nobody_knows_whether_it_is_named_goes_with_its_inode() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    hint(&a, "replicas", "2");
+    hint(&a, "close", "safe");
+    put(&b, "first", &pattern(8192, 1));
+    let (attr, _) =
+        b.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
+    b.write(attr.ino, 0, &pattern(8192, 1), false, false).unwrap();
+    // Small again, but in a backing file.
+    let cut = AttrChange { size_bytes: Some(700), ..AttrChange::default() };
+    b.set_attributes(ROOT_CALLER, attr.ino, &cut).unwrap();
+    b.flush(attr.ino).unwrap();
+    b.release(attr.ino, true);
+    assert_eq!(a.locate("/f").unwrap().layout, "replicated", "it has not settled");
+    faults.is_silent.store(true, Ordering::Release);
+    wait_until("it is beside its inode", || a.locate("/f").unwrap().layout == "inline");
+    a.unlink(InodeId::ROOT, b"f").unwrap();
+    faults.is_silent.store(false, Ordering::Release);
+    a.unlink(InodeId::ROOT, b"first").unwrap();
+    let used = || b.status().unwrap().tiers[0].space.used_bytes;
+    wait_until("nothing is in use", || used() == 0);
+    b.close().unwrap();
+    wait_until("no backing file is left", || deployment.files("b") == 0);
+}
+
+/// A closed file settles, which its host does not know: the lease to write went with that. Whoever writes to it then
+/// has it again.
+#[test]
+fn a_lease_of_which_nobody_knows_whether_it_was_given_back_is_asked_for_again() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    hint(&a, "replicas", "2");
+    hint(&a, "close", "safe");
+    let ino = put(&b, "f", &pattern(MIB, 1));
+    faults.is_to_be_cut.store(true, Ordering::Release);
+    wait_until("it has settled", || faults.is_cut.load(Ordering::Acquire));
+    faults.is_cut.store(false, Ordering::Release);
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    let cut = AttrChange { size_bytes: Some(90_000), ..AttrChange::default() };
+    b.set_attributes(ROOT_CALLER, ino, &cut).unwrap();
+    b.flush(ino).unwrap();
+    b.release(ino, true);
+    for node in [&a, &b] {
+        assert!(content_of(node, ino).unwrap() == pattern(MIB, 1)[..90_000]);
+    }
+    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    assert_eq!(a.locate("/f").unwrap().nodes.len(), 2);
 }

@@ -14,15 +14,25 @@ pub(super) fn sole_replica<'a>(view: &'a Topology, primary: &'a ServerId) -> Opt
     (replicas.next().is_none() && first.health == Health::Up).then_some(first)
 }
 
-/// Replicas that count: those not given up.
-fn live_replicas<'a>(view: &'a Topology, primary: &'a Peer) -> impl Iterator<Item = &'a Peer> {
-    view.replicas_of(&primary.id).filter(|r| r.health != Health::Failed)
+/// The replicas of a primary on other hosts than its own, which is what they are for.
+pub(super) fn replicas_elsewhere<'a>(
+    deployment: &Deployment,
+    view: &'a Topology,
+    primary: &Peer,
+) -> Vec<&'a Peer> {
+    let home = host_of(deployment, primary);
+    let follows = |p: &&Peer| matches!(&p.role, Role::Replica(of) if *of == primary.id);
+    let all = view.peers().iter().filter(follows);
+    all.filter(|replica| host_of(deployment, replica) != home).collect()
 }
 
-/// The primaries that are up and have no replica.
-pub(super) fn without_replica(view: &Topology) -> Vec<&Peer> {
-    let lacks = |p: &&Peer| p.health == Health::Up && live_replicas(view, p).next().is_none();
-    view.primaries().into_iter().filter(lacks).collect()
+/// The primaries that are up and have no replica on another host, those not given up counted.
+pub(super) fn without_replica<'a>(deployment: &Deployment, view: &'a Topology) -> Vec<&'a Peer> {
+    let is_lacking = |p: &&Peer| {
+        p.health == Health::Up
+            && replicas_elsewhere(deployment, view, p).iter().all(|r| r.health == Health::Failed)
+    };
+    view.primaries().into_iter().filter(is_lacking).collect()
 }
 
 /// Primaries that most others have given up, and that still hold slots.
@@ -37,20 +47,55 @@ pub(super) fn is_anyone_joining(view: &Topology) -> bool {
     view.peers().iter().any(|p| is_idle(p) && matches!(p.health, Health::Up | Health::Joining))
 }
 
-/// The replica that should go over to the shard of `wanting`: of a shard with two or more, on another
-/// host than `wanting`. Every host finds the same one.
+/// The replica that should go over to the shard of `wanting`: one on another host than `wanting`, of a shard that has a
+/// second on another host than its own. Every host finds the same one.
 pub(super) fn surplus_replica<'a>(
     deployment: &Deployment,
     view: &'a Topology,
     wanting: &Peer,
 ) -> Option<&'a Peer> {
     let home = host_of(deployment, wanting);
-    view.primaries()
-        .into_iter()
-        .filter(|p| live_replicas(view, p).count() > 1)
-        .flat_map(|p| live_replicas(view, p))
-        .filter(|r| r.health == Health::Up && host_of(deployment, r) != home)
-        .max_by(|a, b| a.id.cmp(&b.id))
+    let is_free = |replica: &Peer| {
+        replica.health == Health::Up
+            && host_of(deployment, replica) != home
+            && can_be_spared(deployment, view, replica)
+    };
+    view.peers().iter().filter(|peer| is_free(peer)).max_by(|a, b| a.id.cmp(&b.id))
+}
+
+/// Whether the shard of a replica has another that is up, on another host than its primary's.
+fn can_be_spared(deployment: &Deployment, view: &Topology, replica: &Peer) -> bool {
+    let Role::Replica(of) = &replica.role else { return false };
+    view.by_id(of).is_some_and(|primary| {
+        replicas_elsewhere(deployment, view, primary)
+            .iter()
+            .any(|other| other.id != replica.id && other.health == Health::Up)
+    })
+}
+
+/// For a shard whose only replica is on the host of its primary, `wanting`, and that gets none from elsewhere: that
+/// replica, and the primary that it should follow instead, whose replica is then free for `wanting`.
+pub(super) fn exchange<'a>(
+    deployment: &Deployment,
+    view: &'a Topology,
+    wanting: &Peer,
+) -> Option<(&'a Peer, &'a Peer)> {
+    let home = host_of(deployment, wanting);
+    let is_here = |peer: &Peer| host_of(deployment, peer) == home;
+    let is_idle = |peer: &&Peer| {
+        let follows = matches!(&peer.role, Role::Replica(of) if *of == wanting.id);
+        follows && peer.health == Health::Up && is_here(peer)
+    };
+    let idle = view.peers().iter().find(is_idle)?;
+    let has_one_for_it = |primary: &&Peer| {
+        primary.health == Health::Up
+            && !is_here(primary)
+            && replicas_elsewhere(deployment, view, primary)
+                .iter()
+                .any(|r| r.health == Health::Up && !is_here(r))
+    };
+    let to = view.primaries().into_iter().find(has_one_for_it)?;
+    Some((idle, to))
 }
 
 /// The host that should start a new server for the shard of `wanting`: the one with the fewest servers
@@ -124,14 +169,16 @@ fn relieves<'a>(
 /// replica, and every host up.
 pub(super) fn is_superfluous(deployment: &Deployment, view: &Topology, replica: &Peer) -> bool {
     let Role::Replica(of) = &replica.role else { return false };
+    let Some(primary) = view.by_id(of) else { return false };
     let number =
         |peer: &Peer| deployment.server_at(peer.address.ip, peer.address.port).map(|s| s.number);
     // Ordered, so that two do not go at once, each because of the other.
     let order = |peer: &Peer| (number(peer), peer.id.clone());
-    let has_others =
-        view.replicas_of(of).any(|r| r.health == Health::Up && order(r) < order(replica));
-    let is_whole =
-        view.primaries().iter().all(|p| p.health == Health::Up) && without_replica(view).is_empty();
+    let has_others = replicas_elsewhere(deployment, view, primary)
+        .iter()
+        .any(|r| r.health == Health::Up && order(r) < order(replica));
+    let is_whole = view.primaries().iter().all(|p| p.health == Health::Up)
+        && without_replica(deployment, view).is_empty();
     let is_up = |host: &NodeId| {
         let mut peers =
             view.peers().iter().filter(|p| host_of(deployment, p).as_ref() == Some(host));
@@ -201,7 +248,7 @@ mod tests {
     #[test]
     fn a_whole_cluster_is_left_alone() {
         let (deployment, view) = (deployment(3), view(&whole()));
-        assert!(without_replica(&view).is_empty());
+        assert!(without_replica(&deployment, &view).is_empty());
         for host in ["n1", "n2", "n3"] {
             assert!(due_promotion(&deployment, &view, &NodeId(host.into())).is_none());
         }
@@ -239,7 +286,7 @@ mod tests {
             (1, 1, "slave", Err((3, 0))),
         ];
         let (deployment, view) = (deployment(3), view(&lines));
-        let wanting = without_replica(&view)[0];
+        let wanting = without_replica(&deployment, &view)[0];
         assert_eq!(wanting.id, id(1, 0));
         assert!(surplus_replica(&deployment, &view, wanting).is_none());
         assert_eq!(host_for_new_server(&deployment, &view, wanting), Some(NodeId("n3".into())));
@@ -254,7 +301,7 @@ mod tests {
         lines.push((2, 2, "slave", Err((3, 0))));
         let deployment = deployment(3);
         let before = view(&lines);
-        let wanting = without_replica(&before)[0];
+        let wanting = without_replica(&deployment, &before)[0];
         assert_eq!(surplus_replica(&deployment, &before, wanting).unwrap().id, id(2, 2));
         lines[3].2 = "slave";
         let after = view(&lines);
@@ -307,5 +354,40 @@ mod tests {
         // Without a way nobody moves.
         lines.truncate(6);
         assert!(["n1", "n2", "n3", "n4"].iter().all(|host| due(&lines, host).is_none()));
+    }
+
+    #[test]
+    fn a_replica_on_the_host_of_its_primary_counts_for_nothing() {
+        // Host 1 took the primary over from host 3; its other server, a replica of the same, follows it now.
+        let mut lines = vec![
+            (1, 1, "master", Ok("0-99")),
+            (2, 0, "master", Ok("100-199")),
+            (3, 0, "master", Ok("200-299")),
+            (4, 1, "master", Ok("300-399")),
+            (1, 0, "slave", Err((1, 1))),
+            (2, 1, "slave", Err((1, 1))),
+            (3, 1, "slave", Err((2, 0))),
+            (4, 0, "slave", Err((3, 0))),
+        ];
+        let deployment = deployment(4);
+        let before = view(&lines);
+        let wanting = without_replica(&deployment, &before);
+        assert_eq!(wanting.iter().map(|p| p.id.clone()).collect::<Vec<_>>(), [id(4, 1)]);
+        // Not the one that would leave the first shard on one host.
+        assert_eq!(surplus_replica(&deployment, &before, wanting[0]).unwrap().id, id(1, 0));
+        // Had it gone all the same, the first would want one now, and nobody can spare any: two change places.
+        lines[5].3 = Err((4, 1));
+        let after = view(&lines);
+        let wanting = without_replica(&deployment, &after);
+        assert_eq!(wanting.iter().map(|p| p.id.clone()).collect::<Vec<_>>(), [id(1, 1)]);
+        assert!(surplus_replica(&deployment, &after, wanting[0]).is_none());
+        let (replica, to) = exchange(&deployment, &after, wanting[0]).unwrap();
+        assert_eq!((replica.id.clone(), to.id.clone()), (id(1, 0), id(2, 0)));
+        lines[4].3 = Err((2, 0));
+        let exchanged = view(&lines);
+        let wanting = without_replica(&deployment, &exchanged);
+        assert_eq!(wanting.iter().map(|p| p.id.clone()).collect::<Vec<_>>(), [id(1, 1)]);
+        assert_eq!(surplus_replica(&deployment, &exchanged, wanting[0]).unwrap().id, id(3, 1));
+        assert!(!is_superfluous(&deployment, &before, before.by_id(&id(2, 1)).unwrap()));
     }
 }

@@ -508,7 +508,7 @@ impl Host {
 
     fn balance(&mut self, view: &Topology) {
         self.replace_replica(view);
-        if balance::without_replica(view).is_empty() {
+        if balance::without_replica(&self.watch.deployment, view).is_empty() {
             self.promote_own(view);
         }
         self.retire(view);
@@ -517,7 +517,7 @@ impl Host {
     /// Gives a replica to each shard that has none: one that can be spared, else a new server. A lost host leaves two
     /// such shards; while one waits for its time the other does too.
     fn replace_replica(&mut self, view: &Topology) {
-        let wanting = balance::without_replica(view);
+        let wanting = balance::without_replica(&self.watch.deployment, view);
         self.wanting.retain(|id, _| wanting.iter().any(|primary| primary.id == *id));
         for primary in &wanting {
             self.wanting.entry(primary.id.clone()).or_insert_with(Instant::now);
@@ -531,6 +531,13 @@ impl Host {
             if self.slots.iter().any(|s| s.address == surplus.address) {
                 let moved = self.view.with(&surplus.address, |c| follow(c, &first.id));
                 info!(replica = %surplus.address, primary = %first.address, ?moved, "moves to a shard without a replica");
+            }
+            return;
+        }
+        if let Some((replica, to)) = balance::exchange(deployment, view, first) {
+            if self.slots.iter().any(|s| s.address == replica.address) {
+                let moved = self.view.with(&replica.address, |c| follow(c, &to.id));
+                info!(replica = %replica.address, primary = %to.address, ?moved, "leaves a shard whose primary is on the same host");
             }
             return;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use intarsia_types::NodeId;
 use serde::Serialize;
 
-use super::balance::{dead_primaries, host_of};
+use super::balance::{dead_primaries, host_of, replicas_elsewhere};
 use crate::deployment::Deployment;
 use crate::topology::{Health, Topology};
 
@@ -16,7 +16,7 @@ pub struct Redundancy {
     pub shards: usize,
     /// Those whose primary is dead and has no successor yet.
     pub without_primary: usize,
-    /// Those that no replica follows.
+    /// Those that no replica on another host follows.
     pub without_replica: usize,
     /// Those whose primary is on this host and has no replica that has copied everything.
     pub out_of_sync: usize,
@@ -37,7 +37,9 @@ impl Redundancy {
         let shards = holders().count();
         let without_primary = dead_primaries(view).count();
         let without_replica = holders()
-            .filter(|peer| !view.replicas_of(&peer.id).any(|replica| replica.health == Health::Up))
+            .filter(|peer| {
+                !replicas_elsewhere(deployment, view, peer).iter().any(|r| r.health == Health::Up)
+            })
             .count();
         // An election needs the votes of most primaries.
         let keeps_majority = most_primaries.as_ref().is_some_and(|(_, most)| most * 2 < shards);
