@@ -466,6 +466,10 @@ impl Node {
             other => other?,
         };
         self.load_body(state, &inode)?;
+        if state.is_foreign {
+            // Nobody has opened it since this node started.
+            state.hints = self.own_hints(&inode)?;
+        }
         if let Some(Body::Local(local)) = &mut state.body {
             local.rw = None;
         }

@@ -7,11 +7,11 @@ mod deployment;
 use std::time::{Duration, Instant};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, crash, get, hint, metric, no_kernel, pattern, put, regular,
-    wait_until, write_and_close,
+    Deployment, MIB, ROOT_CALLER, content_of, crash, get, hint, metric, no_kernel, pattern, put,
+    put_in, regular, wait_until, write_and_close,
 };
-use intarsia_node::{AttrChange, Node, RenameMode, SetMode};
-use intarsia_types::{Error, InodeId, Result};
+use intarsia_node::{AttrChange, NewName, Node, RenameMode, SetMode};
+use intarsia_types::{Error, FileKind, InodeId, Result};
 
 /// New files have two copies when their close returns.
 fn two_copies_at_close(node: &Node) {
@@ -353,6 +353,36 @@ fn a_file_that_its_lost_home_may_have_been_writing_gets_its_copies_too() {
     let a = deployment.start("a");
     wait_until("nothing is left there", || a.status().unwrap().tiers[0].space.used_bytes == 0);
     assert_eq!(get(&a, "open").unwrap(), content);
+}
+
+#[test]
+fn what_a_crash_left_unsettled_gets_its_copies_when_its_home_is_back_at_once() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    two_copies_at_close(&a);
+    // In several partitions, of which the one that comes back looks through some.
+    let files: Vec<_> = (0..6)
+        .map(|n| {
+            let name = format!("d{n}");
+            let dir = NewName { kind: FileKind::Directory, perm: 0o755, ..regular() };
+            let (attr, _) = a.make(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &dir).unwrap();
+            (format!("/{name}/f"), put_in(&a, attr.ino, "f", &pattern(MIB, 1)))
+        })
+        .collect();
+    for (_, ino) in &files {
+        a.open_file(ROOT_CALLER, *ino, true, false, &no_kernel).unwrap();
+        a.write(*ino, 5, b"not published", false, false).unwrap();
+    }
+    crash(a);
+    let a = deployment.start("a");
+    a.meet_members().unwrap();
+    settled(&a);
+    // Not by and by, when somebody looks through all files.
+    wait_until("nothing waits", || a.status().unwrap().waiting_for_copies == 0);
+    for (path, ino) in &files {
+        assert_eq!(nodes_of(&b, path), ["a", "b"], "{path}");
+        assert!(content_of(&b, *ino).unwrap() == content_of(&a, *ino).unwrap());
+    }
 }
 
 #[test]
