@@ -84,6 +84,12 @@ impl Node {
             let is_first = census.alive.first().is_some_and(|(_, first)| first == own);
             if is_first && cluster.has_let_go(&writer) {
                 self.inherit(ino)?;
+            } else if cluster.has_let_go(&writer)
+                && let Some((first, _)) = census.alive.first()
+            {
+                // That one may have been lost when this host was told.
+                let is_told = self.tell_lacking(cluster, first, vec![(ino, inode.size_bytes)]);
+                return Ok(if is_told { Attempted::Done } else { Attempted::Again });
             } else if writer.node == self.options.name {
                 self.give_up(ino)?;
             } else if !cluster.is_over(&writer) {
