@@ -209,6 +209,16 @@ impl Node {
         }
     }
 
+    /// Closes the bytes of an entry that goes on without them. What nobody knows to be named is looked for.
+    pub(crate) fn drop_body(&self, ino: InodeId, state: &mut LiveState) {
+        if std::mem::take(&mut state.is_doubtful)
+            && let Some(backing) = state.local().map(|local| local.backing)
+        {
+            self.doubt(backing, FreeFile::of(ino, backing.file), state.accounted_512);
+        }
+        state.body = None;
+    }
+
     /// Counts a file that has settled.
     pub(crate) fn count_settled(&self, state: &mut LiveState) {
         use std::sync::atomic::Ordering::Relaxed;

@@ -778,7 +778,7 @@ impl Node {
         if state.is_unsettled || state.holds_lease {
             self.enqueue_settle(ino, state);
         } else {
-            state.body = None;
+            self.drop_body(ino, state);
             state.sums = None;
         }
     }

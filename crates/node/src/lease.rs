@@ -461,7 +461,7 @@ impl Node {
                 ));
             }
             if !stays {
-                state.body = None;
+                self.drop_body(inode.ino, state);
             }
             state.sums = None;
             state.is_checksummed = inode.checksummed && state.kept().is_none();

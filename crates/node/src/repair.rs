@@ -120,7 +120,8 @@ impl Node {
             if matches!(attempt, Attempt::Done(_)) && state.writers == 0 && !state.is_unsettled {
                 self.give_lease_back(ino, state);
                 if !state.is_open() {
-                    state.forget_body();
+                    let forgotten = state.forget_body();
+                    self.discard_unnamed(ino, &forgotten);
                 }
                 self.settler_queue.sum_later(ino);
             }
