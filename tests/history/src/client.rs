@@ -80,17 +80,25 @@ struct Client<'a> {
     slowest: Duration,
 }
 
-/// Runs a client and writes its record.
+/// Makes the directories `d0`, `d1`, … that clients work in, before any of them begins.
 ///
 /// # Errors
-/// When the record cannot be written or the directories cannot be made; what goes wrong under test is recorded.
-pub fn run(plan: &Plan, recorder: Recorder) -> std::io::Result<()> {
-    for directory in 0..plan.directories {
-        match std::fs::create_dir(plan.root.join(format!("d{directory}"))) {
+/// When one cannot be made; one that is there is fine.
+pub fn make_directories(root: &std::path::Path, directories: u16) -> std::io::Result<()> {
+    for directory in 0..directories {
+        match std::fs::create_dir(root.join(format!("d{directory}"))) {
             Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
             _ => {}
         }
     }
+    Ok(())
+}
+
+/// Runs a client and writes its record.
+///
+/// # Errors
+/// When the record cannot be written; what goes wrong under test is recorded.
+pub fn run(plan: &Plan, recorder: Recorder) -> std::io::Result<()> {
     let mut client = Client {
         plan,
         random: Xoshiro256PlusPlus::seed_from_u64(plan.seed.wrapping_add(u64::from(plan.client))),

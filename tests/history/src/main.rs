@@ -158,6 +158,7 @@ fn be_client(arguments: &Client) -> std::io::Result<()> {
         names: load.names,
         gate: Arc::default(),
     };
+    client::make_directories(&plan.root, plan.directories)?;
     client::run(&plan, Recorder::create(&arguments.record, arguments.client, load.seed)?)
 }
 

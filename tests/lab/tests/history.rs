@@ -202,8 +202,7 @@ fn observe(cluster: &Cluster, seed: u64, time: Duration, hints: &[&str]) {
     if !hints.is_empty() {
         run(Command::new(intarsia()).args(["hint", "set"]).args(hints).arg(&dir));
     }
-    // A client that finds its host dead at once would not begin.
-    (0..DIRECTORIES).for_each(|d| fs::create_dir(dir.join(format!("d{d}"))).unwrap());
+    client::make_directories(&dir, DIRECTORIES).unwrap();
     say(&format!("seed {seed}, hints {hints:?}:"));
     let records = Records::new();
     let end = Instant::now() + time.saturating_sub(QUIET);

@@ -8,6 +8,7 @@ use intarsia_history::client::{self, Plan};
 use intarsia_history::event::{Record, Recorder};
 use intarsia_posix_tests::{Mode, Settings, Store, fresh_seed, in_both_modes, is_long};
 
+const DIRECTORIES: u16 = 3;
 const CLIENTS: u16 = 4;
 const OPERATIONS: u64 = 2500;
 const OPERATIONS_LONG: u64 = 20_000;
@@ -17,6 +18,7 @@ fn concurrent_clients(mode: Mode) {
     let store = Store::start(Settings::new(mode));
     let records = tempfile::tempdir().unwrap();
     let seed = fresh_seed();
+    client::make_directories(store.mount(), DIRECTORIES).unwrap();
     let record = |client: u16| records.path().join(format!("{client}.jsonl"));
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -28,7 +30,7 @@ fn concurrent_clients(mode: Mode) {
                 operations: if is_long() { OPERATIONS_LONG } else { OPERATIONS },
                 time: Duration::from_secs(600),
                 pause: Duration::ZERO,
-                directories: 3,
+                directories: DIRECTORIES,
                 names: 6,
                 gate: Arc::default(),
             };
