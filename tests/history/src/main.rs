@@ -158,8 +158,9 @@ fn be_client(arguments: &Client) -> std::io::Result<()> {
         names: load.names,
         gate: Arc::default(),
     };
+    let recorder = Recorder::create(&arguments.record, arguments.client, load.seed)?;
     client::make_directories(&plan.root, plan.directories)?;
-    client::run(&plan, Recorder::create(&arguments.record, arguments.client, load.seed)?)
+    client::run(&plan, recorder)
 }
 
 fn run(arguments: &Run) -> std::io::Result<bool> {
