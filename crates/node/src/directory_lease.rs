@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{Owner, Recall, Recalled, allowance};
+use intarsia_meta::{Owner, Recall, Recalled};
 use intarsia_types::{InodeId, Result};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
@@ -51,7 +51,7 @@ impl Recall for Neighbours {
 
     /// A host that does not answer is asked until it is known to be lost, or the time is up.
     fn recall(&self, holder: &Owner, dir: InodeId) -> Result<Recalled> {
-        let deadline = Instant::now() + allowance::of(PATIENCE);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             if self.0.is_over(holder) {
                 return Ok(Recalled::Lost);

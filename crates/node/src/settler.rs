@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{Extra, FreeFile, allowance};
+use intarsia_meta::{Extra, FreeFile};
 use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{is_unshared, is_unwritten};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result, TierId};
@@ -22,8 +22,6 @@ use crate::live::LiveState;
 use crate::node::Node;
 use crate::replicate::take_over_copies;
 
-/// Whoever opens a file, here or elsewhere, waits until an attempt to settle it is over.
-const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 /// How long a closed file rests before it is touched: programs often reopen what they just wrote.
 const REST: Duration = Duration::from_millis(1500);
 /// Rest after a file was found still being written; doubles up to [`RETRY_MAX`].
@@ -411,14 +409,10 @@ impl Node {
             self.settler_queue.retry(waiting);
             return Ok(());
         }
-        let until = allowance::until();
-        let patience = Instant::now() + SETTLED_WITHIN;
-        allowance::grant(Some(until.map_or(patience, |until| until.min(patience))));
         let is_settled = self.live.with_existing(ino, |state| {
             state.is_queued = false;
             self.try_settle(ino, state)
         });
-        allowance::grant(until);
         match is_settled.transpose() {
             Ok(Some(false)) => {
                 self.live.with_existing(ino, |state| state.is_queued = true);
