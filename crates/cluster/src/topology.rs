@@ -172,7 +172,7 @@ impl Topology {
     }
 
     /// The replicas of a primary.
-    pub fn replicas_of<'a>(&'a self, primary: &'a ServerId) -> impl Iterator<Item = &'a Peer> {
+    pub fn replicas_of<'a>(&'a self, primary: &ServerId) -> impl Iterator<Item = &'a Peer> {
         self.peers.iter().filter(move |p| p.is_replica_of(primary))
     }
 

@@ -211,11 +211,10 @@ impl Node {
 
     /// Closes the bytes of an entry that goes on without them. What nobody knows to be named is looked for.
     pub(crate) fn drop_body(&self, ino: InodeId, state: &mut LiveState) {
-        if std::mem::take(&mut state.is_doubtful)
-            && let Some(backing) = state.local().map(|local| local.backing)
-        {
+        if let Some(backing) = state.doubtful() {
             self.doubt(backing, FreeFile::of(ino, backing.file), state.accounted_512);
         }
+        state.is_doubtful = false;
         state.body = None;
     }
 

@@ -120,6 +120,11 @@ impl LiveState {
         }
     }
 
+    /// The backing file that a record may name or not.
+    pub(crate) fn doubtful(&self) -> Option<BackingRef> {
+        self.local().map(|local| local.backing).filter(|_| self.is_doubtful)
+    }
+
     /// Takes note of what became of a change of the record.
     pub(crate) fn note_change<T>(&mut self, outcome: Result<T>) -> Result<T> {
         let is_doubtful = outcome.as_ref().is_err_and(is_uncertain) && self.local().is_some();
@@ -141,7 +146,7 @@ impl LiveState {
             accounted_512: self.local().map(|_| self.accounted_512),
             size_bytes: self.body.as_ref().and_then(|_| self.size_bytes().ok()),
             unnamed: self.unnamed(),
-            doubtful: self.local().map(|local| local.backing).filter(|_| self.is_doubtful),
+            doubtful: self.doubtful(),
         };
         self.body = None;
         self.sums = None;

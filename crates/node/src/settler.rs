@@ -428,7 +428,7 @@ impl Node {
                     let reconciled = self.reconcile_if_taken(ino);
                     self.live.with_existing(ino, |state| state.is_queued = true);
                     self.settler_queue.retry(waiting);
-                    reconciled.map(|_| ())?;
+                    reconciled?;
                 }
                 Err(e)
             }

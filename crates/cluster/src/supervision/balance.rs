@@ -21,8 +21,7 @@ pub(super) fn replicas_elsewhere<'a>(
     primary: &Peer,
 ) -> Vec<&'a Peer> {
     let home = host_of(deployment, primary);
-    let follows = |p: &&Peer| matches!(&p.role, Role::Replica(of) if *of == primary.id);
-    let all = view.peers().iter().filter(follows);
+    let all = view.replicas_of(&primary.id);
     all.filter(|replica| host_of(deployment, replica) != home).collect()
 }
 
@@ -82,11 +81,7 @@ pub(super) fn exchange<'a>(
 ) -> Option<(&'a Peer, &'a Peer)> {
     let home = host_of(deployment, wanting);
     let is_here = |peer: &Peer| host_of(deployment, peer) == home;
-    let is_idle = |peer: &&Peer| {
-        let follows = matches!(&peer.role, Role::Replica(of) if *of == wanting.id);
-        follows && peer.health == Health::Up && is_here(peer)
-    };
-    let idle = view.peers().iter().find(is_idle)?;
+    let idle = view.replicas_of(&wanting.id).find(|r| r.health == Health::Up && is_here(r))?;
     let has_one_for_it = |primary: &&Peer| {
         primary.health == Health::Up
             && !is_here(primary)

@@ -17,7 +17,8 @@ const PAUSE_MS: u64 = 20;
 /// After one that failed.
 const REST: Duration = Duration::from_millis(100);
 
-/// Does steps in `dir` until the file `stop` is there or whoever started this is gone, and logs them. `book` is what is in the directory already.
+/// Does steps in `dir` until the file `stop` is there or whoever started this is gone, and logs them. `book` is what
+/// is in the directory already.
 ///
 /// # Errors
 /// Of the log and the book.
