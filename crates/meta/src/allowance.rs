@@ -25,6 +25,23 @@ pub fn until() -> Option<Instant> {
     UNTIL.get()
 }
 
+/// While this lives, the thread's work is to end by then, if not before.
+#[must_use = "it ends when it is dropped"]
+pub struct Limit(Option<Instant>);
+
+/// See [`Limit`].
+pub fn limit(until: Instant) -> Limit {
+    let before = UNTIL.get();
+    UNTIL.set(Some(before.map_or(until, |before| before.min(until))));
+    Limit(before)
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        UNTIL.set(self.0);
+    }
+}
+
 /// How much of `wanted` a wait that begins now can have.
 #[must_use]
 pub fn of(wanted: Duration) -> Duration {
@@ -45,6 +62,15 @@ mod tests {
         assert_eq!(of(LEAST * 2), LEAST * 2);
         grant(Some(Instant::now()));
         assert_eq!((of(hour), of(LEAST / 2)), (LEAST, LEAST / 2));
+        let now = Instant::now();
+        grant(Some(now + hour));
+        let outer = limit(now + hour / 2);
+        {
+            let _inner = limit(now + hour * 2);
+            assert_eq!(until(), Some(now + hour / 2), "a limit does not make longer");
+        }
+        drop(outer);
+        assert_eq!(until(), Some(now + hour));
         let elsewhere = std::thread::spawn(until).join().unwrap();
         assert_eq!(elsewhere, None, "each thread has its own");
         grant(None);

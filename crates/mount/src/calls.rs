@@ -3,7 +3,8 @@
 //!
 //! The kernel does not say which requests belong together, nor since when a call waits. A request that comes at once
 //! after one that took long, of the same thread or in the same directory, is taken for one that waited for it, and has
-//! what is left of its time.
+//! what is left of its time. A thread that comes to a directory after such a request, and had one itself before the
+//! directory was free, has waited since then.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -21,6 +22,8 @@ const LIMIT: Duration = Duration::from_secs(7);
 const LONG: Duration = Duration::from_millis(150);
 /// What comes so soon after it waited for it.
 const SOON: Duration = Duration::from_millis(100);
+/// What a thread waited for is remembered for so long: it may be waiting for a directory now.
+const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// What requests have in common of which one waits for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,16 +43,17 @@ struct Call {
     came: Instant,
 }
 
-impl Call {
-    fn lines(&self) -> impl Iterator<Item = Line> {
-        [self.thread, self.directory].into_iter().flatten()
-    }
-}
-
 /// A call of which a request took long.
+#[derive(Clone, Copy)]
 struct Slow {
     begun: Instant,
     ended: Instant,
+}
+
+impl Slow {
+    fn is_followed_by(&self, next: Instant) -> bool {
+        next.saturating_duration_since(self.ended) <= SOON
+    }
 }
 
 thread_local! {
@@ -72,31 +76,38 @@ pub(crate) fn begin(thread: u32, directory: Option<InodeId>) {
     allowance::grant(Some(call.begun + LIMIT));
 }
 
-/// When the call began that a request which comes now is of.
+/// When the call began that a request which comes now is of. The thread's next request is taken for one of the same.
 fn resumed(call: &Call) -> Instant {
     let mut slow = SLOW.lock();
-    slow.retain(|_, other| call.came.saturating_duration_since(other.ended) <= SOON);
+    slow.retain(|_, other| call.came.saturating_duration_since(other.ended) <= REMEMBERED);
     SLOW_COUNT.store(slow.len(), Ordering::Relaxed);
-    let before = call.lines().filter_map(|line| slow.get(&line)).map(|other| other.begun);
-    before.min().unwrap_or(call.came)
+    let of = |line: Option<Line>| line.and_then(|line| slow.get(&line).copied());
+    let (own, directory) = (of(call.thread), of(call.directory));
+    let directory = directory.filter(|other| other.is_followed_by(call.came));
+    let own = own.filter(|own| {
+        let waited = directory.is_some_and(|directory| own.is_followed_by(directory.begun));
+        waited || own.is_followed_by(call.came)
+    });
+    let before = own.into_iter().chain(directory);
+    let joined =
+        before.reduce(|a, b| Slow { begun: a.begun.min(b.begun), ended: a.ended.max(b.ended) });
+    let Some(joined) = joined else { return call.came };
+    if let Some(thread) = call.thread {
+        slow.insert(thread, joined);
+    }
+    joined.begun
 }
 
 /// The request that this thread works on is answered.
 pub(crate) fn end() {
     let Some(call) = NOW.take() else { return };
     allowance::grant(None);
-    let is_long = call.came.elapsed() >= LONG;
-    if !is_long && SLOW_COUNT.load(Ordering::Relaxed) == 0 {
+    if call.came.elapsed() < LONG {
         return;
     }
     let mut slow = SLOW.lock();
-    for line in call.lines() {
-        if is_long {
-            slow.insert(line, Slow { begun: call.begun, ended: Instant::now() });
-        } else {
-            // It is answered as usual again.
-            slow.remove(&line);
-        }
+    for line in [call.thread, call.directory].into_iter().flatten() {
+        slow.insert(line, Slow { begun: call.begun, ended: Instant::now() });
     }
     SLOW_COUNT.store(slow.len(), Ordering::Relaxed);
 }
@@ -116,45 +127,55 @@ pub(crate) fn carried(job: impl FnOnce() + Send + 'static) -> impl FnOnce() + Se
 mod tests {
     use super::*;
 
-    fn begun() -> Instant {
-        NOW.get().unwrap().begun
+    /// A request, for so long; when its call began.
+    fn request(thread: u32, directory: Option<u64>, takes: Duration) -> Instant {
+        begin(thread, directory.map(InodeId));
+        let begun = NOW.get().unwrap().begun;
+        assert_eq!(allowance::until(), Some(begun + LIMIT));
+        std::thread::sleep(takes);
+        end();
+        assert_eq!(allowance::until(), None);
+        begun
     }
+
+    const QUICK: Duration = Duration::ZERO;
 
     #[test]
     fn what_comes_at_once_after_a_long_request_of_its_thread_or_directory_has_the_rest_of_its_time()
     {
-        let (directory, another) = (Some(InodeId(1)), Some(InodeId(2)));
-        begin(7, directory);
-        let first = begun();
-        std::thread::sleep(LONG);
-        end();
-        begin(8, another);
-        assert!(begun() > first, "another thread, elsewhere");
-        end();
-        begin(7, None);
-        assert_eq!(begun(), first);
-        assert_eq!(allowance::until(), Some(first + LIMIT));
-        std::thread::sleep(LONG);
-        end();
-        begin(7, another);
-        assert_eq!(begun(), first, "and the one after that");
-        end();
-        begin(7, None);
-        assert!(begun() > first, "the one before was answered as usual");
+        let first = request(7, Some(1), LONG);
+        assert!(request(8, Some(2), QUICK) > first, "another thread, elsewhere");
+        assert_eq!(request(7, None, LONG), first);
+        assert_eq!(request(7, Some(2), QUICK), first, "and the one after that");
         std::thread::sleep(SOON * 2);
-        end();
-        std::thread::sleep(SOON * 2);
-        begin(7, None);
-        assert!(begun() > first + LONG, "another call");
-        end();
-        assert_eq!(allowance::until(), None);
+        assert!(request(7, None, QUICK) > first + LONG, "another call");
 
-        begin(10, Some(InodeId(10)));
-        let first = begun();
-        std::thread::sleep(LONG);
-        end();
-        begin(11, Some(InodeId(10)));
-        assert_eq!(begun(), first, "it waited for the directory");
-        end();
+        let first = request(10, Some(10), LONG);
+        for thread in 11..15 {
+            assert_eq!(
+                request(thread, Some(10), QUICK),
+                first,
+                "all that waited for the directory"
+            );
+            assert_eq!(request(thread, None, QUICK), first, "the open after the lookup");
+        }
+        std::thread::sleep(SOON * 2);
+        assert!(request(11, Some(10), QUICK) > first + LONG);
+    }
+
+    #[test]
+    fn a_thread_that_waited_long_and_then_for_a_directory_has_waited_all_the_time() {
+        let first = request(20, None, LONG);
+        // Another one has the directory by now, and for longer than what comes soon.
+        let other = request(21, Some(20), SOON * 3);
+        assert!(other > first);
+        assert_eq!(request(20, Some(20), QUICK), first);
+        assert_eq!(request(22, Some(20), QUICK), other);
+        // One that came to the directory long after its last request has not.
+        let first = request(23, None, LONG);
+        std::thread::sleep(SOON * 2);
+        let other = request(24, Some(24), SOON * 3);
+        assert_eq!(request(23, Some(24), QUICK), other);
+        assert!(other > first);
     }
 }

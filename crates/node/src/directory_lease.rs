@@ -4,12 +4,12 @@
 //! several times in a row; who has been asked to give one back rests before it asks again, longer each
 //! time, so that a directory that several hosts change is soon left alone.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{Owner, Recall, Recalled};
+use intarsia_meta::{Owner, Recall, Recalled, allowance};
 use intarsia_types::{InodeId, Result};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
@@ -34,12 +34,26 @@ const REMEMBERED_MAX: usize = 8192;
 
 /// How long a host that does not answer is asked for a lease, and how often.
 const PATIENCE: Duration = Duration::from_secs(8);
+const BRIEFLY: Duration = Duration::from_millis(500);
 const ASKED_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long the kernel keeps what a lease covers, and how long after our answer it may begin to: the program
 /// that asked has to run for that.
 const KEPT_BY_KERNEL: Duration = Duration::from_millis(20);
 const ON_ITS_WAY: Duration = Duration::from_millis(180);
+
+thread_local! {
+    static IS_BRIEF: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work`, which is tried again later if another host does not give a lease back at once: others wait for what
+/// is locked meanwhile.
+pub(crate) fn asking_briefly<T>(work: impl FnOnce() -> T) -> T {
+    IS_BRIEF.set(true);
+    let outcome = work();
+    IS_BRIEF.set(false);
+    outcome
+}
 
 /// The other hosts, as those that hold leases.
 pub(crate) struct Neighbours(pub(crate) Arc<Cluster>);
@@ -51,7 +65,9 @@ impl Recall for Neighbours {
 
     /// A host that does not answer is asked until it is known to be lost, or the time is up.
     fn recall(&self, holder: &Owner, dir: InodeId) -> Result<Recalled> {
-        let deadline = Instant::now() + PATIENCE;
+        let patience = if IS_BRIEF.get() { BRIEFLY } else { PATIENCE };
+        let deadline = Instant::now() + allowance::of(patience);
+        let _limit = allowance::limit(deadline);
         loop {
             if self.0.is_over(holder) {
                 return Ok(Recalled::Lost);

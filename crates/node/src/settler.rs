@@ -17,6 +17,7 @@ use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, R
 use parking_lot::{Condvar, Mutex};
 
 use crate::body::{Body, LocalBody};
+use crate::directory_lease::asking_briefly;
 use crate::integrity::{checksum_extras, sum_file};
 use crate::live::LiveState;
 use crate::node::Node;
@@ -411,7 +412,7 @@ impl Node {
         }
         let is_settled = self.live.with_existing(ino, |state| {
             state.is_queued = false;
-            self.try_settle(ino, state)
+            asking_briefly(|| self.try_settle(ino, state))
         });
         match is_settled.transpose() {
             Ok(Some(false)) => {

@@ -99,17 +99,20 @@ fn true_if(is_true: bool, said: impl Into<String>) -> Answer {
     Ok(if is_true { Ok(()) } else { Err(said.into()) })
 }
 
-/// Measures system calls.
+/// Measures system calls, one after the other.
 #[derive(Default)]
 struct Clock {
-    longest: Duration,
+    calls: u32,
+    /// How long the longest took, and which it was.
+    longest: (Duration, u32),
 }
 
 impl Clock {
     fn call<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let result = work();
-        self.longest = self.longest.max(begun.elapsed());
+        self.calls += 1;
+        self.longest = self.longest.max((begun.elapsed(), self.calls));
         result
     }
 }
@@ -295,7 +298,7 @@ impl Stage {
 fn check_calls(stage: Stage, fault: Fault, strike: impl FnOnce()) -> Vec<String> {
     let calls = stage.calls();
     strike();
-    let pending: Vec<(&str, Receiver<(Answer, Duration)>)> = calls
+    let pending: Vec<(&str, Receiver<(Answer, (Duration, u32))>)> = calls
         .into_iter()
         .map(|(name, call)| {
             let (sender, receiver) = channel();
@@ -310,17 +313,20 @@ fn check_calls(stage: Stage, fault: Fault, strike: impl FnOnce()) -> Vec<String>
     let mut failed = Vec::new();
     let mut wrong = Vec::new();
     for (name, answer) in pending {
-        let Ok((answer, took)) = answer.recv_timeout(RECOVERY) else {
+        let Ok((answer, (took, at))) = answer.recv_timeout(RECOVERY) else {
             wrong.push(format!("{name} does not return"));
             continue;
         };
         if took > BOUND + allowance_for_load() {
-            wrong.push(format!("{name} took {took:?}"));
+            wrong.push(format!("call {at} of {name} took {took:?}"));
         }
         match answer {
             Ok(Ok(())) => {}
             Ok(Err(said)) => wrong.push(format!("{name} answered {said}")),
-            Err(error) => failed.push(format!("{name}: {error} after {:.1} s", took.as_secs_f64())),
+            Err(error) => {
+                let seconds = took.as_secs_f64();
+                failed.push(format!("{name}: {error}, call {at} after {seconds:.1} s"));
+            }
         }
     }
     assert!(wrong.is_empty(), "{fault:?}: {wrong:?}; failed: {failed:?}");
