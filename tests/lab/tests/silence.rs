@@ -103,9 +103,11 @@ fn true_if(is_true: bool, said: impl Into<String>) -> Answer {
 #[derive(Default)]
 struct Clock {
     calls: u32,
-    /// How long the longest took, and which it was.
-    longest: (Duration, u32),
+    longest: Longest,
 }
+
+/// How long the longest call took, and which it was.
+type Longest = (Duration, u32);
 
 impl Clock {
     fn call<T>(&mut self, work: impl FnOnce() -> T) -> T {
@@ -298,7 +300,7 @@ impl Stage {
 fn check_calls(stage: Stage, fault: Fault, strike: impl FnOnce()) -> Vec<String> {
     let calls = stage.calls();
     strike();
-    let pending: Vec<(&str, Receiver<(Answer, (Duration, u32))>)> = calls
+    let pending: Vec<(&str, Receiver<(Answer, Longest)>)> = calls
         .into_iter()
         .map(|(name, call)| {
             let (sender, receiver) = channel();
