@@ -77,6 +77,8 @@ class Lab:
 
     def __enter__(self):
         self.check(self.program)
+        if self.work:
+            Path(self.work).mkdir(parents=True, exist_ok=True)
         self.dir = Path(tempfile.mkdtemp(prefix="bench-lab-", dir=self.work))
         link = ["--link", self.link] if self.link else []
         try:
