@@ -757,6 +757,7 @@ impl Node {
             if state.is_open() {
                 return None;
             }
+            self.namespace.forget_promise(ino);
             if state.is_quarantined {
                 let forgotten = state.forget_body();
                 self.discard_unnamed(ino, &forgotten);

@@ -85,14 +85,22 @@ fn run(node: &Weak<Node>, control: &Control) {
         }
         drop(is_stopping);
         let Some(node) = node.upgrade() else { return };
-        let is_idle = !node.namespace.keep_promises_older_than(MOMENT);
+        let is_idle = !keep(&node);
         idle_looks = if is_idle { idle_looks + 1 } else { 0 };
         if idle_looks > IDLE_LOOKS {
             // Whoever promises from now on wakes this thread; whoever did before is seen here.
             control.is_looking.swap(false, Ordering::SeqCst);
-            if node.namespace.keep_promises_older_than(MOMENT) {
+            if node.namespace.has_promises() {
                 node.promises.look();
             }
         }
     }
+}
+
+/// Has those committed that are due, unless the other hosts may have given this one up. Whether there are others.
+fn keep(node: &Node) -> bool {
+    if node.cluster.as_ref().is_some_and(|cluster| cluster.is_sure_member()) {
+        node.namespace.keep_promises_older_than(MOMENT);
+    }
+    node.namespace.has_promises()
 }

@@ -21,8 +21,6 @@ use crate::{CommitOutcome, Condition, Key, Mutation, Value, allowance, keys};
 const PROMISES_MAX: usize = 256;
 /// How long others that commit a promise are waited for.
 const UNDER_WAY_MAX: Duration = Duration::from_secs(9);
-/// Broken promises remembered; each is a file that a program still has open.
-const BROKEN_MAX: usize = 10_000;
 
 /// One new file.
 #[derive(Clone)]
@@ -40,7 +38,7 @@ struct Given {
     waiting: HashMap<InodeId, Promise>,
     /// Being committed now.
     under_way: HashMap<InodeId, Promise>,
-    /// Files that were promised, and nobody knows that they are there.
+    /// Files that were promised and are still open, and nobody knows that they are there.
     broken: HashSet<InodeId>,
 }
 
@@ -116,7 +114,7 @@ impl Promises {
         let mut given = self.given.lock();
         for promise in taken {
             given.under_way.remove(&promise.ino);
-            if !is_kept && given.broken.len() < BROKEN_MAX {
+            if !is_kept {
                 given.broken.insert(promise.ino);
             }
         }
@@ -131,9 +129,11 @@ impl Promises {
     }
 
     fn forgive(&self, ino: InodeId) {
-        let mut given = self.given.lock();
-        given.broken.remove(&ino);
-        self.broken.store(given.broken.len(), Ordering::Release);
+        if self.broken.load(Ordering::Acquire) > 0 {
+            let mut given = self.given.lock();
+            given.broken.remove(&ino);
+            self.broken.store(given.broken.len(), Ordering::Release);
+        }
     }
 }
 
@@ -215,10 +215,9 @@ impl Namespace {
         self.keep_promises(|promise| promise.dir == dir);
     }
 
-    /// Keeps the promises that were given so long ago. Whether there are others.
-    pub fn keep_promises_older_than(&self, age: Duration) -> bool {
+    /// Keeps the promises that were given so long ago.
+    pub fn keep_promises_older_than(&self, age: Duration) {
         self.keep_promises(|promise| promise.since.elapsed() >= age);
-        self.has_promises()
     }
 
     /// Whether there are files that [`Namespace::create`] promised and that are not committed yet.
@@ -244,6 +243,13 @@ impl Namespace {
             }
             Err(Error::NotFound) => Err(Error::Engine("the file could not be made".into())),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Nobody has the file open any more, so nobody asks whether it has come to be.
+    pub fn forget_promise(&self, ino: InodeId) {
+        if let Some(leases) = &self.leases {
+            leases.promises.forgive(ino);
         }
     }
 
