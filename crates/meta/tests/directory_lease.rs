@@ -6,16 +6,17 @@
 mod common;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
 use common::{at, dir, file, namespace};
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
-    Extra, Inode, MetaEngine, Namespace, NewInode, Owner, Recall, Recalled, RenameMode, SetMode,
+    CommitOutcome, Condition, EngineStats, Extra, Inode, Key, MetaEngine, Mutation, Namespace,
+    NewInode, OpId, Owner, Recall, Recalled, RenameMode, SetMode, Value,
 };
-use intarsia_types::{Error, InodeId, Layout, Result, Timestamp};
+use intarsia_types::{Error, InodeId, Layout, PartitionId, Result, Timestamp};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -376,4 +377,93 @@ fn a_host_that_was_given_up_says_that_it_did_not_keep_what_it_promised() {
     assert!(matches!(other.lookup(d, b"lost"), Err(Error::NotFound)));
     assert!(matches!(write(host, &lost, 3), Err(Error::NotFound)));
     world.check();
+}
+
+/// An engine whose commits in one partition wait.
+struct Waiting {
+    engine: Arc<dyn MetaEngine>,
+    slow: PartitionId,
+    gate: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl MetaEngine for Waiting {
+    fn partitions(&self) -> u16 {
+        self.engine.partitions()
+    }
+
+    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        self.engine.get(partition, key)
+    }
+
+    fn get_follow(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        follow: fn(&[u8]) -> Option<Key>,
+    ) -> Result<Option<(Value, Option<Value>)>> {
+        self.engine.get_follow(partition, key, follow)
+    }
+
+    fn scan(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Value)>> {
+        self.engine.scan(partition, prefix, after, limit)
+    }
+
+    fn commit(
+        &self,
+        partition: PartitionId,
+        op: OpId,
+        conditions: &[Condition],
+        mutations: Vec<Mutation>,
+    ) -> Result<CommitOutcome> {
+        if partition == self.slow {
+            let (is_open, changed) = &*self.gate;
+            drop(changed.wait_while(is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
+        }
+        self.engine.commit(partition, op, conditions, mutations)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.engine.sync()
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.engine.stats()
+    }
+}
+
+#[test]
+fn a_lease_that_is_long_in_coming_holds_up_no_other() {
+    let world = World::new(1, 8);
+    let dirs: Vec<InodeId> = (0..20)
+        .map(|n| world.at(0).create(InodeId::ROOT, format!("d{n}").as_bytes(), dir(), at(1)))
+        .map(|made| made.unwrap().ino)
+        .collect();
+    let slow = *dirs.iter().find(|dir| dir.partition() != InodeId::ROOT.partition()).unwrap();
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let engine = Waiting {
+        engine: Arc::clone(&world.engine),
+        slow: slow.partition(),
+        gate: Arc::clone(&gate),
+    };
+    let hosts = Arc::downgrade(&world.hosts);
+    let recall = Neighbours { hosts, asked: Arc::clone(&world.asked) };
+    let host = namespace(Arc::new(engine))
+        .with_owner(Owner::new("patient", 1))
+        .with_leases(Arc::new(recall));
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| host.lease_directory(slow));
+        let others = dirs.iter().filter(|dir| dir.partition() != slow.partition());
+        let granted = others.filter(|dir| host.lease_directory(**dir).is_ok_and(|is| is)).count();
+        let is_waiting = !asking.is_finished();
+        *gate.0.lock().unwrap() = true;
+        gate.1.notify_all();
+        assert!(asking.join().unwrap().unwrap());
+        assert!(is_waiting && granted > 10, "{granted} granted meanwhile");
+    });
 }

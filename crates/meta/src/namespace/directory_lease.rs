@@ -7,9 +7,10 @@
 //! pays for the hosts that have read.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use intarsia_types::{Error, InodeId, PartitionId, Result};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::promises::Promises;
 use super::{Namespace, Owner, Transaction};
@@ -21,6 +22,11 @@ use crate::{Bytes, Condition, Key, keys};
 const FETCH_MAX: usize = 50_000;
 /// Bodies read at once, at most.
 const BODIES_MAX: usize = 1024;
+
+/// Records that can change at a time, of leases of this host.
+const TURNS: u64 = 64;
+/// How long a lease waits for another that is asked for or given back: it only saves time.
+const TURN_PATIENCE: Duration = Duration::from_millis(50);
 
 /// What became of asking another host for its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +53,27 @@ pub trait Recall: Send + Sync {
 pub(super) struct Leases {
     pub(super) engine: Arc<LeasedEngine>,
     recall: Arc<dyn Recall>,
-    /// Held while a record changes, so that what this host believes to hold is in it.
-    turn: Mutex<()>,
+    turns: Turns,
     pub(super) promises: Promises,
+}
+
+/// Held while a record changes, so that what this host believes to hold is in it. Directories share them.
+struct Turns(Vec<Mutex<()>>);
+
+impl Turns {
+    fn new() -> Self {
+        Self((0..TURNS).map(|_| Mutex::default()).collect())
+    }
+
+    fn of(&self, dir: InodeId) -> &Mutex<()> {
+        // Sequence numbers are dealt in turn, so the low bits spread evenly.
+        let index = usize::try_from(dir.0 % TURNS).unwrap_or(0);
+        &self.0[index]
+    }
+
+    fn all(&self) -> Vec<MutexGuard<'_, ()>> {
+        self.0.iter().map(Mutex::lock).collect()
+    }
 }
 
 impl Namespace {
@@ -60,8 +84,8 @@ impl Namespace {
         let engine = LeasedEngine::new(Arc::clone(&self.engine), move || asked.is_current());
         let engine = Arc::new(engine);
         self.engine = Arc::<LeasedEngine>::clone(&engine);
-        let (turn, promises) = (Mutex::default(), Promises::default());
-        self.leases = Some(Leases { engine, recall, turn, promises });
+        let (turns, promises) = (Turns::new(), Promises::default());
+        self.leases = Some(Leases { engine, recall, turns, promises });
         self
     }
 
@@ -72,7 +96,9 @@ impl Namespace {
     /// [`Error::NotFound`] when it is gone; the engine's own.
     pub fn lease_directory(&self, dir: InodeId) -> Result<bool> {
         let Some(leases) = &self.leases else { return Ok(false) };
-        let _turn = leases.turn.lock();
+        let Some(_turn) = leases.turns.of(dir).try_lock_for(TURN_PATIENCE) else {
+            return Err(Error::Busy("another lease is asked for".into()));
+        };
         if leases.engine.is_held(dir) {
             return Ok(true);
         }
@@ -116,7 +142,7 @@ impl Namespace {
     pub fn release_directory(&self, dir: InodeId) -> Result<()> {
         let Some(leases) = &self.leases else { return Ok(()) };
         self.forget_directory(dir);
-        let _turn = leases.turn.lock();
+        let _turn = leases.turns.of(dir).lock();
         leases.engine.drop_lease(dir);
         self.remove_holder(dir, &self.lease_holder())
     }
@@ -131,7 +157,7 @@ impl Namespace {
     pub(super) fn forget_directories(&self) {
         if let Some(leases) = &self.leases {
             // Whoever is asking for one does it in the old name still.
-            let _turn = leases.turn.lock();
+            let _turns = leases.turns.all();
             leases.engine.drop_all();
             leases.break_all_promises();
         }
