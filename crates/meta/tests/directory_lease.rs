@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
 mod common;
+#[path = "common/hooked.rs"]
+mod hooked;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
@@ -11,12 +13,12 @@ use std::thread;
 use std::time::Duration;
 
 use common::{at, dir, file, namespace};
+use hooked::Hooked;
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
-    CommitOutcome, Condition, EngineStats, Extra, Inode, Key, MetaEngine, Mutation, Namespace,
-    NewInode, OpId, Owner, Recall, Recalled, RenameMode, SetMode, Value,
+    Extra, Inode, MetaEngine, Namespace, NewInode, Owner, Recall, Recalled, RenameMode, SetMode,
 };
-use intarsia_types::{Error, InodeId, Layout, PartitionId, Result, Timestamp};
+use intarsia_types::{Error, InodeId, Layout, Result, Timestamp};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -379,64 +381,6 @@ fn a_host_that_was_given_up_says_that_it_did_not_keep_what_it_promised() {
     world.check();
 }
 
-/// An engine whose commits in one partition wait.
-struct Waiting {
-    engine: Arc<dyn MetaEngine>,
-    slow: PartitionId,
-    gate: Arc<(Mutex<bool>, Condvar)>,
-}
-
-impl MetaEngine for Waiting {
-    fn partitions(&self) -> u16 {
-        self.engine.partitions()
-    }
-
-    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
-        self.engine.get(partition, key)
-    }
-
-    fn get_follow(
-        &self,
-        partition: PartitionId,
-        key: &[u8],
-        follow: fn(&[u8]) -> Option<Key>,
-    ) -> Result<Option<(Value, Option<Value>)>> {
-        self.engine.get_follow(partition, key, follow)
-    }
-
-    fn scan(
-        &self,
-        partition: PartitionId,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Key, Value)>> {
-        self.engine.scan(partition, prefix, after, limit)
-    }
-
-    fn commit(
-        &self,
-        partition: PartitionId,
-        op: OpId,
-        conditions: &[Condition],
-        mutations: Vec<Mutation>,
-    ) -> Result<CommitOutcome> {
-        if partition == self.slow {
-            let (is_open, changed) = &*self.gate;
-            drop(changed.wait_while(is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
-        }
-        self.engine.commit(partition, op, conditions, mutations)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.engine.sync()
-    }
-
-    fn stats(&self) -> EngineStats {
-        self.engine.stats()
-    }
-}
-
 #[test]
 fn a_lease_that_is_long_in_coming_holds_up_no_other() {
     let world = World::new(1, 8);
@@ -446,16 +390,17 @@ fn a_lease_that_is_long_in_coming_holds_up_no_other() {
         .collect();
     let slow = *dirs.iter().find(|dir| dir.partition() != InodeId::ROOT.partition()).unwrap();
     let gate = Arc::new((Mutex::new(false), Condvar::new()));
-    let engine = Waiting {
-        engine: Arc::clone(&world.engine),
-        slow: slow.partition(),
-        gate: Arc::clone(&gate),
-    };
+    let (slow_partition, for_engine) = (slow.partition(), Arc::clone(&gate));
+    let engine = Hooked::new(Arc::clone(&world.engine), move |partition| {
+        if partition == slow_partition {
+            let (is_open, changed) = &*for_engine;
+            drop(changed.wait_while(is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
+        }
+        Ok(())
+    });
     let hosts = Arc::downgrade(&world.hosts);
     let recall = Neighbours { hosts, asked: Arc::clone(&world.asked) };
-    let host = namespace(Arc::new(engine))
-        .with_owner(Owner::new("patient", 1))
-        .with_leases(Arc::new(recall));
+    let host = namespace(engine).with_owner(Owner::new("patient", 1)).with_leases(Arc::new(recall));
     thread::scope(|scope| {
         let asking = scope.spawn(|| host.lease_directory(slow));
         let others = dirs.iter().filter(|dir| dir.partition() != slow.partition());

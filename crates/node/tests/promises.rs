@@ -3,80 +3,29 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
 mod deployment;
+#[path = "../../meta/tests/common/hooked.rs"]
+mod hooked;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use deployment::{Deployment, ROOT_CALLER, crash, get, no_kernel, put, regular, wait_until};
-use intarsia_meta::{
-    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value,
-};
+use hooked::Hooked;
 use intarsia_node::Node;
-use intarsia_types::{Error, InodeId, PartitionId, Result};
-
-/// An engine that makes no commit while it is told so.
-struct Refusing {
-    engine: Arc<dyn MetaEngine>,
-    refuses: Arc<AtomicBool>,
-}
-
-impl MetaEngine for Refusing {
-    fn partitions(&self) -> u16 {
-        self.engine.partitions()
-    }
-
-    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
-        self.engine.get(partition, key)
-    }
-
-    fn get_follow(
-        &self,
-        partition: PartitionId,
-        key: &[u8],
-        follow: fn(&[u8]) -> Option<Key>,
-    ) -> Result<Option<(Value, Option<Value>)>> {
-        self.engine.get_follow(partition, key, follow)
-    }
-
-    fn scan(
-        &self,
-        partition: PartitionId,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Key, Value)>> {
-        self.engine.scan(partition, prefix, after, limit)
-    }
-
-    fn commit(
-        &self,
-        partition: PartitionId,
-        op: OpId,
-        conditions: &[Condition],
-        mutations: Vec<Mutation>,
-    ) -> Result<CommitOutcome> {
-        if self.refuses.load(Ordering::Acquire) {
-            return Err(Error::Engine("no server answers".into()));
-        }
-        self.engine.commit(partition, op, conditions, mutations)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.engine.sync()
-    }
-
-    fn stats(&self) -> EngineStats {
-        self.engine.stats()
-    }
-}
+use intarsia_types::{Error, InodeId, Result};
 
 /// Two hosts; the metadata make no commits for the first one while they are told so.
 fn hosts(deployment: &Deployment) -> (Arc<Node>, Arc<Node>, Arc<AtomicBool>) {
     let refuses = Arc::new(AtomicBool::new(false));
     let a = deployment.start_as("a", |options| {
         let cluster = options.cluster.as_mut().unwrap();
-        let engine = Arc::clone(&cluster.engine);
-        cluster.engine = Arc::new(Refusing { engine, refuses: Arc::clone(&refuses) });
+        let refuses = Arc::clone(&refuses);
+        cluster.engine = Hooked::new(Arc::clone(&cluster.engine), move |_| {
+            match refuses.load(Ordering::Acquire) {
+                true => Err(Error::Engine("no server answers".into())),
+                false => Ok(()),
+            }
+        });
     });
     let b = deployment.start("b");
     for node in [&a, &b] {
