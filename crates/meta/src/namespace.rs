@@ -20,7 +20,6 @@ mod numbers;
 mod orphan;
 mod owner;
 mod path;
-mod promises;
 mod recover;
 mod rename;
 mod superblock;

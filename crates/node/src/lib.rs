@@ -41,7 +41,6 @@ mod parts;
 mod peer;
 mod pieces;
 mod power_loss;
-mod promises;
 mod push;
 mod readahead;
 mod recovery;

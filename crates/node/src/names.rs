@@ -135,18 +135,11 @@ impl Node {
         };
         let layout = fresh.as_ref().map_or(Layout::Empty, |local| Layout::Local(local.backing));
         let is_marked = fresh.is_some() || self.is_shared();
-        let mut record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
-        // Whoever may write tells when it closes the file.
-        record.may_wait = write && stripes.is_none() && self.options.directory_leases;
+        let record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
         // Until it is open, so that it is known here.
         let _creation = self.is_shared().then(|| self.creations.begin());
         let inode = match self.namespace.create(parent, name, record, now()) {
-            Ok(inode) => {
-                if self.namespace.has_promises() {
-                    self.promises.look();
-                }
-                inode
-            }
+            Ok(inode) => inode,
             Err(e) => {
                 self.untake(fresh, &e);
                 return Err(e);

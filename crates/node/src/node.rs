@@ -27,7 +27,6 @@ use crate::metrics::Metrics;
 use crate::names::Departed;
 use crate::options::NodeOptions;
 use crate::parts::Parts;
-use crate::promises::{Keeper, Promises};
 use crate::remote_cache::RemoteCache;
 use crate::repair::FIRST_SURVEY;
 use crate::replicator::{CopyMetrics, CopyQueue, Replicator};
@@ -71,8 +70,6 @@ pub struct Node {
     pub(crate) offers: Offers,
     pub(crate) doubts: Doubts,
     pub(crate) creations: Creations,
-    pub(crate) promises: Promises,
-    keeper: Mutex<Option<Keeper>>,
     replicator: Mutex<Option<Replicator>>,
     pub(crate) metrics: Metrics,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
@@ -160,8 +157,6 @@ impl Node {
             offers: Offers::default(),
             doubts: Doubts::default(),
             creations: Creations::default(),
-            promises: Promises::default(),
-            keeper: Mutex::new(None),
             replicator: Mutex::new(None),
             metrics: Metrics::default(),
             rules,
@@ -184,7 +179,6 @@ impl Node {
             locks.start(&node)?;
         }
         if node.is_shared() {
-            *node.keeper.lock() = Some(Keeper::start(&node)?);
             *node.replicator.lock() = Some(Replicator::start(&node)?);
             let is_known = !node.lacking.lock().is_empty();
             node.copy_queue.survey_in(if is_known { Duration::ZERO } else { FIRST_SURVEY });
@@ -254,7 +248,12 @@ impl Node {
         self.is_closed.store(true, Ordering::Release);
         self.stop_heart();
         self.stop_serving();
-        self.stop_background();
+        if let Some(replicator) = self.replicator.lock().take() {
+            replicator.stop();
+        }
+        if let Some(settler) = self.settler.lock().take() {
+            settler.stop();
+        }
     }
 
     /// Stops in order: settles what can be settled, writes back, records a clean stop. Idempotent.
@@ -265,7 +264,12 @@ impl Node {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.stop_background();
+        if let Some(replicator) = self.replicator.lock().take() {
+            replicator.stop();
+        }
+        if let Some(settler) = self.settler.lock().take() {
+            settler.stop();
+        }
         if self.options.durability == Durability::Memory {
             let left = self.leave_cluster();
             return self.wipe().and(left);
@@ -305,13 +309,6 @@ impl Node {
     /// Stops the background work and leaves everything as it is, as a crash would; for tests of such.
     pub fn crash(&self) {
         self.is_closed.store(true, Ordering::Release);
-        self.stop_background();
-    }
-
-    fn stop_background(&self) {
-        if let Some(keeper) = self.keeper.lock().take() {
-            keeper.stop();
-        }
         if let Some(replicator) = self.replicator.lock().take() {
             replicator.stop();
         }

@@ -9,7 +9,6 @@ use crate::{Condition, DirDelta, Inode, Key, Mutation, Value, keys};
 pub(super) type Meaning = Option<fn() -> Error>;
 
 /// What a transaction asks of one partition: conditions, what their failure means, and mutations.
-#[derive(Clone)]
 pub(super) struct Part {
     pub(super) partition: PartitionId,
     pub(super) conditions: Vec<Condition>,
@@ -86,7 +85,7 @@ impl Transaction {
 }
 
 impl Part {
-    pub(super) fn new(partition: PartitionId) -> Self {
+    fn new(partition: PartitionId) -> Self {
         Self {
             partition,
             conditions: Vec::with_capacity(4),
