@@ -271,6 +271,18 @@ fn a_host_that_is_gone_for_good_is_not_waited_for() {
 }
 
 #[test]
+fn a_host_that_comes_back_does_not_wait_for_what_it_was() {
+    let world = World::new(1, 5);
+    let host = world.at(0);
+    assert!(host.lease_directory(InodeId::ROOT).unwrap());
+    host.set_owner(Owner::new("host0", 2));
+    host.create(InodeId::ROOT, b"a", file(), at(1)).unwrap();
+    assert_eq!(world.asked.load(Ordering::Relaxed), 0, "nobody is asked");
+    assert!(host.lease_directory(InodeId::ROOT).unwrap());
+    world.check();
+}
+
+#[test]
 fn a_lease_that_is_long_in_coming_holds_up_no_other() {
     let world = World::new(1, 8);
     let dirs: Vec<InodeId> = (0..20)

@@ -222,7 +222,13 @@ impl Namespace {
         let (_, holders) = self.holders(dir)?;
         let me = self.lease_holder();
         let others: Vec<&Bytes> = holders.iter().filter(|holder| **holder != me).collect();
-        let ask = |holder: &Bytes| leases.recall.recall(&Owner::decode(holder), dir);
+        let owner = self.owner();
+        let ask = |holder: &Bytes| {
+            let holder = Owner::decode(holder);
+            // This host before it came back: it has forgotten all that it kept under that name.
+            let was_me = holder.node == owner.node && holder.epoch < owner.epoch;
+            if was_me { Ok(Recalled::Lost) } else { leases.recall.recall(&holder, dir) }
+        };
         // All at once: each may take its time.
         let answers: Vec<Result<Recalled>> = match others[..] {
             [holder] => vec![ask(holder)],
