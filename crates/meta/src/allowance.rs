@@ -12,6 +12,32 @@ const LEAST: Duration = Duration::from_millis(250);
 
 thread_local! {
     static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
+    static IS_BRIEF: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work`, which is tried again later if another host does not give a lease back at once: others wait for what
+/// is locked meanwhile.
+pub fn asking_briefly<T>(work: impl FnOnce() -> T) -> T {
+    let before = IS_BRIEF.replace(true);
+    let outcome = work();
+    IS_BRIEF.set(before);
+    outcome
+}
+
+/// Whether the thread is in [`asking_briefly`].
+#[must_use]
+pub fn is_brief() -> bool {
+    IS_BRIEF.get()
+}
+
+/// Makes `job`, to be done by another thread, a part of what this one works on.
+pub(crate) fn shared<T>(job: impl FnOnce() -> T + Send) -> impl FnOnce() -> T + Send {
+    let (until, is_brief) = (until(), is_brief());
+    move || {
+        grant(until);
+        IS_BRIEF.set(is_brief);
+        job()
+    }
 }
 
 /// From now on this thread works on a call that is to end by then; with `None`, on what nobody waits for.
@@ -73,6 +99,10 @@ mod tests {
         assert_eq!(until(), Some(now + hour));
         let elsewhere = std::thread::spawn(until).join().unwrap();
         assert_eq!(elsewhere, None, "each thread has its own");
+        let job = asking_briefly(|| shared(|| (until(), is_brief())));
+        assert!(!is_brief());
+        let elsewhere = std::thread::spawn(job).join().unwrap();
+        assert_eq!(elsewhere, (Some(now + hour), true), "but for what it does for another");
         grant(None);
         assert_eq!(of(hour), hour);
     }

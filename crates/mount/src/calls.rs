@@ -66,7 +66,10 @@ static SLOW_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// This thread begins with a request of the program's thread `thread`, which changes or looks up a name in `directory`.
 pub(crate) fn begin(thread: u32, directory: Option<InodeId>) {
-    let came = Instant::now();
+    begin_at(Instant::now(), thread, directory);
+}
+
+fn begin_at(came: Instant, thread: u32, directory: Option<InodeId>) {
     let thread = Some(thread).filter(|id| *id != 0).map(Line::Thread);
     let mut call = Call { thread, directory: directory.map(Line::Directory), begun: came, came };
     if SLOW_COUNT.load(Ordering::Relaxed) > 0 {
@@ -100,14 +103,18 @@ fn resumed(call: &Call) -> Instant {
 
 /// The request that this thread works on is answered.
 pub(crate) fn end() {
+    end_at(Instant::now());
+}
+
+fn end_at(ended: Instant) {
     let Some(call) = NOW.take() else { return };
     allowance::grant(None);
-    if call.came.elapsed() < LONG {
+    if ended.saturating_duration_since(call.came) < LONG {
         return;
     }
     let mut slow = SLOW.lock();
     for line in [call.thread, call.directory].into_iter().flatten() {
-        slow.insert(line, Slow { begun: call.begun, ended: Instant::now() });
+        slow.insert(line, Slow { begun: call.begun, ended });
     }
     SLOW_COUNT.store(slow.len(), Ordering::Relaxed);
 }
@@ -127,15 +134,25 @@ pub(crate) fn carried(job: impl FnOnce() + Send + 'static) -> impl FnOnce() + Se
 mod tests {
     use super::*;
 
-    /// A request, for so long; when its call began.
-    fn request(thread: u32, directory: Option<u64>, takes: Duration) -> Instant {
-        begin(thread, directory.map(InodeId));
-        let begun = NOW.get().unwrap().begun;
-        assert_eq!(allowance::until(), Some(begun + LIMIT));
-        std::thread::sleep(takes);
-        end();
-        assert_eq!(allowance::until(), None);
-        begun
+    /// Requests one after the other, at instants of their own.
+    struct Clock(Instant);
+
+    impl Clock {
+        /// A request that comes now and takes so long; when its call began.
+        fn request(&mut self, thread: u32, directory: Option<u64>, takes: Duration) -> Instant {
+            begin_at(self.0, thread, directory.map(InodeId));
+            let begun = NOW.get().unwrap().begun;
+            assert_eq!(allowance::until(), Some(begun + LIMIT));
+            self.0 += takes;
+            end_at(self.0);
+            assert_eq!(allowance::until(), None);
+            self.0 += Duration::from_millis(1);
+            begun
+        }
+
+        fn rest(&mut self) {
+            self.0 += SOON * 2;
+        }
     }
 
     const QUICK: Duration = Duration::ZERO;
@@ -143,39 +160,39 @@ mod tests {
     #[test]
     fn what_comes_at_once_after_a_long_request_of_its_thread_or_directory_has_the_rest_of_its_time()
     {
-        let first = request(7, Some(1), LONG);
-        assert!(request(8, Some(2), QUICK) > first, "another thread, elsewhere");
-        assert_eq!(request(7, None, LONG), first);
-        assert_eq!(request(7, Some(2), QUICK), first, "and the one after that");
-        std::thread::sleep(SOON * 2);
-        assert!(request(7, None, QUICK) > first + LONG, "another call");
+        let mut clock = Clock(Instant::now());
+        let first = clock.request(7, Some(1), LONG);
+        assert!(clock.request(8, Some(2), QUICK) > first, "another thread, elsewhere");
+        assert_eq!(clock.request(7, None, LONG), first);
+        assert_eq!(clock.request(7, Some(2), QUICK), first, "and the one after that");
+        clock.rest();
+        assert!(clock.request(7, None, QUICK) > first + LONG, "another call");
 
-        let first = request(10, Some(10), LONG);
+        let first = clock.request(10, Some(10), LONG);
         for thread in 11..15 {
-            assert_eq!(
-                request(thread, Some(10), QUICK),
-                first,
-                "all that waited for the directory"
-            );
-            assert_eq!(request(thread, None, QUICK), first, "the open after the lookup");
+            let waited = clock.request(thread, Some(10), QUICK);
+            assert_eq!(waited, first, "all that waited for the directory");
+            let opens = clock.request(thread, None, QUICK);
+            assert_eq!(opens, first, "the open after the lookup");
         }
-        std::thread::sleep(SOON * 2);
-        assert!(request(11, Some(10), QUICK) > first + LONG);
+        clock.rest();
+        assert!(clock.request(11, Some(10), QUICK) > first + LONG);
     }
 
     #[test]
     fn a_thread_that_waited_long_and_then_for_a_directory_has_waited_all_the_time() {
-        let first = request(20, None, LONG);
+        let mut clock = Clock(Instant::now());
+        let first = clock.request(20, None, LONG);
         // Another one has the directory by now, and for longer than what comes soon.
-        let other = request(21, Some(20), SOON * 3);
+        let other = clock.request(21, Some(20), SOON * 3);
         assert!(other > first);
-        assert_eq!(request(20, Some(20), QUICK), first);
-        assert_eq!(request(22, Some(20), QUICK), other);
+        assert_eq!(clock.request(20, Some(20), QUICK), first);
+        assert_eq!(clock.request(22, Some(20), QUICK), other);
         // One that came to the directory long after its last request has not.
-        let first = request(23, None, LONG);
-        std::thread::sleep(SOON * 2);
-        let other = request(24, Some(24), SOON * 3);
-        assert_eq!(request(23, Some(24), QUICK), other);
+        let first = clock.request(23, None, LONG);
+        clock.rest();
+        let other = clock.request(24, Some(24), SOON * 3);
+        assert_eq!(clock.request(23, Some(24), QUICK), other);
         assert!(other > first);
     }
 }

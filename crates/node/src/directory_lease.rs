@@ -4,7 +4,7 @@
 //! several times in a row; who has been asked to give one back rests before it asks again, longer each
 //! time, so that a directory that several hosts change is soon left alone.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,19 +42,6 @@ const ASKED_AGAIN: Duration = Duration::from_millis(100);
 const KEPT_BY_KERNEL: Duration = Duration::from_millis(20);
 const ON_ITS_WAY: Duration = Duration::from_millis(180);
 
-thread_local! {
-    static IS_BRIEF: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Does `work`, which is tried again later if another host does not give a lease back at once: others wait for what
-/// is locked meanwhile.
-pub(crate) fn asking_briefly<T>(work: impl FnOnce() -> T) -> T {
-    IS_BRIEF.set(true);
-    let outcome = work();
-    IS_BRIEF.set(false);
-    outcome
-}
-
 /// The other hosts, as those that hold leases.
 pub(crate) struct Neighbours(pub(crate) Arc<Cluster>);
 
@@ -65,7 +52,7 @@ impl Recall for Neighbours {
 
     /// A host that does not answer is asked until it is known to be lost, or the time is up.
     fn recall(&self, holder: &Owner, dir: InodeId) -> Result<Recalled> {
-        let patience = if IS_BRIEF.get() { BRIEFLY } else { PATIENCE };
+        let patience = if allowance::is_brief() { BRIEFLY } else { PATIENCE };
         let deadline = Instant::now() + allowance::of(patience);
         let _limit = allowance::limit(deadline);
         loop {

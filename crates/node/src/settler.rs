@@ -10,14 +10,13 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{Extra, FreeFile};
+use intarsia_meta::{Extra, FreeFile, allowance};
 use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{is_unshared, is_unwritten};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result, TierId};
 use parking_lot::{Condvar, Mutex};
 
 use crate::body::{Body, LocalBody};
-use crate::directory_lease::asking_briefly;
 use crate::integrity::{checksum_extras, sum_file};
 use crate::live::LiveState;
 use crate::node::Node;
@@ -412,7 +411,7 @@ impl Node {
         }
         let is_settled = self.live.with_existing(ino, |state| {
             state.is_queued = false;
-            asking_briefly(|| self.try_settle(ino, state))
+            allowance::asking_briefly(|| self.try_settle(ino, state))
         });
         match is_settled.transpose() {
             Ok(Some(false)) => {

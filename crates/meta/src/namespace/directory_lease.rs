@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::{Namespace, Owner, Transaction};
 use crate::holders::Holders;
 use crate::leased::LeasedEngine;
-use crate::{Bytes, Condition, Key, keys};
+use crate::{Bytes, Condition, Key, allowance, keys};
 
 /// Names of a directory that are read at once so that all of its names are known, at most.
 const FETCH_MAX: usize = 50_000;
@@ -233,7 +233,8 @@ impl Namespace {
         let answers: Vec<Result<Recalled>> = match others[..] {
             [holder] => vec![ask(holder)],
             _ => std::thread::scope(|scope| {
-                let asked = others.iter().map(|holder| scope.spawn(|| ask(holder)));
+                let asked =
+                    others.iter().map(|holder| scope.spawn(allowance::shared(|| ask(holder))));
                 let asked: Vec<_> = asked.collect();
                 asked
                     .into_iter()
