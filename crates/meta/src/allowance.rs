@@ -31,7 +31,7 @@ pub fn is_brief() -> bool {
 }
 
 /// Makes `job`, to be done by another thread, a part of what this one works on.
-pub(crate) fn shared<T>(job: impl FnOnce() -> T + Send) -> impl FnOnce() -> T + Send {
+pub fn shared<T>(job: impl FnOnce() -> T + Send) -> impl FnOnce() -> T + Send {
     let (until, is_brief) = (until(), is_brief());
     move || {
         grant(until);

@@ -121,10 +121,9 @@ fn end_at(ended: Instant) {
 
 /// Makes `job`, to be done by another thread, a part of the request that this one works on.
 pub(crate) fn carried(job: impl FnOnce() + Send + 'static) -> impl FnOnce() + Send + 'static {
-    let (now, until) = (NOW.take(), allowance::until());
+    let (now, job) = (NOW.take(), allowance::shared(job));
     move || {
         NOW.set(now);
-        allowance::grant(until);
         job();
         end();
     }

@@ -220,9 +220,9 @@ impl Namespace {
             return Ok(());
         };
         let (_, holders) = self.holders(dir)?;
-        let me = self.lease_holder();
-        let others: Vec<&Bytes> = holders.iter().filter(|holder| **holder != me).collect();
         let owner = self.owner();
+        let me = owner.encode();
+        let others: Vec<&Bytes> = holders.iter().filter(|holder| **holder != me).collect();
         let ask = |holder: &Bytes| {
             let holder = Owner::decode(holder);
             // This host before it came back: it has forgotten all that it kept under that name.

@@ -1,4 +1,4 @@
-//! An engine that asks before each commit.
+//! An engine that asks before what it does.
 
 use std::sync::Arc;
 
@@ -7,29 +7,41 @@ use intarsia_meta::{
 };
 use intarsia_types::{PartitionId, Result};
 
-/// What is asked: it may wait, or refuse the commit.
-type Hook = dyn Fn(PartitionId) -> Result<()> + Send + Sync;
+/// What is asked: it may wait, or refuse.
+pub(crate) trait Hook: Send + Sync + 'static {
+    /// Before a record is read by its key.
+    fn before_get(&self) -> Result<()> {
+        Ok(())
+    }
 
-pub(crate) struct Hooked {
-    engine: Arc<dyn MetaEngine>,
-    before_commit: Box<Hook>,
+    /// Before a commit.
+    fn before_commit(&self, partition: PartitionId) -> Result<()>;
 }
 
-impl Hooked {
-    pub(crate) fn new(
-        engine: Arc<dyn MetaEngine>,
-        before_commit: impl Fn(PartitionId) -> Result<()> + Send + Sync + 'static,
-    ) -> Arc<Self> {
-        Arc::new(Self { engine, before_commit: Box::new(before_commit) })
+impl<F: Fn(PartitionId) -> Result<()> + Send + Sync + 'static> Hook for F {
+    fn before_commit(&self, partition: PartitionId) -> Result<()> {
+        self(partition)
     }
 }
 
-impl MetaEngine for Hooked {
+pub(crate) struct Hooked<H> {
+    engine: Arc<dyn MetaEngine>,
+    pub(crate) hook: H,
+}
+
+impl<H: Hook> Hooked<H> {
+    pub(crate) fn new(engine: Arc<dyn MetaEngine>, hook: H) -> Arc<Self> {
+        Arc::new(Self { engine, hook })
+    }
+}
+
+impl<H: Hook> MetaEngine for Hooked<H> {
     fn partitions(&self) -> u16 {
         self.engine.partitions()
     }
 
     fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        self.hook.before_get()?;
         self.engine.get(partition, key)
     }
 
@@ -39,6 +51,7 @@ impl MetaEngine for Hooked {
         key: &[u8],
         follow: fn(&[u8]) -> Option<Key>,
     ) -> Result<Option<(Value, Option<Value>)>> {
+        self.hook.before_get()?;
         self.engine.get_follow(partition, key, follow)
     }
 
@@ -59,7 +72,7 @@ impl MetaEngine for Hooked {
         conditions: &[Condition],
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
-        (self.before_commit)(partition)?;
+        self.hook.before_commit(partition)?;
         self.engine.commit(partition, op, conditions, mutations)
     }
 

@@ -14,6 +14,8 @@ mod common;
 mod crash;
 mod crowd;
 mod faults;
+#[path = "../common/hooked.rs"]
+mod hooked;
 mod patience;
 mod schedules;
 #[path = "../servers/mod.rs"]

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{
-    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, Namespace, OpId, Value,
-};
+use intarsia_meta::{MetaEngine, Namespace};
 use intarsia_types::{PartitionId, Result};
 use parking_lot::{Condvar, Mutex};
 
 use crate::common::{ROOT_SPEC, at};
 use crate::faults::{Fault, Faulty};
+use crate::hooked::{Hook, Hooked};
 use crate::world::{Op, World, node, replace};
 
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -58,14 +57,14 @@ fn two_changes_of_one_dead_node_cost_one_wait() {
     let world = world();
     let engine = world.fork();
     // One node with two operations under way: each is stopped before it decides.
-    let held = Held::new(Arc::clone(&engine) as Arc<dyn MetaEngine>, 2);
+    let held = Held::over(Arc::clone(&engine) as Arc<dyn MetaEngine>, 2);
     let busy = node(Arc::clone(&held) as Arc<dyn MetaEngine>);
     std::thread::scope(|scope| {
         for name in ["x", "y"] {
             let (world, busy) = (&world, &busy);
             scope.spawn(move || world.run(busy, &replace(("a", name), ("b", name)), at(9)));
         }
-        held.wait_until_held(2);
+        held.hook.wait_until_held(2);
         let ns = patient(Arc::clone(&engine) as Arc<dyn MetaEngine>, PATIENCE);
         let start = Instant::now();
         world.run(&ns, &Op::Lookup { name: ("a", "x") }, at(9)).unwrap();
@@ -73,7 +72,7 @@ fn two_changes_of_one_dead_node_cost_one_wait() {
         let start = Instant::now();
         world.run(&ns, &Op::Lookup { name: ("a", "y") }, at(9)).unwrap();
         assert!(start.elapsed() < PATIENCE);
-        held.let_go();
+        held.hook.let_go();
     });
     // The node was alive after all, and tried again.
     let ns = node(engine as Arc<dyn MetaEngine>);
@@ -84,30 +83,29 @@ fn two_changes_of_one_dead_node_cost_one_wait() {
 fn a_change_that_is_decided_meanwhile_is_seen_at_once() {
     let world = world();
     let engine = world.fork();
-    let held = Held::new(Arc::clone(&engine) as Arc<dyn MetaEngine>, 1);
+    let held = Held::over(Arc::clone(&engine) as Arc<dyn MetaEngine>, 1);
     let busy = node(Arc::clone(&held) as Arc<dyn MetaEngine>);
     std::thread::scope(|scope| {
         let (world, busy) = (&world, &busy);
         scope.spawn(move || world.run(busy, &replace(("a", "x"), ("b", "x")), at(9)).unwrap());
-        held.wait_until_held(1);
-        let counted = Held::new(Arc::clone(&engine) as Arc<dyn MetaEngine>, 0);
+        held.hook.wait_until_held(1);
+        let counted = Held::over(Arc::clone(&engine) as Arc<dyn MetaEngine>, 0);
         let ns = patient(Arc::clone(&counted) as Arc<dyn MetaEngine>, Duration::from_secs(60));
         let start = Instant::now();
         let reader = scope.spawn(move || world.run(&ns, &Op::Lookup { name: ("a", "x") }, at(9)));
         // The reader has met the change and asks again and again.
-        while counted.reads.load(SeqCst) < 20 {
+        while counted.hook.reads.load(SeqCst) < 20 {
             assert!(start.elapsed() < Duration::from_secs(30));
             std::thread::yield_now();
         }
-        held.let_go();
+        held.hook.let_go();
         assert_eq!(reader.join().unwrap(), Err(2));
         assert!(start.elapsed() < Duration::from_secs(50));
     });
 }
 
-/// An engine that holds back the decisions of a node until it is told otherwise.
+/// Holds back the decisions of a node until it is told otherwise.
 struct Held {
-    engine: Arc<dyn MetaEngine>,
     reads: AtomicU64,
     /// Decisions still to be held back, and those that are.
     state: Mutex<(usize, usize)>,
@@ -115,9 +113,9 @@ struct Held {
 }
 
 impl Held {
-    fn new(engine: Arc<dyn MetaEngine>, decisions: usize) -> Arc<Self> {
+    fn over(engine: Arc<dyn MetaEngine>, decisions: usize) -> Arc<Hooked<Self>> {
         let state = Mutex::new((decisions, 0));
-        Arc::new(Self { engine, reads: AtomicU64::new(0), state, changed: Condvar::new() })
+        Hooked::new(engine, Self { reads: AtomicU64::new(0), state, changed: Condvar::new() })
     }
 
     fn wait_until_held(&self, decisions: usize) {
@@ -148,55 +146,17 @@ impl Held {
     }
 }
 
-impl MetaEngine for Held {
-    fn partitions(&self) -> u16 {
-        self.engine.partitions()
-    }
-
-    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+impl Hook for Held {
+    fn before_get(&self) -> Result<()> {
         self.reads.fetch_add(1, SeqCst);
-        self.engine.get(partition, key)
+        Ok(())
     }
 
-    fn get_follow(
-        &self,
-        partition: PartitionId,
-        key: &[u8],
-        follow: fn(&[u8]) -> Option<Key>,
-    ) -> Result<Option<(Value, Option<Value>)>> {
-        self.reads.fetch_add(1, SeqCst);
-        self.engine.get_follow(partition, key, follow)
-    }
-
-    fn scan(
-        &self,
-        partition: PartitionId,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Key, Value)>> {
-        self.engine.scan(partition, prefix, after, limit)
-    }
-
-    fn commit(
-        &self,
-        partition: PartitionId,
-        op: OpId,
-        conditions: &[Condition],
-        mutations: Vec<Mutation>,
-    ) -> Result<CommitOutcome> {
+    fn before_commit(&self, partition: PartitionId) -> Result<()> {
         // The files' inodes are in the last partition, so that there it is decided.
         if partition == PartitionId(3) {
             self.hold();
         }
-        self.engine.commit(partition, op, conditions, mutations)
-    }
-
-    fn sync(&self) -> Result<()> {
         Ok(())
-    }
-
-    fn stats(&self) -> EngineStats {
-        self.engine.stats()
     }
 }
