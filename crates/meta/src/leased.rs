@@ -5,6 +5,7 @@
 //! So what is kept is what the engine behind would answer. Nothing is kept of a key that a transaction
 //! holds, for whoever ends that transaction asks nobody.
 
+mod assumed;
 mod changes;
 mod table;
 
@@ -57,9 +58,23 @@ impl LeasedEngine {
         }
     }
 
-    /// The lease on `dir` is held from now on.
-    pub(crate) fn begin(&self, dir: InodeId) {
-        self.table.lock().begin(dir);
+    /// The lease on `dir` is held from now on, by no other host if this one `is_alone`.
+    pub(crate) fn begin(&self, dir: InodeId, is_alone: bool) {
+        self.table.lock().begin(dir, is_alone);
+    }
+
+    /// Shows what `mutations` put, a new name in `dir` among it, as if they had been committed, until they are, or
+    /// nobody will commit them any more. `false`, and nothing is done, unless the lease is held, has been held
+    /// alone, and says that the name is free.
+    pub(crate) fn assume(&self, dir: InodeId, name: &[u8], mutations: &[Mutation]) -> bool {
+        self.is_valid() && self.table.lock().assume(dir, name, mutations)
+    }
+
+    /// What was assumed is not to come: `dir` is looked at anew.
+    pub(crate) fn renounce(&self, dir: InodeId, mutations: &[Mutation]) {
+        let mut table = self.table.lock();
+        table.confirm(mutations);
+        table.doubt(dir);
     }
 
     /// Nothing of `dir` is kept from now on; whether it was leased.
@@ -153,9 +168,66 @@ impl LeasedEngine {
     }
 
     fn find(&self, key: &[u8]) -> Option<Option<Value>> {
-        let known = self.table.lock().find(key).filter(|_| self.is_valid());
+        let mut table = self.table.lock();
+        if let Some(value) = table.assumed.get(key) {
+            return Some(Some(value.clone()));
+        }
+        let known = table.find(key);
+        drop(table);
+        let known = known.filter(|_| self.is_valid());
         self.hits.fetch_add(u64::from(known.is_some()), Relaxed);
         known
+    }
+
+    /// Commits what was assumed, and `mutations` after it.
+    pub(crate) fn commit_assumed(
+        &self,
+        partition: PartitionId,
+        op: OpId,
+        conditions: &[Condition],
+        assumed: &[Mutation],
+        mutations: &[Mutation],
+    ) -> Result<CommitOutcome> {
+        let touched = kept_keys(mutations);
+        let leases = self.table.lock().changes.begin(&touched);
+        // What the change puts anew, or removes again, need not be put before.
+        let replaces = |mutation: &Mutation| {
+            matches!(mutation, Mutation::Put(..))
+                && mutations.iter().any(|m| {
+                    matches!(m, Mutation::Put(..) | Mutation::Delete(_))
+                        && m.key() == mutation.key()
+                })
+        };
+        let mut all: Vec<Mutation> = assumed.iter().filter(|m| !replaces(m)).cloned().collect();
+        all.extend_from_slice(mutations);
+        let outcome = self.inner.commit(partition, op, conditions, all);
+        let mut table = self.table.lock();
+        match &outcome {
+            Ok(CommitOutcome::Applied) => {
+                table.apply(mutations, &touched, leases);
+                table.confirm(assumed);
+                leases_in(conditions).for_each(|dir| table.note_alone(dir, leases));
+            }
+            Ok(CommitOutcome::Conflict { index }) => {
+                table.give_up(&touched, leases, true);
+                // What is kept said otherwise, or another thread was faster: asked anew in any case, but for
+                // directories that were only asked to be there.
+                for (at, condition) in conditions.iter().enumerate() {
+                    if let Some(key) = stated_key(condition).filter(|key| is_kept(key))
+                        && (at == *index || !matches!(condition, Condition::Unheld(_)))
+                    {
+                        table.forget(key);
+                    }
+                }
+            }
+            Err(_) => {
+                table.give_up(&touched, leases, false);
+                // It may be carried out yet. Its conditions name the directories of which it changes something.
+                leases_in(conditions).for_each(|dir| table.doubt(dir));
+            }
+        }
+        drop(table);
+        outcome
     }
 }
 
@@ -195,13 +267,20 @@ impl MetaEngine for LeasedEngine {
             None => {}
         }
         self.reading(|reading| {
-            let pair = self.inner.get_follow(partition, key, follow)?;
+            let mut pair = self.inner.get_follow(partition, key, follow)?;
+            let is_valid = self.is_valid();
             let mut table = self.table.lock();
             table.learn(reading, &Key::copy_from(key), pair.as_ref().map(|(first, _)| first));
-            if let Some((first, Some(second))) = &pair
+            if let Some((first, Some(second))) = &mut pair
                 && let Some(named) = follow(first)
             {
                 table.learn(reading, &named, Some(second));
+                // The engine may lack what is promised.
+                if table.assumed.merges(&named)
+                    && let Some(Some(known)) = table.find(&named).filter(|_| is_valid)
+                {
+                    *second = known;
+                }
             }
             Ok(pair)
         })
@@ -249,7 +328,10 @@ impl MetaEngine for LeasedEngine {
             self.hits.fetch_add(1, Relaxed);
             return Ok(listed);
         }
-        self.inner.scan(partition, prefix, after, limit)
+        // Looked at before: what is committed meanwhile is found in one place or the other.
+        let assumed = self.table.lock().assumed.scan(partition, prefix, after);
+        let found = self.inner.scan(partition, prefix, after, limit)?;
+        Ok(assumed::merged(found, assumed, limit))
     }
 
     fn commit(
@@ -259,38 +341,7 @@ impl MetaEngine for LeasedEngine {
         conditions: &[Condition],
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
-        let mut touched: Vec<Key> =
-            mutations.iter().map(Mutation::key).filter(|key| is_kept(key)).cloned().collect();
-        touched.sort_unstable();
-        touched.dedup();
-        let leases = self.table.lock().changes.begin(&touched);
-        let outcome = self.inner.commit(partition, op, conditions, mutations.clone());
-        let mut table = self.table.lock();
-        match &outcome {
-            Ok(CommitOutcome::Applied) => table.apply(&mutations, &touched, leases),
-            Ok(CommitOutcome::Conflict { .. }) => {
-                table.give_up(&touched, leases, true);
-                // What is kept said otherwise, or another thread was faster: asked anew in any case.
-                for condition in conditions {
-                    if let Some(key) = stated_key(condition).filter(|key| is_kept(key)) {
-                        table.forget(key);
-                    }
-                }
-            }
-            Err(_) => {
-                table.give_up(&touched, leases, false);
-                // It may be carried out yet. Its conditions name the directories of which it changes something.
-                for condition in conditions {
-                    if let Condition::AbsentOr(lease, _) = condition
-                        && let Some(dir) = keys::inode_of(lease)
-                    {
-                        table.doubt(dir);
-                    }
-                }
-            }
-        }
-        drop(table);
-        outcome
+        self.commit_assumed(partition, op, conditions, &[], &mutations)
     }
 
     fn sync(&self) -> Result<()> {
@@ -307,6 +358,23 @@ impl MetaEngine for LeasedEngine {
 /// Whether a key is of a table of which something may be kept.
 fn is_kept(key: &Key) -> bool {
     matches!(key.first(), Some(&(keys::DENTRY | keys::INODE | keys::BODY)))
+}
+
+/// The keys of which something may be kept, each once.
+fn kept_keys(mutations: &[Mutation]) -> Vec<Key> {
+    let keys = mutations.iter().map(Mutation::key);
+    let mut touched: Vec<Key> = keys.filter(|key| is_kept(key)).cloned().collect();
+    touched.sort_unstable();
+    touched.dedup();
+    touched
+}
+
+/// The directories that no other host may have the lease on.
+fn leases_in(conditions: &[Condition]) -> impl Iterator<Item = InodeId> {
+    conditions.iter().filter_map(|condition| match condition {
+        Condition::AbsentOr(lease, _) => keys::inode_of(lease),
+        _ => None,
+    })
 }
 
 /// The key whose value a condition states.

@@ -20,6 +20,7 @@ mod numbers;
 mod orphan;
 mod owner;
 mod path;
+mod promises;
 mod recover;
 mod rename;
 mod superblock;

@@ -10,14 +10,15 @@ mod hooked;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::thread;
+use std::time::Duration;
 
 use common::{at, dir, file, namespace};
 use hooked::Hooked;
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
-    Extra, Inode, MetaEngine, Namespace, Owner, Recall, Recalled, RenameMode, SetMode,
+    Extra, Inode, MetaEngine, Namespace, NewInode, Owner, Recall, Recalled, RenameMode, SetMode,
 };
-use intarsia_types::{Error, InodeId, Layout, Result};
+use intarsia_types::{Error, InodeId, Layout, Result, Timestamp};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -111,6 +112,13 @@ impl World {
         found
     }
 
+    fn keep_promises(&self) {
+        for n in 0..self.hosts.len() {
+            self.at(n).keep_promises_older_than(Duration::ZERO);
+            assert!(!self.at(n).has_promises());
+        }
+    }
+
     fn check(&self) {
         let truth = Self::tree(&self.truth);
         for n in 0..self.hosts.len() {
@@ -130,8 +138,9 @@ fn change(host: &Namespace, dirs: &[InodeId], random: &mut Xoshiro256PlusPlus, n
     let (name, new_name) = (NAMES.choose(random).unwrap(), NAMES.choose(random).unwrap());
     let now = at(now);
     let keep = |_| false;
-    let outcome = match random.random_range(0..13) {
+    let outcome = match random.random_range(0..16) {
         0..=2 => host.create(from, name, file(), now).map(|_| ()),
+        13..=15 => make(host, from, name, now).map(|_| ()),
         3 => host.create(from, name, dir(), now).map(|_| ()),
         4 => host.unlink(from, name, keep, now).map(|_| ()),
         5 => host.rmdir(from, name, now).map(|_| ()),
@@ -159,6 +168,17 @@ fn change(host: &Namespace, dirs: &[InodeId], random: &mut Xoshiro256PlusPlus, n
     }
 }
 
+/// Makes a file that need not be committed at once, as a program does that finds none.
+fn make(host: &Namespace, dir: InodeId, name: &[u8], now: Timestamp) -> Result<Inode> {
+    host.lease_directory(dir)?;
+    host.get(dir)?;
+    match host.lookup(dir, name) {
+        Err(Error::NotFound) => {}
+        other => return other,
+    }
+    host.create(dir, name, NewInode { may_wait: true, mark_writable: true, ..file() }, now)
+}
+
 fn write(host: &Namespace, inode: &Inode, secs: i64) -> Result<()> {
     if inode.is_directory() {
         return Err(Error::IsDirectory);
@@ -178,9 +198,27 @@ fn after_each_change_all_hosts_see_what_the_engine_says() {
     for (seed, partitions) in [(1, 1), (2, 2), (3, 5), (4, 5), (5, 64)] {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let world = World::new(3, partitions);
-        for round in 0..400 {
+        let mut promised = 0;
+        for round in 0..250 {
             let dirs = world.dirs();
-            change(world.at(random.random_range(0..3)), &dirs, &mut random, round);
+            let host = world.at(random.random_range(0..3));
+            for _ in 0..random.random_range(1..=4) {
+                change(host, &dirs, &mut random, round);
+            }
+            promised += u32::from(host.has_promises());
+            if random.random_range(0..3) == 0 {
+                change(world.at(random.random_range(0..3)), &dirs, &mut random, round);
+            } else {
+                // What is promised shows on its host as it will be.
+                let shown = World::tree(host);
+                host.keep_promises_older_than(Duration::ZERO);
+                let truth = World::tree(&world.truth);
+                for (shown, truth) in shown.iter().zip(&truth) {
+                    assert_eq!(shown, truth, "seed {seed}, round {round}");
+                }
+                assert_eq!(shown.len(), truth.len());
+            }
+            world.keep_promises();
             if round % 3 == 0 {
                 let host = world.at(random.random_range(0..3));
                 host.lease_directory(*dirs.choose(&mut random).unwrap()).ok();
@@ -188,6 +226,7 @@ fn after_each_change_all_hosts_see_what_the_engine_says() {
             world.check();
         }
         assert!(world.asked.load(Ordering::Relaxed) > 0, "leases were asked back");
+        assert!(promised > 5, "{promised} rounds with promises");
     }
 }
 
@@ -217,6 +256,7 @@ fn hosts_that_work_at_the_same_time_agree_in_the_end() {
                 });
             }
         });
+        world.keep_promises();
         world.check();
     }
 }
@@ -268,6 +308,85 @@ fn a_host_that_is_gone_for_good_is_not_waited_for() {
     assert_eq!(world.asked.load(Ordering::Relaxed), 1);
     world.at(0).create(InodeId::ROOT, b"b", file(), at(1)).unwrap();
     assert_eq!(world.asked.load(Ordering::Relaxed), 1, "it left the record");
+}
+
+/// A leased directory of a host, and what its first names mean, which is known there.
+fn leased(world: &World, n: usize) -> InodeId {
+    let d = world.at(n).create(InodeId::ROOT, b"dir", dir(), at(1)).unwrap().ino;
+    assert!(world.at(n).lease_directory(d).unwrap());
+    world.at(n).get(d).unwrap();
+    d
+}
+
+#[test]
+fn a_file_that_is_closed_at_once_costs_one_commit() {
+    let world = World::new(2, 5);
+    let (host, other) = (world.at(0), world.at(1));
+    let d = leased(&world, 0);
+    let before = world.engine.stats().commits;
+    let inode = make(host, d, b"new", at(2)).unwrap();
+    assert_eq!(world.engine.stats().commits, before, "nothing is committed yet");
+    assert_eq!(host.lookup(d, b"new").unwrap(), inode);
+    assert_eq!(host.list(d, 0, 10).unwrap().len(), 1);
+    assert_eq!(host.get(d).unwrap().entries, 1);
+    assert!(host.is_marked_writable(inode.ino).unwrap());
+    write(host, &inode, 3).unwrap();
+    host.keep_promise(inode.ino).unwrap();
+    assert!(!host.has_promises());
+    assert_eq!(world.engine.stats().commits, before + 1);
+    assert_eq!(*other.get_body(inode.ino).unwrap().unwrap(), 3_i64.to_be_bytes());
+    world.check();
+
+    // One that is closed as it was made, too, and one that is gone before.
+    let inode = make(host, d, b"empty", at(4)).unwrap();
+    host.keep_promise(inode.ino).unwrap();
+    make(host, d, b"gone", at(5)).unwrap();
+    host.unlink(d, b"gone", |_| false, at(6)).unwrap();
+    assert_eq!(world.engine.stats().commits, before + 3);
+    world.check();
+    assert_eq!(world.asked.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn what_is_promised_is_there_before_another_host_makes_the_same_name() {
+    let world = World::new(2, 5);
+    let (host, other) = (world.at(0), world.at(1));
+    let d = leased(&world, 0);
+    let inode = make(host, d, b"new", at(2)).unwrap();
+    assert!(matches!(other.create(d, b"new", file(), at(3)), Err(Error::Exists)));
+    assert_eq!(other.lookup(d, b"new").unwrap(), inode);
+    host.keep_promise(inode.ino).unwrap();
+    world.check();
+    // Without the lease nothing is promised.
+    host.create(d, b"second", NewInode { may_wait: true, ..file() }, at(4)).unwrap();
+    assert!(!host.has_promises());
+}
+
+#[test]
+fn a_host_that_was_given_up_says_that_it_did_not_keep_what_it_promised() {
+    let world = World::new(2, 5);
+    let (host, other) = (world.at(0), world.at(1));
+    let d = leased(&world, 0);
+    let lost = make(host, d, b"lost", at(2)).unwrap();
+    let kept = make(host, d, b"kept", at(2)).unwrap();
+    host.keep_promise(kept.ino).unwrap();
+    // Before it comes back it claims what it writes; that must ask nobody.
+    assert!(other.lease_directory(d).unwrap());
+    let (asked, before, next) =
+        (world.asked.load(Ordering::Relaxed), host.owner(), Owner::new("host0", 2));
+    host.break_promises();
+    assert!(host.hand_over_write(kept.ino, &before, &next).unwrap());
+    assert!(!host.hand_over_write(lost.ino, &before, &next).unwrap());
+    host.set_owner(next);
+    assert_eq!(world.asked.load(Ordering::Relaxed), asked);
+    for _ in 0..2 {
+        assert!(matches!(host.keep_promise(lost.ino), Err(Error::Engine(_))));
+    }
+    host.keep_promise(kept.ino).unwrap();
+    assert!(matches!(host.lookup(d, b"lost"), Err(Error::NotFound)));
+    assert!(matches!(other.lookup(d, b"lost"), Err(Error::NotFound)));
+    assert!(matches!(write(host, &lost, 3), Err(Error::NotFound)));
+    world.check();
 }
 
 #[test]

@@ -179,6 +179,7 @@ impl Node {
         };
         tracing::error!(host = %self.options.name, "the other hosts have given this one up; coming back");
         cluster.fence.enter(Standing::Lost(next.clone()));
+        self.namespace.break_promises();
         let before = self.namespace.owner();
         let mut contested = Vec::new();
         for live in self.live.entries() {

@@ -526,7 +526,9 @@ impl Node {
                 self.syncs_at_close(state).then(|| state.local().map(|l| Arc::clone(&l.ro))),
             )
         });
-        match syncs.transpose()?.flatten() {
+        let syncs = syncs.transpose()?.flatten();
+        self.keep_creation(ino)?;
+        match syncs {
             Some(file) => self.sync_file(file.as_deref(), true),
             None => Ok(()),
         }
@@ -554,10 +556,22 @@ impl Node {
             Ok::<_, Error>(state.local().map(|l| Arc::clone(&l.ro)))
         });
         let file = file.transpose()?.flatten();
+        self.keep_creation(ino)?;
         if self.options.durability == Durability::Sync {
             self.sync_file(file.as_deref(), data_only)?;
         }
         Ok(())
+    }
+
+    /// A file that was made here is there for all hosts from now on, if nothing was published that says so.
+    fn keep_creation(&self, ino: InodeId) -> Result<()> {
+        self.namespace.keep_promise(ino).inspect_err(|_| {
+            self.live.with_existing(ino, |state| {
+                state.is_orphan = true;
+                state.is_doubtful |= state.local().is_some();
+                state.overlay.is_dirty = false;
+            });
+        })
     }
 
     /// The file, if it is live and striped.
@@ -743,6 +757,7 @@ impl Node {
             if state.is_open() {
                 return None;
             }
+            self.namespace.forget_promise(ino);
             if state.is_quarantined {
                 let forgotten = state.forget_body();
                 self.discard_unnamed(ino, &forgotten);

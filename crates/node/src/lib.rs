@@ -41,6 +41,7 @@ mod parts;
 mod peer;
 mod pieces;
 mod power_loss;
+mod promises;
 mod push;
 mod readahead;
 mod recovery;

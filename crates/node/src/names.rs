@@ -135,11 +135,18 @@ impl Node {
         };
         let layout = fresh.as_ref().map_or(Layout::Empty, |local| Layout::Local(local.backing));
         let is_marked = fresh.is_some() || self.is_shared();
-        let record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
+        let mut record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
+        // Whoever may write tells when it closes the file.
+        record.may_wait = write && stripes.is_none() && self.options.directory_leases;
         // Until it is open, so that it is known here.
         let _creation = self.is_shared().then(|| self.creations.begin());
         let inode = match self.namespace.create(parent, name, record, now()) {
-            Ok(inode) => inode,
+            Ok(inode) => {
+                if self.namespace.has_promises() {
+                    self.promises.look();
+                }
+                inode
+            }
             Err(e) => {
                 self.untake(fresh, &e);
                 return Err(e);

@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::names::Departed;
 use crate::options::NodeOptions;
 use crate::parts::Parts;
+use crate::promises::{Keeper, Promises};
 use crate::remote_cache::RemoteCache;
 use crate::repair::FIRST_SURVEY;
 use crate::replicator::{CopyMetrics, CopyQueue, Replicator};
@@ -70,6 +71,8 @@ pub struct Node {
     pub(crate) offers: Offers,
     pub(crate) doubts: Doubts,
     pub(crate) creations: Creations,
+    pub(crate) promises: Promises,
+    keeper: Mutex<Option<Keeper>>,
     replicator: Mutex<Option<Replicator>>,
     pub(crate) metrics: Metrics,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
@@ -157,6 +160,8 @@ impl Node {
             offers: Offers::default(),
             doubts: Doubts::default(),
             creations: Creations::default(),
+            promises: Promises::default(),
+            keeper: Mutex::new(None),
             replicator: Mutex::new(None),
             metrics: Metrics::default(),
             rules,
@@ -179,6 +184,7 @@ impl Node {
             locks.start(&node)?;
         }
         if node.is_shared() {
+            *node.keeper.lock() = Some(Keeper::start(&node)?);
             *node.replicator.lock() = Some(Replicator::start(&node)?);
             let is_known = !node.lacking.lock().is_empty();
             node.copy_queue.survey_in(if is_known { Duration::ZERO } else { FIRST_SURVEY });
@@ -248,12 +254,7 @@ impl Node {
         self.is_closed.store(true, Ordering::Release);
         self.stop_heart();
         self.stop_serving();
-        if let Some(replicator) = self.replicator.lock().take() {
-            replicator.stop();
-        }
-        if let Some(settler) = self.settler.lock().take() {
-            settler.stop();
-        }
+        self.stop_background();
     }
 
     /// Stops in order: settles what can be settled, writes back, records a clean stop. Idempotent.
@@ -264,12 +265,7 @@ impl Node {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        if let Some(replicator) = self.replicator.lock().take() {
-            replicator.stop();
-        }
-        if let Some(settler) = self.settler.lock().take() {
-            settler.stop();
-        }
+        self.stop_background();
         if self.options.durability == Durability::Memory {
             let left = self.leave_cluster();
             return self.wipe().and(left);
@@ -309,6 +305,13 @@ impl Node {
     /// Stops the background work and leaves everything as it is, as a crash would; for tests of such.
     pub fn crash(&self) {
         self.is_closed.store(true, Ordering::Release);
+        self.stop_background();
+    }
+
+    fn stop_background(&self) {
+        if let Some(keeper) = self.keeper.lock().take() {
+            keeper.stop();
+        }
         if let Some(replicator) = self.replicator.lock().take() {
             replicator.stop();
         }

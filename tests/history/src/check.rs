@@ -16,11 +16,13 @@ pub struct Rules {
     pub may_fail: bool,
     /// Clients may be killed.
     pub may_die: bool,
+    /// A new name may be seen only once it is closed. (On other hosts, that is; the records do not say who is where.)
+    pub names_may_wait: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { limit_ms: 10_000, may_fail: false, may_die: false }
+        Self { limit_ms: 10_000, may_fail: false, may_die: false, names_may_wait: false }
     }
 }
 
@@ -67,7 +69,7 @@ pub fn check(records: &[Record], rules: Rules) -> Verdict {
         check_listing(event, &events, &mut verdict);
     }
     let names = sight::names(&events);
-    verdict.violations.extend(owned::check(&events, names.iter().cloned()));
+    verdict.violations.extend(owned::check(&events, names.iter().cloned(), rules.names_may_wait));
     for name in &names {
         match sight::kind(name) {
             Kind::Own => {}

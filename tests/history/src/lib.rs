@@ -6,6 +6,7 @@
 //!
 //! - what was closed, renamed or removed before a look began is seen by it, on every host (close-to-open);
 //! - until the close, anything between the old and the new content may be seen, but no byte that nobody wrote;
+//!   where [`check::Rules`] say so, of a new file that there is none yet;
 //! - a size is one that some write made, or on its way to one;
 //! - `rename` changes both names at one instant: the target is never absent, the file never under two names or none;
 //! - `link` is exclusive: of all who create a shared name one succeeds;

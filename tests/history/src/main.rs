@@ -72,6 +72,9 @@ struct Judge {
     /// Clients may be killed
     #[arg(long)]
     may_die: bool,
+    /// A new name may be seen only once it is closed
+    #[arg(long)]
+    names_may_wait: bool,
     /// The longest that a system call may take, in milliseconds
     #[arg(long, default_value_t = 10_000)]
     limit_ms: u64,
@@ -253,8 +256,12 @@ fn judge(directory: &Path, judge: Judge) -> std::io::Result<bool> {
     }
     let records =
         paths.iter().map(|p| Record::read(p)).collect::<std::io::Result<Vec<Record>>>()?;
-    let rules =
-        Rules { limit_ms: judge.limit_ms, may_fail: judge.may_fail, may_die: judge.may_die };
+    let rules = Rules {
+        limit_ms: judge.limit_ms,
+        may_fail: judge.may_fail,
+        may_die: judge.may_die,
+        names_may_wait: judge.names_may_wait,
+    };
     let verdict = check(&records, rules);
     say(&text(&verdict, records.len()));
     Ok(verdict.is_clean())

@@ -46,14 +46,22 @@ struct Change {
 /// The changes of one client and what they made of its names.
 #[derive(Default)]
 struct Owner {
+    /// See [`crate::check::Rules`].
+    names_may_wait: bool,
     changes: Vec<Change>,
     names: BTreeMap<String, Vec<Version>>,
+    /// The opens that made a name which has not been closed yet.
+    making: HashMap<String, usize>,
     /// The writes over the same inode: what a reader may meet who has the file open.
     overwritten: HashMap<Token, (Token, Instant)>,
 }
 
 /// Checks all names that have one owner; what is wrong, in words.
-pub(crate) fn check(events: &[&Event], names: impl Iterator<Item = String>) -> Vec<String> {
+pub(crate) fn check(
+    events: &[&Event],
+    names: impl Iterator<Item = String>,
+    names_may_wait: bool,
+) -> Vec<String> {
     let mut owners: BTreeMap<u16, Owner> = BTreeMap::new();
     let mut owner_of: HashMap<String, u16> = HashMap::new();
     let mut wrong = Vec::new();
@@ -64,7 +72,8 @@ pub(crate) fn check(events: &[&Event], names: impl Iterator<Item = String>) -> V
                 wrong.push(format!("{name} is changed by clients {owner} and {}", event.client));
             }
         }
-        owners.entry(event.client).or_default().take(event);
+        let new = || Owner { names_may_wait, ..Owner::default() };
+        owners.entry(event.client).or_insert_with(new).take(event);
     }
     for name in names.filter(|n| kind(n) == Kind::Own) {
         let empty = Owner::default();
@@ -115,12 +124,19 @@ impl Owner {
         match &event.operation {
             Operation::Open { name, token } => {
                 let old = self.token(name);
-                if let Some(old) = old {
-                    self.overwritten.insert(old, (*token, event.start));
+                match old {
+                    Some(old) => {
+                        self.overwritten.insert(old, (*token, event.start));
+                    }
+                    None if self.names_may_wait => self.make(name, change),
+                    None => {}
                 }
                 self.push(name, State::Writing { old, new: *token }, change);
             }
             Operation::Close { name } => {
+                if !is_unknown {
+                    self.made(name, event.end);
+                }
                 if let Some(State::Writing { new, .. }) = self.state(name).cloned() {
                     self.push(name, State::File(new), change);
                 }
@@ -133,6 +149,24 @@ impl Owner {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A new name is there for others from some instant on between its open and the end of its close, if it is closed.
+    fn make(&mut self, name: &str, change: usize) {
+        self.making.insert(name.to_owned(), change);
+        if let Some(open) = self.changes.get_mut(change) {
+            open.latest = NEVER;
+            open.is_unknown = true;
+        }
+    }
+
+    fn made(&mut self, name: &str, closed: Instant) {
+        let open = self.making.remove(name).and_then(|change| self.changes.get_mut(change));
+        if let Some(open) = open {
+            open.latest = closed;
+            open.latest_by = "its close had ended then".into();
+            open.is_unknown = false;
         }
     }
 

@@ -265,6 +265,26 @@ fn a_published_file_is_seen_whole() {
 }
 
 #[test]
+fn a_new_name_may_wait_for_its_close_where_that_is_said() {
+    let rules = Rules { may_fail: true, names_may_wait: true, ..Rules::default() };
+    let close = Operation::Close { name: OWN.into() };
+    let open = || History::default().open(10, 20, 1);
+    let closed = || open().did(0, 50, 60, close.clone(), Outcome::Done);
+    let absent = |history: History, at| history.stat(1, at, at + 5, OWN, Outcome::Absent);
+    assert!(absent(closed(), 30).verdict_under(rules).is_clean());
+    absent(closed(), 30).fails("no such name");
+    assert!(!absent(closed(), 70).verdict_under(rules).is_clean(), "it was closed");
+    let seen = || closed().stat(2, 25, 28, OWN, Outcome::Size(0));
+    assert!(!absent(seen(), 30).verdict_under(rules).is_clean(), "it was seen before");
+    // What could not be closed may never come to be.
+    let failed = Outcome::Failed { errno: 5, call: "close".into() };
+    let unclosed = || open().did(0, 50, 60, close.clone(), failed.clone());
+    for outcome in [Outcome::Absent, Outcome::Size(0), size(1)] {
+        assert!(unclosed().stat(1, 70, 80, OWN, outcome).verdict_under(rules).is_clean());
+    }
+}
+
+#[test]
 fn what_failed_may_have_been_done_or_not() {
     let rules = Rules { may_fail: true, ..Rules::default() };
     let failed = || Outcome::Failed { errno: 5, call: "unlink".into() };

@@ -41,6 +41,11 @@ impl Changes {
         self.begin_era();
     }
 
+    /// How many leases have begun.
+    pub(super) const fn leases(&self) -> u64 {
+        self.leases
+    }
+
     pub(super) fn begin_era(&mut self) {
         self.era += 1;
         self.log.clear();
@@ -80,15 +85,25 @@ impl Changes {
         self.leases
     }
 
-    /// A change of `key` that began when there had been so many `leases` came to its end; whether it is known to
-    /// be the last: no other one was made here at the time, nor by another host, between two leases of this one.
-    pub(super) fn end(&mut self, key: &Key, leases: u64) -> bool {
+    /// Whether a commit is changing `key` now.
+    pub(super) fn is_changing(&self, key: &[u8]) -> bool {
+        self.changing.contains_key(key)
+    }
+
+    /// What a reading under way brings of `key` may not be so any more.
+    pub(super) fn note(&mut self, key: &Key) {
         if self.readings > 0 {
             self.log.push(key.clone());
             if self.log.len() > LOG_MAX {
                 self.begin_era();
             }
         }
+    }
+
+    /// A change of `key` that began when there had been so many `leases` came to its end; whether it is known to
+    /// be the last: no other one was made here at the time, nor by another host, between two leases of this one.
+    pub(super) fn end(&mut self, key: &Key, leases: u64) -> bool {
+        self.note(key);
         let Some(changing) = self.changing.get_mut(key) else { return false };
         let was_alone = !changing.is_contended && leases == self.leases;
         changing.commits -= 1;

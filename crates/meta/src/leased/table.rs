@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use intarsia_types::InodeId;
 
+use super::assumed::Assumed;
 use super::changes::{Changes, Reading};
+use super::kept_keys;
 use crate::engines::is_unheld;
 use crate::{Inode, Key, Mutation, Value, keys, merge};
 
@@ -32,6 +34,9 @@ struct Held {
     inodes: HashSet<InodeId>,
     /// Names and bodies that were asked for and not known, since the last look.
     misses: u32,
+    /// No other host had the lease at some moment since it is held here. Those that came later, and have not
+    /// been alone, promise nothing; so of two hosts only one may have to ask the other before it can let go.
+    was_alone: bool,
 }
 
 /// An inode, no directory, that a lease covers.
@@ -51,12 +56,22 @@ pub(super) struct Table {
     names: usize,
     body_bytes: usize,
     pub(super) changes: Changes,
+    pub(super) assumed: Assumed,
 }
 
 impl Table {
-    pub(super) fn begin(&mut self, dir: InodeId) {
+    pub(super) fn begin(&mut self, dir: InodeId, is_alone: bool) {
         self.changes.begin_lease();
-        self.held.entry(dir).or_default();
+        self.held.entry(dir).or_default().was_alone = is_alone;
+    }
+
+    /// A commit has been made that no other host may have the lease for, begun when there had been so many `leases`.
+    pub(super) fn note_alone(&mut self, dir: InodeId, leases: u64) {
+        if self.changes.leases() == leases
+            && let Some(held) = self.held.get_mut(&dir)
+        {
+            held.was_alone = true;
+        }
     }
 
     /// Forgets all of a directory. Whether it was leased.
@@ -84,8 +99,9 @@ impl Table {
         let now = Instant::now();
         self.doubted.retain(|_, until| now < *until);
         self.doubted.insert(dir, now + DOUBT);
+        let was_alone = self.held.get(&dir).is_some_and(|held| held.was_alone);
         if self.end(dir) {
-            self.held.insert(dir, Held::default());
+            self.held.insert(dir, Held { was_alone, ..Held::default() });
         }
     }
 
@@ -170,7 +186,7 @@ impl Table {
 
     /// Keeps what a reading brought, if a lease covers it and it is still so.
     pub(super) fn learn(&mut self, reading: Reading, key: &Key, value: Option<&Value>) {
-        if self.changes.is_fresh(reading, key) {
+        if self.changes.is_fresh(reading, key) && !self.assumed.merges(key) {
             self.set(key, value);
         }
     }
@@ -184,22 +200,61 @@ impl Table {
             }
         }
         for mutation in mutations {
-            match mutation {
-                Mutation::Put(key, value) => self.set(key, Some(value)),
-                Mutation::Delete(key) => self.set(key, None),
-                Mutation::Merge { key, delta } => {
-                    let Some(ino) = keys::inode_of(key) else { continue };
-                    if let Some(held) = self.held.get_mut(&ino) {
-                        let old = held.record.take();
-                        held.record =
-                            old.and_then(|old| merge::merge_directory(ino, &old, *delta).ok());
-                    }
-                }
-                Mutation::Add { .. } => {}
+            if let Mutation::Merge { key, .. } = mutation {
+                self.assumed.note_merge(key);
             }
+            self.take_over(mutation);
         }
         for key in unsure {
             self.forget(key);
+        }
+    }
+
+    fn take_over(&mut self, mutation: &Mutation) {
+        match mutation {
+            Mutation::Put(key, value) => self.set(key, Some(value)),
+            Mutation::Delete(key) => self.set(key, None),
+            Mutation::Merge { key, delta } => {
+                let Some(ino) = keys::inode_of(key) else { return };
+                if let Some(held) = self.held.get_mut(&ino) {
+                    let old = held.record.take();
+                    held.record =
+                        old.and_then(|old| merge::merge_directory(ino, &old, *delta).ok());
+                }
+            }
+            Mutation::Add { .. } => {}
+        }
+    }
+
+    /// See [`super::LeasedEngine::assume`].
+    pub(super) fn assume(&mut self, dir: InodeId, name: &[u8], mutations: &[Mutation]) -> bool {
+        let is_ours = |held: &Held| held.was_alone && held.record.is_some();
+        let is_held = self.is_held(dir) && self.held.get(&dir).is_some_and(is_ours);
+        let is_changing = |mutation: &Mutation| self.changes.is_changing(mutation.key());
+        if !is_held
+            || mutations.iter().any(is_changing)
+            || self.assumed.get(name).is_some()
+            || self.find(name) != Some(None)
+        {
+            return false;
+        }
+        for key in kept_keys(mutations) {
+            self.changes.note(&key);
+        }
+        self.assumed.begin(mutations);
+        mutations.iter().for_each(|mutation| self.take_over(mutation));
+        true
+    }
+
+    /// What was assumed has been committed.
+    pub(super) fn confirm(&mut self, assumed: &[Mutation]) {
+        for mutation in assumed {
+            if let Mutation::Merge { key, .. } = mutation {
+                self.changes.note(key);
+            }
+        }
+        for dir in self.assumed.end(assumed) {
+            self.forget(&dir);
         }
     }
 
@@ -325,8 +380,8 @@ mod tests {
         });
         let value = Bytes::copy_from(&[0; 9]);
         let mut table = Table::default();
-        table.begin(dir);
-        table.begin(other);
+        table.begin(dir, true);
+        table.begin(other, true);
         for key in [&name, &elsewhere] {
             let reading = table.changes.start_reading();
             table.learn(reading, key, Some(&value));
@@ -343,7 +398,7 @@ mod tests {
             assert_eq!((table.find(&name), table.is_complete(dir)), (None, false));
             // Nor under the next lease.
             table.end(dir);
-            table.begin(dir);
+            table.begin(dir, true);
         }
         assert_eq!(table.find(&elsewhere), Some(Some(value)));
     }

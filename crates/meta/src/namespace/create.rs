@@ -40,6 +40,9 @@ pub struct NewInode {
     pub layout: Layout,
     /// Records that the file may be written from now on (see [`Namespace::writable_inodes`]).
     pub mark_writable: bool,
+    /// It need not be committed before [`Namespace::create`] returns: whoever closes it asks for that
+    /// ([`Namespace::keep_promise`]).
+    pub may_wait: bool,
     /// Extended attributes that it starts with: name and value.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     /// Length and times that it has from elsewhere; without, it is empty and of now.
@@ -59,6 +62,7 @@ impl NewInode {
             target: None,
             layout: Layout::Empty,
             mark_writable: false,
+            may_wait: false,
             xattrs: Vec::new(),
             origin: None,
         }
@@ -89,6 +93,11 @@ impl Namespace {
             if new.mark_writable {
                 let mark = keys::by_inode(keys::WRITABLE, ino);
                 transaction.of(ino).put(mark.as_slice(), self.mark());
+            }
+            let transaction = self.guarded(transaction);
+            let key = self.dentry_key(parent, name).to_bytes();
+            if new.may_wait && self.promise(parent, ino, &key, &transaction.first) {
+                return Ok(Some(inode));
             }
             Ok(self.commit(transaction)?.then_some(inode))
         })

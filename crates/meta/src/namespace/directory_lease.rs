@@ -12,6 +12,7 @@ use std::time::Duration;
 use intarsia_types::{Error, InodeId, PartitionId, Result};
 use parking_lot::{Mutex, MutexGuard};
 
+use super::promises::Promises;
 use super::{Namespace, Owner, Transaction};
 use crate::holders::Holders;
 use crate::leased::LeasedEngine;
@@ -50,9 +51,10 @@ pub trait Recall: Send + Sync {
 
 /// What a namespace needs for leases.
 pub(super) struct Leases {
-    engine: Arc<LeasedEngine>,
+    pub(super) engine: Arc<LeasedEngine>,
     recall: Arc<dyn Recall>,
     turns: Turns,
+    pub(super) promises: Promises,
 }
 
 /// Held while a record changes, so that what this host believes to hold is in it. Directories share them.
@@ -82,8 +84,8 @@ impl Namespace {
         let engine = LeasedEngine::new(Arc::clone(&self.engine), move || asked.is_current());
         let engine = Arc::new(engine);
         self.engine = Arc::<LeasedEngine>::clone(&engine);
-        let turns = Turns::new();
-        self.leases = Some(Leases { engine, recall, turns });
+        let (turns, promises) = (Turns::new(), Promises::default());
+        self.leases = Some(Leases { engine, recall, turns, promises });
         self
     }
 
@@ -101,8 +103,10 @@ impl Namespace {
             return Ok(true);
         }
         let (key, me) = (lease_key(dir), self.lease_holder());
+        let mut is_alone = false;
         let is_granted = self.retry(|| {
             let (record, holders) = self.holders(dir)?;
+            is_alone = holders.is_empty();
             if holders.contains(&me) {
                 // Of a node that was this one before it died, or the answer to its commit was lost.
                 return Ok(Some(true));
@@ -118,15 +122,16 @@ impl Namespace {
             Ok(self.commit(transaction)?.then_some(true))
         })?;
         if is_granted {
-            leases.engine.begin(dir);
+            leases.engine.begin(dir, is_alone);
         }
         Ok(is_granted)
     }
 
-    /// Forgets what was kept of a directory. Others still think that it is.
+    /// Forgets what was kept of a directory, and commits what was promised in it. Others still think that it is kept.
     pub fn forget_directory(&self, dir: InodeId) {
         if let Some(leases) = &self.leases {
             leases.engine.drop_lease(dir);
+            self.keep_promises_in(dir);
         }
     }
 
@@ -136,6 +141,7 @@ impl Namespace {
     /// The engine's own; then others may still think that it is held.
     pub fn release_directory(&self, dir: InodeId) -> Result<()> {
         let Some(leases) = &self.leases else { return Ok(()) };
+        self.forget_directory(dir);
         let _turn = leases.turns.of(dir).lock();
         leases.engine.drop_lease(dir);
         self.remove_holder(dir, &self.lease_holder())
@@ -153,6 +159,7 @@ impl Namespace {
             // Whoever is asking for one does it in the old name still.
             let _turns = leases.turns.all();
             leases.engine.drop_all();
+            self.break_promises();
         }
     }
 

@@ -9,6 +9,7 @@ use crate::{Condition, DirDelta, Inode, Key, Mutation, Value, keys};
 pub(super) type Meaning = Option<fn() -> Error>;
 
 /// What a transaction asks of one partition: conditions, what their failure means, and mutations.
+#[derive(Clone)]
 pub(super) struct Part {
     pub(super) partition: PartitionId,
     pub(super) conditions: Vec<Condition>,
@@ -85,7 +86,7 @@ impl Transaction {
 }
 
 impl Part {
-    fn new(partition: PartitionId) -> Self {
+    pub(super) fn new(partition: PartitionId) -> Self {
         Self {
             partition,
             conditions: Vec::with_capacity(4),

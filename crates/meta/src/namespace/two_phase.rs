@@ -69,10 +69,14 @@ impl Namespace {
     pub(super) fn commit(&self, transaction: Transaction) -> Result<bool> {
         let Transaction { mut first, others, .. } = self.guarded(transaction);
         if !others.is_empty() {
+            others.iter().chain([&first]).for_each(|part| self.keep_promises_before(part));
             return self.commit_parts(first, others);
         }
         if self.is_partitioned() {
             first.guard_merges();
+        }
+        if self.commit_with_promises(&first)? {
+            return Ok(true);
         }
         let Part { partition, conditions, mutations, .. } = &mut first;
         let mutations = std::mem::take(mutations);
@@ -370,7 +374,12 @@ impl Namespace {
     /// The error that the failure of a part's condition means, if there was a moment at which it failed for
     /// good, not because a transaction held a key, and all other conditions held, those of the `unseen`
     /// parts too.
-    fn refusal(&self, part: &Part, index: usize, unseen: &[&Part]) -> Result<Option<Error>> {
+    pub(super) fn refusal(
+        &self,
+        part: &Part,
+        index: usize,
+        unseen: &[&Part],
+    ) -> Result<Option<Error>> {
         let Some(meaning) = part.meanings.get(index).copied().flatten() else { return Ok(None) };
         if !self.is_partitioned() {
             return Ok(Some(meaning()));
@@ -435,7 +444,7 @@ impl Namespace {
     }
 
     /// Brings to their ends the transactions that hold what a condition speaks of.
-    fn await_holder(&self, part: &Part, index: usize) -> Result<()> {
+    pub(super) fn await_holder(&self, part: &Part, index: usize) -> Result<()> {
         self.recall_for(part.partition, part.conditions.get(index))?;
         let Some(condition) = part.conditions.get(index).filter(|_| self.is_partitioned()) else {
             return Ok(());
