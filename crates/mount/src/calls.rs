@@ -3,7 +3,7 @@
 //!
 //! The kernel does not say which requests belong together, nor since when a call waits. A request that comes at once
 //! after one that took long, of the same thread or in the same directory, is taken for one that waited for it, and has
-//! what is left of its time. A thread that comes to a directory after such a request, and had one itself before the
+//! what is left of its time; so has what comes at once after that. A thread that comes to a directory after such a request, and had one itself before the
 //! directory was free, has waited since then.
 
 use std::cell::Cell;
@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 const LIMIT: Duration = Duration::from_secs(7);
 /// A request that took so long is remembered.
 const LONG: Duration = Duration::from_millis(150);
-/// What comes so soon after it waited for it.
-const SOON: Duration = Duration::from_millis(100);
+/// What comes so soon after it waited for it: a thread may have to wait for a processor in between.
+const SOON: Duration = Duration::from_millis(250);
 /// What a thread waited for is remembered for so long: it may be waiting for a directory now.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
@@ -110,6 +110,14 @@ fn end_at(ended: Instant) {
     let Some(call) = NOW.take() else { return };
     allowance::grant(None);
     if ended.saturating_duration_since(call.came) < LONG {
+        let is_resumed = call.begun < call.came;
+        if is_resumed && ended.saturating_duration_since(call.begun) <= REMEMBERED {
+            // There may be more requests of the call, or the thread makes its next ones as fast.
+            let mut slow = SLOW.lock();
+            if let Some(slow) = call.thread.and_then(|line| slow.get_mut(&line)) {
+                slow.ended = slow.ended.max(ended);
+            }
+        }
         return;
     }
     let mut slow = SLOW.lock();
@@ -176,6 +184,24 @@ mod tests {
         }
         clock.rest();
         assert!(clock.request(11, Some(10), QUICK) > first + LONG);
+    }
+
+    #[test]
+    fn a_call_of_many_requests_that_come_one_soon_after_the_other_is_one() {
+        let mut clock = Clock(Instant::now());
+        let first = clock.request(30, None, LONG);
+        let last = clock.0 + REMEMBERED - LONG - SOON;
+        while clock.0 < last {
+            clock.0 += SOON / 2;
+            assert_eq!(clock.request(30, None, QUICK), first);
+        }
+        // A thread that goes on for ever makes other calls.
+        clock.0 += SOON;
+        let begun = (0..9).map(|_| {
+            clock.0 += SOON / 2;
+            clock.request(30, None, QUICK)
+        });
+        assert!(begun.last().unwrap() > first);
     }
 
     #[test]

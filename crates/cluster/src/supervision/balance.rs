@@ -46,8 +46,8 @@ pub(super) fn is_anyone_joining(view: &Topology) -> bool {
     view.peers().iter().any(|p| is_idle(p) && matches!(p.health, Health::Up | Health::Joining))
 }
 
-/// The replica that should go over to the shard of `wanting`: one on another host than `wanting`, of a shard that has a
-/// second on another host than its own. Every host finds the same one.
+/// The replica that should go over to the shard of `wanting`: one on another host than `wanting`, that its own shard can
+/// spare. Every host finds the same one.
 pub(super) fn surplus_replica<'a>(
     deployment: &Deployment,
     view: &'a Topology,
@@ -57,19 +57,38 @@ pub(super) fn surplus_replica<'a>(
     let is_free = |replica: &Peer| {
         replica.health == Health::Up
             && host_of(deployment, replica) != home
-            && can_be_spared(deployment, view, replica)
+            && !who_stays(deployment, view, replica).is_empty()
     };
     view.peers().iter().filter(|peer| is_free(peer)).max_by(|a, b| a.id.cmp(&b.id))
 }
 
-/// Whether the shard of a replica has another that is up, on another host than its primary's.
-fn can_be_spared(deployment: &Deployment, view: &Topology, replica: &Peer) -> bool {
-    let Role::Replica(of) = &replica.role else { return false };
-    view.by_id(of).is_some_and(|primary| {
-        replicas_elsewhere(deployment, view, primary)
-            .iter()
-            .any(|other| other.id != replica.id && other.health == Health::Up)
-    })
+/// The replicas of which one has to have everything for `replica` to leave its shard: those that are up, on other hosts than
+/// the primary's, and before it in the order of all, unless it counts for nothing itself. None while the primary is not
+/// up: one of them is about to take its place.
+///
+/// By the order two never go at the same time, each because of the other.
+pub(super) fn who_stays<'a>(
+    deployment: &Deployment,
+    view: &'a Topology,
+    replica: &Peer,
+) -> Vec<&'a Peer> {
+    let Role::Replica(of) = &replica.role else { return Vec::new() };
+    let Some(primary) = view.by_id(of).filter(|p| p.health == Health::Up) else {
+        return Vec::new();
+    };
+    let is_idle = host_of(deployment, replica) == host_of(deployment, primary);
+    let stays = |other: &&Peer| {
+        other.id != replica.id
+            && other.health == Health::Up
+            && (is_idle || order(deployment, other) < order(deployment, replica))
+    };
+    replicas_elsewhere(deployment, view, primary).into_iter().filter(stays).collect()
+}
+
+/// An order of all servers, those that were added later behind the others.
+fn order(deployment: &Deployment, peer: &Peer) -> (Option<u16>, ServerId) {
+    let name = deployment.server_at(peer.address.ip, peer.address.port);
+    (name.map(|name| name.number), peer.id.clone())
 }
 
 /// For a shard whose only replica is on the host of its primary, `wanting`, and that gets none from elsewhere: that
@@ -85,9 +104,11 @@ pub(super) fn exchange<'a>(
     let has_one_for_it = |primary: &&Peer| {
         primary.health == Health::Up
             && !is_here(primary)
-            && replicas_elsewhere(deployment, view, primary)
-                .iter()
-                .any(|r| r.health == Health::Up && !is_here(r))
+            && replicas_elsewhere(deployment, view, primary).iter().any(|replica| {
+                replica.health == Health::Up
+                    && !is_here(replica)
+                    && order(deployment, idle) < order(deployment, replica)
+            })
     };
     let to = view.primaries().into_iter().find(has_one_for_it)?;
     Some((idle, to))
@@ -163,15 +184,6 @@ fn relieves<'a>(
 /// Whether this replica is one too many, with everything else in place: every primary up and with a
 /// replica, and every host up.
 pub(super) fn is_superfluous(deployment: &Deployment, view: &Topology, replica: &Peer) -> bool {
-    let Role::Replica(of) = &replica.role else { return false };
-    let Some(primary) = view.by_id(of) else { return false };
-    let number =
-        |peer: &Peer| deployment.server_at(peer.address.ip, peer.address.port).map(|s| s.number);
-    // Ordered, so that two do not go at once, each because of the other.
-    let order = |peer: &Peer| (number(peer), peer.id.clone());
-    let has_others = replicas_elsewhere(deployment, view, primary)
-        .iter()
-        .any(|r| r.health == Health::Up && order(r) < order(replica));
     let is_whole = view.primaries().iter().all(|p| p.health == Health::Up)
         && without_replica(deployment, view).is_empty();
     let is_up = |host: &NodeId| {
@@ -179,7 +191,9 @@ pub(super) fn is_superfluous(deployment: &Deployment, view: &Topology, replica: 
             view.peers().iter().filter(|p| host_of(deployment, p).as_ref() == Some(host));
         peers.any(|p| p.health == Health::Up)
     };
-    has_others && is_whole && deployment.members.iter().all(|m| is_up(&m.name))
+    !who_stays(deployment, view, replica).is_empty()
+        && is_whole
+        && deployment.members.iter().all(|m| is_up(&m.name))
 }
 
 pub(super) fn host_of(deployment: &Deployment, peer: &Peer) -> Option<NodeId> {
@@ -302,6 +316,30 @@ mod tests {
         let after = view(&lines);
         assert!(!is_superfluous(&deployment, &after, after.by_id(&id(1, 1)).unwrap()));
         assert!(is_superfluous(&deployment, &after, after.by_id(&id(2, 2)).unwrap()));
+    }
+
+    #[test]
+    fn of_two_replicas_one_stays_whoever_decides() {
+        // Host 2 is cut off, which is why shard 1 lacks a replica, and host 1 has just stopped its server 2: others do not
+        // know of that yet.
+        let mut lines = whole();
+        lines[3].2 = "slave,fail";
+        lines.push((1, 2, "slave", Err((2, 0))));
+        let deployment = deployment(3);
+        let surplus = |lines: &[Line]| {
+            let view = view(lines);
+            let wanting = without_replica(&deployment, &view)[0];
+            assert_eq!(wanting.id, id(1, 0));
+            surplus_replica(&deployment, &view, wanting).map(|peer| peer.id.clone())
+        };
+        assert_eq!(surplus(&lines), None, "the other one may go because of this one");
+        // One that comes behind another may go, but not from a shard that needs a new primary.
+        lines.push((3, 2, "slave", Err((2, 0))));
+        assert_eq!(surplus(&lines), Some(id(3, 2)));
+        lines[1].2 = "master,fail";
+        assert_eq!(surplus(&lines), None);
+        lines[1].2 = "master,fail?";
+        assert_eq!(surplus(&lines), None);
     }
 
     #[test]

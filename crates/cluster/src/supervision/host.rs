@@ -16,7 +16,7 @@ use crate::formation::{
     Placed, follow, introduce_to, replication_of, servers_per_host, wanting_shard,
 };
 use crate::servers::{Replication, Server, Start};
-use crate::topology::{Health, Peer, ServerId, Topology};
+use crate::topology::{Health, Peer, Role, ServerId, Topology};
 
 /// Before a server that could not be started is started again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -38,6 +38,9 @@ const OVERDUE: Duration = Duration::from_secs(15);
 /// A replica that is one too many goes after so many times the wait for a lost one: a host that came
 /// back may leave again.
 const RETIRE_FACTOR: u32 = 6;
+
+/// A replica that keeps up says so every second.
+const LAG_MAX_S: u64 = 2;
 
 pub(super) struct Host {
     watch: Watch,
@@ -528,7 +531,8 @@ impl Host {
         }
         let deployment = &self.watch.deployment;
         if let Some(surplus) = balance::surplus_replica(deployment, view, first) {
-            if self.slots.iter().any(|s| s.address == surplus.address) {
+            let is_ours = self.slots.iter().any(|s| s.address == surplus.address);
+            if is_ours && self.is_backed(view, surplus) {
                 let moved = self.view.with(&surplus.address, |c| follow(c, &first.id));
                 info!(replica = %surplus.address, primary = %first.address, ?moved, "moves to a shard without a replica");
             }
@@ -548,6 +552,18 @@ impl Host {
         {
             self.add_server();
         }
+    }
+
+    /// Whether the primary that a replica follows says of one that stays that it has copied everything, and still does.
+    /// What the servers tell each other comes later, and says nothing of copying.
+    fn is_backed(&mut self, view: &Topology, replica: &Peer) -> bool {
+        let stays = balance::who_stays(&self.watch.deployment, view, replica);
+        let Role::Replica(of) = &replica.role else { return false };
+        let Some(primary) = view.by_id(of) else { return false };
+        let fields = self.view.with(&primary.address, |c| c.fields(&["INFO", "replication"]));
+        fields.is_ok_and(|fields| {
+            fields.numbered("slave").any(|line| stays.iter().any(|one| is_in_sync(line, one)))
+        })
     }
 
     fn add_server(&mut self) {
@@ -595,17 +611,19 @@ impl Host {
     /// Stops a server that replaced one of a lost host, when the host is back and nobody needs it.
     fn retire(&mut self, view: &Topology) {
         let first = servers_per_host(&self.watch.deployment);
-        let extra = self.slots.iter().find(|slot| {
-            let peer = slot.id.as_ref().and_then(|id| view.by_id(id));
-            slot.name.number >= first
-                && peer.is_some_and(|p| balance::is_superfluous(&self.watch.deployment, view, p))
+        let extra = self.slots.iter().find_map(|slot| {
+            let peer = slot.id.as_ref().and_then(|id| view.by_id(id))?;
+            let is_extra = slot.name.number >= first
+                && balance::is_superfluous(&self.watch.deployment, view, peer);
+            is_extra.then(|| (slot.name.clone(), peer))
         });
-        let Some(name) = extra.map(|s| s.name.clone()) else {
+        let Some((name, peer)) = extra else {
             self.superfluous.clear();
             return;
         };
         let since = *self.superfluous.entry(name.clone()).or_insert_with(Instant::now);
-        if since.elapsed() < self.watch.replace_after * RETIRE_FACTOR {
+        if since.elapsed() < self.watch.replace_after * RETIRE_FACTOR || !self.is_backed(view, peer)
+        {
             return;
         }
         let Some(index) = self.slots.iter().position(|s| s.name == name) else { return };
@@ -682,6 +700,17 @@ impl Phase {
             Self::Lost { .. } => None,
         }
     }
+}
+
+/// Whether a line of what a primary says of its replicas is of this one, and it keeps up.
+fn is_in_sync(line: &str, replica: &Peer) -> bool {
+    let field =
+        |name: &str| line.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    let lag_s = field("lag").and_then(|lag| lag.parse::<u64>().ok());
+    field("ip") == Some(&replica.address.ip.to_string())
+        && field("port") == Some(&replica.address.port.to_string())
+        && field("state") == Some("online")
+        && lag_s.is_some_and(|lag| lag <= LAG_MAX_S)
 }
 
 /// What becomes of the slots of a server that died.
