@@ -47,9 +47,10 @@ fn one_host_at_a_time_may_write_and_who_lost_the_right_is_fenced_off() {
         assert_eq!(marked("b"), [], "each finds its own");
 
         // The holder is known to be dead; should it wake up, it has lost.
-        assert!(!b.take_over_write(ino, &Owner::new("c", 1)).unwrap(), "not whose it was");
-        assert!(!b.take_over_write(ino, &Owner::new("a", 2)).unwrap(), "not in this life");
-        assert!(b.take_over_write(ino, &Owner::new("a", 1)).unwrap());
+        let take = |owner| b.take_over_write(ino, &owner, |_| true).unwrap();
+        assert_eq!(take(Owner::new("c", 1)), None, "not whose it was");
+        assert_eq!(take(Owner::new("a", 2)), None, "not in this life");
+        assert_eq!(take(Owner::new("a", 1)), Some(Vec::new()));
         assert_eq!(grow(&b, ino).unwrap(), 2);
         assert!(matches!(grow(&a, ino), Err(Error::Engine(_))));
 
@@ -75,12 +76,45 @@ fn a_host_claims_what_an_earlier_life_of_it_held_unless_others_were_faster() {
     let (old, new) = (a.owner(), Owner::new("a", 2));
     a.set_owner(new.clone());
     assert!(matches!(grow(&a, kept), Err(Error::Engine(_))), "the lease is of another life");
-    assert!(b.take_over_write(taken, &old).unwrap());
+    assert!(b.take_over_write(taken, &old, |_| true).unwrap().is_some());
     assert!(a.hand_over_write(kept, &old, &new).unwrap());
     assert!(!a.hand_over_write(taken, &old, &new).unwrap());
     assert_eq!(grow(&a, kept).unwrap(), 1);
     assert!(matches!(grow(&a, taken), Err(Error::Engine(_))));
     assert_eq!(a.writer(taken).unwrap(), Some(b.owner()));
+}
+
+#[test]
+fn with_the_right_to_write_goes_what_a_dead_holder_may_have_changed() {
+    for partitions in [1, 5] {
+        let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(partitions));
+        let (a, b) = (host(&engine, "a"), host(&engine, "b"));
+        let [his, other] = [7, 8].map(TierId);
+        let files = |tier| a.reserve_files(tier, 2).unwrap();
+        let (at_his, at_other) = (files(his), files(other));
+        let backing = |tier, file| BackingRef { tier, file };
+        let make = |name: &[u8], copies: Vec<BackingRef>| {
+            let new = NewInode {
+                layout: Layout::of_copies(copies),
+                ..NewInode::new(FileKind::Regular, 0o644, 0, 0)
+            };
+            let ino = a.create(InodeId::ROOT, name, new, NOW).unwrap().ino;
+            assert!(matches!(a.acquire_write(ino).unwrap(), WriteLease::Held(_)));
+            ino
+        };
+        let (home, copy) = (backing(his, at_his[0]), backing(other, at_other[0]));
+        let two = make(b"two", vec![home, copy]);
+        let one = make(b"one", vec![backing(his, at_his[1])]);
+        let take = |ino| b.take_over_write(ino, &a.owner(), |copy| copy.tier == his).unwrap();
+        assert_eq!(take(two), Some(vec![home]));
+        assert_eq!(b.get(two).unwrap().layout, Layout::Local(copy));
+        assert_eq!(b.writer(two).unwrap(), Some(b.owner()));
+        assert_eq!(take(two), None);
+        // What nobody else has stays.
+        assert_eq!(take(one), Some(Vec::new()));
+        assert_eq!(b.get(one).unwrap().layout, Layout::Local(backing(his, at_his[1])));
+        assert!(matches!(grow(&a, two), Err(Error::Engine(_))));
+    }
 }
 
 #[test]

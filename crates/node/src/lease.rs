@@ -185,7 +185,8 @@ impl Node {
         }
     }
 
-    /// The holder's life is over: its lease is free for whoever needs none of the bytes that went with it.
+    /// The holder's life is over: its lease is free for whoever needs none of the bytes that went with it. Its copy goes
+    /// in the same commit: whatever comes next, nobody takes for published what it wrote.
     fn take_lease_over(
         &self,
         cluster: &Cluster,
@@ -197,8 +198,11 @@ impl Node {
             // If all copies are lost its mark stays: only its home can tell what the file has become.
             require_some_copy(cluster, &self.regular(ino)?)?;
         }
-        if self.namespace.take_over_write(ino, holder)? {
+        let is_his =
+            |copy: &BackingRef| cluster.home_of(copy.tier).is_ok_and(|home| home == holder.node);
+        if let Some(dropped) = self.namespace.take_over_write(ino, holder, is_his)? {
             tracing::warn!(%ino, %holder, "took over the right to write from a host that is gone");
+            self.note_dropped(&dropped);
         }
         Ok(Attempt::Again(Retry::contended(Duration::ZERO)))
     }

@@ -3,15 +3,22 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
 mod deployment;
+#[path = "../../meta/tests/common/hooked.rs"]
+mod hooked;
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deployment::{
     Deployment, MIB, ROOT_CALLER, content_of, crash, get, hint, metric, no_kernel, pattern, put,
     put_in, regular, wait_until, write_and_close,
 };
+use hooked::Hooked;
+use intarsia_meta::{Namespace, RootSpec};
 use intarsia_node::{AttrChange, NewName, Node, RenameMode, SetMode};
-use intarsia_types::{Error, FileKind, InodeId, Result};
+use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
+
+const NOW: Timestamp = Timestamp { secs: 1, nanos: 0 };
 
 /// New files have two copies when their close returns.
 fn two_copies_at_close(node: &Node) {
@@ -437,6 +444,54 @@ fn a_file_that_its_lost_home_was_writing_goes_on_with_what_was_published() {
     let a = deployment.start("a");
     assert_eq!(get(&a, "f").unwrap(), expected);
     wait_until("nothing is left there", || a.status().unwrap().tiers[0].space.used_bytes == 0);
+}
+
+#[test]
+fn what_a_lost_home_wrote_is_not_taken_for_published_when_nothing_comes_of_taking_its_lease() {
+    let deployment = Deployment::watchful();
+    let a = deployment.start("a");
+    // Once it has the right to write this file, nothing that it commits arrives any more.
+    let file: Arc<Mutex<Option<InodeId>>> = Arc::default();
+    let b = deployment.start_as("b", |options| {
+        let cluster = options.cluster.as_mut().unwrap();
+        let (engine, file) = (Arc::clone(&cluster.engine), Arc::clone(&file));
+        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+        let names = Namespace::open(Arc::clone(&engine), root, NOW).unwrap();
+        cluster.engine = Hooked::new(engine, move |_| {
+            let Some(ino) = *file.lock().unwrap() else { return Ok(()) };
+            match names.writer(ino)? {
+                Some(owner) if owner.node.0 == "b" => {
+                    Err(Error::Engine("no server answers".into()))
+                }
+                _ => Ok(()),
+            }
+        });
+    });
+    let c = deployment.start("c");
+    for node in [&a, &b, &c] {
+        node.meet_members().unwrap();
+    }
+    two_copies_at_close(&a);
+    let content = pattern(300_000, 1);
+    let ino = put(&a, "f", &content);
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    a.write(ino, 0, b"never published", false, false).unwrap();
+    *file.lock().unwrap() = Some(ino);
+    crash(a);
+    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+    let names = Namespace::open(deployment.engine(), root, NOW).unwrap();
+    let writer = || names.writer(ino).unwrap().map(|owner| owner.node.0);
+    wait_until("the right to write is taken", || writer().as_deref() == Some("b"));
+    let a = deployment.start("a");
+    assert_eq!(get(&a, "f").unwrap(), content);
+    *file.lock().unwrap() = None;
+    for node in [&a, &b, &c] {
+        assert_eq!(get(node, "f").unwrap(), content);
+    }
+    rewrite(&a, ino, &pattern(300_000, 2)).unwrap();
+    for node in [&a, &b, &c] {
+        assert_eq!(get(node, "f").unwrap(), pattern(300_000, 2));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! changes content and length, every such change is conditional on still holding it, and whoever takes it
 //! over from a dead host thereby fences that host off.
 
-use intarsia_types::{Error, InodeId, Layout, Result};
+use intarsia_types::{BackingRef, Error, InodeId, Layout, Result};
 
 use super::transaction::Part;
 use super::{Namespace, Owner, Stored, Transaction};
@@ -79,10 +79,37 @@ impl Namespace {
         })
     }
 
-    /// Takes the right to write from a holder that is known to be dead. `false` when it was not his any
-    /// more.
-    pub fn take_over_write(&self, ino: InodeId, dead: &Owner) -> Result<bool> {
-        self.hand_over_write(ino, dead, &self.owner())
+    /// Takes the right to write from a holder that is known to be dead, and takes those of the file's copies that are
+    /// `his` out of it, if there are others: he may have changed them without publishing that. Returns what was taken
+    /// out, which is in the ledger now; `None` when the right was not his any more.
+    pub fn take_over_write(
+        &self,
+        ino: InodeId,
+        dead: &Owner,
+        is_his: impl Fn(&BackingRef) -> bool,
+    ) -> Result<Option<Vec<BackingRef>>> {
+        let (theirs, mine) = (dead.encode(), self.mark());
+        self.retry(|| {
+            let stored = self.stored(ino)?;
+            if self.engine.get(ino.partition(), &write_key(ino))?.as_ref() != Some(&theirs) {
+                return Ok(Some(None));
+            }
+            let mut transaction = Transaction::at(ino);
+            transaction.first.expect(Condition::Equals(write_key(ino), theirs.clone()));
+            transaction.first.put(write_key(ino), mine.clone());
+            let (his, others): (Vec<_>, Vec<_>) =
+                stored.inode.layout.copies().iter().copied().partition(&is_his);
+            if his.is_empty() || others.is_empty() {
+                return Ok(self.commit(transaction)?.then(|| Some(Vec::new())));
+            }
+            transaction.expect_unchanged(&stored);
+            his.iter().for_each(|copy| transaction.first.mark(&keys::free(*copy)));
+            let mut inode = stored.inode;
+            inode.layout = Layout::of_copies(others);
+            inode.version = inode.version.wrapping_add(1);
+            transaction.put_inode(&inode)?;
+            Ok(self.commit(transaction)?.then_some(Some(his)))
+        })
     }
 
     /// Passes the right to write from one owner to another; `false` when `from` did not have it any more.
