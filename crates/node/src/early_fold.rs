@@ -188,7 +188,8 @@ impl Node {
         }
         match self.persist(ino, state) {
             Err(Error::NotFound) => {
-                // Removed by another host; with the record went the mark.
+                // Removed by another host; with the record went the mark. Or it was never recorded.
+                self.note_broken_promise(ino, state);
                 let forgotten = state.forget_body();
                 self.discard_unnamed(ino, &forgotten);
                 Err(Error::NotFound)

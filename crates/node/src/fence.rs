@@ -235,6 +235,7 @@ impl Node {
                     state.holds_lease = false;
                     state.overlay.is_dirty = false;
                 } else {
+                    self.note_broken_promise(ino, state);
                     let forgotten = state.forget_body();
                     self.discard_unnamed(ino, &forgotten);
                 }
@@ -245,12 +246,21 @@ impl Node {
     }
 
     /// Gets back the lease on a file that this host held and does not any more: that went with a change that had no
-    /// answer. `false`, and the file is given up, if another host has it; `false` too if nothing was amiss.
+    /// answer. `false`, and the file is given up, if another host has it, or had it meanwhile; `false` too if nothing
+    /// was amiss.
     pub(crate) fn reconcile_if_taken(&self, ino: InodeId) -> Result<bool> {
         let taken = |state: &mut LiveState| {
             let is_mine = |holder: Owner| holder == self.namespace.owner();
-            if !state.holds_lease || self.namespace.writer(ino)?.is_some_and(is_mine) {
+            if !state.holds_lease {
                 return Ok(false);
+            }
+            if self.namespace.writer(ino)?.is_some_and(is_mine) {
+                // With the right to write goes what is not published, also when it has come back since.
+                let named = state.local().filter(|_| state.unnamed().is_none());
+                let Some(backing) = named.map(|local| local.backing) else { return Ok(false) };
+                if self.namespace.get(ino)?.layout.copies().contains(&backing) {
+                    return Ok(false);
+                }
             }
             self.reconcile(ino, state)?;
             Ok(state.holds_lease && !state.is_quarantined)

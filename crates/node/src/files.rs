@@ -574,6 +574,11 @@ impl Node {
         })
     }
 
+    /// Nobody has the file open any more. If it was promised and could not be recorded, nobody else knows of its bytes.
+    pub(crate) fn note_broken_promise(&self, ino: InodeId, state: &mut LiveState) {
+        state.is_doubtful |= self.namespace.forget_promise(ino) && state.local().is_some();
+    }
+
     /// The file, if it is live and striped.
     pub(crate) fn striped(&self, ino: InodeId) -> Option<Arc<StripedFile>> {
         self.live.with_existing(ino, |state| state.striped().map(Arc::clone)).flatten()
@@ -757,7 +762,7 @@ impl Node {
             if state.is_open() {
                 return None;
             }
-            self.namespace.forget_promise(ino);
+            self.note_broken_promise(ino, state);
             if state.is_quarantined {
                 let forgotten = state.forget_body();
                 self.discard_unnamed(ino, &forgotten);

@@ -198,8 +198,11 @@ impl Node {
             // If all copies are lost its mark stays: only its home can tell what the file has become.
             require_some_copy(cluster, &self.regular(ino)?)?;
         }
-        let is_his =
-            |copy: &BackingRef| cluster.home_of(copy.tier).is_ok_and(|home| home == holder.node);
+        // A life of this host before has left nothing that is not known here.
+        let is_his = |copy: &BackingRef| {
+            !self.tiers.has(copy.tier)
+                && cluster.home_of(copy.tier).is_ok_and(|home| home == holder.node)
+        };
         if let Some(dropped) = self.namespace.take_over_write(ino, holder, is_his)? {
             tracing::warn!(%ino, %holder, "took over the right to write from a host that is gone");
             self.note_dropped(&dropped);

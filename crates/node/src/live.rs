@@ -82,6 +82,8 @@ pub(crate) struct LiveState {
     pub(crate) is_doubtful: bool,
     /// Blocks that the tier's accounting knows of.
     pub(crate) accounted_512: u64,
+    /// It lacked a copy while it was being written; whoever settles it sees to that.
+    pub(crate) lacks_copies: bool,
     /// Whether the settler has it in its queue.
     pub(crate) is_queued: bool,
     /// Removed from the table: whoever still holds the entry must look it up again.
@@ -115,6 +117,7 @@ impl LiveState {
             is_withheld: false,
             is_doubtful: false,
             accounted_512: 0,
+            lacks_copies: false,
             is_queued: false,
             is_gone: false,
         }

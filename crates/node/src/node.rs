@@ -281,7 +281,11 @@ impl Node {
             if self.live.with_existing(ino, |s| s.is_lingering) == Some(true) {
                 self.end_lingering(ino);
             }
-            note(self.live.with_existing(ino, |s| self.persist(ino, s)).transpose().map(|_| ()));
+            match self.live.with_existing(ino, |s| self.persist(ino, s)).transpose() {
+                // Removed by another host, or never recorded: there is nothing to settle.
+                Ok(_) | Err(Error::NotFound) => {}
+                Err(error) => note(Err(error)),
+            }
             note(self.settle_now(ino));
         }
         note(self.return_directories());

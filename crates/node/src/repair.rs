@@ -16,6 +16,7 @@ use intarsia_wire::Request;
 
 use crate::cluster::Cluster;
 use crate::lease::{Attempt, Content};
+use crate::live::LiveState;
 use crate::node::Node;
 use crate::push::CopySource;
 use crate::replicator::Attempted;
@@ -78,7 +79,11 @@ impl Node {
         let wanted = self.wanted_copies(&self.own_hints(&inode)?);
         if let Some(writer) = self.namespace.writer(ino)? {
             // Whoever may write sees to it once the file has settled.
-            if self.live.with_existing(ino, |s| s.holds_lease).unwrap_or(false) {
+            let note = |state: &mut LiveState| {
+                state.lacks_copies |= state.holds_lease;
+                state.holds_lease
+            };
+            if self.live.with_existing(ino, note).unwrap_or(false) {
                 return Ok(Attempted::Done);
             }
             let is_first = census.alive.first().is_some_and(|(_, first)| first == own);

@@ -458,7 +458,8 @@ impl Node {
         }
         let inode = match self.namespace.get(ino) {
             Err(Error::NotFound) => {
-                // Removed by another host; with the record went the mark.
+                // Removed by another host; with the record went the mark. Or it was never recorded.
+                self.note_broken_promise(ino, state);
                 let forgotten = state.forget_body();
                 self.discard_unnamed(ino, &forgotten);
                 return Err(Error::NotFound);
@@ -531,7 +532,8 @@ impl Node {
             Ok(())
         })?;
         self.note_dropped(&dropped);
-        if inode.layout.copies().len() != self.wanted_copies(&state.hints) {
+        let lacked = std::mem::take(&mut state.lacks_copies);
+        if lacked || inode.layout.copies().len() != self.wanted_copies(&state.hints) {
             self.copy_queue.add(ino, stat.size_bytes);
         }
         Ok(())

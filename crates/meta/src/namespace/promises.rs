@@ -128,12 +128,14 @@ impl Promises {
         self.broken.load(Ordering::Acquire) > 0 && self.given.lock().broken.contains(&ino)
     }
 
-    fn forgive(&self, ino: InodeId) {
-        if self.broken.load(Ordering::Acquire) > 0 {
-            let mut given = self.given.lock();
-            given.broken.remove(&ino);
-            self.broken.store(given.broken.len(), Ordering::Release);
+    fn forgive(&self, ino: InodeId) -> bool {
+        if self.broken.load(Ordering::Acquire) == 0 {
+            return false;
         }
+        let mut given = self.given.lock();
+        let was_broken = given.broken.remove(&ino);
+        self.broken.store(given.broken.len(), Ordering::Release);
+        was_broken
     }
 }
 
@@ -246,11 +248,10 @@ impl Namespace {
         }
     }
 
-    /// Nobody has the file open any more, so nobody asks whether it has come to be.
-    pub fn forget_promise(&self, ino: InodeId) {
-        if let Some(leases) = &self.leases {
-            leases.promises.forgive(ino);
-        }
+    /// Nobody has the file open any more, so nobody asks whether it has come to be. Returns whether its promise was
+    /// broken: it may not be there, or come to be yet.
+    pub fn forget_promise(&self, ino: InodeId) -> bool {
+        self.leases.as_ref().is_some_and(|leases| leases.promises.forgive(ino))
     }
 
     /// Others may have the leases now under which all that waits was promised: none of it is recorded any more, which
