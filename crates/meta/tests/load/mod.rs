@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use intarsia_meta::engines::{RedisEngine, RedisOptions};
 use intarsia_meta::{Bytes, CommitOutcome, Condition, MetaEngine, Mutation, OpId};
-use intarsia_types::PartitionId;
+use intarsia_types::{PartitionId, Result};
 use parking_lot::Mutex;
 
 const WRITERS: u64 = 8;
@@ -154,7 +154,7 @@ impl Seen {
         let mut lost = Vec::new();
         for (partition, keys) in (0..).zip(&by_partition) {
             for keys in keys.chunks(PAGE) {
-                let values = engine.get_many(PartitionId(partition), keys).unwrap();
+                let values = patiently(|| engine.get_many(PartitionId(partition), keys));
                 let missing =
                     keys.iter().zip(values).filter(|(key, value)| value.as_ref() != Some(*key));
                 lost.extend(missing.map(|(key, _)| (partition, key.clone())));
@@ -204,4 +204,16 @@ impl Seen {
 
 fn millis(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Reads again while a server that is up has not been noticed by the engine yet.
+fn patiently<T>(mut read: impl FnMut() -> Result<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match read() {
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            Ok(value) => return value,
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
 }
