@@ -3,8 +3,8 @@
 //!
 //! The kernel does not say which requests belong together, nor since when a call waits. A request that comes at once
 //! after one that took long, of the same thread or in the same directory, is taken for one that waited for it, and has
-//! what is left of its time; so has what comes at once after that. A thread that comes to a directory after such a request, and had one itself before the
-//! directory was free, has waited since then.
+//! what is left of its time; so has what comes at once after that. A thread that comes to a directory after such a
+//! request, and had one itself before the directory was free, has waited since then.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -139,12 +139,20 @@ pub(crate) fn carried(job: impl FnOnce() + Send + 'static) -> impl FnOnce() + Se
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::MutexGuard;
+
     use super::*;
 
-    /// Requests one after the other, at instants of their own.
-    struct Clock(Instant);
+    /// Requests one after the other, at instants of their own; those of one test at a time, for what is remembered
+    /// is forgotten by the clock of whoever comes next.
+    struct Clock(Instant, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
     impl Clock {
+        fn start() -> Self {
+            static TURN: Mutex<()> = Mutex::new(());
+            Self(Instant::now(), TURN.lock())
+        }
+
         /// A request that comes now and takes so long; when its call began.
         fn request(&mut self, thread: u32, directory: Option<u64>, takes: Duration) -> Instant {
             begin_at(self.0, thread, directory.map(InodeId));
@@ -167,7 +175,7 @@ mod tests {
     #[test]
     fn what_comes_at_once_after_a_long_request_of_its_thread_or_directory_has_the_rest_of_its_time()
     {
-        let mut clock = Clock(Instant::now());
+        let mut clock = Clock::start();
         let first = clock.request(7, Some(1), LONG);
         assert!(clock.request(8, Some(2), QUICK) > first, "another thread, elsewhere");
         assert_eq!(clock.request(7, None, LONG), first);
@@ -188,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_call_of_many_requests_that_come_one_soon_after_the_other_is_one() {
-        let mut clock = Clock(Instant::now());
+        let mut clock = Clock::start();
         let first = clock.request(30, None, LONG);
         let last = clock.0 + REMEMBERED - LONG - SOON;
         while clock.0 < last {
@@ -206,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_waited_long_and_then_for_a_directory_has_waited_all_the_time() {
-        let mut clock = Clock(Instant::now());
+        let mut clock = Clock::start();
         let first = clock.request(20, None, LONG);
         // Another one has the directory by now, and for longer than what comes soon.
         let other = clock.request(21, Some(20), SOON * 3);
