@@ -14,16 +14,20 @@ use deployment::{
     put_in, regular, wait_until, write_and_close,
 };
 use hooked::Hooked;
-use intarsia_meta::{Namespace, RootSpec};
+use intarsia_meta::{MetaEngine, Namespace, RootSpec};
 use intarsia_node::{AttrChange, NewName, Node, RenameMode, SetMode};
 use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
-
-const NOW: Timestamp = Timestamp { secs: 1, nanos: 0 };
 
 /// New files have two copies when their close returns.
 fn two_copies_at_close(node: &Node) {
     hint(node, "replicas", "2");
     hint(node, "close", "safe");
+}
+
+/// What the metadata say, past all nodes.
+fn records(engine: Arc<dyn MetaEngine>) -> Namespace {
+    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+    Namespace::open(engine, root, Timestamp { secs: 1, nanos: 0 }).unwrap()
 }
 
 fn close_outcome(node: &Node, ino: InodeId, at: u64, content: &[u8]) -> Result<()> {
@@ -455,8 +459,7 @@ fn what_a_lost_home_wrote_is_not_taken_for_published_when_nothing_comes_of_takin
     let b = deployment.start_as("b", |options| {
         let cluster = options.cluster.as_mut().unwrap();
         let (engine, file) = (Arc::clone(&cluster.engine), Arc::clone(&file));
-        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
-        let names = Namespace::open(Arc::clone(&engine), root, NOW).unwrap();
+        let names = records(Arc::clone(&engine));
         cluster.engine = Hooked::new(engine, move |_| {
             let Some(ino) = *file.lock().unwrap() else { return Ok(()) };
             match names.writer(ino)? {
@@ -486,8 +489,7 @@ fn what_a_lost_home_wrote_is_not_taken_for_published_when_nothing_comes_of_takin
     a.write(ino, 0, b"never published", false, false).unwrap();
     *file.lock().unwrap() = Some(ino);
     crash(a);
-    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
-    let names = Namespace::open(deployment.engine(), root, NOW).unwrap();
+    let names = records(deployment.engine());
     let writer = || names.writer(ino).unwrap().map(|owner| owner.node.0);
     wait_until("the right to write is taken", || writer().as_deref() == Some("b"));
     let a = deployment.start("a");

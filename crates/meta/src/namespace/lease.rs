@@ -88,15 +88,13 @@ impl Namespace {
         dead: &Owner,
         is_his: impl Fn(&BackingRef) -> bool,
     ) -> Result<Option<Vec<BackingRef>>> {
-        let (theirs, mine) = (dead.encode(), self.mark());
+        let (theirs, me) = (dead.encode(), self.owner());
         self.retry(|| {
             let stored = self.stored(ino)?;
             if self.engine.get(ino.partition(), &write_key(ino))?.as_ref() != Some(&theirs) {
                 return Ok(Some(None));
             }
-            let mut transaction = Transaction::at(ino);
-            transaction.first.expect(Condition::Equals(write_key(ino), theirs.clone()));
-            transaction.first.put(write_key(ino), mine.clone());
+            let mut transaction = handing_over(ino, dead, &me);
             let (his, others): (Vec<_>, Vec<_>) =
                 stored.inode.layout.copies().iter().copied().partition(&is_his);
             if his.is_empty() || others.is_empty() {
@@ -114,10 +112,7 @@ impl Namespace {
 
     /// Passes the right to write from one owner to another; `false` when `from` did not have it any more.
     pub fn hand_over_write(&self, ino: InodeId, from: &Owner, to: &Owner) -> Result<bool> {
-        let mut transaction = Transaction::at(ino);
-        transaction.first.expect(Condition::Equals(write_key(ino), from.encode()));
-        transaction.first.put(write_key(ino), to.encode());
-        self.commit(transaction)
+        self.commit(handing_over(ino, from, to))
     }
 
     /// Gives back the right to write several files of one partition, in one commit. `false`, and nothing is
@@ -155,6 +150,14 @@ impl Namespace {
             Error::Busy("somebody may be writing to the file".into())
         });
     }
+}
+
+/// Passes the right to write on, if `from` has it.
+fn handing_over(ino: InodeId, from: &Owner, to: &Owner) -> Transaction {
+    let mut transaction = Transaction::at(ino);
+    transaction.first.expect(Condition::Equals(write_key(ino), from.encode()));
+    transaction.first.put(write_key(ino), to.encode());
+    transaction
 }
 
 fn held(inode: Inode) -> WriteLease {

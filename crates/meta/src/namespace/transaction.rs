@@ -86,7 +86,7 @@ impl Transaction {
 }
 
 impl Part {
-    pub(super) fn new(partition: PartitionId) -> Self {
+    fn new(partition: PartitionId) -> Self {
         Self {
             partition,
             conditions: Vec::with_capacity(4),
