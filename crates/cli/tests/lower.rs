@@ -84,6 +84,29 @@ fn so_it_does_through_the_process() {
 }
 
 #[test]
+fn a_lower_file_that_grows_is_followed_by_who_has_it_open() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    let dir = place.text("lower");
+    shell(&place.path("home"), "mkdir ../lower; echo first >../lower/log");
+    place.up(&["--lower", dir.as_str()]).code(0);
+    let mut reader = std::fs::File::open(place.path("mnt").join("log")).unwrap();
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    for line in ["second", "third"] {
+        shell(&place.path("lower"), &format!("echo {line} >>log"));
+        // As `tail -f` does.
+        assert_eq!(reader.metadata().unwrap().len(), (text.len() + line.len() + 1) as u64);
+        reader.read_to_string(&mut text).unwrap();
+    }
+    assert_eq!(text, "first\nsecond\nthird\n");
+    drop(reader);
+    place.run(&["down"]).code(0);
+}
+
+#[test]
 fn a_wrong_lower_file_system_is_refused_with_the_remedy() {
     if !has_fuse() {
         return;

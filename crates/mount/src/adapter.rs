@@ -9,11 +9,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    AccessFlags, BackingId, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FileType,
-    Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, Notifier,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, RequestId, TimeOrNow, WriteFlags,
+    AccessFlags, BackingId, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle,
+    FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
+    Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, RequestId, TimeOrNow, WriteFlags,
 };
 use intarsia_node::{
     AttrChange, Caller, FarRead, KernelBacking, LockKind, LockSpan, Metrics, NewName, Node, Op,
@@ -40,6 +40,11 @@ const COOKIE_DOT_DOT: u64 = 2;
 /// Largest request in either direction.
 const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 
+/// What programs are told to read and write at a time; buffered ones do so.
+const BLOCK_BYTES: u32 = 4096;
+/// Of a file that may be read past the kernel's pages, where each read is a request.
+const FAR_BLOCK_BYTES: u32 = 64 << 10;
+
 pub(crate) struct Adapter {
     node: Arc<Node>,
     slow: SlowLane,
@@ -47,6 +52,8 @@ pub(crate) struct Adapter {
     peers: SlowLane,
     mode: Arc<Mutex<Mode>>,
     has_write_back: AtomicBool,
+    /// The kernel maps files also that are read past its pages.
+    maps_direct: AtomicBool,
     next_handle: AtomicU64,
     executed: Executed,
     /// For telling the kernel things; there once the session is.
@@ -69,6 +76,7 @@ impl Adapter {
             peers,
             mode,
             has_write_back,
+            maps_direct: AtomicBool::new(false),
             next_handle: AtomicU64::new(1),
             executed: Executed::default(),
             notifier: Arc::default(),
@@ -101,6 +109,16 @@ impl Adapter {
         calls::end();
     }
 
+    /// Has the kernel drop what it has of a file if that is old, which it is to be told the attributes of. Where it is
+    /// told of a greater length it would show what stands behind the old one in its last page: zeros.
+    fn before_telling(&self, attr: &Attr) {
+        let Some(kernel) = self.notifier.get() else { return };
+        self.node.drop_old_pages(attr.ino, || {
+            // ENOENT means that the kernel has nothing cached.
+            let _ = kernel.inval_inode(INodeNo(attr.ino.0), 0, 0);
+        });
+    }
+
     fn entry(
         &self,
         timer: &OpTimer,
@@ -112,10 +130,11 @@ impl Adapter {
         self.finish(timer, result.is_ok());
         match result {
             Ok((attr, validity)) => {
+                self.before_telling(&attr);
                 let telling = self.node.tell_kernel();
                 let name = ttl(&telling, self.node.name_validity(ino(parent), timer.started()));
                 let kept = ttl(&telling, validity);
-                reply.entry_with_ttls(&kept, &name, &file_attr(&attr), GENERATION);
+                reply.entry_with_ttls(&kept, &name, &self.file_attr(&attr), GENERATION);
             }
             Err(e) => reply.error(errno(&e, op)),
         }
@@ -132,7 +151,7 @@ impl Adapter {
         match result {
             Ok((attr, validity)) => {
                 let telling = self.node.tell_kernel();
-                reply.attr(&ttl(&telling, validity), &file_attr(&attr));
+                reply.attr(&ttl(&telling, validity), &self.file_attr(&attr));
             }
             Err(e) => reply.error(inode_errno(&e, op)),
         }
@@ -144,6 +163,27 @@ impl Adapter {
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed) << HANDLE_SHIFT;
         let appends = if flags.0 & libc::O_APPEND == 0 { 0 } else { APPENDS };
         FileHandle(number | appends | if write { WRITES } else { 0 })
+    }
+
+    fn file_attr(&self, attr: &Attr) -> FileAttr {
+        let is_far = attr.kind == FileKind::Regular && self.node.is_shared();
+        let blksize = if is_far { FAR_BLOCK_BYTES } else { BLOCK_BYTES };
+        file_attr(attr, blksize)
+    }
+
+    fn fopen_flags(&self, opened: &Opened) -> FopenFlags {
+        let mut flags = FopenFlags::empty();
+        if opened.passthrough.is_none() && opened.keeps_cache {
+            flags |= FopenFlags::FOPEN_KEEP_CACHE;
+        }
+        // The kernel's pages do not follow what another host does to a file. An older kernel could not map it then.
+        if opened.changes_elsewhere && self.maps_direct.load(Ordering::Relaxed) {
+            flags |= FopenFlags::FOPEN_DIRECT_IO;
+        }
+        if !opened.wants_flush {
+            flags |= FopenFlags::FOPEN_NOFLUSH;
+        }
+        flags
     }
 
     fn empty(&self, timer: &OpTimer, op: &'static str, result: Result<()>, reply: ReplyEmpty) {
@@ -206,17 +246,6 @@ const fn is_writer(handle: FileHandle) -> bool {
     handle.0 & WRITES != 0
 }
 
-fn fopen_flags(opened: &Opened) -> FopenFlags {
-    let mut flags = FopenFlags::empty();
-    if opened.passthrough.is_none() && opened.keeps_cache {
-        flags |= FopenFlags::FOPEN_KEEP_CACHE;
-    }
-    if !opened.wants_flush {
-        flags |= FopenFlags::FOPEN_NOFLUSH;
-    }
-    flags
-}
-
 fn backing_of(opened: &Opened) -> Option<&BackingId> {
     opened.passthrough.as_ref().and_then(|kernel| kernel.downcast_ref())
 }
@@ -261,6 +290,8 @@ impl Filesystem for Adapter {
             wanted &= !(InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO);
             // Locks hold between hosts. On one host the kernel keeps them.
             wanted |= InitFlags::FUSE_POSIX_LOCKS | InitFlags::FUSE_FLOCK_LOCKS;
+            // So that files which others may change can be read past its pages.
+            wanted |= InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         }
         let wanted = wanted & config.capabilities();
         let _ = config.add_capabilities(wanted);
@@ -269,6 +300,8 @@ impl Filesystem for Adapter {
         let _ = config.set_max_background(64);
         let has_write_back = wanted.contains(InitFlags::FUSE_WRITEBACK_CACHE);
         self.has_write_back.store(has_write_back, Ordering::Release);
+        let maps_direct = wanted.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        self.maps_direct.store(maps_direct, Ordering::Release);
         self.node.set_kernel_mode(mode.in_force, has_write_back);
         Ok(())
     }
@@ -293,7 +326,8 @@ impl Filesystem for Adapter {
 
     fn getattr(&self, req: &Request, n: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         let timer = Self::start(req, Op::GetAttr);
-        self.attr(&timer, "getattr", self.node.attributes(ino(n)), reply);
+        let result = self.node.attributes(ino(n)).inspect(|(attr, _)| self.before_telling(attr));
+        self.attr(&timer, "getattr", result, reply);
     }
 
     fn setattr(
@@ -456,7 +490,7 @@ impl Filesystem for Adapter {
                 self.executed.opened(n, flags);
                 // An open that truncates counts as a writer to the node, whatever its access mode.
                 let fh = self.handle(write || truncate, flags);
-                let mut flags = fopen_flags(&opened);
+                let mut flags = self.fopen_flags(&opened);
                 if self.node.has_locks(ino(n)) {
                     // Closing it gives up its process's locks.
                     flags -= FopenFlags::FOPEN_NOFLUSH;
@@ -496,7 +530,7 @@ impl Filesystem for Adapter {
         match result {
             Ok((attr, opened)) => {
                 let fh = self.handle(write, OpenFlags(flags));
-                let (flags, attr) = (fopen_flags(&opened), file_attr(&attr));
+                let (flags, attr) = (self.fopen_flags(&opened), self.file_attr(&attr));
                 let telling = self.node.tell_kernel();
                 let name = ttl(&telling, self.node.name_validity(ino(parent), timer.started()));
                 match backing_of(&opened) {
@@ -708,7 +742,7 @@ impl Filesystem for Adapter {
                 after = e.cookie;
                 added += 1;
                 let name = OsStr::from_bytes(&e.name);
-                let attr = file_attr(attr);
+                let attr = self.file_attr(attr);
                 reply.add(attr.ino, e.cookie, name, &ttl(&telling, *validity), &attr, GENERATION)
             });
             // What the kernel may keep under a lease it is told at once.
@@ -965,7 +999,7 @@ impl Filesystem for Adapter {
 impl Adapter {
     fn add_dots(&self, n: INodeNo, offset: u64, reply: &mut ReplyDirectoryPlus) -> Result<()> {
         // The kernel keeps nothing of these two.
-        let (attr, validity) = (file_attr(&self.node.attributes(ino(n))?.0), Duration::ZERO);
+        let (attr, validity) = (self.file_attr(&self.node.attributes(ino(n))?.0), Duration::ZERO);
         if offset < COOKIE_DOT {
             // The buffer is empty, so both fit.
             let _ = reply.add(n, COOKIE_DOT, ".", &validity, &attr, GENERATION);

@@ -51,7 +51,7 @@ pub(crate) const fn file_kind(mode: u32) -> Option<FileKind> {
     })
 }
 
-pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
+pub(crate) fn file_attr(attr: &Attr, blksize: u32) -> FileAttr {
     FileAttr {
         ino: INodeNo(attr.ino.0),
         size: attr.size_bytes,
@@ -66,7 +66,7 @@ pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
         uid: attr.uid,
         gid: attr.gid,
         rdev: attr.rdev,
-        blksize: 4096,
+        blksize,
         flags: 0,
     }
 }

@@ -163,14 +163,17 @@ impl Node {
         if inode.kind != FileKind::Regular {
             return Ok((inode.attr(), self.lasting(inode, before)));
         }
-        let read_again = || match self.namespace.get(inode.ino) {
-            Err(Error::NotFound) => Ok(inode.clone()),
-            other => other,
-        };
         let live = self.live.with_existing(inode.ino, |state| {
             // Under the entry's lock: what the entry knew may have gone into the record since the caller
             // read it, and then neither of the two would have it.
-            let recorded = read_again()?;
+            let recorded = match self.namespace.get(inode.ino) {
+                Ok(recorded) => {
+                    self.follow(state, &recorded)?;
+                    recorded
+                }
+                Err(Error::NotFound) => inode.clone(),
+                Err(error) => return Err(error),
+            };
             if let Some(last) = self.departed.get(inode.ino) {
                 // Removed since, and its length may never have come into the record.
                 return Ok((last, self.unless_shared(Validity::Long)));

@@ -140,17 +140,35 @@ impl Node {
     }
 
     fn load_inline(&self, inode: &Inode) -> Result<Vec<u8>> {
-        let bytes = self.namespace.get_body(inode.ino)?.ok_or_else(|| Error::Corrupt {
-            ino: inode.ino,
-            what: "the inline body is missing".into(),
-        })?;
-        if bytes.len() as u64 != inode.size_bytes {
-            return Err(Error::Corrupt {
-                ino: inode.ino,
-                what: format!("inline body of {} bytes, not {}", bytes.len(), inode.size_bytes),
-            });
+        let (bytes, wanted_bytes) = (self.namespace.get_body(inode.ino)?, inode.size_bytes);
+        let what = match bytes {
+            Some(bytes) if bytes.len() as u64 == wanted_bytes => return Ok(bytes.to_vec()),
+            _ if self.has_changed(inode) => {
+                return Err(Error::Busy("the file was changed while it was opened".into()));
+            }
+            Some(bytes) => format!("inline body of {} bytes, not {wanted_bytes}", bytes.len()),
+            None => "the inline body is missing".into(),
+        };
+        Err(Error::Corrupt { ino: inode.ino, what })
+    }
+
+    /// Whether somebody has changed the record since it was read.
+    pub(crate) fn has_changed(&self, inode: &Inode) -> bool {
+        self.namespace.get(inode.ino).is_ok_and(|now| now.version != inode.version)
+    }
+
+    /// Makes the body accessible that the record says now.
+    pub(crate) fn load_present(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        /// How often others may change it meanwhile.
+        const ATTEMPTS: u32 = 8;
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            let inode = self.namespace.get(ino)?;
+            match self.load_body(state, &inode) {
+                Err(Error::Busy(_)) if attempts.next().is_some() && self.has_changed(&inode) => {}
+                outcome => return outcome,
+            }
         }
-        Ok(bytes.to_vec())
     }
 
     /// The descriptor that the process writes through.

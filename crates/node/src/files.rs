@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_policy::{IoMode, OpenRequest, choose_io_mode};
@@ -27,6 +27,13 @@ use crate::stripes::Wish;
 
 /// Some kernels keep times to a tick of at most so much: what follows within it does not show in them.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
+
+/// What was looked at so lately is not looked at again to find the end of a file: as long as the kernel keeps attributes.
+const RECENT: Duration = Duration::from_millis(20);
+
+fn is_recent(at: Option<Instant>) -> bool {
+    at.is_some_and(|at| at.elapsed() < RECENT)
+}
 
 /// Registers a backing file with the kernel for passthrough.
 pub type Registrar<'a> = dyn Fn(BorrowedFd<'_>) -> std::io::Result<KernelBacking> + 'a;
@@ -58,6 +65,8 @@ pub struct Opened {
     pub keeps_cache: bool,
     /// Pages that the kernel cached at an earlier open may soon be stale: passthrough writes go past them.
     pub outdates_cache: bool,
+    /// It is read here, and another host may change it at any moment.
+    pub changes_elsewhere: bool,
     /// Truncating it cleared set-id bits, which the kernel leaves to us and does not look at again.
     pub outdates_mode: bool,
 }
@@ -284,8 +293,18 @@ impl Node {
             wants_flush: (flags.write && (!is_passthrough || self.is_shared())) || syncs_at_close,
             keeps_cache: !self.is_shared() && !self.take_outdated(ino),
             outdates_cache: is_passthrough && flags.write,
+            changes_elsewhere: !flags.write && !is_passthrough && self.changes_elsewhere(state),
             outdates_mode: false,
         }
+    }
+
+    fn changes_elsewhere(&self, state: &LiveState) -> bool {
+        let is_elsewhere = match &state.body {
+            Some(Body::Remote(_) | Body::Striped(_)) => true,
+            Some(Body::Inline(_)) => !state.holds_lease,
+            Some(Body::Local(_) | Body::Kept(_) | Body::Lower(_)) | None => false,
+        };
+        self.is_shared() && is_elsewhere
     }
 
     fn syncs_at_close(&self, state: &LiveState) -> bool {
@@ -340,9 +359,15 @@ impl Node {
     fn source_of(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<Source> {
         self.live.with(ino, |state| {
             state.require_ours()?;
+            let end = offset_bytes.saturating_add(buffer.len() as u64);
+            let ends_before = self.known_end(state).filter(|known| end > *known);
+            if ends_before.is_some_and(|_| !is_recent(state.followed_at)) {
+                self.follow_present(ino, state)?;
+            } else if ends_before.is_some_and(|known| offset_bytes >= known) {
+                return Ok(Source::Done(0));
+            }
             if state.body.is_none() {
-                let inode = self.namespace.get(ino)?;
-                self.load_body(state, &inode)?;
+                self.load_present(ino, state)?;
             }
             if let Some(striped) = state.striped()
                 && offset_bytes.saturating_add(buffer.len() as u64) > striped.size_bytes()
@@ -376,6 +401,25 @@ impl Node {
                 None => Err(Error::BadHandle),
             }
         })
+    }
+
+    /// Where a file ends that another host may change, as far as is known here.
+    fn known_end(&self, state: &LiveState) -> Option<u64> {
+        match &state.body {
+            _ if !self.is_shared() => None,
+            Some(Body::Remote(remote)) if !remote.may_write() => Some(remote.size_bytes()),
+            Some(Body::Inline(bytes)) if !state.holds_lease => Some(bytes.len() as u64),
+            _ => None,
+        }
+    }
+
+    /// As [`follow`](Self::follow), what the record says now; a file that was removed is as it was.
+    fn follow_present(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        match self.namespace.get(ino) {
+            Ok(inode) => self.follow(state, &inode),
+            Err(Error::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes all of `data`. `is_write_back` means that the kernel flushes pages whose times it keeps
@@ -758,6 +802,7 @@ impl Node {
             }
             if state.handles == 0 {
                 state.kernel = None;
+                self.old_pages.forget(ino);
             }
             if state.is_open() {
                 return None;

@@ -98,7 +98,7 @@ impl Node {
             let inode = self.regular(ino)?;
             return match self.renew_body(state, &inode) {
                 // It moved between the record and the question to its home.
-                Err(Error::Busy(_)) if !state.is_open() => {
+                Err(Error::Busy(_)) if !state.is_open() || self.has_changed(&inode) => {
                     Ok(Attempt::Again(Retry::contended(MOVING)))
                 }
                 Err(error) if is_of_the_host(&error) && state.body.is_none() => {
@@ -437,41 +437,11 @@ impl Node {
         }
     }
 
-    /// Drops what another host has changed since it was read. What is being written here is newer than
-    /// any record.
+    /// Has the body be that of the record, unless it is being written here.
     pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        self.drop_outdated(state, inode)?;
         if state.writes_stripes() {
-            Self::renew_stripes(state, inode);
             return Ok(());
-        }
-        let is_ours = state.is_unsettled || state.overlay.is_dirty || state.writes_remotely();
-        let is_kept_true = |kept: &LocalBody| self.is_kept_true(inode, kept.backing);
-        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version)
-            && state.kept().is_none_or(is_kept_true);
-        if state.body.is_some() && !is_ours && !is_known {
-            let is_passed = state.handles > 0 && state.mode == IoMode::Passthrough;
-            let stays = match &state.body {
-                // A copy that is named is of what the record says: copies are replaced, never changed.
-                Some(Body::Local(local)) => inode.layout.copies().contains(&local.backing),
-                // The file has a place of its own here now.
-                Some(Body::Kept(_)) if self.own_copy(inode).is_some() => false,
-                Some(Body::Kept(kept)) if is_passed && !is_kept_true(kept) => {
-                    self.renew_kept(inode, kept)?;
-                    true
-                }
-                Some(Body::Kept(kept)) => is_kept_true(kept),
-                _ => false,
-            };
-            if !stays && is_passed {
-                return Err(Error::Busy(
-                    "another host has moved the file while it is open here; close it first".into(),
-                ));
-            }
-            if !stays {
-                self.drop_body(inode.ino, state);
-            }
-            state.sums = None;
-            state.is_checksummed = inode.checksummed && state.kept().is_none();
         }
         if state.body.is_none() {
             state.hints = self.own_hints(inode)?;
@@ -479,6 +449,74 @@ impl Node {
             self.load_body(state, inode)?;
         }
         state.record = Some(inode.clone());
+        state.followed_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Drops what another host has changed since it was read. What is being written here is newer than
+    /// any record.
+    fn drop_outdated(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
+        if state.writes_stripes() {
+            Self::renew_stripes(state, inode);
+            if !is_known && state.is_served_by_us() {
+                self.old_pages.note(inode.ino);
+            }
+            return Ok(());
+        }
+        let is_ours = state.is_unsettled || state.overlay.is_dirty || state.writes_remotely();
+        let is_kept_true = |kept: &LocalBody| self.is_kept_true(inode, kept.backing);
+        let is_known = is_known && state.kept().is_none_or(is_kept_true);
+        if state.body.is_none() || is_ours || is_known {
+            return Ok(());
+        }
+        let is_passed = state.handles > 0 && state.mode == IoMode::Passthrough;
+        let stays = match &state.body {
+            // A copy that is named is of what the record says: copies are replaced, never changed.
+            Some(Body::Local(local)) => inode.layout.copies().contains(&local.backing),
+            // The file has a place of its own here now.
+            Some(Body::Kept(_)) if self.own_copy(inode).is_some() => false,
+            Some(Body::Kept(kept)) if is_passed && !is_kept_true(kept) => {
+                self.renew_kept(inode, kept)?;
+                true
+            }
+            Some(Body::Kept(kept)) => is_kept_true(kept),
+            _ => false,
+        };
+        if !stays && is_passed {
+            return Err(Error::Busy(
+                "another host has moved the file while it is open here; close it first".into(),
+            ));
+        }
+        if !stays {
+            self.drop_body(inode.ino, state);
+        }
+        if !stays && state.is_served_by_us() {
+            self.old_pages.note(inode.ino);
+        }
+        state.sums = None;
+        state.is_checksummed = inode.checksummed && state.kept().is_none();
+        Ok(())
+    }
+
+    /// Goes over to what another host has made of a file that is open here. At once, for if it is removed next it is to
+    /// stay readable.
+    pub(crate) fn follow(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        if !self.is_shared()
+            || !state.is_served_by_us()
+            || state.holds_lease
+            || state.is_quarantined
+        {
+            return Ok(());
+        }
+        self.drop_outdated(state, inode)?;
+        state.followed_at = Some(Instant::now());
+        if state.body.is_none() {
+            state.record = Some(inode.clone());
+            if let Err(error) = self.load_body(state, inode) {
+                tracing::debug!(ino = %inode.ino, %error, "whoever reads the file tries again");
+            }
+        }
         Ok(())
     }
 

@@ -37,6 +37,7 @@ mod mover;
 mod names;
 mod node;
 mod options;
+mod pages;
 mod parts;
 mod peer;
 mod pieces;

@@ -53,6 +53,8 @@ pub(crate) struct LiveState {
     pub(crate) overlay: Overlay,
     /// The record as it was when it was last read for this entry.
     pub(crate) record: Option<Inode>,
+    /// When it was last compared with what others may have changed.
+    pub(crate) followed_at: Option<Instant>,
     /// The hints in force when it was opened.
     pub(crate) hints: HintSet,
     /// The namespace says that it may be being written.
@@ -103,6 +105,7 @@ impl LiveState {
             kernel: None,
             overlay: Overlay::default(),
             record: None,
+            followed_at: None,
             hints: HintSet::default(),
             is_unsettled: false,
             is_foreign: false,

@@ -281,6 +281,9 @@ impl Node {
     /// Records what a lower file has become. What was changed of its attributes here gives way.
     fn take_over(&self, lower: &Lower, inode: &Inode, entry: &LowerEntry) -> Result<Inode> {
         lower.outdated.lock().insert(inode.ino);
+        if self.live.contains(inode.ino) {
+            self.old_pages.note(inode.ino);
+        }
         self.namespace.update(inode.ino, |now| {
             // Somebody may have copied, renewed or truncated it meanwhile.
             if now.layout != inode.layout {

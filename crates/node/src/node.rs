@@ -26,6 +26,7 @@ use crate::lower::{Lower, OVERFLOW_NAME};
 use crate::metrics::Metrics;
 use crate::names::Departed;
 use crate::options::NodeOptions;
+use crate::pages::OldPages;
 use crate::parts::Parts;
 use crate::promises::{Keeper, Promises};
 use crate::remote_cache::RemoteCache;
@@ -47,6 +48,7 @@ pub struct Node {
     /// Parts of striped files that are open here.
     pub(crate) parts: Parts,
     pub(crate) live: LiveTable,
+    pub(crate) old_pages: OldPages,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Locks of processes, in a store of several hosts.
@@ -146,6 +148,7 @@ impl Node {
             remote_cache,
             tiers,
             live: LiveTable::new(),
+            old_pages: OldPages::default(),
             locks: cluster.as_ref().map(|cluster| Locks::new(cluster.life().life)),
             cluster,
             lower,

@@ -254,13 +254,17 @@ impl PeerService {
             }
             Request::Write { target, offset_bytes } => {
                 let ino = changed(files, target)?;
-                self.node()?.write(ino, offset_bytes, payload, false, false)?;
+                let node = self.node()?;
+                let _outdating = node.outdating(ino);
+                node.write(ino, offset_bytes, payload, false, false)?;
                 self.written(ino)?
             }
             Request::Truncate { target, size_bytes } => {
                 let ino = changed(files, target)?;
                 let change = AttrChange { size_bytes: Some(size_bytes), ..AttrChange::default() };
-                self.node()?.set_attributes(PEER, ino, &change)?;
+                let node = self.node()?;
+                let _outdating = node.outdating(ino);
+                node.set_attributes(PEER, ino, &change)?;
                 self.written(ino)?
             }
             Request::Flush { handle } => {

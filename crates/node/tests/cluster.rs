@@ -5,6 +5,7 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use intarsia_meta::MetaEngine;
@@ -246,6 +247,106 @@ fn a_file_open_here_stays_readable_when_another_host_removes_or_replaces_it() {
             node.release(ino, false);
         }
     }
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+/// What there is from `at` on.
+fn rest(node: &Node, ino: InodeId, at: usize) -> Vec<u8> {
+    let mut buffer = vec![0; 64 << 10];
+    let n = node.read(ino, at as u64, &mut buffer).unwrap();
+    buffer.truncate(n);
+    buffer
+}
+
+#[test]
+fn a_reader_at_the_end_of_a_file_sees_what_another_host_appends() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start("a"), deployment.start("b"));
+    a.meet_members().unwrap();
+    for (name, len) in [("small", 50), ("large", MIB)] {
+        let mut content = pattern(len, 6);
+        let ino = put(&a, name, &content);
+        b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+        let mut seen = Vec::new();
+        while seen.len() < len {
+            seen.extend(rest(&b, ino, seen.len()));
+        }
+        for line in [&b"a line"[..], b" and another", &pattern(2 * MIB, 7)] {
+            overwrite(&a, ino, content.len() as u64, line, false).unwrap();
+            content.extend_from_slice(line);
+            wait_until("the reader sees it", || {
+                seen.extend(rest(&b, ino, seen.len()));
+                seen.len() == content.len()
+            });
+            assert!(seen == content, "{name}");
+        }
+        // Whoever asks for the length goes over to what there is, also if the file is removed next.
+        overwrite(&a, ino, 0, b"cut", true).unwrap();
+        assert_eq!(b.attributes(ino).unwrap().0.size_bytes, 3);
+        a.unlink(InodeId::ROOT, name.as_bytes()).unwrap();
+        assert_eq!(rest(&b, ino, 0), b"cut", "{name}");
+        b.release(ino, false);
+    }
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
+fn what_the_kernel_has_of_a_file_is_dropped_before_it_is_told_what_another_host_made_of_it() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start("a"), deployment.start("b"));
+    a.meet_members().unwrap();
+    for (name, len) in [("small", 50), ("large", MIB)] {
+        let ino = put(&a, name, &pattern(len, 6));
+        b.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+        b.attributes(ino).unwrap();
+        assert!(!b.has_old_pages(ino), "nothing has changed");
+        overwrite(&a, ino, len as u64, b"more", false).unwrap();
+        assert_eq!(b.attributes(ino).unwrap().0.size_bytes, len as u64 + 4);
+        assert!(b.has_old_pages(ino), "{name}");
+        // What changes while they are being dropped counts for the next time.
+        b.drop_old_pages(ino, || {
+            overwrite(&a, ino, 0, b"again", false).unwrap();
+            b.attributes(ino).unwrap();
+        });
+        assert!(b.has_old_pages(ino), "{name}");
+        b.drop_old_pages(ino, || ());
+        assert!(!b.has_old_pages(ino), "{name}");
+        b.release(ino, false);
+    }
+    // At its home, when another host writes through it.
+    let ino = put(&a, "home", &pattern(MIB, 6));
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    overwrite(&b, ino, MIB as u64, b"more", false).unwrap();
+    assert!(a.has_old_pages(ino));
+    a.release(ino, true);
+    assert!(!a.has_old_pages(ino), "the next open drops them");
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
+fn a_small_file_that_another_host_rewrites_can_be_opened_at_any_moment() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start("a"), deployment.start("b"));
+    a.meet_members().unwrap();
+    let lens = [10, 3000, 200_000, 700];
+    let ino = put(&a, "f", &pattern(lens[0], 1));
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..150 {
+                let content = pattern(lens[round % lens.len()], 1);
+                overwrite(&a, ino, 0, &content, true).unwrap();
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        while !is_done.load(Ordering::Relaxed) {
+            let seen = get(&b, "f").unwrap();
+            assert!(seen == pattern(seen.len(), 1), "{} bytes", seen.len());
+        }
+    });
     a.close().unwrap();
     b.close().unwrap();
 }

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,6 +122,95 @@ fn what_a_host_keeps_is_never_old() {
         assert!(!there.exists() && !third.exists(), "a name that was removed");
         assert_eq!(names(there.parent().unwrap()).len(), 0);
     }
+}
+
+/// Bytes without a zero among them.
+fn without_zeros(len: usize) -> Vec<u8> {
+    (0..len).map(|i| u8::try_from(i % 251).unwrap() + 1).collect()
+}
+
+/// Reads on to the present end.
+fn read_on(file: &mut File, seen: &mut Vec<u8>) {
+    file.read_to_end(seen).unwrap();
+}
+
+#[test]
+fn a_reader_follows_a_file_that_grows_on_another_host() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    let content = without_zeros(600_000);
+    // What is read again and again is kept on the reader's host; that is not followed, so it is read once only.
+    for (name, start, step) in
+        [("small", 50, 100), ("middle", 1500, 3000), ("large", 300_000, 40_000)]
+    {
+        let [there, here] = [1, 2].map(|n| cluster.mount(n).join(name));
+        fs::write(&there, &content[..start]).unwrap();
+        let mut file = File::open(&here).unwrap();
+        let (mut seen, mut len) = (Vec::new(), start);
+        read_on(&mut file, &mut seen);
+        for _ in 0..6 {
+            let more = &content[len..len + step];
+            OpenOptions::new().append(true).open(&there).unwrap().write_all(more).unwrap();
+            len += step;
+            wait_for("the reader sees what was appended", BOUND, || {
+                read_on(&mut file, &mut seen);
+                (seen.len() == len).then_some(())
+            });
+            assert!(seen == content[..len], "{name}");
+        }
+        // And as `tail -f` does it.
+        OpenOptions::new().append(true).open(&there).unwrap().write_all(b"end").unwrap();
+        let attributes = file.metadata().unwrap();
+        assert_eq!(attributes.len(), len as u64 + 3);
+        assert_eq!(attributes.blksize(), 65_536, "each read is a request");
+        read_on(&mut file, &mut seen);
+        assert_eq!(&seen[len..], b"end", "{name}");
+    }
+}
+
+#[test]
+fn a_reader_of_a_file_that_another_host_rewrites_never_sees_what_nobody_wrote() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    let content = without_zeros(600_000);
+    let name = |n| cluster.mount(n).join("f");
+    fs::write(name(1), &content[..300_000]).unwrap();
+    let is_done = AtomicBool::new(false);
+    let read = |n: usize, whole: usize| {
+        let mut buffer = vec![0; whole];
+        while !is_done.load(Ordering::Relaxed) {
+            let file = File::open(name(n)).unwrap();
+            let mut at = 0;
+            loop {
+                let len = file.read_at(&mut buffer, at as u64).unwrap();
+                let wrong = (0..len).find(|i| buffer[*i] != content[at + i]);
+                assert_eq!(wrong, None, "of {len} bytes at {at} on n{n}");
+                at += len;
+                if len == 0 {
+                    break;
+                }
+                assert!(file.metadata().unwrap().len() <= content.len() as u64);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for (n, whole) in [(2, 4096), (2, 65_536), (3, 1 << 20)] {
+            let read = &read;
+            scope.spawn(move || read(n, whole));
+        }
+        for round in 0..200 {
+            let len = [10, 186_161, 3000, 600_000, 60_000][round % 5];
+            let mut file = File::create(name(1)).unwrap();
+            for part in content[..len].chunks(50_000) {
+                file.write_all(part).unwrap();
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
