@@ -18,16 +18,18 @@ use parking_lot::Mutex;
 
 use crate::doubts::is_uncertain;
 use crate::node::Node;
+use crate::tiers::Tiers;
 
 /// How long a complete copy waits for its sender to claim it.
 const CLAIMED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A copy on its way here.
+/// A copy on its way here. Its file is given back when the last who is at work on it lets go, unless it was offered.
 pub(crate) struct Arrival {
+    tiers: Arc<Tiers>,
     ino: InodeId,
     backing: BackingRef,
-    /// For the pool, if nothing comes of it.
-    pooled: BackingFile,
+    /// For the pool, if nothing comes of it; none once somebody else sees to the file.
+    pooled: Option<BackingFile>,
     file: BackingFile,
     total_bytes: u64,
     /// What the tier's accounting has set aside.
@@ -44,6 +46,21 @@ impl Arrival {
         self.file.write_all_at(piece, offset_bytes)?;
         self.sum.lock().add(offset_bytes, piece);
         Ok(())
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        let Some(pooled) = self.pooled.take() else { return };
+        let backing = self.backing;
+        let given_back = self.tiers.get(backing.tier).and_then(|tier| {
+            tier.account(self.reserved_512, 0);
+            self.tiers.give_back(backing, pooled)
+        });
+        if let Err(error) = given_back {
+            // It stands in no record, so the next start after a crash removes it.
+            tracing::warn!(file = %backing.file, %error, "a copy that was not completed stays on disk");
+        }
     }
 }
 
@@ -67,9 +84,9 @@ impl Arrivals {
             .map_err(|_| Error::Invalid("a copy was ended before all of it was sent".into()))
     }
 
-    /// All of them, when their sender is gone.
-    pub(crate) fn into_all(self) -> impl Iterator<Item = Arrival> {
-        self.0.into_inner().into_values().filter_map(Arc::into_inner)
+    /// Gives one up, which somebody may still be at work on.
+    pub(crate) fn abandon(&self, handle: Handle) -> Result<()> {
+        self.0.lock().remove(&handle).map(drop).ok_or(Error::BadHandle)
     }
 }
 
@@ -130,26 +147,26 @@ impl Node {
         let reserved_512 = total_bytes.div_ceil(512);
         tier.account(0, reserved_512);
         let sum = Mutex::default();
-        Ok(Arrival { ino, backing, pooled, file, total_bytes, reserved_512, sum })
+        let (tiers, pooled) = (Arc::clone(&self.tiers), Some(pooled));
+        Ok(Arrival { tiers, ino, backing, pooled, file, total_bytes, reserved_512, sum })
     }
 
     /// The copy is complete: it is verified, made to last as the deployment promises, and offered.
-    pub(crate) fn end_arrival(&self, arrival: Arrival, sum: u64) -> Result<BackingRef> {
+    pub(crate) fn end_arrival(&self, mut arrival: Arrival, sum: u64) -> Result<BackingRef> {
         match self.offer(&arrival, sum) {
             Ok(blocks_512) => {
+                arrival.pooled = None;
                 self.tier_of(&arrival)?.account(arrival.reserved_512, blocks_512);
                 Ok(arrival.backing)
             }
             Err(error) if is_uncertain(&error) => {
                 // It may stand in the ledger, from which it would be collected while it served another file.
+                arrival.pooled = None;
                 let free = FreeFile::of(arrival.ino, arrival.backing.file);
                 self.doubt(arrival.backing, free, arrival.reserved_512);
                 Err(error)
             }
-            Err(error) => {
-                self.abandon_arrival(arrival);
-                Err(error)
-            }
+            Err(error) => Err(error),
         }
     }
 
@@ -171,20 +188,6 @@ impl Node {
             self.offers.withdraw(arrival.backing);
         }
         offered.map(|()| blocks_512)
-    }
-
-    /// Gives back the file of a copy that nobody needs.
-    pub(crate) fn abandon_arrival(&self, arrival: Arrival) {
-        let Arrival { backing, pooled, file, reserved_512, .. } = arrival;
-        drop(file);
-        let given_back = self.tiers.get(backing.tier).and_then(|tier| {
-            tier.account(reserved_512, 0);
-            self.tiers.give_back(backing, pooled)
-        });
-        if let Err(error) = given_back {
-            // It stands in no record, so the next start after a crash removes it.
-            tracing::warn!(file = %backing.file, %error, "a copy that was not completed stays on disk");
-        }
     }
 
     /// Removes a copy that was offered, unless its inode has it by now.
@@ -212,5 +215,45 @@ impl Node {
 
     fn tier_of(&self, arrival: &Arrival) -> Result<&Tier> {
         self.tiers.get(arrival.backing.tier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+    use intarsia_types::ByteCount;
+
+    use super::*;
+    use crate::options::NodeOptions;
+
+    #[test]
+    fn a_copy_whose_sender_is_gone_goes_with_the_last_who_writes_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let options =
+            NodeOptions { watermark: ByteCount(0), ..NodeOptions::new(dir.path().join("store")) };
+        let node = Node::open(options).unwrap();
+        let used_bytes = || node.status().unwrap().tiers[0].space.used_bytes;
+        let before = used_bytes();
+        let endings: [&dyn Fn(Arrivals); 3] = [
+            &|arrivals| arrivals.abandon(Handle(1)).unwrap(),
+            &|arrivals| assert!(arrivals.take(Handle(1)).is_err(), "somebody writes to it"),
+            &|arrivals| drop(arrivals),
+        ];
+        for end in endings {
+            let arrival = node.begin_arrival(InodeId(7), TierClass::Disk, 1 << 20).unwrap();
+            let backing = arrival.backing;
+            let arrivals = Arrivals::default();
+            arrivals.add(Handle(1), arrival);
+            let writer = arrivals.get(Handle(1)).unwrap();
+            assert!(used_bytes() > before, "room is set aside");
+            end(arrivals);
+            writer.write(0, b"a late piece").unwrap();
+            drop(writer);
+            assert_eq!(used_bytes(), before);
+            let tier = node.tiers.get(backing.tier).unwrap();
+            assert!(node.tiers.is_pooled(backing) || tier.open_file(backing.file, false).is_err());
+        }
+        node.close().unwrap();
     }
 }

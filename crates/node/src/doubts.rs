@@ -128,8 +128,13 @@ impl Node {
             self.doubts.0.lock().extend_from_slice(&due);
         }
         let unnamed = outcome?;
-        for backing in &unnamed {
-            self.remove_free_file(self.tiers.get(backing.tier)?, backing.file)?;
+        for doubt in due.iter().filter(|doubt| unnamed.contains(&doubt.backing)) {
+            let BackingRef { tier, file } = doubt.backing;
+            let removed = self.tiers.get(tier).and_then(|tier| self.remove_free_file(tier, file));
+            if let Err(error) = removed {
+                tracing::warn!(%file, %error, "a file that no record names is removed later");
+                self.doubts.0.lock().push(*doubt);
+            }
         }
         tracing::info!(
             files = due.len(),

@@ -157,7 +157,7 @@ impl PeerService {
         let open = guest.files.lock().remove(&handle);
         match open {
             Some(open) => self.node()?.release_remote(open.ino, open.may_write),
-            None => self.node()?.abandon_arrival(guest.arrivals.take(handle)?),
+            None => guest.arrivals.abandon(handle)?,
         }
         Ok(Response::Done)
     }
@@ -207,11 +207,8 @@ impl PeerService {
             Request::PushWhole { ino, class, sum } => {
                 let node = self.node()?;
                 let arrival = node.begin_arrival(ino, class, payload.len() as u64)?;
-                if !payload.is_empty()
-                    && let Err(error) = arrival.write(0, payload)
-                {
-                    node.abandon_arrival(arrival);
-                    return Err(error);
+                if !payload.is_empty() {
+                    arrival.write(0, payload)?;
                 }
                 Response::Pushed { backing: node.end_arrival(arrival, sum)? }
             }
@@ -338,7 +335,6 @@ impl Handler for PeerService {
             // What the host wrote and did not close is as good as what a dying program wrote.
             node.release_remote(open.ino, open.may_write);
         }
-        session.state.arrivals.into_all().for_each(|arrival| node.abandon_arrival(arrival));
     }
 }
 
