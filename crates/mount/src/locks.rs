@@ -109,9 +109,16 @@ fn held(node: &Node, host: &NodeId, claim: &LockClaim, reply: ReplyLock) {
 /// What the kernel keeps of a file may be older than the lock.
 fn drop_pages(node: &Node, ino: InodeId, appends: bool, kernel: Option<&Notifier>) {
     let Some(kernel) = kernel.filter(|_| node.is_cached_by_kernel(ino)) else { return };
-    let n = INodeNo(ino.0);
-    if let Err(error) = kernel.inval_inode(n, 0, 0) {
-        tracing::warn!(%ino, %error, "the kernel keeps pages of a file that was locked");
+    let drop = || {
+        if let Err(error) = kernel.inval_inode(INodeNo(ino.0), 0, 0) {
+            tracing::warn!(%ino, %error, "the kernel keeps pages of a file that was locked");
+        }
+    };
+    // Not again when the kernel asks for the attributes: it would not take a length then.
+    if node.has_old_pages(ino) {
+        node.drop_old_pages(ino, drop);
+    } else {
+        drop();
     }
     if appends && let Err(error) = show_end(node, ino, kernel) {
         tracing::warn!(%ino, %error, "the kernel does not know where a file that was locked ends");

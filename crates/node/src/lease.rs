@@ -456,14 +456,11 @@ impl Node {
     /// Drops what another host has changed since it was read. What is being written here is newer than
     /// any record.
     fn drop_outdated(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
-        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
         if state.writes_stripes() {
             Self::renew_stripes(state, inode);
-            if !is_known && state.is_served_by_us() {
-                self.old_pages.note(inode.ino);
-            }
             return Ok(());
         }
+        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
         let is_ours = state.is_unsettled || state.overlay.is_dirty || state.writes_remotely();
         let is_kept_true = |kept: &LocalBody| self.is_kept_true(inode, kept.backing);
         let is_known = is_known && state.kept().is_none_or(is_kept_true);
@@ -500,11 +497,13 @@ impl Node {
     }
 
     /// Goes over to what another host has made of a file that is open here. At once, for if it is removed next it is to
-    /// stay readable.
+    /// stay readable. Not a file that is written here: dropping the kernel's pages while it asks for a length keeps it from
+    /// taking that, and who holds a lock would not see to the end.
     pub(crate) fn follow(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         if !self.is_shared()
             || !state.is_served_by_us()
             || state.holds_lease
+            || state.writes_stripes()
             || state.is_quarantined
         {
             return Ok(());
