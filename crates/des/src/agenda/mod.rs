@@ -80,18 +80,12 @@ impl<E> Agenda<E> {
     /// Takes an event back; false when it has happened or was cancelled before.
     ///
     /// Constant time on average. What cancelled events occupy is given back at the latest when they
-    /// are more than the pending ones.
+    /// are more than the pending ones and about a thousand.
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
         let cancelled = self.tickets.revoke(ticket.slot, ticket.sequence);
         if cancelled {
             self.stale += 1;
-            if self.stale > self.pending() + STALE_EVENTS {
-                let tickets = &self.tickets;
-                self.queue.retain(|entry| {
-                    !entry.has_ticket() || tickets.is_valid(entry.slot, entry.sequence)
-                });
-                self.stale = 0;
-            }
+            self.sweep_if_due();
         }
         cancelled
     }
@@ -102,9 +96,23 @@ impl<E> Agenda<E> {
             let entry = self.queue.pop_until(horizon.as_nanos())?;
             if !entry.has_ticket() || self.tickets.revoke(entry.slot, entry.sequence) {
                 self.now = Time::from_nanos(entry.time);
+                self.sweep_if_due();
                 return Some(entry.event);
             }
             self.stale -= 1;
+        }
+    }
+
+    /// Gives back what cancelled events occupy once they are more than the pending ones and a few.
+    ///
+    /// Both a cancelled event and one that happened can tip the balance.
+    fn sweep_if_due(&mut self) {
+        if self.stale > self.pending() + STALE_EVENTS {
+            let tickets = &self.tickets;
+            self.queue.retain(|entry| {
+                !entry.has_ticket() || tickets.is_valid(entry.slot, entry.sequence)
+            });
+            self.stale = 0;
         }
     }
 

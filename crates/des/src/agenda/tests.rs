@@ -175,3 +175,15 @@ fn cancelled_events_do_not_pile_up() {
         assert!(agenda.queue.len() <= STALE_EVENTS + 1);
     }
 }
+
+/// Found by the random histories: the events that happen make the cancelled ones the greater part, too.
+#[test]
+fn cancelled_events_are_swept_as_the_pending_ones_happen() {
+    let mut pair = Pair::new();
+    (0..4_000).for_each(|i| pair.schedule(Time::from_nanos(100 * i), true));
+    (2_000..4_000).for_each(|i| pair.cancel(i));
+    for _ in 0..2_000 {
+        assert!(pair.pop_until(Time::NEVER));
+        assert!(pair.agenda.stale <= pair.agenda.pending() + STALE_EVENTS);
+    }
+}
