@@ -11,6 +11,7 @@ mod proxy;
 mod records;
 mod servers;
 
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -293,6 +294,49 @@ const ACL: &str = "user store on >secret ~own* resetchannels -@all +ping +cluste
     +fcall +function|load +mget +mset +get +set +del +exists +hmget +hset +hdel +pexpire \
     +zadd +zcard +zrem +zrangebylex";
 
+/// For the child of `tls_and_a_user_with_few_rights_are_enough`: a server that its system's authorities vouch for.
+const TRUSTED_URL: &str = "INTARSIA_TEST_TRUSTED_URL";
+
+#[test]
+#[ignore = "the child of tls_and_a_user_with_few_rights_are_enough"]
+fn the_systems_authorities_are_believed() {
+    let Ok(url) = std::env::var(TRUSTED_URL) else { return };
+    let options = RedisOptions {
+        urls: vec![url],
+        store: "own".into(),
+        require_replica: false,
+        timeout: Duration::from_secs(2),
+        ..RedisOptions::default()
+    };
+    RedisEngine::open(&options).unwrap();
+}
+
+/// An operation with little time left used to cost the connection: seven new ones every ten seconds on an idle host.
+#[test]
+fn connections_are_kept_also_by_operations_with_little_time() {
+    if !servers::are_there() {
+        return;
+    }
+    let servers = Servers::start(Settings::SINGLE);
+    let options = RedisOptions { timeout: Duration::from_secs(1), ..servers.options() };
+    let engine = RedisEngine::open(&options).unwrap();
+    let connections = || {
+        let text = servers.all[0].text(&["INFO", "stats"]);
+        let line = text.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        line.unwrap().trim().parse::<u64>().unwrap()
+    };
+    let work = || {
+        apply(&engine, vec![Mutation::Put(b(b"Dkey"), b(b"1"))]);
+        engine.get(P, b"Dkey").unwrap().unwrap();
+    };
+    work();
+    // Asking takes connections of its own.
+    let cost = connections().abs_diff(connections());
+    let before = connections();
+    (0..20).for_each(|_| work());
+    assert!(connections() - before <= cost + 1, "{} new ones", connections() - before - cost);
+}
+
 #[test]
 fn tls_and_a_user_with_few_rights_are_enough() {
     if !servers::are_there() {
@@ -333,6 +377,14 @@ fn tls_and_a_user_with_few_rights_are_enough() {
 
     let stranger = RedisOptions { tls: None, ..options.clone() };
     assert!(RedisEngine::open(&stranger).is_err(), "a certificate that nobody vouches for");
+    // Another process, in which the system vouches for it.
+    let trusting = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_systems_authorities_are_believed", "--ignored"])
+        .env("SSL_CERT_FILE", path("cert"))
+        .env(TRUSTED_URL, &options.urls[0])
+        .output()
+        .unwrap();
+    assert!(trusting.status.success(), "{}", String::from_utf8_lossy(&trusting.stdout));
     // Its certificate is for a name, so by another one it is not believed.
     let misnamed = RedisOptions {
         urls: vec![format!("rediss://store:secret@127.0.0.1:{port}")],

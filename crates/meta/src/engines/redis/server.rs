@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use pem::Pem;
 use redis::io::tcp::TcpSettings;
 use redis::{
     Client, ClientTlsConfig, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
@@ -34,6 +35,25 @@ struct Certificates {
     has_names: bool,
 }
 
+impl Certificates {
+    /// Those of the authorities that the system trusts.
+    fn of_the_system() -> Result<Self, String> {
+        let found = rustls_native_certs::load_native_certs();
+        for error in &found.errors {
+            tracing::warn!(%error, "some of the system's authorities are not believed");
+        }
+        if found.certs.is_empty() {
+            return Err(
+                "the system has no certificates of authorities; name one for the servers".into()
+            );
+        }
+        let pems: Vec<_> =
+            found.certs.iter().map(|der| Pem::new("CERTIFICATE", der.as_ref())).collect();
+        let root_cert = Some(pem::encode_many(&pems).into_bytes());
+        Ok(Self { pem: TlsCertificates { client_tls: None, root_cert }, has_names: true })
+    }
+}
+
 impl From<&RedisTls> for Certificates {
     fn from(tls: &RedisTls) -> Self {
         let (authority, identity, has_names) = match tls {
@@ -63,12 +83,14 @@ impl Connector {
         let first = infos.into_iter().next().ok_or("no address of a server")?;
         // A connection that is given up must not deliver a command later.
         let tcp = TcpSettings::default().set_nodelay(true).set_linger_time(Duration::ZERO);
-        if matches!(first.addr(), ConnectionAddr::TcpTls { .. }) {
+        let tls = if matches!(first.addr(), ConnectionAddr::TcpTls { .. }) {
             // Refused when the program has chosen its provider already, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        let template = first.set_tcp_settings(tcp);
-        Ok((Self { template, tls: tls.map(Certificates::from) }, addresses))
+            Some(tls.map_or_else(Certificates::of_the_system, |tls| Ok(tls.into()))?)
+        } else {
+            None
+        };
+        Ok((Self { template: first.set_tcp_settings(tcp), tls }, addresses))
     }
 
     fn client(&self, address: &Address) -> Result<Client, Failure> {
@@ -134,7 +156,9 @@ impl Server {
         let mut readers = self.readers.lock();
         match &answer {
             Err(Failure::Transient(_)) => readers.clear(),
-            _ if !is_late && readers.len() < READERS => readers.push(connection),
+            _ if readers.len() < READERS && (!is_late || unlimit(&connection)) => {
+                readers.push(connection);
+            }
             _ => {}
         }
         answer
@@ -145,8 +169,8 @@ fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(LEAST)
 }
 
-/// Makes the connection wait no longer than there is time; true when that is less than usual, so that it
-/// serves only once more.
+/// Makes the connection wait no longer than there is time; true when that is less than usual, until
+/// [`unlimit`].
 pub(super) fn limit(connection: &Connection, deadline: Instant) -> Result<bool, Failure> {
     let left = left(deadline);
     if left >= ANSWER_TIMEOUT {
@@ -154,6 +178,11 @@ pub(super) fn limit(connection: &Connection, deadline: Instant) -> Result<bool, 
     }
     connection.set_read_timeout(Some(left))?;
     Ok(true)
+}
+
+/// Lets the connection wait as long as usual for an answer; false when it is of no further use.
+pub(super) fn unlimit(connection: &Connection) -> bool {
+    connection.set_read_timeout(Some(ANSWER_TIMEOUT)).is_ok()
 }
 
 fn ask_on(connection: &mut Connection, command: &[u8]) -> Result<Value, Failure> {

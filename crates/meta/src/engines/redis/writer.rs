@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use redis::{Connection, Value, cmd};
 
 use super::failure::Failure;
-use super::server::{Server, checked, limit};
+use super::server::{Server, checked, limit, unlimit};
 
 /// Most commands of one exchange, and most bytes but for the last command: both sides hold them.
 const BATCH_COMMANDS: usize = 128;
@@ -98,7 +98,7 @@ impl Writer {
         let outcome = connection.and_then(|mut connection| {
             let is_late = limit(&connection, deadline)?;
             let replies = self.exchange(&mut connection, batch, must_replicate, deadline)?;
-            *slot = (!is_late).then_some(connection);
+            *slot = (!is_late || unlimit(&connection)).then_some(connection);
             Ok(replies)
         });
         match outcome {
