@@ -385,6 +385,8 @@ fn tls_and_a_user_with_few_rights_are_enough() {
         .output()
         .unwrap();
     assert!(trusting.status.success(), "{}", String::from_utf8_lossy(&trusting.stdout));
+    let plain = RedisOptions { urls: vec![servers.options().urls[0].clone()], ..options.clone() };
+    assert!(RedisEngine::open(&plain).is_err(), "certificates, and a URL without TLS");
     // Its certificate is for a name, so by another one it is not believed.
     let misnamed = RedisOptions {
         urls: vec![format!("rediss://store:secret@127.0.0.1:{port}")],

@@ -83,12 +83,16 @@ impl Connector {
         let first = infos.into_iter().next().ok_or("no address of a server")?;
         // A connection that is given up must not deliver a command later.
         let tcp = TcpSettings::default().set_nodelay(true).set_linger_time(Duration::ZERO);
-        let tls = if matches!(first.addr(), ConnectionAddr::TcpTls { .. }) {
+        let is_encrypted = matches!(first.addr(), ConnectionAddr::TcpTls { .. });
+        if is_encrypted {
             // Refused when the program has chosen its provider already, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
-            Some(tls.map_or_else(Certificates::of_the_system, |tls| Ok(tls.into()))?)
-        } else {
-            None
+        }
+        // Kept beside a URL without TLS too: then connecting is refused instead of going on in the clear.
+        let tls = match tls {
+            Some(tls) => Some(tls.into()),
+            None if is_encrypted => Some(Certificates::of_the_system()?),
+            None => None,
         };
         Ok((Self { template: first.set_tcp_settings(tcp), tls }, addresses))
     }
