@@ -167,8 +167,10 @@ pub(crate) struct Agent {
 pub(crate) enum Duty {
     /// Look at everything and change nothing.
     Inspect,
-    /// Start a node, which stays.
-    Start,
+    /// Look, and start a node when told to, which stays when told to.
+    Up,
+    /// Take down what is here, step by step as told.
+    Down,
     /// Start a node that lives no longer than whoever holds the other end of standard input.
     Keep,
 }
@@ -348,7 +350,10 @@ pub(crate) struct Down {
     /// Detach the mount now; the node ends when the last program has closed its files
     #[arg(long)]
     pub(crate) lazy: bool,
-    /// How long to wait for the node to end
+    /// The store's directory, as for `up`, where nothing is mounted and nobody remembers it
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+    /// How long a node may take to end without showing that it works; with --force, to end at all
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) timeout: String,
     #[command(flatten)]

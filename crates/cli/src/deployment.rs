@@ -16,6 +16,8 @@ use intarsia_node::{ClusterOptions, DeploymentKey};
 use intarsia_types::{Error, NodeId, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::assembly::Assembly;
+
 /// Between two looks for metadata servers that are still being formed into a cluster.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long the servers of a host outlive its node while no other node leaves the store: those that are
@@ -36,7 +38,21 @@ pub(crate) struct Bundle {
     authority: Option<String>,
 }
 
+impl std::fmt::Debug for Bundle {
+    /// The rest is secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bundle").field("description", &self.description).finish_non_exhaustive()
+    }
+}
+
 impl Bundle {
+    /// Files with nothing secret in them.
+    #[cfg(test)]
+    pub(crate) fn for_tests(deployment: &Deployment) -> Self {
+        let description = deployment.to_text().unwrap();
+        Self { description, secrets: String::new(), key: String::new(), authority: None }
+    }
+
     /// The files in this directory, if a deployment has put them there.
     pub(crate) fn pack(dir: &Path) -> Option<Result<Self>> {
         let path = description_path(dir);
@@ -166,7 +182,14 @@ impl Membership {
     ///
     /// # Errors
     /// A malformed file; servers that are missing when `wait` is over, by name.
-    pub(crate) fn join(dir: &Path, host: &str, servers_dir: &Path, wait: Duration) -> Result<Self> {
+    pub(crate) fn join(
+        dir: &Path,
+        host: &str,
+        servers_dir: &Path,
+        wait: Duration,
+        assembly: Option<&Assembly>,
+    ) -> Result<Self> {
+        let _ = assembly;
         let deadline = Instant::now() + wait;
         let deployment = Deployment::read(&description_path(dir))?;
         let secrets = Secrets::read(&secrets_path(dir))?;
@@ -194,6 +217,11 @@ impl Membership {
             key: if is_all { key.encrypting() } else { key },
         };
         Ok(Self { options, servers })
+    }
+
+    /// Ends the watch over the metadata servers of this host, which go on.
+    pub(crate) fn leave_servers(mut self) {
+        drop(self.servers.0.take());
     }
 
     /// Stops the metadata servers of this host; what they hold stays on its disk. When the whole store goes

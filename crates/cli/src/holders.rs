@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::mounts::MountEntry;
+use crate::mounts::{self, MountEntry};
 use crate::output::count;
-use crate::process::is_root;
+use crate::process::{has_sys_admin, is_root};
 
 /// A process that uses the mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,6 +27,36 @@ pub(crate) struct Holder {
 pub(crate) struct Survey {
     pub(crate) holders: Vec<Holder>,
     pub(crate) unreadable: usize,
+}
+
+/// Whether somebody uses the mount, or something is mounted below it. Changes nothing.
+pub(crate) fn is_busy(mount_point: &Path) -> bool {
+    /// A call that is just being answered holds the mount as well.
+    const LOOKS: usize = 10;
+    const PAUSE: Duration = Duration::from_millis(30);
+    let Some(mount) = mounts::at(mount_point) else { return false };
+    if !mounts::below(mount_point).is_empty() {
+        return true;
+    }
+    if !has_sys_admin() {
+        return !of(&mount).holders.is_empty();
+    }
+    (0..LOOKS).all(|look| {
+        if look > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        is_held(mount_point)
+    })
+}
+
+/// Asks the kernel whether a mount could go, by marking it as one to expire, which a mount in use cannot be.
+fn is_held(mount_point: &Path) -> bool {
+    let marked = rustix::mount::unmount(mount_point, rustix::mount::UnmountFlags::EXPIRE);
+    if marked == Err(Errno::AGAIN) {
+        // A second mark would take it away; any use of it takes the mark off.
+        let _ = mounts::health(mount_point);
+    }
+    marked == Err(Errno::BUSY)
 }
 
 /// Looks through all processes of this host.

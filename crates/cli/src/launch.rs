@@ -1,22 +1,28 @@
 //! Starting a node in the background: settings through its standard input, readiness back through
 //! its standard output, its log on its standard error. Nothing of it shows on a command line.
+//!
+//! The node's standard input stays open, as a [`Tether`], until whoever started the node says that it is to stay. A
+//! node whose tether breaks before that ends by itself, so that an `up` that was killed leaves none behind.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
+use intarsia_types::NodeId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::assembly::Assembly;
 use crate::cli::LogFormat;
 use crate::config::Settings;
 use crate::deployment::Bundle;
 use crate::exit::{Failure, Outcome};
 use crate::preflight::Conditions;
-use crate::process;
+use crate::process::{self, Process};
 
 /// A log larger than this is set aside when the next node starts.
 const LOG_ROTATE_BYTES: u64 = 16 << 20;
@@ -31,8 +37,17 @@ pub(crate) struct Orders {
     pub(crate) log_format: LogFormat,
     /// The deployment's files, for a host that does not have them yet.
     pub(crate) bundle: Option<Bundle>,
+    /// How the hosts begin together, where an `up` over several hosts has looked at all of them.
+    #[serde(default)]
+    pub(crate) assembly: Option<Assembly>,
     /// Whether the data goes when the store goes down.
     pub(crate) discard: bool,
+    /// Whether this host comes first: of several `up` at once, who has the claim of the first host goes on.
+    #[serde(default)]
+    pub(crate) comes_first: bool,
+    /// The hosts that the user named.
+    #[serde(default)]
+    pub(crate) named: Vec<NodeId>,
 }
 
 /// What a node says of itself once programs can work in the mount, or why they never will.
@@ -54,18 +69,55 @@ pub(crate) struct Ready {
     pub(crate) notes: Vec<String>,
 }
 
+/// What the one who started a node holds until it says that the node is to stay. When it is dropped, the node ends.
+pub(crate) struct Tether {
+    stdin: ChildStdin,
+    child: Child,
+}
+
+/// What a node reads when it is to stay.
+pub(crate) const STAY: &str = "stay";
+
+impl Tether {
+    /// Has the node stay.
+    pub(crate) fn release(mut self) -> Outcome {
+        writeln!(self.stdin, "{STAY}").map_err(|e| Failure::io("the node ended at once", &e))
+    }
+
+    /// The node.
+    pub(crate) fn process(&self) -> Option<Process> {
+        Process::of(self.child.id()).ok().flatten()
+    }
+
+    /// Has the node end, and waits for that; one that takes longer than `patience` is killed.
+    pub(crate) fn cut(self, patience: Duration) {
+        let Self { stdin, mut child } = self;
+        drop(stdin);
+        let process = Process::of(child.id()).ok().flatten();
+        if process.is_some_and(|process| !process.wait_until_gone(patience)) {
+            let _ = child.kill();
+        }
+        let _ = child.wait();
+    }
+}
+
 /// Starts a node and waits until it is ready or has failed, no longer than `settings.wait`.
-pub(crate) fn start(orders: &Orders) -> Outcome<Ready> {
+pub(crate) fn start(orders: &Orders) -> Outcome<(Ready, Tether)> {
     let dir = &orders.settings.dir;
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| {
         Failure::io(format!("the store's directory {} cannot be made", dir.display()), &e)
     })?;
     let log_path = log_path(dir);
     let log = open_log(&log_path).map_err(|e| Failure::io(log_path.display(), &e))?;
-    let mut child = spawn(orders, log).map_err(|e| Failure::io("start the node", &e))?;
+    let failed = |e: &std::io::Error| Failure::io("start the node", e);
+    let mut child = spawn(log).map_err(|e| failed(&e))?;
+    let mut stdin = child.stdin.take().ok_or_else(|| Failure::general("no pipe to the node"))?;
+    let told = serde_json::to_string(orders).map_err(|e| Failure::general(e.to_string()))?;
+    writeln!(stdin, "{told}").map_err(|e| failed(&e))?;
     match await_report(&mut child, orders.settings.wait) {
-        Some(Report::Ready(ready)) => Ok(ready),
+        Some(Report::Ready(ready)) => Ok((ready, Tether { stdin, child })),
         Some(Report::Failed(failure)) => {
+            drop(stdin);
             let _ = child.wait();
             Err(failure)
         }
@@ -73,19 +125,17 @@ pub(crate) fn start(orders: &Orders) -> Outcome<Ready> {
     }
 }
 
-fn spawn(orders: &Orders, log: File) -> std::io::Result<Child> {
-    let mut child = Command::new(std::env::current_exe()?)
+fn spawn(log: File) -> std::io::Result<Child> {
+    Command::new(std::env::current_exe()?)
         .args(["node", "--detached"])
         // The node must not keep the caller's directory busy.
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log)
-        .spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(&serde_json::to_vec(orders)?)?;
-    }
-    Ok(child)
+        // What ends the caller by its group, as Ctrl-C does, ends the node in order, by its tether.
+        .process_group(0)
+        .spawn()
 }
 
 /// What the node behind `child` says of itself first; none when it says nothing in time.

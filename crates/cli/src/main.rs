@@ -7,10 +7,12 @@
 //!                                     └─ runtime   the one door to the node and the mount
 //! ```
 
+mod assembly;
 mod cli;
 mod config;
 mod control;
 mod deployment;
+mod ending;
 mod exit;
 mod holders;
 mod launch;
@@ -23,6 +25,7 @@ mod registry;
 mod runtime;
 mod stage;
 mod target;
+mod tenure;
 mod verbs;
 
 use clap::Parser;

@@ -211,7 +211,9 @@ fn check_empty(path: &Path) -> Outcome {
 }
 
 /// Files of ours that may lie in a directory before its store is founded.
-const OWN_FILES: [&str; 7] = [
+const OWN_FILES: [&str; 9] = [
+    "verb.lock",
+    "node.lock",
     "node.log",
     "control.sock",
     "metrics.prom",

@@ -37,7 +37,20 @@ pub(crate) struct Registry {
 }
 
 /// Held while a store comes up, so that two do not take the same place.
-pub(crate) struct Lock(#[expect(dead_code, reason = "held for its lock")] File);
+pub(crate) struct Lock {
+    #[expect(dead_code, reason = "held for its lock")]
+    file: File,
+    path: PathBuf,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// The extension of what is remembered of a store that is down.
+const PUT_AWAY: &str = "down";
 
 impl Registry {
     /// The registry of this user. The directory is made when the first entry is written.
@@ -59,12 +72,8 @@ impl Registry {
 
     /// All entries by mount point. A damaged file is reported in the log and passed over.
     pub(crate) fn entries(&self) -> Vec<Entry> {
-        let files = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        let mut entries: Vec<Entry> = files
-            .map(|f| f.path())
-            .filter(|p| p.extension().is_some_and(|e| e == "json"))
-            .filter_map(|p| read(&p))
-            .collect();
+        let mut entries: Vec<Entry> =
+            self.files("json").iter().filter_map(|path| read(path)).collect();
         entries.sort_by(|a, b| a.mount_point.cmp(&b.mount_point));
         entries
     }
@@ -88,7 +97,9 @@ impl Registry {
         let text = serde_json::to_vec_pretty(entry)
             .map_err(|e| Failure::general(format!("registry entry: {e}")))?;
         write_private(&path, &text)
-            .map_err(|e| Failure::io(format!("registry file {}", path.display()), &e))
+            .map_err(|e| Failure::io(format!("registry file {}", path.display()), &e))?;
+        let _ = std::fs::remove_file(self.put_away_file(&entry.mount_point));
+        Ok(())
     }
 
     /// Removes the entry of this mount, if there is one.
@@ -96,29 +107,62 @@ impl Registry {
         let _ = std::fs::remove_file(self.file(mount_point));
     }
 
-    /// Takes the lock of the registry, waiting no longer than `timeout`.
-    pub(crate) fn lock(&self, timeout: Duration) -> Outcome<Lock> {
+    /// Takes the lock of a mount point, waiting no longer than `timeout`. Stores at other places come up meanwhile.
+    pub(crate) fn lock(&self, mount_point: &Path, timeout: Duration) -> Outcome<Lock> {
         self.make()?;
-        let path = self.dir.join("lock");
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|e| Failure::io(path.display(), &e))?;
+        let path = self.dir.join(format!("{}.lock", escaped(mount_point)));
         let deadline = Instant::now() + timeout;
-        let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-        while let Err(error) = rustix::fs::flock(&file, exclusive) {
-            if error != rustix::io::Errno::WOULDBLOCK {
-                return Err(Failure::io(path.display(), &error.into()));
+        loop {
+            let file = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(0o600)
+                .open(&path)
+                .map_err(|e| Failure::io(path.display(), &e))?;
+            let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+            match rustix::fs::flock(&file, exclusive) {
+                // Whoever held it has removed the file.
+                Ok(()) if is_at(&file, &path) => return Ok(Lock { file, path }),
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() >= deadline => {
+                    return Err(Failure::busy(format!(
+                        "another store is just coming up at {}; try again",
+                        mount_point.display()
+                    )));
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(error) => return Err(Failure::io(path.display(), &error.into())),
             }
-            if Instant::now() >= deadline {
-                return Err(Failure::busy("another store is just coming up; try again"));
-            }
-            std::thread::sleep(Duration::from_millis(20));
         }
-        Ok(Lock(file))
+    }
+
+    /// Remembers where the data of a store lies that is down now, so that it is found by its mount point. What is
+    /// remembered of data that is gone is forgotten.
+    pub(crate) fn put_away(&self, mount_point: &Path) {
+        let _ = std::fs::rename(self.file(mount_point), self.put_away_file(mount_point));
+        for path in self.files(PUT_AWAY) {
+            if read(&path).is_none_or(|entry| !entry.dir.join("store.json").exists()) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+
+    /// The store that was mounted here last, if it is down and its data is still there.
+    pub(crate) fn last_at(&self, mount_point: &Path) -> Option<Entry> {
+        let entry = read(&self.put_away_file(mount_point))?;
+        entry.dir.join("store.json").exists().then_some(entry)
+    }
+
+    fn files(&self, extension: &str) -> Vec<PathBuf> {
+        let files = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        files.map(|f| f.path()).filter(|p| p.extension().is_some_and(|e| e == extension)).collect()
+    }
+
+    fn put_away_file(&self, mount_point: &Path) -> PathBuf {
+        self.dir.join(format!("{}.{PUT_AWAY}", escaped(mount_point)))
     }
 
     fn file(&self, mount_point: &Path) -> PathBuf {
@@ -167,6 +211,12 @@ fn directory() -> PathBuf {
         Some(dir) => dir.join("intarsia"),
         None => format!("/tmp/intarsia-{}", rustix::process::geteuid().as_raw()).into(),
     }
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let there = std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino()));
+    let here = file.metadata().map(|meta| (meta.dev(), meta.ino()));
+    matches!((there, here), (Ok(there), Ok(here)) if there == here)
 }
 
 fn read(path: &Path) -> Option<Entry> {
@@ -232,12 +282,33 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_has_one_holder() {
+    fn the_lock_of_a_mount_point_has_one_holder() {
         let dir = tempfile::tempdir().unwrap();
         let registry = Registry::at(&dir.path().join("registry"));
-        let held = registry.lock(Duration::ZERO).unwrap();
-        assert!(registry.lock(Duration::ZERO).is_err());
+        let (here, there) = (Path::new("/mnt/a"), Path::new("/mnt/b"));
+        let held = registry.lock(here, Duration::ZERO).unwrap();
+        assert!(registry.lock(here, Duration::ZERO).is_err());
+        assert!(registry.lock(there, Duration::ZERO).is_ok());
         drop(held);
-        assert!(registry.lock(Duration::ZERO).is_ok());
+        assert!(registry.lock(here, Duration::ZERO).is_ok());
+        assert_eq!(std::fs::read_dir(registry.dir()).unwrap().count(), 0, "no file is left");
+    }
+
+    #[test]
+    fn a_store_that_is_down_is_found_as_long_as_its_data_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::at(&dir.path().join("registry"));
+        let store = dir.path().join("store");
+        std::fs::create_dir(&store).unwrap();
+        std::fs::write(store.join("store.json"), "{}").unwrap();
+        let known = entry("/mnt/a", store.to_str().unwrap());
+        registry.write(&known).unwrap();
+        registry.put_away(Path::new("/mnt/a"));
+        assert!(registry.entries().is_empty());
+        assert_eq!(registry.last_at(Path::new("/mnt/a")), Some(known));
+        std::fs::remove_file(store.join("store.json")).unwrap();
+        assert_eq!(registry.last_at(Path::new("/mnt/a")), None);
+        registry.put_away(Path::new("/mnt/b"));
+        assert_eq!(std::fs::read_dir(registry.dir()).unwrap().count(), 0);
     }
 }

@@ -13,8 +13,10 @@ use intarsia_types::{ByteCount, Durability, Error, NodeId, Rule, RuleSet};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::assembly::Assembly;
 use crate::config::Settings;
 use crate::deployment::Membership;
+use crate::ending::EndOrder;
 use crate::exit::{Failure, Outcome};
 use crate::mounts;
 
@@ -45,10 +47,13 @@ pub(crate) fn defaults(dir: &Path) -> Defaults {
 }
 
 /// Joins the other hosts of the deployment, for a store of several.
-pub(crate) fn join(settings: &Settings) -> Outcome<Option<Membership>> {
+pub(crate) fn join(
+    settings: &Settings,
+    assembly: Option<&Assembly>,
+) -> Outcome<Option<Membership>> {
     let Some(dir) = &settings.deployment else { return Ok(None) };
     let servers = settings.dir.join("servers");
-    let joined = Membership::join(dir, &settings.name, &servers, settings.wait);
+    let joined = Membership::join(dir, &settings.name, &servers, settings.wait, assembly);
     joined.map(Some).map_err(|e| failure(&e))
 }
 
@@ -182,12 +187,18 @@ impl Store {
         Ok(Value::Null)
     }
 
-    /// Brings everything to rest; the store can be opened again after it.
-    pub(crate) fn close(&self) -> Outcome {
+    /// Brings everything to rest; the store can be opened again after it. `progress` hears what is done.
+    pub(crate) fn close(&self, order: EndOrder, progress: &mut dyn FnMut(Value)) -> Outcome {
+        progress(json!({ "doing": "closing files" }));
         let closed = self.node.close().map_err(|e| failure(&e));
         let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let left = membership.map_or(Ok(()), Membership::leave).map_err(|e| failure(&e));
-        closed.and(left)
+        let Some(membership) = membership else { return closed };
+        if order.keep_servers {
+            membership.leave_servers();
+            return closed;
+        }
+        progress(json!({ "doing": "waiting for the other hosts to stop" }));
+        closed.and(membership.leave().map_err(|e| failure(&e)))
     }
 }
 

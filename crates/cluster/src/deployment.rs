@@ -26,6 +26,9 @@ pub const MAX_SERVERS_PER_HOST: u16 = 4;
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
     version: u32,
+    /// Grows with each change of the hosts; of several descriptions of a store the highest counts.
+    #[serde(default)]
+    pub revision: u64,
     /// The store's name, 128 random bits in hexadecimal.
     pub store: String,
     /// What an acknowledged change survives.
@@ -171,6 +174,7 @@ impl Deployment {
         let encrypt = Encrypt::default();
         let deployment = Self {
             version: VERSION,
+            revision: 0,
             store,
             durability,
             replicas,

@@ -5,7 +5,7 @@
 
 mod launcher;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -110,7 +110,9 @@ impl Closer {
 /// What the one who sends signs of life is told.
 #[derive(Debug)]
 enum Beat {
-    Begin(ChildStdin),
+    Begin(NodeId, ChildStdin),
+    /// A line for a host.
+    Say(NodeId, String),
     End,
 }
 
@@ -195,7 +197,7 @@ impl Launch {
         };
         let process = Process::of(child.id()).ok().flatten();
         if let Some(stdin) = child.stdin.take() {
-            feed(stdin, task.input.clone(), beats.clone());
+            feed(task, stdin, beats.clone());
         }
         let output = child.stdout.take().map(|o| reader(o, Stream::Output, &host, sender));
         let error = child.stderr.take().map(|e| reader(e, Stream::Error, &host, sender));
@@ -249,11 +251,12 @@ fn outcome(
 }
 
 /// Gives a process its input, and then into the hands of the one who sends signs of life.
-fn feed(mut stdin: ChildStdin, input: String, beats: Sender<Beat>) {
+fn feed(task: &Task, mut stdin: ChildStdin, beats: Sender<Beat>) {
+    let (host, input) = (task.host.clone(), task.input.clone());
     std::thread::spawn(move || {
         // A process that reads nothing has its reasons, and says them.
         let _ = stdin.write_all(input.as_bytes());
-        let _ = beats.send(Beat::Begin(stdin));
+        let _ = beats.send(Beat::Begin(host, stdin));
     });
 }
 
@@ -287,20 +290,31 @@ fn reader(
     })
 }
 
-/// Sends a byte to each host now and then, until told to stop; then the inputs close.
+/// Sends a byte to each host now and then, and lines when told to, until told to stop; then the inputs close.
 fn heartbeat(orders: &Receiver<Beat>) {
-    let mut inputs: Vec<ChildStdin> = Vec::new();
+    let mut inputs: HashMap<NodeId, ChildStdin> = HashMap::new();
+    // Lines for hosts that are still being given their first input.
+    let mut early: HashMap<NodeId, String> = HashMap::new();
     let mut next = Instant::now() + HEARTBEAT;
     loop {
         match orders.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(Beat::Begin(input)) => {
-                // One that does not read must not keep the others from their signs of life.
-                let _ = rustix::io::ioctl_fionbio(&input, true);
-                inputs.push(input);
+            Ok(Beat::Begin(host, mut input)) => {
+                if let Some(lines) = early.remove(&host) {
+                    let _ = input.write_all(lines.as_bytes());
+                }
+                inputs.insert(host, input);
             }
+            // One that ended has no use for it, and its end is told otherwise.
+            Ok(Beat::Say(host, line)) => match inputs.get_mut(&host) {
+                Some(input) => drop(input.write_all(line.as_bytes())),
+                None => early.entry(host).or_default().push_str(&line),
+            },
             Err(RecvTimeoutError::Timeout) => {
-                for input in &inputs {
+                for input in inputs.values() {
+                    // One that does not read must not keep the others from their signs of life.
+                    let _ = rustix::io::ioctl_fionbio(input, true);
                     let _ = rustix::io::write(input, b"\n");
+                    let _ = rustix::io::ioctl_fionbio(input, false);
                 }
                 next = Instant::now() + HEARTBEAT;
             }
@@ -326,6 +340,11 @@ impl Session {
     #[must_use]
     pub const fn running(&self) -> usize {
         self.running
+    }
+
+    /// Writes a line to the standard input of a host.
+    pub fn say(&self, host: &NodeId, line: &str) {
+        let _ = self.closer.0.send(Beat::Say(host.clone(), format!("{line}\n")));
     }
 
     /// What closes the inputs, so that the hosts end.
@@ -427,6 +446,23 @@ mod tests {
         let failures = launch.run(8, Duration::from_secs(5), |_| {});
         assert_eq!(failures.len(), 2);
         assert!(failures.iter().all(|(h, m)| m.contains(&h.0) && m.contains("/no/such/launcher")));
+    }
+
+    #[test]
+    fn hosts_are_told_lines_one_by_one() {
+        let launch = launch(&["a", "b"], &[], "read first; echo $first; read second; echo $second");
+        let mut session = launch.start();
+        session.say(&NodeId("b".into()), "good day");
+        let mut heard = Vec::new();
+        while heard.len() < 3 {
+            match session.next(Duration::from_secs(20)) {
+                Some(Event::Line { host, text, .. }) => heard.push(format!("{host}: {text}")),
+                Some(Event::Ended { .. }) => {}
+                None => panic!("{heard:?}"),
+            }
+        }
+        heard.sort();
+        assert_eq!(heard, ["a: hello", "b: good day", "b: hello"]);
     }
 
     #[test]

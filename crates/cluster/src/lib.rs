@@ -8,10 +8,12 @@
 //! - [`survey`]: the state of all shards, for `status`;
 //! - [`topology`]: what the Cluster says of itself;
 //! - [`launch`]: a command on all hosts; [`watchdog`]: its end when the launcher is gone;
+//! - [`claim`]: who may start and stop what in a directory, held by a lock;
 //! - [`process`]: processes of this host, named so that a reused number is not mistaken.
 //!
 //! There is no consensus of our own: who is primary is decided by the servers.
 
+pub mod claim;
 pub mod client;
 pub mod deployment;
 pub mod formation;

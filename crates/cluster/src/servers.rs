@@ -1,12 +1,17 @@
 //! One metadata server: a Redis or Valkey process with its configuration, data and log in a directory.
 //!
 //! A server is a process of its own and outlives the one that started it, so that the end of a node
-//! costs no metadata. Its record in the directory says which process it is; whoever takes the
-//! deployment down stops it by that record.
+//! costs no metadata. It holds the claim to its directory from before it runs until it has ended, so
+//! no second one starts beside it, and whoever takes the deployment down finds it by that claim, also
+//! when the one who started it was killed before it could write down which process it is.
+//!
+//! What a server had is never deleted when it begins anew: it is set aside, and goes once the server
+//! has copied everything from its primary.
 
 mod program;
 mod settings;
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
@@ -14,9 +19,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use intarsia_types::{Error, Result};
+use intarsia_types::{Durability, Error, Result};
 use rustix::event::{PollFd, PollFlags};
 
+use crate::claim::{self, Claim};
 use crate::client::{Access, Connection};
 use crate::deployment::{ServerAddress, ServerName};
 use crate::private;
@@ -31,11 +37,16 @@ const END_PATIENCE: Duration = Duration::from_secs(10);
 const LOG_LINES_SHOWN: usize = 5;
 const RECORD: &str = "process.toml";
 const LOG: &str = "server.log";
+const LOCK: &str = "server.lock";
+/// Where the data of a server is while it copies that of its primary.
+const ASIDE: &str = "aside";
+/// What holds a server's data.
+const DATA: &str = "appendonlydir";
 
 /// What a server begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Nothing: no data, a new name in the Cluster. The only way back for a server that died.
+    /// Nothing: no data, a new name in the Cluster. The only way back for a server that died. What it had is set aside.
     Empty,
     /// What it had when the whole deployment was last taken down or lost power.
     Kept,
@@ -66,22 +77,29 @@ impl Server {
     ) -> Result<Self> {
         let dir = &settings.dir;
         private::make_dir(dir)?;
-        if let Some(process) = recorded(dir).filter(Process::is_running) {
-            return Err(Error::Busy(format!(
+        let runs_already = |process: &Process| {
+            Error::Busy(format!(
                 "{name} runs already as process {}; its directory is {}",
                 process.pid,
                 dir.display()
-            )));
+            ))
+        };
+        if let Some(process) = recorded(dir).filter(Process::is_running) {
+            return Err(runs_already(&process));
         }
-        if start == Start::Empty {
-            erase(dir)?;
+        let claim = Claim::take(&dir.join(LOCK), "starting", Duration::ZERO)
+            .map_err(|error| running(dir).map_or(error, |process| runs_already(&process)))?;
+        // Under its old name and without its data it would be a primary that has nothing, and its replicas would copy that.
+        let has_lost_data = settings.durability != Durability::Memory && !dir.join(DATA).exists();
+        if start == Start::Empty || has_lost_data {
+            set_aside(dir)?;
         }
         let configuration = settings.write()?;
         let failed = |e| Error::io(format!("start {name} with {}", program.path().display()), e);
         let mut child = Command::new(program.path())
             .arg(&configuration)
             .current_dir(dir)
-            .stdin(Stdio::null())
+            .stdin(Stdio::from(claim.share()?))
             .stdout(Stdio::null())
             .stderr(open_log(dir).map_err(failed)?)
             // A Ctrl-C at the terminal is for the one who reads it, not for the servers.
@@ -103,7 +121,7 @@ impl Server {
     /// Takes over a server that still runs in this directory, started by an earlier node.
     #[must_use]
     pub fn adopt(name: ServerName, address: ServerAddress, dir: &Path) -> Option<Self> {
-        let process = recorded(dir).filter(Process::is_running)?;
+        let process = running(dir)?;
         Some(Self { name, address, dir: dir.to_owned(), process, child: None })
     }
 
@@ -175,7 +193,7 @@ impl Server {
     /// # Errors
     /// When a file of the log cannot be forced out.
     pub fn force_log(&self) -> Result<()> {
-        let dir = self.dir.join("appendonlydir");
+        let dir = self.dir.join(DATA);
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
             let path = entry.path();
             match File::open(&path).and_then(|f| f.sync_data()) {
@@ -185,6 +203,16 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Removes what was set aside when it began empty: it has copied everything since.
+    pub fn drop_aside(&self) {
+        let aside = self.dir.join(ASIDE);
+        if aside.exists()
+            && let Err(error) = std::fs::remove_dir_all(&aside)
+        {
+            tracing::warn!(server = %self.name, %error, "what was set aside cannot be removed");
+        }
     }
 
     fn failed(&self, what: &str) -> Error {
@@ -204,7 +232,7 @@ impl Server {
     }
 }
 
-/// Stops every server that is recorded in a directory below `parent`, whoever started it.
+/// Stops every server that runs in a directory below `parent`, whoever started it.
 /// Returns how many ran.
 ///
 /// # Errors
@@ -212,10 +240,8 @@ impl Server {
 pub fn stop_all(parent: &Path) -> Result<usize> {
     let dirs: Vec<PathBuf> =
         std::fs::read_dir(parent).into_iter().flatten().flatten().map(|e| e.path()).collect();
-    let running: Vec<(PathBuf, Process)> = dirs
-        .into_iter()
-        .filter_map(|dir| recorded(&dir).filter(Process::is_running).map(|process| (dir, process)))
-        .collect();
+    let running: Vec<(PathBuf, Process)> =
+        dirs.into_iter().filter_map(|dir| running(&dir).map(|process| (dir, process))).collect();
     // At once, so that no primary waits for a replica that is about to end as well.
     for (_, process) in &running {
         process.signal(rustix::process::Signal::TERM);
@@ -228,11 +254,11 @@ pub fn stop_all(parent: &Path) -> Result<usize> {
     Ok(running.len())
 }
 
-/// Whether a server that is recorded in a directory below `parent` runs.
+/// Whether a server runs in a directory below `parent`.
 #[must_use]
 pub fn is_any_running(parent: &Path) -> bool {
     let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten();
-    dirs.filter_map(|e| recorded(&e.path())).any(|process| process.is_running())
+    dirs.map(|entry| entry.path()).any(|dir| running(&dir).is_some())
 }
 
 /// Whether a server in a directory below `parent` ended other than by being stopped.
@@ -263,6 +289,14 @@ fn finish(dir: &Path, process: &Process, is_gone: bool) -> Result<()> {
     Ok(())
 }
 
+/// The server that runs in this directory: the one that was written down, else whoever holds the claim, of which a
+/// child that rewrites the log is the younger.
+fn running(dir: &Path) -> Option<Process> {
+    let noted = recorded(dir).filter(Process::is_running);
+    let lock = dir.join(LOCK);
+    noted.or_else(|| claim::readers(&lock).into_iter().min_by_key(|process| process.start_ticks))
+}
+
 /// The process that was last started in this directory.
 fn recorded(dir: &Path) -> Option<Process> {
     let text = std::fs::read_to_string(dir.join(RECORD)).ok()?;
@@ -278,18 +312,30 @@ fn record(dir: &Path, pid: u32) -> Result<Process> {
     Ok(process)
 }
 
-/// Removes data and name; the log stays.
-fn erase(dir: &Path) -> Result<()> {
-    let entries =
-        std::fs::read_dir(dir).map_err(|e| Error::io(format!("directory {}", dir.display()), e))?;
-    for entry in entries.flatten().filter(|e| e.file_name() != LOG) {
+/// Sets data and name aside; the log stays. What was set aside before stays instead, because what came after it was
+/// not whole yet.
+fn set_aside(dir: &Path) -> Result<()> {
+    let aside = dir.join(ASIDE);
+    let keeps = dir.join(DATA).exists() && !aside.exists();
+    if keeps {
+        private::make_dir(&aside)?;
+    }
+    let failed = |e| Error::io(format!("directory {}", dir.display()), e);
+    let stays = |name: &OsStr| [LOG, LOCK, ASIDE].iter().any(|own| name == *own);
+    let entries = std::fs::read_dir(dir).map_err(failed)?.flatten();
+    let mut entries: Vec<_> = entries.filter(|entry| !stays(&entry.file_name())).collect();
+    // The data first: where this is cut short, what is left is taken for that of a server without data.
+    entries.sort_by_key(|entry| entry.file_name() != DATA);
+    for entry in entries {
         let path = entry.path();
-        let removed = if entry.file_type().is_ok_and(|t| t.is_dir()) {
+        let moved = if keeps {
+            std::fs::rename(&path, aside.join(entry.file_name()))
+        } else if entry.file_type().is_ok_and(|t| t.is_dir()) {
             std::fs::remove_dir_all(&path)
         } else {
             std::fs::remove_file(&path)
         };
-        removed.map_err(|e| Error::io(format!("remove {}", path.display()), e))?;
+        moved.map_err(|e| Error::io(format!("set {} aside", path.display()), e))?;
     }
     Ok(())
 }
@@ -305,4 +351,28 @@ fn log_tail(dir: &Path) -> String {
     let lines: Vec<&str> = text.lines().rev().take(LOG_LINES_SHOWN).collect();
     let lines: Vec<&str> = lines.into_iter().rev().collect();
     format!("; the end of {}:\n{}", path.display(), lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_had_is_set_aside_once_and_not_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let has = |path: &str| dir.path().join(path).exists();
+        std::fs::create_dir(dir.path().join(DATA)).unwrap();
+        for name in [LOG, LOCK, RECORD, "nodes.conf"] {
+            std::fs::write(dir.path().join(name), "first").unwrap();
+        }
+        set_aside(dir.path()).unwrap();
+        assert!(has("aside/appendonlydir") && has("aside/nodes.conf") && has(LOG) && has(LOCK));
+        assert!(!has(DATA) && !has("nodes.conf"));
+        // It began to copy and died again: what is whole is what lies aside.
+        std::fs::create_dir(dir.path().join(DATA)).unwrap();
+        std::fs::write(dir.path().join("nodes.conf"), "second").unwrap();
+        set_aside(dir.path()).unwrap();
+        assert!(!has(DATA) && !has("nodes.conf"));
+        assert_eq!(std::fs::read(dir.path().join("aside/nodes.conf")).unwrap(), b"first");
+    }
 }

@@ -5,6 +5,7 @@
 //! silent, because its host or the link is gone, the part ends itself and leaves nothing behind.
 
 use std::os::fd::AsFd;
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -28,6 +29,30 @@ pub enum Gone {
 /// Blocks until the launcher at the other end of `input` is gone. `silence` bounds the wait between
 /// two signs of life, see [`SILENCE`]; without it only the end of the input counts.
 pub fn wait(input: impl AsFd, silence: Option<Duration>) -> Gone {
+    listen(input, silence, |_| {})
+}
+
+/// What the launcher at the other end of `input` says, line by line; the channel ends when the launcher is gone. Blank
+/// lines are signs of life.
+pub fn lines(input: impl AsFd + Send + 'static, silence: Option<Duration>) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut begun: Vec<u8> = Vec::new();
+        listen(input, silence, |bytes| {
+            begun.extend_from_slice(bytes);
+            while let Some(end) = begun.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = begun.drain(..=end).collect();
+                let text = String::from_utf8_lossy(&line);
+                if !text.trim().is_empty() {
+                    let _ = sender.send(text.trim().to_owned());
+                }
+            }
+        });
+    });
+    receiver
+}
+
+fn listen(input: impl AsFd, silence: Option<Duration>, mut hear: impl FnMut(&[u8])) -> Gone {
     /// A wait without a bound is divided into these.
     const STEP: Duration = Duration::from_secs(3600);
     let mut last_sign = Instant::now();
@@ -42,9 +67,13 @@ pub fn wait(input: impl AsFd, silence: Option<Duration>) -> Gone {
         if polled.revents().is_empty() {
             continue;
         }
-        match rustix::io::read(&input, &mut [0u8; 64][..]) {
+        let mut bytes = [0u8; 4096];
+        match rustix::io::read(&input, &mut bytes[..]) {
             Ok(0) => return Gone::Closed,
-            Ok(_) => last_sign = Instant::now(),
+            Ok(length) => {
+                last_sign = Instant::now();
+                hear(bytes.get(..length).unwrap_or_default());
+            }
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
             Err(_) => return Gone::Closed,
         }
@@ -63,6 +92,16 @@ mod tests {
         let waiting = std::thread::spawn(move || wait(reader, None));
         drop(writer);
         assert_eq!(waiting.join().unwrap(), Gone::Closed);
+    }
+
+    #[test]
+    fn lines_come_whole_and_end_with_the_launcher() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let lines = lines(reader, None);
+        writer.write_all(b"one\n\ntw").unwrap();
+        writer.write_all(b"o\nthree without an end").unwrap();
+        drop(writer);
+        assert_eq!(lines.iter().collect::<Vec<_>>(), ["one", "two"]);
     }
 
     #[test]

@@ -91,6 +91,8 @@ impl Identity {
             "store.json.new",
             "deployment",
             "servers",
+            "verb.lock",
+            "node.lock",
         ];
         for entry in std::fs::read_dir(dir).map_err(fail)? {
             let name = entry.map_err(fail)?.file_name();

@@ -36,8 +36,15 @@ pub(crate) enum Request {
     Leave { host: String, bytes_per_s: Option<u64> },
     /// Takes back that a host is to leave.
     Stay { host: String },
-    /// Takes the mount down and ends the node; the answer is the last status.
-    Unmount,
+    /// Takes the mount down and ends the node; the answer is the last status, once all is written.
+    Unmount {
+        /// Whether the metadata servers of the host go on: other hosts may still need them.
+        #[serde(default)]
+        keep_servers: bool,
+        /// Whether the data is about to be deleted, so that nothing need be written.
+        #[serde(default)]
+        discard: bool,
+    },
 }
 
 impl Request {
@@ -50,7 +57,7 @@ impl Request {
                 | Self::Lost { .. }
                 | Self::Balance { .. }
                 | Self::Leave { .. }
-                | Self::Unmount
+                | Self::Unmount { .. }
         )
     }
 }

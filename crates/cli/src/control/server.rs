@@ -194,7 +194,8 @@ mod tests {
         let (path, server) = serve_in(dir.path());
         let status = call(&path, &Request::Status, |_| {}).unwrap();
         assert_eq!(status["files"], 3);
-        assert_eq!(call(&path, &Request::Unmount, |_| {}).unwrap_err(), Failure::busy("in use"));
+        let unmount = Request::Unmount { keep_servers: false, discard: false };
+        assert_eq!(call(&path, &unmount, |_| {}).unwrap_err(), Failure::busy("in use"));
         let mut heard = Vec::new();
         let done = call(&path, &Request::Check { repair: false, content: true }, |v| heard.push(v))
             .unwrap();

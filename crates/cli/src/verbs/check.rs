@@ -11,6 +11,7 @@ use super::status::plain;
 use crate::cli::Check;
 use crate::config::{self, Layers, Settings, default_tier};
 use crate::control::{self, Request};
+use crate::ending::EndOrder;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::registry::{Entry, Registry};
 use crate::runtime::{CheckOptions, Store};
@@ -83,7 +84,7 @@ fn check_offline(
 ) -> Outcome<Value> {
     let store = Store::open(&offline_settings(dir, tiers)?, None)?;
     let report = store.check(options, progress);
-    store.close()?;
+    store.close(EndOrder::default(), &mut |_| {})?;
     report
 }
 

@@ -1,5 +1,7 @@
 //! `node`: the process behind a mount, in the foreground or detached by `up`.
 
+use std::cell::Cell;
+use std::io::{BufRead, BufReader};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -7,16 +9,19 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::assembly::Assembly;
 use crate::cli::{Global, Node};
 use crate::config::{self, Settings};
 use crate::control::{Operations, Request, Server};
 use crate::deployment::Membership;
+use crate::ending::{EndOrder, Ending};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::launch::{self, Orders, Ready, Report};
 use crate::preflight::{self, Conditions, Plan};
 use crate::process::{self, Process};
 use crate::registry::{Entry, Registry, write_private};
 use crate::runtime::{self, CheckOptions, Mounted, Store};
+use crate::tenure::Tenure;
 use crate::{holders, logging, mounts, output};
 
 /// How often the metrics file is looked at.
@@ -34,22 +39,35 @@ pub(crate) fn run(arguments: &Node, global: &Global) -> Outcome<Exit> {
         nonempty: arguments.place.nonempty,
         fuse_device: arguments.place.fuse_device.clone(),
     };
-    serve(&settings, &conditions, |ready| {
+    let tenure = Tenure::begin(&settings)?;
+    tenure.settle()?;
+    let start = Start { assembly: None, tenure: &tenure };
+    serve(&settings, &conditions, start, |ready| {
         output::message(&format!("The store is up at {}.", ready.mount_point.display()));
     })
 }
 
 /// Leaves the caller's session, takes orders from standard input and reports on standard output.
 fn run_detached() -> Outcome<Exit> {
-    let orders: Orders = serde_json::from_reader(std::io::stdin().lock())
-        .map_err(|e| Failure::usage(format!("--detached takes settings from 'up' only: {e}")))?;
-    // Fails only for the leader of a group, which a child of `up` is not.
+    let mut input = BufReader::new(std::io::stdin());
+    let mut line = String::new();
+    let read = input.read_line(&mut line).map_err(|e| Failure::io("orders", &e));
+    let orders: Orders = read.and_then(|_| {
+        serde_json::from_str(&line)
+            .map_err(|e| Failure::usage(format!("--detached takes settings from 'up' only: {e}")))
+    })?;
+    // Fails only for the leader of a group; it is then in a group of its own, but in the session of the caller.
     let _ = rustix::process::setsid();
     let mut is_reported = false;
-    let begun =
-        take_files(&orders).and_then(|()| logging::start(orders.log_format, logging::NODE_FILTER));
-    let outcome = begun.and_then(|()| {
-        serve(&orders.settings, &orders.conditions, |ready| {
+    let begun = Tenure::begin(&orders.settings).and_then(|tenure| {
+        take_files(&orders)?;
+        logging::start(orders.log_format, logging::NODE_FILTER)?;
+        Ok(tenure)
+    });
+    let outcome = begun.and_then(|tenure| {
+        let start = Start { assembly: orders.assembly.as_ref(), tenure: &tenure };
+        tenure.hold_on_to(input);
+        serve(&orders.settings, &orders.conditions, start, |ready| {
             is_reported = true;
             report(&Report::Ready(ready));
         })
@@ -80,8 +98,7 @@ fn report(report: &Report) {
     if let Ok(line) = serde_json::to_string(report) {
         let _ = output::data(&line);
     }
-    if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stdin(&null);
+    if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
     }
 }
@@ -94,9 +111,16 @@ enum End {
     Abandoned,
 }
 
+/// With what a node begins.
+struct Start<'a> {
+    assembly: Option<&'a Assembly>,
+    tenure: &'a Tenure,
+}
+
 fn serve(
     settings: &Settings,
     conditions: &Conditions,
+    start: Start<'_>,
     announce: impl FnOnce(Ready),
 ) -> Outcome<Exit> {
     // All that the node makes is private; only the mount point is made as the caller would make it.
@@ -105,19 +129,29 @@ fn serve(
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| Failure::io("signals", &e))?;
     let registry = Registry::of_user()?;
     // Before the registry is locked: the other hosts, which this one waits for, may use the same one.
-    let membership = runtime::join(settings)?;
-    let lock = registry.lock(settings.wait)?;
+    let membership = runtime::join(settings, start.assembly)?;
+    let lock = registry.lock(&settings.mount, settings.wait)?;
     let plan = preflight::inspect(settings, conditions, &registry)?;
     plan.apply(settings, &registry, 0o777 & !umask.as_raw_mode())?;
-    let place = Place { settings, registry: &registry, is_made: plan.owns_mount_point };
+    let place = Place {
+        settings,
+        registry: &registry,
+        is_made: plan.owns_mount_point,
+        is_left: Cell::new(false),
+    };
     let node = Running::start(settings, membership)?;
     let server = node.register(&place)?;
     drop(lock);
     announce(node.ready(settings, &plan));
     let end = node.work(settings, signals);
+    start.tenure.say("stopping");
+    // Unless somebody has asked for another end.
+    node.ending.begin(EndOrder::default());
     node.finish(settings);
     server.drain(Duration::from_secs(2));
     drop(server);
+    // Whoever asked for that clears the place once the nodes of all hosts have ended.
+    place.is_left.set(node.ending.order().keep_servers);
     drop(place);
     match end {
         End::Unmounted(outcome) => outcome.map(|()| Exit::Ok),
@@ -130,14 +164,19 @@ struct Place<'a> {
     settings: &'a Settings,
     registry: &'a Registry,
     is_made: bool,
+    /// Somebody else cleans up.
+    is_left: Cell<bool>,
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
+        if self.is_left.get() {
+            return;
+        }
         // Somebody may have cleared the entry and taken the place since.
         let entry = self.registry.by_mount(&self.settings.mount);
         if entry.is_some_and(|e| e.process.pid == std::process::id()) {
-            self.registry.remove(&self.settings.mount);
+            self.registry.put_away(&self.settings.mount);
         }
         if self.is_made {
             let _ = std::fs::remove_dir(&self.settings.mount);
@@ -149,15 +188,16 @@ impl Drop for Place<'_> {
 struct Running {
     store: Arc<Store>,
     mounted: Arc<Mounted>,
+    ending: Arc<Ending>,
 }
 
 impl Running {
     fn start(settings: &Settings, membership: Option<Membership>) -> Outcome<Self> {
         let store = Arc::new(Store::open(settings, membership)?);
         match Mounted::start(&store, settings) {
-            Ok(mounted) => Ok(Self { store, mounted: Arc::new(mounted) }),
+            Ok(mounted) => Ok(Self { store, mounted: Arc::new(mounted), ending: Arc::default() }),
             Err(failure) => {
-                let _ = store.close();
+                let _ = store.close(EndOrder::default(), &mut |_| {});
                 Err(failure)
             }
         }
@@ -171,6 +211,7 @@ impl Running {
             let operations = Arc::new(Desk {
                 store: Arc::clone(&self.store),
                 mounted: Arc::clone(&self.mounted),
+                ending: Arc::clone(&self.ending),
                 mount_point: settings.mount.clone(),
             });
             let server = Server::start(&socket, operations)?;
@@ -188,7 +229,7 @@ impl Running {
         };
         registered().inspect_err(|_| {
             let _ = mounts::detach(&settings.mount);
-            let _ = self.store.close();
+            let _ = self.store.close(EndOrder::default(), &mut |_| {});
         })
     }
 
@@ -250,10 +291,13 @@ impl Running {
             Ok(status) => write_summary(settings, &status),
             Err(failure) => tracing::warn!("last status: {}", failure.message),
         }
-        match self.store.close() {
+        let closed =
+            self.store.close(self.ending.order(), &mut |progress| self.ending.tell(progress));
+        match &closed {
             Ok(()) => tracing::info!(mount = %settings.mount.display(), "closed"),
             Err(failure) => tracing::error!("closing the store: {}", failure.message),
         }
+        self.ending.finish(closed);
     }
 }
 
@@ -307,6 +351,7 @@ fn push_out(mount_point: &std::path::Path) {
 struct Desk {
     store: Arc<Store>,
     mounted: Arc<Mounted>,
+    ending: Arc<Ending>,
     mount_point: std::path::PathBuf,
 }
 
@@ -318,6 +363,18 @@ impl Desk {
             fields.insert("passthrough".into(), self.mounted.mode());
         }
         Ok(status)
+    }
+}
+
+impl Desk {
+    /// Takes the mount down and follows the node to its end; one who asks again meanwhile just follows.
+    fn end(&self, order: EndOrder, progress: &mut dyn FnMut(Value)) -> Outcome<Value> {
+        let last = self.store.status().unwrap_or(Value::Null);
+        if self.ending.begin(order) {
+            self.mounted.unmount().inspect_err(|_| self.ending.take_back())?;
+        }
+        self.ending.follow(progress)?;
+        Ok(last)
     }
 }
 
@@ -342,10 +399,8 @@ impl Operations for Desk {
                 self.store.empty_host(&host, bytes_per_s, progress)
             }
             Request::Stay { host } => self.store.keep_host(&host),
-            Request::Unmount => {
-                let status = self.status()?;
-                self.mounted.unmount()?;
-                Ok(status)
+            Request::Unmount { keep_servers, discard } => {
+                self.end(EndOrder { keep_servers, discard }, progress)
             }
         }
     }

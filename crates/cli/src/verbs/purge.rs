@@ -8,7 +8,9 @@ use crate::exit::{Failure, Outcome};
 use crate::output;
 
 /// What the store's directory holds; everything else in it is not ours to delete.
-const STORE_FILES: [&str; 9] = [
+const STORE_FILES: [&str; 11] = [
+    "verb.lock",
+    "node.lock",
     "control.sock",
     "last-run.json",
     "lock",
@@ -44,6 +46,10 @@ pub(super) struct Contents {
 /// Finds a store's places; a directory that is no store is refused.
 pub(super) fn contents(dir: &Path, known_tiers: &[PathBuf]) -> Outcome<Contents> {
     let path = dir.join("store.json");
+    if !path.exists() && STORE_DIRECTORIES.iter().any(|name| dir.join(name).exists()) {
+        // An 'up' was cut short before the store was founded.
+        return Ok(Contents { dir: dir.to_owned(), tiers: Vec::new() });
+    }
     let text = std::fs::read(&path).map_err(|e| {
         Failure::io(format!("{} is no store: {}", dir.display(), path.display()), &e)
     })?;

@@ -1,5 +1,8 @@
 //! `up`: check, start a node in the background, wait until it is ready.
 
+use std::time::Duration;
+
+use intarsia_cluster::claim::Claim;
 use serde_json::json;
 
 use super::fleet;
@@ -10,6 +13,7 @@ use crate::launch::{self, Orders, Ready};
 use crate::output::{self, shell_quoted};
 use crate::preflight::{self, Conditions, Plan};
 use crate::registry::Registry;
+use crate::tenure;
 
 pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
     if let Some(hosts) = fleet::Hosts::meant(&arguments.hosts)? {
@@ -31,15 +35,29 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         show_plan(&settings, &plan, arguments.json)?;
         return Ok(Exit::Ok);
     }
-    let ready = launch::start(&Orders {
+    let _claim = claim(&settings)?;
+    let (ready, tether) = launch::start(&Orders {
         settings,
         conditions,
         log_format: global.log_format,
         bundle: None,
+        assembly: None,
         discard: false,
+        comes_first: true,
+        named: Vec::new(),
     })?;
+    tether.release()?;
     announce(&ready, arguments.json)?;
     Ok(Exit::Ok)
+}
+
+/// Keeps every other verb off the store's directory, and ends what an `up` that was killed left there.
+fn claim(settings: &Settings) -> Outcome<Claim> {
+    let made = intarsia_cluster::private::make_dir(&settings.dir);
+    made.map_err(|e| Failure::general(e.to_string()))?;
+    let claim = tenure::claim_for("up", &settings.dir, Duration::ZERO)?;
+    tenure::end_leftover(&settings.dir, settings.wait)?;
+    Ok(claim)
 }
 
 fn show_plan(settings: &Settings, plan: &Plan, as_json: bool) -> Outcome {

@@ -3,37 +3,39 @@
 //! It holds the standard inputs of all agents open. When it ends, whatever the reason, these close, and each
 //! host takes its part of the store down.
 
-use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use intarsia_cluster::launch::{Event, Launch, Session, Stream};
-use intarsia_types::NodeId;
+use intarsia_cluster::launch::Launch;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::Outcomes;
+use super::conversation::Conversation;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::launch::Report;
+use crate::launch::Ready;
 use crate::registry::Registry;
+use crate::verbs::agent::UpStep;
 use crate::{output, process};
 
 /// How long hosts may take to end their parts.
 const LEAVE: Duration = Duration::from_secs(60);
+/// How long a host may take to confirm that its node stays.
+const STAY: Duration = Duration::from_secs(20);
 /// A wait without a bound is divided into these.
 const STEP: Duration = Duration::from_secs(3600);
 
 /// What the launcher is told: the agents to start, and how long they may take to report.
 type Mission = (Launch, Duration);
-/// What it answers once all have reported: reports, or why there is none.
-type Answers = BTreeMap<NodeId, Result<Report, Failure>>;
+/// What it answers once all have reported: what is ready, or why it is not.
+type Answers = Outcomes<Ready>;
 
 /// Starts a launcher for these agents and returns what they report. The launcher stays, unless one failed.
-pub(super) fn start(launch: &Launch, limit: Duration) -> Outcome<Outcomes<Report>> {
+pub(super) fn start(launch: &Launch, limit: Duration) -> Outcome<Outcomes<Ready>> {
     let failed = |e: &std::io::Error| Failure::io("start the launcher", e);
     let log = log_path()?;
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&log);
@@ -79,69 +81,35 @@ pub(crate) fn run() -> Outcome<Exit> {
     let _ = rustix::process::setsid();
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|e| Failure::io("signals", &e))?;
-    let mut session = launch.start();
-    let closer = session.closer();
+    let mut agents = Conversation::begin(&launch);
+    let closer = agents.closer();
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
             closer.close();
         }
     });
-    let answers = reports(&mut session, &launch, limit);
-    let is_up = answers.values().all(|a| matches!(a, Ok(Report::Ready(_))));
+    let hosts = agents.hosts().to_vec();
+    let mut answers: Answers = agents.hear(&hosts, limit, |_, _| {});
+    let is_up = answers.values().all(Result::is_ok);
+    if is_up {
+        hosts.iter().for_each(|host| agents.tell(host, &UpStep::Stay));
+        for (host, stays) in agents.hear::<()>(&hosts, STAY, |_, _| {}) {
+            if let Err(failure) = stays {
+                answers.insert(host, Err(failure));
+            }
+        }
+    }
+    let is_up = answers.values().all(Result::is_ok);
     if !is_up {
-        session.closer().close();
-        wait_for_end(&mut session, LEAVE);
+        agents.end(LEAVE);
     }
     let line = serde_json::to_string(&answers).map_err(|e| Failure::general(e.to_string()))?;
     output::data(&line)?;
     if is_up {
         let_go();
-        while session.running() > 0 {
-            wait_for_end(&mut session, STEP);
-        }
+        while !agents.wait_for_end(STEP) {}
     }
     Ok(Exit::Ok)
-}
-
-/// The first line of each host, or why there is none.
-fn reports(session: &mut Session, launch: &Launch, limit: Duration) -> Answers {
-    let deadline = Instant::now() + limit;
-    let mut answers = Answers::new();
-    while answers.len() < launch.tasks.len() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let Some(event) = session.next(left) else { break };
-        match event {
-            Event::Line { host, stream: Stream::Output, text } => {
-                let read = serde_json::from_str(&text);
-                let report =
-                    read.map_err(|e| Failure::general(format!("host {host}: {text} ({e})")));
-                answers.entry(host).or_insert(report);
-            }
-            Event::Line { host, text, .. } => output::message(&format!("{host}: {text}")),
-            Event::Ended { host, result } => {
-                let why = result.err().unwrap_or_else(|| format!("host {host}: it said nothing"));
-                answers.entry(host).or_insert(Err(Failure::general(why)));
-            }
-        }
-    }
-    for task in &launch.tasks {
-        let host = &task.host;
-        let silent = || Err(Failure::general(format!("host {host}: no answer within {limit:?}")));
-        answers.entry(host.clone()).or_insert_with(silent);
-    }
-    answers
-}
-
-/// Passes on to the log what hosts say, until all have ended or the time is up.
-fn wait_for_end(session: &mut Session, limit: Duration) {
-    let deadline = Instant::now() + limit;
-    while let Some(event) = session.next(deadline.saturating_duration_since(Instant::now())) {
-        match event {
-            Event::Line { host, text, .. } => output::message(&format!("{host}: {text}")),
-            Event::Ended { result: Err(why), .. } => output::message(&why),
-            Event::Ended { .. } => {}
-        }
-    }
 }
 
 /// Lets `up` come back.

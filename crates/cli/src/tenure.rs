@@ -1,0 +1,120 @@
+//! The claim of a node to the directory of its store, and whether it is to stay.
+//!
+//! A node is *starting* until whoever started it says that it is to stay; only then is it *serving*. Whoever holds the
+//! claim of a verb, and finds a node that is starting, knows that nobody waits for that node any more.
+
+use std::io::BufRead;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use intarsia_cluster::claim::{self, Claim};
+use intarsia_types::Error;
+use rustix::process::Signal;
+
+use crate::config::Settings;
+use crate::exit::{Failure, Outcome};
+use crate::launch::STAY;
+use crate::process::Process;
+
+/// What a node says of itself in its claim.
+const STARTING: &str = "starting";
+const SERVING: &str = "serving";
+/// A node that nobody waits for may take so long to end in order.
+const LEFTOVER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Held by a node for as long as it lives.
+#[derive(Clone)]
+pub(crate) struct Tenure(Arc<Mutex<Claim>>);
+
+impl Tenure {
+    /// Claims the directory for a node that is starting, and makes it if it is missing.
+    pub(crate) fn begin(settings: &Settings) -> Outcome<Self> {
+        let dir = &settings.dir;
+        intarsia_cluster::private::make_dir(dir).map_err(|e| Failure::general(e.to_string()))?;
+        let claim = Claim::take(&dir.join(claim::NODE), STARTING, Duration::ZERO);
+        Ok(Self(Arc::new(Mutex::new(claim.map_err(refused)?))))
+    }
+
+    /// The node is to stay.
+    pub(crate) fn settle(&self) -> Outcome {
+        let mut claim = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        claim.say(SERVING).map_err(|e| Failure::general(e.to_string()))
+    }
+
+    /// Tells others what the node is doing.
+    pub(crate) fn say(&self, doing: &str) {
+        let mut claim = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = claim.say(doing) {
+            tracing::warn!(%error, "what this node is doing cannot be told");
+        }
+    }
+
+    /// Waits, on a thread of its own, for the word that the node is to stay; when `input` ends before, so does the node.
+    pub(crate) fn hold_on_to(&self, input: impl BufRead + Send + 'static) {
+        let tenure = self.clone();
+        std::thread::spawn(move || {
+            let mut lines = input.lines().map_while(Result::ok);
+            if lines.any(|line| line.trim() == STAY) {
+                if let Err(failure) = tenure.settle() {
+                    tracing::warn!("{}", failure.message);
+                }
+                return;
+            }
+            tracing::warn!("whoever started this node is gone; it ends");
+            // A signal waits for its turn, also while the node is still starting.
+            if let Ok(Some(this)) = Process::current().map(Some) {
+                this.signal(Signal::TERM);
+            }
+        });
+    }
+}
+
+/// Claims a store's directory for a verb, which then may change what runs there; nobody else does meanwhile.
+///
+/// # Errors
+/// Busy, when another verb holds it for longer than `patience`.
+pub(crate) fn claim_for(verb: &str, dir: &Path, patience: Duration) -> Outcome<Claim> {
+    Claim::take(&dir.join(claim::VERB), verb, patience).map_err(refused)
+}
+
+fn refused(error: Error) -> Failure {
+    match error {
+        Error::Busy(why) => Failure::busy(why).with_help("wait for it, and try again"),
+        other => Failure::general(other.to_string()),
+    }
+}
+
+/// The node that serves the store in a directory.
+pub(crate) fn serving(dir: &Path) -> Option<Process> {
+    let holder = claim::holder(&dir.join(claim::NODE))?;
+    (holder.doing == SERVING).then_some(holder.process)
+}
+
+/// Ends a node that is starting though nobody waits for it, and waits for one that is stopping. Only for whoever holds
+/// the claim of a verb on the directory.
+///
+/// # Errors
+/// Busy, when one that is stopping has not ended within `patience`.
+pub(crate) fn end_leftover(dir: &Path, patience: Duration) -> Outcome {
+    let Some(holder) = claim::holder(&dir.join(claim::NODE)) else { return Ok(()) };
+    let process = holder.process;
+    match holder.doing.as_str() {
+        SERVING => Ok(()),
+        STARTING => {
+            process.signal(Signal::TERM);
+            if !process.wait_until_gone(LEFTOVER_PATIENCE) {
+                process.signal(Signal::KILL);
+                let _ = process.wait_until_gone(LEFTOVER_PATIENCE);
+            }
+            Ok(())
+        }
+        _ if process.wait_until_gone(patience) => Ok(()),
+        _ => Err(Failure::busy(format!(
+            "the node of {} (pid {}) is still stopping",
+            dir.display(),
+            process.pid
+        ))
+        .with_help("wait for it, or run 'intarsia down --force' first")),
+    }
+}

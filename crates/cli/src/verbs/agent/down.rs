@@ -1,0 +1,60 @@
+//! The part of `down` on a host: say whether it can go down; end the node when told to; end the metadata servers when
+//! the nodes of all hosts have ended.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Orders, Saying, answer, say};
+use crate::exit::{Exit, Outcome};
+use crate::verbs::down::part::{Manner, Part};
+
+/// What an agent of `down` is told first.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct DownOrders {
+    /// The mount point.
+    pub(crate) mount: PathBuf,
+    /// The store's directory, if the user named it.
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) manner: Manner,
+}
+
+/// What it is told then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DownStep {
+    /// Unmount, and end the node.
+    Finish,
+    /// End the metadata servers and clear the place.
+    Stop,
+    /// Somebody is in the way; leave all as it is.
+    Quit,
+}
+
+pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
+    let told: DownOrders = orders.first()?;
+    let mut found = Part::find(Some(&told.mount), told.dir.as_deref());
+    let asked = found.as_mut().map_err(|failure| failure.clone()).and_then(|part| {
+        part.claim()?;
+        part.ask()
+    });
+    let may_go_on = asked.is_ok() || told.manner.force;
+    answer(&asked)?;
+    let (Ok(part), true) = (found, may_go_on) else { return Ok(Exit::Ok) };
+    while let Some(step) = orders.next()? {
+        match step {
+            DownStep::Finish => {
+                let finished = part.finish(told.manner, &mut |doing| {
+                    let _ = say(&Saying::<()>::Doing(doing));
+                });
+                answer(&finished.map(|_| ()))?;
+            }
+            DownStep::Stop => {
+                answer(&part.stop(told.manner.purge))?;
+                break;
+            }
+            DownStep::Quit => break,
+        }
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,320 @@
+//! What there is to take down on this host, and the steps that take it down: ask, finish, stop.
+//!
+//! A store over several hosts goes down in the same steps, each on all hosts before the next begins: so nothing has
+//! been stopped when somebody is in the way, and the metadata servers end last.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use intarsia_cluster::claim::Claim;
+use intarsia_cluster::servers;
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::busy;
+use crate::control::{self, Request};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::mounts::{self, Health, MountEntry};
+use crate::registry::{Entry, Registry};
+use crate::verbs::purge;
+use crate::{holders, output, process, target, tenure};
+
+/// Another verb on the same directory is soon over, unless it is one that takes long.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
+/// Once a node has closed its store it only has to exit.
+const EXIT_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What was found.
+pub(crate) enum Found {
+    /// A store in the registry, its node alive or dead.
+    Store(Box<Entry>),
+    /// A mount of ours that no registry of this user knows.
+    Mount(MountEntry),
+    /// A store that is not up, by its directory. Servers of it may run.
+    Directory(PathBuf),
+    /// Nothing at all, in words.
+    Nothing(String),
+}
+
+/// The part of a store that is on this host.
+pub(crate) struct Part {
+    pub(crate) found: Found,
+    registry: Registry,
+    /// Nobody else changes what runs in its directory meanwhile.
+    claim: Option<Claim>,
+}
+
+/// What a part answers when it is asked whether it can go down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Standing {
+    /// It can go down: a node serves, or has died.
+    Up,
+    /// No node runs, but metadata servers do.
+    ServersOnly,
+    /// Nothing runs; the data is there.
+    Down,
+    /// There is nothing, and this is what was looked for.
+    Nothing(String),
+}
+
+/// How a part is taken down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manner {
+    /// Also while programs use the mount.
+    pub(crate) force: bool,
+    /// The data goes as well.
+    pub(crate) purge: bool,
+    /// The metadata servers of the host stay until [`Part::stop`]; else the node stops them.
+    pub(crate) keep_servers: bool,
+    /// How long a node may do nothing that shows before it is given up.
+    pub(crate) patience: Duration,
+}
+
+impl Part {
+    /// What `path` names, or what lies in `dir` when that is given: a mount point, a store's directory.
+    pub(crate) fn find(path: Option<&Path>, dir: Option<&Path>) -> Outcome<Self> {
+        let registry = Registry::of_user()?;
+        let found = find(&registry, path, dir)?;
+        Ok(Self { found, registry, claim: None })
+    }
+
+    /// Keeps every other verb off the directory.
+    ///
+    /// # Errors
+    /// Busy, when another verb works there.
+    pub(crate) fn claim(&mut self) -> Outcome {
+        let dir = match &self.found {
+            Found::Store(entry) => &entry.dir,
+            Found::Directory(dir) => dir,
+            Found::Mount(_) | Found::Nothing(_) => return Ok(()),
+        };
+        if !dir.is_dir() {
+            return Ok(());
+        }
+        self.claim = Some(tenure::claim_for("down", dir, CLAIM_PATIENCE)?);
+        // Nobody waits for a node that is still starting.
+        tenure::end_leftover(dir, Duration::ZERO).or_else(|failure| match failure.exit {
+            // One that is stopping is followed to its end.
+            Exit::Busy => Ok(()),
+            _ => Err(failure),
+        })
+    }
+
+    /// The store's directory, if that is known.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        match &self.found {
+            Found::Store(entry) => Some(&entry.dir),
+            Found::Directory(dir) => Some(dir),
+            Found::Mount(_) | Found::Nothing(_) => None,
+        }
+    }
+
+    /// Whether it can go down, without changing anything.
+    ///
+    /// # Errors
+    /// Busy, with everybody who holds the mount.
+    pub(crate) fn ask(&self) -> Outcome<Standing> {
+        match &self.found {
+            Found::Store(entry) => {
+                if entry.process.is_running() && holders::is_busy(&entry.mount_point) {
+                    return Err(busy(&entry.mount_point));
+                }
+                Ok(Standing::Up)
+            }
+            Found::Mount(mount) if holders::is_busy(&mount.mount_point) => {
+                Err(busy(&mount.mount_point))
+            }
+            Found::Mount(_) => Ok(Standing::Up),
+            Found::Directory(dir) if servers::is_any_running(&dir.join("servers")) => {
+                Ok(Standing::ServersOnly)
+            }
+            Found::Directory(_) => Ok(Standing::Down),
+            Found::Nothing(why) => Ok(Standing::Nothing(why.clone())),
+        }
+    }
+
+    /// Unmounts and ends the node; metadata servers stay. The answer is the last status of a node that was up.
+    /// `progress` hears what the node does meanwhile.
+    ///
+    /// # Errors
+    /// Busy, when a program has begun to use the mount since it was asked.
+    pub(crate) fn finish(
+        &self,
+        manner: Manner,
+        progress: &mut dyn FnMut(Value),
+    ) -> Outcome<Option<Value>> {
+        match &self.found {
+            Found::Store(entry) if entry.process.is_running() => {
+                self.finish_node(entry, manner, progress)
+            }
+            Found::Mount(mount) => unmount_unregistered(mount, manner.force).map(|()| None),
+            Found::Store(_) | Found::Directory(_) | Found::Nothing(_) => Ok(None),
+        }
+    }
+
+    fn finish_node(
+        &self,
+        entry: &Entry,
+        manner: Manner,
+        progress: &mut dyn FnMut(Value),
+    ) -> Outcome<Option<Value>> {
+        let request = Request::Unmount { keep_servers: manner.keep_servers, discard: manner.purge };
+        match control::call(&entry.socket, &request, progress) {
+            Ok(status) => {
+                if entry.process.wait_until_gone(manner.patience.max(EXIT_PATIENCE)) {
+                    return Ok(Some(status));
+                }
+                Err(Failure::general(format!(
+                    "the node of {} (pid {}) has closed its store and does not end",
+                    entry.mount_point.display(),
+                    entry.process.pid
+                ))
+                .with_help("--force ends it"))
+            }
+            Err(failure) if manner.force => {
+                output::warn(&failure.message);
+                self.force(entry, manner.patience).map(|()| None)
+            }
+            Err(failure) if failure.exit == Exit::Busy => Err(busy(&entry.mount_point)),
+            // It has ended, in whatever way: what it left unfinished, the next start sees to.
+            Err(failure) if entry.process.wait_until_gone(manner.patience) => {
+                output::warn(&failure.message);
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Ends the node although programs use the mount.
+    fn force(&self, entry: &Entry, patience: Duration) -> Outcome {
+        if mounts::at(&entry.mount_point).is_some() {
+            // With a hung node this waits for it; killing the node below frees the wait.
+            let mount_point = entry.mount_point.clone();
+            let detached =
+                process::bounded(Duration::from_secs(5), move || mounts::detach(&mount_point));
+            detached.unwrap_or(Ok(()))?;
+        }
+        entry.process.signal(Signal::TERM);
+        if !entry.process.wait_until_gone(patience) {
+            output::warn(&format!("the node (pid {}) does not end; killing it", entry.process.pid));
+            entry.process.signal(Signal::KILL);
+            if !entry.process.wait_until_gone(Duration::from_secs(10)) {
+                return Err(Failure::general(format!(
+                    "the node (pid {}) cannot be killed; the kernel holds it, perhaps for a disk",
+                    entry.process.pid
+                )));
+            }
+        }
+        output::message(&format!(
+            "{} was taken down by force. The data lies in {}.",
+            entry.mount_point.display(),
+            entry.dir.display()
+        ));
+        Ok(())
+    }
+
+    /// Ends the metadata servers, clears the place, and deletes the data if that is asked for.
+    pub(crate) fn stop(&self, purge: bool) -> Outcome {
+        match &self.found {
+            Found::Store(entry) => {
+                clear(entry, &self.registry)?;
+                if purge {
+                    purge::purge(&purge::contents(&entry.dir, &entry.tiers)?)?;
+                }
+            }
+            Found::Directory(dir) => {
+                stop_servers(dir)?;
+                if purge {
+                    purge::purge(&purge::contents(dir, &[])?)?;
+                }
+            }
+            Found::Mount(_) | Found::Nothing(_) => {}
+        }
+        Ok(())
+    }
+}
+
+fn find(registry: &Registry, path: Option<&Path>, dir: Option<&Path>) -> Outcome<Found> {
+    let Some(path) = target::named(path) else {
+        return match (registry.entries().is_empty(), dir) {
+            (_, Some(dir)) => Ok(by_directory(registry, dir)),
+            (true, None) => Ok(Found::Nothing("no store is up".into())),
+            (false, None) => Ok(Found::Store(Box::new(target::one(registry, None)?))),
+        };
+    };
+    let path = mounts::canonical(&path).map_err(|e| Failure::io(path.display(), &e))?;
+    if let Some(entry) = registry.by_mount(&path).or_else(|| registry.by_dir(&path)) {
+        return Ok(Found::Store(Box::new(entry)));
+    }
+    match mounts::at(&path) {
+        Some(mount) if mount.is_ours() => return Ok(Found::Mount(mount)),
+        Some(mount) => {
+            return Err(Failure::not_running(format!(
+                "{} is a mount of type {}, none of ours",
+                path.display(),
+                mount.kind
+            )));
+        }
+        None => {}
+    }
+    if let Some(dir) = dir {
+        return Ok(by_directory(registry, dir));
+    }
+    if is_store(&path) {
+        return Ok(Found::Directory(path));
+    }
+    Ok(match registry.last_at(&path) {
+        Some(last) => Found::Directory(last.dir),
+        None => Found::Nothing(format!("no store is up at {}", path.display())),
+    })
+}
+
+fn by_directory(registry: &Registry, dir: &Path) -> Found {
+    let dir = mounts::canonical(dir).unwrap_or_else(|_| dir.to_owned());
+    match registry.by_dir(&dir) {
+        Some(entry) => Found::Store(Box::new(entry)),
+        None if is_store(&dir) => Found::Directory(dir),
+        None => Found::Nothing(format!("no store lies in {}", dir.display())),
+    }
+}
+
+/// Whether a store lies here, or what an interrupted `up` left of one.
+fn is_store(dir: &Path) -> bool {
+    ["store.json", "servers", "deployment"].iter().any(|name| dir.join(name).exists())
+}
+
+/// Removes what a dead node left: metadata servers, mount, socket, registry entry, mount point.
+pub(crate) fn clear(entry: &Entry, registry: &Registry) -> Outcome {
+    stop_servers(&entry.dir)?;
+    while let Some(mount) = mounts::at(&entry.mount_point).filter(MountEntry::is_ours) {
+        mounts::detach(&mount.mount_point)?;
+    }
+    let _ = std::fs::remove_file(&entry.socket);
+    registry.put_away(&entry.mount_point);
+    if entry.made_mount_point {
+        let _ = std::fs::remove_dir(&entry.mount_point);
+    }
+    Ok(())
+}
+
+/// Ends all metadata servers of a store's directory, whoever started them.
+pub(crate) fn stop_servers(dir: &Path) -> Outcome {
+    let stopped = servers::stop_all(&dir.join("servers"));
+    stopped.map(|_| ()).map_err(|e| Failure::general(e.to_string()))
+}
+
+fn unmount_unregistered(mount: &MountEntry, by_force: bool) -> Outcome {
+    let path = &mount.mount_point;
+    if by_force || mounts::health(path) == Health::Dead {
+        mounts::detach(path)?;
+    } else {
+        mounts::unmount(path).map_err(|failure| match failure.exit {
+            Exit::Busy => busy(path),
+            _ => failure,
+        })?;
+    }
+    output::message(&format!("{} is unmounted; its node was not registered here.", path.display()));
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! The hosts of a store that exists, held against those that the user names.
+//!
+//! Every host has the description of the store as of when it was up last; the newest one counts. What the user names
+//! is checked against it and explained: hosts that are not named are left out on purpose, hosts that are not of the
+//! store are refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use intarsia_cluster::deployment::Deployment;
+use intarsia_types::NodeId;
+
+use super::general;
+use crate::assembly::Assembly;
+use crate::deployment::Bundle;
+use crate::exit::{Failure, Outcome};
+use crate::verbs::agent::Inspection;
+
+/// A store that lies on some hosts.
+pub(super) struct Store {
+    pub(super) bundle: Bundle,
+    pub(super) deployment: Deployment,
+}
+
+const OTHER_PLACE: &str = "name the hosts of the store, another --dir, or purge what is there";
+
+/// The store that lies on these hosts already, if one does, by its newest description.
+pub(super) fn found(seen: &BTreeMap<NodeId, Inspection>) -> Outcome<Option<Store>> {
+    let mut stores: BTreeMap<String, (Vec<&str>, Store)> = BTreeMap::new();
+    for (host, inspection) in seen {
+        let Some(bundle) = &inspection.bundle else { continue };
+        let there = bundle.deployment().map_err(|e| general(&e))?;
+        let one = Store { bundle: bundle.clone(), deployment: there.clone() };
+        let (on, newest) = stores.entry(there.store.clone()).or_insert_with(|| (Vec::new(), one));
+        on.push(&host.0);
+        if there.revision > newest.deployment.revision {
+            *newest = Store { bundle: bundle.clone(), deployment: there };
+        } else if there.revision == newest.deployment.revision {
+            // Before descriptions were numbered, hosts knew those that were there when they joined.
+            for joined in there.joined {
+                if newest.deployment.member(&joined.name).is_none() {
+                    let merged = newest.deployment.clone().with_joined(joined);
+                    newest.deployment = merged.map_err(|e| general(&e))?;
+                }
+            }
+        }
+    }
+    if stores.len() > 1 {
+        let parts = stores.into_iter().map(|(store, (on, _))| {
+            format!("{} of {}", on.join(", "), store.get(..8).unwrap_or_default())
+        });
+        return Err(Failure::usage(format!(
+            "the hosts hold parts of different stores: {}",
+            parts.collect::<Vec<_>>().join("; ")
+        ))
+        .with_help(OTHER_PLACE));
+    }
+    let Some((_, store)) = stores.into_values().next() else { return Ok(None) };
+    let bundle = store.bundle.describing(&store.deployment).map_err(|e| general(&e))?;
+    Ok(Some(Store { bundle, ..store }))
+}
+
+/// How the hosts that the user names begin together.
+///
+/// # Errors
+/// Usage, for hosts that are not of the store, or at other addresses.
+pub(super) fn assemble(
+    named: &[(NodeId, IpAddr)],
+    store: &Deployment,
+    seen: &BTreeMap<NodeId, Inspection>,
+) -> Outcome<Assembly> {
+    for (host, address) in named {
+        match store.member(host) {
+            Some(member) if member.address == *address => {}
+            Some(member) => {
+                return Err(Failure::usage(format!(
+                    "{host} has the address {address} now, and had {} in the store that lies there",
+                    member.address
+                ))
+                .with_help("give it its old address back, or have it leave and join again"));
+            }
+            None => return Err(stranger(host, store, seen)),
+        }
+    }
+    let is_named = |host: &NodeId| named.iter().any(|(name, _)| name == host);
+    let answering: BTreeSet<&NodeId> = seen.values().flat_map(|s| &s.answering).collect();
+    let (present, absent): (Vec<NodeId>, Vec<NodeId>) = store
+        .hosts()
+        .map(|member| member.name.clone())
+        .partition(|host| is_named(host) || answering.contains(host));
+    let is_running = !answering.is_empty() || seen.values().any(|s| s.running.is_some());
+    Ok(Assembly { present, absent, is_running })
+}
+
+fn stranger(host: &NodeId, store: &Deployment, seen: &BTreeMap<NodeId, Inspection>) -> Failure {
+    let list: Vec<String> = store.hosts().map(|m| m.name.0.clone()).collect();
+    let has_left = seen.get(host).is_some_and(|s| s.bundle.is_some());
+    if has_left {
+        return Failure::usage(format!(
+            "{host} has left the store, which is of the hosts {} now; what lies on it belongs to no file any more",
+            list.join(", ")
+        ))
+        .with_help(format!(
+            "leave it out; to have it join again, delete what is there with 'intarsia down --purge' on {host}, bring the store up and name {host} with --join"
+        ));
+    }
+    Failure::usage(format!(
+        "{host} is not of the store that lies there, which is of the hosts {}",
+        list.join(", ")
+    ))
+    .with_help(format!(
+        "bring the store up without {host} and have it join then with --join; or name another --dir, or purge what is there"
+    ))
+}
+
+/// What a user must know who leaves out hosts of the store.
+pub(super) fn warning(assembly: &Assembly) -> Option<String> {
+    if assembly.absent.is_empty() || assembly.is_running {
+        return None;
+    }
+    let names: Vec<&str> = assembly.absent.iter().map(|host| host.0.as_str()).collect();
+    Some(format!(
+        "not named, and so lost until they are started again: {}; what they alone hold gives EIO, and 'intarsia lost' lists it",
+        names.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use intarsia_cluster::deployment::{Engine, Member};
+    use intarsia_types::Durability;
+
+    fn member(n: u8) -> Member {
+        Member {
+            name: NodeId(format!("n{n}")),
+            address: [10, 0, 0, n].into(),
+            node_port: 7400,
+            server_port: 7401,
+        }
+    }
+
+    fn store(hosts: u8) -> Deployment {
+        let members = (1..=hosts).map(member).collect();
+        Deployment::new(Durability::Interval, 2, Engine::Servers, members).unwrap()
+    }
+
+    fn named(hosts: &[u8]) -> Vec<(NodeId, IpAddr)> {
+        hosts.iter().map(|n| (member(*n).name, member(*n).address)).collect()
+    }
+
+    fn seen(hosts: &[u8]) -> BTreeMap<NodeId, Inspection> {
+        hosts.iter().map(|n| (member(*n).name, Inspection::default())).collect()
+    }
+
+    #[test]
+    fn hosts_that_are_not_named_are_left_out_with_a_warning() {
+        let assembly = assemble(&named(&[1, 3]), &store(3), &seen(&[1, 3])).unwrap();
+        assert_eq!(assembly.present, [member(1).name, member(3).name]);
+        assert_eq!(assembly.absent, [member(2).name]);
+        assert!(warning(&assembly).unwrap().contains("n2"));
+        let whole = assemble(&named(&[1, 2, 3]), &store(3), &seen(&[1, 2, 3])).unwrap();
+        assert!(whole.absent.is_empty() && warning(&whole).is_none());
+    }
+
+    #[test]
+    fn a_host_that_answers_is_there_although_nobody_named_it() {
+        let mut seen = seen(&[3]);
+        let one = seen.get_mut(&member(3).name).unwrap();
+        one.answering = vec![member(1).name, member(2).name];
+        let assembly = assemble(&named(&[3]), &store(3), &seen).unwrap();
+        assert!(assembly.is_running && assembly.absent.is_empty() && warning(&assembly).is_none());
+    }
+
+    #[test]
+    fn a_host_of_no_store_and_one_that_left_are_explained() {
+        let failure = assemble(&named(&[1, 4]), &store(3), &seen(&[1, 4])).unwrap_err();
+        assert!(failure.message.contains("n4 is not of the store"), "{}", failure.message);
+        let mut with_rest = seen(&[1, 4]);
+        let bundle = Bundle::for_tests(&store(4));
+        with_rest.get_mut(&member(4).name).unwrap().bundle = Some(bundle);
+        let failure = assemble(&named(&[1, 4]), &store(3), &with_rest).unwrap_err();
+        assert!(failure.message.contains("n4 has left the store"), "{}", failure.message);
+        let moved = vec![(member(1).name, IpAddr::from([10, 9, 9, 9]))];
+        assert!(assemble(&moved, &store(3), &seen(&[1])).unwrap_err().message.contains("10.9.9.9"));
+    }
+}
