@@ -11,12 +11,14 @@ use intarsia_cluster::deployment::{Deployment, Encrypt, Engine, Member, Secret, 
 use intarsia_cluster::formation;
 use intarsia_cluster::servers::{Program, Start};
 use intarsia_cluster::supervision::{Begin, Redundancy, Supervisor, Watch};
+use intarsia_meta::MetaEngine;
 use intarsia_meta::engines::{RedisEngine, RedisOptions, RedisTls};
 use intarsia_node::{ClusterOptions, DeploymentKey};
 use intarsia_types::{Error, NodeId, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::assembly::Assembly;
+use crate::description::{Description, Follower};
 
 /// Between two looks for metadata servers that are still being formed into a cluster.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -151,6 +153,10 @@ pub(crate) fn found(deployment: &Deployment, existing: &Existing) -> Result<Bund
 pub(crate) struct Membership {
     pub(crate) options: ClusterOptions,
     servers: Servers,
+    host: NodeId,
+    deployment: Deployment,
+    description: Description,
+    follower: Option<Follower>,
 }
 
 /// The metadata servers of this host, if it has any. They would outlive their supervisor, so they are
@@ -207,26 +213,53 @@ impl Membership {
         } else {
             Servers(None)
         };
-        let engine = Arc::new(open_engine(&deployment, &secrets, dir, deadline)?);
+        let engine: Arc<dyn MetaEngine> =
+            Arc::new(open_engine(&deployment, &secrets, dir, deadline)?);
+        let description = Description::new(&engine, &description_path(dir));
+        let deployment = description.settle(&deployment, &member)?;
         let key = DeploymentKey::load(&key_path(dir))?;
         let is_all = deployment.encrypt == Encrypt::All;
         let options = ClusterOptions {
             engine,
-            store: deployment.store,
+            store: deployment.store.clone(),
             listen: (member.address, member.node_port).into(),
             key: if is_all { key.encrypting() } else { key },
         };
-        Ok(Self { options, servers })
+        Ok(Self { options, servers, host, deployment, description, follower: None })
+    }
+
+    /// The store has been founded, or opened: what the hosts are is known to all from now on, and followed.
+    pub(crate) fn follow_hosts(&mut self) -> Result<()> {
+        self.description.publish(&self.deployment)?;
+        let description = Description::new(&self.options.engine, self.description.path());
+        self.follower = Some(Follower::start(description)?);
+        Ok(())
+    }
+
+    /// Takes a host out of the store's description that is no member any more.
+    pub(crate) fn forget_host(&self, host: &NodeId) -> Result<()> {
+        self.description.forget(host)
+    }
+
+    /// The node has ended: if it has left the store for good, so does its host.
+    fn note_end(&mut self) {
+        drop(self.follower.take());
+        let noted = self.description.forget(&self.host).and_then(|()| self.description.refresh());
+        if let Err(error) = noted {
+            tracing::warn!(%error, "the hosts of the store may have changed; the next start looks");
+        }
     }
 
     /// Ends the watch over the metadata servers of this host, which go on.
     pub(crate) fn leave_servers(mut self) {
+        self.note_end();
         drop(self.servers.0.take());
     }
 
     /// Stops the metadata servers of this host; what they hold stays on its disk. When the whole store goes
     /// down, nodes of other hosts need them a moment longer, so this waits for those; not for long.
     pub(crate) fn leave(mut self) -> Result<()> {
+        self.note_end();
         if self.servers.0.is_some() {
             self.wait_for_others();
         }

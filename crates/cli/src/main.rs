@@ -12,6 +12,7 @@ mod cli;
 mod config;
 mod control;
 mod deployment;
+mod description;
 mod ending;
 mod exit;
 mod holders;

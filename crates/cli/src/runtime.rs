@@ -91,6 +91,13 @@ impl Store {
             ..NodeOptions::new(&settings.dir)
         };
         let node = Node::open(options).map_err(|e| failure(&e))?;
+        let mut membership = membership;
+        if let Some(membership) = &mut membership
+            && let Err(error) = membership.follow_hosts()
+        {
+            let _ = node.close();
+            return Err(failure(&error));
+        }
         Ok(Self { node, membership: Mutex::new(membership) })
     }
 
@@ -178,7 +185,12 @@ impl Store {
         let mut show = |moved: MoveProgress| progress(json!(moved));
         let host = NodeId(host.into());
         let report = self.node.empty_host(&host, MoveOptions { bytes_per_s }, &mut show);
-        value(&report.map_err(|e| failure(&e))?)
+        let report = report.map_err(|e| failure(&e))?;
+        let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(membership) = membership.as_ref() {
+            membership.forget_host(&host).map_err(|e| failure(&e))?;
+        }
+        value(&report)
     }
 
     /// Takes back that a host is to leave.

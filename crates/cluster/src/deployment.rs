@@ -187,12 +187,28 @@ impl Deployment {
         Ok(deployment)
     }
 
-    /// The same deployment with one more host.
+    /// The same deployment with one more host, as its next revision.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
     pub fn with_joined(mut self, host: Member) -> Result<Self> {
         self.joined.push(host);
+        self.revision += 1;
+        self.check()?;
+        Ok(self)
+    }
+
+    /// The same deployment without a host that has left, or that is lost for good, as its next revision.
+    ///
+    /// # Errors
+    /// When it is the last one.
+    pub fn without(mut self, host: &NodeId) -> Result<Self> {
+        self.members.retain(|member| member.name != *host);
+        self.joined.retain(|member| member.name != *host);
+        if self.members.is_empty() {
+            self.members.append(&mut self.joined);
+        }
+        self.revision += 1;
         self.check()?;
         Ok(self)
     }

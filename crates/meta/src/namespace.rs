@@ -109,6 +109,18 @@ impl Namespace {
         })
     }
 
+    /// Opens what is in the engine; none while nothing is. Nothing is created.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn open_existing(engine: Arc<dyn MetaEngine>, now: Timestamp) -> Result<Option<Self>> {
+        if !superblock::exists(&*engine)? {
+            return Ok(None);
+        }
+        // Its root is there, whatever this one would be.
+        Self::open(engine, RootSpec { perm: 0, uid: 0, gid: 0 }, now).map(Some)
+    }
+
     /// Changes how long a transaction over several partitions that is met undecided is left to the node
     /// that began it before it is undone; 1 s without this.
     #[must_use]

@@ -560,6 +560,7 @@ impl Node {
         self.stop_heart();
         drop(cluster.server.lock().take());
         cluster.peers.set_members([]);
+        cluster.membership.hear_orders(&cluster.directory)?;
         if cluster.membership.mine().is_leaving {
             if self.holds_files()? {
                 tracing::warn!(

@@ -16,6 +16,7 @@ mod clock;
 mod cluster;
 mod copies;
 mod creations;
+mod description;
 mod directory_lease;
 mod doubts;
 mod early_fold;
@@ -62,6 +63,7 @@ mod xattrs;
 
 pub use attributes::{AttrChange, SetTime, Validity};
 pub use cluster::{ClusterOptions, member_counter};
+pub use description::SharedDescription;
 pub use directory_lease::{Cover, Telling};
 pub use files::{Caller, KernelBacking, Opened, Reading, Registrar};
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode, allowance};

@@ -160,6 +160,19 @@ impl Membership {
         pulse
     }
 
+    /// Learns what others have recorded of this host since its last beat, such as an order to leave.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub(crate) fn hear_orders(&self, directory: &Namespace) -> Result<()> {
+        let mut mine = self.mine.lock();
+        let found = directory.member(&self.me)?;
+        if let Some(found) = found.filter(|found| found.epoch == mine.epoch) {
+            *mine = found;
+        }
+        Ok(())
+    }
+
     /// Ends this membership for good.
     pub(crate) fn leave(&self, directory: &Namespace) -> Result<bool> {
         directory.remove_member(&self.me, &self.mine())
@@ -493,6 +506,9 @@ mod tests {
         let found = directory.member(&NodeId("a".into())).unwrap().unwrap();
         let told = MemberRecord { is_leaving: true, ..found.entering(MemberState::Leaving, now()) };
         assert!(directory.put_member(&NodeId("a".into()), Some(&found), &told).unwrap());
+        assert!(!a.mine().is_leaving, "it has not beaten since");
+        a.hear_orders(&directory).unwrap();
+        assert!(a.mine().is_leaving);
         assert_eq!(a.beat(&directory, &[]).unwrap(), Pulse::Alive);
         assert_eq!(a.mine().state, MemberState::Leaving);
         let (_, again) = host(&engine, "a");

@@ -112,6 +112,7 @@ enum End {
 }
 
 /// With what a node begins.
+#[derive(Clone, Copy)]
 struct Start<'a> {
     assembly: Option<&'a Assembly>,
     tenure: &'a Tenure,

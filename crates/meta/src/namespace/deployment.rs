@@ -14,6 +14,7 @@ use crate::{Bytes, Condition, Key, Value, keys};
 const FORMAT: u8 = 1;
 const TIER: &str = "tier";
 const MEMBER: &str = "member/";
+const DESCRIPTION: &str = "description";
 const PAGE: usize = 1000;
 
 const HOME: PartitionId = InodeId::ROOT.partition();
@@ -218,6 +219,23 @@ impl Namespace {
     pub fn member(&self, node: &NodeId) -> Result<Option<MemberRecord>> {
         let value = self.engine.get(HOME, &member_key(node))?;
         value.map(|value| decode(&value, format_args!("member {node}"))).transpose()
+    }
+
+    /// The description of the deployment that all hosts share, as they wrote it; none before somebody did.
+    pub fn description(&self) -> Result<Option<Value>> {
+        self.engine.get(HOME, &keys::superblock(DESCRIPTION))
+    }
+
+    /// Replaces the description if it is still `expected`, `None` meaning none; returns whether it was.
+    pub fn put_description(&self, expected: Option<&[u8]>, description: &[u8]) -> Result<bool> {
+        let key = keys::superblock(DESCRIPTION);
+        let mut transaction = Transaction::in_partition(HOME);
+        transaction.first.expect(match expected {
+            Some(expected) => Condition::Equals(key.clone(), Bytes::from(expected.to_vec())),
+            None => Condition::Absent(key.clone()),
+        });
+        transaction.first.put(key, Bytes::from(description.to_vec()));
+        self.commit(transaction)
     }
 
     /// The superblock values whose names start with `prefix`, with the rest of their names.

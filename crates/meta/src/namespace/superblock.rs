@@ -59,6 +59,11 @@ pub(super) fn open(engine: &dyn MetaEngine, root: RootSpec, now: Timestamp) -> R
     decode_counter(&seed.ok_or_else(|| Error::Engine("the superblock vanished".into()))?)
 }
 
+/// Whether the engine has anything in it.
+pub(super) fn exists(engine: &dyn MetaEngine) -> Result<bool> {
+    engine.get(ROOT_PARTITION, &seed_key()).map(|seed| seed.is_some())
+}
+
 fn create(engine: &dyn MetaEngine, root: RootSpec, now: Timestamp) -> Result<()> {
     let root = root_inode(root, now);
     let conditions = [Condition::Absent(seed_key()), Condition::Absent(keys::inode(root.ino))];

@@ -41,6 +41,7 @@ pub(super) fn found(seen: &BTreeMap<NodeId, Inspection>) -> Outcome<Option<Store
                 if newest.deployment.member(&joined.name).is_none() {
                     let merged = newest.deployment.clone().with_joined(joined);
                     newest.deployment = merged.map_err(|e| general(&e))?;
+                    newest.deployment.revision = there.revision;
                 }
             }
         }

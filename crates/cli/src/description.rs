@@ -1,0 +1,151 @@
+//! The description of the deployment, in step with the one in the metadata, which is the truth.
+//!
+//! Each host has it as a file too, by which the store comes up again. Whoever changes the hosts of the store replaces
+//! the description in the metadata by one of the next revision; the others take it over from there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use intarsia_cluster::deployment::{Deployment, Member};
+use intarsia_meta::MetaEngine;
+use intarsia_node::SharedDescription;
+use intarsia_types::{Error, NodeId, Result};
+
+/// Attempts to replace the description. Hosts come and go rarely.
+const ATTEMPTS: usize = 16;
+/// Between two looks for a newer one.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// The description in the metadata, and the file that follows it.
+pub(crate) struct Description {
+    engine: Arc<dyn MetaEngine>,
+    path: PathBuf,
+}
+
+impl Description {
+    pub(crate) fn new(engine: &Arc<dyn MetaEngine>, path: &Path) -> Self {
+        Self { engine: Arc::clone(engine), path: path.to_owned() }
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Brings the file of this host and the metadata together before the host begins: the newer one counts, and a host
+    /// that joins enters itself.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a host that has left the store; else the engine's own.
+    pub(crate) fn settle(&self, mine: &Deployment, me: &Member) -> Result<Deployment> {
+        for _ in 0..ATTEMPTS {
+            let Some(shared) = SharedDescription::open(&self.engine)? else { return Ok(mine.clone()) };
+            let Some(text) = shared.read()? else {
+                if shared.replace(None, &mine.to_text()?)? {
+                    return Ok(mine.clone());
+                }
+                continue;
+            };
+            let truth = Deployment::parse(&text)?;
+            if truth.member(&me.name).is_some() {
+                self.keep(&truth, mine)?;
+                return Ok(truth);
+            }
+            // One that is about to join has the description that will be.
+            if mine.revision <= truth.revision {
+                return Err(has_left(&me.name, &truth));
+            }
+            let next = truth.with_joined(me.clone())?;
+            if shared.replace(Some(&text), &next.to_text()?)? {
+                self.keep(&next, mine)?;
+                return Ok(next);
+            }
+        }
+        Err(Error::Busy("the deployment's description kept changing".into()))
+    }
+
+    /// Puts the description of a new store into the metadata, once the store has been founded.
+    pub(crate) fn publish(&self, mine: &Deployment) -> Result<()> {
+        match SharedDescription::open(&self.engine)? {
+            Some(shared) if shared.read()?.is_none() => {
+                shared.replace(None, &mine.to_text()?).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a host out that is no member any more.
+    pub(crate) fn forget(&self, host: &NodeId) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let Some(shared) = SharedDescription::open(&self.engine)? else { return Ok(()) };
+            let Some(text) = shared.read()? else { return Ok(()) };
+            let truth = Deployment::parse(&text)?;
+            if truth.member(host).is_none() || shared.has_member(host)? {
+                return Ok(());
+            }
+            let next = truth.without(host)?;
+            if shared.replace(Some(&text), &next.to_text()?)? {
+                return self.refresh();
+            }
+        }
+        Err(Error::Busy("the deployment's description kept changing".into()))
+    }
+
+    /// Takes over a newer description.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        let Some(shared) = SharedDescription::open(&self.engine)? else { return Ok(()) };
+        let Some(text) = shared.read()? else { return Ok(()) };
+        self.keep(&Deployment::parse(&text)?, &Deployment::read(&self.path)?)
+    }
+
+    /// Writes `truth` into the file, where `mine` is.
+    fn keep(&self, truth: &Deployment, mine: &Deployment) -> Result<()> {
+        if truth.revision <= mine.revision {
+            return Ok(());
+        }
+        let hosts: Vec<&str> = truth.hosts().map(|member| member.name.0.as_str()).collect();
+        tracing::info!(revision = truth.revision, hosts = hosts.join(","), "the hosts of the store");
+        truth.write(&self.path)
+    }
+}
+
+fn has_left(host: &NodeId, truth: &Deployment) -> Error {
+    let hosts: Vec<&str> = truth.hosts().map(|member| member.name.0.as_str()).collect();
+    Error::Invalid(format!(
+        "{host} has left the store, which is of the hosts {} now; delete what is left here with 'intarsia down --purge', and have the host join again with 'intarsia up --join'",
+        hosts.join(", ")
+    ))
+}
+
+/// Looks for newer descriptions until it is dropped.
+pub(crate) struct Follower {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Follower {
+    pub(crate) fn start(description: Description) -> Result<Self> {
+        let (end, ended) = mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name("description".into()).spawn(move || {
+            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                if let Err(error) = description.refresh() {
+                    tracing::debug!(%error, "the deployment's description cannot be read now");
+                }
+            }
+        });
+        let thread = thread.map_err(|e| Error::io("start a thread", e))?;
+        Ok(Self { end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
