@@ -91,6 +91,7 @@ impl Store {
             ..NodeOptions::new(&settings.dir)
         };
         let node = Node::open(options).map_err(|e| failure(&e))?;
+        membership.iter().for_each(|membership| membership.tell_of_hosts(&node));
         Ok(Self { node, membership: Mutex::new(membership) })
     }
 

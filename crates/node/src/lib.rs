@@ -61,7 +61,7 @@ mod turns;
 mod xattrs;
 
 pub use attributes::{AttrChange, SetTime, Validity};
-pub use cluster::{ClusterOptions, member_counter};
+pub use cluster::{ClusterOptions, HostPresence, member_counter};
 pub use directory_lease::{Cover, Telling};
 pub use files::{Caller, KernelBacking, Opened, Reading, Registrar};
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode, allowance};
