@@ -3,17 +3,19 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
-use intarsia_cluster::deployment::{Deployment, Encrypt, Engine, Member, Secret, Secrets};
+use intarsia_cluster::deployment::{Deployment, Encrypt, Engine, Secret, Secrets, ServerAddress};
 use intarsia_cluster::formation;
-use intarsia_cluster::servers::{Program, Start};
-use intarsia_cluster::supervision::{Begin, Redundancy, Supervisor, Watch};
+use intarsia_cluster::servers::{Program, Replication, Start};
+use intarsia_cluster::supervision::{
+    Begin, Holding, HostSeen, Redundancy, Roster, Supervisor, Watch,
+};
 use intarsia_meta::MetaEngine;
 use intarsia_meta::engines::{RedisEngine, RedisOptions, RedisTls};
-use intarsia_node::{ClusterOptions, DeploymentKey};
+use intarsia_node::{ClusterOptions, DeploymentKey, HostPresence, Node};
 use intarsia_types::{Error, NodeId, Result};
 use serde::{Deserialize, Serialize};
 
@@ -153,11 +155,15 @@ pub(crate) fn found(deployment: &Deployment, existing: &Existing) -> Result<Bund
 pub(crate) struct Membership {
     pub(crate) options: ClusterOptions,
     servers: Servers,
+    node: OpenNode,
     host: NodeId,
     deployment: Deployment,
     description: Description,
     follower: Option<Follower>,
 }
+
+/// The node, once it is open.
+type OpenNode = Arc<OnceLock<Weak<Node>>>;
 
 /// The metadata servers of this host, if it has any. They would outlive their supervisor, so they are
 /// stopped with this.
@@ -181,6 +187,16 @@ impl Membership {
     /// What is known of the metadata servers, if hosts of this store run some.
     pub(crate) fn redundancy(&self) -> Option<Redundancy> {
         self.servers.0.as_ref().and_then(Supervisor::redundancy)
+    }
+
+    /// What a host still has of the metadata; none while that is not known, or where hosts run no servers.
+    pub(crate) fn holding(&self, host: &NodeId) -> Option<Holding> {
+        self.servers.0.as_ref()?.holding(host)
+    }
+
+    /// From now on the node tells which hosts there are.
+    pub(crate) fn tell_of_hosts(&self, node: &Arc<Node>) {
+        let _ = self.node.set(Arc::downgrade(node));
     }
 
     /// Starts the metadata servers of this host and opens what the servers of all hosts hold, once they
@@ -208,8 +224,10 @@ impl Membership {
                 names.join(", ")
             ))
         })?;
+        let node = OpenNode::default();
         let servers = if deployment.has_servers(&host) {
-            start_servers(&deployment, &secrets, dir, &host, servers_dir, deadline)?
+            let roster = roster(&node);
+            start_servers(&deployment, &secrets, dir, &host, servers_dir, deadline, roster)?
         } else {
             Servers(None)
         };
@@ -225,7 +243,7 @@ impl Membership {
             listen: (member.address, member.node_port).into(),
             key: if is_all { key.encrypting() } else { key },
         };
-        Ok(Self { options, servers, host, deployment, description, follower: None })
+        Ok(Self { options, servers, host, deployment, description, follower: None, node })
     }
 
     /// The store has been founded, or opened: what the hosts are is known to all from now on, and followed.
@@ -260,7 +278,7 @@ impl Membership {
     /// down, nodes of other hosts need them a moment longer, so this waits for those; not for long.
     pub(crate) fn leave(mut self) -> Result<()> {
         self.note_end();
-        if self.servers.0.is_some() {
+        if self.servers.0.as_ref().is_some_and(|servers| !servers.states().is_empty()) {
             self.wait_for_others();
         }
         self.servers.stop()
@@ -281,6 +299,21 @@ impl Membership {
     }
 }
 
+/// The hosts as the node sees them.
+fn roster(node: &OpenNode) -> Roster {
+    let node = Arc::clone(node);
+    let seen = |host: HostPresence| HostSeen {
+        name: host.name,
+        address: host.address,
+        is_alive: host.is_alive,
+        is_leaving: host.is_leaving,
+    };
+    Roster::new(move || {
+        let hosts = node.get()?.upgrade()?.host_presences()?;
+        Some(hosts.into_iter().map(seen).collect())
+    })
+}
+
 fn start_servers(
     deployment: &Deployment,
     secrets: &Secrets,
@@ -288,6 +321,7 @@ fn start_servers(
     host: &NodeId,
     dir: &Path,
     deadline: Instant,
+    roster: Roster,
 ) -> Result<Servers> {
     let start = if dir.exists() { Start::Kept } else { Start::Empty };
     let key_file = is_encrypted(deployment).then(|| key_path(files));
@@ -300,6 +334,7 @@ fn start_servers(
         dir: dir.to_owned(),
         memory: None,
         replace_after: REPLACE_AFTER,
+        roster,
     };
     let left = || deadline.saturating_duration_since(Instant::now());
     let begin = watch.how_to_begin(start);
@@ -307,11 +342,15 @@ fn start_servers(
         tracing::info!(%host, "the metadata servers of this host ended in a crash; they begin anew as replicas");
     }
     let servers = Servers(Some(Supervisor::start(watch, begin, left())?));
-    let is_first = deployment.members.first().is_some_and(|first| first.name == *host);
-    if is_first && begin != Begin::Join {
-        let password = secrets.keeper_password.clone();
-        let keeper = Access { user: KEEPER_USER, password, key_file };
-        formation::form(deployment, &keeper, left())?;
+    let is_first = deployment.hosts_to_ask().next().is_some_and(|first| first.name == *host);
+    let password = secrets.keeper_password.clone();
+    let keeper = Access { user: KEEPER_USER, password, key_file };
+    match begin {
+        Begin::Form(Start::Empty) if is_first => formation::form(deployment, &keeper, left())?,
+        Begin::Form(Start::Kept) if is_first => {
+            formation::form_again(deployment, &keeper, left())?;
+        }
+        _ => {}
     }
     Ok(servers)
 }
@@ -332,15 +371,17 @@ fn open_engine(
         }
         Engine::Servers => {
             let scheme = if is_encrypted(deployment) { "rediss" } else { "redis" };
-            let members = deployment.members.iter();
-            members.map(|m| url_of(scheme, m, secrets)).collect::<Result<_>>()?
+            let places = (0..2).flat_map(|number| {
+                deployment.hosts_to_ask().map(move |member| member.server(number))
+            });
+            places.map(|place| Ok(url_of(scheme, place?, secrets))).collect::<Result<_>>()?
         }
     };
     let options = RedisOptions {
         urls,
         tls: trusted(deployment, files)?,
         store: deployment.store.clone(),
-        require_replica: deployment.members.len() > 1,
+        require_replica: formation::replication_of(deployment) == Replication::Required,
         ..RedisOptions::default()
     };
     loop {
@@ -368,11 +409,10 @@ fn trusted(deployment: &Deployment, files: &Path) -> Result<Option<RedisTls>> {
     Ok(Some(RedisTls::Authority { authority: read(&path)?, identity: None }))
 }
 
-fn url_of(scheme: &str, member: &Member, secrets: &Secrets) -> Result<String> {
-    let server = member.server(0)?;
+fn url_of(scheme: &str, server: ServerAddress, secrets: &Secrets) -> String {
     let password = secrets.client_password.reveal();
     let place = SocketAddr::new(server.ip, server.port);
-    Ok(format!("{scheme}://{CLIENT_USER}:{password}@{place}"))
+    format!("{scheme}://{CLIENT_USER}:{password}@{place}")
 }
 
 #[cfg(test)]

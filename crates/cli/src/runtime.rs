@@ -92,11 +92,12 @@ impl Store {
         };
         let node = Node::open(options).map_err(|e| failure(&e))?;
         let mut membership = membership;
-        if let Some(membership) = &mut membership
-            && let Err(error) = membership.follow_hosts()
-        {
-            let _ = node.close();
-            return Err(failure(&error));
+        if let Some(membership) = &mut membership {
+            membership.tell_of_hosts(&node);
+            if let Err(error) = membership.follow_hosts() {
+                let _ = node.close();
+                return Err(failure(&error));
+            }
         }
         Ok(Self { node, membership: Mutex::new(membership) })
     }

@@ -40,8 +40,11 @@ pub struct Deployment {
     /// What is encrypted.
     #[serde(default)]
     pub encrypt: Encrypt,
-    /// The hosts that the store was founded on, in the order given. They have the metadata servers, if it
-    /// has any.
+    /// The hosts that its metadata servers began on, if it has any; none named means all `members`, as in stores
+    /// made before there was a choice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meta_hosts: Vec<NodeId>,
+    /// The hosts that the store was founded on, in the order given.
     #[serde(rename = "host")]
     pub members: Vec<Member>,
     /// Hosts that joined later.
@@ -180,6 +183,7 @@ impl Deployment {
             replicas,
             engine,
             encrypt,
+            meta_hosts: Vec::new(),
             members,
             joined: Vec::new(),
         };
@@ -203,6 +207,10 @@ impl Deployment {
     /// # Errors
     /// When it is the last one.
     pub fn without(mut self, host: &NodeId) -> Result<Self> {
+        // How many shards there are does not change by it.
+        if self.meta_hosts.is_empty() {
+            self.meta_hosts = self.members.iter().map(|member| member.name.clone()).collect();
+        }
         self.members.retain(|member| member.name != *host);
         self.joined.retain(|member| member.name != *host);
         if self.members.is_empty() {
@@ -224,16 +232,16 @@ impl Deployment {
         self.hosts().find(|m| m.name == *host)
     }
 
-    /// Whether a host runs metadata servers.
+    /// Whether a host may run metadata servers: any host of a store that has some of its own.
     #[must_use]
     pub fn has_servers(&self, host: &NodeId) -> bool {
-        self.engine == Engine::Servers && self.members.iter().any(|m| m.name == *host)
+        self.engine == Engine::Servers && self.member(host).is_some()
     }
 
     /// The server that listens there.
     #[must_use]
     pub fn server_at(&self, ip: IpAddr, port: u16) -> Option<ServerName> {
-        self.members.iter().find_map(|member| {
+        self.hosts().find_map(|member| {
             let number = member.number_of(ip, port)?;
             Some(ServerName { host: member.name.clone(), number })
         })

@@ -1,10 +1,11 @@
 //! One Cluster out of the servers of all hosts, by the servers' own commands.
 //!
-//! Server 0 of every host begins as primary of an even share of the slots, server 1 as replica of
-//! the host before it in the list. Every step looks first at what is there, so forming again what
-//! was formed, half or wholly, also after roles changed, is harmless.
+//! Server 0 of every host [chosen](crate::meta_hosts) begins as primary of an even share of the slots, server 1 as
+//! replica of the chosen host before it in the list. Every step looks first at what is there, so forming again what
+//! was formed, half or wholly, also after roles changed, is harmless. A Cluster that was formed and stopped needs no
+//! forming, wherever its servers are by now: they find each other again, and are [waited for](form_again).
 //!
-//! One host has one server, in a Cluster of one: programs then use the same client whatever the
+//! One chosen host has one server, in a Cluster of one: programs then use the same client whatever the
 //! number of hosts, and hosts can join. A replica on the same host would protect nothing.
 
 mod placing;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use intarsia_types::{Error, Result};
 
 use crate::client::{Access, Connection};
-use crate::deployment::{Deployment, ServerAddress, ServerName};
+use crate::deployment::{Deployment, Member, ServerAddress, ServerName};
 use crate::servers::Replication;
 use crate::topology::{Health, Peer, Role, SLOTS, ServerId, Topology, even_slots};
 
@@ -26,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// Introductions are lost when a server is slow; then they are repeated.
 const REPEAT_MEET: Duration = Duration::from_secs(1);
 
-/// What a deployment of this size survives.
+/// What metadata servers on so many hosts survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
     /// One host: the end of processes, not of the host.
@@ -39,38 +40,55 @@ pub enum Survival {
 }
 
 impl Survival {
-    /// What this many hosts survive.
+    /// What is survived with servers on this many hosts.
     #[must_use]
-    pub const fn of(hosts: usize) -> Self {
-        match hosts {
+    pub const fn of(hosts_with_servers: usize) -> Self {
+        match hosts_with_servers {
             0 | 1 => Self::Processes,
             2 => Self::OnDecision,
             _ => Self::AnyHost,
         }
     }
 
-    /// What a user must know, if anything.
+    /// What a user of a store over so many hosts must know, if anything.
     #[must_use]
-    pub const fn warning(self) -> Option<&'static str> {
-        match self {
-            Self::Processes => Some(
-                "one host: metadata survives the end of any process, not the loss of the host; use three hosts or more",
+    pub fn warning(self, hosts: usize) -> Option<String> {
+        let (servers, lost, fix) = match self {
+            Self::AnyHost => return None,
+            Self::Processes => (
+                "one host",
+                "metadata survives the end of any process, not the loss of the host",
+                "to survive that",
             ),
-            Self::OnDecision => Some(
-                "two hosts: when one is lost, the other keeps all metadata but stops, because it cannot tell a lost host from a lost link; use three hosts or more to go on by themselves",
+            Self::OnDecision => (
+                "two hosts",
+                "when one is lost, the other keeps all metadata but stops, because it cannot tell a lost host from a lost link",
+                "to go on by themselves",
             ),
-            Self::AnyHost => None,
-        }
+        };
+        Some(if hosts < 3 {
+            format!("{servers}: {lost}; use three hosts or more {fix}")
+        } else {
+            format!(
+                "metadata servers on {servers} of {hosts}: {lost}; use --meta-hosts 3 or more {fix}"
+            )
+        })
     }
 }
 
 /// Whether the servers of this deployment need replicas.
 #[must_use]
 pub fn replication_of(deployment: &Deployment) -> Replication {
-    if deployment.members.len() > 1 { Replication::Required } else { Replication::Alone }
+    if shards_of(deployment) > 1 { Replication::Required } else { Replication::Alone }
 }
 
-/// How many servers a host begins with.
+/// Shards of the Cluster of a deployment: one for each host that servers began on.
+fn shards_of(deployment: &Deployment) -> usize {
+    let named = deployment.meta_hosts.len();
+    if named > 0 { named } else { deployment.members.len() }
+}
+
+/// How many servers a chosen host begins with.
 #[must_use]
 pub fn servers_per_host(deployment: &Deployment) -> u16 {
     match replication_of(deployment) {
@@ -87,7 +105,7 @@ struct Seat {
     connection: Connection,
 }
 
-/// Forms the Cluster out of the servers that the hosts begin with, and waits until it is whole:
+/// Forms the Cluster out of the servers that the chosen hosts begin with, and waits until it is whole:
 /// every server says so, and every replica follows its primary.
 ///
 /// # Errors
@@ -97,15 +115,111 @@ pub fn form(deployment: &Deployment, access: &Access, timeout: Duration) -> Resu
     let mut seats = connect_all(deployment, access, deadline)?;
     set_first_epochs(&mut seats);
     introduce(&mut seats, deadline)?;
-    assign_slots(&mut seats, deployment.members.len())?;
+    assign_slots(&mut seats, shards_of(deployment))?;
     attach_replicas(deployment, &mut seats, deadline)?;
     wait_until_whole(&mut seats, replication_of(deployment), deadline)
 }
 
+/// Waits for the Cluster of a store that was founded before: until every slot has a primary, and every primary a
+/// replica where one is needed. Hosts that are missing without being needed are not waited for. What was left half
+/// formed is formed.
+///
+/// # Errors
+/// When it is not so within `timeout`.
+pub fn form_again(deployment: &Deployment, access: &Access, timeout: Duration) -> Result<()> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let trouble = match stand(deployment, access) {
+            Stand::Whole => return Ok(()),
+            Stand::Unformed => return form(deployment, access, left),
+            Stand::Lacking(trouble) => trouble,
+        };
+        if left.is_zero() {
+            return Err(trouble);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// What has become of a Cluster that is coming up.
+enum Stand {
+    /// It can be used.
+    Whole,
+    /// The servers that hosts began with are all there, and not all slots were ever dealt out.
+    Unformed,
+    /// Something is not there yet.
+    Lacking(Error),
+}
+
+fn stand(deployment: &Deployment, access: &Access) -> Stand {
+    let replication = replication_of(deployment);
+    let asked = crate::asking::first_answer(access, first_servers(deployment), |connection| {
+        let view = Topology::ask(connection)?;
+        if view.is_of_a_member() && view.assigned_slots() == usize::from(SLOTS) {
+            return Ok(view);
+        }
+        Err(Error::Engine(format!(
+            "metadata server at {} knows no whole Cluster",
+            connection.address()
+        )))
+    });
+    let view = match asked {
+        Ok(view) => view,
+        Err(error) => {
+            let founding = founding_servers(deployment);
+            let is_there =
+                |address| access.connect(&address).and_then(loaded).is_ok_and(|c| c.is_some());
+            return if founding.into_iter().all(is_there) {
+                Stand::Unformed
+            } else {
+                Stand::Lacking(error)
+            };
+        }
+    };
+    for primary in view.primaries() {
+        let served = access.connect(&primary.address).and_then(loaded).and_then(|connection| {
+            connection.map_or(Ok(false), |mut c| serves(&mut c, replication))
+        });
+        let trouble = match served {
+            Ok(true) => continue,
+            Ok(false) => format!("the metadata server at {} has no replica yet", primary.address),
+            Err(error) => error.to_string(),
+        };
+        return Stand::Lacking(Error::Engine(trouble));
+    }
+    Stand::Whole
+}
+
+/// Where servers may be found, the likely places first.
+fn first_servers(deployment: &Deployment) -> Vec<ServerAddress> {
+    let numbers = 0..servers_per_host(deployment);
+    let at = |number| deployment.hosts_to_ask().filter_map(move |m| m.server(number).ok());
+    numbers.flat_map(at).collect()
+}
+
+/// Where the servers listen that the chosen hosts began with.
+fn founding_servers(deployment: &Deployment) -> Vec<ServerAddress> {
+    let numbers = 0..servers_per_host(deployment);
+    let at = |number| deployment.meta_members().filter_map(move |m| m.server(number).ok());
+    numbers.flat_map(at).collect()
+}
+
+/// Whether a primary takes the Cluster for whole, and has what it needs to take changes.
+fn serves(connection: &mut Connection, replication: Replication) -> Result<bool> {
+    let cluster = connection.fields(&["CLUSTER", "INFO"])?;
+    let is_ok = cluster.get("cluster_state") == Some("ok")
+        && cluster.number("cluster_slots_ok") == Some(u64::from(SLOTS));
+    Ok(is_ok && is_linked(connection, replication)?)
+}
+
 fn connect_all(deployment: &Deployment, access: &Access, deadline: Instant) -> Result<Vec<Seat>> {
+    let places: Vec<_> = deployment.hosts().map(|member| &member.name).collect();
+    let place = |member: &Member| places.iter().position(|name| **name == member.name);
     let mut seats = Vec::new();
     for number in 0..servers_per_host(deployment) {
-        for (host, member) in deployment.members.iter().enumerate() {
+        for member in deployment.meta_members() {
+            let host = place(member).unwrap_or_default();
             let name = ServerName { host: member.name.clone(), number };
             let connection = connect(access, &member.server(number)?, deadline)
                 .map_err(|e| Error::Engine(format!("{name} is missing: {e}")))?;
@@ -265,7 +379,8 @@ fn attach_replicas(deployment: &Deployment, seats: &mut [Seat], deadline: Instan
             }
             // Who holds which slots spreads from server to server, so the view may lag behind.
             let is_current = view.assigned_slots() == usize::from(SLOTS);
-            let shard = wanting_shard(deployment, &view, seat.host, &placed).filter(|_| is_current);
+            let shard = wanting_shard(deployment, &view, seat.host, &placed, |_| true);
+            let shard = shard.filter(|_| is_current);
             if let Some(primary) = shard.filter(|p| follow(&mut seat.connection, p).is_ok()) {
                 placed.add(primary, *seat.connection.address());
                 break;
@@ -328,6 +443,11 @@ fn is_whole(connection: &mut Connection, servers: usize, replication: Replicatio
     if !is_ok || Topology::ask(connection)?.peers().iter().any(is_idle) {
         return Ok(false);
     }
+    is_linked(connection, replication)
+}
+
+/// Whether a server follows its primary, or is followed by a replica.
+fn is_linked(connection: &mut Connection, replication: Replication) -> Result<bool> {
     let fields = connection.fields(&["INFO", "replication"])?;
     Ok(match fields.get("role") {
         Some("slave") => fields.get("master_link_status") == Some("up"),
@@ -361,8 +481,11 @@ mod tests {
 
     #[test]
     fn a_user_is_told_what_two_hosts_cannot_do() {
-        assert_eq!(Survival::of(3).warning(), None);
-        assert!(Survival::of(2).warning().unwrap().contains("two hosts"));
-        assert!(Survival::of(1).warning().unwrap().contains("one host"));
+        let warning = |servers, hosts| Survival::of(servers).warning(hosts);
+        assert_eq!(warning(3, 8), None);
+        assert!(warning(2, 2).unwrap().starts_with("two hosts: when one is lost"));
+        assert!(warning(1, 1).unwrap().contains("use three hosts or more to survive that"));
+        assert!(warning(2, 8).unwrap().contains("on two hosts of 8: when one is lost"));
+        assert!(warning(1, 8).unwrap().contains("use --meta-hosts 3 or more to survive that"));
     }
 }

@@ -1,6 +1,7 @@
 //! The hosts of a deployment and the metadata servers on them; nothing of the file system.
 //!
 //! - [`hosts`]: which hosts, from the command line, a file or the batch system;
+//! - [`meta_hosts`]: which of them get metadata servers;
 //! - [`deployment`]: their addresses and the deployment's secrets, as written by `intarsia up`;
 //! - [`servers`]: one Redis or Valkey process: configuration, start, stop;
 //! - [`formation`]: one Cluster out of the servers of all hosts;
@@ -13,12 +14,14 @@
 //!
 //! There is no consensus of our own: who is primary is decided by the servers.
 
+mod asking;
 pub mod claim;
 pub mod client;
 pub mod deployment;
 pub mod formation;
 pub mod hosts;
 pub mod launch;
+pub mod meta_hosts;
 pub mod private;
 pub mod process;
 pub mod servers;

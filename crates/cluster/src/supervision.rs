@@ -7,10 +7,15 @@
 //!   has acknowledged, and a replica would copy an empty primary.
 //! - **A shard without a replica gets one**: a replica that another shard can spare, else a new
 //!   server on a host that is up.
-//! - **Each host has one primary**, as far as there are hosts: an election needs most of the primaries,
+//! - **Each host with servers has one primary**, as far as there are hosts: an election needs most of the primaries,
 //!   so no host may hold many of them.
+//! - **As many hosts have servers as there are shards**, if the store has so many: hosts without take the place of
+//!   lost ones, and of those that leave.
+//! - **A host that is told to leave hands over**: replicas of its shards on other hosts first, then its primaries, then
+//!   its servers stop. See [`Redundancy::holding`].
 //!
-//! Every decision follows from what the servers say of themselves, and is carried out by their own
+//! So the watch runs on every host, also where no server is. Every decision follows from what the servers say of
+//! themselves and from what the members' records say of hosts (see [`Roster`]), and is carried out by the servers' own
 //! commands. Two hosts that decide at the same time can at worst make one replica too many.
 //!
 //! A primary that nobody can reach is replaced by the servers' own election, after their time-out. For a
@@ -26,36 +31,43 @@
 //! A server that is alone (one host) is started again with its data, from the log that the kernel holds.
 
 mod balance;
+#[cfg(test)]
+mod examples;
 mod host;
+mod own;
 mod redundancy;
+mod roster;
+mod seats;
 mod view;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use intarsia_types::{ByteCount, Error, NodeId, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 
-use crate::client::{Access, KEEPER_USER};
+use crate::asking::first_answer;
+use crate::client::{Access, Connection, KEEPER_USER};
 use crate::deployment::{Deployment, Secrets, ServerName};
-use crate::formation::{self, replication_of};
+use crate::formation::replication_of;
 use crate::process::wait_readable;
 use crate::servers::{Program, Replication, Settings, Start};
 use crate::topology::{Health, Topology};
 
 use host::Host;
-pub use redundancy::Redundancy;
+pub use redundancy::{Holding, Redundancy};
+pub use roster::{HostSeen, Roster};
 
 /// Between two looks when all is well.
 const CALM: Duration = Duration::from_secs(1);
+/// The same on a host without servers, while there is nothing that it could do.
+const IDLE: Duration = Duration::from_secs(3);
 /// Between two looks while a server is on its way back.
 const BUSY: Duration = Duration::from_millis(100);
 
-/// How long the other hosts are asked whether they go on, about.
-const ASKED_FOR: Duration = Duration::from_secs(6);
 /// Servers that have been up for so long have replaced those that did not come up with them.
 const SETTLED: Duration = Duration::from_secs(20);
 
@@ -79,6 +91,8 @@ pub struct Watch {
     /// How long a shard may be without a replica before a new server is started for it. A server
     /// that died is back sooner; a host that is lost is not.
     pub replace_after: Duration,
+    /// What the store knows of its hosts.
+    pub roster: Roster,
 }
 
 /// How the servers of a host begin.
@@ -144,12 +158,16 @@ impl Watch {
 
     /// How the servers of this host are to begin, if `start` tells what lies there: after a crash, while the others
     /// go on, as any server that died. What a host that lost its power has on its disk is less than what its
-    /// replicas have, and a log that was cut need not even be readable.
+    /// replicas have, and a log that was cut need not even be readable. The same for a host that comes with nothing to
+    /// a store whose servers began on it too.
     #[must_use]
     pub fn how_to_begin(&self, start: Start) -> Begin {
-        let has_died = start == Start::Kept && crate::servers::has_any_died(&self.dir);
-        if has_died && replication_of(&self.deployment) != Replication::Alone && self.others_go_on()
-        {
+        let may_have_lost = match start {
+            Start::Kept => crate::servers::has_any_died(&self.dir),
+            Start::Empty => self.deployment.begins_with_servers(&self.host),
+        };
+        let is_replicated = replication_of(&self.deployment) == Replication::Required;
+        if may_have_lost && is_replicated && self.others_go_on() {
             return Begin::Join;
         }
         Begin::Form(start)
@@ -157,31 +175,21 @@ impl Watch {
 
     /// Whether the other hosts have a Cluster that works without this one: not one that is just starting too.
     fn others_go_on(&self) -> bool {
-        let keeper = self.keeper();
-        let others = self.deployment.members.iter().filter(|member| member.name != self.host);
-        let addresses = others.filter_map(|member| member.server(0).ok());
-        let begun = Instant::now();
+        let others = self.deployment.hosts_to_ask().filter(|member| member.name != self.host);
+        let addresses: Vec<_> = others.filter_map(|member| member.server(0).ok()).collect();
         let last_sign = crate::servers::last_sign_of_life(&self.dir);
-        addresses.take_while(|_| begun.elapsed() < ASKED_FOR).any(|address| {
-            let asked = keeper.connect(&address).and_then(|mut connection| {
-                let uptime_s: Option<u64> =
-                    connection.fields(&["INFO", "server"])?.number("uptime_in_seconds");
-                Ok((uptime_s.unwrap_or(0), Topology::ask(&mut connection)?))
-            });
-            asked.is_ok_and(|(uptime_s, view)| {
-                let primaries = view.primaries();
-                let up = primaries.iter().filter(|peer| peer.health == Health::Up).count();
-                let uptime = Duration::from_secs(uptime_s);
-                let outlived =
-                    SystemTime::now().checked_sub(uptime).is_some_and(|start| start < last_sign);
-                (outlived || uptime >= SETTLED) && up * 2 > primaries.len()
-            })
-        })
-    }
-
-    fn own_servers(&self) -> impl Iterator<Item = ServerName> {
-        (0..formation::servers_per_host(&self.deployment))
-            .map(|number| ServerName { host: self.host.clone(), number })
+        let goes_on = move |connection: &mut Connection| {
+            let uptime_s = connection.fields(&["INFO", "server"])?.number("uptime_in_seconds");
+            let view = Topology::ask(connection)?;
+            let primaries = view.primaries();
+            let up = primaries.iter().filter(|peer| peer.health == Health::Up).count();
+            let uptime = Duration::from_secs(uptime_s.unwrap_or(0));
+            let outlived =
+                SystemTime::now().checked_sub(uptime).is_some_and(|start| start < last_sign);
+            let is_running = (outlived || uptime >= SETTLED) && up * 2 > primaries.len();
+            is_running.then_some(()).ok_or_else(|| Error::Engine("it is just starting".into()))
+        };
+        first_answer(&self.keeper(), addresses, goes_on).is_ok()
     }
 }
 
@@ -220,6 +228,13 @@ impl Supervisor {
         self.shared.redundancy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What a host still has of the metadata; none while that is not known. One that was told to leave may go when this is
+    /// [vacant](Holding::is_vacant).
+    #[must_use]
+    pub fn holding(&self, host: &NodeId) -> Option<Holding> {
+        self.redundancy()?.holding(host)
+    }
+
     /// Ends the watch and stops the servers of this host, keeping their data.
     ///
     /// # Errors
@@ -246,7 +261,11 @@ impl Drop for Supervisor {
 impl Shared {
     fn run(&self, host: &mut Host) {
         loop {
-            let pause = if host.is_calm() { CALM } else { BUSY };
+            let pause = match (host.is_calm(), host.is_busy()) {
+                (false, _) => BUSY,
+                (true, true) => CALM,
+                (true, false) => IDLE,
+            };
             if self.wait(host, pause) {
                 return;
             }

@@ -3,8 +3,11 @@
 use intarsia_types::{Error, Result};
 use serde::Serialize;
 
+use crate::asking::first_answer;
 use crate::client::{Access, Connection, Fields};
 use crate::deployment::{Deployment, ServerAddress};
+use crate::formation::replication_of;
+use crate::servers::Replication;
 use crate::topology::{Health, Peer, SLOTS, Topology};
 
 /// What the servers say of the whole.
@@ -57,7 +60,7 @@ impl Survey {
     /// # Errors
     /// When no server answers; the message names the last one tried.
     pub fn take(deployment: &Deployment, access: &Access) -> Result<Self> {
-        let needs_replica = deployment.members.len() > 1;
+        let needs_replica = replication_of(deployment) == Replication::Required;
         let view = first_view(deployment, access)?;
         let shards: Vec<Shard> = view
             .primaries()
@@ -78,17 +81,17 @@ impl Survey {
 }
 
 fn first_view(deployment: &Deployment, access: &Access) -> Result<Topology> {
-    let mut last = Error::Engine("the deployment has no metadata servers".into());
-    for number in 0..2 {
-        for member in &deployment.members {
-            let address = member.server(number)?;
-            match access.connect(&address).and_then(|mut c| Topology::ask(&mut c)) {
-                Ok(view) => return Ok(view),
-                Err(error) => last = error,
-            }
-        }
-    }
-    Err(last)
+    let servers = |number| deployment.hosts_to_ask().map(move |member| member.server(number));
+    let addresses: Vec<ServerAddress> = servers(0).chain(servers(1)).collect::<Result<_>>()?;
+    first_answer(access, addresses, |connection| {
+        let view = Topology::ask(connection)?;
+        // One that has only just started knows nobody.
+        let is_known = view.is_of_a_member();
+        is_known.then_some(view).ok_or_else(|| {
+            let address = connection.address();
+            Error::Engine(format!("metadata server at {address} is not part of the Cluster yet"))
+        })
+    })
 }
 
 fn shard(

@@ -45,6 +45,19 @@ pub struct ClusterOptions {
     pub key: DeploymentKey,
 }
 
+/// What is recorded of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPresence {
+    /// Its name.
+    pub name: NodeId,
+    /// Where its node serves others, while it does.
+    pub address: Option<SocketAddr>,
+    /// Whether it is heard of.
+    pub is_alive: bool,
+    /// Whether it was told to leave.
+    pub is_leaving: bool,
+}
+
 impl std::fmt::Debug for ClusterOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ClusterOptions").field("store", &self.store).finish_non_exhaustive()
@@ -600,6 +613,21 @@ impl Node {
     #[must_use]
     pub fn hosts_alive(&self) -> Vec<NodeId> {
         self.cluster.as_ref().map(|cluster| cluster.alive()).unwrap_or_default()
+    }
+
+    /// What the members' records say of the hosts, this one among them; none in a store of one host, and while the others
+    /// may have given this one up.
+    #[must_use]
+    pub fn host_presences(&self) -> Option<Vec<HostPresence>> {
+        let cluster = self.cluster.as_ref().filter(|cluster| cluster.is_sure_member())?;
+        let presence = |(name, member): (NodeId, MemberRecord)| HostPresence {
+            name,
+            address: member.address,
+            is_alive: member.state.is_alive(),
+            is_leaving: member.is_leaving,
+        };
+        let all: Vec<_> = cluster.members().into_iter().map(presence).collect();
+        (!all.is_empty()).then_some(all)
     }
 
     /// Stops answering other hosts without telling them, as a crash would; for tests of such.

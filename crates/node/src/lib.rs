@@ -62,7 +62,7 @@ mod turns;
 mod xattrs;
 
 pub use attributes::{AttrChange, SetTime, Validity};
-pub use cluster::{ClusterOptions, member_counter};
+pub use cluster::{ClusterOptions, HostPresence, member_counter};
 pub use description::SharedDescription;
 pub use directory_lease::{Cover, Telling};
 pub use files::{Caller, KernelBacking, Opened, Reading, Registrar};

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use super::servers_per_host;
 use crate::deployment::{Deployment, ServerAddress};
 use crate::topology::{Health, Peer, ServerId, Topology};
+use intarsia_types::NodeId;
 
 /// Replicas that were just attached and do not show in every server's view yet.
 #[derive(Clone, Debug, Default)]
@@ -33,18 +34,20 @@ impl Placed {
 /// fewest replicas, those that stand in for a lost host not counted at first; then of the host with the most primaries, so that this one can take one over;
 /// then the nearest before this host in the list.
 ///
-/// Never one on its own host, where a replica would be lost together with its primary.
+/// Never one on its own host, where a replica would be lost together with its primary; of replicas only those count whose
+/// host does, by `counts`.
 #[must_use]
 pub fn wanting_shard(
     deployment: &Deployment,
     view: &Topology,
     host: usize,
     placed: &Placed,
+    counts: impl Fn(&NodeId) -> bool,
 ) -> Option<ServerId> {
-    let hosts = deployment.members.len();
+    let hosts = deployment.hosts().count();
     let host_of = |peer: &Peer| {
         let name = deployment.server_at(peer.address.ip, peer.address.port)?;
-        deployment.members.iter().position(|m| m.name == name.host)
+        deployment.hosts().position(|m| m.name == name.host)
     };
     let primaries = view.primaries();
     let primaries_on = |host| primaries.iter().filter(|p| host_of(p) == Some(host)).count();
@@ -52,11 +55,16 @@ pub fn wanting_shard(
         let other = host_of(primary).filter(|other| *other != host)?;
         let distance = (host + hosts - other) % hosts.max(1);
         let unseen = placed.unseen(view, &primary.id);
-        let replicas: Vec<&Peer> =
-            view.replicas_of(&primary.id).filter(|r| r.health != Health::Failed).collect();
+        let is_there = |r: &&Peer| {
+            let name = deployment.server_at(r.address.ip, r.address.port);
+            r.health != Health::Failed && name.is_none_or(|name| counts(&name.host))
+        };
+        let replicas: Vec<&Peer> = view.replicas_of(&primary.id).filter(is_there).collect();
+        // A second replica on this host would be lost with the first.
+        let is_second = replicas.iter().any(|replica| host_of(replica) == Some(host));
         let lasting = replicas.iter().filter(|r| is_lasting(deployment, r)).count();
         let counts = (lasting + unseen, replicas.len() + unseen);
-        Some((counts, Reverse(primaries_on(other)), distance))
+        Some((is_second, counts, Reverse(primaries_on(other)), distance))
     };
     primaries
         .iter()
@@ -76,7 +84,7 @@ fn is_lasting(deployment: &Deployment, peer: &Peer) -> bool {
 mod tests {
     use super::*;
     use crate::deployment::{Engine, Member};
-    use intarsia_types::{Durability, NodeId};
+    use intarsia_types::Durability;
 
     fn deployment(hosts: u8) -> Deployment {
         let member = |n: u8| Member {
@@ -107,7 +115,7 @@ mod tests {
         let text = primary(1, "0-99") + &primary(2, "100-199") + &primary(3, "200-299");
         let view = Topology::parse(&text).unwrap();
         for (host, expected) in [(0, 3), (1, 1), (2, 2)] {
-            let found = wanting_shard(&deployment, &view, host, &Placed::default());
+            let found = wanting_shard(&deployment, &view, host, &Placed::default(), |_| true);
             assert_eq!(found, Some(id(expected, 0)), "host {host}");
         }
     }
@@ -122,10 +130,13 @@ mod tests {
             + &replica(1, 3, "slave,fail");
         let view = Topology::parse(&text).unwrap();
         // Shards 2 and 3 have none; from host 2 shard 3 is the only one elsewhere.
-        assert_eq!(wanting_shard(&deployment, &view, 1, &Placed::default()), Some(id(3, 0)));
+        assert_eq!(
+            wanting_shard(&deployment, &view, 1, &Placed::default(), |_| true),
+            Some(id(3, 0))
+        );
         let mut placed = Placed::default();
         placed.add(id(2, 0), deployment.members[2].server(1).unwrap());
-        assert_eq!(wanting_shard(&deployment, &view, 0, &placed), Some(id(3, 0)));
+        assert_eq!(wanting_shard(&deployment, &view, 0, &placed, |_| true), Some(id(3, 0)));
     }
 
     #[test]
@@ -137,15 +148,15 @@ mod tests {
             + &replica(2, 3, "slave");
         let view = Topology::parse(&text).unwrap();
         let mut placed = Placed::default();
-        let first = wanting_shard(&deployment, &view, 0, &placed).unwrap();
+        let first = wanting_shard(&deployment, &view, 0, &placed, |_| true).unwrap();
         placed.add(first.clone(), deployment.members[0].server(0).unwrap());
         assert!(placed.is_unseen(&view, &first));
-        assert_ne!(wanting_shard(&deployment, &view, 0, &placed), Some(first));
+        assert_ne!(wanting_shard(&deployment, &view, 0, &placed, |_| true), Some(first));
     }
 
     #[test]
     fn alone_there_is_nobody_to_follow() {
         let view = Topology::parse(&primary(1, "0-16383")).unwrap();
-        assert_eq!(wanting_shard(&deployment(1), &view, 0, &Placed::default()), None);
+        assert_eq!(wanting_shard(&deployment(1), &view, 0, &Placed::default(), |_| true), None);
     }
 }

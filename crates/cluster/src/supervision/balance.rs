@@ -1,11 +1,36 @@
-//! Decisions about the whole Cluster that every host takes for itself from the same view. No I/O.
+//! Decisions about the whole Cluster that every host takes for itself from the same scene. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use intarsia_types::NodeId;
 
+use super::roster::Hosts;
+use super::seats;
 use crate::deployment::Deployment;
+use crate::servers::Replication;
 use crate::topology::{Health, Peer, Role, ServerId, Topology};
+
+/// What decisions follow from.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub(super) deployment: &'a Deployment,
+    /// What the servers say.
+    pub(super) view: &'a Topology,
+    /// What the members' records say.
+    pub(super) hosts: &'a Hosts,
+}
+
+impl Scene<'_> {
+    /// The host of a server.
+    pub(super) fn host_of(&self, peer: &Peer) -> Option<NodeId> {
+        self.deployment.server_at(peer.address.ip, peer.address.port).map(|s| s.host)
+    }
+
+    /// Whether a server's host is about to leave, so that what it holds has to be elsewhere.
+    pub(super) fn is_leaving(&self, peer: &Peer) -> bool {
+        self.host_of(peer).is_some_and(|host| self.hosts.is_leaving(&host))
+    }
+}
 
 /// The only replica that a primary has, dead ones counted.
 pub(super) fn sole_replica<'a>(view: &'a Topology, primary: &'a ServerId) -> Option<&'a Peer> {
@@ -14,24 +39,22 @@ pub(super) fn sole_replica<'a>(view: &'a Topology, primary: &'a ServerId) -> Opt
     (replicas.next().is_none() && first.health == Health::Up).then_some(first)
 }
 
-/// The replicas of a primary on other hosts than its own, which is what they are for.
-pub(super) fn replicas_elsewhere<'a>(
-    deployment: &Deployment,
-    view: &'a Topology,
-    primary: &Peer,
-) -> Vec<&'a Peer> {
-    let home = host_of(deployment, primary);
-    let all = view.replicas_of(&primary.id);
-    all.filter(|replica| host_of(deployment, replica) != home).collect()
+/// The replicas of a primary on other hosts than its own, which is what they are for, that are not about to leave.
+pub(super) fn replicas_elsewhere<'a>(scene: Scene<'a>, primary: &Peer) -> Vec<&'a Peer> {
+    let home = scene.host_of(primary);
+    let all = scene.view.replicas_of(&primary.id);
+    all.filter(|replica| scene.host_of(replica) != home && !scene.is_leaving(replica)).collect()
 }
 
-/// The primaries that are up and have no replica on another host, those not given up counted.
-pub(super) fn without_replica<'a>(deployment: &Deployment, view: &'a Topology) -> Vec<&'a Peer> {
+/// The primaries that are up and have no replica on another host, those not given up counted. Where there is one shard
+/// without replicas, the primary of a host that leaves wants one all the same.
+pub(super) fn without_replica<'a>(scene: Scene<'a>, replication: Replication) -> Vec<&'a Peer> {
     let is_lacking = |p: &&Peer| {
         p.health == Health::Up
-            && replicas_elsewhere(deployment, view, p).iter().all(|r| r.health == Health::Failed)
+            && (replication == Replication::Required || scene.is_leaving(p))
+            && replicas_elsewhere(scene, p).iter().all(|r| r.health == Health::Failed)
     };
-    view.primaries().into_iter().filter(is_lacking).collect()
+    scene.view.primaries().into_iter().filter(is_lacking).collect()
 }
 
 /// Primaries that most others have given up, and that still hold slots.
@@ -48,18 +71,15 @@ pub(super) fn is_anyone_joining(view: &Topology) -> bool {
 
 /// The replica that should go over to the shard of `wanting`: one on another host than `wanting`, that its own shard can
 /// spare. Every host finds the same one.
-pub(super) fn surplus_replica<'a>(
-    deployment: &Deployment,
-    view: &'a Topology,
-    wanting: &Peer,
-) -> Option<&'a Peer> {
-    let home = host_of(deployment, wanting);
+pub(super) fn surplus_replica<'a>(scene: Scene<'a>, wanting: &Peer) -> Option<&'a Peer> {
+    let home = scene.host_of(wanting);
     let is_free = |replica: &Peer| {
         replica.health == Health::Up
-            && host_of(deployment, replica) != home
-            && !who_stays(deployment, view, replica).is_empty()
+            && scene.host_of(replica) != home
+            && !scene.is_leaving(replica)
+            && !who_stays(scene, replica).is_empty()
     };
-    view.peers().iter().filter(|peer| is_free(peer)).max_by(|a, b| a.id.cmp(&b.id))
+    scene.view.peers().iter().filter(|peer| is_free(peer)).max_by(|a, b| a.id.cmp(&b.id))
 }
 
 /// The replicas of which one has to have everything for `replica` to leave its shard: those that are up, on other hosts than
@@ -67,86 +87,60 @@ pub(super) fn surplus_replica<'a>(
 /// up: one of them is about to take its place.
 ///
 /// By the order two never go at the same time, each because of the other.
-pub(super) fn who_stays<'a>(
-    deployment: &Deployment,
-    view: &'a Topology,
-    replica: &Peer,
-) -> Vec<&'a Peer> {
+pub(super) fn who_stays<'a>(scene: Scene<'a>, replica: &Peer) -> Vec<&'a Peer> {
     let Role::Replica(of) = &replica.role else { return Vec::new() };
-    let Some(primary) = view.by_id(of).filter(|p| p.health == Health::Up) else {
+    let Some(primary) = scene.view.by_id(of).filter(|p| p.health == Health::Up) else {
         return Vec::new();
     };
-    let is_idle = host_of(deployment, replica) == host_of(deployment, primary);
+    let is_idle = scene.host_of(replica) == scene.host_of(primary) || scene.is_leaving(replica);
     let stays = |other: &&Peer| {
         other.id != replica.id
             && other.health == Health::Up
-            && (is_idle || order(deployment, other) < order(deployment, replica))
+            && (is_idle || order(scene, other) < order(scene, replica))
     };
-    replicas_elsewhere(deployment, view, primary).into_iter().filter(stays).collect()
+    replicas_elsewhere(scene, primary).into_iter().filter(stays).collect()
 }
 
 /// An order of all servers, those that were added later behind the others.
-fn order(deployment: &Deployment, peer: &Peer) -> (Option<u16>, ServerId) {
-    let name = deployment.server_at(peer.address.ip, peer.address.port);
+pub(super) fn order(scene: Scene<'_>, peer: &Peer) -> (Option<u16>, ServerId) {
+    let name = scene.deployment.server_at(peer.address.ip, peer.address.port);
     (name.map(|name| name.number), peer.id.clone())
 }
 
 /// For a shard whose only replica is on the host of its primary, `wanting`, and that gets none from elsewhere: that
 /// replica, and the primary that it should follow instead, whose replica is then free for `wanting`.
-pub(super) fn exchange<'a>(
-    deployment: &Deployment,
-    view: &'a Topology,
-    wanting: &Peer,
-) -> Option<(&'a Peer, &'a Peer)> {
-    let home = host_of(deployment, wanting);
-    let is_here = |peer: &Peer| host_of(deployment, peer) == home;
-    let idle = view.replicas_of(&wanting.id).find(|r| r.health == Health::Up && is_here(r))?;
+pub(super) fn exchange<'a>(scene: Scene<'a>, wanting: &Peer) -> Option<(&'a Peer, &'a Peer)> {
+    let home = scene.host_of(wanting);
+    let is_here = |peer: &Peer| scene.host_of(peer) == home;
+    let replicas = || scene.view.replicas_of(&wanting.id);
+    let idle = replicas().find(|r| r.health == Health::Up && is_here(r) && !scene.is_leaving(r))?;
     let has_one_for_it = |primary: &&Peer| {
         primary.health == Health::Up
             && !is_here(primary)
-            && replicas_elsewhere(deployment, view, primary).iter().any(|replica| {
+            && replicas_elsewhere(scene, primary).iter().any(|replica| {
                 replica.health == Health::Up
                     && !is_here(replica)
-                    && order(deployment, idle) < order(deployment, replica)
+                    && order(scene, idle) < order(scene, replica)
             })
     };
-    let to = view.primaries().into_iter().find(has_one_for_it)?;
+    let to = scene.view.primaries().into_iter().find(has_one_for_it)?;
     Some((idle, to))
 }
 
-/// The host that should start a new server for the shard of `wanting`: the one with the fewest servers
-/// of those that are up, the primary's own excepted.
-pub(super) fn host_for_new_server(
-    deployment: &Deployment,
-    view: &Topology,
-    wanting: &Peer,
-) -> Option<NodeId> {
-    let home = host_of(deployment, wanting);
-    let mut servers: BTreeMap<NodeId, usize> = BTreeMap::new();
-    for peer in view.peers().iter().filter(|p| p.health == Health::Up) {
-        if let Some(host) = host_of(deployment, peer) {
-            *servers.entry(host).or_default() += 1;
-        }
-    }
-    servers
-        .into_iter()
-        .filter(|(host, _)| Some(host) != home.as_ref())
-        .min_by_key(|(_, n)| *n)
-        .map(|(h, _)| h)
-}
-
-/// The replica of `host` that should become primary: the host has none, and another has two or more. Where `host` has no
-/// replica of one of these, it relieves a third, which then has none and is next; by the shortest such way.
-pub(super) fn due_promotion<'a>(
-    deployment: &Deployment,
-    view: &'a Topology,
-    host: &NodeId,
-) -> Option<&'a Peer> {
+/// The replica of `host` that should become primary: of one on a host that leaves, or because the host has none, and another
+/// has two or more. Where `host` has no replica of one of these, it relieves a third, which then has none and is next; by
+/// the shortest such way.
+pub(super) fn due_promotion<'a>(scene: Scene<'a>, host: &NodeId) -> Option<&'a Peer> {
     let mut counts: BTreeMap<NodeId, usize> = BTreeMap::new();
-    for home in view.primaries().into_iter().filter_map(|p| host_of(deployment, p)) {
+    for home in scene.view.primaries().into_iter().filter_map(|p| scene.host_of(p)) {
         *counts.entry(home).or_default() += 1;
     }
-    if counts.contains_key(host) {
+    if let Some(heir) =
+        heir_of_leaving(scene, &counts).filter(|r| scene.host_of(r).as_ref() == Some(host))
+    {
+        return Some(heir);
+    }
+    if counts.contains_key(host) || scene.hosts.is_leaving(host) {
         return None;
     }
     // Each host with the replica of `host` that the way to it begins with.
@@ -156,7 +150,7 @@ pub(super) fn due_promotion<'a>(
         if counts.get(&at).is_some_and(|count| *count > 1) {
             return begin;
         }
-        for (replica, next) in relieves(deployment, view, &at) {
+        for (replica, next) in relieves(scene, &at) {
             if reached.insert(next.clone()) {
                 ways.push_back((next, begin.or(Some(replica))));
             }
@@ -165,104 +159,61 @@ pub(super) fn due_promotion<'a>(
     None
 }
 
+/// The replica that is to take over the first primary on a host that leaves: on the host with the fewest primaries.
+fn heir_of_leaving<'a>(scene: Scene<'a>, counts: &BTreeMap<NodeId, usize>) -> Option<&'a Peer> {
+    let leaves = |p: &&Peer| p.health == Health::Up && scene.is_leaving(p);
+    let primary = scene.view.primaries().into_iter().find(leaves)?;
+    let load = |replica: &Peer| {
+        let count = scene.host_of(replica).and_then(|host| counts.get(&host).copied());
+        (count.unwrap_or(0), order(scene, replica))
+    };
+    let heirs = replicas_elsewhere(scene, primary).into_iter();
+    heirs.filter(|replica| replica.health == Health::Up).min_by_key(|replica| load(replica))
+}
+
 /// The replicas of `host` that are up, each with the host of its primary.
-fn relieves<'a>(
-    deployment: &Deployment,
-    view: &'a Topology,
-    host: &NodeId,
-) -> Vec<(&'a Peer, NodeId)> {
+fn relieves<'a>(scene: Scene<'a>, host: &NodeId) -> Vec<(&'a Peer, NodeId)> {
     let of = |replica: &'a Peer| {
         let Role::Replica(of) = &replica.role else { return None };
-        let primary = view.by_id(of).filter(|p| p.health == Health::Up)?;
-        Some((replica, host_of(deployment, primary)?))
+        let primary = scene.view.by_id(of).filter(|p| p.health == Health::Up)?;
+        Some((replica, scene.host_of(primary)?))
     };
-    let is_here =
-        |r: &&Peer| r.health == Health::Up && host_of(deployment, r).as_ref() == Some(host);
-    view.peers().iter().filter(is_here).filter_map(of).collect()
+    let is_here = |r: &&Peer| r.health == Health::Up && scene.host_of(r).as_ref() == Some(host);
+    scene.view.peers().iter().filter(is_here).filter_map(of).collect()
 }
 
 /// Whether this replica is one too many, with everything else in place: every primary up and with a
-/// replica, and every host up.
-pub(super) fn is_superfluous(deployment: &Deployment, view: &Topology, replica: &Peer) -> bool {
-    let is_whole = view.primaries().iter().all(|p| p.health == Health::Up)
-        && without_replica(deployment, view).is_empty();
-    let is_up = |host: &NodeId| {
-        let mut peers =
-            view.peers().iter().filter(|p| host_of(deployment, p).as_ref() == Some(host));
-        peers.any(|p| p.health == Health::Up)
+/// replica, and servers on each host that is to have some. A host that leaves waits for its own shards alone.
+pub(super) fn is_superfluous(scene: Scene<'_>, replication: Replication, replica: &Peer) -> bool {
+    let Role::Replica(of) = &replica.role else { return false };
+    if replication == Replication::Alone {
+        let stays = |p: &Peer| p.health == Health::Up && !scene.is_leaving(p);
+        return scene.view.by_id(of).is_some_and(stays);
+    }
+    let is_whole = || {
+        scene.view.primaries().iter().all(|p| p.health == Health::Up)
+            && without_replica(scene, replication).is_empty()
+            && seats::are_all_taken(scene)
     };
-    !who_stays(deployment, view, replica).is_empty()
-        && is_whole
-        && deployment.members.iter().all(|m| is_up(&m.name))
-}
-
-pub(super) fn host_of(deployment: &Deployment, peer: &Peer) -> Option<NodeId> {
-    deployment.server_at(peer.address.ip, peer.address.port).map(|s| s.host)
+    !seats::who_stays_for_good(scene, replica).is_empty()
+        && (scene.is_leaving(replica) || is_whole())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::examples::{Line, deployment, hosts, id, name, scene, view, whole};
     use super::*;
-    use crate::deployment::{Engine, Member};
-    use intarsia_types::Durability;
-
-    fn deployment(hosts: u8) -> Deployment {
-        let member = |n: u8| Member {
-            name: NodeId(format!("n{n}")),
-            address: [10, 0, 0, n].into(),
-            node_port: 7400,
-            server_port: 7401,
-        };
-        Deployment::new(Durability::Interval, 2, Engine::Servers, (1..=hosts).map(member).collect())
-            .unwrap()
-    }
-
-    fn id(host: u8, server: u8) -> ServerId {
-        ServerId(format!("{host:020x}{server:020x}"))
-    }
-
-    /// Host, server, flags, and the slots or whom it follows.
-    type Line = (u8, u8, &'static str, Result<&'static str, (u8, u8)>);
-
-    fn view(lines: &[Line]) -> Topology {
-        let text: Vec<String> = lines
-            .iter()
-            .map(|(host, server, flags, role)| {
-                let (follows, slots) = match role {
-                    Ok(slots) => ("-".to_owned(), *slots),
-                    Err((h, s)) => (id(*h, *s).0, ""),
-                };
-                let port = 7401 + 2 * u16::from(*server);
-                format!(
-                    "{} 10.0.0.{host}:{port}@{} {flags} {follows} 0 0 1 connected {slots}",
-                    id(*host, *server),
-                    port + 1
-                )
-            })
-            .collect();
-        Topology::parse(&text.join("\n")).unwrap()
-    }
-
-    fn whole() -> Vec<Line> {
-        vec![
-            (1, 0, "master", Ok("0-99")),
-            (2, 0, "master", Ok("100-199")),
-            (3, 0, "master", Ok("200-299")),
-            (2, 1, "slave", Err((1, 0))),
-            (3, 1, "slave", Err((2, 0))),
-            (1, 1, "slave", Err((3, 0))),
-        ]
-    }
+    use crate::servers::Replication::Required;
 
     #[test]
     fn a_whole_cluster_is_left_alone() {
         let (deployment, view) = (deployment(3), view(&whole()));
-        assert!(without_replica(&deployment, &view).is_empty());
+        assert!(without_replica(scene(&deployment, &view), Required).is_empty());
         for host in ["n1", "n2", "n3"] {
-            assert!(due_promotion(&deployment, &view, &NodeId(host.into())).is_none());
+            assert!(due_promotion(scene(&deployment, &view), &NodeId(host.into())).is_none());
         }
         for peer in view.peers() {
-            assert!(!is_superfluous(&deployment, &view, peer));
+            assert!(!is_superfluous(scene(&deployment, &view), Required, peer));
         }
     }
 
@@ -295,12 +246,18 @@ mod tests {
             (1, 1, "slave", Err((3, 0))),
         ];
         let (deployment, view) = (deployment(3), view(&lines));
-        let wanting = without_replica(&deployment, &view)[0];
+        let wanting = without_replica(scene(&deployment, &view), Required)[0];
         assert_eq!(wanting.id, id(1, 0));
-        assert!(surplus_replica(&deployment, &view, wanting).is_none());
-        assert_eq!(host_for_new_server(&deployment, &view, wanting), Some(NodeId("n3".into())));
+        assert!(surplus_replica(scene(&deployment, &view), wanting).is_none());
+        assert_eq!(
+            seats::candidates(scene(&deployment, &view), wanting).into_iter().next(),
+            Some(NodeId("n3".into()))
+        );
         let other = view.by_id(&id(3, 1)).unwrap();
-        assert_eq!(host_for_new_server(&deployment, &view, other), Some(NodeId("n1".into())));
+        assert_eq!(
+            seats::candidates(scene(&deployment, &view), other).into_iter().next(),
+            Some(NodeId("n1".into()))
+        );
     }
 
     #[test]
@@ -310,12 +267,20 @@ mod tests {
         lines.push((2, 2, "slave", Err((3, 0))));
         let deployment = deployment(3);
         let before = view(&lines);
-        let wanting = without_replica(&deployment, &before)[0];
-        assert_eq!(surplus_replica(&deployment, &before, wanting).unwrap().id, id(2, 2));
+        let wanting = without_replica(scene(&deployment, &before), Required)[0];
+        assert_eq!(surplus_replica(scene(&deployment, &before), wanting).unwrap().id, id(2, 2));
         lines[3].2 = "slave";
         let after = view(&lines);
-        assert!(!is_superfluous(&deployment, &after, after.by_id(&id(1, 1)).unwrap()));
-        assert!(is_superfluous(&deployment, &after, after.by_id(&id(2, 2)).unwrap()));
+        assert!(!is_superfluous(
+            scene(&deployment, &after),
+            Required,
+            after.by_id(&id(1, 1)).unwrap()
+        ));
+        assert!(is_superfluous(
+            scene(&deployment, &after),
+            Required,
+            after.by_id(&id(2, 2)).unwrap()
+        ));
     }
 
     #[test]
@@ -328,9 +293,9 @@ mod tests {
         let deployment = deployment(3);
         let surplus = |lines: &[Line]| {
             let view = view(lines);
-            let wanting = without_replica(&deployment, &view)[0];
+            let wanting = without_replica(scene(&deployment, &view), Required)[0];
             assert_eq!(wanting.id, id(1, 0));
-            surplus_replica(&deployment, &view, wanting).map(|peer| peer.id.clone())
+            surplus_replica(scene(&deployment, &view), wanting).map(|peer| peer.id.clone())
         };
         assert_eq!(surplus(&lines), None, "the other one may go because of this one");
         // One that comes behind another may go, but not from a shard that needs a new primary.
@@ -354,7 +319,7 @@ mod tests {
             (1, 1, "slave", Err((3, 0))),
         ];
         let (deployment, view) = (deployment(3), view(&lines));
-        let due = |host: &str| due_promotion(&deployment, &view, &NodeId(host.into()));
+        let due = |host: &str| due_promotion(scene(&deployment, &view), &NodeId(host.into()));
         assert_eq!(due("n1").unwrap().id, id(1, 0));
         assert!(due("n2").is_none() && due("n3").is_none());
     }
@@ -375,7 +340,7 @@ mod tests {
         let deployment = deployment(4);
         let due = |lines: &[Line], host: &str| {
             let view = view(lines);
-            due_promotion(&deployment, &view, &NodeId(host.into())).map(|p| p.id.clone())
+            due_promotion(scene(&deployment, &view), &NodeId(host.into())).map(|p| p.id.clone())
         };
         assert_eq!(due(&lines, "n1"), Some(id(1, 0)));
         assert!(["n2", "n3", "n4"].iter().all(|host| due(&lines, host).is_none()));
@@ -404,23 +369,99 @@ mod tests {
         ];
         let deployment = deployment(4);
         let before = view(&lines);
-        let wanting = without_replica(&deployment, &before);
+        let wanting = without_replica(scene(&deployment, &before), Required);
         assert_eq!(wanting.iter().map(|p| p.id.clone()).collect::<Vec<_>>(), [id(4, 1)]);
         // Not the one that would leave the first shard on one host.
-        assert_eq!(surplus_replica(&deployment, &before, wanting[0]).unwrap().id, id(1, 0));
+        assert_eq!(surplus_replica(scene(&deployment, &before), wanting[0]).unwrap().id, id(1, 0));
         // Had it gone all the same, the first would want one now, and nobody can spare any: two change places.
         lines[5].3 = Err((4, 1));
         let after = view(&lines);
-        let wanting = without_replica(&deployment, &after);
+        let wanting = without_replica(scene(&deployment, &after), Required);
         assert_eq!(wanting.iter().map(|p| p.id.clone()).collect::<Vec<_>>(), [id(1, 1)]);
-        assert!(surplus_replica(&deployment, &after, wanting[0]).is_none());
-        let (replica, to) = exchange(&deployment, &after, wanting[0]).unwrap();
+        assert!(surplus_replica(scene(&deployment, &after), wanting[0]).is_none());
+        let (replica, to) = exchange(scene(&deployment, &after), wanting[0]).unwrap();
         assert_eq!((replica.id.clone(), to.id.clone()), (id(1, 0), id(2, 0)));
         lines[4].3 = Err((2, 0));
         let exchanged = view(&lines);
-        let wanting = without_replica(&deployment, &exchanged);
+        let wanting = without_replica(scene(&deployment, &exchanged), Required);
         assert_eq!(wanting.iter().map(|p| p.id.clone()).collect::<Vec<_>>(), [id(1, 1)]);
-        assert_eq!(surplus_replica(&deployment, &exchanged, wanting[0]).unwrap().id, id(3, 1));
-        assert!(!is_superfluous(&deployment, &before, before.by_id(&id(2, 1)).unwrap()));
+        assert_eq!(
+            surplus_replica(scene(&deployment, &exchanged), wanting[0]).unwrap().id,
+            id(3, 1)
+        );
+        assert!(!is_superfluous(
+            scene(&deployment, &before),
+            Required,
+            before.by_id(&id(2, 1)).unwrap()
+        ));
+    }
+
+    #[test]
+    fn a_host_that_leaves_hands_over_before_it_goes() {
+        let deployment = deployment(4).with_meta_hosts(Some(3)).unwrap();
+        let leaving = hosts(&[1, 2, 3, 4], &[2]);
+        let lacking = |view: &Topology| {
+            let scene = Scene { deployment: &deployment, view, hosts: &leaving };
+            without_replica(scene, Required).iter().map(|p| p.id.clone()).collect::<Vec<_>>()
+        };
+        let due = |view: &Topology, host: u8| {
+            let scene = Scene { deployment: &deployment, view, hosts: &leaving };
+            due_promotion(scene, &name(host)).map(|p| p.id.clone())
+        };
+        let superfluous = |view: &Topology, host, server| {
+            let scene = Scene { deployment: &deployment, view, hosts: &leaving };
+            is_superfluous(scene, Required, view.by_id(&id(host, server)).unwrap())
+        };
+        // Its replica counts no more; the host without servers takes one.
+        let mut lines = whole();
+        let before = view(&lines);
+        assert_eq!(lacking(&before), [id(1, 0)]);
+        let at = Scene { deployment: &deployment, view: &before, hosts: &leaving };
+        let wanting = without_replica(at, Required)[0];
+        let candidates = seats::candidates(at, wanting);
+        assert_eq!(candidates, [name(4), name(3)]);
+        assert!(!superfluous(&before, 2, 1), "nobody else has the shard");
+        lines.push((4, 0, "slave", Err((1, 0))));
+        let replaced = view(&lines);
+        assert!(lacking(&replaced).is_empty() && superfluous(&replaced, 2, 1));
+        // Then its primary goes to the host of the replica, which has one already, and what is left of it is needless
+        // when there is another replica.
+        assert_eq!(due(&replaced, 3), Some(id(3, 1)));
+        assert!([1, 2, 4].iter().all(|host| due(&replaced, *host).is_none()));
+        lines[1] = (2, 0, "slave", Err((3, 1)));
+        lines[4] = (3, 1, "master", Ok("5461-10922"));
+        let handed_over = view(&lines);
+        assert_eq!(lacking(&handed_over), [id(3, 1)]);
+        assert!(!superfluous(&handed_over, 2, 0));
+        lines.push((4, 1, "slave", Err((3, 1))));
+        let copied = view(&lines);
+        assert!(superfluous(&copied, 2, 0) && !superfluous(&copied, 4, 1));
+        assert_eq!(due(&copied, 4), Some(id(4, 1)), "the new host has no primary yet");
+        lines.retain(|line| line.0 != 2);
+        assert!(lacking(&view(&lines)).is_empty());
+    }
+
+    #[test]
+    fn one_shard_without_replicas_goes_with_its_host() {
+        let deployment = deployment(3).with_meta_hosts(Some(1)).unwrap();
+        let one = [(1, 0, "master", Ok("0-16383"))];
+        let stays = hosts(&[1, 2, 3], &[]);
+        let leaves = hosts(&[1, 2, 3], &[1]);
+        let alone = view(&one);
+        let lacking = |hosts: &Hosts, view: &Topology| {
+            let scene = Scene { deployment: &deployment, view, hosts };
+            without_replica(scene, Replication::Alone).len()
+        };
+        assert_eq!((lacking(&stays, &alone), lacking(&leaves, &alone)), (0, 1));
+        let both = view(&[one[0], (2, 0, "slave", Err((1, 0)))]);
+        let scene = Scene { deployment: &deployment, view: &both, hosts: &leaves };
+        assert_eq!(lacking(&leaves, &both), 0);
+        assert_eq!(due_promotion(scene, &name(2)).map(|p| p.id.clone()), Some(id(2, 0)));
+        let replica = both.by_id(&id(2, 0)).unwrap();
+        assert!(!is_superfluous(scene, Replication::Alone, replica));
+        let moved = view(&[(2, 0, "master", Ok("0-16383")), (1, 0, "slave", Err((2, 0)))]);
+        let scene = Scene { deployment: &deployment, view: &moved, hosts: &leaves };
+        let left = moved.by_id(&id(1, 0)).unwrap();
+        assert!(is_superfluous(scene, Replication::Alone, left));
     }
 }

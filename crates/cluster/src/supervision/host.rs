@@ -1,22 +1,25 @@
 //! The servers of one host and what is to be done with each of them next.
 
+mod balancing;
+
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use intarsia_types::{Durability, Error, Result};
+use intarsia_types::{Durability, Error, NodeId, Result};
 use tracing::{info, warn};
 
-use super::balance;
+use super::balance::{self, Scene};
 use super::redundancy::Redundancy;
+use super::roster::{self, Hosts};
 use super::view::View;
-use super::{Begin, ServerState, Watch};
-use crate::deployment::{MAX_SERVERS_PER_HOST, ServerAddress, ServerName};
+use super::{Begin, ServerState, Watch, own};
+use crate::deployment::{ServerAddress, ServerName};
 use crate::formation::{
     Placed, follow, introduce_to, replication_of, servers_per_host, wanting_shard,
 };
 use crate::servers::{Replication, Server, Start};
-use crate::topology::{Health, Peer, Role, ServerId, Topology};
+use crate::topology::{Health, Peer, ServerId, Topology};
 
 /// Before a server that could not be started is started again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -35,21 +38,19 @@ const BETWEEN_PROMOTIONS: Duration = Duration::from_secs(10);
 /// replica that has been without its primary for 30 s stands for none (`cluster-replica-validity-factor`), also when
 /// the votes were missing all that time.
 const OVERDUE: Duration = Duration::from_secs(15);
-/// A replica that is one too many goes after so many times the wait for a lost one: a host that came
-/// back may leave again.
-const RETIRE_FACTOR: u32 = 6;
-
-/// A replica that keeps up says so every second.
-const LAG_MAX_S: u64 = 2;
-
 pub(super) struct Host {
     watch: Watch,
+    replication: Replication,
+    /// As of the last look.
+    hosts: Hosts,
     view: View,
     slots: Vec<Slot>,
     /// Servers of this host that began to follow a primary not long ago.
     placed: Vec<(Instant, ServerId, ServerAddress)>,
     /// Since when a shard has had no replica.
     wanting: HashMap<ServerId, Instant>,
+    /// Since when this host has been one that is to have servers, and has none.
+    unseated: Option<Instant>,
     /// Since when a server of ours has been one too many.
     superfluous: HashMap<ServerName, Instant>,
     /// Since when a primary has been dead without a successor.
@@ -105,7 +106,7 @@ impl Host {
         let keeper = watch.keeper();
         let mut slots = Vec::new();
         let mut adopted = Vec::new();
-        for name in watch.own_servers() {
+        for name in own::servers(&watch, begin) {
             let settings = watch.settings(&name)?;
             let running = Server::adopt(name.clone(), settings.address, &settings.dir);
             adopted.extend(running.is_some().then_some(slots.len()));
@@ -123,12 +124,16 @@ impl Host {
                 server.wait_until_answering(&keeper, timeout)?;
             }
         }
+        let place = watch.deployment.hosts().position(|m| m.name == watch.host);
         let mut host = Self {
-            view: View::new(keeper),
+            replication: replication_of(&watch.deployment),
+            hosts: Hosts::unknown(),
+            view: View::new(keeper, place.unwrap_or_default()),
             watch,
             slots,
             placed: Vec::new(),
             wanting: HashMap::new(),
+            unseated: None,
             superfluous: HashMap::new(),
             orphaned: HashMap::new(),
             redundancy: None,
@@ -142,7 +147,7 @@ impl Host {
     /// A server that was on its way back when its node ended is on its way back still, if there is a Cluster
     /// to come back to.
     fn take_up_returning(&mut self, adopted: &[usize]) {
-        if replication_of(&self.watch.deployment) == Replication::Alone {
+        if self.replication == Replication::Alone {
             return;
         }
         for &index in adopted {
@@ -174,13 +179,21 @@ impl Host {
         self.slots.iter().filter_map(|s| s.phase.server()?.process().descriptor()).collect()
     }
 
+    /// Whether there is something to look after: servers here, or those of a host that leaves.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.slots.is_empty() || !self.wanting.is_empty() || self.hosts.is_any_leaving()
+    }
+
     /// Does what can be done now.
     pub(super) fn step(&mut self) {
         self.notice_ends();
-        if replication_of(&self.watch.deployment) == Replication::Alone {
+        self.look_at_hosts();
+        if self.replication == Replication::Alone {
             self.restart_alone();
             self.force_log();
-            return;
+            if !self.hosts.is_any_leaving() && self.slots.len() < 2 {
+                return;
+            }
         }
         let Some(view) = self.look() else {
             warn!(host = %self.watch.host, "no metadata server of any host answers");
@@ -191,6 +204,7 @@ impl Host {
         self.take_up_added(&view);
         self.drop_replaced(&view);
         self.learn_ids(&view);
+        self.forget_gone(&view);
         self.promote_overdue(&view);
         for index in 0..self.slots.len() {
             self.bring_back(index, &view);
@@ -198,6 +212,21 @@ impl Host {
         if self.is_calm() {
             self.balance(&view);
         }
+    }
+
+    /// Learns which hosts there are.
+    fn look_at_hosts(&mut self) {
+        self.hosts = match self.watch.roster.look() {
+            Some(seen) => {
+                roster::complete(&mut self.watch.deployment, &seen);
+                Hosts::of(&seen)
+            }
+            None => Hosts::unknown(),
+        };
+    }
+
+    const fn scene<'a>(&'a self, view: &'a Topology) -> Scene<'a> {
+        Scene { deployment: &self.watch.deployment, view, hosts: &self.hosts }
     }
 
     pub(super) fn redundancy(&self) -> Option<Redundancy> {
@@ -217,7 +246,7 @@ impl Host {
             });
             out_of_sync += usize::from(!has_replica);
         }
-        self.redundancy = Some(Redundancy::of(&self.watch.deployment, view, out_of_sync));
+        self.redundancy = Some(Redundancy::of(self.scene(view), out_of_sync));
     }
 
     fn notice_ends(&mut self) {
@@ -247,7 +276,7 @@ impl Host {
     fn others(&self) -> Vec<ServerAddress> {
         let deployment = &self.watch.deployment;
         let first = 0..servers_per_host(deployment);
-        let elsewhere = deployment.members.iter().filter(|m| m.name != self.watch.host);
+        let elsewhere = deployment.hosts_to_ask().filter(|m| m.name != self.watch.host);
         elsewhere.flat_map(|m| first.clone().filter_map(|number| m.server(number).ok())).collect()
     }
 
@@ -285,15 +314,38 @@ impl Host {
         }
     }
 
-    /// A server that was added for a shard and died is not needed when another has its slots.
+    /// A server that was added for a shard and died is not needed when another has its slots; nor is any of a host
+    /// that leaves.
     fn drop_replaced(&mut self, view: &Topology) {
         let first = servers_per_host(&self.watch.deployment);
-        self.slots.retain(|slot| {
+        let is_leaving = self.hosts.is_leaving(&self.watch.host);
+        let is_replaced = |slot: &Slot| {
             let is_dead = matches!(slot.phase, Phase::Lost { .. });
             let old = slot.id.as_ref().and_then(|id| view.by_id(id));
-            let is_replaced = old.is_some_and(|old| matches!(heir(view, old), Heir::Promoted));
-            !(slot.name.number >= first && is_dead && is_replaced)
-        });
+            let has_heir = old.is_some_and(|old| matches!(heir(view, old), Heir::Promoted));
+            (slot.name.number >= first || is_leaving) && is_dead && has_heir
+        };
+        let (replaced, left) = self.slots.drain(..).partition(is_replaced);
+        self.slots = left;
+        for slot in replaced {
+            own::give_up(&self.watch, &slot.name);
+        }
+    }
+
+    /// Has the servers of this host forget those of hosts that have left for good.
+    fn forget_gone(&mut self, view: &Topology) {
+        let scene = self.scene(view);
+        let is_gone = |peer: &&Peer| {
+            peer.health == Health::Failed
+                && !peer.has_slots()
+                && scene.host_of(peer).is_some_and(|host| scene.hosts.is_gone(&host))
+        };
+        let gone: Vec<ServerId> =
+            view.peers().iter().filter(is_gone).map(|p| p.id.clone()).collect();
+        let own: Vec<ServerAddress> = self.slots.iter().map(|slot| slot.address).collect();
+        for (id, address) in gone.iter().flat_map(|id| own.iter().map(move |own| (id, own))) {
+            let _ = self.view.with(address, |c| c.ask::<()>(&["CLUSTER", "FORGET", &id.0]));
+        }
     }
 
     /// Has the best of several replicas stand for election where that is overdue. The other servers vote (CLUSTER
@@ -472,7 +524,9 @@ impl Host {
             }
             return Ok(());
         }
-        let Some(primary) = wanting_shard(&self.watch.deployment, view, host, &placed) else {
+        let deployment = &self.watch.deployment;
+        let counts = |host: &NodeId| !self.hosts.is_leaving(host);
+        let Some(primary) = wanting_shard(deployment, view, host, &placed, counts) else {
             return Ok(());
         };
         self.view.with(&slot.address, |c| follow(c, &primary))?;
@@ -509,142 +563,15 @@ impl Host {
         }
     }
 
-    fn balance(&mut self, view: &Topology) {
-        self.replace_replica(view);
-        if balance::without_replica(&self.watch.deployment, view).is_empty() {
-            self.promote_own(view);
-        }
-        self.retire(view);
-    }
-
-    /// Gives a replica to each shard that has none: one that can be spared, else a new server. A lost host leaves two
-    /// such shards; while one waits for its time the other does too.
-    fn replace_replica(&mut self, view: &Topology) {
-        let wanting = balance::without_replica(&self.watch.deployment, view);
-        self.wanting.retain(|id, _| wanting.iter().any(|primary| primary.id == *id));
-        for primary in &wanting {
-            self.wanting.entry(primary.id.clone()).or_insert_with(Instant::now);
-        }
-        let Some(first) = wanting.first() else { return };
-        if balance::is_anyone_joining(view) || self.placed().is_unseen(view, &first.id) {
-            return;
-        }
-        let deployment = &self.watch.deployment;
-        if let Some(surplus) = balance::surplus_replica(deployment, view, first) {
-            let is_ours = self.slots.iter().any(|s| s.address == surplus.address);
-            if is_ours && self.is_backed(view, surplus) {
-                let moved = self.view.with(&surplus.address, |c| follow(c, &first.id));
-                info!(replica = %surplus.address, primary = %first.address, ?moved, "moves to a shard without a replica");
-            }
-            return;
-        }
-        if let Some((replica, to)) = balance::exchange(deployment, view, first) {
-            if self.slots.iter().any(|s| s.address == replica.address) {
-                let moved = self.view.with(&replica.address, |c| follow(c, &to.id));
-                info!(replica = %replica.address, primary = %to.address, ?moved, "leaves a shard whose primary is on the same host");
-            }
-            return;
-        }
-        let chosen = balance::host_for_new_server(deployment, view, first);
-        let since = self.wanting.get(&first.id).map(Instant::elapsed);
-        if since.is_some_and(|since| since >= self.watch.replace_after)
-            && chosen.as_ref() == Some(&self.watch.host)
-        {
-            self.add_server();
-        }
-    }
-
-    /// Whether the primary that a replica follows says of one that stays that it has copied everything, and still does.
-    /// What the servers tell each other comes later, and says nothing of copying.
-    fn is_backed(&mut self, view: &Topology, replica: &Peer) -> bool {
-        let stays = balance::who_stays(&self.watch.deployment, view, replica);
-        let Role::Replica(of) = &replica.role else { return false };
-        let Some(primary) = view.by_id(of) else { return false };
-        let fields = self.view.with(&primary.address, |c| c.fields(&["INFO", "replication"]));
-        fields.is_ok_and(|fields| {
-            fields.numbered("slave").any(|line| stays.iter().any(|one| is_in_sync(line, one)))
-        })
-    }
-
-    fn add_server(&mut self) {
-        let is_free = |number: &u16| !self.slots.iter().any(|s| s.name.number == *number);
-        let Some(number) = (0..MAX_SERVERS_PER_HOST).find(is_free) else { return };
-        let name = ServerName { host: self.watch.host.clone(), number };
-        let Ok(settings) = self.watch.settings(&name) else { return };
-        warn!(server = %name, "a shard has no replica; starting a new server for it");
-        let phase = Phase::Lost { not_before: Instant::now() };
-        self.slots.push(Slot::new(name, settings.address, phase));
-        self.start(self.slots.len() - 1, Start::Empty);
-    }
-
-    /// Makes a replica of this host primary when the host has none and another has two: by the
-    /// servers' own hand-over, in which the old primary waits until the new one has everything.
-    fn promote_own(&mut self, view: &Topology) {
-        if self.last_promotion.is_some_and(|t| t.elapsed() < BETWEEN_PROMOTIONS) {
-            return;
-        }
-        let due = balance::due_promotion(&self.watch.deployment, view, &self.watch.host);
-        let Some(replica) = due.map(|p| p.address) else { return };
-        let was_primary =
-            |s: &Slot| s.last_primary.is_some_and(|t| t.elapsed() < BETWEEN_PROMOTIONS);
-        if self.slots.iter().any(|s| s.address == replica && was_primary(s)) {
-            return;
-        }
-        let ordered = self.view.with(&replica, |connection| {
-            let replication = connection.fields(&["INFO", "replication"])?;
-            if replication.get("master_link_status") == Some("up") {
-                connection.ask::<()>(&["CLUSTER", "FAILOVER"]).map(|()| true)
-            } else {
-                Ok(false)
-            }
-        });
-        match ordered {
-            Ok(false) => {}
-            Ok(true) => {
-                self.last_promotion = Some(Instant::now());
-                info!(%replica, "asks to become primary, because this host has none");
-            }
-            Err(error) => info!(%replica, %error, "cannot become primary yet"),
-        }
-    }
-
-    /// Stops a server that replaced one of a lost host, when the host is back and nobody needs it.
-    fn retire(&mut self, view: &Topology) {
-        let first = servers_per_host(&self.watch.deployment);
-        let extra = self.slots.iter().find_map(|slot| {
-            let peer = slot.id.as_ref().and_then(|id| view.by_id(id))?;
-            let is_extra = slot.name.number >= first
-                && balance::is_superfluous(&self.watch.deployment, view, peer);
-            is_extra.then(|| (slot.name.clone(), peer))
-        });
-        let Some((name, peer)) = extra else {
-            self.superfluous.clear();
-            return;
-        };
-        let since = *self.superfluous.entry(name.clone()).or_insert_with(Instant::now);
-        if since.elapsed() < self.watch.replace_after * RETIRE_FACTOR || !self.is_backed(view, peer)
-        {
-            return;
-        }
-        let Some(index) = self.slots.iter().position(|s| s.name == name) else { return };
-        let slot = self.slots.remove(index);
-        info!(server = %slot.name, "is one too many and stops");
-        self.view.renew(&slot.address);
-        if let Phase::Serving(server) = slot.phase
-            && let Err(error) = server.stop()
-        {
-            warn!(server = %slot.name, %error, "cannot be stopped");
-        }
-        if let Some(id) = slot.id {
-            self.forget(&id, view);
-        }
-    }
-
-    /// The only server of a one-host deployment: nothing else has its data.
+    /// The only server of a deployment: nothing else has its data.
     fn restart_alone(&mut self) {
+        let begins_here = self.watch.deployment.begins_with_servers(&self.watch.host);
         for index in 0..self.slots.len() {
             let is_due = self.slots.get(index).is_some_and(|slot| {
-                matches!(slot.phase, Phase::Lost { not_before } if not_before <= Instant::now())
+                let is_lost =
+                    matches!(slot.phase, Phase::Lost { not_before } if not_before <= Instant::now());
+                // One without a name has nothing yet.
+                is_lost && (slot.id.is_some() || begins_here)
             });
             if is_due {
                 self.start(index, Start::Kept);
@@ -668,9 +595,8 @@ impl Host {
 
     fn host_index(&self) -> Result<usize> {
         let host = &self.watch.host;
-        let members = &self.watch.deployment.members;
-        members
-            .iter()
+        let mut hosts = self.watch.deployment.hosts();
+        hosts
             .position(|m| m.name == *host)
             .ok_or_else(|| Error::Invalid(format!("host {host} is not of this deployment")))
     }
@@ -700,17 +626,6 @@ impl Phase {
             Self::Lost { .. } => None,
         }
     }
-}
-
-/// Whether a line of what a primary says of its replicas is of this one, and it keeps up.
-fn is_in_sync(line: &str, replica: &Peer) -> bool {
-    let field =
-        |name: &str| line.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-    let lag_s = field("lag").and_then(|lag| lag.parse::<u64>().ok());
-    field("ip") == Some(&replica.address.ip.to_string())
-        && field("port") == Some(&replica.address.port.to_string())
-        && field("state") == Some("online")
-        && lag_s.is_some_and(|lag| lag <= LAG_MAX_S)
 }
 
 /// What becomes of the slots of a server that died.

@@ -11,8 +11,9 @@ use crate::topology::{Health, Topology};
 
 /// A server that could not be reached is left alone for so long.
 const LEAVE_ALONE: Duration = Duration::from_secs(2);
-/// Servers that may turn out to be unreachable in one look.
+/// Silent servers that one look waits for. Those that refuse cost nothing.
 const TRIES: usize = 3;
+const SILENT: Duration = Duration::from_millis(500);
 
 /// Connections to servers, and the last that was heard of all of them.
 pub(super) struct View {
@@ -20,12 +21,15 @@ pub(super) struct View {
     open: HashMap<ServerAddress, Connection>,
     silent_until: HashMap<ServerAddress, Instant>,
     last: Topology,
+    /// Where in the list this host begins to ask, so that not all ask the same server.
+    turn: usize,
 }
 
 impl View {
-    pub(super) fn new(access: Access) -> Self {
+    pub(super) fn new(access: Access, turn: usize) -> Self {
         Self {
             access,
+            turn,
             open: HashMap::new(),
             silent_until: HashMap::new(),
             last: Topology::default(),
@@ -76,15 +80,12 @@ impl View {
         own: &[ServerAddress],
         others: &[ServerAddress],
     ) -> Option<Topology> {
-        let seen: Vec<ServerAddress> = self
-            .last
-            .peers()
-            .iter()
-            .filter(|p| p.health == Health::Up)
-            .map(|p| p.address)
-            .chain(others.iter().copied())
-            .filter(|a| !own.contains(a))
-            .collect();
+        let up = self.last.peers().iter().filter(|p| p.health == Health::Up);
+        let mut seen: Vec<ServerAddress> = up.map(|p| p.address).collect();
+        let turn = self.turn % seen.len().max(1);
+        seen.rotate_left(turn);
+        seen.extend(others);
+        seen.retain(|address| !own.contains(address));
         let answered = own
             .iter()
             .find_map(|address| self.of(address).ok())
@@ -100,10 +101,11 @@ impl View {
             if self.silent_until.get(address).is_some_and(|until| *until > Instant::now()) {
                 continue;
             }
+            let begun = Instant::now();
             match self.of(address) {
                 Ok(view) if view.is_of_a_member() => return Some(view),
                 Ok(_) => {}
-                Err(_) => unreachable += 1,
+                Err(_) => unreachable += usize::from(begun.elapsed() > SILENT),
             }
             if unreachable == TRIES {
                 break;

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
@@ -15,7 +15,7 @@ use intarsia_cluster::deployment::{Deployment, Engine, Member, Secrets, ServerNa
 use intarsia_cluster::formation;
 use intarsia_cluster::process::Process;
 use intarsia_cluster::servers::{self, Program, Server, Settings, Start};
-use intarsia_cluster::supervision::{Begin, Supervisor, Watch};
+use intarsia_cluster::supervision::{Begin, HostSeen, Roster, Supervisor, Watch};
 use intarsia_cluster::watchdog;
 use intarsia_types::{Durability, NodeId};
 
@@ -35,11 +35,16 @@ pub(crate) fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
 }
 
+/// The records of hosts; none while nodes are not open.
+pub(crate) type Records = Arc<Mutex<Option<Vec<HostSeen>>>>;
+
 /// The hosts of a deployment. Their servers end with it, also when the test is killed.
 pub(crate) struct Fleet {
     pub(crate) deployment: Deployment,
     pub(crate) secrets: Secrets,
     pub(crate) key_file: Option<PathBuf>,
+    /// What the members' records would say, in stores with nodes.
+    pub(crate) records: Records,
     dir: tempfile::TempDir,
     reaper: Child,
 }
@@ -65,7 +70,27 @@ impl Fleet {
         let secrets = Secrets::generate(&deployment.store).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let reaper = reaper(dir.path());
-        Self { deployment, secrets, key_file: None, dir, reaper }
+        let records = Records::default();
+        Self { deployment, secrets, key_file: None, records, dir, reaper }
+    }
+
+    /// With servers on some of the hosts.
+    pub(crate) fn with_meta_hosts(hosts: u8, count: usize) -> Self {
+        let mut fleet = Self::new(hosts);
+        fleet.deployment = fleet.deployment.clone().with_meta_hosts(Some(count)).unwrap();
+        fleet
+    }
+
+    /// What the records say from now on: hosts by their place in the list.
+    pub(crate) fn record(&self, alive: &[usize], leaving: &[usize]) {
+        let hosts: Vec<_> = self.deployment.hosts().cloned().collect();
+        let seen = |place: &usize| HostSeen {
+            name: hosts[*place].name.clone(),
+            address: Some((hosts[*place].address, hosts[*place].node_port).into()),
+            is_alive: true,
+            is_leaving: leaving.contains(place),
+        };
+        *self.records.lock().unwrap() = Some(alive.iter().map(seen).collect());
     }
 
     /// With a deployment's key.
@@ -123,8 +148,7 @@ impl Fleet {
     pub(crate) fn start_servers(&self, start: Start) -> Vec<Server> {
         let mut servers: Vec<Server> = self
             .deployment
-            .members
-            .iter()
+            .meta_members()
             .flat_map(|m| {
                 (0..formation::servers_per_host(&self.deployment))
                     .map(|number| ServerName { host: m.name.clone(), number })
@@ -168,6 +192,10 @@ pub(crate) fn watch(
         dir: fleet.host_dir(host),
         memory: None,
         replace_after,
+        roster: {
+            let records = Arc::clone(&fleet.records);
+            Roster::new(move || records.lock().unwrap().clone())
+        },
     };
     Supervisor::start(watch, begin, PATIENCE).unwrap()
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use intarsia_cluster::deployment::{Deployment, Member};
+use intarsia_cluster::deployment::{Deployment, Engine, Member};
 use intarsia_cluster::formation::Survival;
 use intarsia_types::NodeId;
 use serde_json::{Value, json};
@@ -119,6 +119,7 @@ fn plan(
     }
     match roster::found(seen)? {
         Some(Store { bundle, deployment }) => {
+            check_meta_hosts(&deployment, request.arguments)?;
             let assembly = roster::assemble(&hosts.members, &deployment, seen)?;
             let warning = roster::warning(&assembly);
             Ok(Plan { bundle, assembly, is_new: false, to_start, warning })
@@ -126,7 +127,10 @@ fn plan(
         None => {
             let present = hosts.members.iter().map(|(host, _)| host.clone()).collect();
             let assembly = Assembly { present, absent: Vec::new(), is_running: false };
-            let warning = Survival::of(hosts.members.len()).warning().map(str::to_owned);
+            let deployment = new.deployment().map_err(|e| general(&e))?;
+            let survival = Survival::of(deployment.meta_members().count());
+            let has_servers = deployment.engine == Engine::Servers;
+            let warning = survival.warning(hosts.members.len()).filter(|_| has_servers);
             Ok(Plan { bundle: new, assembly, is_new: true, to_start, warning })
         }
     }
@@ -362,10 +366,28 @@ fn describe(hosts: &Hosts, settings: &Settings, arguments: &Up) -> Outcome<Bundl
     });
     let existing = existing(arguments)?;
     let members = members.collect();
-    let described = Deployment::new(settings.durability, 1, existing.engine(), members);
+    if arguments.meta_hosts.is_some() && existing.url.is_some() {
+        return Err(Failure::usage(
+            "--meta-hosts is for servers that the hosts run themselves, and --meta or INTARSIA_META names others",
+        ));
+    }
+    let described = Deployment::new(settings.durability, 1, existing.engine(), members)
+        .and_then(|new| new.with_meta_hosts(arguments.meta_hosts));
     let mut described = described.map_err(|e| usage(&e))?;
     described.encrypt = arguments.encrypt;
     deployment::found(&described, &existing).map_err(|e| general(&e))
+}
+
+/// How many hosts have metadata servers is decided when a store is made.
+fn check_meta_hosts(found: &Deployment, arguments: &Up) -> Outcome {
+    let there = found.meta_members().count();
+    match arguments.meta_hosts {
+        Some(asked) if asked != there => Err(Failure::usage(format!(
+            "--meta-hosts {asked}: the store that lies there was made with metadata servers on {there}"
+        ))
+        .with_help("leave --meta-hosts away; it is for new stores")),
+        _ => Ok(()),
+    }
 }
 
 /// The metadata servers that the user names.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -14,6 +15,8 @@ use super::server::{Connector, Server};
 
 /// How long one server may take to say where the slots are: there are others to ask.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+/// Servers that are asked at the same time when the first did not say.
+const AT_ONCE: usize = 8;
 
 pub(super) struct Topology {
     connector: Connector,
@@ -39,6 +42,8 @@ struct Map {
 
 /// What one server says: ranges of slots with the addresses of their primary and its replicas.
 type Ranges = Vec<(u16, u16, Vec<Address>)>;
+/// The same, and whether the server is one of a Cluster.
+type Said = (Ranges, bool);
 
 impl Topology {
     pub(super) fn new(connector: Connector, seeds: Vec<Address>) -> Self {
@@ -114,23 +119,49 @@ impl Topology {
         let turn = usize::try_from(seen).unwrap_or(0) % candidates.len().max(1);
         candidates.rotate_left(turn);
         let mut last = Failure::Transient("no server is known".into());
-        for address in candidates {
+        // Something else may listen where no server of ours is.
+        let mut refused = None;
+        // The first is asked alone, for mostly it knows; then several at once, because hosts that are dead keep silent.
+        let (first, rest) = candidates.split_at(candidates.len().min(1));
+        for some in std::iter::once(first).chain(rest.chunks(AT_ONCE)) {
             if Instant::now() >= deadline {
                 break;
             }
-            match self.ranges_of(&address, deadline) {
-                Ok((ranges, is_cluster)) => return self.install(ranges, is_cluster),
-                Err(failure @ Failure::Refused(_)) => return Err(failure),
-                Err(failure) => last = failure,
+            for answer in self.ask_all(some, deadline) {
+                match answer {
+                    // It has only just started, and knows nobody yet.
+                    Ok((ranges, _)) if ranges.is_empty() => {
+                        last = Failure::Transient("a server knows of no slots".into());
+                    }
+                    Ok((ranges, is_cluster)) => return self.install(ranges, is_cluster),
+                    Err(failure @ Failure::Refused(_)) => refused = Some(failure),
+                    Err(failure) => last = failure,
+                }
             }
         }
         // The next call begins with another server.
         self.map.write().generation += 1;
-        Err(last)
+        Err(refused.unwrap_or(last))
+    }
+
+    /// What each of these servers says, in their order.
+    fn ask_all(&self, servers: &[Address], deadline: Instant) -> Vec<Result<Said, Failure>> {
+        if let [only] = servers {
+            return vec![self.ranges_of(only, deadline)];
+        }
+        std::thread::scope(|scope| {
+            let ask = |address| scope.spawn(move || self.ranges_of(address, deadline));
+            let asked: Vec<_> = servers.iter().map(ask).collect();
+            let answer = |thread: ScopedJoinHandle<'_, Result<Said, Failure>>| {
+                let panicked = |_| Err(Failure::Transient("a thread panicked".into()));
+                thread.join().unwrap_or_else(panicked)
+            };
+            asked.into_iter().map(answer).collect()
+        })
     }
 
     /// What this server says, and whether it is one of a Cluster.
-    fn ranges_of(&self, address: &Address, deadline: Instant) -> Result<(Ranges, bool), Failure> {
+    fn ranges_of(&self, address: &Address, deadline: Instant) -> Result<Said, Failure> {
         let server = self.server(address.clone())?;
         let command = cmd("CLUSTER").arg("SLOTS").get_packed_command();
         match server.ask(&command, deadline.min(Instant::now() + ANSWER_TIMEOUT)) {
