@@ -12,4 +12,24 @@ pub(crate) struct Assembly {
     pub(crate) absent: Vec<NodeId>,
     /// Whether nodes of the store are up already: then their metadata servers serve, and those of this host join them.
     pub(crate) is_running: bool,
+    /// Whether the store is a new one.
+    pub(crate) is_founding: bool,
+    /// The metadata servers whose data is on the disks of the hosts that are present.
+    pub(crate) kept: Vec<KeptServer>,
+}
+
+/// A metadata server whose data is on a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptServer {
+    pub(crate) host: NodeId,
+    pub(crate) number: u16,
+    /// Whether it had everything of its shard.
+    pub(crate) is_complete: bool,
+}
+
+impl Assembly {
+    /// Whether all of a store that exists begins at the same time: nothing of it runs yet.
+    pub(crate) const fn is_cold(&self) -> bool {
+        !self.is_running && !self.is_founding
+    }
 }

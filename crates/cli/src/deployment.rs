@@ -7,8 +7,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
-use intarsia_cluster::deployment::{Deployment, Encrypt, Engine, Secret, Secrets, ServerAddress};
+use intarsia_cluster::deployment::{
+    Deployment, Encrypt, Engine, Member, Secret, Secrets, ServerAddress, ServerName,
+};
 use intarsia_cluster::formation;
+use intarsia_cluster::recovery::{self, Survivor};
 use intarsia_cluster::servers::{Program, Replication, Start};
 use intarsia_cluster::supervision::{
     Begin, Holding, HostSeen, Redundancy, Roster, Supervisor, Watch,
@@ -16,10 +19,10 @@ use intarsia_cluster::supervision::{
 use intarsia_meta::MetaEngine;
 use intarsia_meta::engines::{RedisEngine, RedisOptions, RedisTls};
 use intarsia_node::{ClusterOptions, DeploymentKey, HostPresence, Node};
-use intarsia_types::{Error, NodeId, Result};
+use intarsia_types::{Durability, Error, NodeId, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::assembly::Assembly;
+use crate::assembly::{Assembly, KeptServer};
 use crate::description::{Description, Follower};
 
 /// Between two looks for metadata servers that are still being formed into a cluster.
@@ -31,6 +34,9 @@ const LEAVE_PATIENCE: Duration = Duration::from_secs(4);
 const LEAVE_LIMIT: Duration = Duration::from_secs(30);
 /// How long a shard may be without a replica before a new server is started for it.
 const REPLACE_AFTER: Duration = Duration::from_secs(5);
+
+/// The same where it is known that nobody brings the lost replica back.
+const REPLACE_AT_ONCE: Duration = Duration::from_millis(200);
 
 /// The files of a deployment as they travel to a host: through a pipe, never on a command line.
 #[derive(Clone, Serialize, Deserialize)]
@@ -211,7 +217,6 @@ impl Membership {
         wait: Duration,
         assembly: Option<&Assembly>,
     ) -> Result<Self> {
-        let _ = assembly;
         let deadline = Instant::now() + wait;
         let deployment = Deployment::read(&description_path(dir))?;
         let secrets = Secrets::read(&secrets_path(dir))?;
@@ -226,8 +231,16 @@ impl Membership {
         })?;
         let node = OpenNode::default();
         let servers = if deployment.has_servers(&host) {
-            let roster = roster(&node);
-            start_servers(&deployment, &secrets, dir, &host, servers_dir, deadline, roster)?
+            let start = ServerStart {
+                deployment: &deployment,
+                secrets: &secrets,
+                files: dir,
+                host: &host,
+                dir: servers_dir,
+                deadline,
+                assembly,
+            };
+            start.run(roster(&node, expected(&deployment, assembly)))?
         } else {
             Servers(None)
         };
@@ -299,8 +312,8 @@ impl Membership {
     }
 }
 
-/// The hosts as the node sees them.
-fn roster(node: &OpenNode) -> Roster {
+/// The hosts as the node sees them, and as they are expected to be before it does.
+fn roster(node: &OpenNode, expected: Option<Vec<HostSeen>>) -> Roster {
     let node = Arc::clone(node);
     let seen = |host: HostPresence| HostSeen {
         name: host.name,
@@ -309,50 +322,119 @@ fn roster(node: &OpenNode) -> Roster {
         is_leaving: host.is_leaving,
     };
     Roster::new(move || {
-        let hosts = node.get()?.upgrade()?.host_presences()?;
+        let Some(node) = node.get() else { return expected.clone() };
+        let hosts = node.upgrade()?.host_presences()?;
         Some(hosts.into_iter().map(seen).collect())
     })
 }
 
-fn start_servers(
-    deployment: &Deployment,
-    secrets: &Secrets,
-    files: &Path,
-    host: &NodeId,
-    dir: &Path,
-    deadline: Instant,
-    roster: Roster,
-) -> Result<Servers> {
-    let start = if dir.exists() { Start::Kept } else { Start::Empty };
-    let key_file = is_encrypted(deployment).then(|| key_path(files));
-    let watch = Watch {
-        program: Program::find()?,
-        deployment: deployment.clone(),
-        secrets: secrets.clone(),
-        key_file: key_file.clone(),
-        host: host.clone(),
-        dir: dir.to_owned(),
-        memory: None,
-        replace_after: REPLACE_AFTER,
-        roster,
+/// The hosts where some are missing: what these had must be made up for before any node can open the metadata.
+fn expected(deployment: &Deployment, assembly: Option<&Assembly>) -> Option<Vec<HostSeen>> {
+    let assembly = assembly.filter(|assembly| lacks_servers(deployment, assembly))?;
+    let seen = |member: &Member| HostSeen {
+        name: member.name.clone(),
+        address: Some((member.address, member.node_port).into()),
+        is_alive: assembly.present.contains(&member.name),
+        is_leaving: false,
     };
-    let left = || deadline.saturating_duration_since(Instant::now());
-    let begin = watch.how_to_begin(start);
-    if begin == Begin::Join {
-        tracing::info!(%host, "the metadata servers of this host ended in a crash; they begin anew as replicas");
-    }
-    let servers = Servers(Some(Supervisor::start(watch, begin, left())?));
-    let is_first = deployment.hosts_to_ask().next().is_some_and(|first| first.name == *host);
-    let password = secrets.keeper_password.clone();
-    let keeper = Access { user: KEEPER_USER, password, key_file };
-    match begin {
-        Begin::Form(Start::Empty) if is_first => formation::form(deployment, &keeper, left())?,
-        Begin::Form(Start::Kept) if is_first => {
-            formation::form_again(deployment, &keeper, left())?;
+    Some(deployment.hosts().map(seen).collect())
+}
+
+/// Whether a store comes up without metadata servers that it had.
+fn lacks_servers(deployment: &Deployment, assembly: &Assembly) -> bool {
+    let has_some = |member: &Member| assembly.kept.iter().any(|kept| kept.host == member.name);
+    assembly.is_cold()
+        && (!assembly.absent.is_empty() || deployment.meta_members().any(|m| !has_some(m)))
+}
+
+/// What the metadata servers of a host start with.
+struct ServerStart<'a> {
+    deployment: &'a Deployment,
+    secrets: &'a Secrets,
+    /// Where the deployment's files are.
+    files: &'a Path,
+    host: &'a NodeId,
+    dir: &'a Path,
+    deadline: Instant,
+    assembly: Option<&'a Assembly>,
+}
+
+impl ServerStart<'_> {
+    fn run(&self, roster: Roster) -> Result<Servers> {
+        let lacks = self.assembly.is_some_and(|a| lacks_servers(self.deployment, a));
+        let watch = Watch {
+            program: Program::find()?,
+            deployment: self.deployment.clone(),
+            secrets: self.secrets.clone(),
+            key_file: self.key_file(),
+            host: self.host.clone(),
+            dir: self.dir.to_owned(),
+            memory: None,
+            replace_after: if lacks { REPLACE_AT_ONCE } else { REPLACE_AFTER },
+            roster,
+        };
+        let begin = self.begin(&watch);
+        if begin == Begin::Join {
+            tracing::info!(host = %self.host, "the metadata servers of this host begin anew as replicas");
         }
-        _ => {}
+        let servers = Servers(Some(Supervisor::start(watch, begin, self.left())?));
+        self.form(begin)?;
+        Ok(servers)
     }
-    Ok(servers)
+
+    fn begin(&self, watch: &Watch) -> Begin {
+        let start = if self.dir.exists() { Start::Kept } else { Start::Empty };
+        match self.assembly {
+            Some(assembly) if assembly.is_founding => Begin::Form(Start::Empty),
+            Some(assembly) if assembly.is_cold() && start == Start::Empty => Begin::Join,
+            Some(assembly) if assembly.is_cold() => Begin::Form(start),
+            Some(_) | None => watch.how_to_begin(start),
+        }
+    }
+
+    /// Makes one Cluster of all servers, on the first of the hosts that are there.
+    fn form(&self, begin: Begin) -> Result<()> {
+        let is_there = |host: &NodeId| self.assembly.is_none_or(|a| a.present.contains(host));
+        let first = self.deployment.hosts_to_ask().find(|member| is_there(&member.name));
+        if first.is_none_or(|first| first.name != *self.host) {
+            return Ok(());
+        }
+        let password = self.secrets.keeper_password.clone();
+        let keeper = Access { user: KEEPER_USER, password, key_file: self.key_file() };
+        match self.assembly {
+            Some(assembly) if assembly.is_founding => {
+                formation::form(self.deployment, &keeper, self.left())
+            }
+            Some(assembly) if assembly.is_cold() => {
+                if self.deployment.durability != Durability::Memory {
+                    let survivors: Vec<Survivor> = assembly.kept.iter().map(survivor).collect();
+                    recovery::recover(self.deployment, &keeper, &survivors, self.left())?;
+                }
+                formation::form_again(self.deployment, &keeper, self.left())
+            }
+            Some(_) => Ok(()),
+            None => match begin {
+                Begin::Form(Start::Empty) => formation::form(self.deployment, &keeper, self.left()),
+                Begin::Form(Start::Kept) => {
+                    formation::form_again(self.deployment, &keeper, self.left())
+                }
+                Begin::Join => Ok(()),
+            },
+        }
+    }
+
+    fn key_file(&self) -> Option<PathBuf> {
+        is_encrypted(self.deployment).then(|| key_path(self.files))
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+fn survivor(kept: &KeptServer) -> Survivor {
+    let name = ServerName { host: kept.host.clone(), number: kept.number };
+    Survivor { name, is_complete: kept.is_complete }
 }
 
 fn is_encrypted(deployment: &Deployment) -> bool {

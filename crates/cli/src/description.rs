@@ -42,7 +42,9 @@ impl Description {
     /// [`Error::Invalid`] for a host that has left the store; else the engine's own.
     pub(crate) fn settle(&self, mine: &Deployment, me: &Member) -> Result<Deployment> {
         for _ in 0..ATTEMPTS {
-            let Some(shared) = SharedDescription::open(&self.engine)? else { return Ok(mine.clone()) };
+            let Some(shared) = SharedDescription::open(&self.engine)? else {
+                return Ok(mine.clone());
+            };
             let Some(text) = shared.read()? else {
                 if shared.replace(None, &mine.to_text()?)? {
                     return Ok(mine.clone());
@@ -107,7 +109,11 @@ impl Description {
             return Ok(());
         }
         let hosts: Vec<&str> = truth.hosts().map(|member| member.name.0.as_str()).collect();
-        tracing::info!(revision = truth.revision, hosts = hosts.join(","), "the hosts of the store");
+        tracing::info!(
+            revision = truth.revision,
+            hosts = hosts.join(","),
+            "the hosts of the store"
+        );
         truth.write(&self.path)
     }
 }

@@ -230,7 +230,11 @@ fn connect_all(deployment: &Deployment, access: &Access, deadline: Instant) -> R
 }
 
 /// A connection to a server that has read what its disk holds; until then it answers next to nothing.
-fn connect(access: &Access, address: &ServerAddress, deadline: Instant) -> Result<Connection> {
+pub(crate) fn connect(
+    access: &Access,
+    address: &ServerAddress,
+    deadline: Instant,
+) -> Result<Connection> {
     loop {
         match access.connect(address).and_then(loaded) {
             Ok(Some(connection)) => return Ok(connection),

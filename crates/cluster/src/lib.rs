@@ -5,6 +5,7 @@
 //! - [`deployment`]: their addresses and the deployment's secrets, as written by `intarsia up`;
 //! - [`servers`]: one Redis or Valkey process: configuration, start, stop;
 //! - [`formation`]: one Cluster out of the servers of all hosts;
+//! - [`recovery`]: the same without some of them;
 //! - [`supervision`]: the watch over the servers of one host, and what happens when one dies;
 //! - [`survey`]: the state of all shards, for `status`;
 //! - [`topology`]: what the Cluster says of itself;
@@ -24,6 +25,7 @@ pub mod launch;
 pub mod meta_hosts;
 pub mod private;
 pub mod process;
+pub mod recovery;
 pub mod servers;
 pub mod supervision;
 pub mod survey;

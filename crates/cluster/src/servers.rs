@@ -40,6 +40,8 @@ const LOG: &str = "server.log";
 const LOCK: &str = "server.lock";
 /// Where the data of a server is while it copies that of its primary.
 const ASIDE: &str = "aside";
+/// Tells that a server was a primary, or had copied everything from one.
+const COMPLETE: &str = "complete";
 /// What holds a server's data.
 const DATA: &str = "appendonlydir";
 
@@ -205,13 +207,33 @@ impl Server {
         Ok(())
     }
 
-    /// Removes what was set aside when it began empty: it has copied everything since.
-    pub fn drop_aside(&self) {
+    /// Whether it is noted that this server has all of its shard.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.dir.join(COMPLETE).exists()
+    }
+
+    /// Notes that it has everything; what was set aside when it began empty goes.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn note_complete(&self) -> Result<()> {
+        let failed = |e| Error::io(format!("note in {}", self.dir.display()), e);
+        private::write_file(&self.dir.join(COMPLETE), b"")?;
         let aside = self.dir.join(ASIDE);
-        if aside.exists()
-            && let Err(error) = std::fs::remove_dir_all(&aside)
-        {
-            tracing::warn!(server = %self.name, %error, "what was set aside cannot be removed");
+        if aside.exists() { std::fs::remove_dir_all(&aside).map_err(failed) } else { Ok(()) }
+    }
+
+    /// Notes that it is about to copy from another primary.
+    ///
+    /// # Errors
+    /// Of the file system; then it must not.
+    pub fn note_incomplete(&self) -> Result<()> {
+        match std::fs::remove_file(self.dir.join(COMPLETE)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io(format!("note in {}", self.dir.display()), e))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -266,6 +288,27 @@ pub fn is_any_running(parent: &Path) -> bool {
 pub fn has_any_died(parent: &Path) -> bool {
     let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten();
     dirs.filter_map(|e| recorded(&e.path())).any(|process| !process.is_running())
+}
+
+/// Whether the data of a server lies in its directory.
+#[must_use]
+pub fn has_data(dir: &Path) -> bool {
+    dir.join(DATA).exists()
+}
+
+/// The servers whose data lies in directories below `parent`, by number, and whether each had all of its shard.
+#[must_use]
+pub fn kept(parent: &Path) -> Vec<(u16, bool)> {
+    let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let mut kept: Vec<(u16, bool)> = dirs
+        .filter(|entry| entry.path().join(DATA).exists())
+        .filter_map(|entry| {
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            Some((number, entry.path().join(COMPLETE).exists()))
+        })
+        .collect();
+    kept.sort_unstable();
+    kept
 }
 
 /// When a server in a directory below `parent` last wrote a file.

@@ -27,7 +27,8 @@ impl SharedDescription {
     /// The engine's own, and for a text that is none.
     pub fn read(&self) -> Result<Option<String>> {
         let text = self.0.description()?.map(|bytes| String::from_utf8(bytes.to_vec()));
-        text.transpose().map_err(|_| Error::Engine("the deployment's description is no text".into()))
+        text.transpose()
+            .map_err(|_| Error::Engine("the deployment's description is no text".into()))
     }
 
     /// Replaces the text if it is still `expected`; returns whether it was.

@@ -14,12 +14,13 @@ use super::redundancy::Redundancy;
 use super::roster::{self, Hosts};
 use super::view::View;
 use super::{Begin, ServerState, Watch, own};
+use crate::client::Connection;
 use crate::deployment::{ServerAddress, ServerName};
 use crate::formation::{
     Placed, follow, introduce_to, replication_of, servers_per_host, wanting_shard,
 };
 use crate::servers::{Replication, Server, Start};
-use crate::topology::{Health, Peer, ServerId, Topology};
+use crate::topology::{Health, Peer, Role, ServerId, Topology};
 
 /// Before a server that could not be started is started again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -112,6 +113,10 @@ impl Host {
             adopted.extend(running.is_some().then_some(slots.len()));
             let phase = match (running, begin) {
                 (Some(server), _) => Phase::Serving(server),
+                // Others have its shard; it comes back as any server that died.
+                (None, Begin::Form(Start::Kept)) if has_lost_all(&settings) => {
+                    Phase::Lost { not_before: Instant::now() }
+                }
                 (None, Begin::Form(start)) => {
                     Phase::Serving(Server::start(&watch.program, name.clone(), &settings, start)?)
                 }
@@ -201,6 +206,7 @@ impl Host {
             return;
         };
         self.measure_redundancy(&view);
+        self.note_complete(&view);
         self.take_up_added(&view);
         self.drop_replaced(&view);
         self.learn_ids(&view);
@@ -247,6 +253,32 @@ impl Host {
             out_of_sync += usize::from(!has_replica);
         }
         self.redundancy = Some(Redundancy::of(self.scene(view), out_of_sync));
+    }
+
+    /// Notes of servers that they have everything now: should the other copies be lost, theirs counts.
+    fn note_complete(&mut self, view: &Topology) {
+        for slot in &self.slots {
+            let Phase::Serving(server) = &slot.phase else { continue };
+            if server.is_complete() {
+                continue;
+            }
+            let Some(peer) = view.by_address(slot.address.ip, slot.address.port) else { continue };
+            let has_all = peer.has_slots()
+                || matches!(peer.role, Role::Replica(_))
+                    && self.view.with(&slot.address, has_copied_all).unwrap_or(false);
+            if has_all && let Err(error) = server.note_complete() {
+                warn!(server = %slot.name, %error, "that it has copied everything cannot be noted");
+            }
+        }
+    }
+
+    /// Has a server of this host follow a primary. What it has counts for nothing until it has copied everything.
+    fn follow(&mut self, address: &ServerAddress, primary: &ServerId) -> Result<()> {
+        let slot = self.slots.iter().find(|slot| slot.address == *address);
+        if let Some(server) = slot.and_then(|slot| slot.phase.server()) {
+            server.note_incomplete()?;
+        }
+        self.view.with(address, |c| follow(c, primary))
     }
 
     fn notice_ends(&mut self) {
@@ -529,9 +561,10 @@ impl Host {
         let Some(primary) = wanting_shard(deployment, view, host, &placed, counts) else {
             return Ok(());
         };
-        self.view.with(&slot.address, |c| follow(c, &primary))?;
-        info!(server = %slot.name, %primary, "follows");
-        self.placed.push((Instant::now(), primary, slot.address));
+        let (address, name) = (slot.address, slot.name.clone());
+        self.follow(&address, &primary)?;
+        info!(server = %name, %primary, "follows");
+        self.placed.push((Instant::now(), primary, address));
         Ok(())
     }
 
@@ -626,6 +659,24 @@ impl Phase {
             Self::Lost { .. } => None,
         }
     }
+}
+
+/// Whether a server that is to go on with what it had has nothing, though other hosts have.
+fn has_lost_all(settings: &crate::servers::Settings) -> bool {
+    settings.replication == Replication::Required
+        && settings.durability != Durability::Memory
+        && !crate::servers::has_data(&settings.dir)
+}
+
+/// Whether a replica has everything that its primary has, but for what is on its way.
+fn has_copied_all(connection: &mut Connection) -> Result<bool> {
+    let fields = connection.fields(&["INFO", "replication"])?;
+    let has_all = fields.get("master_link_status") == Some("up")
+        && fields.get("master_sync_in_progress") == Some("0");
+    // After a copy of everything its log is written anew; until then the disk has what was before.
+    let log = connection.fields(&["INFO", "persistence"])?;
+    let is_idle = |field: &str| log.number(field).is_none_or(|busy| busy == 0);
+    Ok(has_all && is_idle("aof_rewrite_in_progress") && is_idle("aof_rewrite_scheduled"))
 }
 
 /// What becomes of the slots of a server that died.

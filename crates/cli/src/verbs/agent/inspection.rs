@@ -29,6 +29,8 @@ pub(crate) struct Inspection {
     pub(crate) running: Option<Process>,
     /// Whether metadata servers of it run here.
     pub(crate) has_servers: bool,
+    /// The metadata servers whose data lies here, by number, and whether each had everything of its shard.
+    pub(crate) kept: Vec<(u16, bool)>,
     /// Hosts of the store that the user did not name, and whose nodes answer all the same.
     pub(crate) answering: Vec<NodeId>,
 }
@@ -59,7 +61,8 @@ pub(super) fn inspect(orders: &launch::Orders) -> Outcome<Inspection> {
     }
     let version = env!("CARGO_PKG_VERSION").into();
     let answering = bundle.as_ref().map_or(Ok(Vec::new()), |b| answering(b, &orders.named))?;
-    Ok(Inspection { version, plan, bundle, running, has_servers, answering })
+    let kept = servers::kept(&settings.dir.join("servers"));
+    Ok(Inspection { version, plan, bundle, running, has_servers, kept, answering })
 }
 
 /// The hosts of the store, other than those named, whose nodes take connections.

@@ -56,6 +56,9 @@ pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
     answer(&looked.as_ref().map(|(seen, _)| seen.clone()).map_err(Clone::clone))?;
     let Ok((_, begun)) = looked else { return Ok(Exit::Ok) };
     let Some(UpStep::Start { bundle, assembly }) = orders.next()? else { return Ok(Exit::Ok) };
+    if assembly.is_founding {
+        begun.clear_ground()?;
+    }
     told.bundle = Some(*bundle);
     told.assembly = Some(assembly);
     let Some(tether) = start(&told)? else {
@@ -81,6 +84,9 @@ pub(super) fn keep(orders: &mut Orders) -> Outcome<Exit> {
         Ok(begun) => begun,
         Err(failure) => return say(&Saying::<Ready>::Failed(failure)).map(|()| Exit::Ok),
     };
+    if told.assembly.as_ref().is_some_and(|assembly| assembly.is_founding) {
+        begun.clear_ground()?;
+    }
     let Some(tether) = start(&told)? else {
         begun.clear();
         return Ok(Exit::Ok);
@@ -126,6 +132,15 @@ impl Begun {
         let begun = Self { claim, dir, has_made_dir };
         tenure::end_leftover(&begun.dir, told.settings.wait)?;
         Ok(begun)
+    }
+
+    /// Ends and removes what is left of an attempt to found a store here, for a new one.
+    fn clear_ground(&self) -> Outcome {
+        if !self.dir.join("store.json").exists() {
+            part::stop_servers(&self.dir)?;
+            forget_unfounded(&self.dir);
+        }
+        Ok(())
     }
 
     /// Removes what it made for a store that was not founded.

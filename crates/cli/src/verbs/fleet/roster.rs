@@ -11,7 +11,7 @@ use intarsia_cluster::deployment::Deployment;
 use intarsia_types::NodeId;
 
 use super::general;
-use crate::assembly::Assembly;
+use crate::assembly::{Assembly, KeptServer};
 use crate::deployment::Bundle;
 use crate::exit::{Failure, Outcome};
 use crate::verbs::agent::Inspection;
@@ -90,7 +90,11 @@ pub(super) fn assemble(
         .map(|member| member.name.clone())
         .partition(|host| is_named(host) || answering.contains(host));
     let is_running = !answering.is_empty() || seen.values().any(|s| s.running.is_some());
-    Ok(Assembly { present, absent, is_running })
+    let kept = seen.iter().flat_map(|(host, found)| {
+        let of_host = found.kept.iter().copied();
+        of_host.map(|(number, is_complete)| KeptServer { host: host.clone(), number, is_complete })
+    });
+    Ok(Assembly { present, absent, is_running, is_founding: false, kept: kept.collect() })
 }
 
 fn stranger(host: &NodeId, store: &Deployment, seen: &BTreeMap<NodeId, Inspection>) -> Failure {

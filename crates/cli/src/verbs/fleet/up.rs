@@ -114,7 +114,7 @@ fn plan(
         let is_new = joined.check(seen)?;
         let deployment = new.deployment().map_err(|e| general(&e))?;
         let present = deployment.hosts().map(|m| m.name.clone()).collect();
-        let assembly = Assembly { present, absent: Vec::new(), is_running: true };
+        let assembly = Assembly { present, is_running: true, ..Assembly::default() };
         return Ok(Plan { bundle: new, assembly, is_new, to_start, warning: None });
     }
     match roster::found(seen)? {
@@ -126,7 +126,7 @@ fn plan(
         }
         None => {
             let present = hosts.members.iter().map(|(host, _)| host.clone()).collect();
-            let assembly = Assembly { present, absent: Vec::new(), is_running: false };
+            let assembly = Assembly { present, is_founding: true, ..Assembly::default() };
             let deployment = new.deployment().map_err(|e| general(&e))?;
             let survival = Survival::of(deployment.meta_members().count());
             let has_servers = deployment.engine == Engine::Servers;

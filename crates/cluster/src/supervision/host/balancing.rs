@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use super::{BETWEEN_PROMOTIONS, Host, Phase, RETRY, Slot};
 use crate::deployment::{MAX_SERVERS_PER_HOST, ServerName};
-use crate::formation::{follow, servers_per_host};
+use crate::formation::servers_per_host;
 use crate::servers::{Replication, Start};
 use crate::supervision::{balance, own, seats};
 use crate::topology::{Peer, Role, Topology};
@@ -48,7 +48,7 @@ impl Host {
             let stays = owned(balance::who_stays(self.scene(view), &surplus));
             let is_ours = self.slots.iter().any(|s| s.address == surplus.address);
             if is_ours && self.is_backed(view, &surplus, &stays) {
-                let moved = self.view.with(&surplus.address, |c| follow(c, &first.id));
+                let moved = self.follow(&surplus.address, &first.id);
                 info!(replica = %surplus.address, primary = %first.address, ?moved, "moves to a shard without a replica");
             }
             return;
@@ -56,7 +56,7 @@ impl Host {
         let exchanged = balance::exchange(self.scene(view), &first);
         if let Some((replica, to)) = exchanged.map(|(replica, to)| (replica.clone(), to.clone())) {
             if self.slots.iter().any(|s| s.address == replica.address) {
-                let moved = self.view.with(&replica.address, |c| follow(c, &to.id));
+                let moved = self.follow(&replica.address, &to.id);
                 info!(replica = %replica.address, primary = %to.address, ?moved, "leaves a shard whose primary is on the same host");
             }
             return;
