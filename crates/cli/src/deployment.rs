@@ -166,6 +166,8 @@ pub(crate) struct Membership {
     deployment: Deployment,
     description: Description,
     follower: Option<Follower>,
+    /// Hosts of the store that did not come up with it.
+    absent: Vec<NodeId>,
 }
 
 /// The node, once it is open.
@@ -201,8 +203,13 @@ impl Membership {
     }
 
     /// From now on the node tells which hosts there are.
-    pub(crate) fn tell_of_hosts(&self, node: &Arc<Node>) {
+    ///
+    /// # Errors
+    /// Of the metadata, in which those are marked as lost that did not come up.
+    pub(crate) fn tell_of_hosts(&self, node: &Arc<Node>) -> Result<()> {
+        node.give_up_hosts(&self.absent)?;
         let _ = self.node.set(Arc::downgrade(node));
+        Ok(())
     }
 
     /// Starts the metadata servers of this host and opens what the servers of all hosts hold, once they
@@ -256,7 +263,8 @@ impl Membership {
             listen: (member.address, member.node_port).into(),
             key: if is_all { key.encrypting() } else { key },
         };
-        Ok(Self { options, servers, host, deployment, description, follower: None, node })
+        let absent = assembly.filter(|a| a.is_cold()).map(|a| a.absent.clone()).unwrap_or_default();
+        Ok(Self { options, servers, host, deployment, description, follower: None, node, absent })
     }
 
     /// The store has been founded, or opened: what the hosts are is known to all from now on, and followed.

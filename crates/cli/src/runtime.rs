@@ -93,8 +93,8 @@ impl Store {
         let node = Node::open(options).map_err(|e| failure(&e))?;
         let mut membership = membership;
         if let Some(membership) = &mut membership {
-            membership.tell_of_hosts(&node);
-            if let Err(error) = membership.follow_hosts() {
+            let told = membership.tell_of_hosts(&node).and_then(|()| membership.follow_hosts());
+            if let Err(error) = told {
                 let _ = node.close();
                 return Err(failure(&error));
             }

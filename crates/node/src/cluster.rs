@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::{
@@ -84,8 +84,10 @@ pub(crate) struct Cluster {
     /// For looking up members and tiers.
     directory: Namespace,
     peers: Peers,
-    /// Whose each tier is. Never changes for a tier, so that only unknown ones are asked for.
+    /// Whose each tier is. Changes only when a host comes back with empty disks, which shows as one member more.
     homes: RwLock<HashMap<TierId, NodeId>>,
+    /// How many members there were at the last look.
+    member_count: AtomicUsize,
     piece_memory: Arc<PieceMemory>,
     /// Bytes of files asked of other hosts.
     asked_bytes: AtomicU64,
@@ -127,6 +129,7 @@ impl Cluster {
             directory,
             peers,
             homes: RwLock::default(),
+            member_count: AtomicUsize::new(0),
             piece_memory: PieceMemory::new(),
             asked_bytes: AtomicU64::new(0),
             server: Mutex::default(),
@@ -181,6 +184,10 @@ impl Cluster {
     pub(crate) fn look(&self) -> Result<Seen> {
         let seen = self.membership.look(&self.directory)?;
         self.connect();
+        let count = self.membership.all().len();
+        if self.member_count.swap(count, Ordering::Relaxed) < count {
+            self.homes.write().clear();
+        }
         Ok(seen)
     }
 
@@ -556,6 +563,18 @@ impl Node {
             }
         }
         self.settler_queue.collect();
+        cluster.meet()
+    }
+
+    /// Marks hosts as lost of which whoever brought the store up says that they are not there.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn give_up_hosts(&self, hosts: &[NodeId]) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        for host in hosts {
+            cluster.membership.give_up(&cluster.directory, host)?;
+        }
         cluster.meet()
     }
 

@@ -271,6 +271,25 @@ impl Membership {
         Err(Error::Busy(format!("the record of {node} kept changing")))
     }
 
+    /// Marks a host as lost that is known not to be there, without waiting for its silence.
+    pub(crate) fn give_up(&self, directory: &Namespace, node: &NodeId) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let Some(found) = directory.member(node)? else { return Ok(()) };
+            if found.state == MemberState::Lost {
+                return Ok(());
+            }
+            let lost = found.entering(MemberState::Lost, now());
+            if directory.put_member(node, Some(&found), &lost)? {
+                tracing::error!(
+                    host = %node,
+                    "a host is not there; it is lost, and what it alone held gives EIO until it is back"
+                );
+                return Ok(());
+            }
+        }
+        Err(Error::Busy(format!("the record of {node} kept changing")))
+    }
+
     /// Forgets a host that is lost for good.
     pub(crate) fn forget(&self, directory: &Namespace, node: &NodeId) -> Result<()> {
         let found = directory.member(node)?.ok_or_else(|| unknown(node))?;

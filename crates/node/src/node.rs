@@ -110,6 +110,7 @@ impl Node {
     /// Unusable directories, a store in use, foreign or newer formats: each with the path and the remedy.
     pub fn open(mut options: NodeOptions) -> Result<Arc<Self>> {
         let shared = options.cluster.as_ref().map(|cluster| cluster.store.as_str());
+        let is_new = !options.dir.join("store.json").exists();
         let mut identity = Identity::load_or_found(&options.dir, options.durability, shared)?;
         if options.tiers.is_empty() {
             let dir = options.dir.join("tier");
@@ -122,7 +123,7 @@ impl Node {
             class: None,
             capacity: None,
         }));
-        let (namespace, tiers) = open_parts(&options, &mut identity)?;
+        let (namespace, tiers) = open_parts(&options, &mut identity, is_new)?;
         let lower = Lower::open(options.lower.as_deref(), &namespace)?;
         let cluster = options
             .cluster
@@ -352,13 +353,24 @@ fn raise_descriptor_limit() -> usize {
 
 /// The tiers first: on a full disk the metadata takes what is left for its own needs. But with several hosts
 /// the metadata numbers the tiers.
-fn open_parts(options: &NodeOptions, identity: &mut Identity) -> Result<(Namespace, Vec<Tier>)> {
+/// `is_new` tells that nothing of the store was in the directory.
+fn open_parts(
+    options: &NodeOptions,
+    identity: &mut Identity,
+    is_new: bool,
+) -> Result<(Namespace, Vec<Tier>)> {
     let is_volatile = identity.is_volatile;
     if options.cluster.is_none() {
         let tiers = open_tiers(options, identity, None)?;
         return Ok((open_namespace(options, is_volatile)?, tiers));
     }
     let namespace = open_namespace(options, is_volatile)?;
+    if is_new && let Some(former) = namespace.retire_tiers(&options.name, now())? {
+        tracing::error!(
+            host = %options.name, %former,
+            "this host comes back with empty disks; what it had counts as that of a lost host"
+        );
+    }
     let tiers = open_tiers(options, identity, Some(&namespace))?;
     Ok((namespace, tiers))
 }

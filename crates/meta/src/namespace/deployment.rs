@@ -176,6 +176,45 @@ impl Namespace {
         Ok(tiers)
     }
 
+    /// For a host that is recorded and comes back without anything: what it had before belongs to a host that is lost,
+    /// under a name of its own, which is returned. None when it had nothing, or has left in order.
+    pub fn retire_tiers(&self, host: &NodeId, now: Timestamp) -> Result<Option<NodeId>> {
+        let Some(before) = self.member(host)? else { return Ok(None) };
+        let tiers = self.tiers()?;
+        let own: Vec<_> = tiers.iter().filter(|(_, tier)| tier.host == host.0).collect();
+        if own.is_empty() {
+            return Ok(None);
+        }
+        let former = self.former_name(host, &tiers)?;
+        let lost = MemberRecord { address: None, ..before.entering(MemberState::Lost, now) };
+        if !self.put_member(&former, None, &lost)? {
+            return Err(Error::Busy(format!("another process is starting as {host}")));
+        }
+        for (id, tier) in own {
+            let key = tier_key(*id);
+            let retired = TierRecord { host: former.0.clone(), ..tier.clone() };
+            let mut transaction = Transaction::in_partition(HOME);
+            transaction.first.expect(Condition::Equals(key.clone(), encode(tier)?));
+            transaction.first.put(key, encode(&retired)?);
+            if !self.commit(transaction)? {
+                return Err(Error::Busy(format!("another process is starting as {host}")));
+            }
+        }
+        Ok(Some(former))
+    }
+
+    /// A name for what a host was before that no host has or had.
+    fn former_name(&self, host: &NodeId, tiers: &[(TierId, TierRecord)]) -> Result<NodeId> {
+        let members = self.members()?;
+        let is_free = |name: &NodeId| {
+            members.iter().all(|(member, _)| member != name)
+                && tiers.iter().all(|(_, tier)| tier.host != name.0)
+        };
+        (1u32..).map(|n| NodeId(format!("{host}.former{n}"))).find(is_free).ok_or_else(|| {
+            Error::Engine(format!("there is no name left for what {host} was before"))
+        })
+    }
+
     /// Sets what is recorded of a member if that is still `expected`, `None` meaning nothing; returns
     /// whether it was.
     pub fn put_member(
