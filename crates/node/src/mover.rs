@@ -532,6 +532,10 @@ impl Node {
     /// Takes the lease and the bytes of a file that nobody has open.
     fn bring_here(&self, ino: InodeId) -> Result<Fetched> {
         self.await_membership()?;
+        let inode = self.namespace.get(ino)?;
+        if self.own_copy(&inode).is_none() && !self.tiers.have_room() {
+            return Err(Error::NoSpace(format!("the tiers of {} are full", self.options.name)));
+        }
         self.with_live(ino, |state| {
             if state.is_open() {
                 return Ok(Attempt::Done(Fetched::InUse));

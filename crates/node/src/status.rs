@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use intarsia_meta::Inode;
+use intarsia_meta::{Inode, MemberState, MemberTier};
 use intarsia_store::Space;
 use intarsia_types::{Attr, HintKey, Layout, Result, TierClass};
 use serde::Serialize;
@@ -201,14 +201,34 @@ impl Node {
             .collect()
     }
 
-    /// Space and inodes for `statfs`: bytes of capacity, free bytes, and inodes in use.
+    /// Space and inodes for `statfs`: capacity, use and free bytes, of all hosts that are alive, and inodes in use. What
+    /// is told of other hosts is at most some beats old. A file system that several tiers share counts as each of them says.
     ///
     /// # Errors
     /// The engine's own.
     pub fn space(&self) -> Result<(Space, u64)> {
         self.account_writers();
         let counts = self.namespace.counts()?;
-        Ok((self.tiers.space(), counts.inodes))
+        Ok((self.store_space(), counts.inodes))
+    }
+
+    fn store_space(&self) -> Space {
+        let Some(cluster) = &self.cluster else { return self.tiers.space() };
+        let mut total = Space::default();
+        let mut add = |tiers: &[MemberTier], takes_files: bool| {
+            for tier in tiers {
+                total.capacity_bytes += tier.capacity_bytes;
+                total.used_bytes += tier.capacity_bytes.saturating_sub(tier.free_bytes);
+                total.free_bytes += if takes_files { tier.free_bytes } else { 0 };
+            }
+        };
+        add(&self.tier_reports(), true);
+        for (node, member) in cluster.members() {
+            if node != self.options.name && member.state.is_alive() {
+                add(&member.tiers, member.state != MemberState::Leaving);
+            }
+        }
+        total
     }
 
     /// Passthrough writers grow files without telling, so they are asked before an answer about space.
