@@ -4,11 +4,14 @@ use std::cell::RefCell;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use intarsia_cluster::supervision::Holding;
 use intarsia_mount::{Mount, MountOptions};
 pub(crate) use intarsia_node::CheckOptions;
-use intarsia_node::{MoveOptions, MoveProgress, Node, NodeOptions, Transfer};
+use intarsia_node::{
+    ClosingMode, ClosingProgress, MoveOptions, MoveProgress, Node, NodeOptions, Transfer,
+};
 use intarsia_types::{ByteCount, Durability, Error, NodeId, Rule, RuleSet};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -17,7 +20,7 @@ use crate::assembly::Assembly;
 use crate::config::Settings;
 use crate::deployment::Membership;
 use crate::ending::EndOrder;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::mounts;
 
 /// The node's own defaults, for settings that nobody gave.
@@ -56,6 +59,11 @@ pub(crate) fn join(
     let joined = Membership::join(dir, &settings.name, &servers, settings.wait, assembly);
     joined.map(Some).map_err(|e| failure(&e))
 }
+
+/// How long the metadata servers of a host that leaves may stay as they are before they are given up.
+const METADATA_PATIENCE: Duration = Duration::from_secs(45);
+/// Between two looks at them.
+const METADATA_PAUSE: Duration = Duration::from_millis(500);
 
 /// An open store.
 pub(crate) struct Store {
@@ -155,7 +163,13 @@ impl Store {
         let mut each = |file| say(json!({ "file": file }));
         let mut count = |records| say(json!({ "records": records }));
         let summary = self.node.lost_files(forget, &mut each, &mut count);
-        value(&summary.map_err(|e| failure(&e))?)
+        // Without metadata nobody can say that nothing is lost.
+        let unknown = |error: &Error| Failure { exit: Exit::Degraded, ..failure(error) };
+        value(
+            &summary.map_err(|e| {
+                if matches!(e, Error::Engine(_)) { unknown(&e) } else { failure(&e) }
+            })?,
+        )
     }
 
     /// What would have to move between hosts so that they are equally full.
@@ -183,15 +197,47 @@ impl Store {
         bytes_per_s: Option<u64>,
         progress: &mut dyn FnMut(Value),
     ) -> Outcome<Value> {
-        let mut show = |moved: MoveProgress| progress(json!(moved));
         let host = NodeId(host.into());
+        let mut show = |moved: MoveProgress| progress(json!(moved));
         let report = self.node.empty_host(&host, MoveOptions { bytes_per_s }, &mut show);
         let report = report.map_err(|e| failure(&e))?;
+        let metadata_left = self.move_metadata(&host, progress);
         let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut report = value(&report)?;
         if let Some(membership) = membership.as_ref() {
             membership.forget_host(&host).map_err(|e| failure(&e))?;
+            report["metadata_left"] = metadata_left.into();
+            report["metadata_servers"] = value(&membership.redundancy())?;
         }
-        value(&report)
+        Ok(report)
+    }
+
+    /// Waits until the metadata servers of a host that leaves are on others; what is still there when nothing moves any
+    /// more.
+    fn move_metadata(&self, host: &NodeId, progress: &mut dyn FnMut(Value)) -> Option<String> {
+        let mut before: Option<(Option<Holding>, Instant)> = None;
+        loop {
+            let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+            let holding = membership.as_ref()?.holding(host);
+            drop(membership);
+            if holding.as_ref().is_some_and(Holding::is_vacant) {
+                return None;
+            }
+            let said = holding.as_ref().map_or_else(
+                || "the metadata servers are not heard of".to_owned(),
+                ToString::to_string,
+            );
+            match &before {
+                Some((last, since)) if *last == holding => {
+                    if since.elapsed() > METADATA_PATIENCE {
+                        return Some(said);
+                    }
+                }
+                _ => before = Some((holding, Instant::now())),
+            }
+            progress(json!({ "doing": "moving metadata", "left": said }));
+            std::thread::sleep(METADATA_PAUSE);
+        }
     }
 
     /// Takes back that a host is to leave.
@@ -202,8 +248,9 @@ impl Store {
 
     /// Brings everything to rest; the store can be opened again after it. `progress` hears what is done.
     pub(crate) fn close(&self, order: EndOrder, progress: &mut dyn FnMut(Value)) -> Outcome {
-        progress(json!({ "doing": "closing files" }));
-        let closed = self.node.close().map_err(|e| failure(&e));
+        let mode = if order.discard { ClosingMode::Discard } else { ClosingMode::Keep };
+        let mut tell = |now: ClosingProgress| progress(closing(now));
+        let closed = self.node.close_with(mode, &mut tell).map_err(|e| failure(&e));
         let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(membership) = membership else { return closed };
         if order.keep_servers {
@@ -268,6 +315,22 @@ fn root_owner(mount: &Path) -> (u32, u32, u16) {
             (user, rustix::process::getegid().as_raw(), 0o755)
         }
     }
+}
+
+/// What a node that closes is doing, in the fields that are shown.
+fn closing(now: ClosingProgress) -> Value {
+    let mut doing = json!({ "doing": now.step.as_str(), "files_left": now.files_left });
+    if now.bytes_left > 0 {
+        doing["bytes_done"] = now.bytes_done.into();
+        doing["bytes_total"] = (now.bytes_done + now.bytes_left).into();
+    }
+    if now.metadata_silent_ms >= 1000 {
+        let seconds = now.metadata_silent_ms / 1000;
+        doing["doing"] =
+            format!("{}, without an answer of the metadata for {seconds} s", now.step.as_str())
+                .into();
+    }
+    doing
 }
 
 fn value(answer: &impl Serialize) -> Outcome<Value> {

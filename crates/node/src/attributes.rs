@@ -339,6 +339,11 @@ impl Node {
         if state.striped().is_some() {
             return self.cut_stripes(ino, state, size_bytes, caller);
         }
+        let grows =
+            matches!(state.body, Some(Body::Inline(_))) && size_bytes > self.options.inline_bytes.0;
+        if grows {
+            self.unfold(ino, state)?;
+        }
         if let Some(remote) = state.remote() {
             remote.set_len(size_bytes)?;
             state.overlay.size_bytes = size_bytes;

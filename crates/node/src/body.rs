@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_store::BackingFile;
-use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result};
+use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result, TierId};
 
 use crate::early_fold::EarlyFold;
 use crate::live::LiveState;
@@ -183,20 +183,38 @@ impl Node {
         Ok(rw)
     }
 
-    /// Moves an inline body into a backing file, so that it can grow or be passed through; copies a lower
-    /// file into one.
+    /// Has an inline body, which is about to grow, in a backing file: in a tier here, or at another host where there is
+    /// no room here (see [`crate::elsewhere`]). Copies a lower file into one.
+    pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        match &state.body {
+            Some(Body::Inline(_)) => self.give_home(ino, state),
+            Some(Body::Lower(_)) => self.copy_up(ino, state),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`unfold`](Self::unfold), on this host in any case.
+    pub(crate) fn unfold_here(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if !matches!(state.body, Some(Body::Inline(_))) {
+            return self.unfold(ino, state);
+        }
+        self.remote_cache.make_room();
+        let tier = self.tiers.choose(state.hints.tier())?;
+        self.unfold_into(ino, state, tier)
+    }
+
+    /// Moves an inline body into a backing file of `tier`.
     ///
     /// The bytes are in the file before the record names it; a crash in between leaves a free file. Where the record is
     /// a promise to other hosts it keeps the bytes, and names no file, until others are published: as they stand
     /// beside the inode they outlive this host.
-    pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        let bytes = match &state.body {
-            Some(Body::Inline(bytes)) => bytes,
-            Some(Body::Lower(_)) => return self.copy_up(ino, state),
-            _ => return Ok(()),
-        };
-        self.remote_cache.make_room();
-        let tier = self.tiers.choose(state.hints.tier())?;
+    pub(crate) fn unfold_into(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        tier: TierId,
+    ) -> Result<()> {
+        let Some(Body::Inline(bytes)) = &state.body else { return Ok(()) };
         let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
         if !bytes.is_empty() {
             let written = self

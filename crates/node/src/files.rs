@@ -200,6 +200,9 @@ impl Node {
         flags: OpenFlags,
         registrar: &Registrar<'_>,
     ) -> Result<Opened> {
+        if flags.write && self.is_shared() {
+            self.let_go_for_room(inode, state, flags.truncate)?;
+        }
         if flags.truncate && matches!(state.body, Some(Body::Lower(_))) {
             // What is dropped need not be copied first.
             state.body = Some(Body::Inline(Vec::new()));
@@ -240,7 +243,7 @@ impl Node {
             Some(local) => Some(local.backing.tier),
             None if state.kept().is_some() => state.kept().map(|copy| copy.backing.tier),
             None if state.remote().is_some() || state.striped().is_some() => None,
-            None if flags.write => self.tiers.choose(state.hints.tier()).ok(),
+            None if flags.write => self.tier_for_new(&state.hints, inode.ino.0),
             None => None,
         };
         let tier = tier.and_then(|id| self.tiers.get(id).ok());
@@ -262,7 +265,7 @@ impl Node {
         registrar: &Registrar<'_>,
     ) -> Result<()> {
         if state.local().is_none() && flags.write {
-            self.unfold(ino, state)?;
+            self.unfold_here(ino, state)?;
         }
         if state.kernel.is_some() {
             return Ok(());
@@ -455,29 +458,37 @@ impl Node {
             self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
             return Ok(());
         }
-        let file = self.live.with(ino, |state| -> Result<Option<Arc<BackingFile>>> {
+        let target = self.live.with(ino, |state| -> Result<Source> {
             state.require_ours()?;
             self.ensure_loaded(ino, state)?;
             if self.write_inline(ino, state, offset_bytes, data)? {
                 note_write(state, offset_bytes + data.len() as u64, is_write_back);
-                return Ok(None);
+                return Ok(Source::Done(data.len()));
+            }
+            if let Some(remote) = state.remote() {
+                return Ok(Source::Remote(Arc::clone(remote)));
             }
             self.mark_unsettled(ino, state)?;
             self.require_room(state, data.len() as u64)?;
             let file = self.writable(state)?;
             if state.sums.is_none() {
-                return Ok(Some(file));
+                return Ok(Source::File(file));
             }
             let old_size_bytes = state.size_bytes()?;
             file.write_all_at(data, offset_bytes)?;
             Self::renew_sums(state, &file, offset_bytes, data.len() as u64, old_size_bytes)?;
             note_write(state, offset_bytes + data.len() as u64, is_write_back);
-            Ok(None)
+            Ok(Source::Done(data.len()))
         })?;
-        if let Some(file) = file {
-            file.write_all_at(data, offset_bytes)?;
-            let end = offset_bytes + data.len() as u64;
-            self.live.with_existing(ino, |state| note_write(state, end, is_write_back));
+        match target {
+            Source::File(file) => {
+                file.write_all_at(data, offset_bytes)?;
+                let end = offset_bytes + data.len() as u64;
+                self.live.with_existing(ino, |state| note_write(state, end, is_write_back));
+            }
+            // It has just gone to another host.
+            Source::Remote(remote) => remote.write_all_at(data, offset_bytes)?,
+            Source::Striped(_) | Source::Done(_) => {}
         }
         self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
         Ok(())
@@ -534,7 +545,7 @@ impl Node {
         if tier.fits(bytes) {
             Ok(())
         } else {
-            Err(Error::NoSpace(format!("tier {} is full", tier.dir().display())))
+            Err(self.refuse_for_room(&format!("tier {} is full", tier.dir().display())))
         }
     }
 
@@ -886,9 +897,12 @@ impl Node {
             let end = offset_bytes.checked_add(len_bytes).ok_or(Error::FileTooLarge)?;
             return striped.allocate(mode, offset_bytes..end);
         }
-        self.live.with(ino, |state| {
+        let elsewhere = self.live.with(ino, |state| {
             self.ensure_loaded(ino, state)?;
             self.unfold(ino, state)?;
+            if let Some(remote) = state.remote() {
+                return Ok(Some(Arc::clone(remote)));
+            }
             self.mark_unsettled(ino, state)?;
             if mode & PUNCH_HOLE == 0 {
                 self.require_room(state, len_bytes)?;
@@ -906,8 +920,11 @@ impl Node {
                 note_write(state, new_size_bytes, false);
             }
             self.account(state)?;
-            self.after_idle_write(ino, state)
-        })
+            self.after_idle_write(ino, state)?;
+            Ok::<_, Error>(None)
+        })?;
+        // With no lock held, as for writing.
+        elsewhere.map_or(Ok(()), |remote| remote.allocate(mode, offset_bytes, len_bytes))
     }
 
     /// A file changed while nobody has it open: record it and let it settle.
@@ -980,9 +997,12 @@ impl Node {
                 len_bytes,
             );
         };
-        self.live.with(to, |state| {
+        let copied = self.live.with(to, |state| {
             self.ensure_loaded(to, state)?;
             self.unfold(to, state)?;
+            if state.local().is_none() {
+                return Ok(None);
+            }
             self.mark_unsettled(to, state)?;
             self.require_room(state, len_bytes)?;
             let target = self.writable(state)?;
@@ -992,8 +1012,15 @@ impl Node {
             Self::renew_sums(state, &target, to_offset_bytes, n as u64, old_size_bytes)?;
             note_write(state, to_offset_bytes + n as u64, false);
             self.after_idle_write(to, state)?;
-            Ok(n)
-        })
+            Ok::<_, Error>(Some(n))
+        })?;
+        match copied {
+            Some(n) => Ok(n),
+            // Its bytes are at another host.
+            None => {
+                self.copy_through_memory(from, from_offset_bytes, to, to_offset_bytes, len_bytes)
+            }
+        }
     }
 
     /// Copies at most 1 MiB of a small or verified file.

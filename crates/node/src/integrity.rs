@@ -1,6 +1,8 @@
 //! Block checksums: taken when a file has settled, kept up at every write with `integrity=strict`,
 //! verified on every read through the process.
 
+use std::ops::Range;
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
 use intarsia_codec::{BLOCK_BYTES, BlockSums, block_sum};
@@ -149,26 +151,144 @@ pub(crate) fn checksum_extras(sums: &BlockSums) -> Vec<Extra> {
         .collect()
 }
 
-/// Sums a whole file.
+/// The sums of a whole file.
+pub(crate) struct Summed {
+    pub(crate) sums: BlockSums,
+    /// How many bytes were read for them.
+    pub(crate) read_bytes: u64,
+}
+
+/// Sums a whole file, without reading its holes.
 pub(crate) fn sum_file(file: &BackingFile) -> Result<BlockSums> {
-    let mut sums = BlockSums::default();
+    let summed = sum_file_unless(file, || false)?;
+    Ok(summed.map(|summed| summed.sums).unwrap_or_default())
+}
+
+/// Sums a whole file, without reading its holes; `None` once `is_cancelled` says so, which it is asked at every step.
+pub(crate) fn sum_file_unless(
+    file: &BackingFile,
+    is_cancelled: impl Fn() -> bool,
+) -> Result<Option<Summed>> {
+    let size_bytes = file.stat()?.size_bytes;
+    let mut summed = Summed { sums: BlockSums::default(), read_bytes: 0 };
     let mut buffer = vec![0; block_len() * usize::try_from(BATCH_BLOCKS).unwrap_or(1)];
-    let mut batch = 0;
-    loop {
-        let n = file.read_at(&mut buffer, batch * BATCH_BLOCKS * BLOCK_BYTES)?;
-        for block in buffer[..n].chunks(block_len()) {
-            sums.set(sums.len(), block_sum(block));
+    let (mut at, end) = (0, size_bytes.div_ceil(BLOCK_BYTES));
+    while at < end {
+        let data = next_data(file, at, size_bytes)?;
+        for index in at..data.start {
+            summed.push(hole_sum(size_bytes - index * BLOCK_BYTES));
         }
-        if n < buffer.len() {
-            return Ok(sums);
+        at = data.start;
+        while at < data.end {
+            if is_cancelled() {
+                return Ok(None);
+            }
+            let next = data.end.min(at + BATCH_BLOCKS);
+            let wanted_bytes = size_bytes.min(next * BLOCK_BYTES) - at * BLOCK_BYTES;
+            let wanted = usize::try_from(wanted_bytes).unwrap_or(usize::MAX).min(buffer.len());
+            let n = file.read_at(&mut buffer[..wanted], at * BLOCK_BYTES)?;
+            summed.read_bytes += n as u64;
+            for block in buffer[..n].chunks(block_len()) {
+                summed.push(block_sum(block));
+            }
+            if n < wanted {
+                // It was cut meanwhile; whoever asked finds that out.
+                return Ok(Some(summed));
+            }
+            at = next;
         }
-        batch += 1;
     }
+    Ok(Some(summed))
+}
+
+impl Summed {
+    fn push(&mut self, sum: u64) {
+        self.sums.set(self.sums.len(), sum);
+    }
+}
+
+/// The next blocks, at or after `from`, that are not wholly in a hole; none before the end is an empty range there.
+fn next_data(file: &BackingFile, from: u64, size_bytes: u64) -> Result<Range<u64>> {
+    let end = size_bytes.div_ceil(BLOCK_BYTES);
+    let data = match file.seek(from * BLOCK_BYTES, false) {
+        Ok(data) => data.min(size_bytes),
+        Err(Error::NoData) => return Ok(end..end),
+        // The file system tells of no holes.
+        Err(_) => return Ok(from..end),
+    };
+    let hole = match file.seek(data, true) {
+        Ok(hole) => hole.min(size_bytes),
+        // It was cut meanwhile.
+        Err(Error::NoData) => size_bytes,
+        Err(error) => return Err(error),
+    };
+    Ok(data / BLOCK_BYTES..hole.div_ceil(BLOCK_BYTES))
+}
+
+/// The sum of a block in a hole that ends so far away, or at the end of the block.
+fn hole_sum(left_bytes: u64) -> u64 {
+    static WHOLE: LazyLock<u64> = LazyLock::new(|| block_sum(&vec![0; block_len()]));
+    if left_bytes >= BLOCK_BYTES {
+        return *WHOLE;
+    }
+    block_sum(&vec![0; usize::try_from(left_bytes).unwrap_or(0)])
 }
 
 const fn block_len() -> usize {
     #[allow(clippy::cast_possible_truncation, reason = "64 KiB fits every usize")]
     {
         BLOCK_BYTES as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// A file of so many bytes with `pieces` of data in it, and what all of it is.
+    fn sparse(size: usize, pieces: &[(usize, usize)]) -> (BackingFile, Vec<u8>) {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(size as u64).unwrap();
+        let mut content = vec![0; size];
+        for (at, len) in pieces {
+            let data: Vec<u8> = (0..*len).map(|i| (i % 251) as u8 | 1).collect();
+            file.write_all_at(&data, *at as u64).unwrap();
+            content[*at..at + len].copy_from_slice(&data);
+        }
+        (BackingFile::of(file), content)
+    }
+
+    #[test]
+    fn the_sums_of_a_file_with_holes_are_those_of_its_bytes() {
+        let block = block_len();
+        let cases: [(usize, &[(usize, usize)]); 8] = [
+            (0, &[]),
+            (100, &[]),
+            (3 * block + 17, &[]),
+            (3 * block + 17, &[(0, 3 * block + 17)]),
+            (40 * block, &[(0, 1), (5 * block + 9000, 70_000), (39 * block + 60_000, 1)]),
+            (40 * block + 1, &[(30 * block - 1, 2)]),
+            (64 * block, &[(2 * block, 33 * block)]),
+            (64 * block + 5000, &[(10 * block, 4096), (11 * block, 4096)]),
+        ];
+        for (size, pieces) in cases {
+            let (file, content) = sparse(size, pieces);
+            assert_eq!(sum_file(&file).unwrap(), BlockSums::of(&content), "{size} {pieces:?}");
+        }
+    }
+
+    #[test]
+    fn holes_are_not_read_and_a_long_sum_can_be_cancelled() {
+        let (file, _) = sparse(0, &[]);
+        file.set_len(10 << 30).unwrap();
+        file.write_all_at(b"in the middle", 5 << 30).unwrap();
+        let summed = sum_file_unless(&file, || false).unwrap().unwrap();
+        assert_eq!(summed.sums.len(), 10 << 14);
+        assert!(summed.read_bytes <= 4 * BLOCK_BYTES, "{} bytes read", summed.read_bytes);
+        assert!(sum_file_unless(&file, || true).unwrap().is_none());
     }
 }

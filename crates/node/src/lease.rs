@@ -239,6 +239,19 @@ impl Node {
                 let given_up = recalled.is_err().then_some(backing);
                 self.become_home(inode, own, given_up, state).map(Attempt::Done)
             }
+            (Ok(Recalled::Released) | Err(_), Content::Dropped) if !self.tiers.have_room() => {
+                self.drop_content(inode, state)?;
+                self.regular(inode.ino).map(Attempt::Done)
+            }
+            (Ok(Recalled::Released), Content::Kept) if !self.tiers.have_room() => {
+                // It stays where it is.
+                self.give_lease_back(inode.ino, state);
+                match self.write_through(cluster, home, inode.ino, state) {
+                    Err(Error::Busy(_)) => Ok(Attempt::Again(Retry::contended(MOVING))),
+                    Err(error) => Err(error),
+                    Ok(()) => self.regular(inode.ino).map(Attempt::Done),
+                }
+            }
             (Ok(Recalled::Released), _) | (Err(_), Content::Dropped) => {
                 let source = std::slice::from_ref(&home);
                 self.bring_home(cluster, source, inode, state, content).map(Attempt::Done)

@@ -59,7 +59,8 @@ impl Node {
     /// `progress` hears how many records have been looked at.
     ///
     /// # Errors
-    /// The engine's own. [`Error::NotSupported`] in a store of one host.
+    /// The engine's own; one that names the hosts that do not answer, when the metadata does not. [`Error::NotSupported`]
+    /// in a store of one host.
     pub fn lost_files(
         &self,
         removes: bool,
@@ -67,6 +68,7 @@ impl Node {
         progress: &mut dyn FnMut(u64),
     ) -> Result<LostSummary> {
         let cluster = self.cluster.as_ref().ok_or(NO_OTHERS)?;
+        self.require_metadata(cluster)?;
         let lost = cluster.members().into_iter().filter(|(_, m)| m.state == MemberState::Lost);
         let hosts: Vec<_> = lost
             .map(|(node, member)| LostHost { host: node.0, since: in_words(member.since) })

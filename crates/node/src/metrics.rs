@@ -69,6 +69,14 @@ pub struct Metrics {
     pub summed: AtomicU64,
     /// Reads refused because of a wrong checksum.
     pub checksum_failures: AtomicU64,
+    /// Bytes read from backing files to sum them; holes are not read.
+    pub summed_bytes: AtomicU64,
+    /// New files that another host took in, for want of room here.
+    pub born_elsewhere: AtomicU64,
+    /// New files of other hosts that this one took in.
+    pub taken_in: AtomicU64,
+    /// Writes that got ENOSPC.
+    pub refused_for_room: AtomicU64,
 }
 
 impl Default for Metrics {
@@ -85,6 +93,10 @@ impl Default for Metrics {
             recycled: zero(),
             summed: zero(),
             checksum_failures: zero(),
+            summed_bytes: zero(),
+            born_elsewhere: zero(),
+            taken_in: zero(),
+            refused_for_room: zero(),
         }
     }
 }
@@ -168,6 +180,18 @@ impl Metrics {
                 "checksum_failures_total",
                 "Reads refused for a wrong checksum",
                 &self.checksum_failures,
+            ),
+            ("summed_bytes_total", "Bytes read to sum files, holes left out", &self.summed_bytes),
+            (
+                "files_born_elsewhere_total",
+                "New files that other hosts took in for want of room here",
+                &self.born_elsewhere,
+            ),
+            ("files_taken_in_total", "New files of other hosts taken in here", &self.taken_in),
+            (
+                "writes_refused_for_room_total",
+                "Writes that got ENOSPC for want of room in the tiers",
+                &self.refused_for_room,
             ),
         ];
         for (name, help, value) in counters {

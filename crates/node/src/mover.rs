@@ -154,7 +154,7 @@ impl Node {
             return Err(Error::Invalid(format!("no host of this store has the name {host}")));
         };
         match member.state {
-            MemberState::Lost => return self.forget_host(cluster, host),
+            MemberState::Lost => return self.forget_host(cluster, host, progress),
             MemberState::Stopped | MemberState::Joining => {
                 return Err(Error::Busy(format!(
                     "{host} is {}; only a host that is up can hand over its files",
@@ -180,7 +180,13 @@ impl Node {
         self.cluster.as_ref().ok_or(Error::NotSupported("a store of one host has no other hosts"))
     }
 
-    fn forget_host(&self, cluster: &Cluster, host: &NodeId) -> Result<MoveReport> {
+    fn forget_host(
+        &self,
+        cluster: &Arc<Cluster>,
+        host: &NodeId,
+        progress: &mut dyn FnMut(MoveProgress),
+    ) -> Result<MoveReport> {
+        self.make_up_for(cluster, host, progress)?;
         let mut files = 0_u64;
         self.each_file_at(cluster, host, |_| files += 1)?;
         self.each_striped_at(cluster, host, |_| files += 1)?;
@@ -194,6 +200,65 @@ impl Node {
         }
         cluster.forget(host)?;
         Ok(MoveReport::default())
+    }
+
+    /// Has the copies that a lost host had made anew, where another host has one, and waits until that is done or does
+    /// not go on.
+    fn make_up_for(
+        &self,
+        cluster: &Arc<Cluster>,
+        host: &NodeId,
+        progress: &mut dyn FnMut(MoveProgress),
+    ) -> Result<()> {
+        let (mut most, mut changed) = (0, (usize::MAX, Instant::now()));
+        loop {
+            let mut by_host: BTreeMap<NodeId, Vec<(InodeId, u64)>> = BTreeMap::new();
+            let mut outcome = Ok(());
+            self.namespace.each_inode(|inode| match self.second_copy(cluster, &inode, host) {
+                Ok(Some(other)) => {
+                    by_host.entry(other).or_default().push((inode.ino, bytes_of(&inode)));
+                }
+                Ok(None) => {}
+                Err(error) => outcome = Err(error),
+            })?;
+            outcome?;
+            let left: usize = by_host.values().map(Vec::len).sum();
+            if left < changed.0 {
+                changed = (left, Instant::now());
+            }
+            if left == 0 || changed.1.elapsed() > COPY_PATIENCE {
+                return Ok(());
+            }
+            most = most.max(left);
+            let bytes_left = by_host.values().flatten().map(|(_, bytes)| bytes).sum();
+            progress(MoveProgress {
+                files_done: (most - left) as u64,
+                files_left: left as u64,
+                bytes_left,
+                ..MoveProgress::default()
+            });
+            for (other, files) in by_host {
+                self.tell_lacking(cluster, &other, files);
+            }
+            std::thread::sleep(COPY_PAUSE);
+        }
+    }
+
+    /// A host that lives and has a file of which a copy is at the lost host `host`.
+    fn second_copy(
+        &self,
+        cluster: &Cluster,
+        inode: &Inode,
+        host: &NodeId,
+    ) -> Result<Option<NodeId>> {
+        let copies = inode.layout.copies();
+        if copies.len() < 2 {
+            return Ok(None);
+        }
+        let homes = copies.iter().map(|copy| cluster.home_of(copy.tier));
+        let homes: Vec<NodeId> = homes.collect::<Result<_>>()?;
+        let other = homes.iter().find(|home| !cluster.has_given_up(home));
+        Ok(other.filter(|_| homes.contains(host)).cloned())
     }
 
     /// Moves files until none is left, or none moves any more.
@@ -532,6 +597,10 @@ impl Node {
     /// Takes the lease and the bytes of a file that nobody has open.
     fn bring_here(&self, ino: InodeId) -> Result<Fetched> {
         self.await_membership()?;
+        let inode = self.namespace.get(ino)?;
+        if self.own_copy(&inode).is_none() && !self.tiers.have_room() {
+            return Err(Error::NoSpace(format!("the tiers of {} are full", self.options.name)));
+        }
         self.with_live(ino, |state| {
             if state.is_open() {
                 return Ok(Attempt::Done(Fetched::InUse));

@@ -15,6 +15,7 @@ use crate::clock::now;
 use crate::files::{Caller, Opened, Registrar};
 use crate::live::Forgotten;
 use crate::node::Node;
+use crate::tiers::full;
 
 /// Removed inodes whose last attributes are still told, to whoever holds them without an open handle
 /// (a working directory, an `O_PATH` descriptor).
@@ -168,8 +169,12 @@ impl Node {
         {
             return Ok(None);
         }
-        self.remote_cache.make_room();
-        let id = self.tiers.choose(hints.tier())?;
+        let id = match self.tier_for_new(hints, 0) {
+            Some(id) => id,
+            // As long as it is small it needs no tier, and then another host may have room.
+            None if self.is_shared() => return Ok(None),
+            None => return Err(full()),
+        };
         let tier = self.tiers.get(id)?;
         if tier.is_low() || !tier.file_system().is_stackable {
             return Ok(None);

@@ -19,6 +19,8 @@ use crate::cluster::Cluster;
 use crate::creations::Creations;
 use crate::directory_lease::{DirectoryLeases, Neighbours};
 use crate::doubts::Doubts;
+use crate::elsewhere::Shortage;
+use crate::gate::Gate;
 use crate::identity::Identity;
 use crate::live::LiveTable;
 use crate::locks::Locks;
@@ -58,6 +60,7 @@ pub struct Node {
     /// Which directories this host has leased, of those that it shares with others.
     pub(crate) directory_leases: DirectoryLeases,
     pub(crate) departed: Departed,
+    pub(crate) shortage: Shortage,
     /// Files that lack copies on other hosts.
     pub(crate) copy_queue: CopyQueue,
     /// Files that lost the copy here: where they are, for the hosts there to be told.
@@ -91,7 +94,9 @@ pub struct Node {
     pub(crate) started: Instant,
     settler: Mutex<Option<Settler>>,
     pub(crate) settler_queue: crate::settler::Queue,
-    is_closed: AtomicBool,
+    pub(crate) is_closed: AtomicBool,
+    /// In a store of several hosts: bounds what closing waits for.
+    pub(crate) gate: Option<Arc<Gate>>,
 }
 
 /// Puts all bytes of a file into the kernel's page cache; advice, so it cannot fail.
@@ -123,6 +128,11 @@ impl Node {
             class: None,
             capacity: None,
         }));
+        let gate = options.cluster.as_mut().map(|cluster| {
+            let gate = Gate::new(Arc::clone(&cluster.engine));
+            cluster.engine = Arc::clone(&gate) as Arc<dyn MetaEngine>;
+            gate
+        });
         let (namespace, tiers) = open_parts(&options, &mut identity, is_new)?;
         let lower = Lower::open(options.lower.as_deref(), &namespace)?;
         let cluster = options
@@ -155,6 +165,7 @@ impl Node {
             lower,
             directory_leases: DirectoryLeases::default(),
             departed: Departed::new(),
+            shortage: Shortage::default(),
             copy_queue: CopyQueue::default(),
             lacking: Mutex::default(),
             copy_metrics: CopyMetrics::default(),
@@ -178,6 +189,7 @@ impl Node {
             settler: Mutex::new(None),
             settler_queue,
             is_closed: AtomicBool::new(false),
+            gate,
             options,
         });
         node.begin_beating()?;
@@ -261,62 +273,13 @@ impl Node {
         self.stop_background();
     }
 
-    /// Stops in order: settles what can be settled, writes back, records a clean stop. Idempotent.
-    ///
-    /// # Errors
-    /// The first failure; the rest is tried all the same.
-    pub fn close(&self) -> Result<()> {
-        if self.is_closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.stop_background();
-        if self.options.durability == Durability::Memory {
-            let left = self.leave_cluster();
-            return self.wipe().and(left);
-        }
-        let mut outcome = Ok(());
-        let mut note = |r: Result<()>| {
-            if let Err(e) = r {
-                tracing::error!(error = %e, "stopping");
-                outcome = Err(e);
-            }
-        };
-        for ino in self.live.entries().iter().map(|live| live.ino) {
-            if self.live.with_existing(ino, |s| s.is_lingering) == Some(true) {
-                self.end_lingering(ino);
-            }
-            match self.live.with_existing(ino, |s| self.persist(ino, s)).transpose() {
-                // Removed by another host, or never recorded: there is nothing to settle.
-                Ok(_) | Err(Error::NotFound) => {}
-                Err(error) => note(Err(error)),
-            }
-            note(self.settle_now(ino));
-        }
-        note(self.return_directories());
-        note(self.leave_cluster());
-        self.remote_cache.clear();
-        note(self.tiers.drain(&self.namespace));
-        note(self.sync_all());
-        if self.doubts.is_empty() {
-            for tier in self.tiers.iter() {
-                note(tier.close());
-            }
-        } else {
-            // As after a crash the next start holds what is on disk against all records.
-            tracing::warn!(
-                "nobody knows yet whether records name some files; the next start looks"
-            );
-        }
-        outcome
-    }
-
     /// Stops the background work and leaves everything as it is, as a crash would; for tests of such.
     pub fn crash(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.stop_background();
     }
 
-    fn stop_background(&self) {
+    pub(crate) fn stop_background(&self) {
         if let Some(keeper) = self.keeper.lock().take() {
             keeper.stop();
         }
@@ -329,7 +292,7 @@ impl Node {
     }
 
     /// Removes every backing file of a store that was not meant to last.
-    fn wipe(&self) -> Result<()> {
+    pub(crate) fn wipe(&self) -> Result<()> {
         for tier in self.tiers.iter() {
             clear_tier(tier)?;
             tier.close()?;

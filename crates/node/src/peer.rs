@@ -76,10 +76,19 @@ impl PeerService {
 
     fn open(&self, files: &OpenFiles, ino: InodeId, may_write: bool) -> Result<Response> {
         let size_bytes = self.node()?.open_for_peer(ino, may_write)?;
+        Ok(self.keep_open(files, ino, may_write, size_bytes))
+    }
+
+    fn keep_open(
+        &self,
+        files: &OpenFiles,
+        ino: InodeId,
+        may_write: bool,
+        size_bytes: u64,
+    ) -> Response {
         let handle = self.next_handle();
-        let open = OpenFile { ino, may_write };
-        files.lock().insert(handle, open);
-        Ok(Response::Opened { handle, size_bytes })
+        files.lock().insert(handle, OpenFile { ino, may_write });
+        Response::Opened { handle, size_bytes }
     }
 
     fn open_part(
@@ -263,6 +272,19 @@ impl PeerService {
                 let _outdating = node.outdating(ino);
                 node.set_attributes(PEER, ino, &change)?;
                 self.written(ino)?
+            }
+            Request::Allocate { target, offset_bytes, len_bytes, mode } => {
+                let ino = changed(files, target)?;
+                let node = self.node()?;
+                let _outdating = node.outdating(ino);
+                node.allocate(ino, offset_bytes, len_bytes, allocate_bits(mode))?;
+                self.written(ino)?
+            }
+            Request::TakeIn { ino } => {
+                let node = self.node()?;
+                let _outdating = node.outdating(ino);
+                let size_bytes = node.take_in(&session.node, ino, payload)?;
+                self.keep_open(files, ino, true, size_bytes)
             }
             Request::Flush { handle } => {
                 let open = opened(files, handle)?;

@@ -15,6 +15,7 @@ use crate::cluster::Cluster;
 use crate::copies::is_of_the_host;
 use crate::pieces::{Landed, Piece, Pieces};
 use crate::remote_cache::CopyInMaking;
+use crate::striped::wire_mode;
 
 /// A file up to this length comes with the answer to its opening.
 const WHOLE_BYTES: u64 = 128 << 10;
@@ -77,6 +78,30 @@ impl RemoteFile {
                 Ok(Self::opened(cluster, home, ino, (handle, size_bytes), None, may_write))
             }
             other => Err(unexpected(&home, &other)),
+        }
+    }
+
+    /// Has `home` take the file in, which holds `content` and which this host has the lease to write (see
+    /// [`crate::elsewhere`]).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); when the host did not answer it may have taken the file.
+    pub(crate) fn take_in(
+        cluster: &Arc<Cluster>,
+        home: &NodeId,
+        ino: InodeId,
+        content: &[u8],
+    ) -> Result<Self> {
+        let payload = Some(content).filter(|content| !content.is_empty());
+        match cluster.call(home, &Request::TakeIn { ino }, payload)? {
+            Response::Opened { handle, size_bytes } => {
+                let open = (handle, size_bytes);
+                let remote = Self::opened(cluster, home.clone(), ino, open, None, true);
+                // What came with the question is published at the close, as what is written later.
+                remote.is_dirty.store(true, Ordering::Relaxed);
+                Ok(remote)
+            }
+            other => Err(unexpected(home, &other)),
         }
     }
 
@@ -328,6 +353,12 @@ impl RemoteFile {
     pub(crate) fn set_len(&self, size_bytes: u64) -> Result<()> {
         let target = Target::Handle(self.way().handle);
         self.change(&Request::Truncate { target, size_bytes }, None)
+    }
+
+    /// Allocates, zeroes or punches a range; `mode` as in `fallocate(2)`.
+    pub(crate) fn allocate(&self, mode: u32, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        let (target, mode) = (Target::Handle(self.way().handle), wire_mode(mode)?);
+        self.change(&Request::Allocate { target, offset_bytes, len_bytes, mode }, None)
     }
 
     fn change(&self, request: &Request, payload: Option<&[u8]>) -> Result<()> {

@@ -17,7 +17,7 @@ use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, R
 use parking_lot::{Condvar, Mutex};
 
 use crate::body::{Body, LocalBody};
-use crate::integrity::{checksum_extras, sum_file};
+use crate::integrity::{Summed, checksum_extras, sum_file_unless};
 use crate::live::LiveState;
 use crate::node::Node;
 use crate::replicate::take_over_copies;
@@ -222,6 +222,10 @@ impl Queue {
         self.push(|work| work.wants_recount = true);
     }
 
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.work.lock().is_stopping
+    }
+
     fn is_at_rest(&self) -> bool {
         !self.work.lock().is_busy && self.backlog() == (0, 0, 0)
     }
@@ -392,6 +396,10 @@ impl Node {
         self.settler_queue.set_pool_short(self.tiers.is_short());
         let mut outcome = Ok(());
         for waiting in due.into_iter().filter(|waiting| left.contains(&waiting.ino)) {
+            if self.settler_queue.is_stopping() {
+                // Whoever stops the node sees to them.
+                break;
+            }
             outcome = outcome.and(self.settle(waiting));
         }
         outcome
@@ -692,7 +700,11 @@ impl Node {
             return Ok(());
         }
         let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
-        let sums = sum_file(&file)?;
+        let is_stopping = || self.settler_queue.is_stopping();
+        let Some(Summed { sums, read_bytes }) = sum_file_unless(&file, is_stopping)? else {
+            return Ok(());
+        };
+        self.metrics.summed_bytes.fetch_add(read_bytes, Ordering::Relaxed);
         self.live.with(ino, |state| {
             // Opened for writing meanwhile: the sums may be of neither the old nor the new content.
             if state.is_unsettled || state.writers > 0 {

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use intarsia_meta::Inode;
+use intarsia_meta::{Inode, MemberState, MemberTier};
 use intarsia_store::Space;
-use intarsia_types::{Attr, HintKey, Layout, Result, TierClass};
+use intarsia_types::{Attr, HintKey, Layout, NodeId, Result, TierClass};
 use serde::Serialize;
 
 use crate::cluster::in_words;
@@ -52,8 +52,10 @@ pub struct Status {
     pub durability: String,
     /// Seconds since the start.
     pub uptime_s: u64,
-    /// Inodes of every kind, the root included.
-    pub inodes: u64,
+    /// Inodes of every kind, the root included; none while the metadata does not answer.
+    pub inodes: Option<u64>,
+    /// Why the metadata does not answer, if it does not. What is told of other hosts is then what was known last.
+    pub metadata_trouble: Option<String>,
     /// Kernel requests answered.
     pub requests: u64,
     /// Opens served by the kernel alone.
@@ -84,12 +86,16 @@ pub struct Status {
     pub hosts: Vec<HostStatus>,
 }
 
+/// The state of a host that does not answer, when nobody can say what became of it.
+const SILENT: &str = "silent";
+
 /// A host of the store in a [`Status`].
 #[derive(Clone, Debug, Serialize)]
 pub struct HostStatus {
     /// Its name.
     pub host: String,
-    /// What it is doing: joining, serving, leaving, stopped or lost.
+    /// What it is doing: joining, serving, leaving, stopped or lost; silent, when the metadata does not answer and the
+    /// host takes no connection either.
     pub state: &'static str,
     /// Since when.
     pub since: String,
@@ -140,7 +146,9 @@ impl Node {
     /// The engine's own.
     pub fn status(&self) -> Result<Status> {
         self.account_writers();
-        let counts = self.namespace.counts()?;
+        let counted = self.ask_for_report(|| self.namespace.counts());
+        let metadata_trouble = counted.as_ref().err().map(ToString::to_string);
+        let silent = if metadata_trouble.is_some() { self.silent_hosts() } else { Vec::new() };
         let engine = self.namespace.engine_stats();
         let (unsettled, not_yet_checksummed, _) = self.settler_queue.backlog();
         let copies = self.copy_queue.backlog();
@@ -152,7 +160,8 @@ impl Node {
             version: env!("CARGO_PKG_VERSION"),
             durability: self.options.durability.to_string(),
             uptime_s: self.started.elapsed().as_secs(),
-            inodes: counts.inodes,
+            inodes: counted.ok().map(|counts| counts.inodes),
+            metadata_trouble,
             requests: self.metrics.requests(),
             opens_passthrough: self.metrics.opens_passthrough.load(Ordering::Relaxed),
             opens_cached: self.metrics.opens_cached.load(Ordering::Relaxed),
@@ -166,17 +175,17 @@ impl Node {
             remote_cache: self.remote_cache.status(),
             tiers: self.tier_status(),
             lower: self.lower.as_ref().map(|lower| lower.path().to_owned()),
-            hosts: self.host_status(),
+            hosts: self.host_status(&silent),
         })
     }
 
-    fn host_status(&self) -> Vec<HostStatus> {
+    fn host_status(&self, silent: &[NodeId]) -> Vec<HostStatus> {
         let members = self.cluster.as_ref().map(|cluster| cluster.members()).unwrap_or_default();
         members
             .into_iter()
             .map(|(node, member)| HostStatus {
+                state: if silent.contains(&node) { SILENT } else { member.state.name() },
                 host: node.0,
-                state: member.state.name(),
                 since: in_words(member.since),
                 address: member.address,
                 capacity_bytes: member.tiers.iter().map(|tier| tier.capacity_bytes).sum(),
@@ -201,14 +210,34 @@ impl Node {
             .collect()
     }
 
-    /// Space and inodes for `statfs`: bytes of capacity, free bytes, and inodes in use.
+    /// Space and inodes for `statfs`: capacity, use and free bytes, of all hosts that are alive, and inodes in use. What
+    /// is told of other hosts is at most some beats old. A file system that several tiers share counts as each of them says.
     ///
     /// # Errors
     /// The engine's own.
     pub fn space(&self) -> Result<(Space, u64)> {
         self.account_writers();
         let counts = self.namespace.counts()?;
-        Ok((self.tiers.space(), counts.inodes))
+        Ok((self.store_space(), counts.inodes))
+    }
+
+    fn store_space(&self) -> Space {
+        let Some(cluster) = &self.cluster else { return self.tiers.space() };
+        let mut total = Space::default();
+        let mut add = |tiers: &[MemberTier], takes_files: bool| {
+            for tier in tiers {
+                total.capacity_bytes += tier.capacity_bytes;
+                total.used_bytes += tier.capacity_bytes.saturating_sub(tier.free_bytes);
+                total.free_bytes += if takes_files { tier.free_bytes } else { 0 };
+            }
+        };
+        add(&self.tier_reports(), true);
+        for (node, member) in cluster.members() {
+            if node != self.options.name && member.state.is_alive() {
+                add(&member.tiers, member.state != MemberState::Leaving);
+            }
+        }
+        total
     }
 
     /// Passthrough writers grow files without telling, so they are asked before an answer about space.

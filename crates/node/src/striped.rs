@@ -476,11 +476,12 @@ const MODES: [(u32, AllocateMode); 5] = [
     (17, AllocateMode::ZeroRangeKeepSize),
 ];
 
-fn wire_mode(bits: u32) -> Result<AllocateMode> {
+/// What stands for the bits of `fallocate(2)` on the wire.
+pub(crate) fn wire_mode(bits: u32) -> Result<AllocateMode> {
     let known = MODES.iter().find(|(known, _)| *known == bits);
     known
         .map(|(_, mode)| *mode)
-        .ok_or(Error::NotSupported("that mode of fallocate on a striped file"))
+        .ok_or(Error::NotSupported("that mode of fallocate on a file of another host"))
 }
 
 /// The bits of `fallocate(2)`.

@@ -86,6 +86,12 @@ impl Tiers {
             // The usual case on a workstation needs no ranking, only room.
             return if only.tier.fits(1) { Ok(only.tier.id()) } else { Err(full()) };
         }
+        let id = choose_tier(&self.states(), wanted).ok_or_else(full)?;
+        if self.get(id)?.fits(1) { Ok(id) } else { Err(full()) }
+    }
+
+    /// What decisions need to know of the tiers.
+    pub(crate) fn states(&self) -> Vec<TierState> {
         let state = |entry: &TierWithPool| TierState {
             id: entry.tier.id(),
             class: entry.tier.class(),
@@ -93,9 +99,19 @@ impl Tiers {
             is_low: entry.tier.is_low(),
             is_overflow: entry.is_overflow,
         };
-        let states: Vec<TierState> = self.entries.iter().map(state).collect();
-        let id = choose_tier(&states, wanted).ok_or_else(full)?;
-        if self.get(id)?.fits(1) { Ok(id) } else { Err(full()) }
+        self.entries.iter().map(state).collect()
+    }
+
+    /// The tier, if there is only one and it has room: the usual case, which needs no ranking.
+    pub(crate) fn only_one_with_room(&self) -> Option<TierId> {
+        let [only] = self.entries.as_slice() else { return None };
+        (!only.tier.is_low() && only.tier.fits(1)).then(|| only.tier.id())
+    }
+
+    /// Whether a tier takes new files that are not meant for the overflow.
+    pub(crate) fn have_room(&self) -> bool {
+        self.only_one_with_room().is_some()
+            || self.states().iter().any(|tier| tier.has_room() && !tier.is_overflow)
     }
 
     /// An empty backing file in `tier`, from the pool or made now.
@@ -184,6 +200,6 @@ impl Tiers {
     }
 }
 
-fn full() -> Error {
+pub(crate) fn full() -> Error {
     Error::NoSpace("every tier is full; remove files or add a tier".into())
 }

@@ -4,6 +4,7 @@
 mod balance;
 mod copies;
 mod fold;
+mod home;
 mod io_mode;
 mod keep;
 mod placement;
@@ -12,6 +13,7 @@ mod stripe;
 pub use balance::{HostRoom, Transfer, choose_host, plan_balance};
 pub use copies::{HostState, choose_copies};
 pub use fold::{FoldLimits, should_fold};
+pub use home::{Home, HomeReason, choose_home};
 pub use io_mode::{IoMode, OpenRequest, choose_io_mode};
 pub use keep::{KeepRequest, kept_max_bytes, should_keep};
 pub use placement::{TierState, choose_tier};

@@ -17,6 +17,14 @@ pub struct TierState {
     pub is_overflow: bool,
 }
 
+impl TierState {
+    /// Whether it takes new files: it is above its watermark, and not full.
+    #[must_use]
+    pub const fn has_room(&self) -> bool {
+        !self.is_low && self.free_bytes > 0
+    }
+}
+
 /// Chooses a tier for a new file: the class asked for, else the fastest; when all are below their
 /// watermarks the overflow, if there is one, else the one with most room. A hint is advice, so it never fails a create
 /// that another tier could serve.
@@ -24,13 +32,13 @@ pub struct TierState {
 /// `tiers` is in the order of the configuration, which decides between equals. `None` only for no tiers.
 #[must_use]
 pub fn choose_tier(tiers: &[TierState], wanted: Option<TierClass>) -> Option<TierId> {
-    let roomy = || tiers.iter().filter(|t| !t.is_low && !t.is_overflow);
+    let roomy = || tiers.iter().filter(|t| t.has_room() && !t.is_overflow);
     let of_class = wanted.and_then(|class| roomy().find(|t| t.class == class));
     let nearest = || {
         // With a class asked for, the next slower one is closer to the wish than a faster one.
         roomy().min_by_key(|t| (wanted.is_some_and(|w| t.class < w), t.class))
     };
-    let overflow = || tiers.iter().find(|t| !t.is_low && t.is_overflow);
+    let overflow = || tiers.iter().find(|t| t.has_room() && t.is_overflow);
     let last_resort = || tiers.iter().max_by_key(|t| t.free_bytes);
     of_class.or_else(nearest).or_else(overflow).or_else(last_resort).map(|t| t.id)
 }

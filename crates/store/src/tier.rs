@@ -358,8 +358,15 @@ impl Tier {
     /// A small tier keeps an eighth of itself free, not a watermark made for large ones.
     #[must_use]
     pub fn is_low(&self) -> bool {
+        self.is_low_without(0)
+    }
+
+    /// Whether it would be below its watermark with `bytes` of what it holds given back.
+    #[must_use]
+    pub fn is_low_without(&self, bytes: u64) -> bool {
         let space = self.space();
-        space.free_bytes < self.watermark.0.min(space.capacity_bytes / 8)
+        let free_bytes = space.free_bytes.saturating_add(bytes);
+        free_bytes < self.watermark.0.min(space.capacity_bytes / 8)
     }
 
     /// Flushes everything on the tier's file system to stable storage.

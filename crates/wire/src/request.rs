@@ -231,6 +231,13 @@ pub enum Request {
         /// The open part.
         handle: Handle,
     },
+    /// 25: I have the right to write this file, which has its bytes in no tier yet, and have no room for it: take
+    /// that right from me, be its home, and keep it open for me to write. The payload is what the file holds now.
+    /// Answer: `Opened`; after `Failed` the right is mine still, unless it was given back.
+    TakeIn {
+        /// The inode.
+        ino: InodeId,
+    },
 }
 
 impl Request {
@@ -263,6 +270,7 @@ impl Request {
             Self::Fetch { .. } => "fetch",
             Self::OpenPart { .. } => "open part",
             Self::StatPart { .. } => "stat part",
+            Self::TakeIn { .. } => "take in",
         }
     }
 

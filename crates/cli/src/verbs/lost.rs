@@ -43,6 +43,7 @@ fn row(file: &Value) -> String {
 
 fn conclude(summary: &Value, forget: bool) {
     let hosts = summary.get("hosts").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let is_former = |host: &Value| plain(host.get("host")).contains(".former");
     if hosts.is_empty() {
         return output::message("No host is lost.");
     }
@@ -62,8 +63,10 @@ fn conclude(summary: &Value, forget: bool) {
     if forget {
         output::message(&format!("{} removed.", number(summary, "removed")));
     } else if count > 0 {
-        output::message(
-            "They can be read again when the host is back. If it will not be, --forget removes them.",
-        );
+        output::message(if hosts.iter().all(is_former) {
+            "Their host came back with empty disks, so they are gone; --forget removes their names."
+        } else {
+            "They can be read again when the host is back. If it will not be, --forget removes them."
+        });
     }
 }

@@ -107,9 +107,10 @@ pub(crate) fn look(entry: Entry) -> Seen {
 }
 
 impl Seen {
-    pub(crate) const fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self.state {
             State::Up(_) if !self.is_mounted => "detached",
+            State::Up(_) if self.lacks_metadata() => "without metadata",
             State::Up(_) => "up",
             State::Silent(_) => "silent",
             State::Dead => "dead",
@@ -123,9 +124,14 @@ impl Seen {
         }
     }
 
-    const fn exit(&self) -> Exit {
+    /// Whether the node is up, and the metadata does not answer it.
+    fn lacks_metadata(&self) -> bool {
+        self.status().is_some_and(|status| status["metadata_trouble"].is_string())
+    }
+
+    fn exit(&self) -> Exit {
         match self.state {
-            State::Up(_) if self.is_mounted => Exit::Ok,
+            State::Up(_) if self.is_mounted && !self.lacks_metadata() => Exit::Ok,
             _ => Exit::Degraded,
         }
     }
@@ -152,7 +158,7 @@ impl Seen {
         let mount = self.entry.mount_point.display();
         match &self.state {
             State::Up(status) => {
-                let word = if self.is_mounted {
+                let word = if self.is_mounted && !self.lacks_metadata() {
                     style.good(self.word())
                 } else {
                     style.warning(self.word())
@@ -207,7 +213,13 @@ pub(crate) fn facts(status: &Value) -> Vec<Vec<String>> {
         ("up for", humantime::format_duration(uptime).to_string()),
         ("durability", text("durability")),
         ("passthrough", passthrough),
-        ("files", format!("{} (directories included)", files(status))),
+        (
+            "files",
+            match &status["metadata_trouble"] {
+                Value::String(why) => format!("unknown: {why}"),
+                _ => format!("{} (directories included)", files(status)),
+            },
+        ),
         ("in tiers", used(status).to_string()),
         ("requests", text("requests")),
         (
@@ -246,6 +258,7 @@ pub(crate) fn facts(status: &Value) -> Vec<Vec<String>> {
     ]
     .into_iter()
     .chain(redundancy(&status["metadata_servers"]).map(|text| ("its servers", text)))
+    .chain(hosts(status).map(|text| ("hosts", text)))
     .map(|(name, value)| vec![format!("  {name}"), value])
     .collect()
 }
@@ -277,6 +290,22 @@ fn redundancy(servers: &Value) -> Option<String> {
         why.push(format!("{number} with their primary on {host}"));
     }
     Some(format!("of {shards} shards {}; no host may be lost now", why.join(", ")))
+}
+
+/// The hosts of a store of several, by what they are doing.
+fn hosts(status: &Value) -> Option<String> {
+    let hosts = status.get("hosts")?.as_array().filter(|hosts| !hosts.is_empty())?;
+    let mut by_state: Vec<(String, Vec<String>)> = Vec::new();
+    for host in hosts {
+        let (name, state) = (plain(host.get("host")), plain(host.get("state")));
+        match by_state.iter_mut().find(|(known, _)| *known == state) {
+            Some((_, names)) => names.push(name),
+            None => by_state.push((state, vec![name])),
+        }
+    }
+    let said =
+        by_state.into_iter().map(|(state, names)| format!("{}: {}", state, names.join(", ")));
+    Some(said.collect::<Vec<_>>().join("; "))
 }
 
 /// What is kept of other hosts' files.

@@ -93,6 +93,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
         ("fetch", Request::Fetch { ino }),
         ("open-part", Request::OpenPart { ino, backing, may_write: true }),
         ("stat-part", Request::StatPart { handle }),
+        ("take-in", Request::TakeIn { ino }),
     ];
     all.extend(lock_questions().into_iter().map(|(name, question)| {
         (name, Request::Lock { place: LockPlace { ino, epoch: 3, life: 8 }, question })
