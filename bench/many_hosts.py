@@ -17,6 +17,8 @@ from pathlib import Path
 
 import labs
 
+SERVERS = ("redis-server", "valkey-server")
+
 
 def measure(program, hosts, meta_hosts, idle_s):
     """One store: seconds until it is up, and shares of a core when idle, by program."""
@@ -79,13 +81,13 @@ def main():
         def middle(of, some=some):
             return statistics.median(map(of, some))
 
-        def share(names):
-            return lambda s: 100 * sum(v for k, v in s["idle_share_by_program"].items() if k in names)
+        def share(is_server):
+            return lambda s: 100 * sum(v for k, v in s["idle_share_by_program"].items() if (k in SERVERS) == is_server)
 
         print(
             f"{hosts:5} {some[0]['meta_hosts']:11} {middle(lambda s: s['up_s']):7.2f} "
-            f"{middle(lambda s: 100 * s['idle_share']):8.2f} {middle(share(('intarsia',))):7.2f} "
-            f"{middle(share(('redis-server', 'valkey-server'))):8.2f} {middle(lambda s: s['smoke_s']):8.2f}",
+            f"{middle(lambda s: 100 * s['idle_share']):8.2f} {middle(share(False)):7.2f} "
+            f"{middle(share(True)):8.2f} {middle(lambda s: s['smoke_s']):8.2f}",
             flush=True,
         )
     if arguments.out:

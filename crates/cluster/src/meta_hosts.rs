@@ -117,6 +117,8 @@ mod tests {
         let text = old.to_text().unwrap();
         assert!(!text.contains("meta_hosts"), "{text}");
         assert_eq!(Deployment::parse(&text).unwrap(), old);
+        let left = old.without(&NodeId("n2".into())).unwrap();
+        assert_eq!((names(&left), left.meta_hosts.len()), (vec!["n1", "n3"], 3));
         let new = deployment(4).with_meta_hosts(None).unwrap();
         assert_eq!(Deployment::parse(&new.to_text().unwrap()).unwrap(), new);
         assert!(!new.begins_with_servers(&NodeId("n4".into())));

@@ -169,7 +169,8 @@ impl Cluster {
         let primary = |address: &str| {
             let (ip, port) = address.split_once(':')?;
             let host = ip.rsplit_once('.').filter(|(net, _)| net.contains('.'))?.1.parse().ok()?;
-            Some((host, port.parse::<usize>().ok()?.checked_sub(FIRST_PORT)?))
+            // Each server has two ports.
+            Some((host, port.parse::<usize>().ok()?.checked_sub(FIRST_PORT)? / 2))
         };
         addresses.filter_map(primary).collect()
     }

@@ -241,7 +241,8 @@ fn what_clients_see_is_possible_while_parts_die_and_links_are_cut() {
         Some(seed) => vec![seed],
         None => vec![FIXED_SEED, fresh_seed()],
     };
-    let cluster = Cluster::start(HOSTS);
+    // A fault may meet the metadata servers of any host.
+    let cluster = Cluster::start_with(HOSTS, &["--meta-hosts", &HOSTS.to_string()]);
     for seed in seeds {
         let hints = [&[][..], &["replicas=2", "close=safe"], &["replicas=2"]];
         observe(&cluster, seed, time, hints[usize::try_from(seed % 3).unwrap()]);

@@ -193,6 +193,10 @@ impl Host {
     pub(super) fn step(&mut self) {
         self.notice_ends();
         self.look_at_hosts();
+        if self.slots.is_empty() && !self.hosts.is_known() {
+            // The node is not open yet. Hosts that start together must not all look for servers on all hosts.
+            return;
+        }
         if self.replication == Replication::Alone {
             self.restart_alone();
             self.force_log();

@@ -17,6 +17,9 @@ use super::server::{Connector, Server};
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// Servers that are asked at the same time when the first did not say.
 const AT_ONCE: usize = 8;
+/// As long as no map was ever had, one server that waits for its slots stands for all, so many times: many hosts that start
+/// together must not all ask all.
+const FORMING: u64 = 20;
 
 pub(super) struct Topology {
     connector: Connector,
@@ -107,24 +110,25 @@ impl Topology {
         let Some(_alone) = self.refreshing.try_lock_until(deadline) else {
             return Err(Failure::Transient("the servers are still being asked".into()));
         };
-        let mut candidates = {
+        let (candidates, is_being_formed) = {
             let map = self.map.read();
             if map.generation != seen {
                 return Ok(());
             }
             let mut known = map.known.clone();
+            let turn = usize::try_from(seen).unwrap_or(0) % known.len().max(1);
+            known.rotate_left(turn);
             known.extend(self.seeds.iter().filter(|seed| !map.known.contains(seed)).cloned());
-            known
+            (known, map.ranges.is_empty() && seen < FORMING)
         };
-        let turn = usize::try_from(seen).unwrap_or(0) % candidates.len().max(1);
-        candidates.rotate_left(turn);
         let mut last = Failure::Transient("no server is known".into());
         // Something else may listen where no server of ours is.
         let mut refused = None;
+        let mut is_forming = false;
         // The first is asked alone, for mostly it knows; then several at once, because hosts that are dead keep silent.
         let (first, rest) = candidates.split_at(candidates.len().min(1));
         for some in std::iter::once(first).chain(rest.chunks(AT_ONCE)) {
-            if Instant::now() >= deadline {
+            if is_forming || Instant::now() >= deadline {
                 break;
             }
             for answer in self.ask_all(some, deadline) {
@@ -132,6 +136,7 @@ impl Topology {
                     // It has only just started, and knows nobody yet.
                     Ok((ranges, _)) if ranges.is_empty() => {
                         last = Failure::Transient("a server knows of no slots".into());
+                        is_forming = is_being_formed;
                     }
                     Ok((ranges, is_cluster)) => return self.install(ranges, is_cluster),
                     Err(failure @ Failure::Refused(_)) => refused = Some(failure),
