@@ -122,6 +122,9 @@ _SAME = (
     (re.compile(r"\b(\w{4,})s\b"), r"\1"),
 )
 
+#: What a program says of its progress when that takes longer than usual.
+_PROGRESS = re.compile(r"^[\d.]+ %, .* left$")
+
 
 def shape(line: str) -> str:
     """A line without what differs from run to run: numbers, times, sizes, versions, columns."""
@@ -140,7 +143,8 @@ def difference(shown: tuple[str, ...], printed: str) -> str | None:
     if not shown:
         return None
     wanted = [shape(line) for line in shown if line.strip()]
-    got = [shape(line) for line in printed.split("\n") if line.strip()]
+    lines = [line for line in printed.split("\n") if line.strip() and not _PROGRESS.search(line)]
+    got = [shape(line) for line in lines]
     if _matches(wanted, got) or sorted(wanted) == sorted(got):
         return None
     return "\n  ".join(["shown:", *wanted]) + "\n" + "\n  ".join(["printed:", *got])

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
+use intarsia_cluster::claim;
 use intarsia_types::NodeId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,7 +21,7 @@ use crate::assembly::Assembly;
 use crate::cli::LogFormat;
 use crate::config::Settings;
 use crate::deployment::Bundle;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::made_dir;
 use crate::preflight::Conditions;
 use crate::process::{self, Process};
@@ -120,7 +121,10 @@ pub(crate) fn start(orders: &Orders) -> Outcome<(Ready, Tether)> {
         Some(Report::Failed(failure)) => {
             drop(stdin);
             let _ = child.wait();
-            forget_failed(dir, &log_path, &made);
+            // Else another node has the directory.
+            if failure.exit != Exit::Busy {
+                forget_failed(dir, &made);
+            }
             Err(failure)
         }
         None => Err(failed_silently(&mut child, &log_path, orders.settings.wait)),
@@ -128,9 +132,10 @@ pub(crate) fn start(orders: &Orders) -> Outcome<(Ready, Tether)> {
 }
 
 /// A node that said why it failed leaves nothing of a store that was never there.
-fn forget_failed(dir: &Path, log: &Path, made: &[PathBuf]) {
+fn forget_failed(dir: &Path, made: &[PathBuf]) {
     if !made.is_empty() && !dir.join("store.json").exists() {
-        let _ = std::fs::remove_file(log);
+        let _ = std::fs::remove_file(log_path(dir));
+        let _ = std::fs::remove_file(dir.join(claim::NODE));
         made_dir::remove_empty(made);
     }
 }
