@@ -128,7 +128,8 @@ pub(crate) struct Up {
     #[arg(long, value_name = "metadata|all|off", default_value = "metadata")]
     pub(crate) encrypt: Encrypt,
     /// With several hosts: the first of 9 ports that a node and its metadata servers listen on
-    #[arg(long, value_name = "PORT", default_value_t = 7400)]
+    #[arg(long, value_name = "PORT", default_value_t = 7400,
+          value_parser = clap::value_parser!(u16).range(1..=65527))]
     pub(crate) port: u16,
     /// In a job of several hosts: delete the data when the store goes down, at the latest with the job
     #[arg(long)]
@@ -154,7 +155,7 @@ pub(crate) struct HostFlags {
     pub(crate) lab: Option<String>,
     /// How the hosts are reached, as 'ssh -p 2222 -i KEY' [env: INTARSIA_SSH]
     /// [default: srun within a Slurm job, else ssh]
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", conflicts_with = "lab")]
     pub(crate) ssh: Option<String>,
     /// This host alone, also in a job of several
     #[arg(long, conflicts_with_all = ["hosts", "hostfile", "lab"])]

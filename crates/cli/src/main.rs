@@ -18,6 +18,7 @@ mod exit;
 mod holders;
 mod launch;
 mod logging;
+mod made_dir;
 mod mounts;
 mod output;
 mod preflight;

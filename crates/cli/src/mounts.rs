@@ -23,6 +23,8 @@ pub(crate) struct MountEntry {
     pub(crate) mount_point: PathBuf,
     pub(crate) kind: String,
     pub(crate) source: String,
+    /// The user who mounted it, where the kernel says.
+    pub(crate) user: Option<u32>,
 }
 
 /// Whether a mount answers.
@@ -37,6 +39,22 @@ pub(crate) enum Health {
 }
 
 impl MountEntry {
+    /// Who has to do what this user may not, if that is so.
+    pub(crate) fn check_user(&self) -> Outcome {
+        let me = rustix::process::geteuid().as_raw();
+        match self.user {
+            Some(user) if me != 0 && user != me => {
+                let who = if user == 0 { "root".to_owned() } else { format!("user {user}") };
+                let mount = self.mount_point.display();
+                Err(Failure::general(format!(
+                    "the store at {mount} is {who}'s, and you are user {me}"
+                ))
+                .with_help(format!("ask {who} for it; 'df {mount}' shows how full it is")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether Intarsia mounted it: the helper program gives it a type of its own, the bare system
     /// call does not, but the source always starts with our name and the store's.
     pub(crate) fn is_ours(&self) -> bool {
@@ -54,6 +72,13 @@ pub(crate) fn table() -> Vec<MountEntry> {
 /// The mount on exactly this path; where several lie on each other, the one on top.
 pub(crate) fn at(path: &Path) -> Option<MountEntry> {
     table().into_iter().rev().find(|m| m.mount_point == path)
+}
+
+/// The mount in which a path lies.
+pub(crate) fn carrying(path: &Path) -> Option<MountEntry> {
+    let path = std::path::absolute(path).ok()?;
+    let above = table().into_iter().rev().filter(|m| path.starts_with(&m.mount_point));
+    above.max_by_key(|m| m.mount_point.components().count())
 }
 
 /// The mounts below this path.
@@ -75,7 +100,9 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     fields.find(|f| *f == b"-")?;
     let kind = text(fields.next()?);
     let source = text(&unescape(fields.next()?));
-    Some(MountEntry { id, device, mount_point, kind, source })
+    let options = text(fields.next().unwrap_or_default());
+    let user = options.split(',').find_map(|option| option.strip_prefix("user_id=")?.parse().ok());
+    Some(MountEntry { id, device, mount_point, kind, source, user })
 }
 
 /// The kernel writes space, tab, newline and backslash as `\ooo`.
@@ -141,6 +168,7 @@ pub(crate) fn unmount(mount_point: &Path) -> Outcome {
 }
 
 fn fusermount(mount_point: &Path, arguments: &[&str]) -> Outcome {
+    at(mount_point).map_or(Ok(()), |mount| mount.check_user())?;
     let program = process::find_program("fusermount3").ok_or_else(|| {
         Failure::general("fusermount3 was not found, and unmounting without root needs it")
             .with_help("install the package fuse3")
@@ -171,7 +199,7 @@ mod tests {
         let line = b"36 35 0:52 / /mnt/my\\040store rw,nosuid shared:7 - fuse.intarsia intarsia rw,user_id=0";
         let entry = parse_line(line).unwrap();
         assert_eq!(entry.mount_point, Path::new("/mnt/my store"));
-        assert_eq!((entry.id, entry.device.as_str()), (36, "0:52"));
+        assert_eq!((entry.id, entry.device.as_str(), entry.user), (36, "0:52", Some(0)));
         assert!(entry.is_ours());
         let bare = MountEntry { kind: "fuse".into(), source: "intarsia-0123abcd".into(), ..entry };
         assert!(bare.is_ours());

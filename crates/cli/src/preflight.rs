@@ -1,15 +1,19 @@
 //! Everything that can be known to be wrong before a store comes up, each with what to do about it.
 
+mod places;
+
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use intarsia_types::Durability;
+pub(crate) use places::check_owner;
 use rustix::fs::Access;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Settings;
 use crate::exit::{Failure, Outcome};
+use crate::made_dir;
 use crate::mounts::{self, Health, MountEntry};
 use crate::process::{find_program, has_sys_admin, is_root};
 use crate::registry::{Entry, Registry};
@@ -43,7 +47,7 @@ pub(crate) fn inspect(
     registry: &Registry,
 ) -> Outcome<Plan> {
     let mut plan = Plan::default();
-    check_places(settings)?;
+    places::check_apart(settings)?;
     check_running(settings, registry, &mut plan)?;
     check_mount_point(settings, conditions, &mut plan)?;
     check_directories(settings, &mut plan)?;
@@ -63,46 +67,21 @@ impl Plan {
         for mount in &self.clear_stale_entries {
             registry.remove(mount);
         }
+        // The node makes the tiers themselves.
+        for above in settings.tiers.iter().filter_map(|tier| tier.dir.parent()) {
+            made_dir::above(above, mode).map_err(|e| Failure::io(above.display(), &e))?;
+        }
         if !self.make_mount_point {
             return Ok(());
         }
-        let made = std::fs::create_dir(&settings.mount).and_then(|()| {
-            std::fs::set_permissions(&settings.mount, std::fs::Permissions::from_mode(mode))
-        });
-        made.or_else(|e| if settings.mount.is_dir() { Ok(()) } else { Err(e) }).map_err(|e| {
-            Failure::io(format!("mount point {} cannot be made", settings.mount.display()), &e)
-                .with_help("make the directories above it, or name another place with --mount")
+        let mount = &settings.mount;
+        let above = mount.parent().map_or(Ok(()), |above| made_dir::above(above, mode));
+        let made = above.and_then(|()| made_dir::one(mount, mode));
+        made.map_err(|e| {
+            Failure::io(format!("mount point {} cannot be made", mount.display()), &e)
+                .with_help("name another place with --mount")
         })
     }
-}
-
-/// A store that lies in its own mount would wait for itself for ever.
-fn check_places(settings: &Settings) -> Outcome {
-    let mount = &settings.mount;
-    let tiers = settings.tiers.iter().map(|t| ("the tier", t.dir.clone()));
-    let lower = settings.lower.iter().map(|dir| ("the lower file system", dir.clone()));
-    let places = [("the store's directory", settings.dir.clone())].into_iter();
-    for (what, path) in places.chain(tiers).chain(lower) {
-        if path.starts_with(mount) || mount.starts_with(&path) {
-            return Err(Failure::usage(format!(
-                "{what} {} and the mount point {} lie in each other",
-                path.display(),
-                mount.display()
-            ))
-            .with_help("choose two places of which neither is inside the other"));
-        }
-    }
-    let dirs: Vec<&PathBuf> = settings.tiers.iter().map(|t| &t.dir).collect();
-    for (n, dir) in dirs.iter().enumerate() {
-        if dirs.iter().skip(n + 1).any(|d| d.starts_with(dir) || dir.starts_with(d)) {
-            return Err(Failure::usage(format!(
-                "the tier {} overlaps another tier",
-                dir.display()
-            ))
-            .with_help("give each tier a directory of its own"));
-        }
-    }
-    Ok(())
 }
 
 /// A second `up` on the same place; what a dead node left is noted for clearing.
@@ -157,7 +136,7 @@ fn check_mount_point(settings: &Settings, conditions: &Conditions, plan: &mut Pl
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             plan.make_mount_point = true;
             plan.owns_mount_point = true;
-            check_parent(path, "the mount point")
+            check_ancestor(path, "the mount point")
         }
         Err(e) => Err(Failure::io(format!("mount point {shown}"), &e)),
         Ok(meta) if !meta.is_dir() => {
@@ -234,6 +213,7 @@ fn check_directories(settings: &Settings, plan: &mut Plan) -> Outcome {
         // A tier below the store's directory is made with it.
         if !tier.dir.starts_with(&settings.dir) {
             check_directory(&tier.dir, "the tier", "--tier")?;
+            places::check_tier_not_foreign(&tier.dir)?;
         }
     }
     Ok(())
@@ -287,7 +267,10 @@ fn check_directory(dir: &Path, what: &str, flag: &str) -> Outcome {
             Err(Failure::usage(format!("{what} {shown} is not a directory"))
                 .with_help(format!("name a directory with {flag}")))
         }
-        Ok(_) => check_writable(dir, what),
+        Ok(_) => {
+            check_owner(dir, what)?;
+            check_writable(dir, what)
+        }
     }
 }
 
@@ -297,20 +280,6 @@ fn check_ancestor(path: &Path, what: &str) -> Outcome {
     existing.map_or(Ok(()), |a| {
         check_writable(a, &format!("{what} {} must be made, but", path.display()))
     })
-}
-
-/// Only the last part of a mount point is made, so that a typing error shows.
-fn check_parent(path: &Path, what: &str) -> Outcome {
-    let parent = path.parent().unwrap_or(path);
-    if !parent.is_dir() {
-        return Err(Failure::usage(format!(
-            "{what} {} cannot be made: {} is no directory",
-            path.display(),
-            parent.display()
-        ))
-        .with_help(format!("mkdir -p {}", parent.display())));
-    }
-    check_writable(parent, &format!("{what} {} must be made, but", path.display()))
 }
 
 fn check_writable(dir: &Path, what: &str) -> Outcome {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Failure, Outcome};
-use crate::mounts;
+use crate::mounts::{self, MountEntry};
 use crate::registry::{Entry, Registry};
 
 /// How the message begins that there is nothing.
@@ -28,7 +28,13 @@ pub(crate) fn find(registry: &Registry, path: &Path) -> Outcome<Option<Entry>> {
 /// The one store meant, running or not.
 pub(crate) fn one(registry: &Registry, path: Option<&Path>) -> Outcome<Entry> {
     if let Some(path) = named(path) {
-        return find(registry, &path)?.ok_or_else(|| {
+        let found = find(registry, &path)?;
+        if found.is_none()
+            && let Some(mount) = mounts::carrying(&path).filter(MountEntry::is_ours)
+        {
+            mount.check_user()?;
+        }
+        return found.ok_or_else(|| {
             Failure::not_running(format!("{NOT_UP} at {}", path.display()))
                 .with_help("'intarsia status' lists the stores that are up")
         });

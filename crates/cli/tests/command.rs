@@ -149,7 +149,6 @@ fn unusable_places_are_refused_and_nothing_is_made() {
     up(&[&mount, "--dir", &dir, "--tier", &tier, "--tier", &format!("{tier}/sub")])
         .code(2)
         .says("overlaps another tier");
-    up(&[&place.text("no/such/mnt"), "--dir", &dir]).code(2).says("mkdir -p");
     up(&[&place.text("full/precious"), "--dir", &dir]).code(2).says("is not a directory");
     up(&[&mount, "--dir", &place.text("full/precious")]).code(2).says("is not a directory");
     up(&["/proc", "--dir", &dir]).code(4).says("already a mount of type proc");
@@ -219,7 +218,7 @@ fn a_dry_run_says_what_would_be_done() {
         return;
     }
     let place = Place::new();
-    place.up(&["--dry-run"]).code(0).prints("make the mount point").prints("found the store");
+    place.up(&["--dry-run"]).code(0).prints("make the mount point").prints("make a new store in");
     let plan = place.up(&["--dry-run", "--json"]).code(0).json();
     assert_eq!(plan["plan"]["make_mount_point"], true);
     assert_eq!(plan["settings"]["mount"], place.text("mnt"));

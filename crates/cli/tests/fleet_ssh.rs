@@ -137,7 +137,7 @@ impl Drop for Hosts {
 fn a_store_over_hosts_reached_by_ssh_comes_and_goes_and_comes_again() {
     let Some(hosts) = Hosts::new() else { return };
     let plan = hosts.up("", "h[1-3]", &["--dry-run"]).code(0);
-    plan.prints(&format!("on h2 ({}): found the store in", hosts.address(2)));
+    plan.prints(&format!("on h2 ({}): make a new store in", hosts.address(2)));
     hosts.assert_nothing_is_left();
 
     let up = hosts.up("", "h[1-3]", &["--encrypt", "all"]).code(0);

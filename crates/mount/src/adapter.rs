@@ -30,7 +30,7 @@ use crate::executed::Executed;
 use crate::locks::{LockCall, span};
 use crate::mode::Mode;
 use crate::page::PageSize;
-use crate::slow::SlowLane;
+use crate::slow::Lanes;
 
 /// Inode numbers are never reused, so one generation does for ever.
 const GENERATION: Generation = Generation(0);
@@ -47,9 +47,7 @@ const FAR_BLOCK_BYTES: u32 = 64 << 10;
 
 pub(crate) struct Adapter {
     node: Arc<Node>,
-    slow: SlowLane,
-    /// For reads that wait for another host.
-    peers: SlowLane,
+    lanes: Lanes,
     mode: Arc<Mutex<Mode>>,
     has_write_back: AtomicBool,
     /// The kernel maps files also that are read past its pages.
@@ -63,17 +61,11 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    pub(crate) fn new(
-        node: Arc<Node>,
-        slow: SlowLane,
-        peers: SlowLane,
-        mode: Arc<Mutex<Mode>>,
-    ) -> Self {
+    pub(crate) fn new(node: Arc<Node>, lanes: Lanes, mode: Arc<Mutex<Mode>>) -> Self {
         let has_write_back = AtomicBool::new(false);
         Self {
             node,
-            slow,
-            peers,
+            lanes,
             mode,
             has_write_back,
             maps_direct: AtomicBool::new(false),
@@ -192,7 +184,7 @@ impl Adapter {
 
     fn wait_for_peer(&self, read: FarRead, timer: OpTimer, reply: ReplyData) {
         let node = Arc::clone(&self.node);
-        self.peers.run(move || {
+        self.lanes.peers.run(move || {
             READ_BUFFER.with_borrow_mut(|buffer| {
                 read.finish(buffer, |bytes| answer_remote_read(&node, &timer, bytes, reply));
             });
@@ -626,7 +618,8 @@ impl Filesystem for Adapter {
             });
         } else if node.flush_may_block(ino(n)) {
             let n = ino(n);
-            self.slow.run(move || finish_empty(&node, &timer, "flush", node.flush(n), reply));
+            let lane = self.lanes.for_durable(node.waits_for_copies(n, false));
+            lane.run(move || finish_empty(&node, &timer, "flush", node.flush(n), reply));
         } else {
             self.empty(&timer, "flush", node.flush(ino(n)), reply);
         }
@@ -653,7 +646,8 @@ impl Filesystem for Adapter {
         let timer = Self::start(req, Op::FSync);
         let node = Arc::clone(&self.node);
         let n = ino(n);
-        self.slow.run(move || finish_empty(&node, &timer, "fsync", node.fsync(n, datasync), reply));
+        let lane = self.lanes.for_durable(node.waits_for_copies(n, true));
+        lane.run(move || finish_empty(&node, &timer, "fsync", node.fsync(n, datasync), reply));
     }
 
     fn opendir(&self, _req: &Request, n: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -845,7 +839,7 @@ impl Filesystem for Adapter {
         let timer = Self::start(req, Op::FAllocate);
         let node = Arc::clone(&self.node);
         let n = ino(n);
-        self.slow.run(move || {
+        self.lanes.slow.run(move || {
             let result = node.allocate(n, offset, length, mode.cast_unsigned());
             finish_empty(&node, &timer, "fallocate", result, reply);
         });
@@ -868,7 +862,7 @@ impl Filesystem for Adapter {
         // The kernel holds written pages that we have not seen, which would look like holes. Taking the
         // pages back makes it write them, which needs an event loop that is not this one.
         let notifier = self.notifier.get().cloned();
-        self.slow.run(move || {
+        self.lanes.slow.run(move || {
             let flushed = notifier.map_or(Ok(()), |k| k.inval_inode(INodeNo(n.0), 0, 0));
             let result = match flushed {
                 Err(e) if e.raw_os_error() != Some(libc::ENOENT) => {
@@ -983,7 +977,7 @@ impl Filesystem for Adapter {
         let timer = Self::start(req, Op::CopyFileRange);
         let node = Arc::clone(&self.node);
         let (from, to) = (ino(ino_in), ino(ino_out));
-        self.slow.run(move || {
+        self.lanes.slow.run(move || {
             // The reply counts in 32 bits.
             let len = len.min(1 << 30);
             let result = node.copy_range(from, offset_in, to, offset_out, len);

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::adapter::Adapter;
 use crate::mode::{Mode, obstacle};
-use crate::slow::SlowLane;
+use crate::slow::Lanes;
 
 /// Reads that may wait for other hosts at the same time; more wait for one of these.
 const REMOTE_READS: usize = 8;
@@ -51,16 +51,13 @@ impl Mount {
         let status = node.status()?;
         let has_stackable = status.tiers.iter().any(|t| t.is_stackable);
         let obstacle = obstacle(options.passthrough && node.options().passthrough, has_stackable);
-        let lane = |name, threads| {
-            SlowLane::start(name, threads).map_err(|e| Error::io("start threads", e))
-        };
-        let slow = lane("slow", 2)?;
-        let peers = lane("remote", if node.is_shared() { REMOTE_READS } else { 0 })?;
+        let lanes = Lanes::start(node.is_shared(), REMOTE_READS);
+        let lanes = lanes.map_err(|e| Error::io("start threads", e))?;
         let mode = Arc::new(Mutex::new(match obstacle {
             Some(reason) => Mode::off(reason),
             None => Mode::on(),
         }));
-        let adapter = Adapter::new(Arc::clone(node), slow, peers, Arc::clone(&mode));
+        let adapter = Adapter::new(Arc::clone(node), lanes, Arc::clone(&mode));
         let notifier = adapter.notifier_slot();
         let config = config(&status.store, options);
         let session = Session::new(adapter, &options.mount_point, &config)

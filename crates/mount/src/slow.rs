@@ -7,7 +7,39 @@ use crossbeam_channel::{Sender, unbounded};
 
 use crate::calls;
 
+/// Copies of files that are made on other hosts at once while programs wait for them.
+const COPIES: usize = 16;
+/// Calls that wait for a device at once.
+const DEVICE: usize = 2;
+
 type Job = Box<dyn FnOnce() + Send>;
+
+/// The lanes of a mount, by what their jobs wait for: who waits for one thing does not hold up the others.
+pub(crate) struct Lanes {
+    /// For a device, for the metadata.
+    pub(crate) slow: SlowLane,
+    /// For reads from another host.
+    pub(crate) peers: SlowLane,
+    /// For copies on other hosts, each as long as the network needs for a whole file.
+    copies: SlowLane,
+}
+
+impl Lanes {
+    /// Starts the lanes; those for other hosts, with `remote_reads` threads for reading, in a store of several.
+    pub(crate) fn start(is_shared: bool, remote_reads: usize) -> std::io::Result<Self> {
+        let remote = |threads| if is_shared { threads } else { 0 };
+        Ok(Self {
+            slow: SlowLane::start("slow", DEVICE)?,
+            peers: SlowLane::start("remote", remote(remote_reads))?,
+            copies: SlowLane::start("copies", remote(COPIES))?,
+        })
+    }
+
+    /// The lane for a `close` or `fsync`.
+    pub(crate) const fn for_durable(&self, waits_for_copies: bool) -> &SlowLane {
+        if waits_for_copies { &self.copies } else { &self.slow }
+    }
+}
 
 /// Threads that run jobs in order of arrival. Dropping it waits for the jobs under way.
 pub(crate) struct SlowLane {

@@ -1064,6 +1064,13 @@ impl Node {
         self.live.with_existing(ino, |s| s.writers > 0 && s.mode == IoMode::Cached).unwrap_or(false)
     }
 
+    /// Whether closing the file, or `fsync` if `is_sync`, waits until copies of it are made on other hosts, which may
+    /// take as long as the network needs for its bytes.
+    #[must_use]
+    pub fn waits_for_copies(&self, ino: InodeId, is_sync: bool) -> bool {
+        self.publishes_copies(ino, if is_sync { Moment::Sync } else { Moment::Close })
+    }
+
     /// Whether a flush may wait for a device or for other hosts, so that it should not hold up an event loop.
     #[must_use]
     pub fn flush_may_block(&self, ino: InodeId) -> bool {

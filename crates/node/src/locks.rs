@@ -15,6 +15,7 @@ mod held;
 mod hosts;
 mod master;
 mod table;
+mod wal_index;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -30,6 +31,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use self::held::{Held, Place};
 use self::master::{Host, Master, Wake};
+use self::wal_index::WalIndexes;
 use crate::cluster::Cluster;
 use crate::lease::Attempt;
 use crate::node::Node;
@@ -98,6 +100,7 @@ pub(crate) struct Locks {
     entries: Mutex<HashMap<InodeId, Arc<Entry>>>,
     masters: Mutex<HashMap<InodeId, Master>>,
     waiters: Mutex<Waiters>,
+    wal_indexes: WalIndexes,
     /// The life of this host whose locks these are.
     life: Mutex<u64>,
     jobs: Sender<Job>,
@@ -111,6 +114,7 @@ impl Locks {
             entries: Mutex::default(),
             masters: Mutex::default(),
             waiters: Mutex::default(),
+            wal_indexes: WalIndexes::default(),
             life: Mutex::new(life),
             jobs,
             queue,
@@ -261,9 +265,7 @@ impl Node {
         };
         let deadline = Instant::now() + PATIENCE;
         locks.run(move |node| {
-            let asked = node.with_turn(ino, deadline, |turn| {
-                node.ask_master(turn, &LockQuestion::Test { claim })
-            });
+            let asked = node.with_turn(ino, deadline, |turn| node.test_in_turn(turn, claim));
             done(asked.and_then(|answer| match answer {
                 LockAnswer::Done => Ok(None),
                 LockAnswer::Held { node, claim } => Ok(Some((node, claim))),
@@ -385,7 +387,7 @@ impl Node {
     ) -> Result<LockOutcome> {
         let answer = self.with_turn(ino, deadline, |turn| {
             turn.entry.held.lock().note_use(handle, claim.kind, claim.owner);
-            self.ask_master(turn, &LockQuestion::Take { claim, ticket: None })
+            self.take_in_turn(turn, claim, None)
         });
         match answer? {
             LockAnswer::Granted => Ok(LockOutcome::Granted),
@@ -424,10 +426,11 @@ impl Node {
         };
         let mut outcome = None;
         if !is_interrupted {
-            match self.ask_master(turn, &LockQuestion::Take { claim, ticket: Some(ticket) }) {
+            match self.take_in_turn(turn, claim, Some(ticket)) {
                 Ok(LockAnswer::Granted) => outcome = Some(Ok(LockOutcome::Granted)),
                 Ok(LockAnswer::Deadlock) => outcome = Some(Ok(LockOutcome::Deadlock)),
-                Ok(LockAnswer::Queued) => {}
+                // Denied is the file of another host, which is asked for again like a master that is silent.
+                Ok(LockAnswer::Queued | LockAnswer::Denied) => {}
                 Ok(other) => outcome = Some(Err(misfit(&other))),
                 Err(error @ (Error::Invalid(_) | Error::NoSpace(_))) => outcome = Some(Err(error)),
                 Err(error) => {
@@ -516,6 +519,7 @@ impl Node {
                     turn.entry.held.lock().is_doubtful = true;
                 }
             }
+            self.give_up_wal_index(turn);
             Ok(())
         });
         if let Err(error) = outcome {

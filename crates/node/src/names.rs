@@ -85,6 +85,7 @@ impl Node {
             }
             found => self.renewed(found?)?,
         };
+        self.note_lockable(name, inode.ino);
         self.overlaid(&inode, before)
     }
 
@@ -159,6 +160,7 @@ impl Node {
                 .inspect_err(|_| self.unmake(parent, name, inode.ino))?,
             None => self.open_new(caller, &inode, write, (fresh, hints), registrar)?,
         };
+        self.note_lockable(name, inode.ino);
         Ok((inode.attr(), opened))
     }
 

@@ -70,8 +70,6 @@ pub struct Node {
     pub(crate) copying: Turns,
     /// For copies that nobody waits for.
     pub(crate) throttle: Throttle,
-    /// For copies that somebody waits for.
-    pub(crate) unthrottled: Throttle,
     /// Copies from other hosts that wait to be claimed.
     pub(crate) offers: Offers,
     pub(crate) doubts: Doubts,
@@ -171,7 +169,6 @@ impl Node {
             copy_metrics: CopyMetrics::default(),
             copying: Turns::default(),
             throttle: Throttle::new(options.copy_rate.0),
-            unthrottled: Throttle::new(0),
             offers: Offers::default(),
             doubts: Doubts::default(),
             creations: Creations::default(),

@@ -13,7 +13,7 @@ use intarsia_wire::{Handle, Request, Response};
 use crate::cluster::Cluster;
 use crate::node::Node;
 use crate::remote::unexpected;
-use crate::throttle::Throttle;
+use crate::throttle::Pace;
 
 /// Read and sent at once. Pieces begin at multiples of it.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -103,12 +103,12 @@ impl Node {
         cluster: &Arc<Cluster>,
         content: &CopySource<'_>,
         targets: &[NodeId],
-        throttle: &Throttle,
+        pace: Pace<'_>,
     ) -> Result<Pushed> {
         if content.size_bytes <= PIECE_BYTES {
-            self.push_whole(cluster, content, targets, throttle)
+            self.push_whole(cluster, content, targets, pace)
         } else {
-            self.push_pieces(cluster, content, targets, throttle)
+            self.push_pieces(cluster, content, targets, pace)
         }
     }
 
@@ -117,7 +117,7 @@ impl Node {
         cluster: &Cluster,
         content: &CopySource<'_>,
         targets: &[NodeId],
-        throttle: &Throttle,
+        pace: Pace<'_>,
     ) -> Result<Pushed> {
         let piece = self.piece(content, 0)?;
         let mut sum = PieceSum::default();
@@ -129,7 +129,7 @@ impl Node {
         let mut pushed = Pushed { sum: sum.value(), ..Pushed::default() };
         let mut begun = Vec::new();
         for node in targets {
-            throttle.spend(piece.len() as u64)?;
+            pace.spend(piece.len() as u64)?;
             let payload = Some(cluster.payload(&piece)).filter(|payload| !payload.is_empty());
             match cluster.start(node, request.clone(), payload) {
                 Ok(pending) => begun.push((node, pending)),
@@ -148,7 +148,7 @@ impl Node {
         cluster: &Cluster,
         content: &CopySource<'_>,
         targets: &[NodeId],
-        throttle: &Throttle,
+        pace: Pace<'_>,
     ) -> Result<Pushed> {
         let mut pushed = Pushed::default();
         let mut lanes = Vec::new();
@@ -158,7 +158,7 @@ impl Node {
                 Err(error) => pushed.failures.push((node.clone(), error)),
             }
         }
-        match self.send_pieces(cluster, content, &mut lanes, &mut pushed, throttle) {
+        match self.send_pieces(cluster, content, &mut lanes, &mut pushed, pace) {
             Ok(sum) => {
                 pushed.sum = sum;
                 for lane in lanes {
@@ -180,7 +180,7 @@ impl Node {
         content: &CopySource<'_>,
         lanes: &mut Vec<Lane<'_>>,
         pushed: &mut Pushed,
-        throttle: &Throttle,
+        pace: Pace<'_>,
     ) -> Result<u64> {
         let mut sum = PieceSum::default();
         let mut at = 0;
@@ -191,7 +191,7 @@ impl Node {
             sum.add(next, &piece);
             let mut kept = Vec::new();
             for mut lane in lanes.drain(..) {
-                throttle.spend(piece.len() as u64)?;
+                pace.spend(piece.len() as u64)?;
                 match lane.send(next, cluster.payload(&piece)) {
                     Ok(()) => kept.push(lane),
                     Err(error) => {

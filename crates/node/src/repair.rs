@@ -20,6 +20,7 @@ use crate::live::LiveState;
 use crate::node::Node;
 use crate::push::CopySource;
 use crate::replicator::Attempted;
+use crate::throttle::Pace;
 
 /// All files are looked at at least so often.
 const SURVEY_INTERVAL: Duration = Duration::from_secs(600);
@@ -67,7 +68,7 @@ impl Node {
     /// That something went wrong here; it is to be tried again, as after [`Attempted::Again`].
     pub(crate) fn replicate(&self, ino: InodeId) -> Result<Attempted> {
         let Some(cluster) = &self.cluster else { return Ok(Attempted::Done) };
-        let _turn = self.copying.lock(ino);
+        let turn = self.copying.lock(ino);
         let inode = match self.namespace.get(ino) {
             Err(Error::NotFound) => return Ok(Attempted::Done),
             other => other?,
@@ -112,7 +113,12 @@ impl Node {
                 return Ok(Attempted::Done);
             }
         }
-        let made = self.make_missing(cluster, &inode, *own, &census, wanted)?;
+        let pace = Pace::Background(&self.throttle, &turn);
+        let made = match self.make_missing(cluster, &inode, *own, &census, wanted, pace) {
+            // A program waits for copies of what it has written since.
+            Err(Error::Busy(_)) if turn.is_wanted() => return Ok(Attempted::Again),
+            made => made?,
+        };
         self.name_copies(cluster, &inode, &census, wanted, &made)
     }
 
@@ -142,6 +148,7 @@ impl Node {
         own: BackingRef,
         census: &Census,
         wanted: usize,
+        pace: Pace<'_>,
     ) -> Result<Vec<BackingRef>> {
         let count = wanted.saturating_sub(census.alive.len());
         if count == 0 {
@@ -164,7 +171,7 @@ impl Node {
             class: class.unwrap_or(self.tiers.get(own.tier)?.class()),
         };
         let holds: Vec<_> = census.alive.iter().map(|(node, _)| node.clone()).collect();
-        let made = self.make_copies(cluster, &source, &holds, count, &self.throttle)?;
+        let made = self.make_copies(cluster, &source, &holds, count, pace)?;
         Ok(made.copies)
     }
 

@@ -25,7 +25,7 @@ use crate::integrity::checksum_extras;
 use crate::live::LiveState;
 use crate::node::Node;
 use crate::push::CopySource;
-use crate::throttle::Throttle;
+use crate::throttle::Pace;
 
 /// From this length on it is cheaper to wait for the clock to tick than to read the file twice.
 const WAIT_FOR_TICK_BYTES: u64 = 4 << 20;
@@ -147,7 +147,7 @@ impl Node {
             return self.end_publication(cluster, ino, &publication, old, copied);
         }
         let count = publication.wanted - 1;
-        let made = self.make_copies(cluster, &source, &[], count, &self.unthrottled)?;
+        let made = self.make_copies(cluster, &source, &[], count, Pace::Now)?;
         let copied = Copied {
             size_bytes: publication.stat.size_bytes,
             ctime: publication.stat.ctime,
@@ -325,7 +325,7 @@ impl Node {
         source: &CopySource<'_>,
         holds: &[NodeId],
         count: usize,
-        throttle: &Throttle,
+        pace: Pace<'_>,
     ) -> Result<Made> {
         let mut made = Made { copies: Vec::new(), failures: Vec::new(), sum: 0 };
         let mut tried = holds.to_vec();
@@ -345,7 +345,7 @@ impl Node {
                 hosts = cluster.roomy_hosts();
                 continue;
             }
-            let pushed = self.push(cluster, source, &targets, throttle)?;
+            let pushed = self.push(cluster, source, &targets, pace)?;
             tried.extend(targets);
             for (node, error) in &pushed.failures {
                 tracing::warn!(ino = %source.ino, %node, %error, "a copy could not be made");

@@ -1,7 +1,7 @@
 //! Background work on copies: files that have too few of them, closes that other hosts wait for.
 //!
-//! Two threads: one makes the copies that nobody waits for, at a bounded rate; the other publishes what
-//! somebody does wait for. Both sleep without a time-out while there is nothing to do.
+//! One thread makes the copies that nobody waits for, at a bounded rate; some others publish what somebody
+//! does wait for. All sleep without a time-out while there is nothing to do.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +23,8 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 const RETRY_EACH: Duration = Duration::from_millis(10);
 /// An outcome that nobody asked for in so long is forgotten.
 const REMEMBERED: Duration = Duration::from_secs(60);
+/// Closes that are published at once, so that a long file does not hold up all short ones.
+const PUBLISHERS: usize = 4;
 /// What is told to whoever waits for a close.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -231,7 +233,9 @@ impl Replicator {
     pub(crate) fn start(node: &Arc<Node>) -> Result<Self> {
         let weak = Arc::downgrade(node);
         let mut threads = Vec::new();
-        for (name, work) in [("copies", copy_all as fn(&Weak<Node>)), ("publisher", publish_all)] {
+        let publishers =
+            std::iter::repeat_n(("publisher", publish_all as fn(&Weak<Node>)), PUBLISHERS);
+        for (name, work) in std::iter::once(("copies", copy_all as _)).chain(publishers) {
             let node = weak.clone();
             let thread = std::thread::Builder::new().name(name.into()).spawn(move || work(&node));
             threads.push(thread.map_err(|e| Error::io("start a thread for copies", e))?);

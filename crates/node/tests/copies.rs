@@ -16,7 +16,7 @@ use deployment::{
 use hooked::Hooked;
 use intarsia_meta::{MetaEngine, Namespace, RootSpec};
 use intarsia_node::{AttrChange, NewName, Node, RenameMode, SetMode};
-use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
+use intarsia_types::{ByteCount, Error, FileKind, InodeId, Result, Timestamp};
 
 /// New files have two copies when their close returns.
 fn two_copies_at_close(node: &Node) {
@@ -149,6 +149,31 @@ fn fsync_waits_for_copies_and_a_fast_close_for_none() {
     wait_until("two copies", || nodes_of(&b, "/f").len() == 2);
     a.stop_serving();
     assert_eq!(&get(&b, "f").unwrap()[..11], b"newer still");
+}
+
+/// A background copy at a byte a second takes for ever.
+#[test]
+fn fsync_does_not_wait_for_the_bounded_copy_of_what_was_there_before() {
+    let deployment = Deployment::new();
+    let a = deployment.start_as("a", |options| options.copy_rate = ByteCount(1));
+    let b = deployment.start("b");
+    [&a, &b].iter().for_each(|node| node.meet_members().unwrap());
+    hint(&a, "replicas", "2");
+    let ino = put(&a, "f", &pattern(3 * MIB, 1));
+    settled(&a);
+    wait_until("the copy is under way", || metric(&a, "waiting_for_copies_files") == 1);
+    // The first megabytes go at once, as what was saved up; then it stands.
+    std::thread::sleep(Duration::from_millis(500));
+    let content = pattern(3 * MIB, 2);
+    a.open_file(ROOT_CALLER, ino, true, true, &no_kernel).unwrap();
+    a.write(ino, 0, &content[..MIB], false, false).unwrap();
+    let (sender, synced) = std::sync::mpsc::channel();
+    let syncing = Arc::clone(&a);
+    std::thread::spawn(move || sender.send(syncing.fsync(ino, false)));
+    synced.recv_timeout(Duration::from_secs(60)).expect("fsync returns").unwrap();
+    assert_eq!(nodes_of(&b, "/f").len(), 2);
+    a.release(ino, true);
+    assert_eq!(get(&b, "f").unwrap(), content[..MIB]);
 }
 
 #[test]

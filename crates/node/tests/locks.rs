@@ -130,6 +130,40 @@ fn ranges_and_families_exclude_each_other_between_hosts_as_on_one() {
     close_all(&[&a, &b]);
 }
 
+/// What SQLite does with the index of its write-ahead log: each process that maps it has byte 128 locked, shared.
+#[test]
+fn the_index_of_a_write_ahead_log_is_one_hosts_at_a_time() {
+    let deployment = Deployment::new();
+    let (a, b) = (deployment.start("a"), deployment.start("b"));
+    a.meet_members().unwrap();
+    for (name, is_index) in [("db-shm", true), ("db", false)] {
+        let ino = create(&a, name);
+        b.lookup(InodeId::ROOT, name.as_bytes()).unwrap();
+        open(&b, ino);
+        assert_eq!(try_lock(&a, ino, record(1, Shared, 128, 128)), Granted);
+        assert_eq!(try_lock(&a, ino, record(2, Shared, 128, 128)), Granted, "on the same host");
+        let at_b = try_lock(&b, ino, record(1, Shared, 128, 128));
+        let in_b = in_the_way(&b, ino, record(1, Exclusive, 128, 128)).unwrap().1;
+        let in_a = in_the_way(&a, ino, record(1, Exclusive, 128, 128)).unwrap().1;
+        assert_eq!(in_a.mode, Shared, "as between any processes of one host");
+        if !is_index {
+            assert_eq!((at_b, in_b.mode), (Granted, Shared));
+            continue;
+        }
+        assert_eq!((at_b, in_b.mode), (Denied, Exclusive));
+        assert_eq!(try_lock(&b, ino, record(1, Exclusive, 120, 127)), Granted, "other bytes");
+        unlock(&b, ino, record(1, Exclusive, 120, 127));
+        unlock(&a, ino, record(1, Shared, 128, 128));
+        assert_eq!(try_lock(&b, ino, record(1, Shared, 128, 128)), Denied, "one is left");
+        close_by_owner(&a, ino, 2);
+        assert_eq!(try_lock(&b, ino, record(1, Shared, 128, 128)), Granted);
+        assert_eq!(try_lock(&a, ino, record(1, Shared, 128, 128)), Denied);
+        close_by_owner(&b, ino, 1);
+        assert!(!a.has_locks(ino) && !b.has_locks(ino));
+    }
+    close_all(&[&a, &b]);
+}
+
 #[test]
 fn who_waits_is_woken_in_order_on_whichever_host() {
     let deployment = Deployment::new();

@@ -30,8 +30,10 @@ pub struct Config {
     pub in_flight_bytes: usize,
     /// Threads that answer small messages, and as many again that answer large ones.
     pub workers: usize,
-    /// Incoming connections that may be proving the key at the same time.
+    /// Incoming connections that may be proving the key at the same time; when there are more, the oldest ends.
     pub handshakes: usize,
+    /// Of these, how many of one address.
+    pub handshakes_per_address: usize,
 }
 
 impl Default for Config {
@@ -48,6 +50,7 @@ impl Default for Config {
             in_flight_bytes: 16 << 20,
             workers: 8,
             handshakes: 64,
+            handshakes_per_address: 16,
         }
     }
 }

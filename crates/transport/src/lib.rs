@@ -18,6 +18,7 @@ mod job;
 mod key;
 mod lane;
 mod link;
+mod lobby;
 mod outbox;
 mod peers;
 mod runtime;

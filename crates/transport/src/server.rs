@@ -10,11 +10,12 @@ use std::time::Duration;
 use intarsia_wire::{Hello, Lane};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::connection::{Closer, Connection};
-use crate::link::{self, Link};
+use crate::link::{self, Link, LinkError};
+use crate::lobby::{Lobby, Place};
 use crate::outbox::Outbox;
 use crate::session::{Open, Sessions};
 use crate::workers::Workers;
@@ -108,16 +109,18 @@ impl Server {
 impl<H: Handler> Shared<H> {
     async fn listen(self: Arc<Self>, listener: TcpListener) {
         let mut stopping = self.stopping.clone();
-        // Strangers can hold this many sockets and no more.
-        let handshakes = Arc::new(Semaphore::new(self.config.handshakes));
+        // Strangers can hold so many sockets and no more, and keep nobody waiting.
+        let lobby = Lobby::new(self.config.handshakes, self.config.handshakes_per_address);
         loop {
-            let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 _ = stopping.wait_for(|stop| *stop) => return,
             };
             match accepted {
-                Ok((socket, address)) => self.welcome(socket, address, permit),
+                Ok((socket, address)) => {
+                    let place = lobby.enter(address.ip());
+                    self.welcome(socket, address, place);
+                }
                 Err(error) => {
                     tracing::warn!(%error, "cannot take a connection");
                     // Out of files or memory: trying again at once would only spin.
@@ -128,12 +131,7 @@ impl<H: Handler> Shared<H> {
     }
 
     /// Moves the new socket to the next reactor and begins the handshake there.
-    fn welcome(
-        self: &Arc<Self>,
-        socket: TcpStream,
-        address: SocketAddr,
-        permit: OwnedSemaphorePermit,
-    ) {
+    fn welcome(self: &Arc<Self>, socket: TcpStream, address: SocketAddr, mut place: Place) {
         let (Some(reactor), Ok(socket)) = (self.runtime.reactor(), socket.into_std()) else {
             return;
         };
@@ -145,9 +143,12 @@ impl<H: Handler> Shared<H> {
             let mut stopping = shared.stopping.clone();
             let accepted = tokio::select! {
                 accepted = link::accept(socket, identity, &admission, config, runtime.buffers()) => accepted,
+                () = place.is_taken() => Err(LinkError::Refused(
+                    "it did not prove the key before too many others came".to_owned(),
+                )),
                 _ = stopping.wait_for(|stop| *stop) => return,
             };
-            drop(permit);
+            drop(place);
             match accepted {
                 Ok((link, caller)) => {
                     let session = shared.sessions.join(&caller.hello, caller.address);

@@ -162,6 +162,42 @@ fn garbage_and_silence_do_not_keep_a_server_from_its_peers() {
     drop(strangers);
 }
 
+/// They would stay for half a minute, and a peer is not to wait for one of them.
+#[test]
+fn two_hundred_silent_strangers_keep_no_peer_waiting() {
+    let limits = Config { connect_timeout: Duration::from_secs(30), ..Config::default() };
+    let pair = Pair::new(limits.clone());
+    let address = pair.server.as_ref().unwrap().address();
+    let preamble = Preamble::ours(Protection::Tagged).encode();
+    let strangers: Vec<TcpStream> = (0..200)
+        .map(|n| {
+            let mut stranger = TcpStream::connect(address).unwrap();
+            if n % 2 == 0 {
+                let _ = stranger.write_all(&preamble);
+            }
+            stranger
+        })
+        .collect();
+    // Fails after five seconds.
+    pair.peers.call(&pair.to, Request::Ping, None).unwrap();
+    // Those that are of one address stay as long as there are not too many.
+    let is_open = |stranger: &&TcpStream| {
+        stranger.set_nonblocking(true).unwrap();
+        let mut byte = [0; 64];
+        loop {
+            match (&mut &**stranger).read(&mut byte) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(e) => return e.kind() == std::io::ErrorKind::WouldBlock,
+            }
+        }
+    };
+    wait_for("most of them to be gone", || {
+        strangers.iter().filter(is_open).count() <= limits.handshakes_per_address
+    });
+    assert!(strangers.iter().filter(is_open).count() >= limits.handshakes_per_address / 2);
+}
+
 #[test]
 fn an_answer_damaged_on_its_way_is_refused() {
     for protection in BOTH {

@@ -27,6 +27,40 @@ fn hint(path: &Path) {
     run(Command::new(intarsia()).args(["hint", "set", "replicas=2", "close=safe"]).arg(path));
 }
 
+/// Each takes a minute and a half over links this slow.
+#[test]
+fn closes_that_wait_for_copies_hold_up_no_fsync() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    let dir = cluster.mount(1).join("d");
+    fs::create_dir(&dir).unwrap();
+    hint(&dir);
+    let other = cluster.mount(1).join("other");
+    let other = fs::File::create(&other).unwrap();
+    let link = |rate: &str| {
+        let mut command = Command::new(intarsia());
+        run(command.args(["lab", "link", "--lab", cluster.name(), "n1", "--rate", rate]));
+    };
+    link("10mbit");
+    let done = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let (dir, done) = (&dir, &done);
+            scope.spawn(move || {
+                // Whether it is done before the links are fast again, or fails, is not what is looked at.
+                let _ = fs::write(dir.join(format!("f{n}")), pattern(n, 24 << 20));
+                done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            });
+        }
+        std::thread::sleep(Duration::from_secs(4));
+        other.sync_all().unwrap();
+        assert_eq!(done.load(std::sync::atomic::Ordering::SeqCst), 0, "all of them are under way");
+        link("unlimited");
+    });
+}
+
 #[test]
 fn what_a_lost_host_had_is_read_elsewhere_and_copied_anew() {
     if is_unmet() {

@@ -207,6 +207,47 @@ fn a_database_with_writers_on_all_hosts_stays_whole() {
     }
 }
 
+/// In WAL mode processes share memory, which two hosts cannot: the second is refused while the first has it open.
+#[test]
+fn a_database_in_wal_mode_is_one_hosts_at_a_time_and_loses_nothing() {
+    if is_unmet() {
+        return;
+    }
+    if find_program("sqlite3").is_none() {
+        return skip("sqlite3 is not installed");
+    }
+    let cluster = Cluster::start(2);
+    let paths = everywhere(&cluster, "db");
+    let sqlite = |path: &Path, statement: &str| {
+        let mut command = Command::new("sqlite3");
+        command.args(["-bail", "-cmd", ".timeout 500"]).arg(path).arg(statement);
+        command.output().unwrap()
+    };
+    let insert = "insert into log values(1);";
+    let made = sqlite(&paths[0], "pragma journal_mode=wal; create table log(n);");
+    assert!(made.status.success(), "{made:?}");
+    let mut first = Command::new("sqlite3");
+    let mut first = first.arg(&paths[0]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut first = first.spawn().unwrap();
+    let mut input = first.stdin.take().unwrap();
+    writeln!(input, "{insert}\n.shell touch {}", cluster.dir().join("is-open").display()).unwrap();
+    wait_for("the first row", LIMIT, || cluster.dir().join("is-open").exists().then_some(()));
+    let refused = sqlite(&paths[1], insert);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("database is locked"), "{refused:?}");
+    // Another process of the first host shares its memory.
+    assert!(sqlite(&paths[0], insert).status.success());
+    drop(input);
+    assert!(first.wait().unwrap().success());
+    wait_for("the second host's turn", LIMIT, || {
+        sqlite(&paths[1], insert).status.success().then_some(())
+    });
+    for path in &paths {
+        let counted = sqlite(path, "select count(*) from log; pragma integrity_check;");
+        assert_eq!(String::from_utf8_lossy(&counted.stdout), "3\nok\n", "{}", path.display());
+    }
+}
+
 #[test]
 fn the_locks_of_a_lost_host_are_free_again_and_those_of_others_stay() {
     if is_unmet() {

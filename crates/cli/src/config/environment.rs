@@ -4,10 +4,19 @@ use super::{Given, Key, Layers, Source, nearest};
 use crate::output;
 
 /// Variables of ours that are no settings.
-const OTHERS: [&str; 5] =
-    ["INTARSIA_CONFIG", "INTARSIA_LOG", "INTARSIA_META", "INTARSIA_RUNTIME_DIR", "INTARSIA_SSH"];
-/// Variables of the test suites.
-const TEST_PREFIX: &str = "INTARSIA_TEST_";
+const OTHERS: [&str; 9] = [
+    "INTARSIA_CONFIG",
+    "INTARSIA_LAB",
+    "INTARSIA_LAB_ADDRESS",
+    "INTARSIA_LAB_HOSTS",
+    "INTARSIA_LAB_NODE",
+    "INTARSIA_LOG",
+    "INTARSIA_META",
+    "INTARSIA_RUNTIME_DIR",
+    "INTARSIA_SSH",
+];
+/// Variables of the test suites, and those by which the program that is tested and Python find each other.
+const FOREIGN: [&str; 3] = ["INTARSIA_TEST_", "INTARSIA_BIN", "INTARSIA_PYTHON"];
 
 /// Adds what the environment gives.
 pub(crate) fn add(layers: &mut Layers, variables: impl Iterator<Item = (String, String)>) {
@@ -19,7 +28,8 @@ pub(crate) fn add(layers: &mut Layers, variables: impl Iterator<Item = (String, 
             Some(key) => {
                 layers.add(key, Given { texts: split(key, &value), source: Source::Environment });
             }
-            None if OTHERS.contains(&name.as_str()) || name.starts_with(TEST_PREFIX) => {}
+            None if OTHERS.contains(&name.as_str())
+                || FOREIGN.iter().any(|f| name.starts_with(f)) => {}
             None => warn_unknown(&name),
         }
     }

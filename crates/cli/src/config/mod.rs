@@ -5,6 +5,7 @@ mod file;
 mod key;
 mod layer;
 pub(crate) mod path;
+mod range;
 mod settings;
 
 pub(crate) use file::usual_places;

@@ -1,5 +1,6 @@
 //! Paths as people write them, and where things lie by default.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The value of an XDG variable, else the usual place below the home directory.
@@ -21,6 +22,23 @@ pub(crate) fn absolute(text: &str, base: Option<&Path>) -> std::io::Result<PathB
         _ => base.map_or_else(|| text.into(), |b| b.join(text)),
     };
     std::path::absolute(expanded)
+}
+
+/// Refuses a path in which a symbolic link of another user leads on: that user decides where it ends, and changes it.
+pub(crate) fn check_links(path: &Path) -> Result<(), String> {
+    let me = rustix::process::geteuid().as_raw();
+    let of_others = path.ancestors().filter_map(|part| {
+        let meta = part.symlink_metadata().ok()?;
+        let is_foreign = meta.is_symlink() && meta.uid() != 0 && meta.uid() != me;
+        is_foreign.then(|| (part, meta.uid()))
+    });
+    match of_others.last() {
+        None => Ok(()),
+        Some((link, uid)) => Err(format!(
+            "'{}' is a symbolic link of user {uid}, who may change where it leads; name the directory itself",
+            link.display()
+        )),
+    }
 }
 
 /// The path with the links in its existing part followed.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use intarsia_types::{ByteCount, Durability, Rule, RuleSet, TierSpec};
 use serde::{Deserialize, Serialize};
 
-use super::{Given, Key, Layers, path};
+use super::{Given, Key, Layers, path, range};
 use crate::exit::{Failure, Outcome};
 use crate::runtime;
 
@@ -58,8 +58,10 @@ impl Settings {
             }
             None => path::default_mount(),
         };
-        let dir = read.path(Key::Dir)?.unwrap_or_else(|| path::default_dir(&mount));
-        let dir = path::resolved(&dir);
+        let dir = match read.place(Key::Dir)? {
+            Some(dir) => dir,
+            None => path::resolved(&path::default_dir(&mount)),
+        };
         let defaults = runtime::defaults(&dir);
         let tiers = match read.tiers()? {
             tiers if tiers.is_empty() => vec![default_tier(&dir)],
@@ -74,22 +76,24 @@ impl Settings {
             durability: read
                 .one(Key::Durability, FromStr::from_str)?
                 .unwrap_or(defaults.durability),
-            interval: read.one(Key::Interval, interval)?.unwrap_or(defaults.interval),
+            interval: read.one(Key::Interval, range::interval)?.unwrap_or(defaults.interval),
             passthrough: read.one(Key::Passthrough, boolean)?.unwrap_or(true),
             directory_leases: read.one(Key::DirectoryLeases, boolean)?.unwrap_or(true),
-            inline_limit: read.size(Key::InlineLimit)?.unwrap_or(defaults.inline_limit),
+            inline_limit: read
+                .one(Key::InlineLimit, range::inline_limit)?
+                .unwrap_or(defaults.inline_limit),
             inline_budget: read.size(Key::InlineBudget)?.unwrap_or(defaults.inline_budget),
             watermark: read.size(Key::Watermark)?.unwrap_or(defaults.watermark),
             cache: read.size(Key::Cache)?.unwrap_or(defaults.cache),
             rules: read.rules()?,
-            replicas: read.one(Key::Replicas, replicas)?.unwrap_or(defaults.replicas),
+            replicas: read.one(Key::Replicas, range::replicas)?.unwrap_or(defaults.replicas),
             copy_rate: read.size(Key::CopyRate)?.unwrap_or(defaults.copy_rate),
-            event_loops: read.one(Key::EventLoops, event_loops)?.unwrap_or(0),
+            event_loops: read.one(Key::EventLoops, range::event_loops)?.unwrap_or(0),
             allow_other: read
                 .one(Key::AllowOther, boolean)?
                 .unwrap_or_else(crate::process::is_root),
             read_only: read.one(Key::ReadOnly, boolean)?.unwrap_or(false),
-            wait: read.one(Key::Wait, duration)?.unwrap_or(Duration::from_secs(20)),
+            wait: read.one(Key::Wait, range::wait)?.unwrap_or(Duration::from_secs(20)),
             mount,
             dir,
         })
@@ -177,10 +181,17 @@ impl Reader<'_> {
         self.one(key, |text| absolute(given, text))
     }
 
+    /// A directory in which data is kept, with the links in it followed.
+    fn place(&self, key: Key) -> Outcome<Option<PathBuf>> {
+        let Some(given) = self.layers.get(key) else { return Ok(None) };
+        self.one(key, |text| own_place(given, text))
+    }
+
     fn tiers(&self) -> Outcome<Vec<TierSpec>> {
         self.many(Key::Tiers, |given, text| {
             let mut spec = TierSpec::from_str(text).map_err(|e| e.to_string())?;
-            spec.dir = path::resolved(&absolute(given, &spec.dir.to_string_lossy())?);
+            spec.dir = own_place(given, &spec.dir.to_string_lossy())?;
+            range::capacity(&spec)?;
             Ok::<_, String>(spec)
         })
     }
@@ -195,6 +206,13 @@ fn absolute(given: &Given, text: &str) -> Result<PathBuf, String> {
         return Err("a path is missing".into());
     }
     path::absolute(text, given.base()).map_err(|e| format!("'{text}': {e}"))
+}
+
+/// Where the text leads, if nobody else decides that.
+fn own_place(given: &Given, text: &str) -> Result<PathBuf, String> {
+    let path = absolute(given, text)?;
+    path::check_links(&path)?;
+    Ok(path::resolved(&path))
 }
 
 fn non_empty(text: &str) -> Result<String, &'static str> {
@@ -216,29 +234,6 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text.trim()).map_err(|_| {
         format!("'{text}' is not a time; write a number with a unit, as in 500ms, 1s or 2m")
     })
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let range = Duration::from_millis(1)..=Duration::from_secs(3600);
-    let value = duration(text)?;
-    range
-        .contains(&value)
-        .then_some(value)
-        .ok_or_else(|| format!("'{text}' is not between 1ms and 1h"))
-}
-
-fn replicas(text: &str) -> Result<u16, String> {
-    text.parse()
-        .ok()
-        .filter(|n| (1..=16).contains(n))
-        .ok_or_else(|| format!("'{text}' is not a number from 1 to 16"))
-}
-
-fn event_loops(text: &str) -> Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|n| *n <= 64)
-        .ok_or_else(|| format!("'{text}' is not a number from 0 (choose for me) to 64"))
 }
 
 /// The host in the name that the batch system uses.
@@ -291,6 +286,14 @@ mod tests {
             (Key::EventLoops, "-1", "--event-loops: '-1' is not a number"),
             (Key::Passthrough, "perhaps", "--passthrough: 'perhaps' is neither"),
             (Key::Name, "a,b", "--name: a node's name"),
+            (Key::Wait, "0s", "--wait: '0s' is not between 1s and 1h"),
+            (Key::InlineLimit, "1TiB", "--inline-limit: '1TiB' is more than 1MiB"),
+            (
+                Key::Tiers,
+                "/x,capacity=0",
+                "--tier: a tier of 0B holds nothing; give it 1MiB or more",
+            ),
+            (Key::Tiers, "/x,capacity=1KiB", "--tier: a tier of 1KiB holds nothing"),
         ] {
             let failure = Settings::from_layers(&layers(&[(key, text)])).unwrap_err();
             assert!(failure.message.starts_with(expected), "{}", failure.message);

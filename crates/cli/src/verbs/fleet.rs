@@ -4,6 +4,7 @@
 //! or by `lab exec`. All hosts are looked at before anything is started on any of them. Within a job a
 //! [launcher] stays behind, and the store ends when it does.
 
+pub(crate) mod checks;
 mod conversation;
 mod down;
 mod hosts;

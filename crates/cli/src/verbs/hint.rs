@@ -36,11 +36,34 @@ fn set(arguments: &HintSet) -> Outcome<Exit> {
         }
         Ok(())
     })?;
+    warn_of_what_exists(&hints, &files);
     let is_shared = files.first().map_or(Ok(false), |file| xattr::is_shared(file))?;
     for hint in hints.iter().filter(|h| !h.key().is_acted_upon_as(h.value(), is_shared)) {
         output::warn(&format!("{hint} is stored, but not acted upon here{}", why(is_shared)));
     }
     Ok(Exit::Ok)
+}
+
+/// Says which hints come too late for a file that is there already.
+fn warn_of_what_exists(hints: &[Hint], files: &[PathBuf]) {
+    let late: Vec<String> =
+        hints.iter().filter(|h| acts_at_birth(h.key())).map(ToString::to_string).collect();
+    let is_file = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| meta.is_file());
+    if late.is_empty() {
+        return;
+    }
+    for file in files.iter().filter(is_file) {
+        output::warn(&format!(
+            "{} has no effect on {}, which exists: set it on a directory, and what is made there from then on has it",
+            late.join(" "),
+            file.display()
+        ));
+    }
+}
+
+/// Whether a hint says where the bytes of a new file go: files do not move.
+const fn acts_at_birth(key: HintKey) -> bool {
+    matches!(key, HintKey::Place | HintKey::Chunk | HintKey::Tier)
 }
 
 /// Why a hint is not acted upon, where that may change.

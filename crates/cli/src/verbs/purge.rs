@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::exit::{Failure, Outcome};
 use crate::output;
+use crate::preflight::check_owner;
 
 /// What the store's directory holds; everything else in it is not ours to delete.
 const STORE_FILES: [&str; 11] = [
@@ -46,6 +47,7 @@ pub(super) struct Contents {
 /// Finds a store's places; a directory that is no store is refused.
 pub(super) fn contents(dir: &Path, known_tiers: &[PathBuf]) -> Outcome<Contents> {
     let path = dir.join("store.json");
+    check_owner(dir, "the store's directory")?;
     if !path.exists() && STORE_DIRECTORIES.iter().any(|name| dir.join(name).exists()) {
         // An 'up' was cut short before the store was founded.
         return Ok(Contents { dir: dir.to_owned(), tiers: Vec::new() });

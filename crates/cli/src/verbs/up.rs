@@ -26,6 +26,9 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         .with_help("name them with --hosts, or see 'intarsia up --help'"));
     }
     let settings = config::load(arguments.settings.layers(), global.config.as_deref())?.settings;
+    if settings.replicas > 1 {
+        output::warn("--replicas has no effect in a store of one host");
+    }
     let conditions = Conditions {
         nonempty: arguments.place.nonempty,
         fuse_device: arguments.place.fuse_device.clone(),
@@ -71,8 +74,8 @@ fn show_plan(settings: &Settings, plan: &Plan, as_json: bool) -> Outcome {
     if plan.make_mount_point {
         lines.push(format!("make the mount point {}", settings.mount.display()));
     }
-    let verb = if plan.found_store { "found" } else { "open" };
-    lines.push(format!("{verb} the store in {}", settings.dir.display()));
+    let verb = if plan.found_store { "make a new" } else { "open the" };
+    lines.push(format!("{verb} store in {}", settings.dir.display()));
     lines.extend(settings.tiers.iter().map(|t| format!("keep files in {t}")));
     lines.push(format!("mount it at {}", settings.mount.display()));
     output::data(&format!("Would:\n  {}", lines.join("\n  ")))

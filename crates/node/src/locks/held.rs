@@ -66,6 +66,13 @@ impl Held {
         self.records.is_empty() && self.wholes.is_empty()
     }
 
+    /// Whether one owner has locks of whole files, and nobody has anything else.
+    pub(crate) fn is_only_of(&self, owner: u64) -> bool {
+        self.records.is_empty()
+            && !self.wholes.is_empty()
+            && self.wholes.iter().all(|lock| lock.owner == owner)
+    }
+
     /// All of them, as the master is told.
     pub(crate) fn claims(&self) -> Vec<LockClaim> {
         let of = |kind, table: &LockTable<u64>| {

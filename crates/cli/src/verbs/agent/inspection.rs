@@ -4,6 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
+use intarsia_cluster::deployment::Engine;
 use intarsia_cluster::servers::{self, Program};
 use intarsia_types::NodeId;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use crate::preflight::{self, Plan};
 use crate::process::Process;
 use crate::registry::Registry;
 use crate::tenure;
+use crate::verbs::fleet::checks::check_reached;
 
 /// What was found on a host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -96,6 +98,9 @@ fn bundle_at(settings: &Settings) -> Outcome<Option<Bundle>> {
 fn check_servers(settings: &Settings, bundle: &Bundle, has_servers: bool) -> Outcome {
     let deployment = bundle.deployment().map_err(|e| Failure::general(e.to_string()))?;
     let Some(member) = deployment.member(&NodeId(settings.name.clone())) else { return Ok(()) };
+    if let Engine::Url(url) = &deployment.engine {
+        check_reached(url)?;
+    }
     let mut ports = vec![member.node_port];
     if deployment.has_servers(&member.name) {
         Program::find().map_err(|e| Failure::general(e.to_string()))?;

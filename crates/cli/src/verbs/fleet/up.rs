@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::conversation::Conversation;
 use super::join::Joined;
 use super::roster::{self, Store};
-use super::{HOST, Hosts, LOOK, Outcomes, for_host, general, launcher, usage, worst};
+use super::{HOST, Hosts, LOOK, Outcomes, checks, for_host, general, launcher, usage, worst};
 use crate::assembly::Assembly;
 use crate::cli::{Duty, Global, Up};
 use crate::config::{self, Settings};
@@ -49,6 +49,7 @@ pub(crate) fn up(hosts: &Hosts, arguments: &Up, global: &Global) -> Outcome<Exit
             .with_help("take the store down with 'intarsia down --purge'"));
     }
     let settings = config::load(arguments.settings.layers(), global.config.as_deref())?.settings;
+    checks::check(hosts, &settings, arguments)?;
     let request = Request::new(hosts, arguments, global, &settings)?;
     let joined = arguments.join.as_deref();
     let joined = joined.map(|mount| Joined::with(mount, hosts, arguments.port)).transpose()?;
@@ -305,14 +306,14 @@ impl<'a> Request<'a> {
             output::json(&json!({ "hosts": settings, "plans": plans, "found": !plan.is_new }))?;
             return Ok(Exit::Ok);
         }
-        let verb = if plan.is_new { "found" } else { "open" };
+        let verb = if plan.is_new { "make a new" } else { "open the" };
         let line = |(host, address): &(NodeId, _)| {
             let settings = self.settings.get(host)?;
             let (dir, mount) = (settings.dir.display(), settings.mount.display());
             if !plan.to_start.contains(host) {
                 return Some(format!("on {host} ({address}): nothing, it is up at {mount}"));
             }
-            let what = format!("{verb} the store in {dir}, mount it at {mount}");
+            let what = format!("{verb} store in {dir}, mount it at {mount}");
             Some(format!("on {host} ({address}): {what}"))
         };
         let lines: Vec<String> = self.hosts.members.iter().filter_map(line).collect();

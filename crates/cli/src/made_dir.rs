@@ -1,0 +1,47 @@
+//! Directories that a store needs, made with the permissions that they are to have whatever the umask is by then.
+
+use std::fs::Permissions;
+use std::io::{ErrorKind, Result};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Makes a directory that others must not enter, and those above it as `mkdir -p` does. Returns what was made, topmost
+/// first.
+pub(crate) fn private(dir: &Path) -> Result<Vec<PathBuf>> {
+    let missing = missing(dir);
+    if let Some(parent) = dir.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    one(dir, 0o700)?;
+    Ok(missing)
+}
+
+/// Makes the directories from the topmost that is missing down to `dir`.
+pub(crate) fn above(dir: &Path, mode: u32) -> Result<()> {
+    missing(dir).iter().try_for_each(|missing| one(missing, mode))
+}
+
+/// Makes one directory, unless it is there.
+pub(crate) fn one(dir: &Path, mode: u32) -> Result<()> {
+    match std::fs::create_dir(dir) {
+        Ok(()) => std::fs::set_permissions(dir, Permissions::from_mode(mode)),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+/// What is missing of a path, topmost first.
+fn missing(dir: &Path) -> Vec<PathBuf> {
+    let missing = dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+    let mut missing: Vec<_> = missing.map(Path::to_owned).collect();
+    missing.reverse();
+    missing
+}
+
+/// Removes directories that were made and hold nothing, topmost last.
+pub(crate) fn remove_empty(made: &[PathBuf]) {
+    for dir in made.iter().rev() {
+        // One that holds something stays.
+        let _ = std::fs::remove_dir(dir);
+    }
+}

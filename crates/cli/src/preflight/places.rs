@@ -1,0 +1,92 @@
+//! Where a store is to lie: places that do not lie in each other, of the user's own, with nobody else's files.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::config::{Settings, path};
+use crate::exit::{Failure, Outcome};
+use crate::process::is_root;
+
+/// A store that lies in its own mount would wait for itself for ever; one that lies in its lower file system would
+/// show its keys there.
+pub(super) fn check_apart(settings: &Settings) -> Outcome {
+    let mount = &settings.mount;
+    let tiers = settings.tiers.iter().map(|t| ("the tier", t.dir.clone()));
+    let own: Vec<(&str, PathBuf)> =
+        [("the store's directory", settings.dir.clone())].into_iter().chain(tiers).collect();
+    let lower = settings.lower.iter().map(|dir| ("the lower file system", dir.clone()));
+    for (what, path) in own.iter().cloned().chain(lower) {
+        if is_within(&path, mount) {
+            return Err(Failure::usage(format!(
+                "{what} {} and the mount point {} lie in each other",
+                path.display(),
+                mount.display()
+            ))
+            .with_help("choose two places of which neither is inside the other"));
+        }
+    }
+    if let Some(lower) = &settings.lower
+        && let Some((what, path)) = own.iter().find(|(_, path)| is_within(path, lower))
+    {
+        return Err(Failure::usage(format!(
+            "--lower: {what} {} and the lower file system {} lie in each other, so that the store would show its own \
+             files and keys",
+            path.display(),
+            lower.display()
+        ))
+        .with_help("name a directory with --lower that holds only inputs, or another --dir"));
+    }
+    check_tiers_apart(settings)
+}
+
+fn check_tiers_apart(settings: &Settings) -> Outcome {
+    let dirs: Vec<&PathBuf> = settings.tiers.iter().map(|t| &t.dir).collect();
+    for (n, dir) in dirs.iter().enumerate() {
+        if dirs.iter().skip(n + 1).any(|other| is_within(other, dir)) {
+            return Err(Failure::usage(format!(
+                "the tier {} overlaps another tier",
+                dir.display()
+            ))
+            .with_help("give each tier a directory of its own"));
+        }
+    }
+    Ok(())
+}
+
+fn is_within(a: &Path, b: &Path) -> bool {
+    a.starts_with(b) || b.starts_with(a)
+}
+
+/// Root's data in a directory of another user would be in that user's hands, and so would be what `--purge` deletes.
+pub(crate) fn check_owner(dir: &Path, what: &str) -> Outcome {
+    path::check_links(dir).map_err(|why| Failure::usage(format!("{what}: {why}")))?;
+    let owner = std::fs::metadata(dir).map_or(0, |meta| meta.uid());
+    if !is_root() || owner == 0 {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{what} {} belongs to user {owner}, and you are root",
+        dir.display()
+    ))
+    .with_help("name a directory of root's, or run this as that user"))
+}
+
+/// What a tier's directory may hold before it is one.
+const BEFORE_A_TIER: [&str; 3] = ["lock", "tier.json.new", "lost+found"];
+
+/// A tier's directory that is new, empty or a tier.
+pub(super) fn check_tier_not_foreign(dir: &Path) -> Outcome {
+    if dir.join("tier.json").exists() {
+        return Ok(());
+    }
+    let names = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.file_name());
+    match names.into_iter().find(|name| !BEFORE_A_TIER.iter().any(|own| name == own)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(format!(
+            "--tier: {} holds other data ('{}') and is no tier",
+            dir.display(),
+            name.display()
+        ))
+        .with_help("name an empty or a new directory; nothing was changed")),
+    }
+}
