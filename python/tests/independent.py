@@ -126,7 +126,8 @@ class _Run:
                 source = self.go_back("process")
                 worst = "process"
             except simpy.Interrupt as interrupt:
-                damage, until = interrupt.cause
+                cause: Any = interrupt.cause
+                damage, until = cause
                 order = ["", "process", "reboot", "loss"]
                 worst = max(worst, damage, key=order.index)
                 repaired = max(repaired, until)
