@@ -95,6 +95,22 @@ def test_a_fit_is_a_valid_scenario(tmp_path: Path) -> None:
     assert 0 < result["efficiency"].mean < 1
 
 
+def test_recorded_failures_are_replayed(tmp_path: Path) -> None:
+    records = failures.select_system(failures.lanl(), "20")
+    replay = tmp_path / "failures.csv"
+    assert main(["fit", "--system", "20", "--resamples", "9", "--replay", str(replay)]) == 0
+    file = tmp_path / "replayed.toml"
+    years = (records["started"].max() - records["started"].min()).days / 365 + 0.1
+    file.write_text(
+        f'[machine]\nnodes = 512\n[failures]\nreplay = "failures.csv"\n'
+        f'[workload]\nwalltime = "1 day"\n[run]\nhorizon = "{years} years"\nreplications = 2\n'
+    )
+    result = simulate.checkpoint(file)
+    # Records of one node at one time are one failure, and so are those of several nodes.
+    assert result["failures"].mean == records["started"].nunique()
+    assert result["failures"].half_width == 0
+
+
 @pytest.mark.parametrize("family", failures.Family)
 def test_every_family_is_known_to_the_simulator(tmp_path: Path, family: failures.Family) -> None:
     fitted = failures.fit(failures.system_gaps(failures.lanl(), "3"), family)
@@ -162,7 +178,8 @@ def test_the_example_notebook_runs() -> None:
     assert best["central file system"] < best["local disks first"]
 
 
-MODULES = ["api", "failures.fit", "failures.gaps", "failures.records", "report.style"]
+MODULES = ["api", "failures.fit", "failures.gaps", "failures.records", "failures.replay"]
+MODULES += ["report.style"]
 MODULES += ["report.write", "result", "scenario", "study.point"]
 
 

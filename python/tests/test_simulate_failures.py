@@ -241,3 +241,68 @@ def test_the_command_refuses_with_a_reason(
 ) -> None:
     assert main(["fit", *words]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_records_within_a_minute_are_one_event(tmp_path: Path) -> None:
+    file = tmp_path / "outages.csv"
+    file.write_text(
+        "started,node\n"
+        "2024-01-01T00:00:10,a\n2024-01-01T00:00:45,b\n2024-01-01T00:01:20,c\n"
+        "2024-01-01T06:00:00,a\n2024-01-01T06:01:00,b\n2024-01-02T00:00:00,a\n"
+    )
+    read = failures.read_records(file, Columns())
+    gaps = failures.system_gaps(read)
+    assert gaps.hours == pytest.approx([6 - 10 / 3600, 1 / 60, 18 - 1 / 60])
+    assert gaps.zeros == 2
+    assert failures.burst_sizes(read) == {1: 3, 3: 1}
+
+
+def test_columns_with_our_names_are_found(tmp_path: Path) -> None:
+    file = tmp_path / "outages.csv"
+    header = "started,repaired,system,node,nodes\n"
+    rows = [f"2024-01-0{day}T00:00,2024-01-0{day}T0{day}:00,big,n{day},512" for day in range(1, 7)]
+    file.write_text(header + "\n".join(rows) + "\n")
+    read = failures.read_records(file, Columns())
+    assert list(failures.repair_hours(read, "big").hours) == [1, 2, 3, 4, 5, 6]
+    assert set(read["nodes"]) == {512}
+    file.write_text("started,node\n" + "\n".join(f"2024-01-0{day},a" for day in range(1, 7)))
+    assert main(["fit", "--csv", str(file), "--system", "big"]) == 1
+
+
+@pytest.mark.parametrize("factor", [1, 1000])
+def test_times_since_1970_are_read(tmp_path: Path, factor: int) -> None:
+    file = tmp_path / "outages.csv"
+    times = [1_704_067_200, 1_704_110_400, 1_704_153_600.5, 1_704_326_400]
+    file.write_text("started\n" + "\n".join(f"{time * factor:.10g}" for time in times))
+    read = failures.read_records(file, Columns())
+    assert str(read["started"].iloc[0]) == "2024-01-01 00:00:00"
+    hours = failures.system_gaps(read).hours
+    assert hours == pytest.approx([12, 12, 48], abs=1e-3)
+    file.write_text("started\n20240101\n2024-01-01T12:00:00+02:00\n2024-01-03\n2024-01-04\n")
+    hours = failures.system_gaps(failures.read_records(file, Columns())).hours
+    assert list(hours) == [10, 38, 24]
+
+
+@pytest.mark.parametrize("family", Family)
+def test_intervals_of_few_gaps_stay_above_zero(family: Family) -> None:
+    gaps = Gaps("drawn", np.array([0.02, 1.0, 3.0, 40.0]))
+    for one in failures.fit(gaps, family).parameters:
+        assert one.low < one.value < one.high
+        assert one.low > 0 or one.unit == "ln h", one
+
+
+def test_a_mean_far_from_that_of_the_records_is_said(
+    records: pd.DataFrame, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    gaps = failures.system_gaps(records, "20")
+    assert failures.fit(gaps, Family.WEIBULL).warning is None
+    warning = failures.fit(gaps, Family.LOG_NORMAL).warning
+    assert warning is not None
+    assert "the mean of the log-normal fit is" in warning
+    words = ["fit", "--system", "20", "--resamples", "9"]
+    assert main([*words, "--family", "log-normal", "--out", str(tmp_path / "f.toml")]) == 0
+    printed = capsys.readouterr()
+    assert "warning: system 20: the mean of the log-normal fit" in printed.err
+    assert "more than 10 % off" in printed.out
+    assert main([*words, "--family", "weibull"]) == 0
+    assert "warning" not in capsys.readouterr().err

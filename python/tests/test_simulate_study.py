@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,8 @@ from intarsia import simulate
 from intarsia.simulate import SimulationError, binary
 from intarsia.simulate.__main__ import main
 from intarsia.simulate.scenario import Scenario
-from intarsia.simulate.studies.claims import Claim, claims_table, summary_of
+from intarsia.simulate.studies.claims import Claim, Verdict, claims_table, summary_of
+from intarsia.simulate.studies.published import interval_with_machine_mtbf
 from intarsia.simulate.study.point import Point, grid
 from intarsia.simulate.study.run import _client
 from intarsia.simulate.study.store import PointStore
@@ -302,14 +302,37 @@ def test_a_sweep_is_a_table_with_units(stand_in: StandIn) -> None:
     assert frame.attrs["units"]["time"] == "s"
 
 
-def test_claims_are_counted_whatever_kind_of_truth_they_are() -> None:
+def test_claims_are_counted_by_their_verdict() -> None:
     """A regression: numpy's True was counted as neither kept nor missed."""
-    truths: list[Any] = [np.True_, True, np.False_, None]
-    claims = [Claim(name, "", "", holds) for name, holds in zip("ABCD", truths, strict=True)]
+    verdicts = [
+        Verdict.of(np.True_),  # type: ignore[arg-type]
+        Verdict.of(True),
+        Verdict.of(np.False_),  # type: ignore[arg-type]
+        Verdict.of(True, is_simulated=False),
+        Verdict.of(True, is_calibrated=True),
+        Verdict.of(False, is_calibrated=True),
+        Verdict.NOT_POSSIBLE,
+    ]
+    claims = [
+        Claim(name, "", "", verdict, "5 %")
+        for name, verdict in zip("ABCDEFG", verdicts, strict=True)
+    ]
     assert summary_of(claims) == (
-        "2 of 4 published statements are reproduced; not: C; left open by a quick run: D."
+        "2 of 7 published statements are reproduced; only with a constant that was fitted to them: "
+        "E; refuted: C, F; not possible here: G; left open by a quick run: D."
     )
-    assert list(claims_table(claims).frame["agrees"]) == ["yes", "yes", "no", "not simulated"]
+    shown = claims_table(claims).frame
+    assert list(shown["verdict"][[0, 2, 3, 4]]) == [
+        "reproduced", "refuted", "not simulated", "calibrated"
+    ]  # fmt: skip
+    assert set(shown["tolerance"]) == {"5 %"}
+
+
+def test_the_interval_by_the_mtbf_of_the_machine() -> None:
+    # d = 3,200 s, M = 30,075 s, R = 26,690 s; and d = 80 s, R = 85 s.
+    found = [interval_with_machine_mtbf(storage, 2**20, 0.1) for storage in ("pfs", "dfs")]
+    assert found[0] == pytest.approx(15_860, abs=5)
+    assert found[1] == pytest.approx((2 * 80 * (30_075.07 + 85)) ** 0.5 - 80, rel=1e-4)
 
 
 def test_a_grid_runs_its_last_axis_fastest() -> None:

@@ -29,12 +29,16 @@ mod simulation;
 mod statistics;
 mod time;
 
+/// The random numbers that distributions are drawn with, in the version that this crate uses.
+pub use rand;
+
 pub use agenda::Agenda;
 pub use parameter::InvalidParameter;
 pub use queue::Ticket;
 pub use random::{Distribution, Streams};
 pub use resource::{
-    Alarm, Booking, CustomerId, FlowId, Fluid, LinkId, Server, SharedServer, Timetable,
+    Alarm, Booking, CustomerId, FlowId, Fluid, LinkId, PriorityServer, Put, Server, SharedServer,
+    Store, Taken, Timetable,
 };
 pub use simulation::{Model, Simulation};
 pub use statistics::{BatchMeans, Histogram, Interval, Tally, TimeAverage};

@@ -92,3 +92,37 @@ fn stragglers_hold_up_collective_phases() {
     let (even, slow) = (rate(&[]), rate(&["system.slow_share=0.05", "system.slow_factor=4"]));
     assert!((even / slow / 4.0 - 1.0).abs() < 0.02, "{even} {slow}");
 }
+
+/// One node that writes alone: each of its writes takes (e^(λS) − 1)(1/λ + D) with failures at rate λ,
+/// writes of S and outages of D.
+#[test]
+fn writes_wait_for_a_node_that_failed() {
+    let study = scenario(
+        "[nodes]\ncount = 1\n[system]\nkind = \"local-first\"\ndevice_write = \"1 MB/s\"
+device_read = \"1 MB/s\"\n[system.metadata]\ncreate = \"1 us\"
+[failures]\nnode_mtbf = \"50 s\"\noutage = \"20 s\"
+[network]\nkind = \"ideal\"\nlink_rate = \"1000 TB/s\"
+[workload]\nkind = \"write\"\ntransfer = \"5 MB\"\ntransfers = 4000\n[run]\nreplications = 12\n",
+    );
+    let report = report(&study);
+    let found = report.estimate("write.seconds").unwrap();
+    let exact = 4000.0 * 0.1_f64.exp_m1() * 70.0;
+    let half_width = found.half_width.unwrap();
+    println!("4,000 writes: {:.0} ± {half_width:.0} s, theory {exact:.0} s", found.mean);
+    assert!((found.mean - exact).abs() < 2.0 * half_width && half_width < 0.02 * exact);
+    assert!(mean(&report, "failures.requests_held") > 100.0);
+}
+
+/// The more nodes, the surer is one of them away while all others wait at the barrier.
+#[test]
+fn failures_cost_a_large_machine_more() {
+    let slowdown = |nodes: u32| {
+        let count = format!("nodes.count={nodes}");
+        let seconds = |set: &[&str]| mean(&report(&preset("ior-bgp", set)), "job.seconds");
+        let failing = ["failures.node_mtbf=5 min", "failures.outage=10 s", &count];
+        seconds(&failing) / seconds(&[&count])
+    };
+    let (small, large) = (slowdown(8), slowdown(512));
+    assert!(large > 2.0 * small, "{small} {large}");
+    assert!(small >= 1.0);
+}

@@ -17,6 +17,8 @@ pub struct Agenda<E> {
     tickets: Tickets,
     /// Cancelled events that still lie in the queue.
     stale: usize,
+    /// Whether the run is to end after the present event.
+    is_stopped: bool,
 }
 
 impl<E> Agenda<E> {
@@ -27,12 +29,23 @@ impl<E> Agenda<E> {
             queue: Queue::new(),
             tickets: Tickets::default(),
             stale: 0,
+            is_stopped: false,
         }
     }
 
     /// The present instant.
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// Ends the run after the present event. What is pending stays so, and a later run goes on.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// Whether the run was to end; it is asked once.
+    pub(crate) fn take_stop(&mut self) -> bool {
+        std::mem::take(&mut self.is_stopped)
     }
 
     /// How many events are pending, cancelled ones not counted.

@@ -7,12 +7,16 @@
 mod alarm;
 mod fluid;
 mod max_min;
+mod priority_server;
 mod server;
 mod shared_server;
+mod store;
 mod timetable;
 
 pub use alarm::Alarm;
 pub use fluid::{FlowId, Fluid, LinkId};
+pub use priority_server::PriorityServer;
 pub use server::Server;
 pub use shared_server::{CustomerId, SharedServer};
+pub use store::{Put, Store, Taken};
 pub use timetable::{Booking, Timetable};

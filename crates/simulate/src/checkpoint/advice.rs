@@ -16,8 +16,14 @@ impl Setup {
     /// What is best for jobs on `nodes` that run with `interval_seconds`, where the failures allow an
     /// exact expectation: exponential ones, or any of a whole system on a single level.
     pub(super) fn advice(&self, nodes: u32, interval_seconds: f64) -> Vec<Choice> {
-        let mut choices = self.best_schedule(nodes).unwrap_or_default();
-        choices.extend(self.least_energy(nodes));
+        let mut choices = Vec::new();
+        // What a transfer in the background takes and when it is complete is in no exact expectation.
+        // Recorded failures follow no law.
+        let is_recorded = self.failures.replay.is_some();
+        if !is_recorded && !self.scheme(nodes).is_some_and(|scheme| scheme.is_flushed()) {
+            choices.extend(self.best_schedule(nodes).unwrap_or_default());
+            choices.extend(self.least_energy(nodes));
+        }
         choices.extend(self.latent_risk(nodes, interval_seconds).unwrap_or_default());
         choices
     }

@@ -13,8 +13,8 @@ use super::silent::{VerifiedCosts, VerifiedPattern};
 const REACH: f64 = 1e3;
 
 impl Setup {
-    /// C, R and M of a job on `nodes`: C the mean over the pattern of levels, R the reboot and the
-    /// reading from the fastest level. None without checkpoints, or when one takes no time.
+    /// C, R and M of a job on `nodes`: C the mean over the pattern of levels, with the work that
+    /// transfers in the background take; R the reboot and the reading from the fastest level. None without checkpoints, or when one takes no time.
     pub(super) fn costs(&self, nodes: u32) -> Option<Costs> {
         let scheme = self.scheme(nodes)?;
         let (count, total) =
@@ -34,7 +34,8 @@ impl Setup {
         let Some(costs) = self.costs(nodes) else { return Some(1.0) };
         let around = costs.young_seconds();
         let is_nested = self.levels.len() > 1 || self.is_verified();
-        if *rule == IntervalRule::Exact && is_nested && self.formula(nodes, around).is_some() {
+        let is_searched = matches!(rule, IntervalRule::Exact | IntervalRule::Numeric);
+        if is_searched && is_nested && self.formula(nodes, around).is_some() {
             let efficiency = |interval| self.formula(nodes, interval).unwrap_or(0.0);
             return Some(maximise((around / REACH, around * REACH), efficiency).at);
         }
@@ -47,6 +48,7 @@ impl Setup {
     /// either several levels or verifications.
     pub(super) fn expected_efficiency(&self, nodes: u32, interval_seconds: f64) -> Option<f64> {
         let is_covered = self.failures.lifetime.is_exponential()
+            && self.failures.replay.is_none()
             && self.failures.repair.is_none()
             && self.failures.bursts.is_none()
             && !self.is_contended()
@@ -75,7 +77,7 @@ impl Setup {
         let level = scheme.levels.first().filter(|_| scheme.levels.len() == 1)?;
         let (_, verification_seconds) = self.verifications();
         Some(VerifiedCosts {
-            checkpoint_seconds: level.write.as_secs_f64(),
+            checkpoint_seconds: level.cost().as_secs_f64(),
             verification_seconds,
             restart_seconds: (level.restore + self.machine.reboot).as_secs_f64(),
             rollback_seconds: level.restore.as_secs_f64(),
@@ -95,7 +97,7 @@ impl Setup {
         let scheme = self.scheme(nodes)?;
         let failures = self.failures_per_level(&scheme, nodes)?;
         let costs = scheme.levels.iter().zip(failures).map(|(level, failures)| LevelCosts {
-            write_seconds: level.write.as_secs_f64(),
+            write_seconds: level.cost().as_secs_f64(),
             failures,
         });
         Some(costs.collect())

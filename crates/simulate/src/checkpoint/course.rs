@@ -120,6 +120,18 @@ impl Course {
         self.verification_time(from, last) + self.verifications(rest)
     }
 
+    /// How long a verification takes.
+    pub(super) fn verification(&self) -> Span {
+        self.rhythm.verification
+    }
+
+    /// The next piece of work up to a verification, `worked` after `checkpoint`; zero at the end of
+    /// the interval.
+    pub(super) fn piece(&self, checkpoint: u64, worked: Span) -> Span {
+        let interval = self.work_until(checkpoint + 1) - self.work_until(checkpoint);
+        Span::from_nanos(self.rhythm.piece_nanos()).min(interval - worked)
+    }
+
     fn verifications(&self, number: u64) -> Span {
         Span::from_nanos(self.rhythm.verification.as_nanos().saturating_mul(number))
     }

@@ -77,6 +77,11 @@ impl ErrorModel {
 }
 
 impl SilentError {
+    /// Whether it struck before so much work was done.
+    pub(super) fn is_held_by(&self, work: Span) -> bool {
+        self.work < work
+    }
+
     /// Whether it has struck.
     pub(super) fn has_struck(&self, now: Time) -> bool {
         self.strikes <= now

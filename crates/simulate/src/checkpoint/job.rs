@@ -11,6 +11,7 @@ use super::ledger::{Category, Ledger};
 use super::nodes::NodeRange;
 use super::plan::Plan;
 use super::scheme::Recovery;
+use super::steps::{Step, Steps};
 use super::workload::Request;
 
 /// What a job does.
@@ -47,6 +48,8 @@ pub(super) struct Job {
     pub(super) error: Option<SilentError>,
     /// Its place among those who write, when they share the bandwidth and it is one of them.
     pub(super) writing: Option<CustomerId>,
+    /// Where it stands while it runs, when its checkpoints are completed in the background.
+    pub(super) steps: Option<Steps>,
     /// What ends its present state, if no failure does.
     pub(super) next: Option<Ticket>,
 }
@@ -82,7 +85,7 @@ impl Job {
 
     /// Where it stands `elapsed` after it went on.
     fn position(&self, elapsed: Span) -> Position {
-        if self.plan.is_contended {
+        if self.plan.is_contended || self.plan.is_flushed {
             // Each checkpoint was accounted for when it was written.
             Position { checkpoint: self.checkpoint, since: elapsed }
         } else {
@@ -90,14 +93,61 @@ impl Job {
         }
     }
 
-    /// Accounts for an interval of work and its checkpoint, which took as long as the others let it.
-    pub(super) fn checkpoint_written(&mut self, now: Time, ledger: &mut Ledger) {
+    /// Accounts for an interval of work and its checkpoint, which took as long as other jobs or
+    /// transfers let it.
+    fn account_for_checkpoint(&mut self, now: Time, ledger: &mut Ledger) {
+        let nodes = self.request.nodes;
         let work = self.interval();
-        ledger.add(Category::Up, self.request.nodes, work);
-        ledger.add(Category::Checkpoint, self.request.nodes, now.since(self.since) - work);
+        let verifications = self.course.verification_time(self.checkpoint, self.checkpoint + 1);
+        ledger.add(Category::Up, nodes, work);
+        ledger.add(Category::Verify, nodes, verifications);
+        ledger.add(Category::Checkpoint, nodes, now.since(self.since) - work - verifications);
         self.checkpoint += 1;
+        self.since = now;
+    }
+
+    /// A checkpoint was written to the storage that jobs share.
+    pub(super) fn checkpoint_written(&mut self, now: Time, ledger: &mut Ledger) {
+        self.account_for_checkpoint(now, ledger);
         self.newest.fill(self.checkpoint);
         self.writing = None;
+    }
+
+    /// Goes through the steps that end by `now`, up to one at which work was verified or is complete.
+    pub(super) fn advance(&mut self, now: Time, ledger: &mut Ledger) -> Option<Step> {
+        let plan = Arc::clone(&self.plan);
+        let scheme = plan.scheme.as_ref()?;
+        loop {
+            let steps = self.steps.as_mut()?;
+            match steps.advance(&self.course, scheme, now)? {
+                Step::Written(checkpoint) => {
+                    let at = steps.now();
+                    self.account_for_checkpoint(at, ledger);
+                    let level = scheme.level_of(checkpoint);
+                    for (newest, held) in self.newest.iter_mut().zip(&scheme.levels).take(level + 1)
+                    {
+                        *newest = if held.is_flushed() { *newest } else { checkpoint };
+                    }
+                }
+                Step::Transferred { checkpoint, level } => {
+                    if let Some(newest) = self.newest.get_mut(level) {
+                        *newest = checkpoint;
+                    }
+                }
+                verified @ Step::Verified { .. } => return Some(verified),
+            }
+        }
+    }
+
+    /// Accounts for the rest of the work, which is complete.
+    pub(super) fn finish(&mut self, now: Time, ledger: &mut Ledger) {
+        let nodes = self.request.nodes;
+        let work = self.course.work_after(self.checkpoint);
+        let verifications = self.course.verification_time_after(self.checkpoint);
+        ledger.add(Category::Up, nodes, work);
+        ledger.add(Category::Verify, nodes, verifications);
+        ledger.add(Category::Checkpoint, nodes, now.since(self.since) - work - verifications);
+        self.is_complete = true;
     }
 
     /// Goes back to a checkpoint, or to the start; work after it is lost after all.
@@ -127,6 +177,9 @@ impl Job {
                 ledger.add(Category::Restore, nodes, elapsed - rebooting);
             }
             State::Running => {
+                while self.advance(now, ledger).is_some() {}
+                self.steps = None;
+                let elapsed = now.since(self.since);
                 let from = self.checkpoint;
                 let position = self.position(elapsed);
                 let to = position.checkpoint;
@@ -136,7 +189,7 @@ impl Job {
                 ledger.add(Category::Checkpoint, nodes, self.course.checkpoint_time(from, to));
                 ledger.add(rest, nodes, position.since);
                 for (level, newest) in self.newest.iter_mut().enumerate() {
-                    let written = self.plan.newest_on(level, &self.course, from, position);
+                    let written = self.plan.newest_on(level, from, to);
                     *newest = written.unwrap_or(*newest);
                 }
                 self.checkpoint = to;

@@ -10,7 +10,7 @@
 //!          ├─ workload     [workload]    jobs: synthetic, or a trace in the Standard Workload Format
 //!          ├─ energy       [power], [prices]
 //!          └─ machines     [[source]]    where the figures come from
-//! setup (the scenario, read) ── analysis, advice (formulas) ── plan, scheme, course (a job between failures)
+//! setup (the scenario, read) ── analysis, advice (formulas) ── plan, scheme, course, steps (a job between failures)
 //! world (events) ── job, nodes, writers ── ledger (node-time per category) ── study, measures (replications, estimates)
 //! ```
 
@@ -33,6 +33,7 @@ mod presets;
 mod scheme;
 mod setup;
 pub mod silent;
+mod steps;
 mod storage;
 mod study;
 mod workload;

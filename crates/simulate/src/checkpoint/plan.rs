@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use intarsia_des::Span;
 
-use super::course::{Course, Position, Rhythm};
+use super::course::{Course, Rhythm};
 use super::errors::ErrorModel;
 use super::scheme::{Level, Scheme};
 
@@ -18,6 +18,8 @@ pub(super) struct Plan {
     pub(super) rhythm: Arc<Rhythm>,
     /// Whether jobs that write at the same time share the bandwidth.
     pub(super) is_contended: bool,
+    /// Whether checkpoints are completed in the background.
+    pub(super) is_flushed: bool,
     /// Time to reboot.
     pub(super) reboot: Span,
     /// Silent errors; none when there are no such errors.
@@ -35,25 +37,11 @@ impl Plan {
         self.scheme.as_ref().map_or(&[], |scheme| &scheme.levels)
     }
 
-    /// The newest checkpoint on `level` or a higher one that a job completed which went on from
-    /// checkpoint `from` and now stands at `position`; none when it completed none. A checkpoint that
-    /// is transferred in the background is complete when the transfer is.
-    pub(super) fn newest_on(
-        &self,
-        level: usize,
-        course: &Course,
-        from: u64,
-        position: Position,
-    ) -> Option<u64> {
+    /// The newest checkpoint on `level` or a higher one when `written` is the last that was written
+    /// after `from`; none when there is none on this level among those.
+    pub(super) fn newest_on(&self, level: usize, from: u64, written: u64) -> Option<u64> {
         let level = self.levels().get(level)?;
-        let mut newest = position.checkpoint - position.checkpoint % level.every.max(1);
-        while newest > from {
-            let age = course.time_between(newest, position.checkpoint) + position.since;
-            if age >= level.flush {
-                return Some(newest);
-            }
-            newest = newest.saturating_sub(level.every.max(1));
-        }
-        None
+        let newest = written - written % level.every.max(1);
+        (newest > from).then_some(newest)
     }
 }

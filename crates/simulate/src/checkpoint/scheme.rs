@@ -17,8 +17,38 @@ pub(super) struct Level {
     pub(super) write: Span,
     /// How long it takes to read it again.
     pub(super) restore: Span,
-    /// Until a checkpoint here is complete, while the job works on.
+    /// Until a checkpoint here is complete, while the job works on; zero when it is complete at once.
     pub(super) flush: Span,
+    /// The share of its speed that the job loses meanwhile.
+    pub(super) slowdown: f64,
+    /// What happens when the transfer of an earlier checkpoint is not done by then.
+    pub(super) overlap: Overlap,
+}
+
+/// What a checkpoint does that is to be transferred while an earlier transfer is under way. A job has
+/// one transfer at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Overlap {
+    /// The job waits until the earlier one is done, as with SCR.
+    #[default]
+    Wait,
+    /// It is transferred after the earlier ones, as with VELOC; the queue has no bound.
+    Queue,
+    /// It is not transferred.
+    Skip,
+}
+
+impl Level {
+    /// What a checkpoint costs the job in all: the time that it is blocked, and the work that the
+    /// transfer in the background takes from it.
+    pub(super) fn cost(&self) -> Span {
+        self.write + Span::from_secs_f64(self.flush.as_secs_f64() * self.slowdown)
+    }
+
+    /// Whether a checkpoint is complete only after a transfer in the background.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.flush > Span::ZERO
+    }
 }
 
 /// Levels, from the fastest to the safest. Checkpoint k goes to the highest level whose `every`
@@ -40,14 +70,39 @@ pub(super) struct Recovery {
 
 impl Scheme {
     /// How long the checkpoints take that are written until the pattern of levels repeats.
+    pub(super) fn write_times(&self) -> impl Iterator<Item = Span> {
+        (1..=self.period()).map(|number| self.write_time(number))
+    }
+
+    /// What the same checkpoints cost, the work that transfers take included.
     pub(super) fn costs(&self) -> impl Iterator<Item = Span> {
-        let period = self.levels.last().map_or(1, |level| level.every);
-        (1..=period)
-            .map(|number| self.levels.get(self.level_of(number)).map_or(Span::ZERO, |l| l.write))
+        let level = |number| self.levels.get(self.level_of(number));
+        (1..=self.period()).map(move |number| level(number).map_or(Span::ZERO, Level::cost))
+    }
+
+    /// How long the job is blocked by checkpoint `number`, counted from 1.
+    pub(super) fn write_time(&self, number: u64) -> Span {
+        self.levels.get(self.level_of(number)).map_or(Span::ZERO, |level| level.write)
+    }
+
+    /// The levels that checkpoint `number` is to be transferred to in the background.
+    pub(super) fn due_transfers(&self, number: u64) -> impl Iterator<Item = (usize, &Level)> {
+        let levels = self.levels.iter().enumerate().take(self.level_of(number) + 1);
+        levels.filter(|(_, level)| level.is_flushed())
+    }
+
+    /// Whether some checkpoints are complete only after a transfer in the background.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.levels.iter().any(Level::is_flushed)
+    }
+
+    /// After how many checkpoints the pattern of levels repeats.
+    fn period(&self) -> u64 {
+        self.levels.last().map_or(1, |level| level.every)
     }
 
     /// The level that checkpoint `number`, counted from 1, goes to.
-    fn level_of(&self, number: u64) -> usize {
+    pub(super) fn level_of(&self, number: u64) -> usize {
         self.levels.iter().rposition(|level| number.is_multiple_of(level.every)).unwrap_or(0)
     }
 
@@ -82,6 +137,8 @@ mod tests {
             write: Span::from_nanos(write),
             restore: Span::ZERO,
             flush: Span::ZERO,
+            slowdown: 0.0,
+            overlap: Overlap::default(),
         }
     }
 
@@ -93,7 +150,7 @@ mod tests {
 
     #[test]
     fn checkpoints_go_to_the_highest_level_that_is_due() {
-        let costs: Vec<u64> = scheme().costs().map(Span::as_nanos).collect();
+        let costs: Vec<u64> = scheme().write_times().map(Span::as_nanos).collect();
         assert_eq!(costs, [1, 3, 1, 3, 1, 3, 1, 3, 1, 9]);
     }
 

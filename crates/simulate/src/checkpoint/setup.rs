@@ -8,7 +8,7 @@ use intarsia_des::{Span, Time};
 use super::course::Rhythm;
 use super::energy::{Power, Prices};
 use super::errors::ErrorModel;
-use super::failure::FailureModel;
+use super::failure::{FailureModel, Replay};
 use super::interval::IntervalRule;
 use super::level::StoreProfile;
 use super::machine::Machine;
@@ -23,6 +23,8 @@ use crate::scenario::{Files, Problem, Section};
 
 /// Replications that a scenario runs when it does not say otherwise.
 const REPLICATIONS: i64 = 10;
+/// Failures of a replication: hours of computing, and far beyond any machine that is of use.
+const MOST_FAILURES: f64 = 1e10;
 /// Virtual time ends after 584 years.
 const LONGEST_HORIZON_SECONDS: f64 = 500.0 * 365.0 * 86_400.0;
 
@@ -46,17 +48,26 @@ impl Setup {
     /// Reads a document's root.
     pub(super) fn read(root: &mut Section<'_>, files: &Files<'_>) -> Result<Self, Problem> {
         let machine = root.section("machine", Machine::read)?;
-        let failures = root.section("failures", |s| FailureModel::read(s, files))?;
+        let failures = root.section("failures", |s| {
+            let failures = FailureModel::read(s, files)?;
+            let last = failures.replay.as_ref().map_or(0, Replay::last_node);
+            if last >= machine.nodes {
+                let why = format!("no node {last} in a machine of {} nodes", machine.nodes);
+                return Err(s.refuse("replay", &why).with_help("raise machine.nodes"));
+            }
+            Ok(failures.on_machine(machine.nodes))
+        })?;
         let silent = root.optional_section("silent", |s| SilentErrors::read(s, files))?;
         let profile = root.optional_section("storage", StoreProfile::read)?;
         let levels = root.sections("level", |s| Storage::read(s, &machine, profile.as_ref()))?;
         storage::check_order(&levels).map_err(|why| root.refuse("level", &why))?;
-        if silent.as_ref().is_some_and(is_latent) && levels.len() > 1 {
+        let is_flushed = levels.iter().any(Storage::is_flushed);
+        if silent.as_ref().is_some_and(is_latent) && (levels.len() > 1 || is_flushed) {
             return Err(root
-                .refuse("silent", "errors that show after a latency need a single level")
+                .refuse("silent", "errors that show after a latency need a single level, no flush")
                 .with_help("give one [[level]], or find the errors by a verification"));
         }
-        let is_simple = levels.len() == 1 && silent.is_none() && !levels[0].is_flushed();
+        let is_simple = levels.len() == 1 && silent.is_none() && !is_flushed;
         if levels.iter().any(Storage::is_contended) && !is_simple {
             return Err(root
                 .refuse("level", "contention needs a single level without flush, and no [silent]")
@@ -87,7 +98,47 @@ impl Setup {
         // All that a failure process refuses when it is made.
         let gaps = setup.failures.system_gaps(setup.machine.nodes);
         gaps.map_err(|wrong| root.refuse("failures", &wrong.to_string()))?;
+        setup.check_failures().map_err(|why| {
+            root.refuse("failures", &why)
+                .with_help("check the unit of failures.lifetime, or shorten run.horizon")
+        })?;
+        setup.check_checkpoints().map_err(|why| {
+            root.refuse("checkpoint", &why)
+                .with_help("lengthen the interval, or shorten run.horizon")
+        })?;
         Ok(setup)
+    }
+
+    /// The same for checkpoints, where each of them is an event.
+    fn check_checkpoints(&self) -> Result<(), String> {
+        if !self.is_contended() && !self.levels.iter().any(Storage::is_flushed) {
+            return Ok(());
+        }
+        let plan = self.plan(self.workload.only_size().unwrap_or(self.machine.nodes));
+        let first = plan.levels().first().map_or(Span::ZERO, |level| level.write);
+        let cycle = plan.interval.unwrap_or(Span::FOREVER) + first;
+        let checkpoints = self.horizon.as_secs_f64() / cycle.as_secs_f64();
+        if checkpoints <= MOST_FAILURES {
+            return Ok(());
+        }
+        Err(format!(
+            "a job writes {checkpoints:.1e} checkpoints in run.horizon; with a flush or contention \
+             at most {MOST_FAILURES:.0e} are simulated"
+        ))
+    }
+
+    /// Refuses failures so frequent that a run would not come to its end within hours.
+    fn check_failures(&self) -> Result<(), String> {
+        let mtbf_seconds = self.failures.mtbf_seconds(self.machine.nodes);
+        let failures = self.horizon.as_secs_f64() / mtbf_seconds;
+        if failures <= MOST_FAILURES {
+            return Ok(());
+        }
+        Err(format!(
+            "the machine of {} nodes fails every {mtbf_seconds:.1e} s, {failures:.1e} times in \
+             run.horizon; at most {MOST_FAILURES:.0e} failures are simulated",
+            self.machine.nodes
+        ))
     }
 
     /// The number of nodes, of which there is at least one.
@@ -129,6 +180,7 @@ impl Setup {
         Plan {
             interval,
             rhythm: Arc::new(self.rhythm(scheme.as_ref(), interval)),
+            is_flushed: scheme.as_ref().is_some_and(Scheme::is_flushed),
             scheme,
             is_contended: self.is_contended(),
             reboot: self.machine.reboot,
@@ -139,7 +191,7 @@ impl Setup {
     fn rhythm(&self, scheme: Option<&Scheme>, interval: Option<Span>) -> Rhythm {
         let (pieces, seconds) = self.verifications();
         let rhythm = match (scheme, interval) {
-            (Some(scheme), Some(interval)) => Rhythm::new(interval, scheme.costs()),
+            (Some(scheme), Some(interval)) => Rhythm::new(interval, scheme.write_times()),
             _ => Rhythm::without_checkpoints(),
         };
         rhythm.verified(pieces, Span::from_secs_f64(seconds))

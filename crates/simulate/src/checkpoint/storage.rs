@@ -4,7 +4,7 @@ use intarsia_des::Span;
 
 use super::level::{Kind, Payload, StoreProfile};
 use super::machine::Machine;
-use super::scheme::Level;
+use super::scheme::{Level, Overlap};
 use crate::scenario::{Problem, Section};
 
 /// A level whose costs follow from the size of the job.
@@ -14,10 +14,18 @@ pub(super) struct Storage {
     kind: Kind,
     every: u64,
     costs: Costs,
-    /// What completing a checkpoint in the background takes, and how much it slows the job down.
-    flush: Option<(Cost, f64)>,
+    flush: Option<Flush>,
     /// Whether jobs that write at the same time share the bandwidth.
     is_contended: bool,
+}
+
+/// A transfer that completes a checkpoint in the background.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Flush {
+    cost: Cost,
+    /// The share of its speed that it costs the job.
+    slowdown: f64,
+    overlap: Overlap,
 }
 
 /// Where the costs of a level come from.
@@ -49,6 +57,9 @@ enum Serves {
     Job,
 }
 
+static OVERLAPS: [(&str, Overlap); 3] =
+    [("wait", Overlap::Wait), ("queue", Overlap::Queue), ("skip", Overlap::Skip)];
+
 const SERVES: &[(&str, Serves)] = &[("machine", Serves::Machine), ("job", Serves::Job)];
 
 /// The largest `every`: nobody means more, and the pattern of levels takes memory.
@@ -76,11 +87,7 @@ impl Storage {
             }
             _ => Costs::read(section, machine)?,
         };
-        let flush = section.optional_section("flush", |flush| {
-            let slowdown = flush.number("slowdown").share();
-            let slowdown = slowdown.must("be below 1", |share| *share < 1.0).or(0.0)?;
-            Ok((Cost::read(flush, machine, "time")?, slowdown))
-        })?;
+        let flush = section.optional_section("flush", |flush| Flush::read(flush, machine))?;
         let is_contended = section.flag("contention").or(false)?;
         if is_contended && !costs.is_for_all() {
             return Err(section
@@ -100,8 +107,7 @@ impl Storage {
         self.is_contended
     }
 
-    /// The level as a job on `nodes` of the machine sees it. The work that a transfer in the
-    /// background takes from the job counts as time that it is blocked.
+    /// The level as a job on `nodes` of the machine sees it.
     pub(super) fn level(&self, machine: &Machine, nodes: u32) -> Level {
         let seconds = |cost: Cost| cost.seconds(machine, nodes);
         let (write, restore) = match self.costs {
@@ -114,14 +120,15 @@ impl Storage {
                     .map_or((0.0, 0.0), |times| (times.write_seconds, times.restore_seconds))
             }
         };
-        let (flush, slowdown) = self.flush.map_or((0.0, 0.0), |(cost, s)| (seconds(cost), s));
         Level {
             name: self.name.clone(),
             kind: self.kind,
             every: self.every,
-            write: Span::from_secs_f64(write + flush * slowdown),
+            write: Span::from_secs_f64(write),
             restore: Span::from_secs_f64(restore),
-            flush: Span::from_secs_f64(flush),
+            flush: self.flush.map_or(Span::ZERO, |f| Span::from_secs_f64(seconds(f.cost))),
+            slowdown: self.flush.map_or(0.0, |flush| flush.slowdown),
+            overlap: self.flush.map_or_else(Overlap::default, |flush| flush.overlap),
         }
     }
 }
@@ -139,6 +146,17 @@ pub(super) fn check_order(levels: &[Storage]) -> Result<(), String> {
             "'every' of level '{}' must be a multiple of {}, that of '{}'",
             pair[1].name, pair[0].every, pair[0].name
         )),
+    }
+}
+
+impl Flush {
+    fn read(section: &mut Section<'_>, machine: &Machine) -> Result<Self, Problem> {
+        let slowdown = section.number("slowdown").share();
+        Ok(Self {
+            slowdown: slowdown.must("be below 1", |share| *share < 1.0).or(0.0)?,
+            overlap: section.choice("overlap", &OVERLAPS).or("wait")?,
+            cost: Cost::read(section, machine, "time")?,
+        })
     }
 }
 

@@ -15,8 +15,9 @@ use crate::replications::replicate;
 use crate::report::{Derived, Estimate, Report, Study, VERSION};
 use crate::scenario::{Document, Files, Problem};
 
-/// Progress is shown this often in a replication.
-const STEPS: u64 = 100;
+/// Progress is counted this often in a replication, and after so many events at the latest.
+const STEPS: u64 = 1000;
+const EVENTS_AT_ONCE: u64 = 1 << 16;
 /// An interval is searched by simulation within this factor of what the formulas say.
 const TUNING_REACH: f64 = 10.0;
 const TUNING_REPLICATIONS: u64 = 8;
@@ -66,8 +67,12 @@ impl CheckpointStudy {
         world.start(agenda);
         let horizon = setup.horizon.as_nanos();
         for step in 1..=STEPS {
-            let handled = simulation.handled();
-            simulation.run_until(Time::from_nanos(horizon / STEPS * step + horizon % STEPS));
+            let until = Time::from_nanos(horizon / STEPS * step + horizon % STEPS);
+            let mut handled = simulation.handled();
+            while simulation.run_some(until, EVENTS_AT_ONCE) {
+                progress.advance(0, simulation.handled() - handled);
+                handled = simulation.handled();
+            }
             progress.advance(1, simulation.handled() - handled);
         }
         let events = simulation.handled();
@@ -131,6 +136,9 @@ impl CheckpointStudy {
         for level in plan.levels() {
             add(&format!("checkpoint_time_{}", level.name), level.write.as_secs_f64(), "s");
             add(&format!("restore_time_{}", level.name), level.restore.as_secs_f64(), "s");
+            if level.is_flushed() {
+                add(&format!("flush_time_{}", level.name), level.flush.as_secs_f64(), "s");
+            }
         }
         if let Some(interval) = plan.interval.map(Span::as_secs_f64) {
             add("checkpoint_interval", interval, "s");
@@ -221,8 +229,14 @@ mod tests {
         #[test]
         fn node_time_is_conserved(
             nodes in 1u32..50, mtbf in 2.0..300.0f64, seed in 0u64..1000, hours in 1u64..2000,
-            interval in 1u64..200,
+            interval in 1u64..200, overlap in 0usize..4,
         ) {
+            let flush = match ["", "wait", "queue", "skip"][overlap] {
+                "" => String::new(),
+                how => format!(
+                    "flush = {{ time = '50 min', slowdown = 0.4, overlap = '{how}' }}\n"
+                ),
+            };
             let study = study(&format!(
                 "[machine]\nnodes = {nodes}\nreboot = '2 min'\n[failures]\n\
                  lifetime = {{ model = 'weibull', shape = 0.7, mean = '{mtbf} h' }}\n\
@@ -232,6 +246,7 @@ mod tests {
                  [silent]\nnode_mtbe = '9 days'\nverification = '7 s'\n\
                  [[level]]\nname = 'a'\nkind = 'local'\nwrite = '11 s'\n\
                  [[level]]\nname = 'b'\nkind = 'lower'\nevery = 3\nwrite = '59 s'\nrestore = '2 min'\n\
+                 {flush}\
                  [checkpoint]\ninterval = '{interval} min'\n\
                  [workload]\nsize = ['40 %', 1]\nwalltime = '5 h'\n\
                  [run]\nhorizon = '{hours} h'\nseed = {seed}\nreplications = 1\n"

@@ -10,6 +10,7 @@
 //! restarting ──rebooted──▶ finished           when its work was complete: its nodes become idle
 //! running    ──error───▶   restarting         a silent error was found: no reboot
 //! running    ──interval──▶ running            only when jobs share a bandwidth: it begins to write
+//! running    ──step──────▶ running            only with transfers in the background: a step ends
 //! ```
 //!
 //! An event that a failure makes pointless is cancelled by its ticket.
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use intarsia_des::{Agenda, InvalidParameter, Model, Span, Tally, Time};
 use rand::Rng;
 
+use super::errors::SilentError;
 use super::failure::{Damage, Failure, FailureProcess};
 use super::job::{Job, State, Trouble, rank};
 use super::ledger::{Category, Ledger};
@@ -27,6 +29,7 @@ use super::nodes::NodePool;
 use super::plan::Plan;
 use super::scheme::Recovery;
 use super::setup::Setup;
+use super::steps::{Step, Steps};
 use super::workload::{Jobs, Request, TraceJob};
 use super::writers::Writers;
 
@@ -39,6 +42,8 @@ pub(super) enum Event {
     JobEnds(JobId),
     /// A job's interval of work is complete; it begins to write a checkpoint.
     IntervalEnds(JobId),
+    /// A step of a job ends whose checkpoints are completed in the background.
+    StepEnds(JobId),
     /// Jobs that share a bandwidth have written their checkpoints.
     CheckpointsWritten,
     /// A silent error is found: by a verification, or because it shows.
@@ -212,6 +217,7 @@ impl<'s, R: Rng> World<'s, R> {
             trouble: Trouble::default(),
             error: None,
             writing: None,
+            steps: None,
             next: None,
         };
         self.counts.waits.record(now.since(request.arrival).as_secs_f64());
@@ -227,6 +233,10 @@ impl<'s, R: Rng> World<'s, R> {
         if let (None, Some(errors)) = (&job.error, &job.plan.errors) {
             job.error = errors.draw(&job.course, job.checkpoint, job.since, &mut self.errors);
         }
+        if job.plan.is_flushed {
+            job.steps = Some(Steps::new(&job.course, job.checkpoint, job.since));
+            return self.await_step(id, job, agenda);
+        }
         let end = job.since + job.course.time_after(job.checkpoint);
         let is_interval = job.plan.is_contended && job.checkpoint < job.course.checkpoints();
         let next = match &job.error {
@@ -240,6 +250,32 @@ impl<'s, R: Rng> World<'s, R> {
         };
         job.next = Some(next);
         self.put(id, job);
+    }
+
+    fn await_step(&mut self, id: JobId, mut job: Job, agenda: &mut Agenda<Event>) {
+        let next = job.steps.as_ref().map(|steps| steps.next(job.plan.levels()));
+        job.next = next.map(|next| agenda.cancellable(next, Event::StepEnds(id)));
+        self.put(id, job);
+    }
+
+    fn step_ends(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
+        let Some(mut job) = self.take(id) else { return };
+        loop {
+            match job.advance(agenda.now(), &mut self.ledger) {
+                None => return self.await_step(id, job, agenda),
+                Some(Step::Verified { work, .. })
+                    if job.error.is_some_and(|error| error.is_held_by(work)) =>
+                {
+                    self.put(id, job);
+                    return self.error_found(id, agenda);
+                }
+                Some(Step::Verified { is_complete: true, .. }) => {
+                    self.put(id, job);
+                    return self.job_ends(id, agenda);
+                }
+                Some(_) => {}
+            }
+        }
     }
 
     fn take(&mut self, id: JobId) -> Option<Job> {
@@ -271,11 +307,7 @@ impl<'s, R: Rng> World<'s, R> {
     fn job_ends(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
         let Some(mut job) = self.take(id) else { return };
         let nodes = job.request.nodes;
-        let from = job.checkpoint;
-        self.ledger.add(Category::Up, nodes, job.course.work_after(from));
-        self.ledger.add(Category::Verify, nodes, job.course.verification_time_after(from));
-        self.ledger.add(Category::Checkpoint, nodes, job.course.checkpoint_time_after(from));
-        job.is_complete = true;
+        job.finish(agenda.now(), &mut self.ledger);
         self.counts.finished += 1;
         let is_wrong = job.error.take().is_some_and(|error| error.has_struck(agenda.now()));
         self.counts.wrong_results += u64::from(is_wrong);
@@ -351,22 +383,25 @@ impl<'s, R: Rng> World<'s, R> {
         }
     }
 
-    /// How long a job has to wait until failed nodes are repaired: not at all when there are spares
-    /// for them.
-    fn wait_for_repair(
+    /// How long a job has to wait until failed nodes are repaired, and what is left of them: it does
+    /// not wait when only processes ended, nor when there are spares for the nodes, which however
+    /// cannot read what the nodes under repair hold.
+    fn replace(
         &mut self,
         failure: &Failure,
         nodes: usize,
         agenda: &mut Agenda<Event>,
-    ) -> Span {
-        let takes_nodes = matches!(failure.damage, Damage::Reboot | Damage::Loss);
-        match u32::try_from(nodes) {
-            Ok(nodes) if takes_nodes && nodes <= self.spares && failure.repair > Span::ZERO => {
+    ) -> (Span, Damage) {
+        match (failure.damage, u32::try_from(nodes)) {
+            (Damage::Process, _) => (Span::ZERO, Damage::Process),
+            (Damage::Reboot | Damage::Loss, Ok(nodes))
+                if nodes <= self.spares && failure.repair > Span::ZERO =>
+            {
                 self.spares -= nodes;
                 agenda.after(failure.repair, Event::SparesReturn(nodes));
-                Span::ZERO
+                (Span::ZERO, Damage::Loss)
             }
-            _ => failure.repair,
+            (damage, _) => (failure.repair, damage),
         }
     }
 
@@ -398,9 +433,9 @@ impl<'s, R: Rng> World<'s, R> {
         let now = agenda.now();
         self.counts.interruptions += 1;
         job.settle(now, Category::Lost, &mut self.ledger);
-        let repair = self.wait_for_repair(failure, nodes.len(), agenda);
+        let (repair, damage) = self.replace(failure, nodes.len(), agenda);
         let trouble = &mut job.trouble;
-        trouble.damage = trouble.damage.max(Some(failure.damage));
+        trouble.damage = trouble.damage.max(Some(damage));
         trouble.lost.extend(nodes.iter().filter_map(|node| rank(&job.ranges, *node)));
         trouble.repaired = trouble.repaired.max(now + repair);
         let repaired = trouble.repaired;
@@ -408,7 +443,11 @@ impl<'s, R: Rng> World<'s, R> {
             let recovery = job.recovery();
             job.go_back(recovery, &mut self.ledger);
         }
-        job.error = job.error.filter(|e| !e.is_undone(&job.course, job.checkpoint, now));
+        let is_undone = |e: &SilentError| {
+            // Verified work is free of errors wherever it goes on from.
+            job.plan.is_flushed || e.is_undone(&job.course, job.checkpoint, now)
+        };
+        job.error = job.error.filter(|error| !is_undone(error));
         if let Some(next) = job.next.take() {
             agenda.cancel(next);
         }
@@ -428,6 +467,7 @@ impl<R: Rng> Model for World<'_, R> {
     fn handle(&mut self, event: Event, agenda: &mut Agenda<Event>) {
         match event {
             Event::JobEnds(id) => self.job_ends(id, agenda),
+            Event::StepEnds(id) => self.step_ends(id, agenda),
             Event::IntervalEnds(id) => self.interval_ends(id, agenda),
             Event::CheckpointsWritten => self.checkpoints_written(agenda),
             Event::ErrorFound(id) => self.error_found(id, agenda),

@@ -85,7 +85,7 @@ impl ScaleStudy {
         let ended = model.phases().iter().map(|phase| phase.ended).max().unwrap_or_default();
         let elapsed = ended.since(Time::ZERO);
         Run {
-            totals: *model.totals(),
+            totals: model.totals(),
             phases: model.phases().to_vec(),
             elapsed,
             links: model.network().usage(elapsed),
@@ -192,6 +192,10 @@ impl ScaleStudy {
             let name = |what| format!("network.{}.{what}", usage.kind);
             figures.push((name("utilization_mean"), "share", usage.mean));
             figures.push((name("utilization_max"), "share", usage.max));
+        }
+        if self.system.outage.is_some() {
+            let held = run.totals.requests_held as f64;
+            figures.push(("failures.requests_held".to_owned(), "1", held));
         }
         figures.extend([
             ("network.messages".to_owned(), "1", run.totals.messages_sent as f64),

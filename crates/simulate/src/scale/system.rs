@@ -28,6 +28,18 @@ pub struct System {
     pub slow_factor: f64,
     /// Records over which one directory's entries are spread.
     pub directory_partitions: u32,
+    /// How devices and services fail; none where they do not.
+    pub outage: Option<Outage>,
+}
+
+/// How nodes, or the servers of a central system, fail: exponentially, and they come back with all they
+/// held.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outage {
+    /// How long one is up, in the mean, in seconds.
+    pub mtbf_seconds: f64,
+    /// How long it is away, in seconds.
+    pub seconds: f64,
 }
 
 /// Where metadata and data lie.
@@ -269,6 +281,7 @@ mod tests {
             slow_share: 0.0,
             slow_factor: 1.0,
             directory_partitions: 1,
+            outage: None,
         }
     }
 

@@ -15,7 +15,8 @@ use crate::scenario::{Problem, Section, TIME, Value};
 ///
 /// ```toml
 /// window = "60 s"                    # how they were counted; informative
-/// spread = "neighbours"              # or "scattered"
+/// spread = "neighbours"              # or "scattered", or "racks" with `rack`
+/// rack = 64                          # nodes of a rack
 /// sizes = [[1, 2310], [2, 67]]       # nodes and weight
 /// ```
 #[derive(Clone, Debug)]
@@ -33,10 +34,23 @@ pub enum Spread {
     Neighbours,
     /// Any nodes: a network, a file system, a software fault.
     Scattered,
+    /// The other nodes of the first one's rack, then those of the next racks: power, cooling, a switch.
+    Racks {
+        /// Nodes of a rack, at least one.
+        rack: u32,
+    },
 }
 
-static SPREADS: [(&str, Spread); 2] =
-    [("neighbours", Spread::Neighbours), ("scattered", Spread::Scattered)];
+#[derive(Clone, Copy)]
+enum Name {
+    Neighbours,
+    Scattered,
+    Racks,
+}
+
+static SPREADS: [(&str, Name); 3] =
+    [("neighbours", Name::Neighbours), ("scattered", Name::Scattered), ("racks", Name::Racks)];
+const MOST_NODES: u64 = 1 << 30;
 
 impl Bursts {
     /// Bursts of so many nodes with such weights; `None` when no weight is above zero, one is
@@ -47,13 +61,20 @@ impl Bursts {
         chooser.filter(|_| nodes_in_each).map(|chooser| Self { spread, sizes, chooser })
     }
 
-    /// Reads `window`, `spread` and `sizes`.
+    /// Reads `window`, `spread`, `rack` and `sizes`.
     ///
     /// # Errors
     /// When one is refused.
     pub fn read(section: &mut Section<'_>) -> Result<Self, Problem> {
         section.field("window", |value| TIME.read(value)).not_negative().optional()?;
-        let spread = section.choice("spread", &SPREADS).or("neighbours")?;
+        let spread = match section.choice("spread", &SPREADS).or("neighbours")? {
+            Name::Neighbours => Spread::Neighbours,
+            Name::Scattered => Spread::Scattered,
+            Name::Racks => {
+                let rack = section.integer("rack").at_least(1).at_most(MOST_NODES).required()?;
+                Spread::Racks { rack: u32::try_from(rack).unwrap_or(u32::MAX) }
+            }
+        };
         let sizes = section.list("sizes", size).required()?;
         let help = "write pairs of nodes and weight, such as [[1, 95], [2, 5]]";
         Self::new(sizes, spread)
@@ -83,6 +104,16 @@ impl Bursts {
         let size = self.sizes[self.chooser.sample(rng)].0.min(nodes);
         match self.spread {
             Spread::Neighbours => (0..size).map(|step| wrapped(first, step, nodes)).collect(),
+            Spread::Racks { rack } => {
+                // The last rack may be smaller.
+                let begin = first - first % rack;
+                let length = rack.min(nodes - begin);
+                let of_step = |step: u32| match step {
+                    inside if inside < length => begin + (first - begin + inside) % length,
+                    beyond => wrapped(begin, beyond, nodes),
+                };
+                (0..size).map(of_step).collect()
+            }
             Spread::Scattered => {
                 let others = rand::seq::index::sample(rng, nodes as usize - 1, size as usize - 1);
                 let step = |index: usize| u32::try_from(index).unwrap_or(0) + 1;
@@ -141,8 +172,8 @@ mod tests {
 
     #[test]
     fn takes_different_nodes_of_the_machine_and_the_first_among_them() {
-        for spread in ["neighbours", "scattered"] {
-            let text = format!("spread = '{spread}'\nsizes = [[1, 5.0], [4, 1], [99, 1]]");
+        for spread in ["'neighbours'", "'scattered'", "'racks'\nrack = 4"] {
+            let text = format!("spread = {spread}\nsizes = [[1, 5.0], [4, 1], [99, 1]]");
             let bursts = read(&text).unwrap();
             let mut rng = Streams::new(3).stream("test", 0);
             for first in 0..10 {
@@ -156,6 +187,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_rack_fails_before_its_neighbours() {
+        let of = |size: u32, first| {
+            let bursts = read(&format!("spread = 'racks'\nrack = 4\nsizes = [[{size}, 1]]"));
+            let mut rng = Streams::new(3).stream("test", 0);
+            bursts.unwrap().sample(first, 10, &mut rng)
+        };
+        assert_eq!(of(3, 6), [6, 7, 4]);
+        assert_eq!(of(4, 6), [6, 7, 4, 5]);
+        assert_eq!(of(6, 6), [6, 7, 4, 5, 8, 9]);
+        assert_eq!(of(3, 9), [9, 8, 0], "the last rack has two nodes");
+        let problem = read("spread = 'racks'\nsizes = [[1, 1]]").unwrap_err();
+        assert!(problem.message.contains("rack: missing"), "{problem}");
     }
 
     #[test]

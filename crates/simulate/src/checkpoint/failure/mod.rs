@@ -9,8 +9,10 @@ mod distribution;
 mod model;
 mod process;
 mod reading;
+mod replay;
 
 pub use bursts::{Bursts, Spread};
 pub use distribution::TimeDistribution;
 pub use model::{FailureModel, FirstFailure, Fit, Scope, Shares};
 pub use process::{Damage, Failure, FailureProcess};
+pub use replay::{Recorded, Replay};

@@ -2,7 +2,7 @@
 
 use intarsia_des::InvalidParameter;
 
-use super::{Bursts, TimeDistribution};
+use super::{Bursts, Replay, TimeDistribution};
 use crate::scenario::{Files, Problem, Section, Value};
 
 /// How the nodes of a machine fail and how long they are away.
@@ -15,6 +15,8 @@ use crate::scenario::{Files, Problem, Section, Value};
 /// repair = { model = "log-normal", median = "1.3 h", sigma = 1.1 }
 /// bursts = { window = "60 s", sizes = [[1, 2310], [2, 67]] }
 /// shares = { process = 0.2, reboot = "50 %", machine = 0.01 }
+/// # or, instead of a lifetime, failures as they were recorded:
+/// replay = "failures.csv"
 /// fit = { source = "…", method = "maximum likelihood", n = 2400 }
 /// ```
 #[derive(Clone, Debug)]
@@ -26,8 +28,11 @@ pub struct FailureModel {
     pub nodes: u32,
     /// When the first failure comes.
     pub first: FirstFailure,
-    /// Times between failures of a node, or of the described system, from start to start.
+    /// Times between failures of a node, or of the described system, from start to start. Of a
+    /// replay, exponential with the mean of the records: what formulas go by.
     pub lifetime: TimeDistribution,
+    /// The failures themselves, when they were recorded.
+    pub replay: Option<Replay>,
     /// How long a repair takes, if not no time.
     pub repair: Option<TimeDistribution>,
     /// How many nodes fail together, if not one.
@@ -105,6 +110,7 @@ impl FailureModel {
             nodes: 1,
             first: FirstFailure::default(),
             lifetime,
+            replay: None,
             repair: None,
             bursts: None,
             shares: Shares::default(),
@@ -117,6 +123,9 @@ impl FailureModel {
     /// # Errors
     /// When a field is missing or refused.
     pub fn read(section: &mut Section<'_>, files: &Files<'_>) -> Result<Self, Problem> {
+        if section.has("replay") {
+            return Self::read_replay(section, files);
+        }
         let scope = section.choice("scope", &SCOPES).or("node")?;
         let nodes = section.integer("nodes").at_least(1).at_most(u64::from(u32::MAX));
         let nodes = match scope {
@@ -129,11 +138,44 @@ impl FailureModel {
             nodes: u32::try_from(nodes).unwrap_or(u32::MAX),
             first: section.choice("first", &FIRSTS).or("equilibrium")?,
             lifetime: section.section("lifetime", time)?,
+            replay: None,
             repair: section.optional_section("repair", time)?,
             bursts: section.optional_section("bursts", Bursts::read)?,
             shares: section.section("shares", Shares::read)?,
             fit: section.optional_section("fit", Fit::read)?,
         })
+    }
+
+    /// Failures of a file; what it leaves open is drawn.
+    fn read_replay(section: &mut Section<'_>, files: &Files<'_>) -> Result<Self, Problem> {
+        // A preset's distributions give way to the records.
+        section.ignore(&["scope", "nodes", "first", "lifetime", "bursts"]);
+        let name = section.text("replay").required()?;
+        let text = files(&name).map_err(|why| {
+            section
+                .refuse("replay", &why)
+                .with_help("the path is relative to the scenario's directory")
+        })?;
+        let replay = Replay::parse(&name, &text)?;
+        let lifetime = TimeDistribution::exponential(replay.mean_seconds())
+            .map_err(|wrong| section.refuse("replay", &wrong.to_string()))?;
+        Ok(Self {
+            scope: Scope::System,
+            nodes: replay.last_node().saturating_add(1),
+            repair: section.optional_section("repair", |s| TimeDistribution::read(s, files))?,
+            shares: section.section("shares", Shares::read)?,
+            fit: section.optional_section("fit", Fit::read)?,
+            replay: Some(replay),
+            ..Self::of_nodes(lifetime)
+        })
+    }
+
+    /// The same on a machine of `nodes`: recorded failures are those of the whole machine, however
+    /// many of its nodes ever failed.
+    #[must_use]
+    pub fn on_machine(self, nodes: u32) -> Self {
+        let nodes = if self.replay.is_some() { nodes } else { self.nodes };
+        Self { nodes, ..self }
     }
 
     /// Mean time between failures of a job or machine of `nodes`, in seconds, bursts counting once.

@@ -6,7 +6,7 @@ use intarsia_des::{InvalidParameter, Span, Time};
 use rand::{Rng, RngExt};
 
 use super::calendar::Calendar;
-use super::{FailureModel, FirstFailure, Shares, TimeDistribution};
+use super::{FailureModel, FirstFailure, Recorded, Shares, TimeDistribution};
 
 /// What a failure leaves of the state that nodes hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +51,8 @@ enum Arrivals {
     Together { gaps: TimeDistribution, next: Time },
     /// The next failure of each node that has one before the horizon.
     Apart(Calendar),
+    /// So many recorded failures have been told.
+    Recorded(usize),
 }
 
 impl<R: Rng> FailureProcess<R> {
@@ -67,6 +69,7 @@ impl<R: Rng> FailureProcess<R> {
     ) -> Result<Self, InvalidParameter> {
         let nodes = nodes.get();
         let arrivals = match model.system_gaps(nodes)? {
+            _ if model.replay.is_some() => Arrivals::Recorded(0),
             Some(gaps) => {
                 let next = first_failure(&gaps, model.first, &mut rng);
                 Arrivals::Together { gaps, next }
@@ -85,6 +88,11 @@ impl<R: Rng> FailureProcess<R> {
 
     /// The next failure; `None` when no further one comes before the horizon.
     pub fn next_failure(&mut self) -> Option<Failure> {
+        if let Arrivals::Recorded(told) = &mut self.arrivals {
+            let recorded = self.model.replay.as_ref()?.failures().get(*told)?.clone();
+            *told += 1;
+            return Some(self.completed(recorded));
+        }
         let (at, node) = self.next_arrival()?;
         let damage = drawn_damage(self.model.shares, &mut self.rng);
         let nodes = match &self.model.bursts {
@@ -93,12 +101,21 @@ impl<R: Rng> FailureProcess<R> {
             }
             _ => vec![node],
         };
-        let repair = self
-            .model
-            .repair
-            .as_ref()
-            .map_or(Span::ZERO, |repair| Span::from_secs_f64(repair.sample(&mut self.rng)));
+        let repair = self.drawn_repair();
         Some(Failure { at, nodes, damage, repair })
+    }
+
+    /// A recorded failure with what the records leave open.
+    fn completed(&mut self, recorded: Recorded) -> Failure {
+        let Recorded { at, nodes, damage, repair } = recorded;
+        let damage = damage.unwrap_or_else(|| drawn_damage(self.model.shares, &mut self.rng));
+        let repair = repair.unwrap_or_else(|| self.drawn_repair());
+        Failure { at, nodes, damage, repair }
+    }
+
+    fn drawn_repair(&mut self) -> Span {
+        let repair = self.model.repair.as_ref();
+        repair.map_or(Span::ZERO, |repair| Span::from_secs_f64(repair.sample(&mut self.rng)))
     }
 
     fn next_arrival(&mut self) -> Option<(Time, u32)> {
@@ -115,6 +132,7 @@ impl<R: Rng> FailureProcess<R> {
                 calendar.push(at + Span::from_secs_f64(gap), node);
                 Some((at, node))
             }
+            Arrivals::Recorded(_) => None,
         }
     }
 }

@@ -7,6 +7,7 @@
 mod costs;
 mod flights;
 mod message;
+mod outages;
 mod totals;
 
 use intarsia_des::{Agenda, Histogram, Model, Span, Streams, Time};
@@ -15,6 +16,7 @@ use rand::seq::SliceRandom;
 use self::costs::{Costs, slowness};
 use self::flights::Flights;
 use self::message::Content;
+use self::outages::{Outages, Part};
 use super::hash::{hash_of, pick};
 use super::network::{Advance, Congestion, Network};
 use super::system::{File, Piece, System};
@@ -94,6 +96,8 @@ pub struct Scale<'a> {
     slowness: Vec<f32>,
     permutation: Vec<u32>,
     costs: Costs,
+    /// When endpoints are away; none where nothing fails.
+    outages: Option<Outages>,
     at_barrier: u32,
     flights: Flights,
     phases: Vec<PhaseTotals>,
@@ -131,6 +135,7 @@ impl<'a> Scale<'a> {
             slowness: slowness(system, endpoints, &streams),
             permutation: permutation(workload, nodes, &streams),
             costs: Costs::new(system, &streams),
+            outages: system.outage.map(|law| Outages::new(law, endpoints, seed)),
             at_barrier: 0,
             flights: Flights::default(),
             phases: vec![phase; workload.phases.len()],
@@ -149,8 +154,9 @@ impl<'a> Scale<'a> {
     }
 
     /// What was counted.
-    pub fn totals(&self) -> &Totals {
-        &self.totals
+    pub fn totals(&self) -> Totals {
+        let requests_held = self.outages.as_ref().map_or(0, |outages| outages.held);
+        Totals { requests_held, ..self.totals }
     }
 
     /// What happened in each phase, in the order of the workload's names.
@@ -169,6 +175,7 @@ impl<'a> Scale<'a> {
             + self.endpoints.capacity() * size_of::<Endpoint>()
             + self.slowness.capacity() * size_of::<f32>()
             + self.permutation.capacity() * size_of::<u32>()
+            + self.outages.as_ref().map_or(0, Outages::state_bytes)
             + self.network.state_bytes()
     }
 
@@ -321,14 +328,19 @@ impl<'a> Scale<'a> {
             Content::Read => self.totals.device_bytes_read += u64::from(bytes),
             _ => {}
         }
-        let Some(endpoint) = self.endpoints.get_mut(place) else { return now };
-        let free = match content {
-            Content::Write | Content::Read => &mut endpoint.device_free,
+        let Some(state) = self.endpoints.get_mut(place) else { return now };
+        let (free, part) = match content {
+            Content::Write | Content::Read => (&mut state.device_free, Part::Device),
             Content::Exchange | Content::Done | Content::Data => return now,
-            _ => &mut endpoint.service_free,
+            _ => (&mut state.service_free, Part::Service),
         };
-        *free = now.as_nanos().max(*free).saturating_add(time.as_nanos());
-        Time::from_nanos(*free)
+        let start = now.max(Time::from_nanos(*free));
+        let done = match &mut self.outages {
+            None => start + time,
+            Some(outages) => outages.end_of(endpoint, part, start, time),
+        };
+        *free = done.as_nanos();
+        done
     }
 
     fn send(&mut self, message: Message, delay: Span, agenda: &mut Agenda<Event>) {

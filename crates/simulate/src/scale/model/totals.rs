@@ -34,6 +34,8 @@ pub struct Totals {
     pub device_bytes_written: u64,
     /// Bytes that devices read.
     pub device_bytes_read: u64,
+    /// Requests that waited for an endpoint to come back, or were begun again there.
+    pub requests_held: u64,
     /// Nodes that finished the program.
     pub nodes_finished: u32,
 }

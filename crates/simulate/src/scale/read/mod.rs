@@ -60,6 +60,8 @@ pub fn study(document: &Document) -> Result<ScaleStudy, Problem> {
             u32::try_from(count).map_err(|_| nodes.refuse("count", "too many"))
         })?;
         let system = root.section("system", system::read)?;
+        let outage = root.optional_section("failures", system::read_outage)?;
+        let system = System { outage, ..system };
         let network = root.section("network", |network| network::read(network, nodes, &system))?;
         let workload = root.section("workload", |workload| workload::read(workload, &system))?;
         let settings = root.section("run", |run| RunSettings::read(run, 1))?;
@@ -93,6 +95,7 @@ fn check(
             .with_help("use another network, or system.kind = \"central\""));
     }
     check_size(root, nodes, system, network, workload)?;
+    check_outages(root, system, workload)?;
     let stripes = match &system.kind {
         SystemKind::LocalFirst => return Ok(()),
         SystemKind::Striped(stripes) | SystemKind::Central { stripes, .. } => stripes,
@@ -152,6 +155,22 @@ fn check_size(
     Err(root
         .refuse("workload", &why)
         .with_help("make transfers smaller or fewer, or rates higher and times shorter"))
+}
+
+/// Refuses requests that would hardly ever be done between two failures.
+fn check_outages(root: &Section<'_>, system: &System, workload: &Workload) -> Result<(), Problem> {
+    let Some(outage) = system.outage else { return Ok(()) };
+    let device = system.device.write_bytes_per_second.min(system.device.read_bytes_per_second);
+    let bytes = workload.steps.iter().map(|step| step.operation.bytes()).max().unwrap_or(0);
+    let transfer = system.device.request_seconds + f64::from(bytes) / device * system.slow_factor;
+    let longest = transfer.max(system.metadata.longest_seconds());
+    if longest <= outage.mtbf_seconds {
+        return Ok(());
+    }
+    let why = format!("a request takes up to {longest:.3} s, longer than a node is up");
+    Err(root
+        .refuse("failures", &why)
+        .with_help("raise failures.node_mtbf, or make workload.transfer smaller"))
 }
 
 /// Reads an amount of data that fits a message.

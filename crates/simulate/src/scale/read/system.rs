@@ -3,7 +3,9 @@
 use intarsia_des::Distribution;
 
 use super::{bytes_field, count_field, spread_field};
-use crate::scale::system::{Device, MetadataService, Placement, Stripes, System, SystemKind};
+use crate::scale::system::{
+    Device, MetadataService, Outage, Placement, Stripes, System, SystemKind,
+};
 use crate::scenario::{Problem, Section, Value};
 
 #[derive(Clone, Copy)]
@@ -44,6 +46,16 @@ pub(super) fn read(section: &mut Section<'_>) -> Result<System, Problem> {
         slow_share: section.number("slow_share").share().or(0.0)?,
         slow_factor: section.number("slow_factor").positive().or(1.0)?,
         directory_partitions: count_field(section, "directory_partitions", 1 << 24, 1)?,
+        // A section of its own, read after this one.
+        outage: None,
+    })
+}
+
+/// The section `[failures]`.
+pub(super) fn read_outage(section: &mut Section<'_>) -> Result<Outage, Problem> {
+    Ok(Outage {
+        mtbf_seconds: section.seconds("node_mtbf").positive().required()?,
+        seconds: section.seconds("outage").not_negative().required()?,
     })
 }
 

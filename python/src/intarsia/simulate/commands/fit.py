@@ -16,6 +16,7 @@ from rich.table import Table
 from intarsia.simulate import failures
 from intarsia.simulate.failures import Family, Fit, Gaps, Goodness, RecordError
 from intarsia.simulate.failures.figure import NAMES, fit_figure
+from intarsia.simulate.failures.records import NO_SYSTEM
 from intarsia.simulate.failures.toml import as_toml, failures_table
 from intarsia.simulate.files import write_atomically
 from intarsia.simulate.report.write import number, write_figure
@@ -76,6 +77,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw the fits; SVG and PNG are both written"
     )
+    parser.add_argument(
+        "--replay",
+        type=Path,
+        metavar="CSV",
+        help="write the records themselves, for `replay` in a scenario's [failures]",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
@@ -96,9 +103,12 @@ def run(chosen: argparse.Namespace) -> None:
         print(json.dumps(as_json(gaps, fits, tests, bursts), indent=2))
     else:
         _print(gaps, fits, tests, bursts, best)
+    _warn(best)
     if chosen.out:
         text = as_toml(_table(records, best, tests[best.family], chosen))
         write_atomically(chosen.out, text.encode())
+    if chosen.replay:
+        write_atomically(chosen.replay, failures.replay_csv(_own(records, chosen)).encode())
     if chosen.plot:
         picture = fit_figure(gaps, fits, "repair" if chosen.repairs else "gap")
         write_figure(picture, chosen.plot.with_suffix(""))
@@ -117,12 +127,14 @@ def as_json(
         "zero_gaps": gaps.zeros,
         "censored": len(gaps.censored_hours),
         "mean_gap_hours": float(gaps.hours.mean()),
+        "mean_hours": gaps.mean_hours,
         "burst_sizes": bursts,
         "fits": [
             {
                 "family": str(one.family),
                 "parameters": {p.name: asdict(p) for p in one.parameters},
                 "mean_hours": one.mean_hours,
+                "warning": one.warning,
                 "log_likelihood": one.log_likelihood,
                 "aic": one.aic,
                 "goodness": asdict(test) if (test := tests[one.family]) else None,
@@ -148,9 +160,10 @@ def _records(chosen: argparse.Namespace) -> pd.DataFrame:
                 "nodes as ours"
             )
         columns = replace(columns, **{ours: theirs})
-    if chosen.system is not None and columns.system is None:
+    records = failures.read_records(chosen.csv, columns)
+    if chosen.system is not None and (records["system"] == NO_SYSTEM).all():
         raise RecordError("--system needs to know its column: --column system=NAME")
-    return failures.read_records(chosen.csv, columns)
+    return records
 
 
 def _gaps(records: pd.DataFrame, chosen: argparse.Namespace) -> Gaps:
@@ -166,7 +179,7 @@ def _table(
     records: pd.DataFrame, best: Fit, test: Goodness | None, chosen: argparse.Namespace
 ) -> dict[str, Any]:
     """Return the `[failures]` of a scenario, with repairs where the records have them."""
-    own = records if chosen.system is None else failures.select_system(records, chosen.system)
+    own = _own(records, chosen)
     nodes = int(own["nodes"].max())
     if not nodes and not chosen.per_node:
         nodes = own["node"].nunique()
@@ -177,6 +190,8 @@ def _table(
         )
     has_repairs = own["repaired"].notna().any()
     repairs = failures.fit_all(failures.repair_hours(own))[0] if has_repairs else None
+    if repairs is not None:
+        _warn(repairs)
     return failures_table(
         best,
         source=_source(chosen),
@@ -185,6 +200,16 @@ def _table(
         bursts=failures.burst_sizes(own),
         goodness=test,
     )
+
+
+def _warn(fit: Fit) -> None:
+    if fit.warning:
+        print(f"warning: {fit.warning}; compare the others, or use an empirical distribution",
+              file=sys.stderr)  # fmt: skip
+
+
+def _own(records: pd.DataFrame, chosen: argparse.Namespace) -> pd.DataFrame:
+    return records if chosen.system is None else failures.select_system(records, chosen.system)
 
 
 def _source(chosen: argparse.Namespace) -> str:
@@ -214,8 +239,8 @@ def _print(
         events = sum(bursts.values())
         together = sum(events for size, events in bursts.items() if size > 1)
         console.print(
-            f"  bursts      {together} of {events} events took several nodes in the same minute "
-            f"(largest {largest}); {gaps.zeros} gaps are zero"
+            f"  bursts      {together} of {events} events took several nodes, each within a minute "
+            f"of the one before (largest {largest}); {gaps.zeros} records belong to such an event"
         )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("fit", "parameters (95 % interval)", "mean", "AIC − best", "KS", "p", "AD", "p"):
@@ -234,11 +259,16 @@ def _print(
                 + (f" {p.unit}" if p.unit else "")
                 for p in one.parameters
             ),
-            f"{number(one.mean_hours)} h",
+            f"{number(one.mean_hours)} h" + (" !" if one.warning else ""),
             f"{one.aic - fits[0].aic:.1f}",
             *tested,
         )
     console.print(table)
+    if any(one.warning for one in fits):
+        console.print(
+            f"!  more than 10 % off the recorded mean of {number(gaps.mean_hours)} h: a simulation "
+            "would fail that much less or more often"
+        )
     resamples = next((test.resamples for test in tests.values() if test), None)
     if resamples is None:
         console.print("goodness of fit is not tested with censored gaps; compare AIC and the plot")

@@ -23,6 +23,7 @@ from intarsia.simulate.failures.records import (
     lanl,
     read_records,
 )
+from intarsia.simulate.failures.replay import replay_csv
 
 __all__ = [
     "LANL_CITATION",
@@ -41,6 +42,7 @@ __all__ = [
     "node_gaps",
     "read_records",
     "repair_hours",
+    "replay_csv",
     "select_system",
     "system_gaps",
 ]

@@ -1,7 +1,8 @@
 """Maximum-likelihood fits of the distributions that failure models use, by `lifelines`.
 
 Parameters are given in hours with 95 % confidence intervals. Intervals come from the curvature of
-the likelihood (Wald), which is sound for the hundreds of gaps that a fit needs anyway.
+the likelihood (Wald), which is sound for the hundreds of gaps that a fit needs anyway; those of
+parameters above zero are intervals of the logarithm, so that they stay above zero for few gaps too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from intarsia.simulate.failures.gaps import Gaps, Hours
 from intarsia.simulate.failures.records import RecordError
 
 _CONFIDENCE = 0.95
+# Beyond this the mean of a fit says something else than the records do.
+_FAR_MEAN = 0.1
 # Where the tail of the gamma distribution underflows; its leading term is exact to 1e-3 there.
 _FAR = 600.0
 
@@ -75,6 +78,19 @@ class Fit:
     def mean_hours(self) -> float:
         """Mean of the fitted distribution: the mean time between failures."""
         return float(self.distribution.mean())
+
+    @property
+    def warning(self) -> str | None:
+        """What is wrong with the mean, which says how often a simulation fails; none if little."""
+        recorded = self.gaps.mean_hours
+        ratio = self.mean_hours / recorded
+        if abs(ratio - 1) <= _FAR_MEAN:
+            return None
+        way = f"{100 * (ratio - 1):+.0f} %" if ratio < 10 else f"{ratio:.0f} times as long"
+        return (
+            f"{self.gaps.what}: the mean of the {self.family} fit is {self.mean_hours:.3g} h, that "
+            f"of the records {recorded:.3g} h ({way}): its tail does not describe them"
+        )
 
 
 class _GammaFitter(ParametricUnivariateFitter):  # type: ignore[misc]  # lifelines has no types
@@ -163,7 +179,7 @@ def fit(gaps: Gaps, family: Family = Family.WEIBULL) -> Fit:
     parameters = []
     for name, theirs, of_unit in recipe.parameters:
         row = summary.loc[theirs]
-        bounds = (row["coef"], row["coef lower 95%"], row["coef upper 95%"])
+        bounds = _bounds(row["coef"], row["coef lower 95%"], row["coef upper 95%"], of_unit)
         value, low, high = (_back(float(bound), of_unit, unit) for bound in bounds)
         parameters.append(Parameter(name, value, low, high, of_unit))
     # The density of t / unit is `unit` times that of t.
@@ -180,6 +196,14 @@ def _observations(gaps: Gaps) -> tuple[Hours, Any]:
     times = np.concatenate([gaps.hours, gaps.censored_hours])
     observed = np.arange(len(times)) < len(gaps.hours)
     return times, observed
+
+
+def _bounds(value: float, low: float, high: float, of_unit: str) -> tuple[float, float, float]:
+    """Return an estimate and its interval; of a parameter above zero, that of its logarithm."""
+    if of_unit == "ln h":
+        return value, low, high
+    width = np.exp((high - low) / 2 / value)
+    return value, value / width, value * width
 
 
 def _back(value: float, of_unit: str, unit: float) -> float:

@@ -2,9 +2,10 @@
 
 The rules, which every fit states:
 
-- Gaps are taken between records in order of time: of a whole system, or of each node by itself.
-- A gap of zero (records of the same minute) is one event that took several nodes: it goes into the
-  size of a burst, not into the distribution of gaps.
+- Gaps are taken between events in order of time: of a whole system, or of each node by itself.
+- Records that follow each other in less than a minute are one event, which took several nodes: they
+  go into the size of a burst, not into the distribution of gaps. An event begins with its first
+  record.
 - No other record is left out, and no gap is trimmed.
 - *Censoring.* The gap that is open when the records end is longer than what was seen of it. For a
   system this is one gap among hundreds; for nodes it is one for each of them, the nodes that never
@@ -14,6 +15,7 @@ The rules, which every fit states:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,7 @@ from intarsia.simulate.failures.records import RecordError
 Hours = npt.NDArray[np.float64]
 
 _HOURS_PER_SECOND = 1 / 3600
+_ONE_EVENT_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Gaps:
     censored_hours: Hours = field(default_factory=lambda: np.empty(0))
     """Gaps that were still open when the records ended."""
     zeros: int = 0
-    """Gaps of zero, counted as bursts."""
+    """Records that belong to the event before them, counted as bursts; repairs of no time."""
     note: str = ""
 
     @property
@@ -44,6 +47,11 @@ class Gaps:
         if len(self.censored_hours) == 0:
             return "complete gaps only; the gap open at the end of the records is left out"
         return f"{len(self.censored_hours)} gaps open at the end of the records, right-censored"
+
+    @property
+    def mean_hours(self) -> float:
+        """Time in service over the number of failures: the mean that needs no distribution."""
+        return float((self.hours.sum() + self.censored_hours.sum()) / len(self.hours))
 
     def without_censored(self) -> Gaps:
         """Return the complete gaps alone."""
@@ -68,11 +76,11 @@ def system_gaps(records: pd.DataFrame, system: str | None = None) -> Gaps:
     (2400, 77)
     """
     chosen = records if system is None else select_system(records, system)
-    hours = _differences(chosen["started"])
+    hours = _between_events(chosen["started"])
     return Gaps(
         what=f"system {system}" if system else "all records",
-        hours=_require(hours[hours > 0]),
-        zeros=int((hours == 0).sum()),
+        hours=_require(hours),
+        zeros=len(chosen) - len(hours) - 1,
     )
 
 
@@ -88,22 +96,22 @@ def node_gaps(records: pd.DataFrame, system: str | None = None) -> Gaps:
     start, end = chosen["started"].min(), chosen["started"].max()
     complete, censored = [], []
     for _, times in chosen.groupby("node", sort=True)["started"]:
-        complete.append(_differences(times))
+        complete.append(_between_events(times))
         censored.append((end - times.max()).total_seconds() * _HOURS_PER_SECOND)
     spared = max(int(chosen["nodes"].max()) - len(complete), 0)
     censored += [(end - start).total_seconds() * _HOURS_PER_SECOND] * spared
     hours, open_hours = np.concatenate(complete), np.array(censored)
     return Gaps(
         what=f"nodes of system {system}" if system else "nodes of all records",
-        hours=_require(hours[hours > 0]),
+        hours=_require(hours),
         censored_hours=open_hours[open_hours > 0],
-        zeros=int((hours == 0).sum()),
+        zeros=len(chosen) - len(hours) - len(complete),
         note=f"{len(complete)} nodes failed at least once, {spared} never",
     )
 
 
 def burst_sizes(records: pd.DataFrame, system: str | None = None) -> dict[int, int]:
-    """Count the events by the number of nodes that failed in the same minute.
+    """Count the events by the number of nodes that failed, each within a minute of the one before.
 
     Records that name no nodes count as one node each.
 
@@ -112,9 +120,10 @@ def burst_sizes(records: pd.DataFrame, system: str | None = None) -> dict[int, i
     {1: 2339, 2: 54, 3: 6, 4: 1, 5: 1}
     """
     chosen = records if system is None else select_system(records, system)
-    by_minute = chosen.groupby("started")["node"]
+    chosen = chosen.sort_values("started", kind="stable")
+    of_event = chosen["node"].groupby(_events(chosen["started"]).cumsum())
     has_nodes = (chosen["node"] != "").all()
-    together = by_minute.nunique() if has_nodes else by_minute.size()
+    together = of_event.nunique() if has_nodes else of_event.size()
     sizes = together.value_counts().sort_index()
     return {int(size): int(events) for size, events in sizes.items()}
 
@@ -137,9 +146,17 @@ def repair_hours(records: pd.DataFrame, system: str | None = None) -> Gaps:
     )
 
 
-def _differences(times: pd.Series) -> Hours:
-    seconds = np.diff(np.sort(times.to_numpy())) / np.timedelta64(1, "s")
+def _between_events(times: pd.Series) -> Hours:
+    ordered = np.sort(times.to_numpy())
+    begins = ordered[_events(ordered)]
+    seconds = np.diff(begins) / np.timedelta64(1, "s")
     return np.asarray(seconds * _HOURS_PER_SECOND, dtype=np.float64)
+
+
+def _events(ordered: Any) -> npt.NDArray[np.bool_]:
+    """Return for each of some times in order whether an event begins with it."""
+    seconds = np.diff(np.asarray(ordered)) / np.timedelta64(1, "s")
+    return np.concatenate([[True], seconds >= _ONE_EVENT_SECONDS])
 
 
 def _require(hours: Hours) -> Hours:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import lzma
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import TextIO
@@ -19,8 +20,16 @@ LANL_CITATION = (
     "B. Schroeder and G. A. Gibson, DSN 2006 (doi:10.1109/DSN.2006.5)"
 )
 
+NO_SYSTEM = "all"
+"""The system of records that name none."""
+
 _LANL_FILE = "lanl-LA-UR-05-7318-1996-2005.csv.xz"
 _LANL_TIME = "%m/%d/%Y %H:%M"
+
+
+# Fewer digits are a date of ISO 8601, such as 20240531.
+_EPOCH = re.compile(r"\d{9,}(\.\d*)?|\d(\.\d+)?e\+?\d{1,2}", re.IGNORECASE)
+_MILLISECONDS_ABOVE = 1e11
 
 
 class RecordError(ValueError):
@@ -33,7 +42,8 @@ class Columns:
 
     `started` is when the failure began and is the only one that must be there. Without `system`
     all records belong to one system, without `node` there are no fits per node, without `repaired`
-    no repair times. `time_format` is that of `datetime.strptime`; `None` means ISO 8601.
+    no repair times. A column with one of our names is found by itself. `time_format` is that of
+    `datetime.strptime`; `None` means ISO 8601, or seconds or milliseconds since 1970 (UTC).
     """
 
     started: str = "started"
@@ -42,6 +52,12 @@ class Columns:
     node: str | None = None
     nodes: str | None = None
     time_format: str | None = None
+
+    def completed(self, header: Sequence[str]) -> Columns:
+        """Return the same with the columns that `header` calls by our names."""
+        ours = ("repaired", "system", "node", "nodes")
+        found = {name: name for name in ours if getattr(self, name) is None and name in header}
+        return replace(self, **found)
 
     def named(self) -> dict[str, str]:
         """Return what is mapped: our name to the file's."""
@@ -96,6 +112,7 @@ def read_records(path: Path, columns: Columns) -> pd.DataFrame:
 def _read(file: TextIO, name: str, columns: Columns) -> pd.DataFrame:
     reader = csv.DictReader(file, strict=True)
     header = list(reader.fieldnames or [])
+    columns = columns.completed(header)
     for ours, theirs in columns.named().items():
         if theirs not in header:
             raise RecordError(
@@ -132,7 +149,7 @@ def _rows(reader: csv.DictReader[str], name: str, columns: Columns) -> Iterator[
                     f"failure at {row[columns.started]}; correct or remove the record"
                 )
         yield (
-            row[columns.system].strip() if columns.system else "all",
+            row[columns.system].strip() if columns.system else NO_SYSTEM,
             row[columns.node].strip() if columns.node else "",
             _count(row[columns.nodes], place, columns.nodes) if columns.nodes else 0,
             started,
@@ -142,15 +159,32 @@ def _rows(reader: csv.DictReader[str], name: str, columns: Columns) -> Iterator[
 
 def _time(text: str, place: str, field: str, form: str | None) -> datetime:
     try:
-        if form is None:
-            return datetime.fromisoformat(text.strip()).replace(tzinfo=None)
-        return datetime.strptime(text.strip(), form).replace(tzinfo=None)
-    except ValueError:
-        wanted = "ISO 8601, such as 2024-05-31T13:45" if form is None else f"the form {form}"
+        if form is not None:
+            return _in_utc(datetime.strptime(text.strip(), form))
+        if _EPOCH.fullmatch(text.strip()):
+            return _since_1970(float(text))
+        return _in_utc(datetime.fromisoformat(text.strip()))
+    except (ValueError, OverflowError):
+        wanted = (
+            "ISO 8601, such as 2024-05-31T13:45, nor in seconds or milliseconds since 1970"
+            if form is None
+            else f"the form {form}"
+        )
         raise RecordError(
             f"{place}: field `{field}`: {text!r} is no time of {wanted}; "
             "correct it or give --time-format"
         ) from None
+
+
+def _since_1970(number: float) -> datetime:
+    """Return the time so many seconds or, beyond the year 5000, milliseconds after 1970."""
+    seconds = number / 1000 if number > _MILLISECONDS_ABOVE else number
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+
+
+def _in_utc(time: datetime) -> datetime:
+    """Return a time of a known zone in UTC, any other as it is."""
+    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
 def _count(text: str, place: str, field: str) -> int:

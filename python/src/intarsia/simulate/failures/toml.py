@@ -33,7 +33,10 @@ def failures_table(
     if repair is not None:
         table["repair"] = distribution(repair)
     if bursts:
-        table["bursts"] = {"sizes": [[size, float(events)] for size, events in bursts.items()]}
+        table["bursts"] = {
+            "window": "60 s",
+            "sizes": [[size, float(events)] for size, events in bursts.items()],
+        }
     table["fit"] = {
         "source": source,
         "method": f"maximum likelihood; {lifetime.gaps.what}; {lifetime.gaps.censoring}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from intarsia.simulate.report.document import Source
 
 RXSIM = Source(
@@ -61,6 +63,26 @@ EFFICIENCY_BY_EQUATIONS_ELSEWHERE = {
     ("day", "dfs", 1_048_576): 0.926,
 }
 """The same by workload, storage and nodes for the other workloads."""
+
+_NODE_MTBF_SECONDS = 1_000 * 365 * 86_400
+
+
+def interval_with_machine_mtbf(storage: str, nodes: int, share: float) -> float:
+    """Return Daly's interval of 2003 with the MTBF of the whole machine, in seconds.
+
+    For a job on a `share` of `nodes`; checkpoint time and reboot are the published model's. The job
+    itself fails less often than the machine, so that this interval is too short for it.
+    """
+    memory_mb = 2_000 * max(nodes / 65_536, 1)
+    if storage == "pfs":
+        checkpoint = memory_mb * share
+        reboot = math.ceil(0.0254 * nodes + 55.296)
+    else:
+        checkpoint = memory_mb / math.log2(nodes) ** 2
+        reboot = 85
+    mtbf = _NODE_MTBF_SECONDS / nodes
+    return math.sqrt(2 * checkpoint * (mtbf + reboot)) - checkpoint
+
 
 # Checkpoint cost (= restart) and MTBF in seconds; interval by Young, Daly, exactly; efficiency at
 # each; computed from the formulas [Young], [Daly].

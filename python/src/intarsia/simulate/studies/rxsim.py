@@ -32,14 +32,17 @@ from intarsia.simulate.report.style import (
 from intarsia.simulate.scenario import Scenario
 from intarsia.simulate.studies import published
 from intarsia.simulate.studies.built_in import BuiltIn
-from intarsia.simulate.studies.claims import Claim, claims_table, summary_of
+from intarsia.simulate.studies.claims import claims_table, summary_of
+from intarsia.simulate.studies.rxsim_claims import (
+    MACHINE_MTBF,
+    MACHINE_MTBF_POINTS,
+    STORAGE,
+    at,
+    claims_of,
+    select,
+)
 from intarsia.simulate.study.point import Point
 
-_STORAGE = {
-    "none": "no checkpoints",
-    "pfs": "central file system",
-    "dfs": "node-local storage",
-}
 _COLOURS = {"none": GREY, "pfs": VERMILION, "dfs": BLUE}
 _MARKERS = {"none": "s", "pfs": "^", "dfs": "o"}
 
@@ -83,7 +86,9 @@ _SHARES = {
 
 
 def _points(is_quick: bool) -> list[Point]:
-    return _published_points(is_quick) + _realistic_points(is_quick)
+    return (
+        _published_points(is_quick) + _machine_mtbf_points(is_quick) + _realistic_points(is_quick)
+    )
 
 
 def _published_points(is_quick: bool) -> list[Point]:
@@ -96,9 +101,20 @@ def _published_points(is_quick: bool) -> list[Point]:
     return [
         _point("published", _FAILURES_PUBLISHED, workload, storage, count_, {"run": run})
         for workload in _WORKLOADS
-        for storage in _STORAGE
+        for storage in STORAGE
         for count_ in nodes
     ]
+
+
+def _machine_mtbf_points(is_quick: bool) -> list[Point]:
+    """Jobs of a tenth whose interval follows from the MTBF of the whole machine."""
+    run = {"replications": 5 if is_quick else 20}
+    points = []
+    for storage, nodes in MACHINE_MTBF_POINTS:
+        seconds = published.interval_with_machine_mtbf(storage, nodes, 0.1)
+        fields = {"run": run, "checkpoint": {"interval": f"{seconds:.10g} s"}}
+        points.append(_point(MACHINE_MTBF, _FAILURES_PUBLISHED, "tenth", storage, nodes, fields))
+    return points
 
 
 def _realistic_points(is_quick: bool) -> list[Point]:
@@ -153,7 +169,7 @@ def _observed_failures() -> dict[str, dict[str, Any]]:
 
 def _report(frame: pd.DataFrame, units: dict[str, str]) -> Report:
     del units  # all shares
-    claims = _claims(frame)
+    claims = claims_of(frame)
     return Report(
         title="Is checkpointing viable at a million nodes?",
         summary=(
@@ -258,7 +274,7 @@ def _draw_workloads(frame: pd.DataFrame, workloads: Sequence[str]) -> Figure:
     with style():
         made, panels = figure(len(workloads), size=1.0 if len(workloads) > 1 else 1.5, sharey=True)
         for panel, workload in zip(panels, workloads, strict=True):
-            _draw_curves(panel, _select(frame, "published", workload))
+            _draw_curves(panel, select(frame, "published", workload))
             _draw_published(panel, workload)
             panel.set_title(_WORKLOAD_TITLES[workload])
         percent_axis(panels[0])
@@ -277,7 +293,7 @@ def _draw_curves(panel: Axes, part: pd.DataFrame) -> None:
             yerr=100 * curve["efficiency_half_width"].fillna(0),
             color=_COLOURS[storage],
             marker=_MARKERS[storage],
-            label=_STORAGE[storage],
+            label=STORAGE[storage],
         )
     node_axis(panel, part["nodes"])
 
@@ -326,8 +342,8 @@ _NAMED = {
 def _draw_time(frame: pd.DataFrame) -> Figure:
     with style():
         made, panels = figure(3, sharey=True)
-        for panel, storage in zip(panels, _STORAGE, strict=True):
-            part = _select(frame, "published", "full")
+        for panel, storage in zip(panels, STORAGE, strict=True):
+            part = select(frame, "published", "full")
             part = part[part["storage"] == storage]
             shown = {name: what for name, what in _SHARES.items() if part[name].max() > 0}
             panel.stackplot(
@@ -338,7 +354,7 @@ def _draw_time(frame: pd.DataFrame) -> Figure:
                 linewidth=0,
             )
             node_axis(panel, part["nodes"])
-            panel.set_title(_STORAGE[storage])
+            panel.set_title(STORAGE[storage])
             panel.grid(visible=False)
             panel.set_xlim(part["nodes"].min(), part["nodes"].max())
         percent_axis(panels[0], "share of time (%)")
@@ -363,7 +379,7 @@ def _draw_realistic(frame: pd.DataFrame) -> Figure:
                     label=name,
                 )
             node_axis(panel, [128, 2 * _MI])
-            panel.set_title(_STORAGE[storage])
+            panel.set_title(STORAGE[storage])
         percent_axis(panels[0])
         legend_below(made, panels[1])
         return made
@@ -371,15 +387,15 @@ def _draw_realistic(frame: pd.DataFrame) -> Figure:
 
 def _comparison(frame: pd.DataFrame) -> Table:
     rows = []
-    for storage in _STORAGE:
-        ours = _select(frame, "published", "full")
+    for storage in STORAGE:
+        ours = select(frame, "published", "full")
         ours = ours[ours["storage"] == storage].set_index("nodes")
         for nodes, expected in _by_equations("full", storage):
             if nodes in ours.index:
                 row = ours.loc[nodes]
                 rows.append(
                     {
-                        "storage": _STORAGE[storage],
+                        "storage": STORAGE[storage],
                         "nodes": count(nodes),
                         "published equations (%)": 100 * expected,
                         "analytic (%)": 100 * _analytic(row),
@@ -417,7 +433,7 @@ def _realistic_table(frame: pd.DataFrame) -> Table:
             largest = curve[curve["efficiency"] >= 0.5]["nodes"].max()
             row: dict[str, Any] = {
                 "failures": name,
-                "storage": _STORAGE[storage],
+                "storage": STORAGE[storage],
                 "largest machine of these ≥ 50 %": "none" if pd.isna(largest) else count(largest),
                 "label": str(Label.SIMULATED),
             }
@@ -429,7 +445,7 @@ def _realistic_table(frame: pd.DataFrame) -> Table:
 
 
 def _realistic_conclusion(frame: pd.DataFrame) -> str:
-    optimistic = _at(frame, "full", "dfs", _MI)["efficiency"]
+    optimistic = at(frame, "full", "dfs", _MI)["efficiency"]
     found = []
     for name in (_FAILURES_LLAMA, *(f"LANL {system}" for system in _LANL_SYSTEMS)):
         curve = _under(frame, name, "dfs")
@@ -451,69 +467,6 @@ def _at_most(percent: float) -> str:
     return f"{percent:.1f}" if percent >= 0.1 else "0.1"
 
 
-def _claims(frame: pd.DataFrame) -> list[Claim]:
-    none_400k = _at(frame, "full", "none", 409_600)
-    pfs, dfs = _at(frame, "full", "pfs", _MI), _at(frame, "full", "dfs", _MI)
-    cycle = pfs["derived.checkpoint_time_pfs"] + pfs["derived.checkpoint_interval"]
-    tenth_pfs, tenth_dfs = _at(frame, "tenth", "pfs", _MI), _worst(frame, "tenth", "dfs")
-    day = {storage: _at(frame, "day", storage, _MI) for storage in _STORAGE}
-    short = {storage: _at(frame, "short", storage, _MI) for storage in _STORAGE}
-    short_dfs = _worst(frame, "short", "dfs")
-    overhead = short_dfs["checkpoint_share"]
-    return [
-        Claim(
-            "F8",
-            "Without checkpoints a machine stops functioning beyond 400,000 nodes.",
-            f"{_shown(none_400k)} at 409,600 nodes",
-            none_400k["efficiency"] < 0.005,
-        ),
-        Claim(
-            "F9",
-            "Central file system: below 10 % (5 % quoted) at 1 Mi nodes; the MTTF is shorter than "
-            "a checkpoint cycle there.",
-            f"{_shown(pfs)}; MTTF {pfs['derived.job_mtbf']:,.0f} s, cycle {cycle:,.0f} s",
-            pfs["efficiency"] < 0.10 and pfs["derived.job_mtbf"] < cycle,
-        ),
-        Claim(
-            "F10",
-            "Node-local storage: as high as 90 % at 1 Mi nodes.",
-            _shown(dfs),
-            abs(dfs["efficiency"] - 0.90) < 0.05,
-            "“As high as 90 %” is read as about 90 %; base 2 and MB/s are inferred.",
-        ),
-        Claim(
-            "F11",
-            "Jobs of a tenth: central 70 % at 1 Mi nodes, node-local above 95 % up to 2 Mi.",
-            f"central {_shown(tenth_pfs)}, node-local at least {_shown(tenth_dfs)}",
-            abs(tenth_pfs["efficiency"] - 0.70) < 0.05 and tenth_dfs["efficiency"] > 0.95,
-            "The equations give 76 % for the central file system, not the 70 % of the text.",
-        ),
-        Claim(
-            "F12",
-            "Jobs of one day: node-local 90 % at 1 Mi nodes; central falls below no checkpoints.",
-            f"node-local {_shown(day['dfs'])}, central {_shown(day['pfs'])}, "
-            f"none {_shown(day['none'])}",
-            abs(day["dfs"]["efficiency"] - 0.90) < 0.05 and _is_above(day["none"], day["pfs"]),
-        ),
-        Claim(
-            "F13",
-            "Short jobs: no checkpoints beat the central file system; node-local overhead below 5 "
-            "%.",
-            f"none {_shown(short['none'])}, central {_shown(short['pfs'])} at 1 Mi nodes; "
-            f"node-local spends at most {100 * overhead:.2f} % on checkpoints",
-            _is_above(short["none"], short["pfs"]) and overhead < 0.05,
-            "The trace is not at hand: jobs are synthetic. Daly's interval outlasts them (28,000 s "
-            "against 5,000 s at 1 Mi nodes), so that next to no checkpoint goes to the central "
-            "file system and the two are equal.",
-        ),
-    ]
-
-
-def _select(frame: pd.DataFrame, part: str, workload: str) -> pd.DataFrame:
-    chosen = frame[(frame["part"] == part) & (frame["workload"] == workload)]
-    return chosen.sort_values("nodes", kind="stable").reset_index(drop=True)
-
-
 def _under(frame: pd.DataFrame, failures: str, storage: str) -> pd.DataFrame:
     chosen = frame[
         (frame["failure_model"] == failures)
@@ -521,26 +474,6 @@ def _under(frame: pd.DataFrame, failures: str, storage: str) -> pd.DataFrame:
         & (frame["storage"] == storage)
     ]
     return chosen.sort_values("nodes")
-
-
-def _at(frame: pd.DataFrame, workload: str, storage: str, nodes: int) -> Any:
-    chosen = _select(frame, "published", workload)
-    return chosen[(chosen["storage"] == storage) & (chosen["nodes"] == nodes)].iloc[0]
-
-
-def _worst(frame: pd.DataFrame, workload: str, storage: str) -> Any:
-    chosen = _select(frame, "published", workload)
-    return chosen[chosen["storage"] == storage].sort_values("efficiency").iloc[0]
-
-
-def _is_above(one: Any, other: Any) -> bool:
-    """Whether two efficiencies differ by more than their intervals."""
-    low = one["efficiency"] - one["efficiency_half_width"]
-    return bool(low > other["efficiency"] + other["efficiency_half_width"])
-
-
-def _shown(row: Any) -> str:
-    return f"{100 * row['efficiency']:.2f} ± {100 * row['efficiency_half_width']:.2f} %"
 
 
 RXSIM = BuiltIn(

@@ -1,0 +1,71 @@
+"""The checkpoint simulator against a model in SimPy, inside the intervals that both print."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from independent import HOUR, Case, Level, efficiency, scenario
+from intarsia import simulate
+from simulator import real_binary
+
+MINUTE = 60.0
+
+
+@pytest.fixture(autouse=True)
+def binary(monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = real_binary()
+    monkeypatch.setenv("INTARSIA_BIN", str(path))
+    return path
+
+
+# Two intervals in three pass before a transfer is done.
+OVERLAPPING = Case(
+    levels=[Level("lower", MINUTE, restore=2 * MINUTE, flush=50 * MINUTE, slowdown=0.5)],
+    interval=20 * MINUTE,
+    mtbf=6 * HOUR,
+    reboot=5 * MINUTE,
+)
+LOCAL_FIRST = Case(
+    levels=[
+        Level("local", 30, restore=30),
+        Level("lower", 45, restore=5 * MINUTE, every=3, flush=12 * MINUTE, slowdown=0.3),
+    ],
+    interval=10 * MINUTE,
+    mtbf=4 * HOUR,
+    process=0.4,
+    reboot_share=0.3,
+    reboot=5 * MINUTE,
+)
+REPAIRED = Case(
+    levels=[Level("local", MINUTE), Level("lower", 4 * MINUTE, restore=MINUTE, every=4)],
+    interval=30 * MINUTE,
+    mtbf=10 * HOUR,
+    repair=6 * HOUR,
+    reboot=5 * MINUTE,
+    horizon=1600 * 86_400,
+)
+CASES = {
+    "flushes that overlap wait": OVERLAPPING,
+    "flushes that overlap queue": replace(OVERLAPPING, overlap="queue"),
+    "flushes that overlap are skipped": replace(OVERLAPPING, overlap="skip"),
+    "local first, then flushed": LOCAL_FIRST,
+    "local first, errors verified": replace(LOCAL_FIRST, verification=20, error_mtbe=8 * HOUR),
+    "every failure is repaired": REPAIRED,
+    "processes restart at once": replace(REPAIRED, process=0.3),
+    "spares": replace(REPAIRED, process=0.2, spares=1),
+    "a spare has no local checkpoint": replace(REPAIRED, reboot_share=0.9, spares=3),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_efficiency_is_that_of_an_independent_model(name: str) -> None:
+    case = CASES[name]
+    theirs = efficiency(case)
+    ours = simulate.checkpoint(scenario(case))["efficiency"]
+    difference = 100 * ours.mean - theirs.mean
+    assert ours.half_width is not None
+    width = 100 * ours.half_width + theirs.half_width
+    print(f"{name}: ours {100 * ours.mean:.2f} ± {100 * ours.half_width:.2f}, {theirs}")
+    assert abs(difference) <= width
+    # An interval that holds everything shows nothing.
+    assert width < 1.5
