@@ -18,7 +18,7 @@ use crate::clock::now;
 use crate::cluster::Cluster;
 use crate::creations::Creations;
 use crate::directory_lease::{DirectoryLeases, Neighbours};
-use crate::doubts::Doubts;
+use crate::doubts::{DoubtfulOrphans, Doubts};
 use crate::identity::Identity;
 use crate::live::LiveTable;
 use crate::locks::Locks;
@@ -72,6 +72,7 @@ pub struct Node {
     /// Copies from other hosts that wait to be claimed.
     pub(crate) offers: Offers,
     pub(crate) doubts: Doubts,
+    pub(crate) doubtful_orphans: DoubtfulOrphans,
     pub(crate) creations: Creations,
     pub(crate) promises: Promises,
     keeper: Mutex<Option<Keeper>>,
@@ -162,6 +163,7 @@ impl Node {
             unthrottled: Throttle::new(0),
             offers: Offers::default(),
             doubts: Doubts::default(),
+            doubtful_orphans: DoubtfulOrphans::default(),
             creations: Creations::default(),
             promises: Promises::default(),
             keeper: Mutex::new(None),
