@@ -32,9 +32,13 @@ pub enum Workload {
     #[default]
     Mixed,
     /// No file is written over: names are replaced by `rename`, removed and made again, with files of all sizes at which
-    /// a store may change how it keeps them, while all look at them.
+    /// a store may change how it keeps them. Clients with odd numbers only look, and all look at the names of one
+    /// client for a while, so that many looks meet a change.
     Replacing,
 }
+
+/// How long all look at the names of one client, where they do.
+const FOCUS_NS: u64 = 500_000_000;
 
 /// What a client does and where.
 #[derive(Clone, Debug)]
@@ -146,7 +150,8 @@ impl Client<'_> {
     fn step(&mut self) -> std::io::Result<()> {
         let (own, shared) = match self.plan.workload {
             Workload::Mixed => (30, 40),
-            Workload::Replacing => (35, 45),
+            Workload::Replacing if self.plan.client % 2 == 1 => (0, 0),
+            Workload::Replacing => (60, 65),
         };
         match self.random.random_range(0..100) {
             choice if choice < own => self.change_own(),
@@ -396,11 +401,22 @@ impl Client<'_> {
                 self.seen.get(index).cloned().unwrap_or_default()
             }
             _ => {
-                let client = self.random.random_range(0..self.plan.clients);
+                let client = self.looked_at();
                 let end = self.numbers.get(usize::from(client)).copied().unwrap_or(1);
                 // Those in use, and the last that were.
                 let begin = end.saturating_sub(self.own.len() * 3 / 2);
                 own_name(self.plan, client, self.random.random_range(begin..end))
+            }
+        }
+    }
+
+    /// The client whose names are looked at now.
+    fn looked_at(&mut self) -> u16 {
+        match self.plan.workload {
+            Workload::Mixed => self.random.random_range(0..self.plan.clients),
+            Workload::Replacing => {
+                let changing = u64::from(self.plan.clients.div_ceil(2));
+                u16::try_from(now() / FOCUS_NS % changing * 2).unwrap_or(0)
             }
         }
     }

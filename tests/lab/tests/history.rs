@@ -126,7 +126,7 @@ fn break_things(cluster: &Cluster, gates: &[Gate], seed: u64, end: Instant) -> V
     faults
 }
 
-/// The clients of one seed, one on each host.
+/// The clients of one seed, on all hosts.
 struct Clients {
     records: PathBuf,
     gates: Vec<Gate>,
@@ -142,25 +142,31 @@ impl Clients {
         records: &Path,
     ) -> Self {
         let gates: Vec<Gate> = (0..HOSTS).map(|_| Gate::default()).collect();
-        let start = |host: usize| {
-            let client = u16::try_from(host - 1).unwrap();
+        let (clients, names, pause) = match workload {
+            Workload::Mixed => (HOSTS, 6, PAUSE),
+            // On each host one that changes names and one that looks at them.
+            Workload::Replacing => (2 * HOSTS, 2, Duration::ZERO),
+        };
+        let start = |number: usize| {
+            let host = 1 + number * HOSTS / clients;
+            let client = u16::try_from(number).unwrap();
             let plan = Plan {
                 root: cluster.mount(host).join(name),
                 client,
-                clients: u16::try_from(HOSTS).unwrap(),
+                clients: u16::try_from(clients).unwrap(),
                 seed,
                 workload,
                 operations: u64::MAX,
                 time,
-                pause: PAUSE,
+                pause,
                 directories: DIRECTORIES,
-                names: 6,
+                names,
                 gate: Arc::clone(&gates[host - 1]),
             };
-            let recorder = Recorder::create(&record(records, host), client, seed).unwrap();
+            let recorder = Recorder::create(&record(records, number), client, seed).unwrap();
             std::thread::spawn(move || client::run(&plan, recorder).unwrap())
         };
-        let threads = (1..=HOSTS).map(start).collect();
+        let threads = (0..clients).map(start).collect();
         Self { records: records.to_owned(), gates, threads }
     }
 
@@ -169,16 +175,17 @@ impl Clients {
         wait_for("the end of all clients", RECOVERY, || {
             self.threads.iter().all(JoinHandle::is_finished).then_some(())
         });
+        let records = 0..self.threads.len();
         let records: Vec<Record> =
-            (1..=HOSTS).map(|n| Record::read(&record(&self.records, n)).unwrap()).collect();
+            records.map(|n| Record::read(&record(&self.records, n)).unwrap()).collect();
         let limit = LIMIT + allowance_for_load();
         let limit_ms = u64::try_from(limit.as_millis()).unwrap();
         check(&records, Rules { limit_ms, may_fail, names_may_wait: true, ..Rules::default() })
     }
 }
 
-fn record(records: &Path, host: usize) -> PathBuf {
-    records.join(format!("{host}.jsonl"))
+fn record(records: &Path, client: usize) -> PathBuf {
+    records.join(format!("{client}.jsonl"))
 }
 
 /// The records of one seed, which stay when the test fails.

@@ -15,15 +15,17 @@ const OPERATIONS_LONG: u64 = 20_000;
 
 /// Opens, sizes, listings, renames, links and removals of clients that meet on the same names.
 fn concurrent_clients(mode: Mode) {
-    observe(mode, Workload::Mixed);
+    let operations = if is_long() { OPERATIONS_LONG } else { OPERATIONS };
+    observe(mode, Workload::Mixed, operations);
 }
 
 /// Names that are replaced, removed and made again, with files of all sizes.
 fn replacing_clients(mode: Mode) {
-    observe(mode, Workload::Replacing);
+    let operations = if is_long() { OPERATIONS_LONG } else { OPERATIONS };
+    observe(mode, Workload::Replacing, operations / 4);
 }
 
-fn observe(mode: Mode, workload: Workload) {
+fn observe(mode: Mode, workload: Workload, operations: u64) {
     let store = Store::start(Settings::new(mode));
     let records = tempfile::tempdir().unwrap();
     let seed = fresh_seed();
@@ -37,7 +39,7 @@ fn observe(mode: Mode, workload: Workload) {
                 clients: CLIENTS,
                 seed,
                 workload,
-                operations: if is_long() { OPERATIONS_LONG } else { OPERATIONS },
+                operations,
                 time: Duration::from_secs(600),
                 pause: Duration::ZERO,
                 directories: DIRECTORIES,
@@ -51,7 +53,7 @@ fn observe(mode: Mode, workload: Workload) {
     let records: Vec<Record> = (0..CLIENTS).map(|c| Record::read(&record(c)).unwrap()).collect();
     let verdict = check(&records, Rules::default());
     assert!(verdict.is_clean(), "seed {seed}: {verdict:#?}");
-    assert!(verdict.operations as u64 >= OPERATIONS * u64::from(CLIENTS));
+    assert!(verdict.operations as u64 >= operations * u64::from(CLIENTS));
 }
 
 in_both_modes!(concurrent_clients, replacing_clients);
