@@ -116,7 +116,12 @@ fn kernel_time(time: SystemTime) -> Timestamp {
 
 /// The errno of an error, which is logged when it is ours to answer for.
 pub(crate) fn errno(error: &Error, op: &'static str) -> Errno {
-    if error.is_internal() {
+    if error.errno() == libc::ENFILE {
+        tracing::error!(
+            op,
+            "{error}: this node has as many files open as it may; raise its limit (LimitNOFILE, ulimit -Hn)"
+        );
+    } else if error.is_internal() {
         tracing::error!(op, errno = error.errno(), "{error}");
     } else {
         tracing::trace!(op, errno = error.errno(), "{error}");

@@ -441,6 +441,7 @@ impl Node {
             return Ok(());
         }
         if self.is_outdated(state, inode)? {
+            state.hints = self.own_hints(inode)?;
             self.replace_body(state, inode)?;
         }
         if state.body.is_none() {
