@@ -172,6 +172,9 @@ impl LeasedEngine {
         if let Some(value) = table.assumed.get(key) {
             return Some(Some(value.clone()));
         }
+        if table.is_outrun(key) {
+            return None;
+        }
         let known = table.find(key);
         drop(table);
         let known = known.filter(|_| self.is_valid());

@@ -361,6 +361,25 @@ fn an_update_brings_its_extras() {
 }
 
 #[test]
+fn a_file_that_is_said_to_have_no_checksums_leaves_none_behind() {
+    each_engine(|ns| {
+        let a = ns.create(ROOT, b"a", file(), at(1)).unwrap();
+        let lists =
+            (0..3).map(|index| Extra::PutChecksums { index, list: b"sum".as_slice().into() });
+        ns.update_with(a.ino, &lists.collect::<Vec<_>>(), |_| Ok(())).unwrap();
+        // By somebody who does not know that there are any.
+        let unsummed = ns.update(a.ino, |inode| {
+            inode.checksummed = false;
+            Ok(())
+        });
+        assert!(!unsummed.unwrap().checksummed);
+        for index in 0..3 {
+            assert!(ns.get_checksums(a.ino, index).unwrap().is_none(), "list {index}");
+        }
+    });
+}
+
+#[test]
 fn an_update_that_changes_nothing_or_fails_commits_nothing() {
     each_engine(|ns| {
         let a = ns.create(ROOT, b"a", file(), at(1)).unwrap();

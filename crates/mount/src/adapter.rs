@@ -23,14 +23,13 @@ use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 use parking_lot::Mutex;
 
 use crate::calls;
-use crate::convert::{
-    errno, file_attr, file_kind, file_type, ino, inode_errno, negative_entry, set_time, ttl,
-};
+use crate::convert::{errno, file_attr, file_kind, file_type, ino, negative_entry, set_time, ttl};
 use crate::executed::Executed;
 use crate::locks::{LockCall, span};
 use crate::mode::Mode;
 use crate::page::PageSize;
 use crate::slow::Lanes;
+use crate::stale::StaleCalls;
 
 /// Inode numbers are never reused, so one generation does for ever.
 const GENERATION: Generation = Generation(0);
@@ -54,6 +53,7 @@ pub(crate) struct Adapter {
     maps_direct: AtomicBool,
     next_handle: AtomicU64,
     executed: Executed,
+    stale_calls: StaleCalls,
     /// For telling the kernel things; there once the session is.
     notifier: Arc<OnceLock<Notifier>>,
     list_page: PageSize,
@@ -71,6 +71,7 @@ impl Adapter {
             maps_direct: AtomicBool::new(false),
             next_handle: AtomicU64::new(1),
             executed: Executed::default(),
+            stale_calls: StaleCalls::default(),
             notifier: Arc::default(),
             list_page: PageSize::default(),
             list_plus_page: PageSize::default(),
@@ -134,6 +135,7 @@ impl Adapter {
 
     fn attr(
         &self,
+        req: &Request,
         timer: &OpTimer,
         op: &'static str,
         result: Result<(Attr, Validity)>,
@@ -145,7 +147,15 @@ impl Adapter {
                 let telling = self.node.tell_kernel();
                 reply.attr(&ttl(&telling, validity), &self.file_attr(&attr));
             }
-            Err(e) => reply.error(inode_errno(&e, op)),
+            Err(e) => reply.error(self.inode_errno(req, &e, op)),
+        }
+    }
+
+    /// The errno of a call that names an inode, which may be gone by now.
+    fn inode_errno(&self, req: &Request, error: &Error, op: &'static str) -> Errno {
+        match error {
+            Error::NotFound => self.stale_calls.errno(req.pid()),
+            other => errno(other, op),
         }
     }
 
@@ -180,6 +190,42 @@ impl Adapter {
 
     fn empty(&self, timer: &OpTimer, op: &'static str, result: Result<()>, reply: ReplyEmpty) {
         finish_empty(&self.node, timer, op, result, reply);
+    }
+
+    /// As [`empty`](Self::empty), of a call that names an inode.
+    fn inode_empty(
+        &self,
+        req: &Request,
+        timer: &OpTimer,
+        op: &'static str,
+        result: Result<()>,
+        reply: ReplyEmpty,
+    ) {
+        match result {
+            Err(Error::NotFound) => {
+                self.finish(timer, false);
+                reply.error(self.stale_calls.errno(req.pid()));
+            }
+            result => self.empty(timer, op, result, reply),
+        }
+    }
+
+    fn xattr_reply(
+        &self,
+        req: &Request,
+        result: Result<Vec<u8>>,
+        size: u32,
+        op: &'static str,
+        reply: ReplyXattr,
+    ) {
+        match result {
+            Err(e) => reply.error(self.inode_errno(req, &e, op)),
+            Ok(value) => match (u32::try_from(value.len()), size) {
+                (Ok(len), 0) => reply.size(len),
+                (Ok(len), size) if len <= size => reply.data(&value),
+                _ => reply.error(errno(&Error::Range, op)),
+            },
+        }
     }
 
     fn wait_for_peer(&self, read: FarRead, timer: OpTimer, reply: ReplyData) {
@@ -259,11 +305,16 @@ impl Filesystem for Adapter {
             | InitFlags::FUSE_CACHE_SYMLINKS
             | InitFlags::FUSE_NO_OPENDIR_SUPPORT
             | InitFlags::FUSE_EXPLICIT_INVAL_DATA
-            | InitFlags::FUSE_ASYNC_DIO
+            // An inode that the kernel has forgotten can be opened by its handle: it is looked up as "." below itself.
+            | InitFlags::FUSE_EXPORT_SUPPORT
+            // Not FUSE_ASYNC_DIO: what a reader brought into the kernel's pages while an asynchronous write went past
+            // them would stay there after the write has been reported done.
             | InitFlags::FUSE_ABORT_ERROR
             // Lists are checked by the kernel; the umask is ours to apply, for a default list replaces it.
             | InitFlags::FUSE_POSIX_ACL
-            | InitFlags::FUSE_DONT_MASK;
+            | InitFlags::FUSE_DONT_MASK
+            // Only then it says that whoever sets a list is not in the file's group.
+            | InitFlags::FUSE_SETXATTR_EXT;
         let mut mode = self.mode.lock();
         if mode.in_force && !config.capabilities().contains(InitFlags::FUSE_PASSTHROUGH) {
             *mode = Mode::off("the kernel does not offer it (Linux 6.9 or later is needed)");
@@ -319,7 +370,7 @@ impl Filesystem for Adapter {
     fn getattr(&self, req: &Request, n: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         let timer = Self::start(req, Op::GetAttr);
         let result = self.node.attributes(ino(n)).inspect(|(attr, _)| self.before_telling(attr));
-        self.attr(&timer, "getattr", result, reply);
+        self.attr(req, &timer, "getattr", result, reply);
     }
 
     fn setattr(
@@ -351,7 +402,7 @@ impl Filesystem for Adapter {
             ctime: ctime.map(Into::into),
         };
         let result = self.node.set_attributes(caller(req), ino(n), &change);
-        self.attr(&timer, "setattr", result, reply);
+        self.attr(req, &timer, "setattr", result, reply);
     }
 
     fn readlink(&self, req: &Request, n: INodeNo, reply: ReplyData) {
@@ -360,7 +411,7 @@ impl Filesystem for Adapter {
         self.finish(&timer, result.is_ok());
         match result {
             Ok(target) => reply.data(&target),
-            Err(e) => reply.error(errno(&e, "readlink")),
+            Err(e) => reply.error(self.inode_errno(req, &e, "readlink")),
         }
     }
 
@@ -467,6 +518,7 @@ impl Filesystem for Adapter {
         self.finish(&timer, result.is_ok());
         match result {
             Ok(opened) => {
+                self.stale_calls.forget(req.pid());
                 if opened.outdates_cache
                     && let Some(kernel) = self.notifier.get()
                 {
@@ -492,7 +544,7 @@ impl Filesystem for Adapter {
                     None => reply.opened(fh, flags),
                 }
             }
-            Err(e) => reply.error(inode_errno(&e, "open")),
+            Err(e) => reply.error(self.inode_errno(req, &e, "open")),
         }
     }
 
@@ -790,14 +842,31 @@ impl Filesystem for Adapter {
             _ => SetMode::Either,
         };
         let result = self.node.set_xattr(ino(n), name.as_bytes(), value, mode);
-        self.empty(&timer, "setxattr", result, reply);
+        self.inode_empty(req, &timer, "setxattr", result, reply);
+    }
+
+    fn set_acl_and_kill_sgid(
+        &self,
+        req: &Request,
+        n: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        reply: ReplyEmpty,
+    ) {
+        let timer = Self::start(req, Op::SetXattr);
+        let n = ino(n);
+        let result = self
+            .node
+            .set_xattr(n, name.as_bytes(), value, SetMode::Either)
+            .and_then(|()| self.node.clear_set_group_id(n));
+        self.inode_empty(req, &timer, "setxattr", result, reply);
     }
 
     fn getxattr(&self, req: &Request, n: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let timer = Self::start(req, Op::GetXattr);
         let result = self.node.get_xattr(ino(n), name.as_bytes());
         self.finish(&timer, matches!(result, Ok(_) | Err(Error::NoAttribute)));
-        xattr_reply(result, size, "getxattr", reply);
+        self.xattr_reply(req, result, size, "getxattr", reply);
     }
 
     fn listxattr(&self, req: &Request, n: INodeNo, size: u32, reply: ReplyXattr) {
@@ -812,13 +881,13 @@ impl Filesystem for Adapter {
                 .collect()
         });
         self.finish(&timer, result.is_ok());
-        xattr_reply(result, size, "listxattr", reply);
+        self.xattr_reply(req, result, size, "listxattr", reply);
     }
 
     fn removexattr(&self, req: &Request, n: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let timer = Self::start(req, Op::RemoveXattr);
         let result = self.node.remove_xattr(ino(n), name.as_bytes());
-        self.empty(&timer, "removexattr", result, reply);
+        self.inode_empty(req, &timer, "removexattr", result, reply);
     }
 
     fn access(&self, _req: &Request, _ino: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
@@ -999,6 +1068,8 @@ impl Adapter {
             let _ = reply.add(n, COOKIE_DOT, ".", &validity, &attr, GENERATION);
         }
         let parent = self.node.parent_of(ino(n)).map_or(n, |p| INodeNo(p.0));
+        // The number that programs are shown is that of the attributes.
+        let attr = FileAttr { ino: parent, ..attr };
         let _ = reply.add(parent, COOKIE_DOT_DOT, "..", &validity, &attr, GENERATION);
         Ok(())
     }
@@ -1040,16 +1111,5 @@ fn rename_mode(flags: RenameFlags) -> Result<RenameMode> {
         Ok(RenameMode::Exchange)
     } else {
         Err(Error::Invalid("this combination of rename flags is not offered".into()))
-    }
-}
-
-fn xattr_reply(result: Result<Vec<u8>>, size: u32, op: &'static str, reply: ReplyXattr) {
-    match result {
-        Err(e) => reply.error(errno(&e, op)),
-        Ok(value) => match (u32::try_from(value.len()), size) {
-            (Ok(len), 0) => reply.size(len),
-            (Ok(len), size) if len <= size => reply.data(&value),
-            _ => reply.error(errno(&Error::Range, op)),
-        },
     }
 }

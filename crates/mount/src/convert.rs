@@ -114,19 +114,14 @@ fn kernel_time(time: SystemTime) -> Timestamp {
     }
 }
 
-/// The errno of a call that names an inode. An inode that the kernel knows and that is gone had its name taken by another
-/// file, or lost it, after the kernel looked it up. The kernel then looks the name up once more, so that the program
-/// is told what the name means now: a name that `rename` replaces is never absent.
-pub(crate) fn inode_errno(error: &Error, op: &'static str) -> Errno {
-    match error {
-        Error::NotFound => Errno::ESTALE,
-        other => errno(other, op),
-    }
-}
-
 /// The errno of an error, which is logged when it is ours to answer for.
 pub(crate) fn errno(error: &Error, op: &'static str) -> Errno {
-    if error.is_internal() {
+    if error.errno() == libc::ENFILE {
+        tracing::error!(
+            op,
+            "{error}: this node has as many files open as it may; raise its limit (LimitNOFILE, ulimit -Hn)"
+        );
+    } else if error.is_internal() {
         tracing::error!(op, errno = error.errno(), "{error}");
     } else {
         tracing::trace!(op, errno = error.errno(), "{error}");

@@ -10,6 +10,7 @@ mod mode;
 mod page;
 mod session;
 mod slow;
+mod stale;
 
 pub use mode::Mode;
 pub use session::{Mount, MountOptions};

@@ -148,7 +148,7 @@ impl Node {
     }
 
     /// The last attributes of an inode without a record, for whoever still holds it.
-    fn departed_attributes(&self, ino: InodeId) -> Option<(Attr, Validity)> {
+    pub(crate) fn departed_attributes(&self, ino: InodeId) -> Option<(Attr, Validity)> {
         let attr = self.departed.get(ino).or_else(|| {
             // Another host removed it while it is open here.
             let last = self.live.with_existing(ino, |state| state.record.clone()).flatten()?;
@@ -226,7 +226,7 @@ impl Node {
         change: &AttrChange,
     ) -> Result<(Attr, Validity)> {
         if *change == AttrChange::default() {
-            return self.drop_set_id(ino);
+            return self.drop_set_id(caller, ino);
         }
         if let Some(size_bytes) = change.size_bytes {
             self.truncate(caller, ino, size_bytes)?;
@@ -262,10 +262,10 @@ impl Node {
 
     /// A change of nothing is how the kernel has set-id bits cleared before a write, and with an owner set
     /// to what it was. It takes the bits from the answer.
-    fn drop_set_id(&self, ino: InodeId) -> Result<(Attr, Validity)> {
+    fn drop_set_id(&self, caller: Caller, ino: InodeId) -> Result<(Attr, Validity)> {
         let inode = self.namespace.get(ino)?;
-        if inode.kind != FileKind::Directory && without_set_id(inode.perm) != inode.perm {
-            self.clear_set_id(ino)?;
+        if inode.kind != FileKind::Directory && caller.set_id_cleared(&inode) != inode.perm {
+            self.clear_set_id_for(caller, ino)?;
         }
         self.attributes(ino)
     }
@@ -347,7 +347,7 @@ impl Node {
         if let Some(remote) = state.remote() {
             remote.set_len(size_bytes)?;
             state.overlay.size_bytes = size_bytes;
-            return if caller.keeps_set_id() { Ok(()) } else { self.clear_set_id(ino) };
+            return if caller.keeps_set_id() { Ok(()) } else { self.clear_set_id_for(caller, ino) };
         }
         let old_size_bytes = state.size_bytes()?;
         if size_bytes == 0 && matches!(state.body, Some(Body::Lower(_))) {
@@ -378,7 +378,7 @@ impl Node {
         }
         state.mark_seen();
         if !caller.keeps_set_id() {
-            self.clear_set_id(ino)?;
+            self.clear_set_id_for(caller, ino)?;
         }
         Ok(())
     }

@@ -98,10 +98,28 @@ impl LiveState {
 
 impl Node {
     /// Makes the body of `inode` accessible in `state`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the inode was removed since its record was read, [`Error::Busy`] when it was changed.
     pub(crate) fn load_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         if state.body.is_some() {
             return Ok(());
         }
+        self.load_recorded(state, inode).map_err(|error| self.explained(inode, error))
+    }
+
+    /// What not finding the bytes of a record means: nothing is wrong with them if the record is not so any more.
+    pub(crate) fn explained(&self, inode: &Inode, error: Error) -> Error {
+        match self.namespace.get(inode.ino) {
+            Err(Error::NotFound) => Error::NotFound,
+            Ok(now) if now.version != inode.version => {
+                Error::Busy("the file was changed while it was opened".into())
+            }
+            _ => error,
+        }
+    }
+
+    fn load_recorded(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         let mut size_bytes = inode.size_bytes;
         let body = match &inode.layout {
             Layout::Empty => Body::Inline(Vec::new()),
@@ -143,9 +161,6 @@ impl Node {
         let (bytes, wanted_bytes) = (self.namespace.get_body(inode.ino)?, inode.size_bytes);
         let what = match bytes {
             Some(bytes) if bytes.len() as u64 == wanted_bytes => return Ok(bytes.to_vec()),
-            _ if self.has_changed(inode) => {
-                return Err(Error::Busy("the file was changed while it was opened".into()));
-            }
             Some(bytes) => format!("inline body of {} bytes, not {wanted_bytes}", bytes.len()),
             None => "the inline body is missing".into(),
         };
@@ -294,9 +309,6 @@ impl Node {
         }
         let mut extras = self.lease_extras(state);
         extras.push(Extra::MarkWritable);
-        if had_sums {
-            extras.push(Extra::DeleteChecksums { from: 0 });
-        }
         self.namespace.update_with(ino, &extras, |inode| {
             inode.checksummed = false;
             Ok(())

@@ -13,6 +13,7 @@ use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Error, InodeId, Result, TierId};
 use parking_lot::Mutex;
 
+use crate::live::{Forgotten, LiveState};
 use crate::node::Node;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,10 @@ struct Doubt {
 /// The doubtful files of this host.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts(Mutex<Vec<Doubt>>);
+
+/// Inodes that may have lost their last name to this host, which nobody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct DoubtfulOrphans(Mutex<Vec<(InodeId, Instant)>>);
 
 impl Doubts {
     pub(crate) fn is_empty(&self) -> bool {
@@ -115,6 +120,49 @@ impl Node {
                 self.doubts.add(tier, files);
             }
         })
+    }
+
+    /// Passes on what became of taking a name from an inode that was to be kept as an orphan of this host; without an
+    /// answer it may be one.
+    pub(crate) fn or_doubt_orphan<T>(&self, kept: Option<InodeId>, taken: Result<T>) -> Result<T> {
+        taken.inspect_err(|error| {
+            if let Some(ino) = kept.filter(|_| is_uncertain(error)) {
+                self.doubt_orphan(ino);
+            }
+        })
+    }
+
+    /// The inode may be an orphan that this host is to remove. Of a store of this host alone the next start does.
+    pub(crate) fn doubt_orphan(&self, ino: InodeId) {
+        if self.is_shared() {
+            self.doubtful_orphans.0.lock().push((ino, Instant::now()));
+            self.settler_queue.collect();
+        }
+    }
+
+    /// Removes those that became orphans and are not open here any more.
+    pub(crate) fn resolve_orphans(&self) -> Result<()> {
+        let age = Duration::from_millis(self.options.uncertain_ms);
+        let is_due = |(_, since): &mut (InodeId, Instant)| since.elapsed() >= age;
+        let due: Vec<_> = self.doubtful_orphans.0.lock().extract_if(.., is_due).collect();
+        for (at, (ino, _)) in due.iter().enumerate() {
+            let is_orphan = match self.namespace.get(*ino) {
+                Ok(inode) => inode.nlink == 0,
+                Err(Error::NotFound) => false,
+                Err(error) => {
+                    self.doubtful_orphans.0.lock().extend_from_slice(&due[at..]);
+                    return Err(error);
+                }
+            };
+            let waits = |state: &mut LiveState| {
+                state.is_orphan |= is_orphan;
+                state.is_open()
+            };
+            if is_orphan && self.live.with_existing(*ino, waits) != Some(true) {
+                self.reap(*ino, Forgotten::default());
+            }
+        }
+        Ok(())
     }
 
     /// Removes the doubtful files that no record names, once that is sure.

@@ -52,6 +52,13 @@ impl Caller {
     pub(crate) const fn keeps_set_id(self) -> bool {
         self.uid == 0
     }
+
+    /// The permission bits after this caller changed the content. Set-group-id without group execution stays for who is
+    /// in the group, as far as his request shows.
+    pub(crate) fn set_id_cleared(self, inode: &Inode) -> u16 {
+        let strange = if self.uid == 0 || self.gid == inode.gid { 0 } else { 0o2000 };
+        without_set_id(inode.perm) & !strange
+    }
 }
 
 /// How an open file is to be served.
@@ -129,11 +136,7 @@ impl Node {
             if state.body.is_none() {
                 state.hints = self.own_hints(&inode)?;
                 state.is_orphan = inode.nlink == 0;
-                self.load_body(state, &inode).map_err(|e| match self.namespace.get(ino) {
-                    // It was removed since its record was read, and its bytes with it.
-                    Err(Error::NotFound) => Error::NotFound,
-                    _ => e,
-                })?;
+                self.load_body(state, &inode)?;
             }
             let was_lower = matches!(state.body, Some(Body::Lower(_)));
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
@@ -228,7 +231,7 @@ impl Node {
             return Err(e);
         }
         let outdates_mode =
-            flags.truncate && !caller.keeps_set_id() && without_set_id(inode.perm) != inode.perm;
+            flags.truncate && !caller.keeps_set_id() && caller.set_id_cleared(inode) != inode.perm;
         Ok(Opened { outdates_mode, ..self.opened(inode.ino, state, flags) })
     }
 
@@ -864,6 +867,11 @@ impl Node {
         match self.namespace.reap(ino) {
             Ok(inode) => self.dispose(&inode, forgotten),
             Err(Error::NotFound) => self.discard_unnamed(ino, &forgotten),
+            Err(e) if self.is_shared() => {
+                tracing::warn!(%ino, error = %e, "an unlinked file stays for now");
+                self.discard_unnamed(ino, &forgotten);
+                self.doubt_orphan(ino);
+            }
             Err(e) => {
                 tracing::error!(%ino, error = %e, "an unlinked file stays until the next start");
             }
@@ -872,9 +880,26 @@ impl Node {
 
     /// Clears set-id bits after somebody without privilege wrote.
     pub(crate) fn clear_set_id(&self, ino: InodeId) -> Result<()> {
+        self.change_perm(ino, |inode| without_set_id(inode.perm))
+    }
+
+    /// As [`clear_set_id`](Self::clear_set_id), with all that is known of who wrote.
+    pub(crate) fn clear_set_id_for(&self, caller: Caller, ino: InodeId) -> Result<()> {
+        self.change_perm(ino, |inode| caller.set_id_cleared(inode))
+    }
+
+    /// Clears the set-group-id bit, whoever asks.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn clear_set_group_id(&self, ino: InodeId) -> Result<()> {
+        self.change_perm(ino, |inode| inode.perm & !0o2000)
+    }
+
+    fn change_perm(&self, ino: InodeId, perm: impl Fn(&Inode) -> u16) -> Result<()> {
         self.namespace
             .update(ino, |inode| {
-                inode.perm = without_set_id(inode.perm);
+                inode.perm = perm(inode);
                 Ok(())
             })
             .map(|_| ())

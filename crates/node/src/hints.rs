@@ -1,7 +1,7 @@
 //! The hints in force for a file: its own attributes over the rules, over what its directory passes on.
 
 use intarsia_meta::Inode;
-use intarsia_types::{HINT_PREFIX, Hint, HintKey, HintSet, InodeId, Result};
+use intarsia_types::{Error, HINT_PREFIX, Hint, HintKey, HintSet, InodeId, Result};
 
 use crate::node::Node;
 
@@ -17,7 +17,11 @@ impl Node {
             else {
                 continue;
             };
-            let value = self.namespace.get_xattr(inode.ino, &name)?;
+            let value = match self.namespace.get_xattr(inode.ino, &name) {
+                // Removed since it was listed, perhaps with the inode.
+                Err(Error::NoAttribute) => continue,
+                value => value?,
+            };
             // A value that an older version took and this one refuses is advice not followed.
             if let Some(hint) =
                 std::str::from_utf8(&value).ok().and_then(|v| Hint::new(key, v).ok())

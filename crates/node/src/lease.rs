@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{Extra, Inode, Owner, WriteLease, allowance};
+use intarsia_meta::{Extra, FreeFile, Inode, Owner, WriteLease, allowance};
 use intarsia_policy::IoMode;
 use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Result};
 
@@ -401,9 +401,6 @@ impl Node {
         };
         let mut extras = vec![Extra::HoldWritable, Extra::TakeFree(new)];
         extras.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
-        if inode.checksummed {
-            extras.push(Extra::DeleteChecksums { from: 0 });
-        }
         let copies: Vec<_> = std::iter::once(new).chain(kept.iter().copied()).collect();
         let moved = self.namespace.update_with(inode.ino, &extras, |now| {
             if now.layout != inode.layout {
@@ -452,13 +449,18 @@ impl Node {
 
     /// Has the body be that of the record, unless it is being written here.
     pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
-        self.drop_outdated(state, inode)?;
         if state.writes_stripes() {
+            Self::renew_stripes(state, inode);
             return Ok(());
+        }
+        if self.is_outdated(state, inode)? {
+            state.hints = self.own_hints(inode)?;
+            self.replace_body(state, inode)?;
         }
         if state.body.is_none() {
             state.hints = self.own_hints(inode)?;
-            state.is_orphan = inode.nlink == 0;
+            // Another host's orphan is not for this one to remove.
+            state.is_orphan |= inode.nlink == 0 && !self.is_shared();
             self.load_body(state, inode)?;
         }
         state.record = Some(inode.clone());
@@ -466,19 +468,35 @@ impl Node {
         Ok(())
     }
 
-    /// Drops what another host has changed since it was read. What is being written here is newer than
-    /// any record.
-    fn drop_outdated(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
-        if state.writes_stripes() {
-            Self::renew_stripes(state, inode);
-            return Ok(());
+    /// Makes the body that of the record. If the file was removed or changed again meanwhile, what is open stays
+    /// readable as it was.
+    fn replace_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        let doubtful = state.doubtful();
+        let old = (state.body.take(), state.record.replace(inode.clone()), state.is_checksummed);
+        let loaded = self.load_body(state, inode);
+        if state.is_open() && matches!(loaded, Err(Error::NotFound | Error::Busy(_))) {
+            (state.body, state.record, state.is_checksummed) = old;
+            return loaded;
         }
+        if let Some(backing) = doubtful {
+            self.doubt(backing, FreeFile::of(inode.ino, backing.file), state.accounted_512);
+        }
+        state.is_doubtful = false;
+        if state.is_served_by_us() {
+            self.old_pages.note(inode.ino);
+        }
+        loaded
+    }
+
+    /// Whether another host has changed the file since its body was read. What is being written here is newer than
+    /// any record.
+    fn is_outdated(&self, state: &mut LiveState, inode: &Inode) -> Result<bool> {
         let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
         let is_ours = state.is_unsettled || state.overlay.is_dirty || state.writes_remotely();
         let is_kept_true = |kept: &LocalBody| self.is_kept_true(inode, kept.backing);
         let is_known = is_known && state.kept().is_none_or(is_kept_true);
         if state.body.is_none() || is_ours || is_known {
-            return Ok(());
+            return Ok(false);
         }
         let is_passed = state.handles > 0 && state.mode == IoMode::Passthrough;
         let stays = match &state.body {
@@ -487,7 +505,7 @@ impl Node {
             // The file has a place of its own here now.
             Some(Body::Kept(_)) if self.own_copy(inode).is_some() => false,
             Some(Body::Kept(kept)) if is_passed && !is_kept_true(kept) => {
-                self.renew_kept(inode, kept)?;
+                self.renew_kept(inode, kept).map_err(|error| self.explained(inode, error))?;
                 true
             }
             Some(Body::Kept(kept)) => is_kept_true(kept),
@@ -498,15 +516,9 @@ impl Node {
                 "another host has moved the file while it is open here; close it first".into(),
             ));
         }
-        if !stays {
-            self.drop_body(inode.ino, state);
-        }
-        if !stays && state.is_served_by_us() {
-            self.old_pages.note(inode.ino);
-        }
         state.sums = None;
-        state.is_checksummed = inode.checksummed && state.kept().is_none();
-        Ok(())
+        state.is_checksummed = stays && inode.checksummed && state.kept().is_none();
+        Ok(!stays)
     }
 
     /// Goes over to what another host has made of a file that is open here. At once, for if it is removed next it is to
@@ -521,11 +533,16 @@ impl Node {
         {
             return Ok(());
         }
-        self.drop_outdated(state, inode)?;
-        state.followed_at = Some(Instant::now());
-        if state.body.is_none() {
-            state.record = Some(inode.clone());
-            if let Err(error) = self.load_body(state, inode) {
+        let followed = match self.is_outdated(state, inode) {
+            Ok(true) => self.replace_body(state, inode),
+            Ok(false) => Ok(()),
+            // Removed meanwhile; it stays as it was.
+            Err(Error::NotFound) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match followed {
+            Ok(()) => state.followed_at = Some(Instant::now()),
+            Err(error) => {
                 tracing::debug!(ino = %inode.ino, %error, "whoever reads the file tries again");
             }
         }
@@ -590,7 +607,7 @@ impl Node {
                 // There is no lease any more.
                 return Ok(Recalled::Released);
             }
-            if state.handles > 0 || state.remote_handles > 0 {
+            if state.is_open() {
                 return Ok(Recalled::InUse);
             }
             if !state.holds_lease && !state.is_unsettled {

@@ -71,11 +71,16 @@ pub struct NewName {
 }
 
 impl Node {
-    /// The entry `name` of a directory.
+    /// The entry `name` of a directory; of any inode "." is itself.
     ///
     /// # Errors
     /// [`Error::NotFound`] and its like.
     pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
+        if name == b"." {
+            let before = self.before_reading();
+            let inode = self.renewed(self.namespace.get(parent)?)?;
+            return self.overlaid(&inode, before);
+        }
         self.use_directory(parent);
         let before = self.before_reading();
         // The kernel looks up in directories only.
@@ -271,9 +276,10 @@ impl Node {
     pub fn unlink(&self, parent: InodeId, name: &[u8]) -> Result<()> {
         self.use_directory(parent);
         self.hide_name(parent, name)?;
-        let is_kept = Cell::new(false);
-        let inode = self.namespace.unlink(parent, name, self.keeps_orphan(&is_kept), now())?;
-        self.after_unlink(&inode, is_kept.get());
+        let kept = Cell::new(None);
+        let unlinked = self.namespace.unlink(parent, name, self.keeps_orphan(&kept), now());
+        let inode = self.or_doubt_orphan(kept.get(), unlinked)?;
+        self.after_unlink(&inode, kept.get().is_some());
         Ok(())
     }
 
@@ -308,17 +314,18 @@ impl Node {
             self.hide_name(parent, name)?;
             self.complete_named(new_parent, new_name)?;
         }
-        let is_kept = Cell::new(false);
-        let keeps_open = self.keeps_orphan(&is_kept);
-        // A name that is replaced exists throughout, so whoever opens it meets the old file or the new one. The kernel asks
-        // for the inode first and opens it then, and tries no more than twice.
-        let lingers = !self.is_shared();
-        let keeps = |ino| keeps_open(ino) || lingers;
+        // A name that is replaced exists throughout, so whoever opens it, on whatever host, meets the old file or the new
+        // one. The kernel asks for the inode first and opens it then, and tries no more than twice.
+        let kept = Cell::new(None);
+        let keeps = |ino| {
+            kept.set(Some(ino));
+            true
+        };
         let replaced =
-            self.namespace.rename(parent, name, new_parent, new_name, mode, keeps, now())?;
-        match replaced {
-            Some(inode) if lingers && inode.kind != FileKind::Directory => self.linger(&inode),
-            Some(inode) => self.after_unlink(&inode, is_kept.get() || lingers),
+            self.namespace.rename(parent, name, new_parent, new_name, mode, keeps, now());
+        match self.or_doubt_orphan(kept.get(), replaced)? {
+            Some(inode) if inode.kind != FileKind::Directory => self.linger(&inode),
+            Some(inode) => self.after_unlink(&inode, false),
             None => {}
         }
         Ok(())
@@ -337,10 +344,14 @@ impl Node {
     }
 
     /// Tells the namespace to keep the record of an inode that is open, and notes that it did.
-    fn keeps_orphan<'a>(&'a self, is_kept: &'a Cell<bool>) -> impl Fn(InodeId) -> bool + 'a {
+    fn keeps_orphan<'a>(
+        &'a self,
+        kept: &'a Cell<Option<InodeId>>,
+    ) -> impl Fn(InodeId) -> bool + 'a {
         move |ino| {
-            is_kept.set(self.live.with_existing(ino, |s| s.is_open()).unwrap_or(false));
-            is_kept.get()
+            let is_open = self.live.with_existing(ino, |s| s.is_open()).unwrap_or(false);
+            kept.set(is_open.then_some(ino));
+            is_open
         }
     }
 
@@ -366,12 +377,10 @@ impl Node {
         }
         if is_kept {
             // Its last handle closed between the namespace's question and now.
-            if let Err(e) = self.namespace.reap(inode.ino) {
-                tracing::error!(ino = %inode.ino, error = %e, "an unlinked file stays until the next start");
-                return;
-            }
+            self.reap(inode.ino, forgotten);
+        } else {
+            self.dispose(inode, forgotten);
         }
-        self.dispose(inode, forgotten);
     }
 
     /// Gets rid of the bytes of an inode that the namespace has let go of.

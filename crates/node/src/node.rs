@@ -18,7 +18,7 @@ use crate::clock::now;
 use crate::cluster::Cluster;
 use crate::creations::Creations;
 use crate::directory_lease::{DirectoryLeases, Neighbours};
-use crate::doubts::Doubts;
+use crate::doubts::{DoubtfulOrphans, Doubts};
 use crate::elsewhere::Shortage;
 use crate::gate::Gate;
 use crate::identity::Identity;
@@ -73,6 +73,7 @@ pub struct Node {
     /// Copies from other hosts that wait to be claimed.
     pub(crate) offers: Offers,
     pub(crate) doubts: Doubts,
+    pub(crate) doubtful_orphans: DoubtfulOrphans,
     pub(crate) creations: Creations,
     pub(crate) promises: Promises,
     keeper: Mutex<Option<Keeper>>,
@@ -171,6 +172,7 @@ impl Node {
             throttle: Throttle::new(options.copy_rate.0),
             offers: Offers::default(),
             doubts: Doubts::default(),
+            doubtful_orphans: DoubtfulOrphans::default(),
             creations: Creations::default(),
             promises: Promises::default(),
             keeper: Mutex::new(None),
@@ -299,10 +301,21 @@ impl Node {
 }
 
 /// Raises the limit of open descriptors as far as it may be raised, and returns it: every open or
-/// unsettled file holds one.
+/// unsettled file holds one, whatever the limits of the programs that have it open.
 fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
+    let most = std::fs::read_to_string("/proc/sys/fs/nr_open");
+    let most = most.ok().and_then(|text| text.trim().parse::<u64>().ok());
+    if let (Some(most), Some(hard)) = (most, limit.maximum)
+        && hard < most
+    {
+        // With the privilege only; without it the hard limit is what there is.
+        let raised = rustix::process::Rlimit { current: Some(most), maximum: Some(most) };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            return usize::try_from(most).unwrap_or(usize::MAX);
+        }
+    }
     limit.current = limit.maximum;
     if let Err(e) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(error = %e, "the limit of open files stays as it is");

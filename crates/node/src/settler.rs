@@ -673,6 +673,7 @@ impl Node {
         self.return_idle_directories();
         self.remove_free_files()?;
         self.resolve_doubts()?;
+        self.resolve_orphans()?;
         self.recount_at_rest()?;
         let recovered = self.namespace.recover_transactions(ABANDONED)?;
         tracing::debug!(?recovered, "looked for changes that nobody finished");
@@ -722,9 +723,14 @@ impl Node {
             match outcome {
                 Err(Error::NotFound) => Ok(()),
                 Err(e) => Err(e),
-                Ok(_) => {
+                Ok(summed) => {
                     if is_summed.get() {
                         state.is_checksummed = true;
+                        if let Some(known) = &mut state.record
+                            && known.version == inode.version
+                        {
+                            *known = summed;
+                        }
                         self.metrics.summed.fetch_add(1, Ordering::Relaxed);
                     }
                     Ok(())

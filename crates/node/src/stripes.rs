@@ -251,7 +251,6 @@ impl Node {
             state.sums = None;
             state.is_checksummed = false;
             state.hints = self.own_hints(inode)?;
-            state.is_orphan = inode.nlink == 0;
             state.record = Some(inode.clone());
         }
         Ok(())
@@ -343,7 +342,11 @@ impl Node {
             Ok(inode) => state.record = Some(inode),
         }
         striped.note_cut(size_bytes, cuts);
-        if caller.keeps_set_id() || state.is_orphan { Ok(()) } else { self.clear_set_id(ino) }
+        if caller.keeps_set_id() || state.is_orphan {
+            Ok(())
+        } else {
+            self.clear_set_id_for(caller, ino)
+        }
     }
 
     /// Has what was written to a striped file on stable storage, where that is promised.

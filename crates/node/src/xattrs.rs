@@ -103,7 +103,9 @@ impl Node {
             return Ok(value.into_bytes());
         }
         match self.namespace.get_xattr(ino, name) {
-            Err(Error::NotFound) if self.departed.get(ino).is_some() => Err(Error::NoAttribute),
+            Err(Error::NotFound) if self.departed_attributes(ino).is_some() => {
+                Err(Error::NoAttribute)
+            }
             other => other.map(|v| v.to_vec()),
         }
     }
@@ -161,7 +163,10 @@ impl Node {
     /// # Errors
     /// [`Error::NotFound`].
     pub fn list_xattr(&self, ino: InodeId) -> Result<Vec<Vec<u8>>> {
-        self.namespace.list_xattr(ino)
+        match self.namespace.list_xattr(ino) {
+            Err(Error::NotFound) if self.departed_attributes(ino).is_some() => Ok(Vec::new()),
+            other => other,
+        }
     }
 
     /// Removes an attribute.

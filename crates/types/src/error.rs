@@ -106,6 +106,8 @@ mod errno {
     pub(super) const ENOTDIR: i32 = 20;
     pub(super) const EISDIR: i32 = 21;
     pub(super) const EINVAL: i32 = 22;
+    pub(super) const ENFILE: i32 = 23;
+    pub(super) const EMFILE: i32 = 24;
     pub(super) const EFBIG: i32 = 27;
     pub(super) const ENOSPC: i32 = 28;
     pub(super) const EROFS: i32 = 30;
@@ -157,7 +159,11 @@ impl Error {
             Self::CrossDevice => errno::EXDEV,
             Self::Busy(_) => errno::EBUSY,
             Self::Corrupt { .. } | Self::Engine(_) => errno::EIO,
-            Self::Io { source, .. } => source.raw_os_error().unwrap_or(errno::EIO),
+            Self::Io { source, .. } => match source.raw_os_error() {
+                // The limit is the node's, not that of the program that asks.
+                Some(errno::EMFILE) => errno::ENFILE,
+                other => other.unwrap_or(errno::EIO),
+            },
         }
     }
 
@@ -178,5 +184,11 @@ mod tests {
         assert_eq!(e.errno(), 28);
         assert!(!e.is_internal());
         assert_eq!(Error::io("x", std::io::Error::from_raw_os_error(5)).errno(), 5);
+    }
+
+    #[test]
+    fn the_nodes_limit_of_open_files_is_not_told_as_the_programs_own() {
+        let e = Error::io("open", std::io::Error::from_raw_os_error(24));
+        assert_eq!(e.errno(), 23, "ENFILE");
     }
 }

@@ -25,6 +25,21 @@ const ERA_NS: u64 = 5_000_000_000;
 /// Between calls to a mount that nobody serves.
 const UNSERVED_PAUSE: Duration = Duration::from_millis(50);
 
+/// Which operations clients do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workload {
+    /// All kinds.
+    #[default]
+    Mixed,
+    /// No file is written over: names are replaced by `rename`, removed and made again, with files of all sizes at which
+    /// a store may change how it keeps them. Clients with odd numbers only look, and all look at the names of one
+    /// client for a while, so that many looks meet a change.
+    Replacing,
+}
+
+/// How long all look at the names of one client, where they do.
+const FOCUS_NS: u64 = 500_000_000;
+
 /// What a client does and where.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -36,6 +51,8 @@ pub struct Plan {
     pub clients: u16,
     /// From which the operations follow.
     pub seed: u64,
+    /// Which they are.
+    pub workload: Workload,
     /// How many operations at most.
     pub operations: u64,
     /// For how long at most.
@@ -131,14 +148,19 @@ pub fn run(plan: &Plan, recorder: Recorder) -> std::io::Result<()> {
 impl Client<'_> {
     /// One operation, or the few that belong together.
     fn step(&mut self) -> std::io::Result<()> {
+        let (own, shared) = match self.plan.workload {
+            Workload::Mixed => (30, 40),
+            Workload::Replacing if self.plan.client % 2 == 1 => (0, 0),
+            Workload::Replacing => (60, 65),
+        };
         match self.random.random_range(0..100) {
-            0..30 => self.change_own(),
-            30..40 => self.change_shared(),
-            40..70 => {
+            choice if choice < own => self.change_own(),
+            choice if choice < shared => self.change_shared(),
+            ..70 => {
                 let name = self.any_name();
                 self.observe(&Operation::Read { name })
             }
-            70..88 => {
+            ..88 => {
                 let name = self.any_name();
                 self.observe(&Operation::Stat { name })
             }
@@ -155,7 +177,9 @@ impl Client<'_> {
         match self.own.get(index).map(|place| place.state) {
             None => Ok(()),
             Some(Own::Absent) => self.write_own(index),
-            Some(Own::Present) if choice < 40 => self.write_own(index),
+            Some(Own::Present) if choice < 40 && self.plan.workload == Workload::Mixed => {
+                self.write_own(index)
+            }
             Some(Own::Present) if choice < 60 => self.unlink_own(index),
             Some(Own::Present) => self.rename_own(index),
         }
@@ -352,7 +376,10 @@ impl Client<'_> {
 
     fn next_token(&mut self) -> Token {
         self.writes += 1;
-        Token::new(self.plan.client, self.writes)
+        match self.plan.workload {
+            Workload::Mixed => Token::new(self.plan.client, self.writes),
+            Workload::Replacing => Token::at_edge(self.plan.client, self.writes),
+        }
     }
 
     fn own_name(&self, index: usize) -> String {
@@ -374,11 +401,22 @@ impl Client<'_> {
                 self.seen.get(index).cloned().unwrap_or_default()
             }
             _ => {
-                let client = self.random.random_range(0..self.plan.clients);
+                let client = self.looked_at();
                 let end = self.numbers.get(usize::from(client)).copied().unwrap_or(1);
                 // Those in use, and the last that were.
                 let begin = end.saturating_sub(self.own.len() * 3 / 2);
                 own_name(self.plan, client, self.random.random_range(begin..end))
+            }
+        }
+    }
+
+    /// The client whose names are looked at now.
+    fn looked_at(&mut self) -> u16 {
+        match self.plan.workload {
+            Workload::Mixed => self.random.random_range(0..self.plan.clients),
+            Workload::Replacing => {
+                let changing = u64::from(self.plan.clients.div_ceil(2));
+                u16::try_from(now() / FOCUS_NS % changing * 2).unwrap_or(0)
             }
         }
     }

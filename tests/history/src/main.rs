@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
 use intarsia_history::check::{Rules, Verdict, check};
-use intarsia_history::client::{self, Plan};
+use intarsia_history::client::{self, Plan, Workload};
 use intarsia_history::event::{Record, Recorder};
 
 /// Violations that are printed in full.
@@ -62,6 +62,15 @@ struct Load {
     /// From which the operations follow
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Only replace names by rename, remove and remake them, with sizes at which a store may change how it keeps a file
+    #[arg(long)]
+    replacing: bool,
+}
+
+impl Load {
+    const fn workload(&self) -> Workload {
+        if self.replacing { Workload::Replacing } else { Workload::Mixed }
+    }
 }
 
 #[derive(Args, Clone, Copy)]
@@ -154,6 +163,7 @@ fn be_client(arguments: &Client) -> std::io::Result<()> {
         client: arguments.client,
         clients: arguments.clients,
         seed: load.seed,
+        workload: load.workload(),
         operations: load.operations,
         time: Duration::from_secs(load.seconds),
         pause: Duration::from_millis(load.pause_ms),
@@ -207,7 +217,8 @@ fn command(arguments: &Run, client: u16) -> std::io::Result<Command> {
             &load.seconds.to_string(),
         ])
         .args(["--pause-ms", &load.pause_ms.to_string(), "--seed", &load.seed.to_string()])
-        .args(["--directories", &load.directories.to_string(), "--names", &load.names.to_string()]);
+        .args(["--directories", &load.directories.to_string(), "--names", &load.names.to_string()])
+        .args(load.replacing.then_some("--replacing"));
     Ok(command)
 }
 

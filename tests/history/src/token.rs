@@ -13,6 +13,27 @@ const SMALL: u64 = 16 << 10;
 const LARGE: u64 = 256 << 10;
 /// Every so many-th write is large.
 const LARGE_EVERY: u64 = 20;
+/// The bit in a token's number that says that its size is one of [`EDGES`].
+const AT_EDGE: u32 = 1 << 31;
+/// Sizes at which a store may change how it keeps a file: none, one byte, inline limits, a block, more than one request.
+const EDGES: [u64; 16] = [
+    0,
+    1,
+    33,
+    1023,
+    1024,
+    1025,
+    4095,
+    4096,
+    4097,
+    4097,
+    65_536,
+    65_537,
+    100_000,
+    100_000,
+    (1 << 20) + 1,
+    (3 << 20) + 17,
+];
 
 /// One write, of all that were ever made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,10 +47,19 @@ impl Token {
         Self((client as u64) << 32 | number as u64)
     }
 
-    /// The bytes of the file: never none, and seldom as many as another write has.
+    /// As [`new`](Self::new), for a file of a size at which a store may change how it keeps it.
+    #[must_use]
+    pub const fn at_edge(client: u16, number: u32) -> Self {
+        Self::new(client, number | AT_EDGE)
+    }
+
+    /// The bytes of the file: never none, and seldom as many as another write has, but for one at an edge.
     #[must_use]
     pub const fn size(self) -> u64 {
         let mixed = mix(self.0, 0);
+        if self.0 & AT_EDGE as u64 != 0 {
+            return EDGES[(mixed >> 8) as usize % EDGES.len()];
+        }
         let limit = if mixed.is_multiple_of(LARGE_EVERY) { LARGE } else { SMALL };
         1 + (mixed >> 8) % limit
     }
@@ -143,6 +173,14 @@ mod tests {
             assert_eq!(content.len() as u64, token.size());
             assert!(Content::of(&content).is_whole(token), "{token}");
         }
+        let at_edges = (0..200).map(|number| Token::at_edge(3, number));
+        let sizes: std::collections::BTreeSet<u64> = at_edges
+            .map(|token| {
+                assert!(Content::of(&token.content()).is_whole(token), "{token}");
+                token.size()
+            })
+            .collect();
+        assert!(EDGES.iter().all(|edge| sizes.contains(edge)), "{sizes:?}");
     }
 
     #[test]

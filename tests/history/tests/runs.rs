@@ -43,6 +43,17 @@ fn a_local_directory_is_consistent() {
 }
 
 #[test]
+fn replacements_in_a_local_directory_are_consistent() {
+    let dir = tempfile::tempdir().unwrap();
+    let (under_test, records) = (dir.path().join("t"), dir.path().join("records"));
+    std::fs::create_dir(&under_test).unwrap();
+    let (t, r) = (under_test.to_str().unwrap(), records.to_str().unwrap());
+    let arguments = ["--operations", "800", "--clients", "3", "--replacing"];
+    let run = history(&[&["run", "--dir", t, "--records", r][..], &arguments].concat());
+    assert!(run.status.success(), "{}", said(&run));
+}
+
+#[test]
 fn a_client_that_cannot_begin_is_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     let records = dir.path().join("records");

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use intarsia_history::check::{Rules, Verdict, check};
-use intarsia_history::client::{self, Plan};
+use intarsia_history::client::{self, Plan, Workload};
 use intarsia_history::event::{Record, Recorder};
 use intarsia_lab_tests::{Cluster, allowance_for_load, is_unmet};
 use intarsia_posix_tests::{Random, fresh_seed, intarsia, is_long, run, wait_for};
@@ -126,7 +126,7 @@ fn break_things(cluster: &Cluster, gates: &[Gate], seed: u64, end: Instant) -> V
     faults
 }
 
-/// The clients of one seed, one on each host.
+/// The clients of one seed, on all hosts.
 struct Clients {
     records: PathBuf,
     gates: Vec<Gate>,
@@ -134,46 +134,59 @@ struct Clients {
 }
 
 impl Clients {
-    fn start(cluster: &Cluster, name: &str, seed: u64, time: Duration, records: &Path) -> Self {
+    fn start(
+        cluster: &Cluster,
+        (name, workload): (&str, Workload),
+        seed: u64,
+        time: Duration,
+        records: &Path,
+    ) -> Self {
         let gates: Vec<Gate> = (0..HOSTS).map(|_| Gate::default()).collect();
-        let start = |host: usize| {
-            let client = u16::try_from(host - 1).unwrap();
+        let (clients, names, pause) = match workload {
+            Workload::Mixed => (HOSTS, 6, PAUSE),
+            // On each host one that changes names and one that looks at them.
+            Workload::Replacing => (2 * HOSTS, 2, Duration::ZERO),
+        };
+        let start = |number: usize| {
+            let host = 1 + number * HOSTS / clients;
+            let client = u16::try_from(number).unwrap();
             let plan = Plan {
                 root: cluster.mount(host).join(name),
                 client,
-                clients: u16::try_from(HOSTS).unwrap(),
+                clients: u16::try_from(clients).unwrap(),
                 seed,
+                workload,
                 operations: u64::MAX,
                 time,
-                pause: PAUSE,
+                pause,
                 directories: DIRECTORIES,
-                names: 6,
+                names,
                 gate: Arc::clone(&gates[host - 1]),
             };
-            let recorder = Recorder::create(&record(records, host), client, seed).unwrap();
+            let recorder = Recorder::create(&record(records, number), client, seed).unwrap();
             std::thread::spawn(move || client::run(&plan, recorder).unwrap())
         };
-        let threads = (1..=HOSTS).map(start).collect();
+        let threads = (0..clients).map(start).collect();
         Self { records: records.to_owned(), gates, threads }
     }
 
-    fn verdict(self) -> Verdict {
+    /// Calls may fail where something was broken, as `may_fail` says when all clients have come to an end.
+    fn verdict(self, may_fail: impl FnOnce() -> bool) -> Verdict {
         wait_for("the end of all clients", RECOVERY, || {
             self.threads.iter().all(JoinHandle::is_finished).then_some(())
         });
+        let records = 0..self.threads.len();
         let records: Vec<Record> =
-            (1..=HOSTS).map(|n| Record::read(&record(&self.records, n)).unwrap()).collect();
+            records.map(|n| Record::read(&record(&self.records, n)).unwrap()).collect();
         let limit = LIMIT + allowance_for_load();
         let limit_ms = u64::try_from(limit.as_millis()).unwrap();
-        check(
-            &records,
-            Rules { limit_ms, may_fail: true, names_may_wait: true, ..Rules::default() },
-        )
+        let may_fail = may_fail();
+        check(&records, Rules { limit_ms, may_fail, names_may_wait: true, ..Rules::default() })
     }
 }
 
-fn record(records: &Path, host: usize) -> PathBuf {
-    records.join(format!("{host}.jsonl"))
+fn record(records: &Path, client: usize) -> PathBuf {
+    records.join(format!("{client}.jsonl"))
 }
 
 /// The records of one seed, which stay when the test fails.
@@ -209,9 +222,10 @@ fn observe(cluster: &Cluster, seed: u64, time: Duration, hints: &[&str]) {
     say(&format!("seed {seed}, hints {hints:?}:"));
     let records = Records::new();
     let end = Instant::now() + time.saturating_sub(QUIET);
-    let clients = Clients::start(cluster, &name, seed, time + RECOVERY / 4, records.path());
+    let load = (&*name, Workload::Mixed);
+    let clients = Clients::start(cluster, load, seed, time + RECOVERY / 4, records.path());
     let faults = break_things(cluster, &clients.gates, seed, end);
-    let verdict = clients.verdict();
+    let verdict = clients.verdict(|| true);
     let figures = format!(
         "seed {seed}: {} faults, {} operations, {} of them failed, the longest call took {} ms, {} violations, {} undecided",
         faults.len(),
@@ -246,5 +260,58 @@ fn what_clients_see_is_possible_while_parts_die_and_links_are_cut() {
     for seed in seeds {
         let hints = [&[][..], &["replicas=2", "close=safe"], &["replicas=2"]];
         observe(&cluster, seed, time, hints[usize::try_from(seed % 3).unwrap()]);
+    }
+}
+
+const EIO: i32 = 5;
+
+/// What the directories of the replacements have set, so that files are kept in every way there is, and move between them.
+const LAYOUTS: [&[&str]; DIRECTORIES as usize] =
+    [&[], &["replicas=2"], &["place=stripe:2", "chunk=64KiB"]];
+
+/// A while of replacements by one seed, with hosts that serve files by passthrough or not.
+fn replace(options: &[&str], seed: u64, time: Duration) {
+    let cluster = Cluster::start_with(HOSTS, options);
+    let dir = cluster.mount(1).join("replacements");
+    fs::create_dir(&dir).unwrap();
+    client::make_directories(&dir, DIRECTORIES).unwrap();
+    for (number, hints) in LAYOUTS.iter().enumerate().filter(|(_, hints)| !hints.is_empty()) {
+        let set = ["hint", "set"];
+        run(Command::new(intarsia()).args(set).args(*hints).arg(dir.join(format!("d{number}"))));
+    }
+    let records = Records::new();
+    let load = ("replacements", Workload::Replacing);
+    let clients = Clients::start(&cluster, load, seed, time, records.path());
+    std::thread::sleep(time);
+    // Metadata servers that get no processor for seconds are as good as cut off.
+    let verdict = clients.verdict(|| cluster.errors().contains("given up after"));
+    let _ = writeln!(
+        std::io::stderr(),
+        "replacements, seed {seed}, {options:?}: {} operations in {} s, {} failed, the longest call took {} ms, {} violations, {} undecided",
+        verdict.operations,
+        time.as_secs(),
+        verdict.failures.values().sum::<usize>(),
+        verdict.slowest_ms,
+        verdict.violations.len(),
+        verdict.undecided.len()
+    );
+    assert!(verdict.is_clean(), "seed {seed}, {options:?}: {verdict:#?}");
+    let is_overload = verdict.failures.keys().all(|(_, errno)| *errno == EIO);
+    assert!(is_overload, "{verdict:#?}");
+    let errors = cluster.errors();
+    assert!(!errors.contains("corrupt") && !errors.contains("no record"), "{errors}");
+}
+
+#[test]
+fn readers_on_all_hosts_see_the_old_or_the_new_file_while_names_are_replaced_removed_and_made_again()
+ {
+    if is_unmet() {
+        return;
+    }
+    let seconds = if is_long() { SECONDS_LONG } else { SECONDS };
+    let time = Duration::from_secs(number("INTARSIA_HISTORY_SECONDS").unwrap_or(seconds)) / 2;
+    let seed = number("INTARSIA_HISTORY_SEED").unwrap_or_else(fresh_seed);
+    for options in [&[][..], &["--no-passthrough"]] {
+        replace(options, seed, time);
     }
 }

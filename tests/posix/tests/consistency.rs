@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_history::check::{Rules, check};
-use intarsia_history::client::{self, Plan};
+use intarsia_history::client::{self, Plan, Workload};
 use intarsia_history::event::{Record, Recorder};
 use intarsia_posix_tests::{Mode, Settings, Store, fresh_seed, in_both_modes, is_long};
 
@@ -15,6 +15,17 @@ const OPERATIONS_LONG: u64 = 20_000;
 
 /// Opens, sizes, listings, renames, links and removals of clients that meet on the same names.
 fn concurrent_clients(mode: Mode) {
+    let operations = if is_long() { OPERATIONS_LONG } else { OPERATIONS };
+    observe(mode, Workload::Mixed, operations);
+}
+
+/// Names that are replaced, removed and made again, with files of all sizes.
+fn replacing_clients(mode: Mode) {
+    let operations = if is_long() { OPERATIONS_LONG } else { OPERATIONS };
+    observe(mode, Workload::Replacing, operations / 4);
+}
+
+fn observe(mode: Mode, workload: Workload, operations: u64) {
     let store = Store::start(Settings::new(mode));
     let records = tempfile::tempdir().unwrap();
     let seed = fresh_seed();
@@ -27,7 +38,8 @@ fn concurrent_clients(mode: Mode) {
                 client,
                 clients: CLIENTS,
                 seed,
-                operations: if is_long() { OPERATIONS_LONG } else { OPERATIONS },
+                workload,
+                operations,
                 time: Duration::from_secs(600),
                 pause: Duration::ZERO,
                 directories: DIRECTORIES,
@@ -41,7 +53,7 @@ fn concurrent_clients(mode: Mode) {
     let records: Vec<Record> = (0..CLIENTS).map(|c| Record::read(&record(c)).unwrap()).collect();
     let verdict = check(&records, Rules::default());
     assert!(verdict.is_clean(), "seed {seed}: {verdict:#?}");
-    assert!(verdict.operations as u64 >= OPERATIONS * u64::from(CLIENTS));
+    assert!(verdict.operations as u64 >= operations * u64::from(CLIENTS));
 }
 
-in_both_modes!(concurrent_clients);
+in_both_modes!(concurrent_clients, replacing_clients);

@@ -796,6 +796,20 @@ pub trait Filesystem: Send + Sync + 'static {
         reply.error(Errno::ENOSYS);
     }
 
+    /// Set an access control list as the extended attribute `name` and clear the set-group-id bit: the caller is
+    /// not in the group of the file. Only called if `init` asked for [`InitFlags::FUSE_SETXATTR_EXT`]. The default
+    /// sets the attribute alone.
+    fn set_acl_and_kill_sgid(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        reply: ReplyEmpty,
+    ) {
+        self.setxattr(req, ino, name, value, 0, 0, reply);
+    }
+
     /// Get an extended attribute.
     /// If `size` is 0, the size of the value should be sent with `reply.size()`.
     /// If `size` is not 0, and the value fits, send it with `reply.data()`, or

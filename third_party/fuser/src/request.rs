@@ -330,6 +330,15 @@ impl<'a> RequestWithSender<'a> {
             ll::Operation::StatFs(_) => {
                 filesystem.statfs(self.request_header(), self.request.nodeid(), self.reply());
             }
+            ll::Operation::SetXAttr(x) if x.kills_sgid() => {
+                filesystem.set_acl_and_kill_sgid(
+                    self.request_header(),
+                    self.request.nodeid(),
+                    x.name(),
+                    x.value(),
+                    self.reply(),
+                );
+            }
             ll::Operation::SetXAttr(x) => {
                 filesystem.setxattr(
                     self.request_header(),

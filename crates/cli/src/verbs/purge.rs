@@ -1,5 +1,6 @@
 //! `down --purge`: delete a store's data, and nothing else.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -31,6 +32,9 @@ const TIER_FILES: [&str; 3] = ["tier.json.new", "tier.json", "lock"];
 struct Identity {
     store: String,
     tiers: Vec<PathBuf>,
+    /// In a store of several hosts, by their numbers.
+    #[serde(default)]
+    shared_tiers: BTreeMap<String, PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -58,6 +62,7 @@ pub(super) fn contents(dir: &Path, known_tiers: &[PathBuf]) -> Outcome<Contents>
     let identity: Identity = serde_json::from_slice(&text)
         .map_err(|e| Failure::general(format!("{} is damaged: {e}", path.display())))?;
     let mut tiers: Vec<PathBuf> = identity.tiers;
+    tiers.extend(identity.shared_tiers.into_values());
     tiers.extend(known_tiers.iter().cloned());
     tiers.sort();
     tiers.dedup();
@@ -125,7 +130,8 @@ mod tests {
         for d in [dir.join("meta"), tier.join("data/0"), taken.join("data")] {
             std::fs::create_dir_all(d).unwrap();
         }
-        let identity = serde_json::json!({ "store": "s", "tiers": [tier, taken], "format": 1 });
+        let identity = serde_json::json!({ "store": "s", "tiers": [], "format": 1,
+            "shared_tiers": { "0": tier, "3": taken } });
         std::fs::write(dir.join("store.json"), identity.to_string()).unwrap();
         std::fs::write(tier.join("tier.json"), r#"{"store":"s"}"#).unwrap();
         std::fs::write(taken.join("tier.json"), r#"{"store":"another"}"#).unwrap();

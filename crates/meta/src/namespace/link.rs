@@ -101,7 +101,9 @@ impl Namespace {
         }
         if after.nlink > 0 {
             transaction.put_inode(&after)?;
-        } else if keep_orphan(ino) {
+        } else if !after.is_directory() && keep_orphan(ino) {
+            // No lease on a directory covers it any more, so that nobody is asked for one when it goes.
+            after.parent = InodeId(0);
             transaction.put_inode(&after)?;
             let mark = keys::by_inode(keys::ORPHAN, ino);
             transaction.of(ino).put(mark.as_slice(), self.mark());

@@ -111,6 +111,10 @@ impl Namespace {
         }
         let mut transaction = Transaction::at(ino);
         transaction.expect_unchanged(stored);
+        if stored.inode.checksummed && !inode.checksummed {
+            // Whoever says that a file has no sums need not know whether there were any.
+            self.cut_checksums(transaction.of(ino), &mut inode, 0)?;
+        }
         for extra in extras {
             self.add_extra(transaction.of(ino), &mut inode, extra)?;
         }

@@ -16,6 +16,9 @@ pub(crate) trait Hook: Send + Sync + 'static {
 
     /// Before a commit.
     fn before_commit(&self, partition: PartitionId) -> Result<()>;
+
+    /// After a commit, before whoever made it hears of that.
+    fn after_commit(&self) {}
 }
 
 impl<F: Fn(PartitionId) -> Result<()> + Send + Sync + 'static> Hook for F {
@@ -73,7 +76,9 @@ impl<H: Hook> MetaEngine for Hooked<H> {
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
         self.hook.before_commit(partition)?;
-        self.engine.commit(partition, op, conditions, mutations)
+        let outcome = self.engine.commit(partition, op, conditions, mutations);
+        self.hook.after_commit();
+        outcome
     }
 
     fn sync(&self) -> Result<()> {

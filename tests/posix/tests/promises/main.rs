@@ -10,5 +10,6 @@ mod read_only;
 mod recycled;
 mod space;
 mod special;
+mod system_calls;
 mod times;
 mod unlinked;

@@ -21,6 +21,15 @@ const SCRIPTS: &[(&str, &str)] = &[
         "head -c 100000 /dev/zero > f; chmod 4777 f",
         "dd if=/dev/zero of=f bs=1000 count=1 conv=notrunc status=none; stat -c %a f",
     ),
+    // Set-group-id without group execution goes with a change by somebody who is not in the group.
+    ("echo x > f; chmod 6666 f", "echo more >> f; stat -c %a f"),
+    ("echo x > f; chmod 6666 f", "truncate -s 100 f; stat -c %a f"),
+    ("echo x > f; chmod 6666 f", "fallocate -l 100000 f; stat -c %a f"),
+    ("head -c 100000 /dev/zero > f; chmod 6777 f", "fallocate -p -o 0 -l 8192 f; stat -c %a f"),
+    // And with the access list that its owner sets who is not in the group.
+    ("echo x > f; chown nobody:games f; chmod 2755 f", "setfacl -m u:bin:r f; stat -c %a f"),
+    ("echo x > f; chown nobody:nogroup f; chmod 2755 f", "setfacl -m u:bin:r f; stat -c %a f"),
+    ("echo x > f; chmod 2755 f; setfacl -m u:bin:r f; stat -c %a f", "stat -c %a f"),
     // And with the owner, whoever changes it.
     ("echo x > f; chmod 6755 f; chown games:games f; stat -c '%a %u %g' f", "stat -c '%a %u %g' f"),
     ("echo x > f; chmod 6745 f; chown games:games f", "stat -c '%a %u %g' f"),

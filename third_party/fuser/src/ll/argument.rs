@@ -12,6 +12,7 @@ use zerocopy::KnownLayout;
 use zerocopy::error::ConvertError;
 
 /// An iterator that can be used to fetch typed arguments from a byte slice.
+#[derive(Clone)]
 pub(crate) struct ArgumentIterator<'a> {
     data: &'a [u8],
 }

@@ -446,6 +446,9 @@ pub(crate) struct fuse_fsync_in {
     pub(crate) padding: u32,
 }
 
+/// In the first of the two words that FUSE_SETXATTR_EXT adds.
+pub(crate) const FUSE_SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;
+
 #[repr(C)]
 #[derive(Debug, FromBytes, KnownLayout, Immutable)]
 pub(crate) struct fuse_setxattr_in {

@@ -832,10 +832,15 @@ mod op {
         #[expect(dead_code)]
         header: &'a fuse_in_header,
         arg: &'a fuse_setxattr_in,
+        extra_flags: u32,
         name: &'a OsStr,
         value: &'a [u8],
     }
     impl<'a> SetXAttr<'a> {
+        /// Whether the set-group-id bit is to be cleared with the access list that is set.
+        pub(crate) fn kills_sgid(&self) -> bool {
+            self.extra_flags & FUSE_SETXATTR_ACL_KILL_SGID != 0
+        }
         pub(crate) fn name(&self) -> &'a OsStr {
             self.name
         }
@@ -1721,9 +1726,16 @@ mod op {
                 arg: data.fetch()?,
             }),
             fuse_opcode::FUSE_SETXATTR => Operation::SetXAttr({
+                let arg: &fuse_setxattr_in = data.fetch()?;
+                // With FUSE_SETXATTR_EXT in force two words more stand before the name; the length tells.
+                let mut plain = data.clone();
+                let is_plain =
+                    plain.fetch_str().is_some() && plain.len() == arg.size as usize;
+                let extra_flags = if is_plain { 0 } else { data.fetch::<[u32; 2]>()?[0] };
                 let out = SetXAttr {
                     header,
-                    arg: data.fetch()?,
+                    arg,
+                    extra_flags,
                     name: data.fetch_str()?,
                     value: data.fetch_all(),
                 };
