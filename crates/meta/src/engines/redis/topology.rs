@@ -12,14 +12,15 @@ use tracing::{debug, info};
 use super::failure::{Address, Failure};
 use super::keys::SLOTS;
 use super::server::{Connector, Server};
+use super::session::random;
 
 /// How long one server may take to say where the slots are: there are others to ask.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// Servers that are asked at the same time when the first did not say.
 const AT_ONCE: usize = 8;
-/// As long as no map was ever had, one server that waits for its slots stands for all, so many times: many hosts that start
-/// together must not all ask all.
-const FORMING: u64 = 20;
+/// As long as no map was ever had only the first servers are asked, so many times, and then each time some of the others:
+/// where many hosts start together, or search for servers that moved, not all may ask all at once.
+const FIRST_ROUNDS: u64 = 24;
 
 pub(super) struct Topology {
     connector: Connector,
@@ -110,7 +111,7 @@ impl Topology {
         let Some(_alone) = self.refreshing.try_lock_until(deadline) else {
             return Err(Failure::Transient("the servers are still being asked".into()));
         };
-        let (candidates, is_being_formed) = {
+        let (candidates, has_map) = {
             let map = self.map.read();
             if map.generation != seen {
                 return Ok(());
@@ -119,16 +120,27 @@ impl Topology {
             let turn = usize::try_from(seen).unwrap_or(0) % known.len().max(1);
             known.rotate_left(turn);
             known.extend(self.seeds.iter().filter(|seed| !map.known.contains(seed)).cloned());
-            (known, map.ranges.is_empty() && seen < FORMING)
+            (known, !map.ranges.is_empty())
         };
         let mut last = Failure::Transient("no server is known".into());
         // Something else may listen where no server of ours is.
         let mut refused = None;
-        let mut is_forming = false;
         // The first is asked alone, for mostly it knows; then several at once, because hosts that are dead keep silent.
         let (first, rest) = candidates.split_at(candidates.len().min(1));
-        for some in std::iter::once(first).chain(rest.chunks(AT_ONCE)) {
-            if is_forming || Instant::now() >= deadline {
+        let (near, far) = rest.split_at(rest.len().min(AT_ONCE));
+        let far: Vec<&[Address]> = far.chunks(AT_ONCE).collect();
+        let far = match far.len() {
+            0 => Vec::new(),
+            _ if has_map => far,
+            _ if seen < FIRST_ROUNDS => Vec::new(),
+            count => {
+                let any = usize::try_from(random() % count as u64).unwrap_or(0);
+                far.get(any).copied().into_iter().collect()
+            }
+        };
+        let groups = [first, near].into_iter().filter(|some| !some.is_empty());
+        for some in groups.chain(far) {
+            if Instant::now() >= deadline {
                 break;
             }
             for answer in self.ask_all(some, deadline) {
@@ -136,7 +148,6 @@ impl Topology {
                     // It has only just started, and knows nobody yet.
                     Ok((ranges, _)) if ranges.is_empty() => {
                         last = Failure::Transient("a server knows of no slots".into());
-                        is_forming = is_being_formed;
                     }
                     Ok((ranges, is_cluster)) => return self.install(ranges, is_cluster),
                     Err(failure @ Failure::Refused(_)) => refused = Some(failure),
