@@ -16,6 +16,8 @@ pub(crate) struct Assembly {
     pub(crate) is_founding: bool,
     /// The metadata servers whose data is on the disks of the hosts that are present.
     pub(crate) kept: Vec<KeptServer>,
+    /// Whether servers are missing that the store had: their hosts are absent, or come with empty disks.
+    pub(crate) lacks_servers: bool,
 }
 
 /// A metadata server whose data is on a disk.

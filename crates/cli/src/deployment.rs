@@ -338,7 +338,7 @@ fn roster(node: &OpenNode, expected: Option<Vec<HostSeen>>) -> Roster {
 
 /// The hosts where some are missing: what these had must be made up for before any node can open the metadata.
 fn expected(deployment: &Deployment, assembly: Option<&Assembly>) -> Option<Vec<HostSeen>> {
-    let assembly = assembly.filter(|assembly| lacks_servers(deployment, assembly))?;
+    let assembly = assembly.filter(|assembly| assembly.is_cold() && assembly.lacks_servers)?;
     let seen = |member: &Member| HostSeen {
         name: member.name.clone(),
         address: Some((member.address, member.node_port).into()),
@@ -346,13 +346,6 @@ fn expected(deployment: &Deployment, assembly: Option<&Assembly>) -> Option<Vec<
         is_leaving: false,
     };
     Some(deployment.hosts().map(seen).collect())
-}
-
-/// Whether a store comes up without metadata servers that it had.
-fn lacks_servers(deployment: &Deployment, assembly: &Assembly) -> bool {
-    let has_some = |member: &Member| assembly.kept.iter().any(|kept| kept.host == member.name);
-    assembly.is_cold()
-        && (!assembly.absent.is_empty() || deployment.meta_members().any(|m| !has_some(m)))
 }
 
 /// What the metadata servers of a host start with.
@@ -369,7 +362,7 @@ struct ServerStart<'a> {
 
 impl ServerStart<'_> {
     fn run(&self, roster: Roster) -> Result<Servers> {
-        let lacks = self.assembly.is_some_and(|a| lacks_servers(self.deployment, a));
+        let lacks = self.assembly.is_some_and(|a| a.is_cold() && a.lacks_servers);
         let watch = Watch {
             program: Program::find()?,
             deployment: self.deployment.clone(),

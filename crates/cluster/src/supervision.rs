@@ -58,6 +58,7 @@ use crate::servers::{Program, Replication, Settings, Start};
 use crate::topology::{Health, Topology};
 
 use host::Host;
+pub use own::has_moved;
 pub use redundancy::{Holding, Redundancy};
 pub use roster::{HostSeen, Roster};
 

@@ -156,11 +156,11 @@ impl Client<'_> {
         match self.random.random_range(0..100) {
             choice if choice < own => self.change_own(),
             choice if choice < shared => self.change_shared(),
-            ..70 => {
+            choice if choice < 70 => {
                 let name = self.any_name();
                 self.observe(&Operation::Read { name })
             }
-            ..88 => {
+            choice if choice < 88 => {
                 let name = self.any_name();
                 self.observe(&Operation::Stat { name })
             }

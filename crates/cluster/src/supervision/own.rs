@@ -17,9 +17,8 @@ const STATE: &str = "nodes.conf";
 /// The servers that are to run when the host begins. A crash takes those away that were added for others: what they hold
 /// is elsewhere by then.
 pub(super) fn servers(watch: &Watch, begin: Begin) -> Vec<ServerName> {
-    let has_moved = watch.dir.join(MOVED).exists();
     let first = servers_per_host(&watch.deployment);
-    let is_founding = watch.deployment.begins_with_servers(&watch.host) && !has_moved;
+    let is_founding = watch.deployment.begins_with_servers(&watch.host) && !has_moved(&watch.dir);
     let begins_with = |number: u16| is_founding && number < first;
     let was_added = |number: u16| {
         begin == Begin::Form(Start::Kept) && is_there(&watch.dir.join(number.to_string()))
@@ -28,6 +27,12 @@ pub(super) fn servers(watch: &Watch, begin: Begin) -> Vec<ServerName> {
         .filter(|number| begins_with(*number) || was_added(*number))
         .map(|number| ServerName { host: watch.host.clone(), number })
         .collect()
+}
+
+/// Whether the servers that began on a host, whose directory this is, are elsewhere now.
+#[must_use]
+pub fn has_moved(dir: &Path) -> bool {
+    dir.join(MOVED).exists()
 }
 
 fn is_there(dir: &Path) -> bool {

@@ -107,7 +107,7 @@ pub(super) fn complete(deployment: &mut Deployment, seen: &[HostSeen]) {
         match deployment.clone().with_joined(member) {
             Ok(more) => *deployment = more,
             Err(error) => {
-                tracing::debug!(host = %host.name, %error, "a host takes no metadata servers")
+                tracing::debug!(host = %host.name, %error, "a host takes no metadata servers");
             }
         }
     }

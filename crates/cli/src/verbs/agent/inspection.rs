@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use intarsia_cluster::deployment::Engine;
 use intarsia_cluster::servers::{self, Program};
+use intarsia_cluster::supervision;
 use intarsia_types::NodeId;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,8 @@ pub(crate) struct Inspection {
     pub(crate) has_servers: bool,
     /// The metadata servers whose data lies here, by number, and whether each had everything of its shard.
     pub(crate) kept: Vec<(u16, bool)>,
+    /// Whether the metadata servers that began here are elsewhere now.
+    pub(crate) has_moved: bool,
     /// Hosts of the store that the user did not name, and whose nodes answer all the same.
     pub(crate) answering: Vec<NodeId>,
 }
@@ -63,8 +66,9 @@ pub(super) fn inspect(orders: &launch::Orders) -> Outcome<Inspection> {
     }
     let version = env!("CARGO_PKG_VERSION").into();
     let answering = bundle.as_ref().map_or(Ok(Vec::new()), |b| answering(b, &orders.named))?;
-    let kept = servers::kept(&settings.dir.join("servers"));
-    Ok(Inspection { version, plan, bundle, running, has_servers, kept, answering })
+    let servers_dir = settings.dir.join("servers");
+    let (kept, has_moved) = (servers::kept(&servers_dir), supervision::has_moved(&servers_dir));
+    Ok(Inspection { version, plan, bundle, running, has_servers, kept, has_moved, answering })
 }
 
 /// The hosts of the store, other than those named, whose nodes take connections.

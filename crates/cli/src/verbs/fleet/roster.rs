@@ -94,7 +94,12 @@ pub(super) fn assemble(
         let of_host = found.kept.iter().copied();
         of_host.map(|(number, is_complete)| KeptServer { host: host.clone(), number, is_complete })
     });
-    Ok(Assembly { present, absent, is_running, is_founding: false, kept: kept.collect() })
+    let comes_empty = |(host, found): (&NodeId, &Inspection)| {
+        store.begins_with_servers(host) && found.kept.is_empty() && !found.has_moved
+    };
+    let lacks_servers = !absent.is_empty() || seen.iter().any(comes_empty);
+    let kept = kept.collect();
+    Ok(Assembly { present, absent, is_running, is_founding: false, kept, lacks_servers })
 }
 
 fn stranger(host: &NodeId, store: &Deployment, seen: &BTreeMap<NodeId, Inspection>) -> Failure {
