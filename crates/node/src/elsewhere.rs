@@ -84,7 +84,8 @@ impl Node {
         };
         match last {
             Some(tier) => self.unfold_into(ino, state, tier),
-            None => Err(self.refuse_for_room(reason.as_str())),
+            None if self.is_shared() => Err(self.refuse_for_room(reason.as_str())),
+            None => Err(self.refuse_for_room("every tier is full")),
         }
     }
 

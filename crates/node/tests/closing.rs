@@ -140,7 +140,7 @@ fn a_node_ends_without_its_metadata_and_says_what_is_left() {
 
 #[test]
 fn what_is_to_be_deleted_is_not_settled_and_the_others_know_that_the_host_is_gone() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let [a, b] = deployment.start_all(["a", "b"]);
     for n in 0..60 {
         put(&a, &format!("f{n}"), &content(n));

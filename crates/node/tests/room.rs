@@ -22,6 +22,8 @@ fn start(deployment: &Deployment, name: &str, capacity_mib: u64) -> Arc<Node> {
         let capacity = Some(ByteCount::mib(capacity_mib));
         options.tiers = vec![TierSpec { dir: options.dir.join("tier"), class: None, capacity }];
         options.watermark = ByteCount::mib(64);
+        // So that nobody waits long for what others tell.
+        options.beat_ms = 100;
     })
 }
 
@@ -53,7 +55,7 @@ fn close_all<const N: usize>(nodes: [Arc<Node>; N]) {
 
 #[test]
 fn a_new_file_of_a_full_host_goes_to_the_one_with_most_room() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 16), ("c", 64)]);
     let [a, b, c] = &nodes;
     put(a, "victim", &pattern(64 * KIB, 1));
@@ -98,7 +100,7 @@ fn a_new_file_of_a_full_host_goes_to_the_one_with_most_room() {
 
 #[test]
 fn many_small_writes_to_many_files_all_find_a_home() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 64), ("c", 64)]);
     let [a, b, c] = &nodes;
     fill(a, "filling");
@@ -131,7 +133,7 @@ fn many_small_writes_to_many_files_all_find_a_home() {
 
 #[test]
 fn a_small_file_keeps_what_was_published_until_it_has_grown_and_is_closed() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
     let [a, b] = &nodes;
     fill(a, "filling");
@@ -151,7 +153,7 @@ fn a_small_file_keeps_what_was_published_until_it_has_grown_and_is_closed() {
 
 #[test]
 fn whatever_makes_a_file_grow_finds_it_a_home() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
     let [a, b] = &nodes;
     fill(a, "filling");
@@ -190,7 +192,7 @@ fn whatever_makes_a_file_grow_finds_it_a_home() {
 
 #[test]
 fn a_file_of_another_host_is_written_through_it_when_there_is_no_room_here() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
     let [a, b] = &nodes;
     fill(a, "filling");
@@ -207,7 +209,7 @@ fn a_file_of_another_host_is_written_through_it_when_there_is_no_room_here() {
 
 #[test]
 fn a_host_that_does_not_answer_is_passed_over_and_copies_are_made_as_ever() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 32), ("c", 64)]);
     let [a, b, c] = &nodes;
     fill(a, "filling");
@@ -229,7 +231,7 @@ fn a_host_that_does_not_answer_is_passed_over_and_copies_are_made_as_ever() {
 
 #[test]
 fn a_store_of_full_hosts_gives_enospc() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 8)]);
     let [a, b] = &nodes;
     fill(a, "at a");
@@ -254,7 +256,7 @@ fn a_store_of_full_hosts_gives_enospc() {
 
 #[test]
 fn an_open_file_that_meets_the_end_of_its_tier_stays_and_gets_enospc() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
     let [a, _] = &nodes;
     let (made, _) =
@@ -271,7 +273,7 @@ fn an_open_file_that_meets_the_end_of_its_tier_stays_and_gets_enospc() {
 
 #[test]
 fn space_is_that_of_all_hosts_that_are_alive() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let [a, b, c] = hosts(&deployment, [("a", 8), ("b", 16), ("c", 64)]);
     put(&b, "f", &pattern(4 * MIB, 1));
     let mib = |node: &Node| {
