@@ -49,7 +49,7 @@ fn home(node: &Node, name: &str) -> String {
     node.locate(&format!("/{name}")).unwrap().nodes.concat()
 }
 
-fn close_all<const N: usize>(nodes: [Arc<Node>; N]) {
+fn close_all<const N: usize>(nodes: &[Arc<Node>; N]) {
     nodes.iter().for_each(|node| node.close().unwrap());
 }
 
@@ -85,7 +85,7 @@ fn a_new_file_of_a_full_host_goes_to_the_one_with_most_room() {
     a.flush(made.ino).unwrap();
     a.release(made.ino, true);
     overwrite(a, made.ino, 0, &content, false).unwrap();
-    assert_eq!((home(a, "made"), get(b, "made").unwrap()), ("c".into(), content.clone()));
+    assert_eq!((home(a, "made"), get(b, "made").unwrap()), ("c".into(), content));
 
     // Cut to nothing, a file is as good as new.
     let victim = a.lookup(InodeId::ROOT, b"victim").unwrap().0.ino;
@@ -95,7 +95,7 @@ fn a_new_file_of_a_full_host_goes_to_the_one_with_most_room() {
     wait_until("its file here is gone", || {
         a.status().unwrap().tiers[0].space.used_bytes < (7 * MIB + 320 * KIB) as u64
     });
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn many_small_writes_to_many_files_all_find_a_home() {
     let taken = |node| metric(node, "files_taken_in_total");
     assert_eq!(taken(b) + taken(c), 40);
     assert!(taken(b) > 0 && taken(c) > 0, "equals share them");
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_small_file_keeps_what_was_published_until_it_has_grown_and_is_closed() {
     a.flush(ino).unwrap();
     a.release(ino, true);
     assert_eq!((home(b, "f"), get(b, "f").unwrap()), ("b".into(), content));
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn whatever_makes_a_file_grow_finds_it_a_home() {
     for name in ["allocated", "cut", "copied"] {
         assert_eq!(home(a, name), "b", "{name}");
     }
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_file_of_another_host_is_written_through_it_when_there_is_no_room_here() {
     assert_eq!((home(a, "f"), get(b, "f").unwrap()), ("b".into(), content));
     overwrite(a, ino, 0, &pattern(2 * MIB, 6), true).unwrap();
     assert_eq!((home(a, "f"), get(b, "f").unwrap()), ("b".into(), pattern(2 * MIB, 6)));
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_host_that_does_not_answer_is_passed_over_and_copies_are_made_as_ever() {
     let holders = a.locate("/copied").unwrap().nodes;
     assert_eq!(holders.len(), 2, "{holders:?}");
     assert!(!holders.contains(&"a".to_owned()));
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_store_of_full_hosts_gives_enospc() {
     wait_until("there is room again", || !a.status().unwrap().tiers[0].is_low);
     put(a, "g", &pattern(2 * MIB, 2));
     assert_eq!(home(b, "g"), "a");
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn an_open_file_that_meets_the_end_of_its_tier_stays_and_gets_enospc() {
     a.flush(made.ino).unwrap();
     a.release(made.ino, true);
     assert_eq!((home(a, "f"), get(a, "f").unwrap()), ("a".into(), pattern(MIB, 1)));
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
@@ -286,5 +286,5 @@ fn space_is_that_of_all_hosts_that_are_alive() {
     }
     crash(c);
     wait_until("a lost host counts no more", || mib(&a) == (24, 4));
-    close_all([a, b]);
+    close_all(&[a, b]);
 }
