@@ -84,7 +84,8 @@ impl Node {
         };
         match last {
             Some(tier) => self.unfold_into(ino, state, tier),
-            None => Err(self.refuse_for_room(reason.as_str())),
+            None if self.is_shared() => Err(self.refuse_for_room(reason.as_str())),
+            None => Err(self.refuse_for_room("every tier is full")),
         }
     }
 
@@ -299,7 +300,8 @@ impl Node {
         for backing in dropped {
             match (self.tiers.has(backing.tier), &self.cluster) {
                 (true, _) => {
-                    self.settler_queue.reclaim(backing.tier, FreeFile::of(inode.ino, backing.file));
+                    let free = FreeFile::of(inode.ino, backing.file);
+                    self.settler_queue.reclaim(backing.tier, free);
                 }
                 (false, Some(cluster)) => cluster.note_garbage(backing),
                 (false, None) => {}

@@ -22,6 +22,8 @@ fn start(deployment: &Deployment, name: &str, capacity_mib: u64) -> Arc<Node> {
         let capacity = Some(ByteCount::mib(capacity_mib));
         options.tiers = vec![TierSpec { dir: options.dir.join("tier"), class: None, capacity }];
         options.watermark = ByteCount::mib(64);
+        // So that nobody waits long for what others tell.
+        options.beat_ms = 100;
     })
 }
 
@@ -47,13 +49,13 @@ fn home(node: &Node, name: &str) -> String {
     node.locate(&format!("/{name}")).unwrap().nodes.concat()
 }
 
-fn close_all<const N: usize>(nodes: [Arc<Node>; N]) {
+fn close_all<const N: usize>(nodes: &[Arc<Node>; N]) {
     nodes.iter().for_each(|node| node.close().unwrap());
 }
 
 #[test]
 fn a_new_file_of_a_full_host_goes_to_the_one_with_most_room() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 16), ("c", 64)]);
     let [a, b, c] = &nodes;
     put(a, "victim", &pattern(64 * KIB, 1));
@@ -83,7 +85,7 @@ fn a_new_file_of_a_full_host_goes_to_the_one_with_most_room() {
     a.flush(made.ino).unwrap();
     a.release(made.ino, true);
     overwrite(a, made.ino, 0, &content, false).unwrap();
-    assert_eq!((home(a, "made"), get(b, "made").unwrap()), ("c".into(), content.clone()));
+    assert_eq!((home(a, "made"), get(b, "made").unwrap()), ("c".into(), content));
 
     // Cut to nothing, a file is as good as new.
     let victim = a.lookup(InodeId::ROOT, b"victim").unwrap().0.ino;
@@ -93,12 +95,12 @@ fn a_new_file_of_a_full_host_goes_to_the_one_with_most_room() {
     wait_until("its file here is gone", || {
         a.status().unwrap().tiers[0].space.used_bytes < (7 * MIB + 320 * KIB) as u64
     });
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
 fn many_small_writes_to_many_files_all_find_a_home() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 64), ("c", 64)]);
     let [a, b, c] = &nodes;
     fill(a, "filling");
@@ -126,12 +128,12 @@ fn many_small_writes_to_many_files_all_find_a_home() {
     let taken = |node| metric(node, "files_taken_in_total");
     assert_eq!(taken(b) + taken(c), 40);
     assert!(taken(b) > 0 && taken(c) > 0, "equals share them");
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
 fn a_small_file_keeps_what_was_published_until_it_has_grown_and_is_closed() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
     let [a, b] = &nodes;
     fill(a, "filling");
@@ -146,12 +148,12 @@ fn a_small_file_keeps_what_was_published_until_it_has_grown_and_is_closed() {
     a.flush(ino).unwrap();
     a.release(ino, true);
     assert_eq!((home(b, "f"), get(b, "f").unwrap()), ("b".into(), content));
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
 fn whatever_makes_a_file_grow_finds_it_a_home() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
     let [a, b] = &nodes;
     fill(a, "filling");
@@ -185,12 +187,12 @@ fn whatever_makes_a_file_grow_finds_it_a_home() {
     for name in ["allocated", "cut", "copied"] {
         assert_eq!(home(a, name), "b", "{name}");
     }
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
 fn a_file_of_another_host_is_written_through_it_when_there_is_no_room_here() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
     let [a, b] = &nodes;
     fill(a, "filling");
@@ -202,12 +204,12 @@ fn a_file_of_another_host_is_written_through_it_when_there_is_no_room_here() {
     assert_eq!((home(a, "f"), get(b, "f").unwrap()), ("b".into(), content));
     overwrite(a, ino, 0, &pattern(2 * MIB, 6), true).unwrap();
     assert_eq!((home(a, "f"), get(b, "f").unwrap()), ("b".into(), pattern(2 * MIB, 6)));
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
 fn a_host_that_does_not_answer_is_passed_over_and_copies_are_made_as_ever() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 32), ("c", 64)]);
     let [a, b, c] = &nodes;
     fill(a, "filling");
@@ -224,12 +226,12 @@ fn a_host_that_does_not_answer_is_passed_over_and_copies_are_made_as_ever() {
     let holders = a.locate("/copied").unwrap().nodes;
     assert_eq!(holders.len(), 2, "{holders:?}");
     assert!(!holders.contains(&"a".to_owned()));
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
 fn a_store_of_full_hosts_gives_enospc() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 8)]);
     let [a, b] = &nodes;
     fill(a, "at a");
@@ -249,12 +251,12 @@ fn a_store_of_full_hosts_gives_enospc() {
     wait_until("there is room again", || !a.status().unwrap().tiers[0].is_low);
     put(a, "g", &pattern(2 * MIB, 2));
     assert_eq!(home(b, "g"), "a");
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
 fn an_open_file_that_meets_the_end_of_its_tier_stays_and_gets_enospc() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
     let [a, _] = &nodes;
     let (made, _) =
@@ -266,12 +268,12 @@ fn an_open_file_that_meets_the_end_of_its_tier_stays_and_gets_enospc() {
     a.flush(made.ino).unwrap();
     a.release(made.ino, true);
     assert_eq!((home(a, "f"), get(a, "f").unwrap()), ("a".into(), pattern(MIB, 1)));
-    close_all(nodes);
+    close_all(&nodes);
 }
 
 #[test]
 fn space_is_that_of_all_hosts_that_are_alive() {
-    let deployment = Deployment::watchful();
+    let deployment = Deployment::new();
     let [a, b, c] = hosts(&deployment, [("a", 8), ("b", 16), ("c", 64)]);
     put(&b, "f", &pattern(4 * MIB, 1));
     let mib = |node: &Node| {
@@ -284,5 +286,5 @@ fn space_is_that_of_all_hosts_that_are_alive() {
     }
     crash(c);
     wait_until("a lost host counts no more", || mib(&a) == (24, 4));
-    close_all([a, b]);
+    close_all(&[a, b]);
 }
