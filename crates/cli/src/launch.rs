@@ -4,15 +4,14 @@
 //! The node's standard input stays open, as a [`Tether`], until whoever started the node says that it is to stay. A
 //! node whose tether breaks before that ends by itself, so that an `up` that was killed leaves none behind.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-use intarsia_cluster::claim;
 use intarsia_types::NodeId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,8 +20,7 @@ use crate::assembly::Assembly;
 use crate::cli::LogFormat;
 use crate::config::Settings;
 use crate::deployment::Bundle;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::made_dir;
+use crate::exit::{Failure, Outcome};
 use crate::preflight::Conditions;
 use crate::process::{self, Process};
 
@@ -106,7 +104,7 @@ impl Tether {
 /// Starts a node and waits until it is ready or has failed, no longer than `settings.wait`.
 pub(crate) fn start(orders: &Orders) -> Outcome<(Ready, Tether)> {
     let dir = &orders.settings.dir;
-    let made = made_dir::private(dir).map_err(|e| {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| {
         Failure::io(format!("the store's directory {} cannot be made", dir.display()), &e)
     })?;
     let log_path = log_path(dir);
@@ -121,22 +119,9 @@ pub(crate) fn start(orders: &Orders) -> Outcome<(Ready, Tether)> {
         Some(Report::Failed(failure)) => {
             drop(stdin);
             let _ = child.wait();
-            // Else another node has the directory.
-            if failure.exit != Exit::Busy {
-                forget_failed(dir, &made);
-            }
             Err(failure)
         }
         None => Err(failed_silently(&mut child, &log_path, orders.settings.wait)),
-    }
-}
-
-/// A node that said why it failed leaves nothing of a store that was never there.
-fn forget_failed(dir: &Path, made: &[PathBuf]) {
-    if !made.is_empty() && !dir.join("store.json").exists() {
-        let _ = std::fs::remove_file(log_path(dir));
-        let _ = std::fs::remove_file(dir.join(claim::NODE));
-        made_dir::remove_empty(made);
     }
 }
 

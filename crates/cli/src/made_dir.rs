@@ -5,6 +5,10 @@ use std::io::{ErrorKind, Result};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use intarsia_cluster::claim;
+
+use crate::launch::log_path;
+
 /// Makes a directory that others must not enter, and those above it as `mkdir -p` does. Returns what was made, topmost
 /// first.
 pub(crate) fn private(dir: &Path) -> Result<Vec<PathBuf>> {
@@ -38,8 +42,18 @@ fn missing(dir: &Path) -> Vec<PathBuf> {
     missing
 }
 
-/// Removes directories that were made and hold nothing, topmost last.
-pub(crate) fn remove_empty(made: &[PathBuf]) {
+/// Removes the directory of a store that was never founded, and what was made above it, of all of which `made` tells.
+pub(crate) fn forget_unfounded(dir: &Path, made: &[PathBuf]) {
+    if made.is_empty() || dir.join("store.json").exists() {
+        return;
+    }
+    let lock = dir.join(claim::NODE);
+    if claim::is_held(&lock) {
+        return;
+    }
+    for left in [log_path(dir), lock] {
+        let _ = std::fs::remove_file(left);
+    }
     for dir in made.iter().rev() {
         // One that holds something stays.
         let _ = std::fs::remove_dir(dir);

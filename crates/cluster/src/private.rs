@@ -12,10 +12,10 @@ use intarsia_types::{Error, Result};
 /// # Errors
 /// When it cannot be made.
 pub fn make_dir(dir: &Path) -> Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
+    // Those above it as `mkdir -p` does: others may have to pass through them.
+    dir.parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| DirBuilder::new().recursive(true).mode(0o700).create(dir))
         .map_err(|e| Error::io(format!("directory {}", dir.display()), e))
 }
 

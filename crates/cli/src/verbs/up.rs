@@ -10,6 +10,7 @@ use crate::cli::{Global, Up};
 use crate::config::{self, Settings};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::launch::{self, Orders, Ready};
+use crate::made_dir;
 use crate::output::{self, shell_quoted};
 use crate::preflight::{self, Conditions, Plan};
 use crate::registry::Registry;
@@ -38,8 +39,10 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         show_plan(&settings, &plan, arguments.json)?;
         return Ok(Exit::Ok);
     }
-    let _claim = claim(&settings)?;
-    let (ready, tether) = launch::start(&Orders {
+    let dir = settings.dir.clone();
+    let made = made_dir::private(&dir).map_err(|e| Failure::io(dir.display(), &e))?;
+    let claim = claim(&settings)?;
+    let started = launch::start(&Orders {
         settings,
         conditions,
         log_format: global.log_format,
@@ -48,6 +51,10 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         discard: false,
         comes_first: true,
         named: Vec::new(),
+    });
+    let (ready, tether) = started.inspect_err(|_| {
+        claim.remove();
+        made_dir::forget_unfounded(&dir, &made);
     })?;
     tether.release()?;
     announce(&ready, arguments.json)?;
@@ -56,8 +63,6 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
 
 /// Keeps every other verb off the store's directory, and ends what an `up` that was killed left there.
 fn claim(settings: &Settings) -> Outcome<Claim> {
-    let made = intarsia_cluster::private::make_dir(&settings.dir);
-    made.map_err(|e| Failure::general(e.to_string()))?;
     let claim = tenure::claim_for("up", &settings.dir, Duration::ZERO)?;
     tenure::end_leftover(&settings.dir, settings.wait)?;
     Ok(claim)
