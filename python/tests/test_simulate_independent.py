@@ -20,7 +20,7 @@ def binary(monkeypatch: pytest.MonkeyPatch) -> Path:
 
 # Two intervals in three pass before a transfer is done.
 OVERLAPPING = Case(
-    levels=[Level("lower", MINUTE, restore=2 * MINUTE, flush=50 * MINUTE, slowdown=0.5)],
+    levels=[Level("lower", MINUTE, restore=2 * MINUTE, flush=45 * MINUTE, slowdown=0.2)],
     interval=20 * MINUTE,
     mtbf=6 * HOUR,
     reboot=5 * MINUTE,
