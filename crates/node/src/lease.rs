@@ -97,10 +97,9 @@ impl Node {
         let Some(content) = write else {
             let inode = self.regular(ino)?;
             return match self.renew_body(state, &inode) {
-                // It moved between the record and the question to its home.
-                Err(Error::Busy(_)) if !state.is_open() || self.has_changed(&inode) => {
-                    Ok(Attempt::Again(Retry::contended(MOVING)))
-                }
+                // It moved between the record and the question to its home; or who has an older copy open here, past the
+                // process, is about to close it.
+                Err(error @ Error::Busy(_)) => Ok(Attempt::Again(Retry { after: MOVING, error })),
                 Err(error) if is_of_the_host(&error) && state.body.is_none() => {
                     self.read_elsewhere(&inode, state, error).map(|()| Attempt::Done(inode))
                 }

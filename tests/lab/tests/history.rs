@@ -142,13 +142,13 @@ impl Clients {
         records: &Path,
     ) -> Self {
         let gates: Vec<Gate> = (0..HOSTS).map(|_| Gate::default()).collect();
+        // One on each host: what is promised of a new name that is not closed yet differs between hosts.
         let (clients, names, pause) = match workload {
             Workload::Mixed => (HOSTS, 6, PAUSE),
-            // On each host one that changes names and one that looks at them.
-            Workload::Replacing => (2 * HOSTS, 2, Duration::ZERO),
+            Workload::Replacing => (HOSTS, 2, Duration::ZERO),
         };
         let start = |number: usize| {
-            let host = 1 + number * HOSTS / clients;
+            let host = 1 + number;
             let client = u16::try_from(number).unwrap();
             let plan = Plan {
                 root: cluster.mount(host).join(name),
