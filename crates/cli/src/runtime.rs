@@ -18,6 +18,7 @@ use crate::config::Settings;
 use crate::deployment::Membership;
 use crate::ending::EndOrder;
 use crate::exit::{Failure, Outcome};
+use crate::failpoint;
 use crate::mounts;
 
 /// The node's own defaults, for settings that nobody gave.
@@ -91,9 +92,14 @@ impl Store {
             ..NodeOptions::new(&settings.dir)
         };
         let node = Node::open(options).map_err(|e| failure(&e))?;
+        failpoint::reach("node:store-opened");
         let mut membership = membership;
         if let Some(membership) = &mut membership {
-            let told = membership.tell_of_hosts(&node).and_then(|()| membership.follow_hosts());
+            let told = membership.tell_of_hosts(&node).and_then(|()| {
+                failpoint::reach("node:hosts-told");
+                membership.follow_hosts()
+            });
+            failpoint::reach("node:published");
             if let Err(error) = told {
                 let _ = node.close();
                 return Err(failure(&error));
@@ -187,6 +193,7 @@ impl Store {
         let host = NodeId(host.into());
         let report = self.node.empty_host(&host, MoveOptions { bytes_per_s }, &mut show);
         let report = report.map_err(|e| failure(&e))?;
+        failpoint::reach("leave:emptied");
         let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(membership) = membership.as_ref() {
             membership.forget_host(&host).map_err(|e| failure(&e))?;
@@ -204,6 +211,7 @@ impl Store {
     pub(crate) fn close(&self, order: EndOrder, progress: &mut dyn FnMut(Value)) -> Outcome {
         progress(json!({ "doing": "closing files" }));
         let closed = self.node.close().map_err(|e| failure(&e));
+        failpoint::reach("node:closed");
         let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(membership) = membership else { return closed };
         if order.keep_servers {

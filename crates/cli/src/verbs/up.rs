@@ -9,6 +9,7 @@ use super::fleet;
 use crate::cli::{Global, Up};
 use crate::config::{self, Settings};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::failpoint;
 use crate::launch::{self, Orders, Ready};
 use crate::output::{self, shell_quoted};
 use crate::preflight::{self, Conditions, Plan};
@@ -35,7 +36,9 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         show_plan(&settings, &plan, arguments.json)?;
         return Ok(Exit::Ok);
     }
+    failpoint::on_host(&settings.name);
     let _claim = claim(&settings)?;
+    failpoint::reach("up-here:claimed");
     let (ready, tether) = launch::start(&Orders {
         settings,
         conditions,
@@ -46,7 +49,9 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         comes_first: true,
         named: Vec::new(),
     })?;
+    failpoint::reach("up-here:started");
     tether.release()?;
+    failpoint::reach("up-here:stayed");
     announce(&ready, arguments.json)?;
     Ok(Exit::Ok)
 }
