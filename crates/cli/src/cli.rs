@@ -180,6 +180,8 @@ pub(crate) enum Duty {
     Down,
     /// Start a node that lives no longer than whoever holds the other end of standard input.
     Keep,
+    /// List the points at which tests can end a process.
+    Points,
 }
 
 /// Run a node in the foreground, for service managers and containers

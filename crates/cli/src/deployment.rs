@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::assembly::{Assembly, KeptServer};
 use crate::description::{Description, Follower};
+use crate::failpoint;
 
 /// Between two looks for metadata servers that are still being formed into a cluster.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -253,8 +254,10 @@ impl Membership {
         };
         let engine: Arc<dyn MetaEngine> =
             Arc::new(open_engine(&deployment, &secrets, dir, deadline)?);
+        failpoint::reach("node:metadata-opened");
         let description = Description::new(&engine, &description_path(dir));
         let deployment = description.settle(&deployment, &member)?;
+        failpoint::reach("node:described");
         let key = DeploymentKey::load(&key_path(dir))?;
         let is_all = deployment.encrypt == Encrypt::All;
         let options = ClusterOptions {
@@ -302,6 +305,7 @@ impl Membership {
         if self.servers.0.as_ref().is_some_and(|servers| !servers.states().is_empty()) {
             self.wait_for_others();
         }
+        failpoint::reach("node:servers-stopping");
         self.servers.stop()
     }
 
@@ -379,7 +383,9 @@ impl ServerStart<'_> {
             tracing::info!(host = %self.host, "the metadata servers of this host begin anew as replicas");
         }
         let servers = Servers(Some(Supervisor::start(watch, begin, self.left())?));
+        failpoint::reach("node:servers-started");
         self.form(begin)?;
+        failpoint::reach("node:formed");
         Ok(servers)
     }
 

@@ -14,6 +14,8 @@ use intarsia_meta::MetaEngine;
 use intarsia_node::SharedDescription;
 use intarsia_types::{Error, NodeId, Result};
 
+use crate::failpoint;
+
 /// Attempts to replace the description. Hosts come and go rarely.
 const ATTEMPTS: usize = 16;
 /// Between two looks for a newer one.
@@ -62,6 +64,7 @@ impl Description {
             }
             let next = truth.with_joined(me.clone())?;
             if shared.replace(Some(&text), &next.to_text()?)? {
+                failpoint::reach("description:joined");
                 self.keep(&next, mine)?;
                 return Ok(next);
             }
@@ -89,7 +92,9 @@ impl Description {
                 return Ok(());
             }
             let next = truth.without(host)?;
+            failpoint::reach("description:forgetting");
             if shared.replace(Some(&text), &next.to_text()?)? {
+                failpoint::reach("description:forgot");
                 return self.refresh();
             }
         }
@@ -114,6 +119,7 @@ impl Description {
             hosts = hosts.join(","),
             "the hosts of the store"
         );
+        failpoint::reach("description:keeping");
         truth.write(&self.path)
     }
 }

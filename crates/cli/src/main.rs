@@ -15,6 +15,7 @@ mod deployment;
 mod description;
 mod ending;
 mod exit;
+mod failpoint;
 mod holders;
 mod launch;
 mod logging;

@@ -21,6 +21,7 @@ use crate::config::Settings;
 use crate::deployment::Membership;
 use crate::ending::EndOrder;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::failpoint;
 use crate::mounts;
 
 /// The node's own defaults, for settings that nobody gave.
@@ -99,9 +100,14 @@ impl Store {
             ..NodeOptions::new(&settings.dir)
         };
         let node = Node::open(options).map_err(|e| failure(&e))?;
+        failpoint::reach("node:store-opened");
         let mut membership = membership;
         if let Some(membership) = &mut membership {
-            let told = membership.tell_of_hosts(&node).and_then(|()| membership.follow_hosts());
+            let told = membership.tell_of_hosts(&node).and_then(|()| {
+                failpoint::reach("node:hosts-told");
+                membership.follow_hosts()
+            });
+            failpoint::reach("node:published");
             if let Err(error) = told {
                 let _ = node.close();
                 return Err(failure(&error));
@@ -201,6 +207,7 @@ impl Store {
         let mut show = |moved: MoveProgress| progress(json!(moved));
         let report = self.node.empty_host(&host, MoveOptions { bytes_per_s }, &mut show);
         let report = report.map_err(|e| failure(&e))?;
+        failpoint::reach("leave:emptied");
         let metadata_left = self.move_metadata(&host, progress);
         let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         let mut report = value(&report)?;
@@ -251,6 +258,7 @@ impl Store {
         let mode = if order.discard { ClosingMode::Discard } else { ClosingMode::Keep };
         let mut tell = |now: ClosingProgress| progress(closing(now));
         let closed = self.node.close_with(mode, &mut tell).map_err(|e| failure(&e));
+        failpoint::reach("node:closed");
         let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(membership) = membership else { return closed };
         if order.keep_servers {

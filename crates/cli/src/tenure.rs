@@ -14,6 +14,7 @@ use rustix::process::Signal;
 
 use crate::config::Settings;
 use crate::exit::{Failure, Outcome};
+use crate::failpoint;
 use crate::launch::STAY;
 use crate::process::Process;
 
@@ -59,6 +60,7 @@ impl Tenure {
                 if let Err(failure) = tenure.settle() {
                     tracing::warn!("{}", failure.message);
                 }
+                failpoint::reach("node:settled");
                 return;
             }
             tracing::warn!("whoever started this node is gone; it ends");

@@ -99,7 +99,7 @@ impl Store {
         wait_for(&format!("primaries on {hosts:?}"), || {
             let servers = self.servers();
             if servers != last {
-                eprintln!("{servers:?}");
+                tracing::info!(?servers, "the hosts with servers");
                 last.clone_from(&servers);
             }
             let servers = servers?;

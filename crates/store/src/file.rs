@@ -57,8 +57,9 @@ impl BackingFile {
             })
     }
 
-    /// Takes over a file of the lower file system.
-    pub(crate) const fn of(file: File) -> Self {
+    /// Takes over a file that is open already.
+    #[must_use]
+    pub const fn of(file: File) -> Self {
         Self(file)
     }
 

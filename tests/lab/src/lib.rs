@@ -3,6 +3,7 @@
 //! Whatever happens, dropping the cluster ends all its processes, takes the mounts away and removes the lab.
 
 pub mod faults;
+pub mod life_cycle;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

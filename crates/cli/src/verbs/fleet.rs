@@ -54,6 +54,7 @@ impl Hosts {
             Duty::Up => "up",
             Duty::Down => "down",
             Duty::Keep => "keep",
+            Duty::Points => "points",
         };
         self.launch(|host| {
             let text = serde_json::to_string(&orders(host)?);

@@ -16,6 +16,7 @@ use crate::control::{Operations, Request, Server};
 use crate::deployment::Membership;
 use crate::ending::{EndOrder, Ending};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::failpoint;
 use crate::launch::{self, Orders, Ready, Report};
 use crate::preflight::{self, Conditions, Plan};
 use crate::process::{self, Process};
@@ -59,8 +60,11 @@ fn run_detached() -> Outcome<Exit> {
     // Fails only for the leader of a group; it is then in a group of its own, but in the session of the caller.
     let _ = rustix::process::setsid();
     let mut is_reported = false;
+    failpoint::on_host(&orders.settings.name);
     let begun = Tenure::begin(&orders.settings).and_then(|tenure| {
+        failpoint::reach("node:claimed");
         take_files(&orders)?;
+        failpoint::reach("node:files-taken");
         logging::start(orders.log_format, logging::NODE_FILTER)?;
         Ok(tenure)
     });
@@ -142,9 +146,11 @@ fn serve(
     };
     let node = Running::start(settings, membership)?;
     let server = node.register(&place)?;
+    failpoint::reach("node:registered");
     drop(lock);
     announce(node.ready(settings, &plan));
     let end = node.work(settings, signals);
+    failpoint::reach("node:unmounted");
     start.tenure.say("stopping");
     // Unless somebody has asked for another end.
     node.ending.begin(EndOrder::default());
@@ -154,6 +160,7 @@ fn serve(
     // Whoever asked for that clears the place once the nodes of all hosts have ended.
     place.is_left.set(node.ending.order().keep_servers);
     drop(place);
+    failpoint::reach("node:ended");
     match end {
         End::Unmounted(outcome) => outcome.map(|()| Exit::Ok),
         End::Abandoned => Ok(Exit::Ok),
@@ -196,7 +203,10 @@ impl Running {
     fn start(settings: &Settings, membership: Option<Membership>) -> Outcome<Self> {
         let store = Arc::new(Store::open(settings, membership)?);
         match Mounted::start(&store, settings) {
-            Ok(mounted) => Ok(Self { store, mounted: Arc::new(mounted), ending: Arc::default() }),
+            Ok(mounted) => {
+                failpoint::reach("node:mounted");
+                Ok(Self { store, mounted: Arc::new(mounted), ending: Arc::default() })
+            }
             Err(failure) => {
                 let _ = store.close(EndOrder::default(), &mut |_| {});
                 Err(failure)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::exit::{Failure, Outcome};
+use crate::failpoint;
 use crate::output;
 use crate::preflight::check_owner;
 
@@ -90,9 +91,12 @@ pub(super) fn purge(contents: &Contents) -> Outcome {
         // Fails when something else lies in it, which then stays.
         let _ = std::fs::remove_dir(tier);
     }
+    failpoint::reach("purge:tiers-deleted");
     let dir = &contents.dir;
     STORE_DIRECTORIES.iter().try_for_each(|name| remove_directory(&dir.join(name)))?;
+    failpoint::reach("purge:directories-deleted");
     STORE_FILES.iter().try_for_each(|name| remove_file(&dir.join(name)))?;
+    failpoint::reach("purge:files-deleted");
     remove_file(&dir.join("store.json"))?;
     if std::fs::remove_dir(dir).is_err() {
         output::warn(&format!("{} holds other files as well and stays", dir.display()));

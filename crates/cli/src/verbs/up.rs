@@ -9,6 +9,7 @@ use super::fleet;
 use crate::cli::{Global, Up};
 use crate::config::{self, Settings};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::failpoint;
 use crate::launch::{self, Orders, Ready};
 use crate::made_dir;
 use crate::output::{self, shell_quoted};
@@ -39,9 +40,11 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         show_plan(&settings, &plan, arguments.json)?;
         return Ok(Exit::Ok);
     }
+    failpoint::on_host(&settings.name);
     let dir = settings.dir.clone();
     let made = made_dir::private(&dir).map_err(|e| Failure::io(dir.display(), &e))?;
     let claim = claim(&settings)?;
+    failpoint::reach("up-here:claimed");
     let started = launch::start(&Orders {
         settings,
         conditions,
@@ -56,7 +59,9 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
         claim.remove();
         made_dir::forget_unfounded(&dir, &made);
     })?;
+    failpoint::reach("up-here:started");
     tether.release()?;
+    failpoint::reach("up-here:stayed");
     announce(&ready, arguments.json)?;
     Ok(Exit::Ok)
 }

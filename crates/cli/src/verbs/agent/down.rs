@@ -7,11 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Orders, Saying, answer, say};
 use crate::exit::{Exit, Outcome};
+use crate::failpoint;
 use crate::verbs::down::part::{Manner, Part};
 
 /// What an agent of `down` is told first.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct DownOrders {
+    /// The host that the agent works on.
+    #[serde(default)]
+    pub(crate) host: String,
     /// The mount point.
     pub(crate) mount: PathBuf,
     /// The store's directory, if the user named it.
@@ -33,13 +37,16 @@ pub(crate) enum DownStep {
 
 pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
     let told: DownOrders = orders.first()?;
+    failpoint::on_host(&told.host);
     let mut found = Part::find(Some(&told.mount), told.dir.as_deref());
     let asked = found.as_mut().map_err(|failure| failure.clone()).and_then(|part| {
         part.claim()?;
+        failpoint::reach("agent-down:claimed");
         part.ask()
     });
     let may_go_on = asked.is_ok() || told.manner.force;
     answer(&asked)?;
+    failpoint::reach("agent-down:asked");
     let (Ok(part), true) = (found, may_go_on) else { return Ok(Exit::Ok) };
     while let Some(step) = orders.next()? {
         match step {
@@ -47,10 +54,13 @@ pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
                 let finished = part.finish(told.manner, &mut |doing| {
                     let _ = say(&Saying::<()>::Doing(doing));
                 });
+                failpoint::reach("agent-down:finished");
                 answer(&finished.map(|_| ()))?;
             }
             DownStep::Stop => {
-                answer(&part.stop(told.manner.purge))?;
+                let stopped = part.stop(told.manner.purge);
+                failpoint::reach("agent-down:stopped");
+                answer(&stopped)?;
                 break;
             }
             DownStep::Quit => break,

@@ -22,7 +22,7 @@ pub(crate) use up::UpStep;
 
 use crate::cli::{Agent, Duty};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
+use crate::{failpoint, output};
 
 /// What an agent writes, a line each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &Agent) -> Outcome<Exit> {
         Duty::Up => up::run(&mut orders),
         Duty::Keep => up::keep(&mut orders),
         Duty::Down => down::run(&mut orders),
+        Duty::Points => output::data(&failpoint::POINTS.join("\n")).map(|()| Exit::Ok),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::assembly::Assembly;
 use crate::config::Settings;
 use crate::deployment::Bundle;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::failpoint;
 use crate::launch::{self, Ready, Tether};
 use crate::process::Process;
 use crate::registry::Registry;
@@ -51,11 +52,14 @@ pub(crate) enum UpStep {
 /// Looks, and starts a node if told to.
 pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
     let mut told: launch::Orders = orders.first()?;
+    failpoint::on_host(&told.settings.name);
     let begun = Begun::new(&told);
     let looked = begun.and_then(|begun| Ok((inspect(&told)?, begun)));
     answer(&looked.as_ref().map(|(seen, _)| seen.clone()).map_err(Clone::clone))?;
+    failpoint::reach("agent-up:looked");
     let Ok((_, begun)) = looked else { return Ok(Exit::Ok) };
     let Some(UpStep::Start { bundle, assembly }) = orders.next()? else { return Ok(Exit::Ok) };
+    failpoint::reach("agent-up:ordered");
     if assembly.is_founding {
         begun.clear_ground()?;
     }
@@ -66,7 +70,9 @@ pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
         return Ok(Exit::Ok);
     };
     if let Some(UpStep::Stay) = orders.next()? {
-        answer(&tether.release())?;
+        let released = tether.release();
+        failpoint::reach("agent-up:stayed");
+        answer(&released)?;
     } else {
         take_back(tether, &told.settings);
         begun.clear();
@@ -130,6 +136,7 @@ impl Begun {
         let patience = if told.comes_first { Duration::ZERO } else { CLAIM_PATIENCE };
         let claim = tenure::claim_for("up", &dir, patience)?;
         let begun = Self { claim, dir, has_made_dir };
+        failpoint::reach("agent-up:claimed");
         tenure::end_leftover(&begun.dir, told.settings.wait)?;
         Ok(begun)
     }
@@ -162,6 +169,7 @@ fn start(told: &launch::Orders) -> Outcome<Option<Tether>> {
     let had_servers = intarsia_cluster::servers::is_any_running(&told.settings.dir.join("servers"));
     match launch::start(told) {
         Ok((ready, tether)) => {
+            failpoint::reach("agent-up:started");
             say(&Saying::Done(ready))?;
             Ok(Some(tether))
         }

@@ -13,6 +13,7 @@ use super::{fleet, purge, status};
 use crate::cli::Down;
 use crate::config;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::failpoint;
 use crate::mounts;
 use crate::registry::{Entry, Registry};
 use crate::{holders, output, target};
@@ -40,6 +41,7 @@ pub(crate) fn run(arguments: &Down) -> Outcome<Exit> {
         return describe(&part, arguments);
     }
     part.claim()?;
+    failpoint::reach("down-here:claimed");
     if arguments.lazy {
         return detach(&part, arguments);
     }
@@ -55,7 +57,9 @@ pub(crate) fn run(arguments: &Down) -> Outcome<Exit> {
     }
     let mut shown = Progress::default();
     let last = part.finish(manner, &mut |doing| shown.show("", &doing))?;
+    failpoint::reach("down-here:finished");
     part.stop(arguments.purge)?;
+    failpoint::reach("down-here:stopped");
     conclude(&part, last.as_ref(), arguments)
 }
 

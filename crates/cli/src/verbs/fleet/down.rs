@@ -13,6 +13,7 @@ use super::conversation::Conversation;
 use super::{Hosts, LOOK, Outcomes, placed, worst};
 use crate::cli::{Down, Duty};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::failpoint;
 use crate::output;
 use crate::verbs::agent::{DownOrders, DownStep};
 use crate::verbs::down::Progress;
@@ -28,6 +29,7 @@ pub(crate) fn down(hosts: &Hosts, mount: &Path, arguments: &Down, manner: Manner
     let manner = Manner { keep_servers: true, ..manner };
     let launch = hosts.agents(Duty::Down, |host| {
         Ok(DownOrders {
+            host: host.0.clone(),
             mount: placed(mount, host).into(),
             dir: arguments.dir.as_deref().map(|dir| placed(dir, host).into()),
             manner,
@@ -36,6 +38,7 @@ pub(crate) fn down(hosts: &Hosts, mount: &Path, arguments: &Down, manner: Manner
     let mut agents = Conversation::begin(&launch);
     let all = agents.hosts().to_vec();
     let asked: Outcomes<Standing> = agents.hear(&all, LOOK, |_, _| {});
+    failpoint::reach("down:asked");
     let standings = standings(asked, manner)?;
     if arguments.dry_run {
         return show_plan(&standings);
@@ -49,7 +52,9 @@ pub(crate) fn down(hosts: &Hosts, mount: &Path, arguments: &Down, manner: Manner
         return nothing(&standings.found, arguments.purge);
     }
     finish(&mut agents, &present, manner)?;
+    failpoint::reach("down:finished");
     stop(&mut agents, &present)?;
+    failpoint::reach("down:stopped");
     conclude(present.len(), standings.unreachable, arguments.purge)
 }
 

@@ -9,6 +9,7 @@ use intarsia_types::NodeId;
 use super::{Hosts, general, usage};
 use crate::deployment::Bundle;
 use crate::exit::{Failure, Outcome};
+use crate::failpoint;
 use crate::registry::Registry;
 use crate::target;
 use crate::verbs::agent::Inspection;
@@ -59,6 +60,7 @@ impl Joined {
         }
         let store = deployment.store.clone();
         let bundle = old.describing(&deployment).map_err(|e| general(&e))?;
+        failpoint::reach("join:described");
         Ok(Self { dir, bundle, store })
     }
 
@@ -78,6 +80,9 @@ impl Joined {
 
     /// Has this host know the new ones too, so that the store comes up again with them.
     pub(super) fn record(&self) -> Outcome {
-        self.bundle.unpack(&self.dir).map_err(|e| general(&e))
+        failpoint::reach("join:recording");
+        self.bundle.unpack(&self.dir).map_err(|e| general(&e))?;
+        failpoint::reach("join:recorded");
+        Ok(())
     }
 }

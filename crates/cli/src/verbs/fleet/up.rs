@@ -21,6 +21,7 @@ use crate::cli::{Duty, Global, Up};
 use crate::config::{self, Settings};
 use crate::deployment::{self, Bundle, Existing};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::failpoint;
 use crate::launch::{Orders, Ready};
 use crate::output;
 use crate::preflight::Conditions;
@@ -64,9 +65,11 @@ pub(crate) fn up(hosts: &Hosts, arguments: &Up, global: &Global) -> Outcome<Exit
         let plan = plan(&request, joined.as_ref(), new, &seen)?;
         return request.show_plan(&seen, &plan);
     }
+    failpoint::reach("up:began");
     let launch = hosts.agents(Duty::Up, |host| request.orders(host, Some(&new), None))?;
     let mut agents = Conversation::begin(&launch);
     let looked = looked(agents.hear(&request.names(), LOOK + request.wait, |_, _| {}));
+    failpoint::reach("up:looked");
     let planned = looked.and_then(|seen| plan(&request, joined.as_ref(), new, &seen));
     let plan = match planned {
         Ok(plan) => plan,
@@ -78,12 +81,14 @@ pub(crate) fn up(hosts: &Hosts, arguments: &Up, global: &Global) -> Outcome<Exit
     if let Some(warning) = &plan.warning {
         output::warn(warning);
     }
+    failpoint::reach("up:planned");
     let ready = if hosts.is_job {
         agents.end(TAKE_BACK);
         request.start_for_job(&plan)?
     } else {
         request.start(agents, &plan)?
     };
+    failpoint::reach("up:stayed");
     joined.map_or(Ok(()), |joined| joined.record())?;
     request.announce(&ready, &plan)
 }
@@ -232,9 +237,11 @@ impl<'a> Request<'a> {
                 return Err(failure);
             }
         };
+        failpoint::reach("up:started");
         for host in &plan.to_start {
             agents.tell(host, &UpStep::Stay);
         }
+        failpoint::reach("up:staying");
         let stays: Outcomes<()> = agents.hear(&plan.to_start, LOOK, |_, _| {});
         let failures = stays.into_values().filter_map(Result::err).collect();
         match worst(failures) {

@@ -1,0 +1,70 @@
+//! What was tried, what was left out and why, and what was wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Counts of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Cases or stories that were planned.
+    pub planned: usize,
+    /// Those that were run.
+    pub run: usize,
+    /// Verbs that were given altogether.
+    pub verbs: usize,
+    /// Those left out, by their reasons.
+    pub skipped: BTreeMap<String, usize>,
+    /// Points that are reached by a process, of all.
+    pub reached: BTreeSet<String>,
+    /// All points.
+    pub points: BTreeSet<String>,
+    /// States of the model that were begun with.
+    pub states: BTreeSet<String>,
+    /// Files that were acknowledged.
+    pub acknowledged: usize,
+    /// What was wrong, with the case.
+    pub violations: Vec<String>,
+}
+
+impl Report {
+    /// Whether nothing was wrong.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// Points that no case reached.
+    #[must_use]
+    pub fn unreached(&self) -> Vec<&str> {
+        self.points.difference(&self.reached).map(String::as_str).collect()
+    }
+
+    pub(crate) fn skip(&mut self, reason: &str) {
+        *self.skipped.entry(reason.to_owned()).or_default() += 1;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} planned, {} run, {} verbs given, {} states, {} of {} points reached, {} files acknowledged, {} violations",
+            self.planned,
+            self.run,
+            self.verbs,
+            self.states.len(),
+            self.reached.len(),
+            self.points.len(),
+            self.acknowledged,
+            self.violations.len()
+        )?;
+        for (reason, count) in &self.skipped {
+            writeln!(f, "skipped {count}: {reason}")?;
+        }
+        let unreached = self.unreached();
+        if !unreached.is_empty() {
+            writeln!(f, "points not reached: {}", unreached.join(", "))?;
+        }
+        self.violations.iter().try_for_each(|violation| writeln!(f, "VIOLATION {violation}"))
+    }
+}
