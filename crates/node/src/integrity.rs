@@ -255,7 +255,7 @@ mod tests {
         file.set_len(size as u64).unwrap();
         let mut content = vec![0; size];
         for (at, len) in pieces {
-            let data: Vec<u8> = (0..*len).map(|i| (i % 251) as u8 | 1).collect();
+            let data: Vec<u8> = (0..=250u8).cycle().take(*len).map(|byte| byte | 1).collect();
             file.write_all_at(&data, *at as u64).unwrap();
             content[*at..at + len].copy_from_slice(&data);
         }

@@ -227,7 +227,7 @@ fn a_database_in_wal_mode_is_one_hosts_at_a_time_and_loses_nothing() {
     let made = sqlite(&paths[0], "pragma journal_mode=wal; create table log(n);");
     assert!(made.status.success(), "{made:?}");
     let mut first = Command::new("sqlite3");
-    let mut first = first.arg(&paths[0]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let first = first.arg(&paths[0]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut first = first.spawn().unwrap();
     let mut input = first.stdin.take().unwrap();
     writeln!(input, "{insert}\n.shell touch {}", cluster.dir().join("is-open").display()).unwrap();

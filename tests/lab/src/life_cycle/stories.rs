@@ -200,20 +200,20 @@ impl Story<'_> {
         let host = *self.random.choose(&hosts);
         match self.random.below(20) {
             0..6 => self.verb(&self.world.up(&hosts, &[])),
-            6 => self.verb(self.world.up(&[host], &[])),
+            6 => self.verb(&self.world.up(&[host], &[])),
             7..9 => {
                 self.stop_writers();
                 self.verb(&self.world.down(&hosts, &[]));
             }
-            9 => self.verb(self.world.down(&hosts, &[])),
-            10 => self.verb(self.world.down(&hosts, &["--force"])),
-            11 => self.verb(self.world.join(&[])),
+            9 => self.verb(&self.world.down(&hosts, &[])),
+            10 => self.verb(&self.world.down(&hosts, &["--force"])),
+            11 => self.verb(&self.world.join(&[])),
             12 if hosts.len() > 2 => {
                 self.may_be_lost = true;
                 self.verb(&self.world.about(&["leave", "n3"], 1, &[]));
             }
             13 => self.verb(&self.world.about(&["lost"], 1, &[])),
-            14 => self.verb(self.world.about(&["status"], host, &[])),
+            14 => self.verb(&self.world.about(&["status"], host, &[])),
             15 => {
                 let (up, down) = (self.world.up(&hosts, &[]), self.world.down(&hosts, &[]));
                 let both = [up, down].map(|words| self.world.begin(&words, None));
