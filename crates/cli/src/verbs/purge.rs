@@ -1,5 +1,6 @@
 //! `down --purge`: delete a store's data, and nothing else.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -31,6 +32,9 @@ const TIER_FILES: [&str; 3] = ["tier.json.new", "tier.json", "lock"];
 struct Identity {
     store: String,
     tiers: Vec<PathBuf>,
+    /// Those of a store of several hosts.
+    #[serde(default)]
+    shared_tiers: BTreeMap<u16, PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +61,7 @@ pub(super) fn contents(dir: &Path, known_tiers: &[PathBuf]) -> Outcome<Contents>
     let identity: Identity = serde_json::from_slice(&text)
         .map_err(|e| Failure::general(format!("{} is damaged: {e}", path.display())))?;
     let mut tiers: Vec<PathBuf> = identity.tiers;
+    tiers.extend(identity.shared_tiers.into_values());
     tiers.extend(known_tiers.iter().cloned());
     tiers.sort();
     tiers.dedup();
@@ -118,6 +123,19 @@ fn gone(outcome: std::io::Result<()>, path: &Path) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn finds_the_tiers_of_a_store_of_several_hosts() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, tier) = (root.path().join("store"), root.path().join("store/tier"));
+        std::fs::create_dir_all(tier.join("data/0")).unwrap();
+        let identity =
+            serde_json::json!({ "store": "s", "tiers": [], "shared_tiers": { "2": tier } });
+        std::fs::write(dir.join("store.json"), identity.to_string()).unwrap();
+        std::fs::write(tier.join("tier.json"), r#"{"store":"s"}"#).unwrap();
+        purge(&contents(&dir, &[]).unwrap()).unwrap();
+        assert!(!dir.exists());
+    }
 
     #[test]
     fn deletes_the_store_and_spares_everything_else() {
