@@ -6,8 +6,8 @@ use crate::output;
 /// Variables of ours that are no settings.
 const OTHERS: [&str; 5] =
     ["INTARSIA_CONFIG", "INTARSIA_LOG", "INTARSIA_META", "INTARSIA_RUNTIME_DIR", "INTARSIA_SSH"];
-/// Variables of the test suites.
-const TEST_PREFIX: &str = "INTARSIA_TEST_";
+/// With these begin the variables of the test suites.
+const TEST_PREFIXES: [&str; 2] = ["INTARSIA_TEST_", "INTARSIA_FAILPOINT"];
 
 /// Adds what the environment gives.
 pub(crate) fn add(layers: &mut Layers, variables: impl Iterator<Item = (String, String)>) {
@@ -19,10 +19,14 @@ pub(crate) fn add(layers: &mut Layers, variables: impl Iterator<Item = (String, 
             Some(key) => {
                 layers.add(key, Given { texts: split(key, &value), source: Source::Environment });
             }
-            None if OTHERS.contains(&name.as_str()) || name.starts_with(TEST_PREFIX) => {}
+            None if OTHERS.contains(&name.as_str()) || is_of_tests(&name) => {}
             None => warn_unknown(&name),
         }
     }
+}
+
+fn is_of_tests(name: &str) -> bool {
+    TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn split(key: Key, value: &str) -> Vec<String> {
