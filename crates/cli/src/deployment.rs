@@ -395,8 +395,20 @@ impl ServerStart<'_> {
             Some(assembly) if assembly.is_founding => Begin::Form(Start::Empty),
             Some(assembly) if assembly.is_cold() && start == Start::Empty => Begin::Join,
             Some(assembly) if assembly.is_cold() => Begin::Form(start),
+            // What its servers had the others have, however short a time they have been up.
+            Some(assembly)
+                if assembly.is_running && start == Start::Empty && self.had_servers() =>
+            {
+                Begin::Join
+            }
             Some(_) | None => watch.how_to_begin(start),
         }
+    }
+
+    /// Whether servers began on this host whose shards have copies on others.
+    fn had_servers(&self) -> bool {
+        self.deployment.begins_with_servers(self.host)
+            && formation::replication_of(self.deployment) == Replication::Required
     }
 
     /// Makes one Cluster of all servers, on the first of the hosts that are there.

@@ -16,7 +16,8 @@ const OTHERS: [&str; 9] = [
     "INTARSIA_SSH",
 ];
 /// Variables of the test suites, and those by which the program that is tested and Python find each other.
-const FOREIGN: [&str; 3] = ["INTARSIA_TEST_", "INTARSIA_BIN", "INTARSIA_PYTHON"];
+const FOREIGN: [&str; 4] =
+    ["INTARSIA_TEST_", "INTARSIA_FAILPOINT", "INTARSIA_BIN", "INTARSIA_PYTHON"];
 
 /// Adds what the environment gives.
 pub(crate) fn add(layers: &mut Layers, variables: impl Iterator<Item = (String, String)>) {

@@ -33,9 +33,9 @@ const TIER_FILES: [&str; 3] = ["tier.json.new", "tier.json", "lock"];
 struct Identity {
     store: String,
     tiers: Vec<PathBuf>,
-    /// In a store of several hosts, by their numbers.
+    /// Those of a store of several hosts.
     #[serde(default)]
-    shared_tiers: BTreeMap<String, PathBuf>,
+    shared_tiers: BTreeMap<u16, PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -125,6 +125,19 @@ fn gone(outcome: std::io::Result<()>, path: &Path) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn finds_the_tiers_of_a_store_of_several_hosts() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, tier) = (root.path().join("store"), root.path().join("store/tier"));
+        std::fs::create_dir_all(tier.join("data/0")).unwrap();
+        let identity =
+            serde_json::json!({ "store": "s", "tiers": [], "shared_tiers": { "2": tier } });
+        std::fs::write(dir.join("store.json"), identity.to_string()).unwrap();
+        std::fs::write(tier.join("tier.json"), r#"{"store":"s"}"#).unwrap();
+        purge(&contents(&dir, &[]).unwrap()).unwrap();
+        assert!(!dir.exists());
+    }
 
     #[test]
     fn deletes_the_store_and_spares_everything_else() {

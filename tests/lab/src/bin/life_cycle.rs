@@ -39,9 +39,9 @@ enum Verb {
         /// Only each so-manieth case
         #[arg(long, default_value_t = 1)]
         every: usize,
-        /// Only cases whose name has this in it
+        /// Only the cases of these names, or all that have the word in theirs; repeatable
         #[arg(long)]
-        only: Option<String>,
+        only: Vec<String>,
     },
     /// Random stories of 5 to 15 verbs, with kills, lost hosts, full tiers and programs that write
     Stories {
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Verb::Model { minutes, labs, every, only } => {
-            let is_whole = every == 1 && only.is_none();
+            let is_whole = every == 1 && only.is_empty();
             let plan = Plan { program, labs, limit: limit(minutes), every, only };
             let report = life_cycle::run(&plan);
             show(&report, is_whole)

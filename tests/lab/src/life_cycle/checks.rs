@@ -20,6 +20,8 @@ pub(crate) struct Findings {
     pub(crate) verbs: usize,
     /// The verbs that were given, with what they ended with.
     pub(crate) history: Vec<String>,
+    /// Where the logs are kept.
+    pub(crate) kept: Option<std::path::PathBuf>,
 }
 
 impl Findings {
@@ -112,8 +114,19 @@ impl Findings {
         self.wrong.extend(files::work(world, &hosts, 7));
     }
 
+    /// Takes it down; then nothing runs and nothing is mounted.
+    pub(crate) fn down_ends_all(&mut self, world: &World) {
+        let said = self.patiently(world, &world.down(&[1, 2, 3], &[]), |_| false);
+        self.expect(&said, &[0]);
+        let left = world.wait_for_end();
+        self.wrong.extend(left.err().map(|why| format!("after `down`: {why}")));
+    }
+
     /// Takes it down and deletes it; nothing is left.
     pub(crate) fn purge(&mut self, world: &World) {
+        if !self.wrong.is_empty() && self.kept.is_none() {
+            self.kept = world.keep_logs();
+        }
         let all: Vec<usize> = (1..=HOSTS).collect();
         let said = self.patiently(world, &world.down(&all, &["--purge"]), |_| false);
         self.expect(&said, &[0, 5]);

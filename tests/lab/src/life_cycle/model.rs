@@ -1,6 +1,6 @@
 //! The model with real processes: every verb in every state, and every verb killed at every point.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -25,8 +25,8 @@ pub struct Plan {
     pub limit: Duration,
     /// Of the cases, each so-manieth.
     pub every: usize,
-    /// Only cases whose name has this in it.
-    pub only: Option<String>,
+    /// Only the cases of these names; a word that is no whole name means all that have it in theirs.
+    pub only: Vec<String>,
 }
 
 /// A state, a verb, and where it is interrupted.
@@ -98,9 +98,18 @@ fn cases(report: &mut Report) -> Vec<Case> {
 pub fn run(plan: &Plan) -> Report {
     let mut report = Report::default();
     let mut cases = cases(&mut report);
-    if let Some(only) = &plan.only {
-        cases.retain(|case| case.name().contains(only));
+    if !plan.only.is_empty() {
+        let names: BTreeSet<String> = cases.iter().map(Case::name).collect();
+        let is_meant = |name: &str, word: &String| match names.contains(word) {
+            true => name == word,
+            false => name.contains(word.as_str()),
+        };
+        let all = cases.len();
+        cases.retain(|case| plan.only.iter().any(|word| is_meant(&case.name(), word)));
+        report.skip_several("not asked for", all - cases.len());
     }
+    let left_out = cases.len() - cases.len().div_ceil(plan.every.max(1));
+    report.skip_several("a sample was asked for", left_out);
     let cases: VecDeque<Case> = cases.into_iter().step_by(plan.every.max(1)).collect();
     report.planned = cases.len();
     let (cases, report) = (Mutex::new(cases), Mutex::new(report));
@@ -110,7 +119,9 @@ pub fn run(plan: &Plan) -> Report {
             let (cases, report) = (&cases, &report);
             scope.spawn(move || {
                 let world = World::new(&plan.program, number);
-                while let Some(case) = locked(cases).pop_front() {
+                loop {
+                    let next = locked(cases).pop_front();
+                    let Some(case) = next else { return };
                     if Instant::now() > deadline {
                         locked(report).skip("the time was over");
                         continue;
@@ -155,8 +166,9 @@ fn try_case(world: &World, case: &Case, report: &Mutex<Report>) {
     let verdict = if findings.wrong.is_empty() { "ok" } else { "WRONG" };
     eprintln!("{verdict} {name} ({} verbs, {seconds} s)", findings.verbs);
     if !findings.wrong.is_empty() {
-        let kept = world
-            .keep_logs(&name)
+        let kept = findings
+            .kept
+            .as_ref()
             .map_or_else(String::new, |to| format!(" logs: {}", to.display()));
         let wrong = findings.wrong.join("\n    ");
         let history = findings.history.join("\n      ");
@@ -171,7 +183,7 @@ fn try_case(world: &World, case: &Case, report: &Mutex<Report>) {
 fn go_through(world: &World, case: &Case, findings: &mut Findings) -> Result<(), String> {
     let names = come_to(world, case, findings)?;
     let interrupted = case.point.is_some();
-    let saids = give(world, case.verb, case.arm(Arm::Verb).as_deref());
+    let saids = give(world, case, case.arm(Arm::Verb).as_deref());
     for said in &saids {
         findings.note(said);
         if !interrupted {
@@ -190,7 +202,9 @@ fn go_through(world: &World, case: &Case, findings: &mut Findings) -> Result<(),
         // It can be taken up again.
         findings.purge(world);
     }
-    // A store of one or two hosts that was just founded has no more.
+    if case.is_home && case.verb == Verb::Up {
+        findings.down_ends_all(world);
+    }
     let names = if is_deleted { Vec::new() } else { names };
     findings.whole(world, &names, false);
     findings.purge(world);
@@ -222,7 +236,7 @@ fn come_to(world: &World, case: &Case, findings: &mut Findings) -> Result<Vec<St
         State::Never => return Ok(Vec::new()),
         State::Abandoned => {
             say(world.up(&ALL, &[]), Some("up:started"))?;
-            return Ok(Vec::new());
+            return world.wait_for_end().map(|()| Vec::new());
         }
         _ => {}
     }
@@ -259,15 +273,16 @@ fn come_to(world: &World, case: &Case, findings: &mut Findings) -> Result<Vec<St
 }
 
 /// Gives a verb, or two at once.
-fn give(world: &World, verb: Verb, arm: Option<&str>) -> Vec<Said> {
+fn give(world: &World, case: &Case, arm: Option<&str>) -> Vec<Said> {
     let one = |words: Vec<String>| vec![world.say(&words, arm)];
     let two = |first: Vec<String>, second: Vec<String>| {
         let under_way = [first, second].map(|words| world.begin(&words, arm));
         under_way.into_iter().map(super::world::Running::end).collect()
     };
-    match verb {
+    let is_smaller = matches!(case.state, State::LeftUp | State::LeftDown);
+    match case.verb {
         Verb::Up => one(world.up(&ALL, &[])),
-        Verb::UpFewer => one(world.up(&[1, 2], &[])),
+        Verb::UpFewer => one(world.up(if is_smaller { &[1, 2] } else { &[1, 3] }, &[])),
         Verb::UpOne => one(world.up(&[2], &[])),
         Verb::UpHere => one(world.up_here(2, &[])),
         Verb::Join => one(world.join(&[])),

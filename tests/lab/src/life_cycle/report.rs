@@ -40,7 +40,13 @@ impl Report {
     }
 
     pub(crate) fn skip(&mut self, reason: &str) {
-        *self.skipped.entry(reason.to_owned()).or_default() += 1;
+        self.skip_several(reason, 1);
+    }
+
+    pub(crate) fn skip_several(&mut self, reason: &str, count: usize) {
+        if count > 0 {
+            *self.skipped.entry(reason.to_owned()).or_default() += count;
+        }
     }
 }
 

@@ -76,11 +76,11 @@ pub fn tell(plan: &Stories) -> Report {
                         findings.verbs
                     );
                     if !findings.wrong.is_empty() {
-                        let kept = world.keep_logs(&format!("seed{seed}"));
                         let violation = format!(
-                            "stories --count 1 --seed {seed}:\n    {}\n      {}\n{kept:?}",
+                            "stories --count 1 --seed {seed}:\n    {}\n      {}\n{:?}",
                             findings.wrong.join("\n    "),
-                            findings.history.join("\n      ")
+                            findings.history.join("\n      "),
+                            findings.kept
                         );
                         eprintln!("{violation}");
                         report.violations.push(violation);

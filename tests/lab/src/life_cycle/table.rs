@@ -121,7 +121,7 @@ impl Verb {
     pub(crate) const fn in_words(self) -> &'static str {
         match self {
             Self::Up => "`up` n1-n3",
-            Self::UpFewer => "`up` n1, n2",
+            Self::UpFewer => "`up` of n1, n3; where n3 has left, of n1, n2",
             Self::UpOne => "`up` n2",
             Self::UpHere => "`up --this-host` on n2",
             Self::Join => "`up --join` n4",
@@ -141,22 +141,21 @@ impl Verb {
     /// The exit codes that it may end with in a state, uninterrupted. Of two verbs at once: of each of them.
     pub(crate) const fn codes(self, state: State) -> &'static [i32] {
         use State::{
-            Abandoned, CrashedNode, DisksRemoved, Down, LeftDown, LeftUp, Never, PartlyUp,
-            PowerLoss, Up,
+            Abandoned, CrashedHost, CrashedNode, CrashedRemoved, DisksRemoved, Down, LeftDown,
+            LeftUp, Never, PartlyUp, PowerLoss, Up,
         };
         match (self, state) {
             (Self::Up, Up) => &[4],
             // n3 has left: it is named, and refused.
             (Self::Up, LeftUp | LeftDown) => &[2],
             (Self::Up, _) => &[0],
-            (Self::UpFewer, Up | LeftUp | PartlyUp) => &[4],
-            // Of n1 alone, and n2 without its disks, a third of the names has no copy.
-            (Self::UpFewer, DisksRemoved) => &[2],
+            (Self::UpFewer, Up | CrashedNode | CrashedHost | CrashedRemoved | LeftUp) => &[4],
             (Self::UpFewer, _) => &[0],
             (Self::UpOne, Up | LeftUp | PartlyUp) => &[4],
             // One of three hosts has not all names.
             (Self::UpOne, Down | PowerLoss) => &[2],
-            (Self::UpOne, LeftDown) => &[0, 2],
+            // The store may have been founded before its `up` was killed.
+            (Self::UpOne, LeftDown | Abandoned) => &[0, 2],
             (Self::UpOne, _) => &[0],
             (Self::UpHere, CrashedNode) => &[0],
             (Self::Join, Up | CrashedNode | LeftUp | PartlyUp) => &[0],

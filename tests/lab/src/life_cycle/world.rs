@@ -18,6 +18,8 @@ use super::remains;
 pub(crate) const HOSTS: usize = 4;
 /// No verb takes longer, whatever has happened.
 const BOUND: Duration = Duration::from_secs(240);
+/// What nobody waits for ends sooner.
+const END_PATIENCE: Duration = Duration::from_secs(90);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How long a host may take to come up.
 const WAIT: &str = "90s";
@@ -83,7 +85,10 @@ impl World {
 
     fn command(&self, arm: Option<&str>) -> Command {
         let mut command = Command::new(intarsia());
-        command.env("INTARSIA_RUNTIME_DIR", self.dir.join("run")).env_remove("INTARSIA_MOUNT");
+        command
+            .env("INTARSIA_RUNTIME_DIR", self.dir.join("run"))
+            .env_remove("INTARSIA_MOUNT")
+            .env_remove("INTARSIA_BIN");
         if let Some(point) = arm {
             command.env("INTARSIA_FAILPOINT", point);
             command.env("INTARSIA_FAILPOINT_LOG", self.dir.join("reached"));
@@ -182,12 +187,32 @@ impl World {
         let _ = fs::remove_dir_all(self.store(n));
     }
 
+    /// Waits until nothing runs any more: those that somebody who was killed has started end by themselves.
+    pub(crate) fn wait_for_end(&self) -> Result<(), String> {
+        let begun = Instant::now();
+        loop {
+            let left = remains::in_words(&self.dir);
+            if left.is_empty() {
+                return Ok(());
+            }
+            if begun.elapsed() > END_PATIENCE {
+                return Err(format!("does not end by itself: {}", left.join("; ")));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
     /// Everything of the store that is still there, in words.
     pub(crate) fn remains(&self) -> Vec<String> {
         let mut found = remains::in_words(&self.dir);
         let left = |path: &PathBuf| path.exists();
         let places = (1..=HOSTS).flat_map(|n| [self.store(n), self.mount(n)]).filter(left);
-        found.extend(places.map(|path| format!("the directory {}", path.display())));
+        found.extend(places.map(|path| {
+            let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+            let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            let names: Vec<String> = names.collect();
+            format!("the directory {} with {}", path.display(), names.join(", "))
+        }));
         found
     }
 
@@ -198,9 +223,9 @@ impl World {
     }
 
     /// Keeps the logs of the hosts for whoever looks into a violation, and says where.
-    pub(crate) fn keep_logs(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn keep_logs(&self) -> Option<PathBuf> {
         let base = std::env::var_os("LIFE_CYCLE_LOGS").map(PathBuf::from)?;
-        let to = base.join(format!("{}-{name}", self.lab));
+        let to = base.join(format!("{}-{}", self.lab, self.said.load(Ordering::Relaxed)));
         fs::create_dir_all(&to).ok()?;
         let logs = ["node.log", "servers/0/server.log", "servers/1/server.log"];
         for n in 1..=HOSTS {

@@ -4,7 +4,7 @@
 //! been stopped when somebody is in the way, and the metadata servers end last.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use intarsia_cluster::claim::Claim;
 use intarsia_cluster::servers;
@@ -22,6 +22,9 @@ use crate::{holders, output, process, target, tenure};
 
 /// Another verb on the same directory is soon over, unless it is one that takes long.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
+/// A call in the mount is answered sooner, whatever is dead.
+const CALL_PATIENCE: Duration = Duration::from_secs(12);
+const PAUSE: Duration = Duration::from_millis(200);
 /// Once a node has closed its store it only has to exit.
 const EXIT_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -161,7 +164,7 @@ impl Part {
         progress: &mut dyn FnMut(Value),
     ) -> Outcome<Option<Value>> {
         let request = Request::Unmount { keep_servers: manner.keep_servers, discard: manner.purge };
-        match control::call(&entry.socket, &request, progress) {
+        match patiently(entry, || control::call(&entry.socket, &request, &mut *progress)) {
             Ok(status) => {
                 if entry.process.wait_until_gone(manner.patience.max(EXIT_PATIENCE)) {
                     return Ok(Some(status));
@@ -220,7 +223,10 @@ impl Part {
         match &self.found {
             Found::Store(entry) => {
                 clear(entry, &self.registry)?;
-                if purge {
+                if purge && !is_store(&entry.dir) {
+                    let dir = entry.dir.display();
+                    output::warn(&format!("{dir} is gone, so there is nothing to delete"));
+                } else if purge {
                     purge::purge(&purge::contents(&entry.dir, &entry.tiers)?)?;
                 }
             }
@@ -234,6 +240,25 @@ impl Part {
         }
         Ok(())
     }
+}
+
+/// Asks again while a call that nobody holds a file for keeps the mount busy: one that waits for metadata servers, as
+/// after the loss of a host, such as the look whether the mount is alive.
+fn patiently<T>(entry: &Entry, mut ask: impl FnMut() -> Outcome<T>) -> Outcome<T> {
+    let deadline = Instant::now() + CALL_PATIENCE;
+    loop {
+        let outcome = ask();
+        let is_busy = outcome.as_ref().is_err_and(|failure| failure.exit == Exit::Busy);
+        if !is_busy || Instant::now() >= deadline || is_held_by_somebody(&entry.mount_point) {
+            return outcome;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn is_held_by_somebody(mount_point: &Path) -> bool {
+    !mounts::below(mount_point).is_empty()
+        || mounts::at(mount_point).is_none_or(|mount| !holders::of(&mount).holders.is_empty())
 }
 
 fn find(registry: &Registry, path: Option<&Path>, dir: Option<&Path>) -> Outcome<Found> {
