@@ -59,7 +59,7 @@ pub fn tell(plan: &Stories) -> Report {
                     if story >= plan.count {
                         return;
                     }
-                    let mut report_now = || report.lock().unwrap_or_else(PoisonError::into_inner);
+                    let report_now = || report.lock().unwrap_or_else(PoisonError::into_inner);
                     if Instant::now() > deadline {
                         report_now().skip("the time was over");
                         continue;
@@ -199,21 +199,21 @@ impl Story<'_> {
         let hosts = self.hosts();
         let host = *self.random.choose(&hosts);
         match self.random.below(20) {
-            0..6 => self.verb(self.world.up(&hosts, &[])),
-            6 => self.verb(self.world.up(&[host], &[])),
+            0..6 => self.verb(&self.world.up(&hosts, &[])),
+            6 => self.verb(&self.world.up(&[host], &[])),
             7..9 => {
                 self.stop_writers();
-                self.verb(self.world.down(&hosts, &[]));
+                self.verb(&self.world.down(&hosts, &[]));
             }
-            9 => self.verb(self.world.down(&hosts, &[])),
-            10 => self.verb(self.world.down(&hosts, &["--force"])),
-            11 => self.verb(self.world.join(&[])),
+            9 => self.verb(&self.world.down(&hosts, &[])),
+            10 => self.verb(&self.world.down(&hosts, &["--force"])),
+            11 => self.verb(&self.world.join(&[])),
             12 if hosts.len() > 2 => {
                 self.may_be_lost = true;
-                self.verb(self.world.about(&["leave", "n3"], 1, &[]));
+                self.verb(&self.world.about(&["leave", "n3"], 1, &[]));
             }
-            13 => self.verb(self.world.about(&["lost"], 1, &[])),
-            14 => self.verb(self.world.about(&["status"], host, &[])),
+            13 => self.verb(&self.world.about(&["lost"], 1, &[])),
+            14 => self.verb(&self.world.about(&["status"], host, &[])),
             15 => {
                 let (up, down) = (self.world.up(&hosts, &[]), self.world.down(&hosts, &[]));
                 let both = [up, down].map(|words| self.world.begin(&words, None));
@@ -245,8 +245,8 @@ impl Story<'_> {
     }
 
     /// Gives a verb, and kills it at some moment now and then.
-    fn verb(&mut self, words: Vec<String>) {
-        let mut running = self.world.begin(&words, None);
+    fn verb(&mut self, words: &[String]) {
+        let mut running = self.world.begin(words, None);
         if self.random.below(3) == 0 {
             std::thread::sleep(Duration::from_millis(self.random.below(4000)));
             running.kill();
