@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. Each does all of its own set-up.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-blast demo-all test test-kernel check tools setup setup-test lock build
+.PHONY: help demo demo-blast demo-all test test-kernel test-life-cycle check tools setup setup-test lock build
 SHELL := /bin/bash
 
 ENV := . scripts/env.sh &&
@@ -25,6 +25,11 @@ test: .venv/.setup-test ## Run all tests
 test-kernel: .venv/.setup-test build ## Test a store on Debian's kernel 6.1 in QEMU (minutes)
 	$(ENV) cargo build --release --locked -p intarsia-bench-floor -p intarsia-bench-smallfiles
 	$(PYTHON) tests/kernel/run.py
+
+test-life-cycle: ## Bring stores up and down in every way, killed at every step, and tell 200 random stories (an hour or two)
+	$(ENV) cargo build --locked --workspace --bin intarsia --bin life-cycle
+	target/debug/life-cycle model
+	target/debug/life-cycle stories --count 200
 
 check: .venv/.setup-test ## Check format, lints, licences, layers and types
 	scripts/check.sh

@@ -53,7 +53,8 @@ pub(super) struct Contents {
 pub(super) fn contents(dir: &Path, known_tiers: &[PathBuf]) -> Outcome<Contents> {
     let path = dir.join("store.json");
     check_owner(dir, "the store's directory")?;
-    if !path.exists() && STORE_DIRECTORIES.iter().any(|name| dir.join(name).exists()) {
+    let begun = STORE_DIRECTORIES.iter().chain(&["node.lock"]);
+    if !path.exists() && begun.into_iter().any(|name| dir.join(name).exists()) {
         // An 'up' was cut short before the store was founded.
         return Ok(Contents { dir: dir.to_owned(), tiers: Vec::new() });
     }
@@ -135,6 +136,16 @@ mod tests {
             serde_json::json!({ "store": "s", "tiers": [], "shared_tiers": { "2": tier } });
         std::fs::write(dir.join("store.json"), identity.to_string()).unwrap();
         std::fs::write(tier.join("tier.json"), r#"{"store":"s"}"#).unwrap();
+        purge(&contents(&dir, &[]).unwrap()).unwrap();
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn deletes_what_a_node_left_that_founded_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("store");
+        std::fs::create_dir(&dir).unwrap();
+        ["verb.lock", "node.lock", "node.log"].map(|n| std::fs::write(dir.join(n), "").unwrap());
         purge(&contents(&dir, &[]).unwrap()).unwrap();
         assert!(!dir.exists());
     }

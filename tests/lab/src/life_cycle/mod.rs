@@ -12,7 +12,7 @@ mod table;
 mod world;
 
 pub use files::write_on;
-pub use model::{Plan, points, run};
+pub use model::{Plan, points, points_without_story, run};
 pub use report::Report;
 pub use stories::{Stories, tell};
 pub use table::tables;

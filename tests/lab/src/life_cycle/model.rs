@@ -63,6 +63,12 @@ pub fn points() -> Vec<String> {
     String::from_utf8_lossy(&said.stdout).lines().map(str::to_owned).collect()
 }
 
+/// The points for which no story is meant.
+#[must_use]
+pub fn points_without_story() -> Vec<String> {
+    points().into_iter().filter(|point| story(point).is_none()).collect()
+}
+
 /// All cases: each verb in each state, each point in its own story, and then the points in all other states.
 fn cases(report: &mut Report) -> Vec<Case> {
     let mut cases = Vec::new();

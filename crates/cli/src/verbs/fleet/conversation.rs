@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Outcomes;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::verbs::agent::Saying;
 
@@ -23,6 +23,8 @@ pub(super) struct Conversation {
     ended: BTreeSet<NodeId>,
     /// What came on standard error since the last answer, by host.
     said: BTreeMap<NodeId, Vec<String>>,
+    /// When this host is busy, nobody waits for the answers of the others.
+    decider: Option<NodeId>,
 }
 
 impl Conversation {
@@ -33,7 +35,14 @@ impl Conversation {
             hosts: launch.tasks.iter().map(|task| task.host.clone()).collect(),
             ended: BTreeSet::new(),
             said: BTreeMap::new(),
+            decider: None,
         }
+    }
+
+    /// When the first host is busy, the others are not waited for: of several verbs at once, one that cannot have the
+    /// first host lets go of the rest at once, for the one that has it.
+    pub(super) fn let_first_decide(&mut self) {
+        self.decider = self.hosts.first().cloned();
     }
 
     /// Tells a host something.
@@ -79,7 +88,12 @@ impl Conversation {
                     }
                     Ok(Saying::Failed(failure)) => {
                         let failure = named(&host, failure);
+                        let is_decided =
+                            failure.exit == Exit::Busy && self.decider.as_ref() == Some(&host);
                         self.settle(&mut deadlines, &mut answers, &host, Err(failure));
+                        if is_decided {
+                            break;
+                        }
                     }
                     // A launcher may have words of its own.
                     Err(_) => self.said.entry(host).or_default().push(text),

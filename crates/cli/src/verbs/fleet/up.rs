@@ -68,6 +68,7 @@ pub(crate) fn up(hosts: &Hosts, arguments: &Up, global: &Global) -> Outcome<Exit
     failpoint::reach("up:began");
     let launch = hosts.agents(Duty::Up, |host| request.orders(host, Some(&new), None))?;
     let mut agents = Conversation::begin(&launch);
+    agents.let_first_decide();
     let looked = looked(agents.hear(&request.names(), LOOK + request.wait, |_, _| {}));
     failpoint::reach("up:looked");
     let planned = looked.and_then(|seen| plan(&request, joined.as_ref(), new, &seen));

@@ -1,0 +1,160 @@
+//! The life cycle of a store: a sample of the model, and each promise about `up`, `down` and `leave` by itself.
+//!
+//! The whole model is `make test-life-cycle`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use intarsia_lab_tests::life_cycle::{self, Plan, Report, Stories};
+use intarsia_lab_tests::{Cluster, is_unmet};
+use intarsia_posix_tests::intarsia;
+
+const BUSY: i32 = 4;
+
+fn program() -> PathBuf {
+    env!("CARGO_BIN_EXE_life-cycle").into()
+}
+
+/// Runs the cases of these names, and fails when anything is not as promised.
+fn holds(names: &[&str]) {
+    if is_unmet() {
+        return;
+    }
+    let only = names.iter().map(|name| (*name).to_owned()).collect();
+    let limit = Duration::from_secs(3600);
+    let labs = names.len().min(3);
+    let plan = Plan { program: program(), labs, limit, every: 1, only };
+    let report = life_cycle::run(&plan);
+    assert_eq!(report.run, names.len(), "no such case among {names:?}");
+    assert_clean(&report);
+}
+
+fn assert_clean(report: &Report) {
+    assert!(report.is_clean(), "{report}");
+}
+
+#[test]
+fn two_ups_at_once_never_lose_a_store_that_is_down() {
+    holds(&["Down-TwoUps", "PowerLoss-TwoUps", "Abandoned-TwoUps"]);
+}
+
+#[test]
+fn an_up_that_was_killed_is_taken_up_again_and_down_leaves_nothing() {
+    holds(&["Down-Up-up:started", "Down-Up-agent-up:started@n2", "Down-Up-node:formed@n2"]);
+}
+
+#[test]
+fn after_leave_and_down_the_store_comes_up_with_the_remaining_hosts() {
+    holds(&["LeftDown-Up", "LeftDown-UpFewer"]);
+}
+
+#[test]
+fn a_host_lost_while_the_store_was_down_does_not_keep_it_down() {
+    holds(&["Down-UpFewer", "DisksRemoved-Up", "DisksRemoved-UpFewer"]);
+}
+
+#[test]
+fn a_host_that_comes_back_with_empty_disks_at_once_starts_no_server_empty() {
+    holds(&["CrashedRemoved-Up"]);
+}
+
+#[test]
+fn down_purge_deletes_everything_also_when_the_store_is_down_or_a_host_was_lost() {
+    holds(&["Down-DownPurge", "CrashedHost-DownPurge", "CrashedRemoved-DownPurge"]);
+}
+
+#[test]
+fn a_down_that_was_killed_is_taken_up_again() {
+    holds(&["Up-Down-down:finished", "Up-Down-agent-down:finished@n2", "Up-Down-node:closed@n2"]);
+}
+
+#[test]
+fn a_sample_of_random_stories_holds() {
+    if is_unmet() {
+        return;
+    }
+    // No further one is begun after so long.
+    let limit = Duration::from_secs(40);
+    let seed = intarsia_posix_tests::fresh_seed();
+    assert_clean(&life_cycle::tell(&Stories {
+        program: program(),
+        count: 4,
+        seed,
+        labs: 2,
+        limit,
+    }));
+}
+
+#[test]
+fn the_documentation_shows_the_tables_of_the_model() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/life-cycle.md");
+    let page = fs::read_to_string(page).unwrap();
+    for line in life_cycle::tables().lines() {
+        assert!(page.contains(line), "missing: {line}\n'life-cycle tables' prints all of them");
+    }
+}
+
+#[test]
+fn every_point_has_a_story() {
+    let without: Vec<String> = life_cycle::points_without_story();
+    assert!(without.is_empty(), "{without:?}");
+}
+
+fn down(cluster: &Cluster, more: &[&str]) -> Output {
+    let mount = cluster.dir().join("mnt-{host}");
+    let mut down = Command::new(intarsia());
+    down.arg("down").arg(mount).args(["--lab", cluster.name(), "--dir"]);
+    down.arg(cluster.dir().join("{host}")).args(more).output().unwrap()
+}
+
+#[test]
+fn a_busy_down_stops_nothing_and_can_be_repeated() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    let held = cluster.mount(2).join("held");
+    let file = File::create(&held).unwrap();
+    file.write_all_at(b"held", 0).unwrap();
+    for _ in 0..2 {
+        let output = down(&cluster, &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(BUSY), "{said}");
+        assert!(said.contains("host n2") && said.contains("Nothing was stopped"), "{said}");
+        for n in 1..=3 {
+            assert!(cluster.status(n).is_some(), "n{n} was stopped");
+            fs::write(cluster.mount(n).join(format!("by-n{n}")), b"x").unwrap();
+        }
+    }
+    drop(file);
+    let output = down(&cluster, &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_host_that_finishes_slowly_keeps_its_metadata_until_then() {
+    if is_unmet() {
+        return;
+    }
+    const MIB: u64 = 1 << 20;
+    let cluster = Cluster::start(3);
+    let file = File::create(cluster.mount(1).join("sparse")).unwrap();
+    // Both holes, which are not read, and bytes, which are.
+    file.set_len(10 << 30).unwrap();
+    let bytes = vec![7; 8 << 20];
+    for piece in 0..24 {
+        file.write_all_at(&bytes, piece * 400 * MIB).unwrap();
+    }
+    drop(file);
+    let output = down(&cluster, &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !said.contains("CLUSTERDOWN"), "{said}");
+    for n in 1..=3 {
+        assert!(cluster.servers(n).is_empty(), "a server of n{n} is left");
+    }
+}
