@@ -145,7 +145,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("store");
         std::fs::create_dir(&dir).unwrap();
-        ["verb.lock", "node.lock", "node.log"].map(|n| std::fs::write(dir.join(n), "").unwrap());
+        for name in ["verb.lock", "node.lock", "node.log"] {
+            std::fs::write(dir.join(name), "").unwrap();
+        }
         purge(&contents(&dir, &[]).unwrap()).unwrap();
         assert!(!dir.exists());
     }

@@ -3,7 +3,7 @@
 //! In WAL mode a connection maps the file `DATABASE-shm` and holds a shared lock on its byte 128 for as long as it
 //! uses it. Processes on two hosts would each have a memory of their own and overwrite each other's transactions.
 //! So whoever locks that byte takes the file for its host first, with a lock of the whole-file family, which SQLite
-//! does not use there. To another host the byte is locked exclusively, and SQLite says "database is locked".
+//! does not use there. To another host the byte is locked exclusively, and SQLite says "database is locked" or "locking protocol".
 
 use std::collections::HashSet;
 
