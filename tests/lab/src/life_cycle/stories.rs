@@ -122,9 +122,11 @@ fn tell_one(world: &World, plan: &Stories, seed: u64) -> (Findings, usize) {
 
 impl Story<'_> {
     fn begin(&mut self) -> Result<(), String> {
-        let options = if self.random.below(4) == 0 { self.small_tier() } else { Vec::new() };
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        let said = self.world.say(&self.world.up(&[1, 2, 3], &options), None);
+        if self.random.below(4) == 0 {
+            let options = self.small_tier();
+            self.world.set_options(options);
+        }
+        let said = self.world.say(&self.world.up(&[1, 2, 3], &[]), None);
         self.findings.note(&said);
         if said.code != Some(0) {
             return Err(said.text);

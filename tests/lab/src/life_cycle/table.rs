@@ -213,11 +213,10 @@ pub(crate) fn story(point: &str) -> Option<Story> {
         ("agent-down", _) => of(State::Up, Verb::Down, Arm::Verb, 2),
         ("down-here", _) => of(State::Up, Verb::DownHere, Arm::Verb, 0),
         ("purge", _) => of(State::Up, Verb::DownPurge, Arm::Verb, 2),
-        ("leave", _) | ("description", "forgetting" | "forgot") => {
-            of(State::Up, Verb::Leave, Arm::Before, 1)
-        }
+        ("leave", _) => of(State::Up, Verb::Leave, Arm::Before, 1),
         ("description", "joined") => of(State::Up, Verb::Join, Arm::Verb, 4),
-        ("description", "keeping") => of(State::Up, Verb::Leave, Arm::Before, 1),
+        // A host that has left is taken out of the description by its own node, when that ends.
+        ("description", _) => of(State::LeftUp, Verb::Status, Arm::Before, 3),
         _ => None,
     }
 }

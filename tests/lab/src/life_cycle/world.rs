@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use intarsia_posix_tests::{intarsia, run};
@@ -30,6 +31,8 @@ pub(crate) struct World {
     dir: PathBuf,
     guard: Child,
     said: AtomicU32,
+    /// Of each `up` of the present store, as its tiers.
+    options: Mutex<Vec<String>>,
 }
 
 /// What a verb ended with.
@@ -63,7 +66,7 @@ impl World {
         guard.env("INTARSIA_BIN", intarsia());
         let guard = guard.spawn().expect("a guard");
         run(Command::new(intarsia()).args(["lab", "up", &lab, "--nodes", &HOSTS.to_string()]));
-        Self { lab, dir, guard, said: AtomicU32::new(0) }
+        Self { lab, dir, guard, said: AtomicU32::new(0), options: Mutex::default() }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -128,7 +131,16 @@ impl World {
     /// The words of `up`.
     pub(crate) fn up(&self, hosts: &[usize], more: &[&str]) -> Vec<String> {
         let begin = words(&["up", &self.pattern(), "--wait", WAIT]);
-        [begin, self.places(hosts), words(more)].concat()
+        [begin, self.places(hosts), self.options(), words(more)].concat()
+    }
+
+    fn options(&self) -> Vec<String> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives every `up` of the present store these words too.
+    pub(crate) fn set_options(&self, options: Vec<String>) {
+        *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options;
     }
 
     /// The words of `down`.
@@ -219,6 +231,7 @@ impl World {
     /// Clears the world by force, for the next case.
     pub(crate) fn clear(&self) {
         clear(&self.dir);
+        self.set_options(Vec::new());
         let _ = fs::remove_file(self.dir.join("reached"));
     }
 
