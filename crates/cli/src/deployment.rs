@@ -340,9 +340,10 @@ fn roster(node: &OpenNode, expected: Option<Vec<HostSeen>>) -> Roster {
     })
 }
 
-/// The hosts where some are missing: what these had must be made up for before any node can open the metadata.
+/// The hosts of a store that begins again: what is missing of its servers must be made up for before any node can open the
+/// metadata.
 fn expected(deployment: &Deployment, assembly: Option<&Assembly>) -> Option<Vec<HostSeen>> {
-    let assembly = assembly.filter(|assembly| assembly.is_cold() && assembly.lacks_servers)?;
+    let assembly = assembly.filter(|assembly| assembly.is_cold())?;
     let seen = |member: &Member| HostSeen {
         name: member.name.clone(),
         address: Some((member.address, member.node_port).into()),

@@ -10,7 +10,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use intarsia_types::NodeId;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ use crate::config::Settings;
 use crate::deployment::Bundle;
 use crate::exit::{Failure, Outcome};
 use crate::preflight::Conditions;
-use crate::process::{self, Process};
+use crate::process::Process;
 
 /// A log larger than this is set aside when the next node starts.
 const LOG_ROTATE_BYTES: u64 = 16 << 20;
@@ -101,8 +102,9 @@ impl Tether {
     }
 }
 
-/// Starts a node and waits until it is ready or has failed, no longer than `settings.wait`.
-pub(crate) fn start(orders: &Orders) -> Outcome<(Ready, Tether)> {
+/// Starts a node and waits until it is ready or has failed, no longer than `settings.wait`, and no longer than somebody
+/// wants it.
+pub(crate) fn start(orders: &Orders, is_wanted: impl FnMut() -> bool) -> Outcome<(Ready, Tether)> {
     let dir = &orders.settings.dir;
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| {
         Failure::io(format!("the store's directory {} cannot be made", dir.display()), &e)
@@ -114,7 +116,7 @@ pub(crate) fn start(orders: &Orders) -> Outcome<(Ready, Tether)> {
     let mut stdin = child.stdin.take().ok_or_else(|| Failure::general("no pipe to the node"))?;
     let told = serde_json::to_string(orders).map_err(|e| Failure::general(e.to_string()))?;
     writeln!(stdin, "{told}").map_err(|e| failed(&e))?;
-    match await_report(&mut child, orders.settings.wait) {
+    match await_report(&mut child, orders.settings.wait, is_wanted) {
         Some(Report::Ready(ready)) => Ok((ready, Tether { stdin, child })),
         Some(Report::Failed(failure)) => {
             drop(stdin);
@@ -138,14 +140,31 @@ fn spawn(log: File) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// What the node behind `child` says of itself first; none when it says nothing in time.
-pub(crate) fn await_report(child: &mut Child, timeout: Duration) -> Option<Report> {
+/// What the node behind `child` says of itself first; none when it says nothing in time, or nobody wants it any more.
+pub(crate) fn await_report(
+    child: &mut Child,
+    timeout: Duration,
+    mut is_wanted: impl FnMut() -> bool,
+) -> Option<Report> {
+    /// Between two looks whether somebody still waits.
+    const STEP: Duration = Duration::from_millis(200);
     let stdout = child.stdout.take()?;
-    let line = process::bounded(timeout, move || {
+    let (sender, said) = mpsc::channel();
+    std::thread::spawn(move || {
         let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).map(|_| line)
-    })?;
-    serde_json::from_str(&line.ok()?).ok()
+        let read = BufReader::new(stdout).read_line(&mut line).map(|_| line);
+        let _ = sender.send(read);
+    });
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match said.recv_timeout(left.min(STEP)) {
+            Ok(line) => return serde_json::from_str(&line.ok()?).ok(),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) if left.is_zero() || !is_wanted() => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        }
+    }
 }
 
 /// The node ended without a word, or is silent still; then it is ended.

@@ -162,7 +162,7 @@ fn unserved(deployment: &Deployment, remedy: &Remedy) -> Error {
     ))
 }
 
-/// Waits until every survivor knows that all slots have a primary that is there.
+/// Waits until the primaries that are there hold all slots between them, and each of them knows that.
 fn wait_until_served(
     survivors: &[Survivor],
     seats: &mut [Connection],
@@ -170,24 +170,35 @@ fn wait_until_served(
 ) -> Result<()> {
     loop {
         let witnesses = ask_all(survivors, seats)?;
-        let alive: BTreeSet<&ServerId> =
-            witnesses.iter().filter_map(|w| Some(&w.view.myself()?.id)).collect();
-        let is_served = |w: &Witness| {
-            let primaries = w.view.primaries();
-            let served: usize =
-                primaries.iter().filter(|p| alive.contains(&p.id)).map(|p| p.slot_count()).sum();
-            served == usize::from(SLOTS)
-        };
-        if witnesses.iter().all(is_served) {
-            return Ok(());
-        }
+        let Some(why) = disagreement(&witnesses) else { return Ok(()) };
         if Instant::now() >= deadline {
-            return Err(Error::Engine(
-                "the metadata servers that are there do not agree on who takes over".into(),
-            ));
+            return Err(Error::Engine(format!(
+                "the metadata servers that are there do not agree on who takes over: {why}"
+            )));
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// What keeps the primaries that are there from serving all slots. What a replica knows does not matter, nor what one
+/// does that had not joined yet: they learn, or are replaced.
+fn disagreement(witnesses: &[Witness]) -> Option<String> {
+    let primaries: Vec<(&Witness, &Peer)> = witnesses
+        .iter()
+        .filter_map(|w| Some((w, w.view.myself().filter(|me| me.has_slots())?)))
+        .collect();
+    let alive: BTreeSet<&ServerId> = primaries.iter().map(|(_, me)| &me.id).collect();
+    let held: usize = primaries.iter().map(|(_, me)| me.slot_count()).sum();
+    if held != usize::from(SLOTS) {
+        return Some(format!("their primaries hold {held} of {SLOTS} slots"));
+    }
+    primaries.iter().find_map(|(witness, _)| {
+        let known = witness.view.primaries();
+        let served: usize =
+            known.iter().filter(|p| alive.contains(&p.id)).map(|p| p.slot_count()).sum();
+        let name = &witness.survivor.name;
+        (served != usize::from(SLOTS)).then(|| format!("{name} knows of {served} slots"))
+    })
 }
 
 #[cfg(test)]
@@ -275,6 +286,21 @@ mod tests {
         let found = remedy(&deployment, &all_of(&[1]));
         let text = unserved(&deployment, &found).to_string();
         assert!(text.contains("33 %") && text.contains("n2, n3"), "{text}");
+    }
+
+    #[test]
+    fn a_server_that_had_not_joined_is_not_waited_for() {
+        let mut witnesses = all_of(&[1, 2, 3]);
+        let stranger = format!("{} 10.0.0.1:7405@7406 myself,master - 0 0 0 connected", id(1, 2));
+        let name = ServerName { host: NodeId("n1".into()), number: 2 };
+        witnesses.push(Witness {
+            survivor: Survivor { name, is_complete: false },
+            view: Topology::parse(&stranger).unwrap(),
+        });
+        assert_eq!(disagreement(&witnesses), None);
+        // One that still believes in slots that another has taken over is waited for.
+        witnesses.remove(4);
+        assert!(disagreement(&witnesses).unwrap().contains("hold"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The life cycle of a store: a sample of the model, and each promise about `up`, `down` and `leave` by itself.
 //!
-//! The whole model is `make test-life-cycle`.
+//! The whole model, and random stories, are `make test-life-cycle`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use intarsia_lab_tests::life_cycle::{self, Plan, Report, Stories};
+use intarsia_lab_tests::life_cycle::{self, Plan, Report};
 use intarsia_lab_tests::{Cluster, is_unmet};
 use intarsia_posix_tests::intarsia;
 
@@ -71,23 +71,6 @@ fn down_purge_deletes_everything_also_when_the_store_is_down_or_a_host_was_lost(
 #[test]
 fn a_down_that_was_killed_is_taken_up_again() {
     holds(&["Up-Down-down:finished", "Up-Down-agent-down:finished@n2", "Up-Down-node:closed@n2"]);
-}
-
-#[test]
-fn a_sample_of_random_stories_holds() {
-    if is_unmet() {
-        return;
-    }
-    // No further one is begun after so long.
-    let limit = Duration::from_secs(40);
-    let seed = intarsia_posix_tests::fresh_seed();
-    assert_clean(&life_cycle::tell(&Stories {
-        program: program(),
-        count: 4,
-        seed,
-        labs: 2,
-        limit,
-    }));
 }
 
 #[test]

@@ -45,16 +45,19 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
     let made = made_dir::private(&dir).map_err(|e| Failure::io(dir.display(), &e))?;
     let claim = claim(&settings)?;
     failpoint::reach("up-here:claimed");
-    let started = launch::start(&Orders {
-        settings,
-        conditions,
-        log_format: global.log_format,
-        bundle: None,
-        assembly: None,
-        discard: false,
-        comes_first: true,
-        named: Vec::new(),
-    });
+    let started = launch::start(
+        &Orders {
+            settings,
+            conditions,
+            log_format: global.log_format,
+            bundle: None,
+            assembly: None,
+            discard: false,
+            comes_first: true,
+            named: Vec::new(),
+        },
+        || true,
+    );
     let (ready, tether) = started.inspect_err(|_| {
         claim.remove();
         made_dir::forget_unfounded(&dir, &made);

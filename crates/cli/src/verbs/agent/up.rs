@@ -65,7 +65,7 @@ pub(super) fn run(orders: &mut Orders) -> Outcome<Exit> {
     }
     told.bundle = Some(*bundle);
     told.assembly = Some(assembly);
-    let Some(tether) = start(&told)? else {
+    let Some(tether) = start(&told, orders)? else {
         begun.clear();
         return Ok(Exit::Ok);
     };
@@ -93,7 +93,7 @@ pub(super) fn keep(orders: &mut Orders) -> Outcome<Exit> {
     if told.assembly.as_ref().is_some_and(|assembly| assembly.is_founding) {
         begun.clear_ground()?;
     }
-    let Some(tether) = start(&told)? else {
+    let Some(tether) = start(&told, orders)? else {
         begun.clear();
         return Ok(Exit::Ok);
     };
@@ -165,9 +165,10 @@ impl Begun {
 }
 
 /// Starts a node and says what became of it; none when it failed, and then nothing of it runs.
-fn start(told: &launch::Orders) -> Outcome<Option<Tether>> {
+fn start(told: &launch::Orders, orders: &Orders) -> Outcome<Option<Tether>> {
     let had_servers = intarsia_cluster::servers::is_any_running(&told.settings.dir.join("servers"));
-    match launch::start(told) {
+    // Nothing is said to an agent meanwhile.
+    match launch::start(told, || !orders.is_gone(Duration::ZERO)) {
         Ok((ready, tether)) => {
             failpoint::reach("agent-up:started");
             say(&Saying::Done(ready))?;

@@ -15,6 +15,9 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::verbs::agent::Saying;
 
+/// How long other hosts have to say why they fail after the first that does.
+const LAST_WORD: Duration = Duration::from_secs(3);
+
 /// The agents of some hosts.
 pub(super) struct Conversation {
     session: Session,
@@ -50,6 +53,87 @@ impl Conversation {
         if let Ok(line) = serde_json::to_string(order) {
             self.session.say(host, &line);
         }
+    }
+
+    /// As [`hear`](Self::hear), for a step that all take or none: after the first failure the others have a moment left to
+    /// say why they fail too, and then no more is heard.
+    pub(super) fn hear_all_or_none<T: DeserializeOwned>(
+        &mut self,
+        from: &[NodeId],
+        patience: Duration,
+    ) -> Outcomes<T> {
+        let mut answers: Outcomes<T> = BTreeMap::new();
+        let begun = Instant::now();
+        let mut last_word = None;
+        while answers.len() < from.len() {
+            let left = patience.saturating_sub(begun.elapsed());
+            let left = last_word.map_or(left, |word: Instant| {
+                left.min(word.saturating_duration_since(Instant::now()))
+            });
+            let waiting: Vec<NodeId> =
+                from.iter().filter(|host| !answers.contains_key(*host)).cloned().collect();
+            let is_over = left.is_zero();
+            let heard = self.hear_next::<T>(&waiting, left);
+            if heard.is_empty() && is_over {
+                break;
+            }
+            if last_word.is_none() && heard.values().any(Result::is_err) {
+                last_word = Some(Instant::now() + LAST_WORD);
+            }
+            answers.extend(heard);
+        }
+        if answers.values().all(Result::is_ok) {
+            for host in
+                from.iter().filter(|host| !answers.contains_key(*host)).cloned().collect::<Vec<_>>()
+            {
+                let why = format!("host {host}: no answer within {patience:?}, given up");
+                answers.insert(host, Err(Failure::general(why)));
+            }
+        }
+        answers
+    }
+
+    /// The next answer of one of these hosts, waited for no longer than `patience`; none then.
+    fn hear_next<T: DeserializeOwned>(
+        &mut self,
+        from: &[NodeId],
+        patience: Duration,
+    ) -> Outcomes<T> {
+        let gone = from.iter().find(|host| self.ended.contains(*host));
+        if let Some(host) = gone {
+            let failure = Failure::general(format!("host {host}: its agent has ended"));
+            return [(host.clone(), Err(failure))].into();
+        }
+        let mut answers: Outcomes<T> = BTreeMap::new();
+        let deadline = Instant::now() + patience;
+        let mut deadlines: BTreeMap<NodeId, Instant> =
+            from.iter().map(|host| (host.clone(), deadline)).collect();
+        while answers.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(event) = self.session.next(left) else { break };
+            match event {
+                Event::Line { host, stream: Stream::Output, text } => {
+                    match serde_json::from_str(&text) {
+                        Ok(Saying::Doing(_)) => {}
+                        Ok(Saying::Done(answer)) => {
+                            self.settle(&mut deadlines, &mut answers, &host, Ok(answer));
+                        }
+                        Ok(Saying::Failed(failure)) => {
+                            let failure = named(&host, failure);
+                            self.settle(&mut deadlines, &mut answers, &host, Err(failure));
+                        }
+                        Err(_) => self.said.entry(host).or_default().push(text),
+                    }
+                }
+                Event::Line { host, text, .. } => self.said.entry(host).or_default().push(text),
+                Event::Ended { host, result } => {
+                    self.ended.insert(host.clone());
+                    let why = result.err().unwrap_or_else(|| format!("host {host}: no answer"));
+                    self.settle(&mut deadlines, &mut answers, &host, Err(Failure::general(why)));
+                }
+            }
+        }
+        answers
     }
 
     /// The answers of these hosts, or why there is none. A host that shows nothing for `patience` is given up;

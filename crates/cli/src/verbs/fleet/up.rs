@@ -230,7 +230,7 @@ impl<'a> Request<'a> {
             };
             agents.tell(host, &step);
         }
-        let started = agents.hear::<Ready>(&plan.to_start, self.wait + WAY, |_, _| {});
+        let started = agents.hear_all_or_none::<Ready>(&plan.to_start, self.wait + WAY);
         let ready = match all_ready(started) {
             Ok(ready) => ready,
             Err(failure) => {
