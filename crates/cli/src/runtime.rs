@@ -204,11 +204,14 @@ impl Store {
         progress: &mut dyn FnMut(Value),
     ) -> Outcome<Value> {
         let host = NodeId(host.into());
+        // Servers of a lost host are made up for without anybody asking.
+        let known = self.node.host_presences().unwrap_or_default();
+        let is_up = known.iter().any(|known| known.name == host && known.is_alive);
         let mut show = |moved: MoveProgress| progress(json!(moved));
         let report = self.node.empty_host(&host, MoveOptions { bytes_per_s }, &mut show);
         let report = report.map_err(|e| failure(&e))?;
         failpoint::reach("leave:emptied");
-        let metadata_left = self.move_metadata(&host, progress);
+        let metadata_left = if is_up { self.move_metadata(&host, progress) } else { None };
         let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         let mut report = value(&report)?;
         if let Some(membership) = membership.as_ref() {

@@ -172,9 +172,6 @@ impl LeasedEngine {
         if let Some(value) = table.assumed.get(key) {
             return Some(Some(value.clone()));
         }
-        if table.is_outrun(key) {
-            return None;
-        }
         let known = table.find(key);
         drop(table);
         let known = known.filter(|_| self.is_valid());

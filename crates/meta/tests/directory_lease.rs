@@ -18,7 +18,7 @@ use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
     Extra, Inode, MetaEngine, Namespace, NewInode, Owner, Recall, Recalled, RenameMode, SetMode,
 };
-use intarsia_types::{Error, InodeId, Layout, PartitionId, Result, Timestamp};
+use intarsia_types::{Error, InodeId, Layout, Result, Timestamp};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -431,91 +431,4 @@ fn a_lease_that_is_long_in_coming_holds_up_no_other() {
         assert!(asking.join().unwrap().unwrap());
         assert!(is_waiting && granted > 10, "{granted} granted meanwhile");
     });
-}
-
-/// Looks at a host's namespace as soon as a commit of it is made, and before the host knows.
-#[derive(Default)]
-struct Looker {
-    look: OnceLock<Box<dyn Fn() + Send + Sync>>,
-}
-
-impl hooked::Hook for Looker {
-    fn before_commit(&self, _: PartitionId) -> Result<()> {
-        Ok(())
-    }
-
-    fn after_commit(&self) {
-        if let Some(look) = self.look.get() {
-            look();
-        }
-    }
-}
-
-/// Nobody else is there.
-struct Alone;
-
-impl Recall for Alone {
-    fn is_current(&self) -> bool {
-        true
-    }
-
-    fn recall(&self, _: &Owner, _: InodeId) -> Result<Recalled> {
-        Ok(Recalled::Lost)
-    }
-}
-
-/// What is kept under a lease is older for a moment than what the engine has. Nobody is to meet a name without its inode
-/// in it, nor an inode with the body of another version.
-#[test]
-fn a_look_while_a_change_of_this_host_is_being_committed_shows_one_state() {
-    let engine = Hooked::new(Arc::new(MemoryEngine::new(3)), Looker::default());
-    let host = namespace(Arc::<Hooked<Looker>>::clone(&engine))
-        .with_owner(Owner::new("host", 1))
-        .with_leases(Arc::new(Alone));
-    let host = Arc::new(host);
-    assert!(host.lease_directory(InodeId::ROOT).unwrap());
-    let looks = Arc::new(AtomicU32::new(0));
-    let (weak, counted) = (Arc::downgrade(&host), Arc::clone(&looks));
-    let look = move || {
-        let Some(host) = weak.upgrade() else { return };
-        for name in NAMES {
-            let Ok(inode) = host
-                .lookup(InodeId::ROOT, name)
-                .inspect_err(|error| assert!(matches!(error, Error::NotFound), "{error}"))
-            else {
-                continue;
-            };
-            if inode.layout == Layout::Inline {
-                let body = host.get_body(inode.ino).unwrap().map(|body| body.len() as u64);
-                assert!(
-                    body == Some(inode.size_bytes) || host.get(inode.ino).ok() != Some(inode),
-                    "the body of another version"
-                );
-            }
-            counted.fetch_add(1, Ordering::Relaxed);
-        }
-    };
-    assert!(engine.hook.look.set(Box::new(look)).is_ok());
-    let write = |ino: InodeId, len: u64| {
-        let body = vec![7; usize::try_from(len).unwrap()];
-        let put = [Extra::PutBody(body.as_slice().into())];
-        host.update_with(ino, &put, |inode| {
-            (inode.layout, inode.size_bytes) = (Layout::Inline, len);
-            Ok(())
-        })
-        .unwrap();
-    };
-    for round in 0..50 {
-        host.create(InodeId::ROOT, b"a", dir(), at(1)).unwrap();
-        host.rmdir(InodeId::ROOT, b"a", at(2)).unwrap();
-        let old = host.create(InodeId::ROOT, b"b", file(), at(3)).unwrap().ino;
-        write(old, 10 + round);
-        write(old, 20 + round);
-        let new = host.create(InodeId::ROOT, b"c", file(), at(3)).unwrap().ino;
-        write(new, 30 + round);
-        let (to, mode) = (InodeId::ROOT, RenameMode::Replace);
-        host.rename(InodeId::ROOT, b"c", to, b"b", mode, |_| false, at(4)).unwrap();
-        host.unlink(InodeId::ROOT, b"b", |_| false, at(5)).unwrap();
-    }
-    assert!(looks.load(Ordering::Relaxed) > 100);
 }

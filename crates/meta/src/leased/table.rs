@@ -157,17 +157,6 @@ impl Table {
         }
     }
 
-    /// Whether the engine behind may say otherwise of a key by now: a commit of this process is changing it. Whoever
-    /// then asks the engine for what goes with it, the inode of a name or the body of an inode, would take two states
-    /// for one. Of a directory's own record nothing else is read.
-    pub(super) fn is_outrun(&self, key: &[u8]) -> bool {
-        let is_directory = || {
-            key.first() == Some(&keys::INODE)
-                && keys::inode_of(key).is_some_and(|ino| self.held.contains_key(&ino))
-        };
-        self.changes.is_changing(key) && !is_directory()
-    }
-
     /// The records of a complete directory, from the first that comes after `after`.
     pub(super) fn list(
         &self,

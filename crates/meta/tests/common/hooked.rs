@@ -16,9 +16,6 @@ pub(crate) trait Hook: Send + Sync + 'static {
 
     /// Before a commit.
     fn before_commit(&self, partition: PartitionId) -> Result<()>;
-
-    /// After a commit, before whoever made it hears of that.
-    fn after_commit(&self) {}
 }
 
 impl<F: Fn(PartitionId) -> Result<()> + Send + Sync + 'static> Hook for F {
@@ -76,9 +73,7 @@ impl<H: Hook> MetaEngine for Hooked<H> {
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
         self.hook.before_commit(partition)?;
-        let outcome = self.engine.commit(partition, op, conditions, mutations);
-        self.hook.after_commit();
-        outcome
+        self.engine.commit(partition, op, conditions, mutations)
     }
 
     fn sync(&self) -> Result<()> {

@@ -121,10 +121,10 @@ pub fn run(plan: &Plan) -> Report {
     let (cases, report) = (Mutex::new(cases), Mutex::new(report));
     let deadline = Instant::now() + plan.limit;
     std::thread::scope(|scope| {
-        for number in 0..plan.labs {
+        for _ in 0..plan.labs {
             let (cases, report) = (&cases, &report);
             scope.spawn(move || {
-                let world = World::new(&plan.program, number);
+                let world = World::new(&plan.program);
                 loop {
                     let next = locked(cases).pop_front();
                     let Some(case) = next else { return };

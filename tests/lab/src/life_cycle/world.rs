@@ -57,7 +57,9 @@ pub(crate) struct Running {
 
 impl World {
     /// Makes a lab. `program` is the one whose verb `guard` is [`keep_guard`].
-    pub(crate) fn new(program: &Path, number: usize) -> Self {
+    pub(crate) fn new(program: &Path) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let lab = format!("lc{}x{number}", std::process::id());
         let made = tempfile::Builder::new().prefix("intarsia-life-").tempdir();
         let dir = made.expect("a directory").keep();

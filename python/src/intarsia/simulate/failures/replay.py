@@ -16,7 +16,7 @@ def replay_csv(records: pd.DataFrame) -> str:
     >>> from intarsia.simulate import failures
     >>> records = failures.select_system(failures.lanl(), "20")
     >>> failures.replay_csv(records).splitlines()[:3]
-    ['seconds,node,repair_seconds', '0,0,18780', '28800,2,4200']
+    ['seconds,node,repair_seconds', '0,194,537300', '228900,251,10380']
     """
     if (records["node"] == "").any():
         raise RecordError("a replay needs the nodes: map the column with --column node=NAME")
