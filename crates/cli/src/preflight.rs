@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use intarsia_types::Durability;
+use places::Identity;
 pub(crate) use places::check_owner;
 use rustix::fs::Access;
 use rustix::io::Errno;
@@ -38,6 +39,8 @@ pub(crate) struct Plan {
     /// Whether the mount point is ours to remove: made now, or by the dead node before.
     pub(crate) owns_mount_point: bool,
     pub(crate) found_store: bool,
+    /// Tiers of the store that are neither named nor there.
+    pub(crate) missing_tiers: Vec<PathBuf>,
 }
 
 /// Looks at everything and changes nothing.
@@ -205,7 +208,9 @@ const OWN_FILES: [&str; 9] = [
 fn check_directories(settings: &Settings, plan: &mut Plan) -> Outcome {
     plan.found_store = !settings.dir.join("store.json").exists();
     check_directory(&settings.dir, "the store's directory", "--dir")?;
-    check_lasting(settings)?;
+    let identity = Identity::of(&settings.dir);
+    check_lasting(settings, &identity)?;
+    plan.missing_tiers = identity.check_tiers(settings)?;
     if plan.found_store && settings.dir.is_dir() {
         check_not_foreign(&settings.dir)?;
     }
@@ -238,16 +243,8 @@ fn check_lower(settings: &Settings) -> Outcome {
 }
 
 /// A store that was founded in memory keeps its names there whatever it is told later.
-fn check_lasting(settings: &Settings) -> Outcome {
-    #[derive(serde::Deserialize)]
-    struct Identity {
-        #[serde(default)]
-        is_volatile: bool,
-    }
-    let text = std::fs::read(settings.dir.join("store.json")).unwrap_or_default();
-    // A damaged identity is the node's to report.
-    let is_volatile = serde_json::from_slice::<Identity>(&text).is_ok_and(|i| i.is_volatile);
-    if !is_volatile || settings.durability == Durability::Memory {
+fn check_lasting(settings: &Settings, identity: &Identity) -> Outcome {
+    if !identity.is_volatile || settings.durability == Durability::Memory {
         return Ok(());
     }
     let dir = settings.dir.display();

@@ -467,3 +467,22 @@ impl Drop for ReadOnly {
         let _ = Command::new("umount").arg(&self.0).status();
     }
 }
+
+#[test]
+fn a_tier_that_is_left_out_is_refused_and_one_that_is_gone_is_named() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    let (old, new) = (place.text("old"), place.text("new"));
+    place.up(&["--tier", &old, "--tier", &new]).code(0);
+    place.run(&["down"]).code(0);
+    place.up(&["--tier", &new]).code(2).says(&format!("--tier {old}"));
+    place.up(&[]).code(2).says("could not be read");
+    std::fs::rename(&old, place.path("away")).unwrap();
+    place.up(&["--tier", &new]).code(0).says(&format!("The tier {old} is not there"));
+    place.run(&["down"]).code(0);
+    std::fs::rename(place.path("away"), &old).unwrap();
+    place.up(&["--tier", &old, "--tier", &new]).code(0);
+    place.run(&["down"]).code(0);
+}

@@ -158,6 +158,16 @@ impl Identity {
         Ok(id)
     }
 
+    /// Tiers of this host that other hosts know by these numbers.
+    pub(crate) fn keep_tiers(&mut self, tiers: impl IntoIterator<Item = (TierId, PathBuf)>) {
+        self.shared_tiers.extend(tiers.into_iter().map(|(id, dir)| (id.0, dir)));
+    }
+
+    /// Forgets tiers that were on disks which are gone; their directories get new numbers.
+    pub(crate) fn drop_tiers(&mut self, gone: &[TierId]) {
+        self.shared_tiers.retain(|id, _| !gone.contains(&TierId(*id)));
+    }
+
     /// Directories that the store once had and the configuration leaves out.
     pub(crate) fn absent_tiers(&self, present: &[TierId]) -> Vec<(TierId, PathBuf)> {
         let own = (0u16..).zip(&self.tiers);

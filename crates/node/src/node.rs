@@ -9,7 +9,7 @@ use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
 use intarsia_meta::{MetaEngine, Namespace, RootSpec, TierRecord};
 use intarsia_store::{Tier, TierOptions};
 use intarsia_types::{
-    BackingRef, Durability, Error, InodeId, Result, RuleSet, TierClass, TierSpec,
+    BackingRef, Durability, Error, InodeId, Result, RuleSet, TierClass, TierId, TierSpec,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -338,14 +338,44 @@ fn open_parts(
         return Ok((open_namespace(options, is_volatile)?, tiers));
     }
     let namespace = open_namespace(options, is_volatile)?;
-    if is_new && let Some(former) = namespace.retire_tiers(&options.name, now())? {
-        tracing::error!(
-            host = %options.name, %former,
-            "this host comes back with empty disks; what it had counts as that of a lost host"
-        );
-    }
+    take_up_former(options, identity, &namespace, is_new)?;
     let tiers = open_tiers(options, identity, Some(&namespace))?;
     Ok((namespace, tiers))
+}
+
+/// Compares what the metadata knows of this host's tiers with the disks: a tier that is there goes on under its
+/// number, also when the host's directory is lost; one that is not, on a disk that was replaced, counts as that of a
+/// lost host, so that its files are read from their other copies and copied anew.
+fn take_up_former(
+    options: &NodeOptions,
+    identity: &mut Identity,
+    namespace: &Namespace,
+    is_new: bool,
+) -> Result<()> {
+    let is_configured =
+        |dir: &str| options.tiers.iter().any(|spec| absolute(&spec.dir) == Path::new(dir));
+    let own = namespace.tiers()?.into_iter().filter(|(_, tier)| tier.host == options.name.0);
+    let (there, missing): (Vec<_>, Vec<_>) = own.partition(|(id, tier)| {
+        intarsia_store::tier_at(Path::new(&tier.dir), &identity.store) == Some(*id)
+    });
+    identity.keep_tiers(there.into_iter().map(|(id, tier)| (id, PathBuf::from(tier.dir))));
+    // The capacity is recorded once a tier is in use; before, nothing is on it.
+    let is_gone =
+        |tier: &TierRecord| tier.capacity_bytes > 0 && (is_new || is_configured(&tier.dir));
+    let gone: Vec<TierId> =
+        missing.into_iter().filter(|(_, tier)| is_gone(tier)).map(|(id, _)| id).collect();
+    identity.drop_tiers(&gone);
+    if let Some(former) = namespace.retire_tiers(&options.name, &gone, now())? {
+        tracing::error!(
+            host = %options.name, %former, tiers = ?gone,
+            "tiers of this host come back empty; what they held counts as that of a lost host"
+        );
+    }
+    Ok(())
+}
+
+fn absolute(dir: &Path) -> PathBuf {
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
 /// The directory of the overflow in the lower file system, made; each host of each store has its own.
@@ -392,7 +422,7 @@ fn open_tiers(
         }
         if let Some(namespace) = numbering {
             // Now that it is known what it is.
-            let dir = std::path::absolute(&spec.dir).unwrap_or_else(|_| spec.dir.clone());
+            let dir = absolute(&spec.dir);
             let capacity_bytes = tier.space().capacity_bytes;
             namespace.register_tier(&record(&dir, tier.class(), capacity_bytes))?;
         }

@@ -16,4 +16,4 @@ pub use lease::{LeaseTest, is_unshared, is_unwritten, test_lease};
 pub use lower::{LowerEntry, LowerTree};
 pub use pool::{Pool, PooledFile};
 pub use probe::{FileSystem, probe};
-pub use tier::{Space, Tier, TierOptions, replace_file};
+pub use tier::{Space, Tier, TierOptions, replace_file, tier_at};

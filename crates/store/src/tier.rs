@@ -489,6 +489,13 @@ fn take_lock(dir: &Path) -> Result<File> {
     }
 }
 
+/// Which tier of `store` lies in a directory already; none in one that is new, another store's or unreadable.
+#[must_use]
+pub fn tier_at(dir: &Path, store: &str) -> Option<TierId> {
+    let found = read_identity(dir).ok().flatten()?;
+    (found.store == store).then_some(found.tier)
+}
+
 fn read_identity(dir: &Path) -> Result<Option<Identity>> {
     let path = dir.join("tier.json");
     match std::fs::read(&path) {

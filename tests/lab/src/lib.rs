@@ -121,6 +121,14 @@ impl Cluster {
         run(up.arg(self.dir.path().join("{host}")).args(&self.settings).args(options));
     }
 
+    /// Brings the store up again as it was brought up first, on the hosts where it is not.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn up_again(&self) {
+        self.up(&[]);
+    }
+
     /// As [`restart`](Self::restart).
     ///
     /// # Panics

@@ -6,13 +6,13 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use intarsia_lab_tests::life_cycle::{self, Plan, Report};
 use intarsia_lab_tests::{Cluster, is_unmet};
-use intarsia_posix_tests::intarsia;
+use intarsia_posix_tests::{intarsia, run, wait_for};
 
 const BUSY: i32 = 4;
 
@@ -140,4 +140,47 @@ fn a_host_that_finishes_slowly_keeps_its_metadata_until_then() {
     for n in 1..=3 {
         assert!(cluster.servers(n).is_empty(), "a server of n{n} is left");
     }
+}
+
+/// Takes the store down and brings it up again, while `lost` is missing on n3.
+fn come_back_without(cluster: &Cluster, lost: &Path) {
+    cluster.kill_host(3);
+    fs::remove_dir_all(lost).unwrap();
+    cluster.up_again();
+}
+
+#[test]
+fn a_host_that_lost_its_directory_or_one_tier_goes_on_with_what_is_left() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start_prepared(3, |dir| {
+        let tier = |name: &str| dir.join(format!("{{host}}.{name}")).display().to_string();
+        vec!["--tier".into(), tier("old")]
+    });
+    let tier = cluster.dir().join("n3.old");
+    let content = vec![3; 300_000];
+    let mount = |n: usize, name: &str| cluster.mount(n).join(name);
+    let twice = |n: usize| mount(n, "twice/f");
+    fs::create_dir(mount(3, "twice")).unwrap();
+    let copies = ["hint", "set", "replicas=2", "close=safe"];
+    run(Command::new(intarsia()).args(copies).arg(mount(3, "twice")));
+    fs::write(mount(3, "alone"), &content).unwrap();
+    fs::write(twice(3), &content).unwrap();
+    assert_eq!(cluster.hosts_of(&twice(3)).len(), 2);
+
+    come_back_without(&cluster, &cluster.store(3));
+    for n in 1..=3 {
+        assert!(fs::read(mount(n, "alone")).unwrap() == content, "n{n}");
+    }
+
+    come_back_without(&cluster, &tier);
+    wait_for("both copies again", Duration::from_secs(120), || {
+        let read = fs::read(twice(1)).ok()?;
+        (read == content && cluster.hosts_of(&twice(1)).len() == 2).then_some(())
+    });
+    let lost = Command::new(intarsia()).arg("lost").arg(cluster.mount(1)).output().unwrap();
+    let said = String::from_utf8_lossy(&lost.stdout).into_owned();
+    let more = String::from_utf8_lossy(&lost.stderr);
+    assert!(said.contains("alone") && !said.contains("twice"), "{said}{more}{}", cluster.errors());
 }

@@ -4,10 +4,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The directory of the build that the running test belongs to.
+/// The directory of the build that the running test or program belongs to: tests lie in its `deps`.
 fn build_dir() -> PathBuf {
-    let test = std::env::current_exe().expect("the test knows its own path");
-    test.ancestors().nth(2).expect("tests lie in target/PROFILE/deps").to_owned()
+    let own = std::env::current_exe().expect("the test knows its own path");
+    let dirs = own.ancestors().skip(1);
+    dirs.skip_while(|dir| dir.ends_with("deps")).next().expect("a directory").to_owned()
 }
 
 /// Finds `intarsia`: named by INTARSIA_BIN, or built in the profile of the test.

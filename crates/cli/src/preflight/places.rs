@@ -1,7 +1,10 @@
 //! Where a store is to lie: places that do not lie in each other, of the user's own, with nobody else's files.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
 
 use crate::config::{Settings, path};
 use crate::exit::{Failure, Outcome};
@@ -69,6 +72,55 @@ pub(crate) fn check_owner(dir: &Path, what: &str) -> Outcome {
         dir.display()
     ))
     .with_help("name a directory of root's, or run this as that user"))
+}
+
+/// What `store.json` says of a store; one that is damaged is the node's to report.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Identity {
+    pub(super) is_volatile: bool,
+    tiers: Vec<PathBuf>,
+    shared_tiers: BTreeMap<u16, PathBuf>,
+}
+
+/// Below the lower file system, what overflows into it.
+const OVERFLOW: &str = ".intarsia-overflow";
+
+impl Identity {
+    pub(super) fn of(dir: &Path) -> Self {
+        let text = std::fs::read(dir.join("store.json")).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// The tiers of the store that are neither named nor there.
+    ///
+    /// # Errors
+    /// Usage, when a tier is there and is not named: its files could not be read.
+    pub(super) fn check_tiers(&self, settings: &Settings) -> Outcome<Vec<PathBuf>> {
+        let lower_of = |dir: &Path| {
+            let below = dir.ancestors().find(|above| above.ends_with(OVERFLOW));
+            below.and_then(Path::parent).map(Path::to_owned)
+        };
+        let is_named = |dir: &Path| match lower_of(dir) {
+            Some(lower) => settings.overflow && settings.lower.as_ref() == Some(&lower),
+            None => settings.tiers.iter().any(|tier| tier.dir == dir),
+        };
+        let known = self.tiers.iter().chain(self.shared_tiers.values());
+        let left_out = known.filter(|dir| !is_named(dir)).cloned();
+        let (there, missing): (Vec<_>, _) =
+            left_out.partition(|dir| dir.join("tier.json").exists());
+        let Some(dir) = there.first() else { return Ok(missing) };
+        let named = match lower_of(dir) {
+            Some(lower) => format!("--lower {} --overflow", lower.display()),
+            None => format!("--tier {}", dir.display()),
+        };
+        Err(Failure::usage(format!(
+            "the store in {} keeps files in the tier {}, which is not named; they could not be read",
+            settings.dir.display(),
+            dir.display()
+        ))
+        .with_help(format!("name it, as before: {named}; or, to go on without its files, move it away")))
+    }
 }
 
 /// What a tier's directory may hold before it is one.

@@ -248,12 +248,18 @@ impl Running {
         let cleared = plan.clear_stale_mounts.iter().map(|m| {
             format!("A dead node had left its mount at {}; it was taken away.", m.display())
         });
+        let missing = plan.missing_tiers.iter().map(|dir| {
+            format!(
+                "The tier {} is not there; its files give EIO until it is named and there again.",
+                dir.display()
+            )
+        });
         Ready {
             mount_point: settings.mount.clone(),
             dir: settings.dir.clone(),
             pid: std::process::id(),
             mode: self.mounted.mode(),
-            notes: cleared.collect(),
+            notes: cleared.chain(missing).collect(),
         }
     }
 

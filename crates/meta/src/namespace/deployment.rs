@@ -176,12 +176,18 @@ impl Namespace {
         Ok(tiers)
     }
 
-    /// For a host that is recorded and comes back without anything: what it had before belongs to a host that is lost,
-    /// under a name of its own, which is returned. None when it had nothing, or has left in order.
-    pub fn retire_tiers(&self, host: &NodeId, now: Timestamp) -> Result<Option<NodeId>> {
+    /// For a host of which the tiers `gone` come back empty: what they held belongs to a host that is lost, under a name
+    /// of its own, which is returned. None when the host had none of them, or has left in order.
+    pub fn retire_tiers(
+        &self,
+        host: &NodeId,
+        gone: &[TierId],
+        now: Timestamp,
+    ) -> Result<Option<NodeId>> {
         let Some(before) = self.member(host)? else { return Ok(None) };
         let tiers = self.tiers()?;
-        let own: Vec<_> = tiers.iter().filter(|(_, tier)| tier.host == host.0).collect();
+        let is_gone = |id: &TierId, tier: &TierRecord| tier.host == host.0 && gone.contains(id);
+        let own: Vec<_> = tiers.iter().filter(|(id, tier)| is_gone(id, tier)).collect();
         if own.is_empty() {
             return Ok(None);
         }
