@@ -296,6 +296,12 @@ pub fn has_data(dir: &Path) -> bool {
     dir.join(DATA).exists()
 }
 
+/// Whether a server in its directory has, or had when it ended, all of its shard.
+#[must_use]
+pub fn is_complete(dir: &Path) -> bool {
+    has_data(dir) && dir.join(COMPLETE).exists()
+}
+
 /// The servers whose data lies in directories below `parent`, by number, and whether each had all of its shard.
 #[must_use]
 pub fn kept(parent: &Path) -> Vec<(u16, bool)> {

@@ -455,3 +455,69 @@ fn a_server_that_was_on_its_way_back_when_its_node_ended_comes_back_with_the_nex
     assert!(replicas.any(|r| r.place.server == place), "{survey:?}");
     drop(empty);
 }
+
+/// Writes to the first shard; what was acknowledged.
+fn write_some(fleet: &Fleet) -> Vec<u32> {
+    let all = addresses(&fleet.deployment);
+    let mut primary = wait_for("a primary", || find_primary(&fleet.client(), &all));
+    let mut write = |number: &u32| {
+        let (key, value) = (format!("{TAG}{number}"), number.to_string());
+        primary.ask::<()>(&["SET", &key, &value]).is_ok()
+            && primary.ask::<u32>(&["WAIT", "1", "1000"]).is_ok_and(|n| n >= 1)
+    };
+    (0..500).filter(|number| write(number)).collect()
+}
+
+/// The primary of the first shard, and its replica.
+fn first_shard(watched: &Watched) -> [ServerName; 2] {
+    let (primary, id) = watched.first_primary();
+    let view = watched.view().unwrap();
+    let replica = view.replicas_of(&id).next().unwrap().address;
+    [primary, watched.fleet.deployment.server_at(replica.ip, replica.port).unwrap()]
+}
+
+/// Ends the nodes of both hosts, all servers of the first and one of the second.
+fn lose_shard(watched: &mut Watched, [primary, replica]: &[ServerName; 2]) {
+    for host in [&primary.host, &replica.host] {
+        drop(watched.supervisors.remove(host));
+    }
+    watched.kill(replica);
+    for number in 0..2 {
+        watched.kill(&ServerName { host: primary.host.clone(), number });
+    }
+}
+
+#[test]
+fn a_replica_that_died_beside_its_primary_comes_back_with_what_it_had_and_takes_over() {
+    if program().is_none() {
+        return;
+    }
+    let mut watched = Watched::new(3);
+    watched.wait_until_whole(3);
+    let acknowledged = write_some(&watched.fleet);
+    let shard = first_shard(&watched);
+    lose_shard(&mut watched, &shard);
+    let host = &shard[1].host;
+    watched.supervisors.insert(host.clone(), watch(&watched.fleet, host, Begin::Join));
+    assert_nothing_is_lost(&watched.fleet, &acknowledged);
+}
+
+#[test]
+fn a_primary_whose_replica_lost_everything_comes_back_with_what_it_had() {
+    if program().is_none() {
+        return;
+    }
+    let mut watched = Watched::new(3);
+    watched.wait_until_whole(3);
+    let acknowledged = write_some(&watched.fleet);
+    let shard = first_shard(&watched);
+    lose_shard(&mut watched, &shard);
+    std::fs::remove_dir_all(watched.fleet.settings(&shard[1]).dir).unwrap();
+    // The replica is back first, with nothing, and waits for somebody to copy from.
+    for name in shard.iter().rev() {
+        let again = watch(&watched.fleet, &name.host, Begin::Join);
+        watched.supervisors.insert(name.host.clone(), again);
+    }
+    assert_nothing_is_lost(&watched.fleet, &acknowledged);
+    watched.wait_until_whole(3);
+}

@@ -1,24 +1,23 @@
 //! The servers of one host and what is to be done with each of them next.
 
 mod balancing;
+mod returning;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use intarsia_types::{Durability, Error, NodeId, Result};
+use intarsia_types::{Durability, Error, Result};
 use tracing::{info, warn};
 
-use super::balance::{self, Scene};
+use super::balance::Scene;
 use super::redundancy::Redundancy;
 use super::roster::{self, Hosts};
 use super::view::View;
 use super::{Begin, ServerState, Watch, own};
 use crate::client::Connection;
 use crate::deployment::{ServerAddress, ServerName};
-use crate::formation::{
-    Placed, follow, introduce_to, replication_of, servers_per_host, wanting_shard,
-};
+use crate::formation::{Placed, follow, replication_of, servers_per_host};
 use crate::servers::{Replication, Server, Start};
 use crate::topology::{Health, Peer, Role, ServerId, Topology};
 
@@ -26,19 +25,10 @@ use crate::topology::{Health, Peer, Role, ServerId, Topology};
 const RETRY: Duration = Duration::from_secs(1);
 /// A replica that was attached shows in every view after this.
 const SETTLED: Duration = Duration::from_secs(5);
-/// Before a replica is told again to take over, while the others learn of it.
-const BETWEEN_ORDERS: Duration = Duration::from_secs(2);
-/// How long no view may show an heir before there is none: who follows whom spreads from server to
-/// server, and for moments a server that was primary follows nobody in the eyes of another.
-const NO_HEIR: Duration = Duration::from_secs(5);
 /// Between two orders that change who is primary. A server keeps the votes of its last election for twice
 /// the node timeout (4 s) and would take them for those of the next, which then counts for nothing
 /// (seen with Redis 7.0.15); so nobody is elected twice within this time by our order.
 const BETWEEN_PROMOTIONS: Duration = Duration::from_secs(10);
-/// A primary that has been dead for so long finds no successor by itself: an election takes a second or two, and a
-/// replica that has been without its primary for 30 s stands for none (`cluster-replica-validity-factor`), also when
-/// the votes were missing all that time.
-const OVERDUE: Duration = Duration::from_secs(15);
 pub(super) struct Host {
     watch: Watch,
     replication: Replication,
@@ -358,7 +348,7 @@ impl Host {
         let is_replaced = |slot: &Slot| {
             let is_dead = matches!(slot.phase, Phase::Lost { .. });
             let old = slot.id.as_ref().and_then(|id| view.by_id(id));
-            let has_heir = old.is_some_and(|old| matches!(heir(view, old), Heir::Promoted));
+            let has_heir = old.is_some_and(|old| returning::is_replaced(view, old));
             (slot.name.number >= first || is_leaving) && is_dead && has_heir
         };
         let (replaced, left) = self.slots.drain(..).partition(is_replaced);
@@ -381,222 +371,6 @@ impl Host {
         let own: Vec<ServerAddress> = self.slots.iter().map(|slot| slot.address).collect();
         for (id, address) in gone.iter().flat_map(|id| own.iter().map(move |own| (id, own))) {
             let _ = self.view.with(address, |c| c.ask::<()>(&["CLUSTER", "FORGET", &id.0]));
-        }
-    }
-
-    /// Has the best of several replicas stand for election where that is overdue. The other servers vote (CLUSTER
-    /// FAILOVER FORCE), so of two that stand one is elected. What was acknowledged is on all replicas that were in
-    /// sync, so the one that has most, of all of them, has it.
-    fn promote_overdue(&mut self, view: &Topology) {
-        let dead: Vec<ServerId> = balance::dead_primaries(view).map(|p| p.id.clone()).collect();
-        self.orphaned.retain(|id, _| dead.contains(id));
-        for id in dead {
-            let since = *self.orphaned.entry(id.clone()).or_insert_with(Instant::now);
-            if since.elapsed() < OVERDUE {
-                continue;
-            }
-            let Some(best) = self.most_complete_replica(view, &id) else { continue };
-            if !self.slots.iter().any(|slot| slot.address == best) {
-                continue;
-            }
-            // Not again before the votes of this election are forgotten.
-            self.orphaned.insert(id, Instant::now() + BETWEEN_PROMOTIONS - OVERDUE);
-            let stood = self.view.with(&best, |c| c.ask::<()>(&["CLUSTER", "FAILOVER", "FORCE"]));
-            warn!(replica = %best, ?stood, "nobody took over from a dead primary; the replica stands for election");
-        }
-    }
-
-    /// The replica of a dead primary that has copied most; none unless all of them say how much they have, of the
-    /// same history.
-    fn most_complete_replica(&mut self, view: &Topology, id: &ServerId) -> Option<ServerAddress> {
-        let mut history = None;
-        let mut best = None;
-        for replica in view.replicas_of(id) {
-            if replica.health != Health::Up {
-                return None;
-            }
-            let fields = self.view.with(&replica.address, |c| c.fields(&["INFO", "replication"]));
-            let fields = fields.ok()?;
-            let of = fields.get("master_replid")?.to_owned();
-            if *history.get_or_insert_with(|| of.clone()) != of {
-                return None;
-            }
-            let has_copied = fields.get("master_sync_in_progress") == Some("0");
-            let copied = fields.number("slave_repl_offset").filter(|_| has_copied)?;
-            best = best.max(Some((copied, replica.id.clone(), replica.address)));
-        }
-        best.map(|(_, _, address)| address)
-    }
-
-    fn bring_back(&mut self, index: usize, view: &Topology) {
-        let Some(slot) = self.slots.get(index) else { return };
-        match &slot.phase {
-            Phase::Serving(_) => {}
-            Phase::Lost { not_before } if *not_before > Instant::now() => {}
-            Phase::Lost { .. } => self.start_again(index, view),
-            Phase::Returning { .. } => self.join(index, view),
-        }
-    }
-
-    /// Starts a server that died, once its shard does not need it.
-    fn start_again(&mut self, index: usize, view: &Topology) {
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        let old = match &slot.id {
-            Some(id) => view.by_id(id),
-            None => view.by_address(slot.address.ip, slot.address.port),
-        };
-        let start = match old.map(|old| (old, heir(view, old))) {
-            None => Start::Empty,
-            Some((old, heir)) => {
-                slot.id = Some(old.id.clone());
-                match heir {
-                    Heir::Promoted => Start::Empty,
-                    Heir::None => {
-                        let since = *slot.without_heir.get_or_insert_with(Instant::now);
-                        if since.elapsed() < NO_HEIR {
-                            return;
-                        }
-                        // There is no other copy, so what it has on its disk is the best there is.
-                        Start::Kept
-                    }
-                    Heir::Waiting => {
-                        slot.without_heir = None;
-                        if let Some(replica) = balance::sole_replica(view, &old.id) {
-                            self.promote_heir(index, &replica.address);
-                        }
-                        return;
-                    }
-                }
-            }
-        };
-        // It will not come back under its name, and must not count as a replica until all notice.
-        let forgotten = slot.id.take_if(|_| start == Start::Empty);
-        self.start(index, start);
-        if let Some(old) = forgotten {
-            self.forget(&old, view);
-        }
-    }
-
-    /// Has the sole replica of our dead primary take its place: see the module's first page.
-    fn promote_heir(&mut self, index: usize, replica: &ServerAddress) {
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        if slot.next_order.is_some_and(|t| t > Instant::now()) {
-            return;
-        }
-        slot.next_order = Some(Instant::now() + BETWEEN_ORDERS);
-        let result = self.view.with(replica, |connection| {
-            let replication = connection.fields(&["INFO", "replication"])?;
-            let has_copied = replication.get("master_sync_in_progress") == Some("0")
-                && (replication.get("master_link_status") == Some("up")
-                    || replication.number("master_link_down_since_seconds").is_some());
-            if !has_copied {
-                return Err(Error::Engine("it has not copied everything".into()));
-            }
-            connection.ask::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"])
-        });
-        let dead = &slot.name;
-        match result {
-            Ok(()) => info!(%dead, %replica, "the replica takes over"),
-            Err(error) => {
-                warn!(%dead, %replica, %error, "the replica cannot take over");
-            }
-        }
-    }
-
-    fn start(&mut self, index: usize, start: Start) {
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        let started = self.watch.settings(&slot.name).and_then(|settings| {
-            Server::start(&self.watch.program, slot.name.clone(), &settings, start)
-        });
-        self.view.renew(&slot.address);
-        slot.without_heir = None;
-        slot.last_primary = None;
-        slot.phase = match (started, start) {
-            (Ok(server), Start::Kept) => {
-                warn!(server = %slot.name, "started again with its data");
-                Phase::Serving(server)
-            }
-            (Ok(server), Start::Empty) => {
-                info!(server = %slot.name, "started empty");
-                Phase::Returning { server, next_meet: Instant::now() }
-            }
-            (Err(error), _) => {
-                warn!(server = %slot.name, %error, "metadata server cannot be started");
-                Phase::Lost { not_before: Instant::now() + RETRY }
-            }
-        };
-    }
-
-    /// Brings a server that started empty into the Cluster, as a replica.
-    fn join(&mut self, index: usize, view: &Topology) {
-        if let Err(error) = self.try_join(index, view) {
-            info!(%error, "a metadata server cannot join yet");
-        }
-    }
-
-    fn try_join(&mut self, index: usize, view: &Topology) -> Result<()> {
-        let host = self.host_index()?;
-        let placed = self.placed();
-        let Some(slot) = self.slots.get_mut(index) else { return Ok(()) };
-        let Phase::Returning { next_meet, .. } = &mut slot.phase else { return Ok(()) };
-        let own = match self.view.of(&slot.address) {
-            Ok(own) => own,
-            // It has only just started.
-            Err(_) => return Ok(()),
-        };
-        let Some(myself) = own.myself() else { return Ok(()) };
-        if own.is_of_a_member() {
-            let new = myself.id.clone();
-            self.finish_joining(index, new);
-            return Ok(());
-        }
-        let primaries = view.primaries();
-        let is_informed = primaries.iter().all(|p| own.by_id(&p.id).is_some_and(Peer::has_slots));
-        if !is_informed {
-            let guide = primaries.iter().find(|p| p.health == Health::Up);
-            if let Some(guide) = guide.filter(|_| *next_meet <= Instant::now()) {
-                *next_meet = Instant::now() + RETRY;
-                return self.view.with(&slot.address, |c| introduce_to(c, &guide.address));
-            }
-            return Ok(());
-        }
-        let deployment = &self.watch.deployment;
-        let counts = |host: &NodeId| !self.hosts.is_leaving(host);
-        let Some(primary) = wanting_shard(deployment, view, host, &placed, counts) else {
-            return Ok(());
-        };
-        let (address, name) = (slot.address, slot.name.clone());
-        self.follow(&address, &primary)?;
-        info!(server = %name, %primary, "follows");
-        self.placed.push((Instant::now(), primary, address));
-        Ok(())
-    }
-
-    fn finish_joining(&mut self, index: usize, new: ServerId) {
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        slot.id = Some(new);
-        let placeholder = Phase::Lost { not_before: Instant::now() };
-        slot.phase = match std::mem::replace(&mut slot.phase, placeholder) {
-            Phase::Returning { server, .. } => Phase::Serving(server),
-            other => other,
-        };
-    }
-
-    /// Has all servers that are up forget one that will not come back under its name.
-    fn forget(&mut self, old: &ServerId, view: &Topology) {
-        let own = self.slots.iter().map(|s| s.address);
-        let mut all: Vec<ServerAddress> = view
-            .peers()
-            .iter()
-            .filter(|p| p.health == Health::Up)
-            .map(|p| p.address)
-            .chain(own)
-            .collect();
-        all.sort_unstable();
-        all.dedup();
-        for address in all {
-            // One that never knew it, or that cannot be reached, needs no more.
-            let _ = self.view.with(&address, |c| c.ask::<()>(&["CLUSTER", "FORGET", &old.0]));
         }
     }
 
@@ -681,24 +455,4 @@ fn has_copied_all(connection: &mut Connection) -> Result<bool> {
     let log = connection.fields(&["INFO", "persistence"])?;
     let is_idle = |field: &str| log.number(field).is_none_or(|busy| busy == 0);
     Ok(has_all && is_idle("aof_rewrite_in_progress") && is_idle("aof_rewrite_scheduled"))
-}
-
-/// What becomes of the slots of a server that died.
-enum Heir {
-    /// It holds none, and nobody copies from its place any more.
-    Promoted,
-    /// A replica is about to be promoted, or has not noticed yet.
-    Waiting,
-    /// It holds slots, and no replica is left.
-    None,
-}
-
-fn heir(view: &Topology, old: &Peer) -> Heir {
-    let has_heirs = view.replicas_of(&old.id).any(|r| r.health != Health::Failed);
-    let has_heirs = has_heirs || (old.has_slots() && balance::is_anyone_joining(view));
-    match (old.has_slots(), has_heirs) {
-        (_, true) => Heir::Waiting,
-        (true, false) => Heir::None,
-        (false, false) => Heir::Promoted,
-    }
 }
