@@ -16,6 +16,9 @@ pub(crate) struct Assembly {
     pub(crate) is_founding: bool,
     /// The metadata servers whose data is on the disks of the hosts that are present.
     pub(crate) kept: Vec<KeptServer>,
+    /// Metadata servers that go on with what they had set aside.
+    #[serde(default)]
+    pub(crate) restored: Vec<(NodeId, u16)>,
     /// Whether servers are missing that the store had: their hosts are absent, or come with empty disks.
     pub(crate) lacks_servers: bool,
 }

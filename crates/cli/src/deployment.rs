@@ -379,6 +379,7 @@ impl ServerStart<'_> {
             replace_after: if lacks { REPLACE_AT_ONCE } else { REPLACE_AFTER },
             roster,
         };
+        self.restore()?;
         let begin = self.begin(&watch);
         if begin == Begin::Join {
             tracing::info!(host = %self.host, "the metadata servers of this host begin anew as replicas");
@@ -388,6 +389,16 @@ impl ServerStart<'_> {
         self.form(begin)?;
         failpoint::reach("node:formed");
         Ok(servers)
+    }
+
+    /// Puts back what servers of this host had set aside, where nobody has a newer copy.
+    fn restore(&self) -> Result<()> {
+        let restored = self.assembly.iter().flat_map(|assembly| &assembly.restored);
+        for (_, number) in restored.filter(|(host, _)| host == self.host) {
+            tracing::warn!(number, "a metadata server goes on with what it had set aside");
+            intarsia_cluster::servers::restore_aside(&self.dir.join(number.to_string()))?;
+        }
+        Ok(())
     }
 
     fn begin(&self, watch: &Watch) -> Begin {

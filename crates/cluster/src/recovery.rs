@@ -5,7 +5,12 @@
 //! That is safe because nothing else of the store runs, and whoever brings it up has said which hosts are there. A
 //! server that comes back later finds its slots taken under a later epoch, and follows.
 //!
-//! A replica that never finished copying is not used: it may lack what was acknowledged.
+//! A replica that never finished copying is not used: it may lack what was acknowledged. What such a replica had before it
+//! began to copy was set aside, and is put back where no other copy survives. It is the newest if nobody can have changed
+//! its shard since: a primary takes no changes without a replica that has everything. Otherwise the user decides.
+//!
+//! All of this is decided from the servers' files before any of them is started ([`plan`]), and carried out when they run
+//! ([`recover`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,10 +20,13 @@ use intarsia_types::{Error, NodeId, Result};
 use crate::client::{Access, Connection};
 use crate::deployment::{Deployment, ServerName};
 use crate::formation::connect;
+use crate::servers::Kept;
 use crate::topology::{Peer, Role, SLOTS, ServerId, Topology};
 
 /// Between two looks at servers that learn from each other.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Servers tell each other who holds which slots once a second.
+const HEARSAY: Duration = Duration::from_secs(15);
 
 /// A server whose data is on the disk of a host that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +45,123 @@ struct Witness {
 
 /// What is to be done for the Cluster to be whole again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Remedy {
+struct Remedy {
     /// Replicas that take over, by their places among the survivors.
-    pub heirs: Vec<usize>,
+    heirs: Vec<usize>,
+    /// Primaries that are gone without an heir.
+    orphans: Vec<ServerId>,
     /// Slots of which no copy survives that had everything.
-    pub lost: Vec<(u16, u16)>,
+    lost: Vec<(u16, u16)>,
     /// The hosts that may have copies of these.
-    pub missed: BTreeSet<NodeId>,
+    missed: BTreeSet<NodeId>,
+}
+
+/// What is to be put back before the servers start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Servers that go on with what they had set aside.
+    pub restored: Vec<ServerName>,
+    /// What may be missing then, in words; none when nothing is.
+    pub warning: Option<String>,
+}
+
+/// Finds a copy of each shard in what lies on the disks of the hosts that are there. `accepts_loss` tells that an older
+/// copy will do where there is no other.
+///
+/// # Errors
+/// Where a shard has no copy, or only an older one that was not asked for: which part of the names that is, and
+/// on which hosts there were others.
+pub fn plan(deployment: &Deployment, kept: &[(NodeId, Kept)], accepts_loss: bool) -> Result<Plan> {
+    let mut witnesses: Vec<Witness> =
+        kept.iter().filter_map(|(host, k)| witness_of(host, k)).collect();
+    if witnesses.is_empty() {
+        return Ok(Plan::default());
+    }
+    let mut plan = Plan::default();
+    let mut older = Vec::new();
+    for id in remedy(deployment, &witnesses).orphans {
+        let Some(found) = best_aside(kept, &witnesses, &id) else { continue };
+        if !found.is_newest {
+            older.push((found.survivor.name.host.clone(), found.since_s));
+        }
+        plan.restored.push(found.survivor.name.clone());
+        witnesses.retain(|witness| witness.survivor.name != found.survivor.name);
+        witnesses.push(Witness { survivor: found.survivor, view: found.as_heir });
+    }
+    let remedy = remedy(deployment, &witnesses);
+    if !remedy.lost.is_empty() {
+        return Err(unserved(deployment, &remedy));
+    }
+    if older.is_empty() {
+        return Ok(plan);
+    }
+    let listed = older.iter().map(|(host, since_s)| format!("{host}, of {}", utc(*since_s)));
+    let listed = listed.collect::<Vec<_>>().join("; ");
+    let what = format!(
+        "of a part of the names only an older copy is on the hosts that are there ({listed}); what was changed since then is not in it"
+    );
+    if !accepts_loss {
+        return Err(Error::Invalid(format!(
+            "{what}: bring the store up with the host that has the newest, or go on with the older copy by --accept-loss"
+        )));
+    }
+    plan.warning = Some(what);
+    Ok(plan)
+}
+
+fn utc(since_s: i64) -> String {
+    let since = Duration::from_secs(u64::try_from(since_s).unwrap_or_default());
+    humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since).to_string()
+}
+
+fn witness_of(host: &NodeId, kept: &Kept) -> Option<Witness> {
+    let name = ServerName { host: host.clone(), number: kept.number };
+    let survivor = Survivor { name, is_complete: kept.is_complete };
+    Some(Witness { survivor, view: Topology::parse_file(&kept.map).ok()? })
+}
+
+/// A copy that was set aside, and stands in for a primary that is gone.
+struct Found {
+    survivor: Survivor,
+    /// What its server will know of the Cluster once it has heard of the last primary.
+    as_heir: Topology,
+    is_newest: bool,
+    epoch: u64,
+    since_s: i64,
+}
+
+/// The newest copy of the shard of a primary that somebody has set aside.
+fn best_aside(kept: &[(NodeId, Kept)], witnesses: &[Witness], id: &ServerId) -> Option<Found> {
+    let peers = || witnesses.iter().flat_map(|witness| witness.view.peers());
+    let last = peers().filter(|peer| peer.id == *id).max_by_key(|peer| peer.config_epoch)?;
+    let found = kept.iter().filter_map(|(host, kept)| {
+        let aside = kept.aside.as_ref()?;
+        let view = Topology::parse_file(&aside.map).ok()?;
+        let myself = view.myself()?;
+        let reign = match &myself.role {
+            Role::Primary(_) => myself,
+            Role::Replica(primary) => view.by_id(primary)?,
+        };
+        if !reign.shares_slots(last) {
+            return None;
+        }
+        // Nobody else was a replica of the last primary, so it took no changes; or nobody followed this one.
+        let is_here = |peer: &Peer| {
+            (peer.address.ip, peer.address.port) == (myself.address.ip, myself.address.port)
+        };
+        let is_alone = peers().filter(|peer| peer.is_replica_of(id)).all(is_here);
+        let followed_at_once =
+            reign.id == *id || view.by_id(id).is_some_and(|p| p.is_replica_of(&reign.id));
+        let name = ServerName { host: host.clone(), number: kept.number };
+        Some(Found {
+            survivor: Survivor { name, is_complete: true },
+            as_heir: view.clone().with_myself_following(last),
+            is_newest: is_alone && followed_at_once,
+            epoch: reign.config_epoch,
+            since_s: aside.since_s,
+        })
+    });
+    found.max_by_key(|found| (found.is_newest, found.epoch, found.since_s))
 }
 
 /// Has the surviving servers serve all slots, once they have read what is on their disks.
@@ -65,17 +183,33 @@ pub fn recover(
             .map_err(|e| Error::Engine(format!("{} is missing: {e}", survivor.name)))?;
         seats.push(connection);
     }
-    let witnesses = ask_all(survivors, &mut seats)?;
-    let remedy = remedy(deployment, &witnesses);
-    if !remedy.lost.is_empty() {
-        return Err(unserved(deployment, &remedy));
-    }
+    let remedy = settled_remedy(deployment, survivors, &mut seats, deadline)?;
     for heir in &remedy.heirs {
         let Some(seat) = seats.get_mut(*heir) else { continue };
         tracing::warn!(server = %seat.address(), "takes the place of a primary that is not there");
         seat.ask::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"])?;
     }
     wait_until_served(survivors, &mut seats, deadline)
+}
+
+/// What is to be done, once servers that go on with an older map have heard of the last primaries.
+fn settled_remedy(
+    deployment: &Deployment,
+    survivors: &[Survivor],
+    seats: &mut [Connection],
+    deadline: Instant,
+) -> Result<Remedy> {
+    let deadline = deadline.min(Instant::now() + HEARSAY);
+    loop {
+        let remedy = remedy(deployment, &ask_all(survivors, seats)?);
+        if remedy.lost.is_empty() {
+            return Ok(remedy);
+        }
+        if Instant::now() >= deadline {
+            return Err(unserved(deployment, &remedy));
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 fn address_of(
@@ -109,6 +243,7 @@ fn remedy(deployment: &Deployment, witnesses: &[Witness]) -> Remedy {
             Some(heir) => remedy.heirs.push(heir),
             None => {
                 remedy.lost.extend(slots);
+                remedy.orphans.push(id.clone());
                 remedy.missed.extend(holders(deployment, witnesses, &id));
             }
         }
@@ -205,6 +340,7 @@ fn disagreement(witnesses: &[Witness]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::deployment::{Engine, Member};
+    use crate::servers::Aside;
     use intarsia_types::Durability;
 
     fn deployment() -> Deployment {
@@ -224,6 +360,12 @@ mod tests {
 
     /// What server `number` of `host` says of a Cluster in which each host's replica follows the host before.
     fn witness(host: u8, number: u8, is_complete: bool, epochs: [u64; 3]) -> Witness {
+        let name = ServerName { host: NodeId(format!("n{host}")), number: number.into() };
+        let view = Topology::parse(&text(host, number, epochs)).unwrap();
+        Witness { survivor: Survivor { name, is_complete }, view }
+    }
+
+    fn text(host: u8, number: u8, epochs: [u64; 3]) -> String {
         let slots = ["0-5460", "5461-10922", "10923-16383"];
         let mut text = String::new();
         for n in 1..=3u8 {
@@ -243,8 +385,7 @@ mod tests {
                 id(before, 0)
             );
         }
-        let name = ServerName { host: NodeId(format!("n{host}")), number: number.into() };
-        Witness { survivor: Survivor { name, is_complete }, view: Topology::parse(&text).unwrap() }
+        text
     }
 
     fn all_of(hosts: &[u8]) -> Vec<Witness> {
@@ -317,5 +458,60 @@ mod tests {
         let owners = last_owners(&witnesses);
         assert_eq!(owners.get(&ServerId(id(2, 1))), Some(&vec![(0, 5460)]));
         assert!(!owners.contains_key(&ServerId(id(1, 0))));
+    }
+
+    /// The same as a server writes it down, with what it had set aside.
+    fn kept(host: u8, number: u16, map: &[Witness], aside: Option<&str>) -> (NodeId, Kept) {
+        let of = ServerName { host: NodeId(format!("n{host}")), number };
+        let is_same = |w: &&Witness| w.survivor.name == of;
+        let map =
+            map.iter().find(is_same).map(|_| text(host, number.try_into().unwrap(), [1, 2, 3]));
+        let aside = aside.map(|map| Aside { map: map.to_owned(), since_s: 1_700_000_000 });
+        let is_complete = aside.is_none();
+        let map = map.unwrap_or_default() + "vars currentEpoch 3 lastVoteEpoch 0\n";
+        (of.host, Kept { number, has_data: true, is_complete, map, aside })
+    }
+
+    fn pairs(hosts: &[u8], aside: &dyn Fn(u8, u16) -> Option<String>) -> Vec<(NodeId, Kept)> {
+        let all = all_of(hosts);
+        let both = |n: &u8| [(*n, 0u16), (*n, 1)];
+        let of = |(host, number)| kept(host, number, &all, aside(host, number).as_deref());
+        hosts.iter().flat_map(both).map(of).collect()
+    }
+
+    #[test]
+    fn what_the_only_replica_had_set_aside_is_put_back_without_asking() {
+        // The replica of n3's primary, on n1, had begun to copy anew when n3 was lost.
+        let aside = |host, number| ((host, number) == (1, 1)).then(|| text(1, 1, [1, 2, 3]));
+        let found = plan(&deployment(), &pairs(&[1, 2], &aside), false).unwrap();
+        let restored = ServerName { host: NodeId("n1".into()), number: 1 };
+        assert_eq!(found, Plan { restored: vec![restored], warning: None });
+        // With the primary there is nothing to put back.
+        let found = plan(&deployment(), &pairs(&[1, 2, 3], &aside), false).unwrap();
+        assert_eq!(found, Plan::default());
+    }
+
+    #[test]
+    fn an_older_copy_is_used_only_when_that_is_asked_for() {
+        // Since n1 set its copy aside, n3's shard had another replica, on n2, which is gone.
+        let aside = |host, number| ((host, number) == (1, 1)).then(|| text(1, 1, [1, 2, 3]));
+        let mut there = pairs(&[1, 2], &aside);
+        let other = format!("{} 10.0.0.2:7405@7406 slave {} 0 0 1 connected\n", id(2, 2), id(3, 0));
+        there[0].1.map.push_str(&other);
+        let refusal = plan(&deployment(), &there, false).unwrap_err().to_string();
+        assert!(
+            refusal.contains("n1, of 2023-11-14T22:13:20Z") && refusal.contains("--accept-loss"),
+            "{refusal}"
+        );
+        let found = plan(&deployment(), &there, true).unwrap();
+        assert!(found.restored.len() == 1 && found.warning.is_some());
+    }
+
+    #[test]
+    fn without_any_copy_the_plan_says_what_is_missed() {
+        let refusal =
+            plan(&deployment(), &pairs(&[1], &|_, _| None), true).unwrap_err().to_string();
+        assert!(refusal.contains("33 %") && refusal.contains("n2, n3"), "{refusal}");
+        assert_eq!(plan(&deployment(), &[], false).unwrap(), Plan::default());
     }
 }

@@ -8,11 +8,12 @@
 //! What a server had is never deleted when it begins anew: it is set aside, and goes once the server
 //! has copied everything from its primary.
 
+mod kept;
 mod program;
 mod settings;
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirEntry, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ use crate::deployment::{ServerAddress, ServerName};
 use crate::private;
 use crate::process::{Process, wait_readable};
 
+pub use kept::{Aside, Kept, kept, restore_aside};
 pub use program::Program;
 pub use settings::{Replication, Settings};
 
@@ -42,6 +44,10 @@ const LOCK: &str = "server.lock";
 const ASIDE: &str = "aside";
 /// Tells that a server was a primary, or had copied everything from one.
 const COMPLETE: &str = "complete";
+/// What the server knows of the Cluster.
+const MAP: &str = "nodes.conf";
+/// What came after what was set aside, and had to give way to that.
+const INCOMPLETE: &str = "incomplete";
 /// What holds a server's data.
 const DATA: &str = "appendonlydir";
 
@@ -220,8 +226,8 @@ impl Server {
     pub fn note_complete(&self) -> Result<()> {
         let failed = |e| Error::io(format!("note in {}", self.dir.display()), e);
         private::write_file(&self.dir.join(COMPLETE), b"")?;
-        let aside = self.dir.join(ASIDE);
-        if aside.exists() { std::fs::remove_dir_all(&aside).map_err(failed) } else { Ok(()) }
+        let old = [ASIDE, INCOMPLETE].map(|name| self.dir.join(name));
+        old.iter().filter(|dir| dir.exists()).try_for_each(std::fs::remove_dir_all).map_err(failed)
     }
 
     /// Notes that it is about to copy from another primary.
@@ -299,22 +305,7 @@ pub fn has_data(dir: &Path) -> bool {
 /// Whether a server in its directory has, or had when it ended, all of its shard.
 #[must_use]
 pub fn is_complete(dir: &Path) -> bool {
-    has_data(dir) && dir.join(COMPLETE).exists()
-}
-
-/// The servers whose data lies in directories below `parent`, by number, and whether each had all of its shard.
-#[must_use]
-pub fn kept(parent: &Path) -> Vec<(u16, bool)> {
-    let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten();
-    let mut kept: Vec<(u16, bool)> = dirs
-        .filter(|entry| entry.path().join(DATA).exists())
-        .filter_map(|entry| {
-            let number = entry.file_name().to_str()?.parse().ok()?;
-            Some((number, entry.path().join(COMPLETE).exists()))
-        })
-        .collect();
-    kept.sort_unstable();
-    kept
+    has_data(dir) && (dir.join(COMPLETE).exists() || kept::is_put_back(dir))
 }
 
 /// When a server in a directory below `parent` last wrote a file.
@@ -370,12 +361,7 @@ fn set_aside(dir: &Path) -> Result<()> {
         private::make_dir(&aside)?;
     }
     let failed = |e| Error::io(format!("directory {}", dir.display()), e);
-    let stays = |name: &OsStr| [LOG, LOCK, ASIDE].iter().any(|own| name == *own);
-    let entries = std::fs::read_dir(dir).map_err(failed)?.flatten();
-    let mut entries: Vec<_> = entries.filter(|entry| !stays(&entry.file_name())).collect();
-    // The data first: where this is cut short, what is left is taken for that of a server without data.
-    entries.sort_by_key(|entry| entry.file_name() != DATA);
-    for entry in entries {
+    for entry in contents(dir).map_err(failed)? {
         let path = entry.path();
         let moved = if keeps {
             std::fs::rename(&path, aside.join(entry.file_name()))
@@ -387,6 +373,16 @@ fn set_aside(dir: &Path) -> Result<()> {
         moved.map_err(|e| Error::io(format!("set {} aside", path.display()), e))?;
     }
     Ok(())
+}
+
+/// What a server has in its directory, beside its log, its claim and what was set aside. The data comes first: where a move
+/// of all is cut short, what is left is taken for that of a server without data.
+fn contents(dir: &Path) -> std::io::Result<Vec<DirEntry>> {
+    let stays = |name: &OsStr| [LOG, LOCK, ASIDE, INCOMPLETE].iter().any(|own| name == *own);
+    let entries = std::fs::read_dir(dir)?.flatten();
+    let mut entries: Vec<_> = entries.filter(|entry| !stays(&entry.file_name())).collect();
+    entries.sort_by_key(|entry| entry.file_name() != DATA);
+    Ok(entries)
 }
 
 fn open_log(dir: &Path) -> std::io::Result<File> {

@@ -94,6 +94,15 @@ impl Peer {
     pub fn is_replica_of(&self, primary: &ServerId) -> bool {
         matches!(&self.role, Role::Replica(of) if of == primary)
     }
+
+    /// Whether both hold, or held, some slot.
+    #[must_use]
+    pub fn shares_slots(&self, other: &Self) -> bool {
+        let (Role::Primary(own), Role::Primary(others)) = (&self.role, &other.role) else {
+            return false;
+        };
+        own.iter().any(|a| others.iter().any(|b| a.start() <= b.end() && b.start() <= a.end()))
+    }
 }
 
 /// All servers as one of them knows them.
@@ -128,6 +137,26 @@ impl Topology {
             }
         }
         Ok(Self { peers })
+    }
+
+    /// Reads what a server has written down, which is the same and a line of its own numbers.
+    ///
+    /// # Errors
+    /// With the line that cannot be read.
+    pub fn parse_file(text: &str) -> std::result::Result<Self, String> {
+        let lines = text.lines().filter(|line| !line.starts_with("vars "));
+        Self::parse(&lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// The same once the server asked has learnt that `primary` has its slots.
+    #[must_use]
+    pub fn with_myself_following(mut self, primary: &Peer) -> Self {
+        if let Some(myself) =
+            self.peers.iter_mut().find(|peer| peer.is_self && peer.id != primary.id)
+        {
+            myself.role = Role::Replica(primary.id.clone());
+        }
+        self
     }
 
     /// The servers.

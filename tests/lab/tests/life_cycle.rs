@@ -184,3 +184,37 @@ fn a_host_that_lost_its_directory_or_one_tier_goes_on_with_what_is_left() {
     let more = String::from_utf8_lossy(&lost.stderr);
     assert!(said.contains("alone") && !said.contains("twice"), "{said}{more}{}", cluster.errors());
 }
+
+/// As if a server had died and begun to copy anew, and that was cut short.
+fn set_aside(server: &Path) {
+    let aside = server.join("aside");
+    fs::create_dir(&aside).unwrap();
+    for name in ["appendonlydir", "nodes.conf", "complete"] {
+        fs::rename(server.join(name), aside.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn the_only_copy_of_a_part_of_the_names_is_found_where_a_server_has_set_it_aside() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    let names: Vec<String> = (0..200).map(|n| format!("f{n}")).collect();
+    for name in &names {
+        fs::write(cluster.mount(1).join(name), name).unwrap();
+    }
+    let output = down(&cluster, &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Replicas that hold nothing of their own any more, and the primary of one of them is gone for good.
+    for n in [1, 2] {
+        set_aside(&cluster.store(n).join("servers/1"));
+    }
+    fs::remove_dir_all(cluster.store(3)).unwrap();
+    cluster.up_again();
+    for n in 1..=3 {
+        for name in &names {
+            assert_eq!(fs::read_to_string(cluster.mount(n).join(name)).unwrap(), *name, "n{n}");
+        }
+    }
+}

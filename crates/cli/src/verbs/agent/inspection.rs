@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use intarsia_cluster::deployment::Engine;
-use intarsia_cluster::servers::{self, Program};
+use intarsia_cluster::servers::{self, Kept, Program};
 use intarsia_cluster::supervision;
 use intarsia_types::NodeId;
 use serde::{Deserialize, Serialize};
@@ -32,8 +32,8 @@ pub(crate) struct Inspection {
     pub(crate) running: Option<Process>,
     /// Whether metadata servers of it run here.
     pub(crate) has_servers: bool,
-    /// The metadata servers whose data lies here, by number, and whether each had everything of its shard.
-    pub(crate) kept: Vec<(u16, bool)>,
+    /// The metadata servers whose data lies here.
+    pub(crate) kept: Vec<Kept>,
     /// Whether the metadata servers that began here are elsewhere now.
     pub(crate) has_moved: bool,
     /// Hosts of the store that the user did not name, and whose nodes answer all the same.

@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use intarsia_cluster::deployment::Deployment;
-use intarsia_types::NodeId;
+use intarsia_cluster::deployment::{Deployment, Engine};
+use intarsia_cluster::servers::Replication;
+use intarsia_cluster::{formation, recovery};
+use intarsia_types::{Durability, NodeId};
 
 use super::general;
 use crate::assembly::{Assembly, KeptServer};
@@ -91,15 +93,51 @@ pub(super) fn assemble(
         .partition(|host| is_named(host) || answering.contains(host));
     let is_running = !answering.is_empty() || seen.values().any(|s| s.running.is_some());
     let kept = seen.iter().flat_map(|(host, found)| {
-        let of_host = found.kept.iter().copied();
-        of_host.map(|(number, is_complete)| KeptServer { host: host.clone(), number, is_complete })
+        let of_host = found.kept.iter().filter(|one| one.has_data);
+        of_host.map(|one| KeptServer {
+            host: host.clone(),
+            number: one.number,
+            is_complete: one.is_complete,
+        })
     });
     let comes_empty = |(host, found): (&NodeId, &Inspection)| {
-        store.begins_with_servers(host) && found.kept.is_empty() && !found.has_moved
+        let has_any = found.kept.iter().any(|one| one.has_data);
+        store.begins_with_servers(host) && !has_any && !found.has_moved
     };
     let lacks_servers = !absent.is_empty() || seen.iter().any(comes_empty);
     let kept = kept.collect();
-    Ok(Assembly { present, absent, is_running, is_founding: false, kept, lacks_servers })
+    Ok(Assembly { present, absent, is_running, kept, lacks_servers, ..Assembly::default() })
+}
+
+/// Finds a copy of each part of the metadata of a store that begins again; what may be missing in it, in words.
+///
+/// # Errors
+/// Usage, where there is none, or only an older one that was not asked for.
+pub(super) fn recover(
+    assembly: &mut Assembly,
+    store: &Deployment,
+    seen: &BTreeMap<NodeId, Inspection>,
+    accepts_loss: bool,
+) -> Outcome<Option<String>> {
+    let has_copies = store.engine == Engine::Servers
+        && store.durability != Durability::Memory
+        && formation::replication_of(store) == Replication::Required;
+    if !assembly.is_cold() || !has_copies {
+        return Ok(None);
+    }
+    let of_host = |(host, found): (&NodeId, &Inspection)| {
+        found.kept.iter().map(|one| (host.clone(), one.clone())).collect::<Vec<_>>()
+    };
+    let kept: Vec<_> = seen.iter().flat_map(of_host).collect();
+    let plan =
+        recovery::plan(store, &kept, accepts_loss).map_err(|e| Failure::usage(e.to_string()))?;
+    for name in plan.restored {
+        let is_same = |one: &KeptServer| one.host == name.host && one.number == name.number;
+        assembly.kept.retain(|one| !is_same(one));
+        assembly.restored.push((name.host.clone(), name.number));
+        assembly.kept.push(KeptServer { host: name.host, number: name.number, is_complete: true });
+    }
+    Ok(plan.warning)
 }
 
 fn stranger(host: &NodeId, store: &Deployment, seen: &BTreeMap<NodeId, Inspection>) -> Failure {
@@ -138,8 +176,7 @@ pub(super) fn warning(assembly: &Assembly) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use intarsia_cluster::deployment::{Engine, Member};
-    use intarsia_types::Durability;
+    use intarsia_cluster::deployment::Member;
 
     fn member(n: u8) -> Member {
         Member {

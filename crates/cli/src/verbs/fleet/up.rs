@@ -127,8 +127,11 @@ fn plan(
     match roster::found(seen)? {
         Some(Store { bundle, deployment }) => {
             check_meta_hosts(&deployment, request.arguments)?;
-            let assembly = roster::assemble(&hosts.members, &deployment, seen)?;
-            let warning = roster::warning(&assembly);
+            let mut assembly = roster::assemble(&hosts.members, &deployment, seen)?;
+            let accepts_loss = request.arguments.accept_loss;
+            let missing = roster::recover(&mut assembly, &deployment, seen, accepts_loss)?;
+            let warnings = [roster::warning(&assembly), missing];
+            let warning = warnings.into_iter().flatten().reduce(|a, b| format!("{a}\n{b}"));
             Ok(Plan { bundle, assembly, is_new: false, to_start, warning })
         }
         None => {

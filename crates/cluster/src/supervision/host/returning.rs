@@ -89,7 +89,9 @@ impl Host {
         let Some(primary) = primary.filter(|primary| primary.has_slots()) else {
             return Some(Start::Empty);
         };
-        if self.view.with(&primary.address, |c| c.ask::<String>(&["PING"])).is_ok() {
+        // Another server may listen there by now.
+        let there = self.view.with(&primary.address, |c| c.ask::<String>(&["CLUSTER", "MYID"]));
+        if there.is_ok_and(|id| id == primary.id.0) {
             return Some(Start::Empty);
         }
         (primary.health == Health::Failed).then_some(Start::Kept)
