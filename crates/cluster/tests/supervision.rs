@@ -456,7 +456,7 @@ fn a_server_that_was_on_its_way_back_when_its_node_ended_comes_back_with_the_nex
     drop(empty);
 }
 
-/// Writes to the first shard; what was acknowledged.
+/// Writes to the first shard; what was acknowledged, once it is on the disk of the primary too.
 fn write_some(fleet: &Fleet) -> Vec<u32> {
     let all = addresses(&fleet.deployment);
     let mut primary = wait_for("a primary", || find_primary(&fleet.client(), &all));
@@ -465,7 +465,13 @@ fn write_some(fleet: &Fleet) -> Vec<u32> {
         primary.ask::<()>(&["SET", &key, &value]).is_ok()
             && primary.ask::<u32>(&["WAIT", "1", "1000"]).is_ok_and(|n| n >= 1)
     };
-    (0..500).filter(|number| write(number)).collect()
+    let acknowledged = (0..500).filter(|number| write(number)).collect();
+    wait_for("the log of the primary", || {
+        let fields = primary.fields(&["INFO", "persistence"]).ok()?;
+        let is_empty = |field: &str| fields.number(field) == Some(0);
+        (is_empty("aof_buffer_length") && is_empty("aof_pending_bio_fsync")).then_some(())
+    });
+    acknowledged
 }
 
 /// The primary of the first shard, and its replica.
