@@ -198,6 +198,12 @@ impl Membership {
         self.servers.0.as_ref().and_then(Supervisor::redundancy)
     }
 
+    /// Whether the hosts run metadata servers of which each needs another host for its copy.
+    pub(crate) fn has_replicas(&self) -> bool {
+        self.deployment.engine == Engine::Servers
+            && formation::replication_of(&self.deployment) == Replication::Required
+    }
+
     /// What a host still has of the metadata; none while that is not known, or where hosts run no servers.
     pub(crate) fn holding(&self, host: &NodeId) -> Option<Holding> {
         self.servers.0.as_ref()?.holding(host)

@@ -10,7 +10,8 @@ use intarsia_cluster::supervision::Holding;
 use intarsia_mount::{Mount, MountOptions};
 pub(crate) use intarsia_node::CheckOptions;
 use intarsia_node::{
-    ClosingMode, ClosingProgress, MoveOptions, MoveProgress, Node, NodeOptions, Transfer,
+    ClosingMode, ClosingProgress, HostPresence, MoveOptions, MoveProgress, Node, NodeOptions,
+    Transfer,
 };
 use intarsia_types::{ByteCount, Durability, Error, NodeId, Rule, RuleSet};
 use serde::Serialize;
@@ -207,6 +208,9 @@ impl Store {
         // Servers of a lost host are made up for without anybody asking.
         let known = self.node.host_presences().unwrap_or_default();
         let is_up = known.iter().any(|known| known.name == host && known.is_alive);
+        if is_up {
+            self.check_may_leave(&host, &known)?;
+        }
         let mut show = |moved: MoveProgress| progress(json!(moved));
         let report = self.node.empty_host(&host, MoveOptions { bytes_per_s }, &mut show);
         let report = report.map_err(|e| failure(&e))?;
@@ -220,6 +224,24 @@ impl Store {
             report["metadata_servers"] = value(&membership.redundancy())?;
         }
         Ok(report)
+    }
+
+    /// The metadata of a store of several hosts is on two of them at least.
+    fn check_may_leave(&self, leaving: &NodeId, known: &[HostPresence]) -> Outcome {
+        let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        let needs_two = membership.as_ref().is_some_and(Membership::has_replicas);
+        let stays =
+            |host: &&HostPresence| host.is_alive && !host.is_leaving && host.name != *leaving;
+        let staying: Vec<&str> =
+            known.iter().filter(stays).map(|host| host.name.0.as_str()).collect();
+        if !needs_two || staying.len() > 1 {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "{leaving} cannot leave: the metadata of this store is on two hosts at least, and only {} would be up",
+            staying.first().unwrap_or(&"none")
+        ))
+        .with_help("bring another host of the store up, or have one join with 'intarsia up --join', first"))
     }
 
     /// Waits until the metadata servers of a host that leaves are on others; what is still there when nothing moves any

@@ -14,6 +14,8 @@ use intarsia_lab_tests::life_cycle::{self, Plan, Report};
 use intarsia_lab_tests::{Cluster, is_unmet};
 use intarsia_posix_tests::{intarsia, run, wait_for};
 
+const REFUSED: i32 = 2;
+const DEGRADED: i32 = 3;
 const BUSY: i32 = 4;
 
 fn program() -> PathBuf {
@@ -216,5 +218,46 @@ fn the_only_copy_of_a_part_of_the_names_is_found_where_a_server_has_set_it_aside
         for name in &names {
             assert_eq!(fs::read_to_string(cluster.mount(n).join(name)).unwrap(), *name, "n{n}");
         }
+    }
+}
+
+#[test]
+fn of_two_hosts_none_may_leave_and_that_is_said_at_once() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let output = Command::new(intarsia()).args(["leave", "n2"]).arg(cluster.mount(1)).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(REFUSED), "{said}");
+    assert!(said.contains("only n1 would be up"), "{said}");
+    fs::write(cluster.mount(2).join("f"), "still of the store").unwrap();
+    assert_eq!(fs::read_to_string(cluster.mount(1).join("f")).unwrap(), "still of the store");
+}
+
+#[test]
+fn without_metadata_status_and_lost_say_so_and_name_the_silent_hosts() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    cluster.kill_host(2);
+    cluster.kill_host(3);
+    let ask = |verb: &str| {
+        let output = Command::new(intarsia()).arg(verb).arg(cluster.mount(1)).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|s| String::from_utf8_lossy(&s).into_owned());
+        (output.status.code(), said.concat())
+    };
+    // Until it is noticed that servers are gone, the metadata answers for what is left of it.
+    let said = wait_for("a word of what is missing", Duration::from_secs(60), || {
+        let (code, said) = ask("lost");
+        (code == Some(DEGRADED) && said.contains("does not answer")).then_some(said)
+    });
+    assert!(said.contains("nobody knows now what is lost"), "{said}");
+    let (code, said) = ask("status");
+    assert_eq!(code, Some(DEGRADED), "{said}");
+    for host in ["n2", "n3"] {
+        assert!(said.lines().any(|line| line.contains(host) && line.contains("silent")), "{said}");
     }
 }
