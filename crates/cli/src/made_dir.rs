@@ -2,6 +2,7 @@
 
 use std::fs::Permissions;
 use std::io::{ErrorKind, Result};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,29 @@ pub(crate) fn one(dir: &Path, mode: u32) -> Result<()> {
         Ok(()) => std::fs::set_permissions(dir, Permissions::from_mode(mode)),
         Err(e) if e.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
         Err(e) => Err(e),
+    }
+}
+
+/// Names the mount point that an `up` has made. It is ours to remove also when who made it was killed.
+pub(crate) const MOUNT_POINT_MADE: &str = "mount-point-made";
+
+/// Makes the mount point of the store in `dir`, and notes that first.
+pub(crate) fn mount_point(dir: &Path, mount: &Path, mode: u32) -> Result<()> {
+    std::fs::write(dir.join(MOUNT_POINT_MADE), mount.as_os_str().as_encoded_bytes())?;
+    one(mount, mode)
+}
+
+/// The mount point that was made for the store in `dir`.
+pub(crate) fn made_mount_point(dir: &Path) -> Option<PathBuf> {
+    let path = std::fs::read(dir.join(MOUNT_POINT_MADE)).ok()?;
+    Some(PathBuf::from(std::ffi::OsString::from_vec(path)))
+}
+
+/// Removes the mount point that was made for the store in `dir`, unless something lies in it or is mounted there.
+pub(crate) fn remove_mount_point(dir: &Path) {
+    let Some(mount) = made_mount_point(dir) else { return };
+    if std::fs::remove_dir(&mount).is_ok() || !mount.exists() {
+        let _ = std::fs::remove_file(dir.join(MOUNT_POINT_MADE));
     }
 }
 

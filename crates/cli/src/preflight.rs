@@ -79,7 +79,7 @@ impl Plan {
         }
         let mount = &settings.mount;
         let above = mount.parent().map_or(Ok(()), |above| made_dir::above(above, mode));
-        let made = above.and_then(|()| made_dir::one(mount, mode));
+        let made = above.and_then(|()| made_dir::mount_point(&settings.dir, mount, mode));
         made.map_err(|e| {
             Failure::io(format!("mount point {} cannot be made", mount.display()), &e)
                 .with_help("name another place with --mount")
@@ -148,6 +148,8 @@ fn check_mount_point(settings: &Settings, conditions: &Conditions, plan: &mut Pl
         }
         Ok(meta) => {
             check_mount_point_owner(path, &meta)?;
+            plan.owns_mount_point |=
+                made_dir::made_mount_point(&settings.dir).as_deref() == Some(path.as_path());
             if conditions.nonempty { Ok(()) } else { check_empty(path) }
         }
     }
@@ -193,7 +195,8 @@ fn check_empty(path: &Path) -> Outcome {
 }
 
 /// Files of ours that may lie in a directory before its store is founded.
-const OWN_FILES: [&str; 9] = [
+const OWN_FILES: [&str; 10] = [
+    made_dir::MOUNT_POINT_MADE,
     "verb.lock",
     "node.lock",
     "node.log",

@@ -486,3 +486,33 @@ fn a_tier_that_is_left_out_is_refused_and_one_that_is_gone_is_named() {
     place.up(&["--tier", &old, "--tier", &new]).code(0);
     place.run(&["down"]).code(0);
 }
+
+#[test]
+fn a_mount_point_that_an_interrupted_up_has_made_goes_with_the_store() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    let mark = place.path("store/mount-point-made");
+    assert_eq!(std::fs::read(&mark).unwrap(), place.text("mnt").into_bytes());
+    place.run(&["down"]).code(0);
+    assert!(!place.path("mnt").exists() && !mark.exists());
+    // What one leaves that was killed before it was registered.
+    let leave = || {
+        std::fs::create_dir(place.path("mnt")).unwrap();
+        std::fs::write(&mark, place.text("mnt")).unwrap();
+    };
+    leave();
+    place.up(&[]).code(0);
+    place.run(&["down"]).code(0);
+    assert!(!place.path("mnt").exists());
+    leave();
+    place.run(&["down", "--purge", &place.text("store")]).code(0);
+    assert!(!place.path("mnt").exists() && !place.path("store").exists());
+    // One that the user made stays.
+    std::fs::create_dir(place.path("mnt")).unwrap();
+    place.up(&[]).code(0);
+    place.run(&["down", "--purge"]).code(0);
+    assert!(place.path("mnt").exists());
+}

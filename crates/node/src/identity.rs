@@ -93,6 +93,7 @@ impl Identity {
             "servers",
             "verb.lock",
             "node.lock",
+            "mount-point-made",
         ];
         for entry in std::fs::read_dir(dir).map_err(fail)? {
             let name = entry.map_err(fail)?.file_name();

@@ -23,7 +23,7 @@ use crate::process::{self, Process};
 use crate::registry::{Entry, Registry, write_private};
 use crate::runtime::{self, CheckOptions, Mounted, Store};
 use crate::tenure::Tenure;
-use crate::{holders, logging, mounts, output};
+use crate::{holders, logging, made_dir, mounts, output};
 
 /// How often the metrics file is looked at.
 const METRICS_INTERVAL: Duration = Duration::from_secs(10);
@@ -188,6 +188,7 @@ impl Drop for Place<'_> {
         }
         if self.is_made {
             let _ = std::fs::remove_dir(&self.settings.mount);
+            made_dir::remove_mount_point(&self.settings.dir);
         }
     }
 }

@@ -7,11 +7,13 @@ use serde::Deserialize;
 
 use crate::exit::{Failure, Outcome};
 use crate::failpoint;
+use crate::made_dir;
 use crate::output;
 use crate::preflight::check_owner;
 
 /// What the store's directory holds; everything else in it is not ours to delete.
-const STORE_FILES: [&str; 11] = [
+const STORE_FILES: [&str; 12] = [
+    made_dir::MOUNT_POINT_MADE,
     "verb.lock",
     "node.lock",
     "control.sock",
@@ -93,6 +95,7 @@ pub(super) fn purge(contents: &Contents) -> Outcome {
         let _ = std::fs::remove_dir(tier);
     }
     failpoint::reach("purge:tiers-deleted");
+    made_dir::remove_mount_point(&contents.dir);
     let dir = &contents.dir;
     STORE_DIRECTORIES.iter().try_for_each(|name| remove_directory(&dir.join(name)))?;
     failpoint::reach("purge:directories-deleted");

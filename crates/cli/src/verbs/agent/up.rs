@@ -24,7 +24,7 @@ use crate::process::Process;
 use crate::registry::Registry;
 use crate::verbs::down::{self, part};
 use crate::verbs::purge;
-use crate::{output, tenure};
+use crate::{made_dir, output, tenure};
 
 /// How long a node may take to leave before it is made to.
 const LEAVE: Duration = Duration::from_secs(20);
@@ -155,6 +155,7 @@ impl Begun {
         let Self { claim, dir, has_made_dir } = self;
         forget_unfounded(&dir);
         if has_made_dir && !dir.join("store.json").exists() {
+            made_dir::remove_mount_point(&dir);
             for name in [claim::NODE, "node.log", "metrics.prom", "control.sock"] {
                 let _ = std::fs::remove_file(dir.join(name));
             }

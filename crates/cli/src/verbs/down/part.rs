@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::mounts::{self, Health, MountEntry};
 use crate::registry::{Entry, Registry};
 use crate::verbs::purge;
-use crate::{holders, output, process, target, tenure};
+use crate::{holders, made_dir, output, process, target, tenure};
 
 /// Another verb on the same directory is soon over, unless it is one that takes long.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
@@ -320,6 +320,7 @@ pub(crate) fn clear(entry: &Entry, registry: &Registry) -> Outcome {
     registry.put_away(&entry.mount_point);
     if entry.made_mount_point {
         let _ = std::fs::remove_dir(&entry.mount_point);
+        made_dir::remove_mount_point(&entry.dir);
     }
     Ok(())
 }
