@@ -1,0 +1,63 @@
+//! A store begins again without some of its servers: real processes on the loopback network.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Fleet, PATIENCE, program, wait_for};
+use intarsia_cluster::deployment::ServerName;
+use intarsia_cluster::formation::form;
+use intarsia_cluster::recovery::{Survivor, recover};
+use intarsia_cluster::servers::Start;
+use intarsia_cluster::topology::{Health, Topology};
+
+/// The heir was away while epochs went on, so what it takes over under is older than what others know of the dead primary.
+#[test]
+fn an_heir_that_had_not_heard_of_the_last_epoch_takes_over_all_the_same() {
+    if program().is_none() {
+        return;
+    }
+    let fleet = Fleet::new(3);
+    let mut servers = fleet.start_servers(Start::Empty);
+    form(&fleet.deployment, &fleet.keeper(), PATIENCE).unwrap();
+    let lost = ServerName { host: fleet.host(2), number: 0 };
+    let ask = |name: &ServerName| {
+        Topology::ask(&mut fleet.keeper().connect(&fleet.settings(name).address).unwrap()).unwrap()
+    };
+    let view = ask(&lost);
+    let id = view.myself().unwrap().id.clone();
+    let heir = view.replicas_of(&id).next().unwrap().address;
+    let heir = fleet.deployment.server_at(heir.ip, heir.port).unwrap();
+    let place = servers.iter().position(|server| *server.name() == heir).unwrap();
+    servers.remove(place).stop().unwrap();
+    let mut primary = fleet.keeper().connect(&fleet.settings(&lost).address).unwrap();
+    let other = ServerName { host: heir.host.clone(), number: 0 };
+    for _ in 0..20 {
+        let mut others = fleet.keeper().connect(&fleet.settings(&other).address).unwrap();
+        others.ask::<()>(&["CLUSTER", "BUMPEPOCH"]).unwrap();
+        primary.ask::<()>(&["CLUSTER", "BUMPEPOCH"]).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let epoch = ask(&lost).myself().unwrap().config_epoch;
+    assert!(epoch > 3, "the epoch is {epoch}");
+    wait_for("all to hear of the epoch", || {
+        let known = ask(&other).by_id(&id)?.config_epoch;
+        (known == epoch).then_some(())
+    });
+    drop(servers);
+    fleet.stop_all();
+
+    let there = [0, 1].map(|host| fleet.host(host));
+    let all = there
+        .iter()
+        .flat_map(|host| [0, 1].map(|number| ServerName { host: host.clone(), number }));
+    let survivors: Vec<Survivor> = all.map(|name| Survivor { name, is_complete: true }).collect();
+    let _again: Vec<_> =
+        survivors.iter().map(|one| fleet.start_server(&one.name, Start::Kept)).collect();
+    recover(&fleet.deployment, &fleet.keeper(), &survivors, PATIENCE).unwrap();
+    let view = ask(&other);
+    let held = view.primaries().iter().filter(|p| p.health == Health::Up).count();
+    assert_eq!(held, 3, "{view:?}");
+}
