@@ -19,6 +19,9 @@ pub(crate) struct Assembly {
     /// Metadata servers that go on with what they had set aside.
     #[serde(default)]
     pub(crate) restored: Vec<(NodeId, u16)>,
+    /// Slots of the metadata of which no copy is left, and whose names are given up.
+    #[serde(default)]
+    pub(crate) emptied: Vec<(u16, u16)>,
     /// Whether servers are missing that the store had: their hosts are absent, or come with empty disks.
     pub(crate) lacks_servers: bool,
 }

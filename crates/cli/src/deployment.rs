@@ -169,6 +169,8 @@ pub(crate) struct Membership {
     follower: Option<Follower>,
     /// Hosts of the store that did not come up with it.
     absent: Vec<NodeId>,
+    /// Whether this host mends what was left of names that are given up.
+    mends: bool,
 }
 
 /// The node, once it is open.
@@ -196,6 +198,11 @@ impl Membership {
     /// What is known of the metadata servers, if hosts of this store run some.
     pub(crate) fn redundancy(&self) -> Option<Redundancy> {
         self.servers.0.as_ref().and_then(Supervisor::redundancy)
+    }
+
+    /// Whether a part of the metadata was given up, and this host is the one that mends the rest.
+    pub(crate) const fn mends(&self) -> bool {
+        self.mends
     }
 
     /// Whether the hosts run metadata servers of which each needs another host for its copy.
@@ -272,8 +279,20 @@ impl Membership {
             listen: (member.address, member.node_port).into(),
             key: if is_all { key.encrypting() } else { key },
         };
+        let mends =
+            assembly.is_some_and(|a| !a.emptied.is_empty() && a.present.first() == Some(&host));
         let absent = assembly.filter(|a| a.is_cold()).map(|a| a.absent.clone()).unwrap_or_default();
-        Ok(Self { options, servers, host, deployment, description, follower: None, node, absent })
+        Ok(Self {
+            options,
+            servers,
+            host,
+            deployment,
+            description,
+            follower: None,
+            node,
+            absent,
+            mends,
+        })
     }
 
     /// The store has been founded, or opened: what the hosts are is known to all from now on, and followed.
@@ -445,9 +464,11 @@ impl ServerStart<'_> {
             Some(assembly) if assembly.is_cold() => {
                 if self.deployment.durability != Durability::Memory {
                     let survivors: Vec<Survivor> = assembly.kept.iter().map(survivor).collect();
-                    recovery::recover(self.deployment, &keeper, &survivors, self.left())?;
+                    let emptied = &assembly.emptied;
+                    recovery::recover(self.deployment, &keeper, &survivors, emptied, self.left())?;
                 }
-                formation::form_again(self.deployment, &keeper, self.left())
+                formation::form_again(self.deployment, &keeper, self.left())?;
+                self.give_up(&assembly.emptied)
             }
             Some(_) => Ok(()),
             None => match begin {
@@ -458,6 +479,15 @@ impl ServerStart<'_> {
                 Begin::Join => Ok(()),
             },
         }
+    }
+
+    /// Makes parts of the metadata of which no copy is left parts of the store again, with nothing in them.
+    fn give_up(&self, emptied: &[(u16, u16)]) -> Result<()> {
+        if emptied.is_empty() {
+            return Ok(());
+        }
+        let lost: Vec<_> = emptied.iter().map(|(first, last)| *first..=*last).collect();
+        RedisEngine::give_up(&engine_options(self.deployment, self.secrets, self.files)?, &lost)
     }
 
     fn key_file(&self) -> Option<PathBuf> {
@@ -484,6 +514,24 @@ fn open_engine(
     files: &Path,
     deadline: Instant,
 ) -> Result<RedisEngine> {
+    let options = engine_options(deployment, secrets, files)?;
+    loop {
+        match RedisEngine::open(&options) {
+            // The first host makes the cluster; until then there is nothing to open.
+            Err(error @ Error::Engine(_)) if Instant::now() + PAUSE < deadline => {
+                tracing::debug!(%error, "the metadata servers are not ready");
+                std::thread::sleep(PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn engine_options(
+    deployment: &Deployment,
+    secrets: &Secrets,
+    files: &Path,
+) -> Result<RedisOptions> {
     let urls = match &deployment.engine {
         Engine::Url(url) => {
             vec![secrets.url.as_ref().map_or_else(|| url.clone(), |url| url.reveal().to_owned())]
@@ -496,23 +544,13 @@ fn open_engine(
             places.map(|place| Ok(url_of(scheme, place?, secrets))).collect::<Result<_>>()?
         }
     };
-    let options = RedisOptions {
+    Ok(RedisOptions {
         urls,
         tls: trusted(deployment, files)?,
         store: deployment.store.clone(),
         require_replica: formation::replication_of(deployment) == Replication::Required,
         ..RedisOptions::default()
-    };
-    loop {
-        match RedisEngine::open(&options) {
-            // The first host makes the cluster; until then there is nothing to open.
-            Err(error @ Error::Engine(_)) if Instant::now() + PAUSE < deadline => {
-                tracing::debug!(%error, "the metadata servers are not ready");
-                std::thread::sleep(PAUSE);
-            }
-            outcome => return outcome,
-        }
-    }
+    })
 }
 
 /// Whose metadata servers are believed; none for those that the system trusts.

@@ -23,7 +23,7 @@ use crate::deployment::Membership;
 use crate::ending::EndOrder;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::failpoint;
-use crate::mounts;
+use crate::{mounts, output};
 
 /// The node's own defaults, for settings that nobody gave.
 pub(crate) struct Defaults {
@@ -160,6 +160,20 @@ impl Store {
             "names": report.names,
             "orphans": report.orphans,
             "findings": findings,
+        }))
+    }
+
+    /// Mends what is left of names that are gone; what it has mended, in words.
+    pub(crate) fn mend(&self) -> Outcome<Option<String>> {
+        let options = CheckOptions { repair: true, content: false };
+        let report = self.node.check(options, &mut |_| {}).map_err(|e| failure(&e))?;
+        report.findings.iter().for_each(|finding| tracing::warn!(%finding, "mended"));
+        let count = report.findings.len();
+        Ok((count > 0).then(|| {
+            format!(
+                "{} led to names that are gone; the log says what became of each.",
+                output::count(count, "record")
+            )
         }))
     }
 

@@ -27,6 +27,8 @@ use crate::topology::{Peer, Role, SLOTS, ServerId, Topology};
 const PAUSE: Duration = Duration::from_millis(50);
 /// Before servers that have not taken over are told again.
 const ORDER_AGAIN: Duration = Duration::from_secs(3);
+/// The slots of the partition that has the root of all names and what describes the store: the first of 64.
+const LAST_OF_ROOT: u16 = SLOTS / 64 - 1;
 /// Servers tell each other who holds which slots once a second.
 const HEARSAY: Duration = Duration::from_secs(15);
 
@@ -63,6 +65,8 @@ struct Remedy {
 pub struct Plan {
     /// Servers that go on with what they had set aside.
     pub restored: Vec<ServerName>,
+    /// Slots of which no copy is left, and whose names are given up.
+    pub emptied: Vec<(u16, u16)>,
     /// What may be missing then, in words; none when nothing is.
     pub warning: Option<String>,
 }
@@ -92,7 +96,15 @@ pub fn plan(deployment: &Deployment, kept: &[(NodeId, Kept)], accepts_loss: bool
     }
     let remedy = remedy(deployment, &witnesses);
     if !remedy.lost.is_empty() {
-        return Err(unserved(deployment, &remedy));
+        let has_root = remedy.lost.iter().any(|(first, _)| *first <= LAST_OF_ROOT);
+        if !accepts_loss || has_root {
+            return Err(unserved(deployment, &remedy, has_root));
+        }
+        plan.warning = Some(format!(
+            "{} are gone, of which no copy is left; what led to them is taken away, and files that have lost their names are put into lost+found",
+            share_of_names(&remedy.lost)
+        ));
+        plan.emptied = remedy.lost;
     }
     if older.is_empty() {
         return Ok(plan);
@@ -107,7 +119,7 @@ pub fn plan(deployment: &Deployment, kept: &[(NodeId, Kept)], accepts_loss: bool
             "{what}: bring the store up with the host that has the newest, or go on with the older copy by --accept-loss"
         )));
     }
-    plan.warning = Some(what);
+    plan.warning = Some(plan.warning.map_or(what.clone(), |gone| format!("{gone}\n{what}")));
     Ok(plan)
 }
 
@@ -166,7 +178,8 @@ fn best_aside(kept: &[(NodeId, Kept)], witnesses: &[Witness], id: &ServerId) -> 
     found.max_by_key(|found| (found.is_newest, found.epoch, found.since_s))
 }
 
-/// Has the surviving servers serve all slots, once they have read what is on their disks.
+/// Has the surviving servers serve all slots, once they have read what is on their disks. Slots that are `emptied` go to
+/// one of them with nothing in them.
 ///
 /// # Errors
 /// When a survivor does not answer within `timeout`, or some slots have no copy left: the message says which part
@@ -175,6 +188,7 @@ pub fn recover(
     deployment: &Deployment,
     access: &Access,
     survivors: &[Survivor],
+    emptied: &[(u16, u16)],
     timeout: Duration,
 ) -> Result<()> {
     let deadline = Instant::now() + timeout;
@@ -185,9 +199,9 @@ pub fn recover(
             .map_err(|e| Error::Engine(format!("{} is missing: {e}", survivor.name)))?;
         seats.push(connection);
     }
-    let remedy = settled_remedy(deployment, survivors, &mut seats, deadline)?;
+    let remedy = settled_remedy(deployment, survivors, emptied, &mut seats, deadline)?;
     take_over(&remedy, &mut seats)?;
-    wait_until_served(deployment, survivors, &mut seats, deadline)
+    wait_until_served(deployment, survivors, emptied, &mut seats, deadline)
 }
 
 fn take_over(remedy: &Remedy, seats: &mut [Connection]) -> Result<()> {
@@ -199,21 +213,53 @@ fn take_over(remedy: &Remedy, seats: &mut [Connection]) -> Result<()> {
     Ok(())
 }
 
+/// Has the first primary that is there hold the slots that are given up, once it holds slots of its own.
+fn take_empty(
+    witnesses: &[Witness],
+    emptied: &[(u16, u16)],
+    seats: &mut [Connection],
+) -> Result<()> {
+    let holds = |witness: &Witness| witness.view.myself().is_some_and(Peer::has_slots);
+    let Some(place) = witnesses.iter().position(holds) else { return Ok(()) };
+    let (Some(witness), Some(seat)) = (witnesses.get(place), seats.get_mut(place)) else {
+        return Ok(());
+    };
+    for (first, last) in emptied {
+        if witness.view.myself().is_some_and(|me| me.holds(*first)) {
+            continue;
+        }
+        tracing::warn!(server = %seat.address(), first, last, "takes slots of which no copy is left");
+        // Whose they were is forgotten here first, and everywhere by the newer epoch.
+        for verb in ["DELSLOTSRANGE", "ADDSLOTSRANGE"] {
+            let (first, last) = (first.to_string(), last.to_string());
+            // Not all of them need be known here as somebody's.
+            let done = seat.ask::<()>(&["CLUSTER", verb, &first, &last]);
+            if verb == "ADDSLOTSRANGE" {
+                done?;
+            }
+        }
+        seat.ask::<String>(&["CLUSTER", "BUMPEPOCH"])?;
+    }
+    Ok(())
+}
+
 /// What is to be done, once servers that go on with an older map have heard of the last primaries.
 fn settled_remedy(
     deployment: &Deployment,
     survivors: &[Survivor],
+    emptied: &[(u16, u16)],
     seats: &mut [Connection],
     deadline: Instant,
 ) -> Result<Remedy> {
+    let is_given_up = |lost: &(u16, u16)| emptied.iter().any(|(a, b)| *a <= lost.0 && lost.1 <= *b);
     let deadline = deadline.min(Instant::now() + HEARSAY);
     loop {
         let remedy = remedy(deployment, &ask_all(survivors, seats)?);
-        if remedy.lost.is_empty() {
+        if remedy.lost.iter().all(is_given_up) {
             return Ok(remedy);
         }
         if Instant::now() >= deadline {
-            return Err(unserved(deployment, &remedy));
+            return Err(unserved(deployment, &remedy, false));
         }
         std::thread::sleep(PAUSE);
     }
@@ -291,17 +337,26 @@ fn holders(deployment: &Deployment, witnesses: &[Witness], id: &ServerId) -> BTr
     of_shard.filter_map(host).map(|name| name.host).collect()
 }
 
-fn unserved(deployment: &Deployment, remedy: &Remedy) -> Error {
-    let lost: u32 = remedy.lost.iter().map(|(first, last)| u32::from(last - first) + 1).sum();
-    let percent = f64::from(lost) * 100.0 / f64::from(SLOTS);
+fn unserved(deployment: &Deployment, remedy: &Remedy, has_root: bool) -> Error {
     let ranges = remedy.lost.iter().map(|(first, last)| format!("{first}-{last}"));
     let missed: Vec<&str> = remedy.missed.iter().map(|host| host.0.as_str()).collect();
     let all = deployment.hosts().count();
+    let remedy_in_words = if has_root {
+        "nothing can be read without that part, which has the root of all names"
+    } else {
+        "or go on without these names, for good, by --accept-loss"
+    };
     Error::Invalid(format!(
-        "no copy of {percent:.0} % of the names is on the hosts that are there (slots {}); of the store's {all} hosts, {} had one: bring the store up with one of these",
+        "no copy of {} is on the hosts that are there (slots {}); of the store's {all} hosts, {} had one: bring the store up with one of these; {remedy_in_words}",
+        share_of_names(&remedy.lost),
         ranges.collect::<Vec<_>>().join(", "),
         missed.join(", ")
     ))
+}
+
+fn share_of_names(lost: &[(u16, u16)]) -> String {
+    let lost: u32 = lost.iter().map(|(first, last)| u32::from(last - first) + 1).sum();
+    format!("{:.0} % of the names", f64::from(lost) * 100.0 / f64::from(SLOTS))
 }
 
 /// Waits until the primaries that are there hold all slots between them, and each of them knows that. An heir that
@@ -309,6 +364,7 @@ fn unserved(deployment: &Deployment, remedy: &Remedy) -> Error {
 fn wait_until_served(
     deployment: &Deployment,
     survivors: &[Survivor],
+    emptied: &[(u16, u16)],
     seats: &mut [Connection],
     deadline: Instant,
 ) -> Result<()> {
@@ -316,6 +372,7 @@ fn wait_until_served(
     loop {
         let witnesses = ask_all(survivors, seats)?;
         let Some(why) = disagreement(&witnesses) else { return Ok(()) };
+        take_empty(&witnesses, emptied, seats)?;
         if Instant::now() >= deadline {
             return Err(Error::Engine(format!(
                 "the metadata servers that are there do not agree on who takes over: {why}"

@@ -95,6 +95,12 @@ impl Peer {
         matches!(&self.role, Role::Replica(of) if of == primary)
     }
 
+    /// Whether it holds this slot.
+    #[must_use]
+    pub fn holds(&self, slot: u16) -> bool {
+        matches!(&self.role, Role::Primary(ranges) if ranges.iter().any(|r| r.contains(&slot)))
+    }
+
     /// Whether both hold, or held, some slot.
     #[must_use]
     pub fn shares_slots(&self, other: &Self) -> bool {

@@ -56,7 +56,7 @@ fn an_heir_that_had_not_heard_of_the_last_epoch_takes_over_all_the_same() {
     let survivors: Vec<Survivor> = all.map(|name| Survivor { name, is_complete: true }).collect();
     let _again: Vec<_> =
         survivors.iter().map(|one| fleet.start_server(&one.name, Start::Kept)).collect();
-    recover(&fleet.deployment, &fleet.keeper(), &survivors, PATIENCE).unwrap();
+    recover(&fleet.deployment, &fleet.keeper(), &survivors, &[], PATIENCE).unwrap();
     let view = ask(&other);
     let held = view.primaries().iter().filter(|p| p.health == Health::Up).count();
     assert_eq!(held, 3, "{view:?}");

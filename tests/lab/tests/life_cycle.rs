@@ -261,3 +261,59 @@ fn without_metadata_status_and_lost_say_so_and_name_the_silent_hosts() {
         assert!(said.lines().any(|line| line.contains(host) && line.contains("silent")), "{said}");
     }
 }
+
+fn up(cluster: &Cluster, more: &[&str]) -> (Option<i32>, String) {
+    let mount = cluster.dir().join("mnt-{host}");
+    let mut up = Command::new(intarsia());
+    up.arg("up").arg(mount).args(["--lab", cluster.name(), "--dir"]);
+    let output = up.arg(cluster.dir().join("{host}")).args(more).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_store_goes_on_without_a_part_of_its_names_only_when_that_is_accepted() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    let root = |n: usize| cluster.mount(n);
+    for d in 0..30 {
+        fs::create_dir(root(1).join(format!("d{d}"))).unwrap();
+        for f in 0..3 {
+            fs::write(root(1).join(format!("d{d}/f{f}")), format!("{d} {f}")).unwrap();
+        }
+    }
+    assert!(down(&cluster, &[]).status.success());
+    // The second third is on these two alone.
+    for n in [2, 3] {
+        fs::remove_dir_all(cluster.store(n)).unwrap();
+    }
+    let (code, said) = up(&cluster, &[]);
+    assert_eq!(code, Some(REFUSED), "{said}");
+    assert!(said.contains("33 % of the names") && said.contains("--accept-loss"), "{said}");
+    let (code, said) = up(&cluster, &["--accept-loss"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("33 % of the names are gone"), "{said}");
+
+    let check = || {
+        let mut check = Command::new(intarsia());
+        let output = check.arg("check").arg(root(1)).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|s| String::from_utf8_lossy(&s).into_owned());
+        (output.status.code(), said.concat())
+    };
+    let (code, said) = check();
+    assert_eq!(code, Some(0), "{said}");
+    for n in 1..=3 {
+        let mut whole = 0;
+        for d in fs::read_dir(root(n)).unwrap().flatten().filter(|d| d.path().is_dir()) {
+            for f in fs::read_dir(d.path()).unwrap() {
+                whole += usize::from(fs::read(f.unwrap().path()).is_ok());
+            }
+        }
+        assert!(whole > 10, "n{n} reads {whole} files");
+        fs::write(root(n).join(format!("new{n}")), "new").unwrap();
+    }
+    assert!(down(&cluster, &[]).status.success());
+    assert_eq!(up(&cluster, &[]).0, Some(0));
+    assert_eq!(fs::read_to_string(root(2).join("new3")).unwrap(), "new");
+}

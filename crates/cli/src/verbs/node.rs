@@ -198,15 +198,21 @@ struct Running {
     store: Arc<Store>,
     mounted: Arc<Mounted>,
     ending: Arc<Ending>,
+    /// What was mended before it was mounted, in words.
+    mended: Option<String>,
 }
 
 impl Running {
     fn start(settings: &Settings, membership: Option<Membership>) -> Outcome<Self> {
+        let mends = membership.as_ref().is_some_and(Membership::mends);
         let store = Arc::new(Store::open(settings, membership)?);
-        match Mounted::start(&store, settings) {
-            Ok(mounted) => {
+        // Nobody uses the store before all hosts are up.
+        let mended = if mends { store.mend() } else { Ok(None) };
+        let mounted = mended.and_then(|mended| Ok((Mounted::start(&store, settings)?, mended)));
+        match mounted {
+            Ok((mounted, mended)) => {
                 failpoint::reach("node:mounted");
-                Ok(Self { store, mounted: Arc::new(mounted), ending: Arc::default() })
+                Ok(Self { store, mounted: Arc::new(mounted), ending: Arc::default(), mended })
             }
             Err(failure) => {
                 let _ = store.close(EndOrder::default(), &mut |_| {});
@@ -260,7 +266,7 @@ impl Running {
             dir: settings.dir.clone(),
             pid: std::process::id(),
             mode: self.mounted.mode(),
-            notes: cleared.chain(missing).collect(),
+            notes: cleared.chain(missing).chain(self.mended.clone()).collect(),
         }
     }
 

@@ -87,7 +87,7 @@ fn of_one_host_alone_a_third_is_lost_and_the_message_says_who_has_it() {
     let found = remedy(&deployment, &all_of(&[1]));
     assert_eq!((found.heirs, &found.lost), (vec![1], &vec![(5461, 10922)]));
     let found = remedy(&deployment, &all_of(&[1]));
-    let text = unserved(&deployment, &found).to_string();
+    let text = unserved(&deployment, &found, false).to_string();
     assert!(text.contains("33 %") && text.contains("n2, n3"), "{text}");
 }
 
@@ -146,7 +146,7 @@ fn what_the_only_replica_had_set_aside_is_put_back_without_asking() {
     let aside = |host, number| ((host, number) == (1, 1)).then(|| text(1, 1, [1, 2, 3]));
     let found = plan(&deployment(), &pairs(&[1, 2], &aside), false).unwrap();
     let restored = ServerName { host: NodeId("n1".into()), number: 1 };
-    assert_eq!(found, Plan { restored: vec![restored], warning: None });
+    assert_eq!(found, Plan { restored: vec![restored], ..Plan::default() });
     // With the primary there is nothing to put back.
     let found = plan(&deployment(), &pairs(&[1, 2, 3], &aside), false).unwrap();
     assert_eq!(found, Plan::default());
@@ -170,7 +170,14 @@ fn an_older_copy_is_used_only_when_that_is_asked_for() {
 
 #[test]
 fn without_any_copy_the_plan_says_what_is_missed() {
-    let refusal = plan(&deployment(), &pairs(&[1], &|_, _| None), true).unwrap_err().to_string();
+    let refusal = plan(&deployment(), &pairs(&[1], &|_, _| None), false).unwrap_err().to_string();
     assert!(refusal.contains("33 %") && refusal.contains("n2, n3"), "{refusal}");
+    assert!(refusal.contains("--accept-loss"), "{refusal}");
+    let found = plan(&deployment(), &pairs(&[1], &|_, _| None), true).unwrap();
+    assert_eq!(found.emptied, [(5461, 10922)]);
+    assert!(found.warning.unwrap().contains("33 % of the names are gone"));
+    // Of n2 alone the part with the root is missing.
+    let refusal = plan(&deployment(), &pairs(&[3], &|_, _| None), true).unwrap_err().to_string();
+    assert!(refusal.contains("root of all names"), "{refusal}");
     assert_eq!(plan(&deployment(), &[], false).unwrap(), Plan::default());
 }

@@ -17,6 +17,7 @@ mod superblock;
 mod topology;
 mod writer;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -133,13 +134,30 @@ impl RedisEngine {
     /// `Invalid` for options that make no sense; `Engine` when the servers cannot be reached, have lost
     /// data of the store, or hold it with another number of partitions.
     pub fn open(options: &RedisOptions) -> Result<Self> {
+        let mut engine = Self::connect(options)?;
+        engine.open_store(options)?;
+        Ok(engine)
+    }
+
+    /// Makes the partitions whose slots are `lost` partitions of the store again, with nothing in them: what they had is
+    /// given up. The store must not be in use.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); `Engine` when nothing is left that tells which store it is.
+    pub fn give_up(options: &RedisOptions, lost: &[RangeInclusive<u16>]) -> Result<()> {
+        let engine = Self::connect(options)?;
+        engine.read_slot(0, "connecting", &cmd("PING").get_packed_command())?;
+        superblock::refound(&engine, &options.store, lost)
+    }
+
+    fn connect(options: &RedisOptions) -> Result<Self> {
         keys::check_store_name(&options.store)?;
         if options.partitions.is_some_and(|count| !(1..=PARTITIONS_MAX).contains(&count)) {
             return Err(Error::Invalid(format!("partitions: use 1 to {PARTITIONS_MAX}")));
         }
         let (connector, seeds) = Connector::new(&options.urls, options.tls.as_ref())
             .map_err(|e| Error::Invalid(format!("metadata servers: {e}")))?;
-        let mut engine = Self {
+        Ok(Self {
             topology: Topology::new(connector, seeds),
             outages: Outages::default(),
             session: Session::new(0),
@@ -149,9 +167,7 @@ impl RedisEngine {
             timeout: options.timeout,
             counters: Counters::default(),
             figures: Mutex::default(),
-        };
-        engine.open_store(options)?;
-        Ok(engine)
+        })
     }
 
     fn open_store(&mut self, options: &RedisOptions) -> Result<()> {

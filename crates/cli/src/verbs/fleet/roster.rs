@@ -131,6 +131,7 @@ pub(super) fn recover(
     let kept: Vec<_> = seen.iter().flat_map(of_host).collect();
     let plan =
         recovery::plan(store, &kept, accepts_loss).map_err(|e| Failure::usage(e.to_string()))?;
+    assembly.emptied = plan.emptied;
     for name in plan.restored {
         let is_same = |one: &KeptServer| one.host == name.host && one.number == name.number;
         assembly.kept.retain(|one| !is_same(one));

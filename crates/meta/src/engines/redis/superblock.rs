@@ -2,12 +2,14 @@
 //! then each partition has a marker, and every command checks it, so that a server that lost its data
 //! is never taken for one that has none.
 
+use std::ops::RangeInclusive;
+
 use intarsia_types::{Error, Result};
 use redis::{Value, cmd};
 
-use super::RedisEngine;
-use super::keys::{PartitionKeys, slot_of};
+use super::keys::{self, PartitionKeys, slot_of};
 use super::session::random;
+use super::{CLUSTER_PARTITIONS, RedisEngine};
 
 const FORMAT: u64 = 1;
 
@@ -98,6 +100,53 @@ pub(super) fn mark(
         engine.write_slot(slot_of(store.as_bytes()), "the superblock", &write)?;
     }
     Ok(())
+}
+
+/// Makes the partitions whose slots are `lost` partitions of the store again, with nothing in them.
+///
+/// # Errors
+/// When nothing is left that tells which store it is.
+pub(super) fn refound(
+    engine: &RedisEngine,
+    store: &str,
+    lost: &[RangeInclusive<u16>],
+) -> Result<()> {
+    let slot = slot_of(store.as_bytes());
+    let is_lost = |slot: u16| lost.iter().any(|range| range.contains(&slot));
+    let known = match is_lost(slot) {
+        false => Some(open(engine, store, CLUSTER_PARTITIONS)?),
+        true => None,
+    };
+    let count = known.as_ref().map_or(CLUSTER_PARTITIONS, |known| known.partitions);
+    let all = keys::partitions(store, count);
+    let id = match &known {
+        Some(known) => known.id.clone(),
+        None => id_by_marker(engine, all.iter().filter(|keys| !is_lost(keys.slot)))?,
+    };
+    for keys in all.iter().filter(|keys| is_lost(keys.slot)) {
+        let write = cmd("SET").arg(&keys.marker).arg(&id).get_packed_command();
+        engine.write_slot(keys.slot, "a partition that is given up", &write)?;
+    }
+    if known.is_none() {
+        let superblock = Superblock { partitions: count, id, is_ready: true };
+        let write = cmd("SET").arg(store).arg(superblock.encode()).get_packed_command();
+        engine.write_slot(slot, "the superblock", &write)?;
+    }
+    Ok(())
+}
+
+/// The store's identity, as a partition has it.
+fn id_by_marker<'k>(
+    engine: &RedisEngine,
+    mut partitions: impl Iterator<Item = &'k PartitionKeys>,
+) -> Result<String> {
+    let keys = partitions.next();
+    let keys = keys.ok_or_else(|| Error::Engine("no partition of the store is left".into()))?;
+    let read = cmd("GET").arg(&keys.marker).get_packed_command();
+    match engine.read_slot(keys.slot, "a partition's marker", &read)? {
+        Value::BulkString(id) => String::from_utf8(id).map_err(|e| Error::Engine(e.to_string())),
+        _ => Err(Error::Engine("a partition of the store has lost its data too".into())),
+    }
 }
 
 #[cfg(test)]
