@@ -141,8 +141,8 @@ impl Verb {
     /// The exit codes that it may end with in a state, uninterrupted. Of two verbs at once: of each of them.
     pub(crate) const fn codes(self, state: State) -> &'static [i32] {
         use State::{
-            Abandoned, CrashedHost, CrashedNode, CrashedRemoved, DisksRemoved, Down, LeftDown,
-            LeftUp, Never, PartlyUp, PowerLoss, Up,
+            Abandoned, CrashedHost, CrashedNode, CrashedRemoved, Down, LeftDown, LeftUp, Never,
+            PartlyUp, PowerLoss, Up,
         };
         match (self, state) {
             (Self::Up, Up) => &[4],
@@ -157,26 +157,38 @@ impl Verb {
             // The store may have been founded before its `up` was killed.
             (Self::UpOne, LeftDown | Abandoned) => &[0, 2],
             (Self::UpOne, _) => &[0],
-            (Self::UpHere, CrashedNode) => &[0],
+            (Self::UpHere, CrashedNode | CrashedHost) => &[0],
+            (Self::UpHere, Up | LeftUp | PartlyUp) => &[4],
+            (Self::UpHere, _) => &[1],
             (Self::Join, Up | CrashedNode | LeftUp | PartlyUp) => &[0],
+            // For seconds after the loss of a host some of the metadata takes no changes.
+            (Self::Join, CrashedHost | CrashedRemoved) => &[0, 1],
+            (Self::Join, _) => &[5],
             (Self::Leave, Up) => &[0],
-            (Self::Leave, Never | Abandoned | Down | DisksRemoved | LeftDown | PowerLoss) => &[5],
+            (Self::Leave, LeftUp) => &[2],
+            // Files stay of which there would be too few copies, once it is known that a host is missing.
+            (Self::Leave, CrashedNode | PartlyUp) => &[0, 3],
+            (Self::Leave, CrashedHost | CrashedRemoved) => &[1, 2, 3],
+            (Self::Leave, _) => &[5],
             (Self::Down | Self::DownForce | Self::DownHere, _) => &[0],
             // Nothing was ever there, so nothing can be deleted.
             (Self::DownPurge, Never) => &[5],
             (Self::DownPurge, Abandoned) => &[0, 5],
             (Self::DownPurge, _) => &[0],
-            (Self::Lost | Self::Status, Up) => &[0],
-            (Self::Lost, Never | Abandoned | Down | DisksRemoved | LeftDown | PowerLoss) => &[5],
+            (Self::Status, Up | LeftUp) => &[0],
+            (Self::Lost, Up | LeftUp) => &[0],
+            // That a host is missing is noticed within seconds, and it may have had nothing that others have not.
+            (Self::Lost | Self::Status, CrashedNode | CrashedHost | CrashedRemoved | PartlyUp) => {
+                &[0, 3]
+            }
+            (Self::Status, PowerLoss) => &[3],
+            (Self::Lost | Self::Status, _) => &[5],
             (Self::TwoUps, Up) => &[4],
             (Self::TwoUps, LeftUp | LeftDown) => &[2, 4],
             (Self::TwoUps, _) => &[0, 4],
             (Self::TwoDowns, _) => &[0, 4],
             (Self::UpBesideDown, LeftUp | LeftDown) => &[0, 2, 4],
             (Self::UpBesideDown, _) => &[0, 4],
-            (Self::UpHere | Self::Join | Self::Leave | Self::Lost | Self::Status, _) => {
-                &[0, 1, 2, 3, 4, 5]
-            }
         }
     }
 

@@ -199,6 +199,10 @@ impl World {
     /// Takes the disks of a host away.
     pub(crate) fn remove_disks(&self, n: usize) {
         let _ = fs::remove_dir_all(self.store(n));
+        // The mount point was on them too.
+        let mount = self.mount(n);
+        let _ = Command::new("umount").arg("-l").arg(&mount).stderr(Stdio::null()).status();
+        let _ = fs::remove_dir(mount);
     }
 
     /// Waits until nothing runs any more: those that somebody who was killed has started end by themselves.

@@ -27,6 +27,13 @@ impl Joined {
     /// What the store at `mount` on this host will be with these hosts.
     pub(super) fn with(mount: &Path, hosts: &Hosts, port: u16) -> Outcome<Self> {
         let entry = target::one(&Registry::of_user()?, Some(mount))?;
+        if !entry.process.is_running() {
+            return Err(Failure::not_running(format!(
+                "the node of {} does not run, so nobody can join its store",
+                mount.display()
+            ))
+            .with_help("bring the store up first, with the hosts that it has"));
+        }
         let dir = entry.dir.join("deployment");
         let Some(old) = Bundle::pack(&dir) else {
             return Err(Failure::usage(format!(
