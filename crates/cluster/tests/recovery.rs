@@ -33,7 +33,7 @@ fn an_heir_that_had_not_heard_of_the_last_epoch_takes_over_all_the_same() {
     let place = servers.iter().position(|server| *server.name() == heir).unwrap();
     servers.remove(place).stop().unwrap();
     let mut primary = fleet.keeper().connect(&fleet.settings(&lost).address).unwrap();
-    let other = ServerName { host: heir.host.clone(), number: 0 };
+    let other = ServerName { host: heir.host, number: 0 };
     for _ in 0..20 {
         let mut others = fleet.keeper().connect(&fleet.settings(&other).address).unwrap();
         others.ask::<()>(&["CLUSTER", "BUMPEPOCH"]).unwrap();

@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 /// The directory of the build that the running test or program belongs to: tests lie in its `deps`.
 fn build_dir() -> PathBuf {
     let own = std::env::current_exe().expect("the test knows its own path");
-    let dirs = own.ancestors().skip(1);
-    dirs.skip_while(|dir| dir.ends_with("deps")).next().expect("a directory").to_owned()
+    let mut dirs = own.ancestors().skip(1);
+    dirs.find(|dir| !dir.ends_with("deps")).expect("a directory").to_owned()
 }
 
 /// Finds `intarsia`: named by INTARSIA_BIN, or built in the profile of the test.

@@ -57,7 +57,8 @@ fn aside_in(dir: &Path) -> Option<Aside> {
     let aside = dir.join(ASIDE);
     // Where setting it aside was cut short, some of it is still in its place.
     let is_half_moved = has_data(&aside) && !has_data(dir) && dir.join(COMPLETE).exists();
-    if !is_half_moved && !(has_data(&aside) && aside.join(COMPLETE).exists()) {
+    let is_whole = has_data(&aside) && aside.join(COMPLETE).exists();
+    if !is_half_moved && !is_whole {
         return None;
     }
     let set_aside = std::fs::metadata(&aside).and_then(|meta| meta.modified()).ok()?;
