@@ -15,8 +15,8 @@ from dask.distributed import LocalCluster
 from intarsia import simulate
 from intarsia.simulate import SimulationError, binary
 from intarsia.simulate.__main__ import main
+from intarsia.simulate.report.claims import Claim, Verdict, claims_table, summary_of
 from intarsia.simulate.scenario import Scenario
-from intarsia.simulate.studies.claims import Claim, Verdict, claims_table, summary_of
 from intarsia.simulate.studies.published import interval_with_machine_mtbf
 from intarsia.simulate.study.point import Point, grid
 from intarsia.simulate.study.run import _client

@@ -70,6 +70,18 @@ pub(crate) enum Verb {
     Doctor(Doctor),
     Config(ConfigVerb),
     Simulate(Simulate),
+    /// Find by experiments which settings decide how fast a store is
+    #[command(disable_help_flag = true)]
+    Characterise(PythonArguments),
+    /// Fit a model of a store's latency, and predict with it
+    #[command(disable_help_flag = true)]
+    Model(PythonArguments),
+    /// Say which of several unlike stores should hold which load
+    #[command(disable_help_flag = true)]
+    BalanceStores(PythonArguments),
+    /// Forecast what deduplication brings: size and ratio of a store of backups, also from a sample
+    #[command(disable_help_flag = true)]
+    ForecastDedup(PythonArguments),
     Stage(StageVerb),
     Lab(LabVerb),
     Node(Node),
@@ -754,18 +766,18 @@ A scenario:
     Presets(SimulatePresets),
     /// Run a sweep, or a study that comes with the program: tables, figures, an HTML report
     #[command(disable_help_flag = true)]
-    Study(SimulatePython),
+    Study(PythonArguments),
     /// Fit distributions to failure records
     #[command(disable_help_flag = true)]
-    Fit(SimulatePython),
+    Fit(PythonArguments),
     /// Write the report of a finished study anew
     #[command(disable_help_flag = true)]
-    Report(SimulatePython),
+    Report(PythonArguments),
 }
 
 /// What the Python package reads by itself; `--help` prints it.
 #[derive(Args)]
-pub(crate) struct SimulatePython {
+pub(crate) struct PythonArguments {
     /// Arguments of the Python package; --help lists them
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,

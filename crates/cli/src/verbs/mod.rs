@@ -1,6 +1,7 @@
 //! One file a verb.
 
 pub(crate) mod agent;
+pub(crate) mod analysis;
 pub(crate) mod balance;
 pub(crate) mod check;
 pub(crate) mod config;
@@ -16,6 +17,7 @@ mod moves;
 pub(crate) mod node;
 pub(crate) mod pages;
 mod purge;
+mod python;
 mod rule;
 pub(crate) mod simulate;
 pub(crate) mod stage;

@@ -14,17 +14,16 @@ build, or the PATH. Needs the extra `simulate` (`pip install 'intarsia[simulate]
     frame = simulate.sweep("checkpoint", "rxsim-dfs", {"machine.nodes": [1024, 65_536]})
 """
 
-try:
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
     from intarsia.simulate import failures
     from intarsia.simulate.api import checkpoint, presets, scale, sweep
-except ModuleNotFoundError as error:
-    if error.name is None or error.name.startswith("intarsia"):
-        raise
-    raise ModuleNotFoundError(
-        f"intarsia.simulate needs {error.name}: pip install 'intarsia[simulate]'", name=error.name
-    ) from error
-from intarsia.simulate.binary import SimulationError
-from intarsia.simulate.result import Estimate, Result
+    from intarsia.simulate.binary import SimulationError
+    from intarsia.simulate.result import Estimate, Result
 
 __all__ = [
     "Estimate",
@@ -36,3 +35,36 @@ __all__ = [
     "scale",
     "sweep",
 ]
+
+_MODULES = {
+    "Estimate": "result",
+    "Result": "result",
+    "SimulationError": "binary",
+    "checkpoint": "api",
+    "presets": "api",
+    "scale": "api",
+    "sweep": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part when it is first used: Dask and lifelines take seconds.
+
+    Other analyses draw and write reports with `intarsia.simulate.report` and need neither.
+    """
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        if name == "failures":
+            found: Any = importlib.import_module(f"{__name__}.failures")
+        else:
+            found = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("intarsia"):
+            raise
+        raise ModuleNotFoundError(
+            f"intarsia.simulate needs {error.name}: pip install 'intarsia[simulate]'",
+            name=error.name,
+        ) from error
+    globals()[name] = found
+    return found

@@ -3,21 +3,24 @@
 mod checkpoint;
 mod presets;
 mod progress;
-mod python;
 mod scale;
 mod study;
 mod table;
 
+use super::python::{self, Part};
 use crate::cli::SimulateVerb;
 use crate::exit::{Exit, Outcome};
+
+const PYTHON: Part =
+    Part { module: "intarsia.simulate", needs: &["lifelines", "distributed"], extra: "simulate" };
 
 pub(crate) fn run(verb: &SimulateVerb) -> Outcome<Exit> {
     match verb {
         SimulateVerb::Checkpoint(arguments) => checkpoint::run(arguments),
         SimulateVerb::Scale(arguments) => scale::run(arguments),
         SimulateVerb::Presets(arguments) => presets::run(arguments),
-        SimulateVerb::Study(arguments) => python::run("study", arguments),
-        SimulateVerb::Fit(arguments) => python::run("fit", arguments),
-        SimulateVerb::Report(arguments) => python::run("report", arguments),
+        SimulateVerb::Study(arguments) => python::run(&PYTHON, Some("study"), arguments),
+        SimulateVerb::Fit(arguments) => python::run(&PYTHON, Some("fit"), arguments),
+        SimulateVerb::Report(arguments) => python::run(&PYTHON, Some("report"), arguments),
     }
 }

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from intarsia.simulate.report.claims import Claim, Verdict, claims_table, summary_of
 from intarsia.simulate.report.document import Label, Plot, Report, Section, Table
 from intarsia.simulate.report.style import (
     BLACK,
@@ -27,7 +28,6 @@ from intarsia.simulate.report.style import (
 from intarsia.simulate.scenario import Scenario
 from intarsia.simulate.studies import published
 from intarsia.simulate.studies.built_in import BuiltIn
-from intarsia.simulate.studies.claims import Claim, Verdict, claims_table, summary_of
 from intarsia.simulate.study.point import Point
 
 _KI, _MI = 2**10, 2**20

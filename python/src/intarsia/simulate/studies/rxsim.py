@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from intarsia.simulate.failures import Family, fit, lanl, repair_hours, system_gaps
 from intarsia.simulate.failures.toml import distribution
+from intarsia.simulate.report.claims import claims_table, summary_of
 from intarsia.simulate.report.document import Label, Plot, Report, Section, Table
 from intarsia.simulate.report.style import (
     BLACK,
@@ -32,7 +33,6 @@ from intarsia.simulate.report.style import (
 from intarsia.simulate.scenario import Scenario
 from intarsia.simulate.studies import published
 from intarsia.simulate.studies.built_in import BuiltIn
-from intarsia.simulate.studies.claims import claims_table, summary_of
 from intarsia.simulate.studies.rxsim_claims import (
     MACHINE_MTBF,
     MACHINE_MTBF_POINTS,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from intarsia.simulate.studies.claims import Claim, Verdict
+from intarsia.simulate.report.claims import Claim, Verdict
 
 STORAGE = {
     "none": "no checkpoints",

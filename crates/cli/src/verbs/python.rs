@@ -1,29 +1,39 @@
-//! `simulate study|fit|report`: statistics, sweeps and pictures, which the Python package does.
+//! Verbs that the Python package does: statistics, sweeps and pictures.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::cli::SimulatePython;
+use crate::cli::PythonArguments;
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Names the interpreter to use.
 const PYTHON: &str = "INTARSIA_PYTHON";
 /// Where the package finds this program.
 const BINARY: &str = "INTARSIA_BIN";
-/// Ends with 0 if the package and the largest of its dependencies are there, without importing them.
+/// Ends with 0 if all modules that are its arguments are there, without importing them.
 const PROBE: &str = "\
-import importlib.util as u
-assert all(u.find_spec(name) for name in ('intarsia.simulate', 'lifelines', 'distributed'))";
+import importlib.util as u, sys
+assert all(u.find_spec(name) for name in sys.argv[1:])";
 
-/// Becomes `python -m intarsia.simulate VERB …`; returns only when that fails.
-pub(crate) fn run(verb: &str, arguments: &SimulatePython) -> Outcome<Exit> {
+/// A part of the Python package that does verbs.
+pub(crate) struct Part {
+    /// What `python -m` runs.
+    pub(crate) module: &'static str,
+    /// The largest of its dependencies, which tell whether its extra is installed.
+    pub(crate) needs: &'static [&'static str],
+    /// The extra with which pip installs them.
+    pub(crate) extra: &'static str,
+}
+
+/// Becomes `python -m MODULE [VERB] …`; returns only when that fails.
+pub(crate) fn run(part: &Part, verb: Option<&str>, arguments: &PythonArguments) -> Outcome<Exit> {
     let binary = std::env::current_exe().map_err(|e| Failure::io("this program's path", &e))?;
     let python = interpreter(&binary);
-    require_package(&python)?;
+    require_package(&python, part)?;
     let mut command = Command::new(&python);
-    command.args(["-m", "intarsia.simulate", verb]).args(&arguments.arguments);
+    command.args(["-m", part.module]).args(verb).args(&arguments.arguments);
     if std::env::var_os(BINARY).is_none() {
         command.env(BINARY, &binary);
     }
@@ -45,24 +55,27 @@ fn checkout_python(binary: &Path) -> Option<PathBuf> {
         .find(|python| python.is_file())
 }
 
-fn require_package(python: &OsString) -> Outcome {
+fn require_package(python: &OsString, part: &Part) -> Outcome {
     let shown = python.to_string_lossy();
     let probed = Command::new(python)
-        .args(["-c", PROBE])
+        .args(["-c", PROBE, part.module])
+        .args(part.needs)
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .status()
-        .map_err(|e| missing(&format!("Python cannot be started as {shown}: {e}")))?;
+        .map_err(|e| missing(part, &format!("Python cannot be started as {shown}: {e}")))?;
     if probed.success() {
         return Ok(());
     }
-    Err(missing(&format!("{shown} has no Python package intarsia with its extra `simulate`")))
+    let what = format!("{shown} has no Python package intarsia with its extra `{}`", part.extra);
+    Err(missing(part, &what))
 }
 
-fn missing(message: &str) -> Failure {
+fn missing(part: &Part, message: &str) -> Failure {
     Failure::general(message).with_help(format!(
-        "install it with `pip install '.[simulate]'` in the checkout, or let {PYTHON} name a Python \
-         that has it"
+        "install it with `pip install '.[{}]'` in the checkout, or let {PYTHON} name a Python that \
+         has it",
+        part.extra
     ))
 }
 
@@ -87,9 +100,10 @@ mod tests {
     #[test]
     fn a_missing_interpreter_or_package_says_what_to_install() {
         for python in ["/nonexistent/python", "false"] {
-            let failure = require_package(&python.into()).unwrap_err();
+            let part = Part { module: "intarsia.nothing", needs: &[], extra: "some-extra" };
+            let failure = require_package(&python.into(), &part).unwrap_err();
             assert!(failure.message.contains(python), "{}", failure.message);
-            assert!(failure.help.unwrap().contains("pip install"), "{python}");
+            assert!(failure.help.unwrap().contains("pip install '.[some-extra]'"), "{python}");
         }
     }
 }

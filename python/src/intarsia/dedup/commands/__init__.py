@@ -1,0 +1,1 @@
+"""The commands of `intarsia forecast-dedup`, one file each."""

@@ -1,0 +1,1 @@
+"""Backups with churn: generated fingerprints, generated files, and histories of packages."""

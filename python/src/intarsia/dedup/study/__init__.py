@@ -1,0 +1,1 @@
+"""The published study of backup deduplication, drawn again from raw samples."""
