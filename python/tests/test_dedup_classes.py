@@ -221,7 +221,7 @@ def test_merging_what_shares_nothing_and_what_does() -> None:
 
 
 def test_a_working_set_is_to_be_excluded() -> None:
-    backups = tree_traces("workstation", 3, Chunker(), scale=0.3)
+    backups = tree_traces("desktop", 3, Chunker(), scale=0.3)
     found = {part.name: part for part in parts(backups)}
     assert [name for name, part in found.items() if part.exclude] == ["cache"]
     assert found["photos"].usr < 0.05

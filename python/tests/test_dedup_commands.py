@@ -18,7 +18,7 @@ from intarsia.simulate.report.claims import Verdict
 @pytest.fixture(scope="module")
 def backups(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     root = tmp_path_factory.mktemp("corpus")
-    return [str(path) for path in make_backups(root / "w", "workstation", 1, 4, scale=0.05)]
+    return [str(path) for path in make_backups(root / "w", "desktop", 1, 4, scale=0.05)]
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

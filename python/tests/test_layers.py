@@ -24,6 +24,16 @@ MAY_KNOW_THE_SYSTEM = {"store", "transport", "node", "mount", "cli"}
 SYSTEM_CRATES = {"libc", "nix", "tokio"}
 DOES_IO = re.compile(r"\bstd::(fs|net|process)\b|\bSystemTime::now\b|\bInstant::now\b")
 
+DEDUP = ROOT / "python/src/intarsia/dedup"
+# What the rooms of `dedup` may import of it, beside its own; "" is the modules at the top.
+DEDUP_ROOMS = {
+    "": {""},
+    "corpora": {""},
+    "study": {"", "corpora"},
+    "commands": {"", "corpora", "study"},
+}
+IMPORT = re.compile(r"^\s*(?:from|import) ([\w.]+)", re.MULTILINE)
+
 CRATES = sorted(path.parent.name for path in ROOT.glob("crates/*/Cargo.toml"))
 
 
@@ -80,3 +90,17 @@ def test_every_crate_denies_what_the_workspace_denies(crate: str) -> None:
     wanted = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["lints"]["clippy"]
     denied = {name for name, level in wanted.items() if level == "deny"}
     assert denied <= {name for name, level in lints["clippy"].items() if level == "deny"}
+
+
+@pytest.mark.parametrize("room", DEDUP_ROOMS)
+def test_rooms_of_dedup_import_downwards(room: str) -> None:
+    for path in (DEDUP / room).glob("*.py"):
+        if path.name == "__main__.py":
+            continue
+        for name in IMPORT.findall(path.read_text()):
+            other = name.removeprefix("intarsia.dedup").strip(".").split(".")[0]
+            if name.startswith("intarsia.dedup"):
+                used = other if other in DEDUP_ROOMS else ""
+                assert used in DEDUP_ROOMS[room] | {room}, f"{path} imports {name}"
+            elif room in ("", "corpora") and path.name != "figures.py":
+                assert name.split(".")[0] not in ("pandas", "matplotlib"), f"{path}: {name}"

@@ -68,7 +68,7 @@ class Part:
 
 
 def parts(
-    backups: Sequence[Trace], depth: int = 1, usr_from: float = 0.5, bgr_to: float = 0.1
+    backups: Sequence[Trace], depth: int = 1, usr_from: float = 0.5, bgr_to: float = 0.2
 ) -> list[Part]:
     """Judge each directory down to `depth` levels; the largest first.
 

@@ -18,6 +18,7 @@ from intarsia.dedup.inputs import input_bytes, read_backup
 from intarsia.dedup.progress import reading
 from intarsia.dedup.trace import Trace
 
+_WORDS = {"advice", "reason", "verdict", "found here"}
 # Of lines that go to a file.
 _WIDTH = 110
 
@@ -86,13 +87,15 @@ def print_json(content: Any) -> None:
 
 
 def print_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table: the first column to the left, the others to the right."""
+    """Print a table: words to the left, which stand in the first column and under `_WORDS`."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _WIDTH
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for number, head in enumerate(heads):
-        table.add_column(head, justify="right" if number else "left", overflow="fold")
+        table.add_column(
+            head, justify="right" if number and head not in _WORDS else "left", overflow="fold"
+        )
     for row in rows:
         table.add_row(*row)
     console.print(table)

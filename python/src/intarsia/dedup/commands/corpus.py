@@ -13,7 +13,7 @@ from intarsia.dedup.errors import DedupError
 
 _EXAMPLES = """\
 examples:
-  intarsia forecast-dedup corpus --tree workstation --fulls 5 --out /tmp/corpus
+  intarsia forecast-dedup corpus --tree desktop --fulls 5 --out /tmp/corpus
   intarsia forecast-dedup corpus --release django==4.2.1 --release django==4.2.2 --out /tmp/django
 """
 

@@ -48,7 +48,7 @@ def describe(commands: Any) -> None:
         "--usr-from", type=share, default=0.5, metavar="SHARE", help="new in each backup (0.5)"
     )
     parser.add_argument(
-        "--bgr-to", type=share, default=0.1, metavar="SHARE", help="of that comes back (0.1)"
+        "--bgr-to", type=share, default=0.2, metavar="SHARE", help="of that comes back (0.2)"
     )
     add_reading(parser)
 

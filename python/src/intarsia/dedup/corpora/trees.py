@@ -56,7 +56,7 @@ class Directory:
 Tree = dict[str, Directory]
 
 TREES: dict[str, Tree] = {
-    "workstation": {
+    "desktop": {
         "documents": Directory(300, 12_000, Habits(edit=0.15, insert=0.1, append=0.05, copy=0.02)),
         "photos": Directory(100, 25_000, Habits(rename=0.05), copies=2),
         "cache": Directory(120, 10_000, Habits(replace=0.9)),

@@ -247,7 +247,7 @@ def _throughput(flows: pd.DataFrame) -> Figure:
         right.set_yscale("log")
         right.set_xlabel("full backup")
         right.set_ylabel("segments at the store, mean")
-        right.set_title("Queue: trace; dotted random; dashed all")
+        right.set_title("Queue (dotted: random; dashed: all, mean)")
         right.set_xticks(sorted(flows["fulls"].unique()))
         legend_below(made, left, 6)
     return made
