@@ -58,6 +58,8 @@ def test_lists_give_what_directories_give(
     from_trees = as_json(capsys, "forecast", *backups[:3])
     assert from_lists["bytes"]["forecast"] == from_trees["bytes"]["forecast"]
     assert "exists" in refusal(capsys, "scan", backups[0], "--out", lists[0])
+    said = refusal(capsys, "forecast", *lists[:2], backups[2], "--chunker", "file", "--quiet")
+    assert "was cut by fastcdc:4096,8192,16384, and" in said
     assert "is a list already" in refusal(capsys, "scan", lists[0], "--out", lists[1] + "x")
 
 
@@ -92,6 +94,7 @@ def test_throughput(backups: list[str], capsys: pytest.CaptureFixture[str]) -> N
     found = as_json(capsys, "throughput", *backups[:2])
     assert found[0]["stored_share"] > found[1]["stored_share"]
     assert found[0]["throughput"] < found[1]["throughput"]
+    assert "--network 0" in refusal(capsys, "throughput", backups[0], "--network", "0")
     assert "no unit mbit" in refusal(capsys, "throughput", backups[0], "--store", "100 mbit")
 
 

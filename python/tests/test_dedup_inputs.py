@@ -170,6 +170,12 @@ def test_nothing_to_read_is_said(tmp_path: Path) -> None:
         read_backup(tmp_path / "binary", Chunker())
 
 
+def test_a_file_with_two_names_counts_once(tree: Path) -> None:
+    before = read_backup(tree, Chunker()).bytes
+    (tree / "b" / "second-name").hardlink_to(tree / "a")
+    assert read_backup(tree, Chunker()).bytes == before
+
+
 def test_a_sample_reads_its_share(tree: Path) -> None:
     chunker = Chunker.parse("fixed:512")
     whole = read_backup(tree, chunker)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -42,7 +43,7 @@ def read_backup(path: Path, chunker: Chunker, tell: Tell = lambda _: None) -> Tr
         raise DedupError(f"{path} does not exist: give a directory, a tar or a list")
     if is_list(path):
         return read_list(path)
-    builder = TraceBuilder(str(path))
+    builder = TraceBuilder(str(path), str(chunker))
     if path.is_dir():
         _add_directory(path, chunker, builder, tell)
     else:
@@ -59,7 +60,7 @@ def sample_backup(path: Path, size: int, share: float, seed: int) -> tuple[Trace
     Returns what was read, and how many segments and bytes there are in all.
     """
     generator = np.random.default_rng(seed)
-    builder = TraceBuilder(str(path))
+    builder = TraceBuilder(str(path), f"{Kind.FIXED}:{size}")
     segments = total = 0
     for name, length in _files(path):
         count = -(-length // size)
@@ -80,13 +81,22 @@ def _read_at(path: Path, numbers: list[int], size: int) -> Iterator[tuple[int, i
 
 
 def _files(root: Path) -> Iterator[tuple[str, int]]:
-    """Yield the plain files below `root` in order of their names, with their lengths."""
+    """Yield the plain files below `root` in order of their names, with their lengths.
+
+    A file with several names counts once, as a tar has it; one that has just gone does not.
+    """
+    seen = set()
     for directory, below, names in os.walk(root, onerror=_refuse):
         below.sort()
         for name in sorted(names):
             path = Path(directory, name)
-            if path.is_file() and not path.is_symlink():
-                yield str(path.relative_to(root)), path.stat().st_size
+            with suppress(FileNotFoundError):
+                found = path.lstat()
+                if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) in seen:
+                    continue
+                if found.st_nlink > 1:
+                    seen.add((found.st_dev, found.st_ino))
+                yield str(path.relative_to(root)), found.st_size
 
 
 def _refuse(error: OSError) -> None:

@@ -29,6 +29,7 @@ from intarsia.simulate.files import write_atomically
 
 HEADER = "# intarsia-fingerprints 1"
 _LINE = re.compile(r"(?P<id>[0-9a-fA-F]{8,128})[ \t,]+(?P<size>[^ \t,]+)(?:[ \t,]+(?P<path>.*))?")
+_CUT = re.compile(r"# chunker (\S+)")
 _END = re.compile(r"# end (\d+) (\d+)")
 
 
@@ -78,6 +79,7 @@ class _Reading:
         self.paths: dict[str, int] = {}
         self.end: tuple[int, int] | None = None
         self.is_ours = False
+        self.cut = ""
 
 
 def _parse(name: str, lines: Iterable[str]) -> Trace:
@@ -91,8 +93,10 @@ def _parse(name: str, lines: Iterable[str]) -> Trace:
         elif read.end is not None and line:
             raise DedupError(f"{name}:{number}: there is more after the end; one list a backup")
         elif line.startswith("#"):
-            end = _END.fullmatch(line)
-            read.end = (int(end[1]), int(end[2])) if end else None
+            if end := _END.fullmatch(line):
+                read.end = (int(end[1]), int(end[2]))
+            elif cut := _CUT.fullmatch(line):
+                read.cut = cut[1]
         elif line:
             _segment(f"{name}:{number}", line, read)
     return _finished(name, read)
@@ -130,6 +134,7 @@ def _finished(name: str, read: _Reading) -> Trace:
         np.array(read.sizes, np.int64),
         np.array(read.owners, np.int32),
         tuple(_unescaped(path) for path in read.paths),
+        read.cut,
     )
 
 

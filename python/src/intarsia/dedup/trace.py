@@ -27,6 +27,8 @@ class Trace:
     sizes: Sizes
     owners: NDArray[np.int32]
     paths: tuple[str, ...]
+    cut: str = ""
+    """How it was cut, if known: traces that were cut in other ways have nothing in common."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -61,14 +63,15 @@ def joined(name: str, traces: Sequence[Trace]) -> Trace:
         np.concatenate([trace.sizes for trace in traces]),
         np.concatenate(owners),
         tuple(paths),
+        traces[0].cut,
     )
 
 
 class TraceBuilder:
     """Gathers segments file by file, in compact arrays."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, cut: str = "") -> None:
+        self._name, self._cut = name, cut
         self._ids: list[Ids] = []
         self._sizes: list[Sizes] = []
         self._lengths: list[int] = []
@@ -90,4 +93,5 @@ class TraceBuilder:
             np.concatenate([np.zeros(0, np.int64), *self._sizes]),
             np.repeat(np.arange(len(self._paths), dtype=np.int32), self._lengths),
             tuple(self._paths),
+            self._cut,
         )

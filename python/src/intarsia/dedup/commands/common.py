@@ -78,7 +78,19 @@ def read_all(paths: Sequence[Path], chosen: argparse.Namespace) -> list[Trace]:
             raise DedupError(f"{path} does not exist: give a directory, a tar or a list")
     total = sum(input_bytes(path) for path in paths)
     with reading(total, chosen.quiet) as tell:
-        return [read_backup(path, chunker, tell) for path in paths]
+        traces = [read_backup(path, chunker, tell) for path in paths]
+    _require_cut_alike(traces)
+    return traces
+
+
+def _require_cut_alike(traces: Sequence[Trace]) -> None:
+    known = [trace for trace in traces if trace.cut]
+    for trace in known[1:]:
+        if trace.cut != known[0].cut:
+            raise DedupError(
+                f"{known[0].name} was cut by {known[0].cut}, and {trace.name} by {trace.cut}: what "
+                "was cut in other ways shares nothing; scan both alike"
+            )
 
 
 def print_json(content: Any) -> None:

@@ -19,6 +19,7 @@ from intarsia.dedup.commands.common import (
     share,
 )
 from intarsia.dedup.dictionary import Dictionary, DictionaryShape
+from intarsia.dedup.errors import DedupError
 from intarsia.dedup.pipeline import Machine, Mode, bounded, simulate
 from intarsia.dedup.runs import profile
 from intarsia.dedup.trace import Trace
@@ -69,7 +70,7 @@ def describe(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Simulate each backup in order and print."""
-    machine = Machine(network=parse_bytes(chosen.network), store=parse_bytes(chosen.store))
+    machine = Machine(network=_rate(chosen, "network"), store=_rate(chosen, "store"))
     traces = read_all(chosen.backups, chosen)
     dictionary = Dictionary(DictionaryShape(chosen.cache, bloom_entries=chosen.bloom))
     found = [_one(trace, dictionary, machine, chosen) for trace in traces]
@@ -96,6 +97,13 @@ def run(chosen: argparse.Namespace) -> None:
         f"Throughput with room for {chosen.buffer} segments between stages; queues at the store "
         f"without bounds, with arrivals at {percent(chosen.load)} of the network."
     )
+
+
+def _rate(chosen: argparse.Namespace, name: str) -> float:
+    rate = parse_bytes(getattr(chosen, name))
+    if not rate:
+        raise DedupError(f"--{name} 0: give bytes a second above 0, as 100MB")
+    return rate
 
 
 _SHOWN = ("rand", "trace", "all_miss")
