@@ -1,6 +1,6 @@
 //! The analyses that the Python package does: what is started, with what, and what is said without it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on is to stop")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on is to stop")]
 
 mod common;
 
