@@ -152,9 +152,14 @@ def _churn(forecasts: pd.DataFrame) -> Claim:
         "Errors of 0.20 to 5.42 %, below the change rate's",
         f"files that live ({kinds}), cut by FastCDC: mean {mine['intarsia'].mean():.2%}, worst "
         f"{mine['intarsia'].max():.2%}; below naive in {below} of {len(mine)}",
-        Verdict.of(bool(mine["intarsia"].max() <= WORST_PUBLISHED and below == len(mine))),
+        Verdict.of(
+            bool(mine["intarsia"].max() <= WORST_PUBLISHED and below == len(mine)),
+            is_calibrated=True,
+        ),
         "each at most 5.42 %, each below naive",
-        "Nothing is fitted to the forecast, but the habits of the generated trees are ours.",
+        "The habits of the trees are ours, and were chosen with the naive forecast in view: with "
+        "copies and files that come and go, which it cannot see. On smaller trees without them "
+        "ours was closer in 26 of 48 cases, and up to 10 % off.",
     )
 
 
@@ -356,8 +361,9 @@ def _r56(parts: pd.DataFrame) -> Claim:
         "R56",
         "A hot working set (low bgr, high usr) is to be excluded",
         f"advised: {names or 'none'}",
-        Verdict.of(right),
+        Verdict.of(right, is_calibrated=True),
         "desktop/cache, which is replaced by nine tenths each time, and nothing else",
+        "The limits of usr and bgr (0.5, 0.2) are ours and were set on such trees.",
     )
 
 
