@@ -395,7 +395,8 @@ impl Node {
         // Not true of any version until it is whole.
         self.remote_cache.note(inode.ino, backing, |copy| copy.version = None);
         let size_bytes = match inode.layout {
-            Layout::Empty | Layout::Inline => self.write_inline_to(inode, backing)?,
+            Layout::Empty => self.write_whole(backing, &[])?,
+            Layout::Inline => self.write_whole(backing, &self.load_inline(inode)?)?,
             _ => self.fetch_to(inode, backing)?,
         };
         let blocks_512 = kept.ro.stat()?.blocks_512;
@@ -415,10 +416,9 @@ impl Node {
         self.copy_here(&source, backing)
     }
 
-    fn write_inline_to(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
-        let bytes = self.namespace.get_body(inode.ino)?.unwrap_or_default();
+    fn write_whole(&self, backing: BackingRef, bytes: &[u8]) -> Result<u64> {
         let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
-        target.write_all_at(&bytes, 0)?;
+        target.write_all_at(bytes, 0)?;
         target.set_len(bytes.len() as u64)?;
         Ok(bytes.len() as u64)
     }
