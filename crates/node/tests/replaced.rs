@@ -169,3 +169,21 @@ fn readers_on_all_hosts_see_a_name_that_is_removed_and_made_again_or_that_there_
     }
     nodes.iter().for_each(|node| node.close().unwrap());
 }
+
+#[test]
+fn who_has_a_striped_file_open_reads_it_to_its_end_while_it_is_removed() {
+    const SIZE: usize = 200_000;
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all(["a", "b", "c"]);
+    hint(&nodes[0], "place", "stripe:2");
+    let is_possible = |_: Option<&[u8]>| true;
+    read_while(&nodes, ("f", 60), is_possible, |round| {
+        let [a, b, _] = &nodes;
+        put(a, "f", &pattern(SIZE, round));
+        // So that the record of what is open changes before it goes.
+        b.link(find(a, "f").unwrap(), InodeId::ROOT, b"g").unwrap();
+        b.unlink(InodeId::ROOT, b"f").unwrap();
+        a.unlink(InodeId::ROOT, b"g").unwrap();
+    });
+    nodes.iter().for_each(|node| node.close().unwrap());
+}
