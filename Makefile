@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. Each does all of its own set-up.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-blast demo-all test test-kernel test-life-cycle check tools setup setup-test lock build
+.PHONY: help demo demo-blast demo-all test test-kernel test-life-cycle test-replacements check tools setup setup-test lock build
 SHELL := /bin/bash
 
 ENV := . scripts/env.sh &&
@@ -30,6 +30,10 @@ test-life-cycle: ## Bring stores up and down in every way, killed at every step,
 	$(ENV) cargo build --locked --workspace --bin intarsia --bin life-cycle
 	target/debug/life-cycle model
 	target/debug/life-cycle stories --count 200
+
+test-replacements: ## Replace, remove and remake files of all sizes and layouts on four hosts that read them, as root (SECONDS=3600)
+	$(ENV) cargo build --locked --workspace --bin intarsia
+	$(ENV) INTARSIA_HISTORY_SECONDS=$(or $(SECONDS),3600) cargo test --locked --workspace --test history readers_on_all -- --nocapture
 
 check: .venv/.setup-test ## Check format, lints, licences, layers and types
 	scripts/check.sh

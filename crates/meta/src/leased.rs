@@ -119,9 +119,7 @@ impl LeasedEngine {
             for (key, value) in &names {
                 table.learn(reading, key, Some(value));
             }
-            if names.iter().all(|(_, value)| crate::engines::is_unheld(value)) {
-                table.complete(reading, dir);
-            }
+            table.complete(reading, dir, names.iter().map(|(key, _)| key));
             Ok(())
         })
     }
@@ -165,6 +163,62 @@ impl LeasedEngine {
         let outcome = read(reading);
         self.table.lock().changes.end_reading();
         outcome
+    }
+
+    /// As [`MetaEngine::get`], past what is kept: while a commit of this process is under way that is older for a
+    /// moment than what the engine has.
+    pub(crate) fn get_committed(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+    ) -> Result<Option<Value>> {
+        match self.assumed(key) {
+            None => self.inner.get(partition, key),
+            promised => Ok(promised),
+        }
+    }
+
+    /// As [`MetaEngine::get_follow`], past what is kept.
+    pub(crate) fn get_follow_committed(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        follow: fn(&[u8]) -> Option<Key>,
+    ) -> Result<Option<(Value, Option<Value>)>> {
+        match self.assumed(key) {
+            Some(_) => self.get_follow(partition, key, follow),
+            None => self.read_follow(partition, key, follow),
+        }
+    }
+
+    fn read_follow(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        follow: fn(&[u8]) -> Option<Key>,
+    ) -> Result<Option<(Value, Option<Value>)>> {
+        self.reading(|reading| {
+            let mut pair = self.inner.get_follow(partition, key, follow)?;
+            let is_valid = self.is_valid();
+            let mut table = self.table.lock();
+            table.learn(reading, &Key::copy_from(key), pair.as_ref().map(|(first, _)| first));
+            if let Some((first, Some(second))) = &mut pair
+                && let Some(named) = follow(first)
+            {
+                table.learn(reading, &named, Some(second));
+                // The engine may lack what is promised.
+                if table.assumed.merges(&named)
+                    && let Some(Some(known)) = table.find(&named).filter(|_| is_valid)
+                {
+                    *second = known;
+                }
+            }
+            Ok(pair)
+        })
+    }
+
+    fn assumed(&self, key: &[u8]) -> Option<Value> {
+        self.table.lock().assumed.get(key).cloned()
     }
 
     fn find(&self, key: &[u8]) -> Option<Option<Value>> {
@@ -266,24 +320,7 @@ impl MetaEngine for LeasedEngine {
             }
             None => {}
         }
-        self.reading(|reading| {
-            let mut pair = self.inner.get_follow(partition, key, follow)?;
-            let is_valid = self.is_valid();
-            let mut table = self.table.lock();
-            table.learn(reading, &Key::copy_from(key), pair.as_ref().map(|(first, _)| first));
-            if let Some((first, Some(second))) = &mut pair
-                && let Some(named) = follow(first)
-            {
-                table.learn(reading, &named, Some(second));
-                // The engine may lack what is promised.
-                if table.assumed.merges(&named)
-                    && let Some(Some(known)) = table.find(&named).filter(|_| is_valid)
-                {
-                    *second = known;
-                }
-            }
-            Ok(pair)
-        })
+        self.read_follow(partition, key, follow)
     }
 
     fn get_many(&self, partition: PartitionId, keys: &[Key]) -> Result<Vec<Option<Value>>> {

@@ -208,7 +208,8 @@ impl Node {
         let listed = self.namespace.free_files(tier.id())?;
         let pending = self.offers.pending(tier.id(), &listed);
         let is_pending = |free: &FreeFile| pending.iter().any(|offer| offer.file == free.file);
-        let garbage: Vec<_> = listed.into_iter().filter(|free| !is_pending(free)).collect();
+        let mut garbage: Vec<_> = listed.into_iter().filter(|free| !is_pending(free)).collect();
+        self.spare_passed(tier.id(), &mut garbage);
         let taken = self.namespace.take_free_files(tier.id(), &garbage);
         self.or_doubt(tier.id(), &garbage, taken)
     }

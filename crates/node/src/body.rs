@@ -110,9 +110,9 @@ impl Node {
 
     /// What not finding the bytes of a record means: nothing is wrong with them if the record is not so any more.
     pub(crate) fn explained(&self, inode: &Inode, error: Error) -> Error {
-        match self.namespace.get(inode.ino) {
+        match self.namespace.version(inode.ino) {
             Err(Error::NotFound) => Error::NotFound,
-            Ok(now) if now.version != inode.version => {
+            Ok(now) if now != inode.version => {
                 Error::Busy("the file was changed while it was opened".into())
             }
             _ => error,
@@ -157,7 +157,7 @@ impl Node {
         Ok(())
     }
 
-    fn load_inline(&self, inode: &Inode) -> Result<Vec<u8>> {
+    pub(crate) fn load_inline(&self, inode: &Inode) -> Result<Vec<u8>> {
         let (bytes, wanted_bytes) = (self.namespace.get_body(inode.ino)?, inode.size_bytes);
         let what = match bytes {
             Some(bytes) if bytes.len() as u64 == wanted_bytes => return Ok(bytes.to_vec()),
@@ -169,7 +169,7 @@ impl Node {
 
     /// Whether somebody has changed the record since it was read.
     pub(crate) fn has_changed(&self, inode: &Inode) -> bool {
-        self.namespace.get(inode.ino).is_ok_and(|now| now.version != inode.version)
+        self.namespace.version(inode.ino).is_ok_and(|now| now != inode.version)
     }
 
     /// Makes the body accessible that the record says now.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use intarsia_meta::Inode;
-use intarsia_types::{BackingRef, Error, HintSet, NodeId, Result};
+use intarsia_meta::{FreeFile, Inode};
+use intarsia_types::{BackingRef, Error, HintSet, NodeId, Result, TierId};
 
 use crate::body::{Body, LocalBody};
 use crate::cluster::Cluster;
@@ -75,6 +75,51 @@ impl Node {
         state.is_checksummed = false;
         state.record = Some(inode.clone());
         Ok(())
+    }
+
+    /// Goes on with a copy that is open here past the process when the record names it no more: it leaves the ledger and
+    /// is kept, so that it can be brought to what the record says now.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when it is gone.
+    pub(crate) fn keep_dropped(&self, inode: &Inode, state: &mut LiveState) -> Result<()> {
+        let Some(local) = state.local() else { return Ok(()) };
+        let BackingRef { tier, file } = local.backing;
+        let free = FreeFile::of(inode.ino, file);
+        if !self.or_doubt(tier, &[free], self.namespace.take_free_file(tier, free))? {
+            return Err(Error::Busy(
+                "another host has moved the file while it is open here; close it first".into(),
+            ));
+        }
+        self.remote_cache.adopt(inode.ino, local)?;
+        state.is_spared = false;
+        if let Some(Body::Local(local)) = state.body.take() {
+            state.body = Some(Body::Kept(LocalBody { rw: None, ..local }));
+        }
+        Ok(())
+    }
+
+    /// Takes out of `garbage` what the kernel reads past the process: it is collected when it is closed, and who opens the
+    /// file until then goes on with it.
+    pub(crate) fn spare_passed(&self, tier: TierId, garbage: &mut Vec<FreeFile>) {
+        if garbage.is_empty() {
+            return;
+        }
+        for live in self.live.entries() {
+            let mut state = live.lock();
+            let Some(backing) = state.local().map(|local| local.backing) else { continue };
+            if backing.tier == tier && state.is_passed() {
+                let all = garbage.len();
+                garbage.retain(|free| free.file != backing.file);
+                state.is_spared |= garbage.len() < all;
+            }
+        }
+    }
+
+    /// Makes a backing file here what the copy `own` is; how long that is.
+    pub(crate) fn copy_own(&self, own: BackingRef, backing: BackingRef) -> Result<u64> {
+        let source = self.tiers.get(own.tier)?.open_file(own.file, false)?;
+        self.copy_from(backing, |buffer, at| source.read_at(buffer, at))
     }
 
     /// Opens the file for reading at the first of `hosts` that serves it; those that are known to be lost are

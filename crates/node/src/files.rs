@@ -379,10 +379,12 @@ impl Node {
                 && offset_bytes.saturating_add(buffer.len() as u64) > striped.size_bytes()
             {
                 // Another host may have written on.
-                match self.namespace.get(ino) {
-                    Ok(inode) => self.renew_body(state, &inode)?,
-                    Err(Error::NotFound) => {}
-                    Err(error) => return Err(error),
+                let renewed =
+                    self.namespace.get(ino).and_then(|inode| self.renew_body(state, &inode));
+                match renewed {
+                    // Removed or changed again meanwhile: what is open stays readable as it was.
+                    Err(Error::NotFound | Error::Busy(_)) if state.body.is_some() => {}
+                    outcome => outcome?,
                 }
             }
             self.load_sums(ino, state)?;
@@ -822,6 +824,9 @@ impl Node {
                 return None;
             }
             self.note_broken_promise(ino, state);
+            if std::mem::take(&mut state.is_spared) {
+                self.settler_queue.collect();
+            }
             if state.is_quarantined {
                 let forgotten = state.forget_body();
                 self.discard_unnamed(ino, &forgotten);
@@ -857,8 +862,13 @@ impl Node {
         if state.is_unsettled || state.holds_lease {
             self.enqueue_settle(ino, state);
         } else {
+            let has_own = state.record.as_ref().is_some_and(|inode| self.own_copy(inode).is_some());
+            let is_double = has_own && state.kept().is_some();
             self.drop_body(ino, state);
             state.sums = None;
+            if is_double {
+                self.remote_cache.forget(ino);
+            }
         }
     }
 

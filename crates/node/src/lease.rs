@@ -218,13 +218,18 @@ impl Node {
         content: Content,
     ) -> Result<Attempt<Inode>> {
         let foreign = inode.layout.backing().filter(|backing| !self.tiers.has(backing.tier));
+        let own = self.own_copy(inode);
         let Some(backing) = foreign else {
             self.renew_body(state, inode)?;
+            if state.is_passed() && state.kept().is_some() {
+                // What the kernel reads is the file that it writes to.
+                return self.bring_home(cluster, &[], inode, state, content).map(Attempt::Done);
+            }
             require_here(state, inode)?;
             return Ok(Attempt::Done(inode.clone()));
         };
         let home = cluster.home_of(backing.tier)?;
-        let own = self.own_copy(inode);
+        let own = own.filter(|_| !(state.is_passed() && state.kept().is_some()));
         match (cluster.recall(&home, inode.ino, HOME_PATIENCE), content) {
             (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(Retry::contended(pause))),
             (Ok(Recalled::InUse), _) => {
@@ -306,6 +311,9 @@ impl Node {
         let (new, is_whole) = self.place_for(inode, state)?;
         let backing = new.backing;
         let copied = match content {
+            Content::Kept if !is_whole && sources.is_empty() => {
+                self.copy_present(inode, backing).map(|_| ())
+            }
             Content::Kept if !is_whole => self
                 .open_elsewhere(cluster, inode, sources)
                 .and_then(|source| self.copy_whole(&Arc::new(source), inode, backing)),
@@ -371,11 +379,20 @@ impl Node {
 
     /// Makes a backing file here what `source` is; how long that is.
     pub(crate) fn copy_here(&self, source: &Arc<RemoteFile>, backing: BackingRef) -> Result<u64> {
+        self.copy_from(backing, |buffer, at| source.read_at(buffer, at))
+    }
+
+    /// As [`copy_here`](Self::copy_here), from what `read` reads.
+    pub(crate) fn copy_from(
+        &self,
+        backing: BackingRef,
+        read: impl Fn(&mut [u8], u64) -> Result<usize>,
+    ) -> Result<u64> {
         let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
         let mut buffer = vec![0; MOVE_BYTES];
         let mut at = 0;
         loop {
-            let n = source.read_at(&mut buffer, at)?;
+            let n = read(&mut buffer, at)?;
             if n == 0 {
                 break;
             }
@@ -394,13 +411,17 @@ impl Node {
         new: BackingRef,
         content: Content,
     ) -> Result<(Inode, Vec<BackingRef>)> {
-        let (kept, dropped) = match (content, inode.layout.copies()) {
-            (Content::Kept, [home, others @ ..]) => (others, std::slice::from_ref(home)),
-            (_, copies) => (&[][..], copies),
+        let home = inode.layout.backing();
+        // Nor does a host have two copies.
+        let is_kept = |copy: &BackingRef| {
+            content == Content::Kept && Some(*copy) != home && !self.tiers.has(copy.tier)
         };
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            inode.layout.copies().iter().copied().partition(is_kept);
         let mut extras = vec![Extra::HoldWritable, Extra::TakeFree(new)];
+        extras.extend((inode.layout == Layout::Inline).then_some(Extra::DeleteBody));
         extras.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
-        let copies: Vec<_> = std::iter::once(new).chain(kept.iter().copied()).collect();
+        let copies: Vec<_> = std::iter::once(new).chain(kept).collect();
         let moved = self.namespace.update_with(inode.ino, &extras, |now| {
             if now.layout != inode.layout {
                 return Err(Error::Busy("the file moved while it was being moved".into()));
@@ -412,7 +433,7 @@ impl Node {
             }
             Ok(())
         })?;
-        Ok((moved, dropped.to_vec()))
+        Ok((moved, dropped))
     }
 
     /// Opens the file for writing at the host that may.
@@ -497,16 +518,23 @@ impl Node {
         if state.body.is_none() || is_ours || is_known {
             return Ok(false);
         }
-        let is_passed = state.handles > 0 && state.mode == IoMode::Passthrough;
+        let is_passed = state.is_passed();
+        let is_named = |local: &LocalBody| inode.layout.copies().contains(&local.backing);
+        if is_passed && state.local().is_some_and(|local| !is_named(local)) {
+            self.keep_dropped(inode, state)?;
+        }
         let stays = match &state.body {
             // A copy that is named is of what the record says: copies are replaced, never changed.
-            Some(Body::Local(local)) => inode.layout.copies().contains(&local.backing),
-            // The file has a place of its own here now.
-            Some(Body::Kept(_)) if self.own_copy(inode).is_some() => false,
-            Some(Body::Kept(kept)) if is_passed && !is_kept_true(kept) => {
-                self.renew_kept(inode, kept).map_err(|error| self.explained(inode, error))?;
+            Some(Body::Local(local)) => is_named(local),
+            // While it is open the kernel can be told of no other file.
+            Some(Body::Kept(kept)) if is_passed => {
+                if !is_kept_true(kept) {
+                    self.renew_kept(inode, kept).map_err(|error| self.explained(inode, error))?;
+                }
                 true
             }
+            // The file has a place of its own here now.
+            Some(Body::Kept(_)) if self.own_copy(inode).is_some() => false,
             Some(Body::Kept(kept)) => is_kept_true(kept),
             _ => false,
         };

@@ -88,6 +88,8 @@ pub(crate) struct LiveState {
     pub(crate) lacks_copies: bool,
     /// Whether the settler has it in its queue.
     pub(crate) is_queued: bool,
+    /// No record names its backing file any more, which stays until the kernel reads it past the process no longer.
+    pub(crate) is_spared: bool,
     /// Removed from the table: whoever still holds the entry must look it up again.
     pub(crate) is_gone: bool,
 }
@@ -122,6 +124,7 @@ impl LiveState {
             accounted_512: 0,
             lacks_copies: false,
             is_queued: false,
+            is_spared: false,
             is_gone: false,
         }
     }
@@ -172,6 +175,11 @@ impl LiveState {
     /// Whether nothing is known here that the record does not say.
     pub(crate) const fn is_idle(&self) -> bool {
         !self.is_open() && !self.is_unsettled && !self.holds_lease && !self.overlay.is_dirty
+    }
+
+    /// Whether the kernel reads a file here past the process, and can be told of no other one.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.handles > 0 && self.mode == IoMode::Passthrough
     }
 
     /// Whether anybody has it open, here or on another host, or may be just about to.

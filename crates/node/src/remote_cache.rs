@@ -173,6 +173,24 @@ impl RemoteCache {
         self.shrink(tier, kept_max_bytes);
     }
 
+    /// Keeps a file of a tier here that no record names any more, and of which the tier knows. Its content is of no
+    /// version yet.
+    pub(crate) fn adopt(&self, ino: InodeId, file: &LocalBody) -> Result<()> {
+        let stat = file.ro.stat()?;
+        let copy = Copy {
+            version: None,
+            size_bytes: stat.size_bytes,
+            backing: file.backing,
+            file: Arc::clone(&file.ro),
+            blocks_512: stat.blocks_512,
+            sums: None,
+            last_turn: 0,
+        };
+        let before = self.held.lock().put(ino, copy);
+        before.into_iter().for_each(|copy| self.discard(copy));
+        Ok(())
+    }
+
     /// Throws away the copy of an inode, if there is one.
     pub(crate) fn forget(&self, ino: InodeId) {
         let copy = self.held.lock().take(ino);
@@ -394,18 +412,27 @@ impl Node {
         }
         // Not true of any version until it is whole.
         self.remote_cache.note(inode.ino, backing, |copy| copy.version = None);
-        let size_bytes = match inode.layout {
-            Layout::Empty | Layout::Inline => self.write_inline_to(inode, backing)?,
-            _ => self.fetch_to(inode, backing)?,
-        };
+        let size_bytes = self.copy_present(inode, backing)?;
         let blocks_512 = kept.ro.stat()?.blocks_512;
-        let version = Some(inode.version).filter(|_| inode.checksummed);
+        // A copy that a record names does not change.
+        let version =
+            Some(inode.version).filter(|_| inode.checksummed || self.own_copy(inode).is_some());
         let tier = self.tiers.get(backing.tier)?;
         self.remote_cache.note(inode.ino, backing, |copy| {
             tier.account(copy.blocks_512, blocks_512);
             *copy = Copy { version, size_bytes, blocks_512, sums: None, ..copy.clone() };
         });
         Ok(())
+    }
+
+    /// Makes a backing file here what the record says; how long that is.
+    pub(crate) fn copy_present(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
+        match (self.own_copy(inode), &inode.layout) {
+            (Some(own), _) => self.copy_own(own, backing),
+            (None, Layout::Empty) => self.write_whole(backing, &[]),
+            (None, Layout::Inline) => self.write_whole(backing, &self.load_inline(inode)?),
+            (None, _) => self.fetch_to(inode, backing),
+        }
     }
 
     fn fetch_to(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
@@ -415,10 +442,9 @@ impl Node {
         self.copy_here(&source, backing)
     }
 
-    fn write_inline_to(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
-        let bytes = self.namespace.get_body(inode.ino)?.unwrap_or_default();
+    fn write_whole(&self, backing: BackingRef, bytes: &[u8]) -> Result<u64> {
         let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
-        target.write_all_at(&bytes, 0)?;
+        target.write_all_at(bytes, 0)?;
         target.set_len(bytes.len() as u64)?;
         Ok(bytes.len() as u64)
     }

@@ -7,10 +7,11 @@ mod deployment;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, get, metric, no_kernel, overwrite, pattern, put, regular, size,
-    wait_until,
+    Deployment, MIB, ROOT_CALLER, get, hint, metric, no_kernel, overwrite, pattern, put, regular,
+    size, wait_until,
 };
 use intarsia_node::{AttrChange, KernelBacking, Node, NodeOptions};
 use intarsia_types::{ByteCount, Error, InodeId, TierSpec};
@@ -201,6 +202,67 @@ fn who_reads_a_copy_past_the_process_gets_what_the_next_opening_is_to_see() {
         wait_until("the space is free again", || used_bytes(node) == 0);
         node.close().unwrap();
         wait_until("no backing file is left", || deployment.files(name) == 0);
+    }
+}
+
+/// Two hosts that both have copies of a file, of which the second reads its own past the process.
+fn two_copies(deployment: &Deployment) -> (Arc<Node>, Arc<Node>, InodeId) {
+    let (a, b) = two(deployment);
+    b.set_kernel_mode(true, false);
+    hint(&a, "replicas", "2");
+    hint(&a, "close", "safe");
+    let ino = put(&a, "f", &pattern(MIB, 4));
+    assert_eq!(a.locate("/f").unwrap().nodes.len(), 2);
+    let opened = b.open_file(ROOT_CALLER, ino, false, false, &kernel).unwrap();
+    assert!(opened.passthrough.is_some());
+    (a, b, ino)
+}
+
+fn end(deployment: &Deployment, (a, b): (&Node, &Node), ino: InodeId) {
+    b.release(ino, false);
+    a.unlink(InodeId::ROOT, b"f").unwrap();
+    for (name, node) in [("a", a), ("b", b)] {
+        wait_until("the space is free again", || used_bytes(node) == 0);
+        node.close().unwrap();
+        wait_until("no backing file is left", || deployment.files(name) == 0);
+    }
+}
+
+#[test]
+fn a_copy_that_is_replaced_while_the_kernel_reads_it_keeps_nobody_from_opening_the_new_one() {
+    let deployment = Deployment::new();
+    let (a, b, ino) = two_copies(&deployment);
+    // The next opening comes at once, and long after the old copy was dropped.
+    for (round, len) in [2 * MIB, MIB + 9, 700, 0, MIB].into_iter().enumerate() {
+        let content = pattern(len, u8::try_from(round).unwrap());
+        overwrite(&a, ino, 0, &content, true).unwrap();
+        if round == 0 {
+            std::thread::sleep(Duration::from_millis(2500));
+        }
+        let begun = Instant::now();
+        assert!(get(&b, "f").unwrap() == content, "{len} bytes");
+        assert!(begun.elapsed() < Duration::from_secs(7), "nobody was waited for");
+    }
+    end(&deployment, (&a, &b), ino);
+}
+
+#[test]
+fn who_writes_where_the_kernel_reads_a_copy_that_was_replaced_writes_the_file() {
+    let deployment = Deployment::new();
+    for len in [2 * MIB, 700] {
+        let (a, b, ino) = two_copies(&deployment);
+        let mut content = pattern(len, 9);
+        overwrite(&a, ino, 0, &content, true).unwrap();
+        assert!(get(&b, "f").unwrap() == content);
+        wait_until("a has settled", || a.status().unwrap().live_inodes == 0);
+        overwrite(&b, ino, 4, b"by b", false).unwrap();
+        content[4..8].copy_from_slice(b"by b");
+        assert!(get(&b, "f").unwrap() == content);
+        assert!(get(&a, "f").unwrap() == content);
+        let mut nodes = a.locate("/f").unwrap().nodes;
+        nodes.dedup();
+        assert_eq!(nodes, ["b", "a"], "one copy on each");
+        end(&deployment, (&a, &b), ino);
     }
 }
 

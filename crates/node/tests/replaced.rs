@@ -110,11 +110,16 @@ fn read_while(
     std::thread::scope(|scope| {
         for node in nodes {
             scope.spawn(|| {
-                while !is_done.load(Ordering::Relaxed) {
+                // Each host reads at least once, on however busy a machine.
+                loop {
+                    let is_last = is_done.load(Ordering::Relaxed);
                     let content = read(node, name).unwrap_or_else(|e| panic!("{name}: {e}"));
                     let length = content.as_ref().map(Vec::len);
                     assert!(is_possible(content.as_deref()), "{name}: {length:?} bytes");
                     found.fetch_add(u64::from(content.is_some()), Ordering::Relaxed);
+                    if is_last {
+                        break;
+                    }
                 }
             });
         }
@@ -162,5 +167,23 @@ fn readers_on_all_hosts_see_a_name_that_is_removed_and_made_again_or_that_there_
             writer.unlink(InodeId::ROOT, name.as_bytes()).unwrap();
         });
     }
+    nodes.iter().for_each(|node| node.close().unwrap());
+}
+
+#[test]
+fn who_has_a_striped_file_open_reads_it_to_its_end_while_it_is_removed() {
+    const SIZE: usize = 200_000;
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all(["a", "b", "c"]);
+    hint(&nodes[0], "place", "stripe:2");
+    let is_possible = |_: Option<&[u8]>| true;
+    read_while(&nodes, ("f", 60), is_possible, |round| {
+        let [a, b, _] = &nodes;
+        put(a, "f", &pattern(SIZE, round));
+        // So that the record of what is open changes before it goes.
+        b.link(find(a, "f").unwrap(), InodeId::ROOT, b"g").unwrap();
+        b.unlink(InodeId::ROOT, b"f").unwrap();
+        a.unlink(InodeId::ROOT, b"g").unwrap();
+    });
     nodes.iter().for_each(|node| node.close().unwrap());
 }

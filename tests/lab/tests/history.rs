@@ -302,8 +302,8 @@ fn replace(options: &[&str], seed: u64, time: Duration) {
     assert!(!errors.contains("corrupt") && !errors.contains("no record"), "{errors}");
 }
 
+/// `make test-replacements` runs it for an hour, or as long as one likes.
 #[test]
-#[ignore = "one read in some thousands still fails with ENOENT, see promise 8.15; run it by name"]
 fn readers_on_all_hosts_see_the_old_or_the_new_file_while_names_are_replaced_removed_and_made_again()
  {
     if is_unmet() {

@@ -119,11 +119,18 @@ impl Table {
         self.held.get(&dir).is_some_and(|held| held.is_complete)
     }
 
-    /// All names of the directory are known now, unless something came between.
-    pub(super) fn complete(&mut self, reading: Reading, dir: InodeId) {
+    /// A reading has brought `names`, and the directory has no others; so all are known now, unless something came
+    /// between. One that a commit is just changing is not, for what was read of it is not kept.
+    pub(super) fn complete<'n>(
+        &mut self,
+        reading: Reading,
+        dir: InodeId,
+        mut names: impl Iterator<Item = &'n Key>,
+    ) {
         if self.changes.is_of_this_era(reading)
             && !self.is_doubted(dir)
             && let Some(held) = self.held.get_mut(&dir)
+            && names.all(|name| held.names.contains_key(name))
         {
             held.is_complete = true;
         }
@@ -393,7 +400,7 @@ mod tests {
             assert!(!table.is_held(dir) && table.is_held(other));
             let reading = table.changes.start_reading();
             table.learn(reading, &name, Some(&value));
-            table.complete(reading, dir);
+            table.complete(reading, dir, std::iter::empty());
             table.changes.end_reading();
             assert_eq!((table.find(&name), table.is_complete(dir)), (None, false));
             // Nor under the next lease.

@@ -1,6 +1,6 @@
 //! From a name to its inode.
 
-use intarsia_types::{Error, InodeId, Result};
+use intarsia_types::{Error, InodeId, PartitionId, Result};
 
 use super::{Namespace, Stored, name};
 use crate::dentry::{self, Dentry};
@@ -42,6 +42,21 @@ impl Namespace {
         }
     }
 
+    /// The version that the record of an inode has, past what is kept of it under leases.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when it is gone.
+    pub fn version(&self, ino: InodeId) -> Result<u64> {
+        let key = keys::inode(ino);
+        self.retry(|| {
+            let record = self.committed(ino.partition(), &key)?.ok_or(Error::NotFound)?;
+            if self.conclude_value(ino.partition(), &key, &record)? {
+                return Ok(None);
+            }
+            Ok(Some(Inode::decode(ino, &record)?.version))
+        })
+    }
+
     /// The inode, which must be a directory.
     pub(super) fn directory(&self, ino: InodeId) -> Result<Inode> {
         let inode = self.get(ino)?;
@@ -67,21 +82,30 @@ impl Namespace {
 
     pub(super) fn try_find(&self, parent: InodeId, name: &[u8]) -> Result<Option<Found>> {
         name::check(name)?;
+        let mut is_outrun = false;
         self.retry(|| {
             let key = self.dentry_key(parent, name);
-            let pair = self.engine.get_follow(parent.partition(), &key, dentry::follow)?;
+            let pair = match &self.leases {
+                // What is kept of the name is older than what the engine has of its inode.
+                Some(leases) if is_outrun => {
+                    leases.engine.get_follow_committed(parent.partition(), &key, dentry::follow)?
+                }
+                _ => self.engine.get_follow(parent.partition(), &key, dentry::follow)?,
+            };
             let Some((value, record)) = pair else { return Ok(Some(None)) };
             if self.conclude_value(parent.partition(), &key, &value)? {
                 return Ok(None);
             }
             let dentry = Dentry::decode(parent, &value)?;
             let Some(record) = self.record(parent, dentry.ino, record)? else {
+                is_outrun = true;
                 return self.vanished(parent, &key, &value, dentry.ino);
             };
             let stored = Stored { inode: Inode::decode(dentry.ino, &record)?, value: record };
             if is_elsewhere(&stored.inode, parent, name)
                 && !self.still_means(parent, &key, &value)?
             {
+                is_outrun = true;
                 return Ok(None);
             }
             Ok(Some(Some(Found { key, dentry, value, stored })))
@@ -111,20 +135,29 @@ impl Namespace {
         value: &Value,
         ino: InodeId,
     ) -> Result<Option<T>> {
-        if self.is_partitioned() && !self.still_means(parent, key, value)? {
+        if !self.still_means(parent, key, value)? {
             return Ok(None);
         }
         Err(Error::Corrupt { ino, what: format!("a name in directory {parent} but no record") })
     }
 
     fn still_means(&self, parent: InodeId, key: &[u8], value: &Value) -> Result<bool> {
-        Ok(self.engine.get(parent.partition(), key)?.as_ref() == Some(value))
+        Ok(self.committed(parent.partition(), key)?.as_ref() == Some(value))
+    }
+
+    /// The value of a key past what is kept under leases.
+    pub(super) fn committed(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        match &self.leases {
+            Some(leases) => leases.engine.get_committed(partition, key),
+            None => self.engine.get(partition, key),
+        }
     }
 }
 
-/// Whether an inode was renamed or unlinked after a name of it in another partition was read.
+/// Whether an inode was renamed or unlinked after a name of it was read: the two were read one after the other when
+/// they are in two partitions, or when only the name is kept under a lease.
 fn is_elsewhere(inode: &Inode, parent: InodeId, name: &[u8]) -> bool {
     let knows_name = || inode.parent == parent && inode.name == name;
-    inode.ino.partition() != parent.partition()
-        && (inode.nlink == 0 || (inode.is_directory() && !knows_name()))
+    let is_apart = inode.ino.partition() != parent.partition();
+    inode.nlink == 0 || (is_apart && inode.is_directory() && !knows_name())
 }

@@ -18,8 +18,11 @@ use crate::{CommitOutcome, Condition, Key, Mutation, OpId, Value, keys};
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-/// How long a session that left a transaction undecided is not waited for.
+/// How long a session that left a transaction undecided is hardly waited for.
 const SUSPECTED: Duration = Duration::from_secs(10);
+/// How long it is waited for then: enough for one that lives and was slow once, or those who keep looking at what it
+/// changes would never let it.
+const SUSPECTED_PATIENCE: Duration = Duration::from_millis(20);
 /// Intents read at once to see whether only they are in the way.
 const PAGE: usize = 64;
 
@@ -47,8 +50,8 @@ impl Patience {
     }
 }
 
-/// Sessions that left a transaction undecided: for a while nobody waits for others of theirs, so that all
-/// that a dead node left costs one wait. A node that lives only tries again.
+/// Sessions of other nodes that left a transaction undecided: for a while nobody waits long for others of theirs, so
+/// that all that a dead node left costs one wait. A node that lives only tries again.
 #[derive(Default)]
 pub(super) struct Suspects(Mutex<HashMap<u64, Instant>>);
 
@@ -302,20 +305,23 @@ impl Namespace {
     ) -> Result<()> {
         let id = keys::transaction(intent.transaction);
         let session = intent.transaction.session;
-        let may_wait = !self.suspects.contains(session);
+        let mut briefly = Patience::new(SUSPECTED_PATIENCE.min(self.patience));
+        let patience = if self.suspects.contains(session) { &mut briefly } else { patience };
         let mut was_undecided = false;
         while self.engine.get(partition, &id)?.is_some() {
             let fate = match self.fate(intent)? {
                 Some(fate) => fate,
                 // Undecided it is only if the participant's record is still there after the
                 // coordinator had none: the latter goes last.
-                None if !was_undecided || (may_wait && patience.pause()) => {
+                None if !was_undecided || patience.pause() => {
                     was_undecided = true;
                     continue;
                 }
                 None => {
                     tracing::info!(?intent, "a change whose coordinator is gone is undone");
-                    self.suspects.add(session);
+                    if session != self.session {
+                        self.suspects.add(session);
+                    }
                     self.abort(intent)?
                 }
             };

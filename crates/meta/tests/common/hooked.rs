@@ -16,6 +16,9 @@ pub(crate) trait Hook: Send + Sync + 'static {
 
     /// Before a commit.
     fn before_commit(&self, partition: PartitionId) -> Result<()>;
+
+    /// After a commit of these changes, before whoever made it hears of that.
+    fn after_commit(&self, _: &[Mutation]) {}
 }
 
 impl<F: Fn(PartitionId) -> Result<()> + Send + Sync + 'static> Hook for F {
@@ -73,7 +76,9 @@ impl<H: Hook> MetaEngine for Hooked<H> {
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
         self.hook.before_commit(partition)?;
-        self.engine.commit(partition, op, conditions, mutations)
+        let outcome = self.engine.commit(partition, op, conditions, mutations.clone());
+        self.hook.after_commit(&mutations);
+        outcome
     }
 
     fn sync(&self) -> Result<()> {

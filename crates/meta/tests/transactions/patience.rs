@@ -1,7 +1,7 @@
 //! How long a node waits for another that holds what it wants.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use intarsia_meta::{MetaEngine, Namespace};
@@ -77,6 +77,43 @@ fn two_changes_of_one_dead_node_cost_one_wait() {
     // The node was alive after all, and tried again.
     let ns = node(engine as Arc<dyn MetaEngine>);
     assert_eq!(world.run(&ns, &Op::List { dir: "b" }, at(9)), Ok("x=x y=y".into()));
+}
+
+#[test]
+fn a_node_that_was_slow_once_gets_on_while_others_look_at_what_it_changes() {
+    let world = world();
+    let engine = world.fork() as Arc<dyn MetaEngine>;
+    let decides_in_ms = Arc::new(AtomicU64::new(400));
+    let (pause_ms, attempts) = (Arc::clone(&decides_in_ms), Arc::new(AtomicU64::new(0)));
+    let counted = Arc::clone(&attempts);
+    let slow = node(Hooked::new(Arc::clone(&engine), move |partition| {
+        if partition == PartitionId(3) {
+            counted.fetch_add(1, SeqCst);
+            std::thread::sleep(Duration::from_millis(pause_ms.load(SeqCst)));
+        }
+        Ok(())
+    }));
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looker = scope.spawn(|| {
+            let patience = Duration::from_millis(50);
+            let ns = patient(engine, patience);
+            while !is_done.load(SeqCst) {
+                let start = Instant::now();
+                let found = world.run(&ns, &Op::Lookup { name: ("a", "x") }, at(9));
+                if start.elapsed() >= patience {
+                    decides_in_ms.store(8, SeqCst);
+                }
+                assert!(found == Ok("x".into()) || found == Err(2), "{found:?}");
+            }
+        });
+        let renamed = world.run(&slow, &replace(("a", "x"), ("b", "x")), at(9));
+        is_done.store(true, SeqCst);
+        looker.join().unwrap();
+        renamed.unwrap();
+        let attempts = attempts.load(SeqCst);
+        assert!(attempts < 30, "{attempts} attempts");
+    });
 }
 
 #[test]
