@@ -759,6 +759,21 @@ A scenario:
   [workload]
   kind = \"ior\"")]
     Scale(SimulateScale),
+    /// What do streams of requests see on an array of disks, a flash drive or a network volume?
+    ///
+    /// For programs: an array of runs in, an array of outcomes out, both JSON. Each stream keeps its number of
+    /// requests outstanding. An outcome has latencies in ms, requests a second and the seeks that were seen.
+    /// `python -m intarsia.characterise stores` does it for people, with stores that come with the program.
+    #[command(after_long_help = "Examples:
+  intarsia simulate datastores runs.json > outcomes.json
+  python -m intarsia.characterise stores --json | jq .nas       a store to start from
+
+A run; requests, warmup, seed and trace may be left out:
+  [{\"store\": {\"kind\": \"network\", \"capacity_bytes\": 1000000000000, \"round_trip_ms\": 0.5,
+              \"round_trip_sigma\": 0.3, \"iops\": 3000, \"burst\": 100, \"bytes_per_second\": 125000000,
+              \"servers\": 8, \"read_ms\": 0.4, \"write_ms\": 0.9},
+    \"streams\": [{\"random\": 0.75, \"read\": 0.95, \"bytes\": 4096, \"outstanding\": 4}]}]")]
+    Datastores(SimulateDatastores),
     /// List the scenarios that come with the program, or print one
     #[command(after_long_help = "Examples:
   intarsia simulate presets
@@ -837,6 +852,16 @@ pub(crate) struct SimulateScale {
     /// Print published IO500 results of real file systems, as outside reference points
     #[arg(long, conflicts_with_all = ["scenario", "preset", "nodes", "calibrate", "csv", "dry_run"])]
     pub(crate) io500: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct SimulateDatastores {
+    /// The runs, a JSON file; - is standard input
+    #[arg(value_name = "RUNS.json", value_hint = ValueHint::FilePath)]
+    pub(crate) runs: PathBuf,
+    /// Runs that are simulated at the same time; by default one for each processor
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
 }
 
 #[derive(Args)]

@@ -1,6 +1,7 @@
 //! `simulate`: studies of machines that nobody has at hand.
 
 mod checkpoint;
+mod datastores;
 mod presets;
 mod progress;
 mod scale;
@@ -18,6 +19,7 @@ pub(crate) fn run(verb: &SimulateVerb) -> Outcome<Exit> {
     match verb {
         SimulateVerb::Checkpoint(arguments) => checkpoint::run(arguments),
         SimulateVerb::Scale(arguments) => scale::run(arguments),
+        SimulateVerb::Datastores(arguments) => datastores::run(arguments),
         SimulateVerb::Presets(arguments) => presets::run(arguments),
         SimulateVerb::Study(arguments) => python::run(&PYTHON, Some("study"), arguments),
         SimulateVerb::Fit(arguments) => python::run(&PYTHON, Some("fit"), arguments),
