@@ -1,0 +1,63 @@
+"""`python -m intarsia.characterise`: measure stores, model them, balance loads over them."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from intarsia.characterise.commands import (
+    balance,
+    compare,
+    fit,
+    measure,
+    predict,
+    stores,
+    trial,
+    workload,
+)
+from intarsia.characterise.errors import CharacteriseError
+
+EXIT_FAILURE = 1
+EXIT_INTERRUPTED = 130
+
+_EXAMPLES = """\
+a session:
+  python -m intarsia.characterise measure fc-raid5 --out fast.csv     measure a (simulated) store
+  python -m intarsia.characterise fit fast.csv --out fast.json        its model
+  python -m intarsia.characterise predict fast.json --load 75,95,4k,2 its latency, with interval
+  python -m intarsia.characterise balance pool.toml                   which load should move where
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m intarsia.characterise",
+        description=__doc__,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in (workload, stores, measure, fit, predict, compare, balance, trial):
+        command.add_parser(commands)
+    chosen = parser.parse_args(arguments)
+    # A batch system ends jobs with SIGTERM, which is to leave things as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        chosen.run(chosen)
+    except CharacteriseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_FAILURE
+    except OSError as error:
+        print(f"error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Where to measure a store: the published grid, and points that fill the space evenly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.stats import qmc
+
+from intarsia.characterise.load import Points
+
+_PERCENT = (0, 25, 50, 75, 100)
+
+
+@dataclass(frozen=True)
+class Region:
+    """The loads of interest: sizes in bytes, outstanding requests; shares go from 0 to 100 %."""
+
+    bytes_least: float = 1024
+    bytes_most: float = 128 * 1024
+    outstanding_least: float = 1
+    outstanding_most: float = 128
+
+
+PUBLISHED = Region()
+"""The region of the published test vector, after its two missing values are added."""
+
+BALANCING = Region(2048, 2**20, 1, 48)
+"""The region that the usual loads reach when several share a store."""
+
+
+def grid(region: Region = PUBLISHED) -> Points:
+    """Return the published test vector: 5 x 5 shares, sizes and depths in powers of two."""
+    sizes = _powers(region.bytes_least, region.bytes_most)
+    depths = _powers(region.outstanding_least, region.outstanding_most)
+    return np.array(list(product(_PERCENT, _PERCENT, sizes, depths)), dtype=float)
+
+
+def spread(count: int, region: Region = PUBLISHED, seed: int = 1) -> Points:
+    """Return so many loads of a scrambled Sobol' sequence, sizes and depths on a logarithmic scale.
+
+    A fifth of the shares is at 0 or 100 %, where loads of real life are and stores behave unlike
+    anywhere between. Sizes are whole KiB (512 bytes below), depths whole numbers.
+    """
+    unit = qmc.Sobol(4, rng=np.random.default_rng(seed)).random_base2(int(np.ceil(np.log2(count))))
+    unit = unit[:count]
+    shares = np.clip((unit[:, :2] * 1.25 - 0.125), 0, 1) * 100
+    step = 512 if region.bytes_least < 1024 else 1024
+    low, high = np.log(region.bytes_least), np.log(region.bytes_most)
+    sizes = np.maximum(np.round(np.exp(low + unit[:, 2] * (high - low)) / step), 1) * step
+    low, high = np.log(region.outstanding_least - 0.5), np.log(region.outstanding_most + 0.5)
+    depths = np.round(np.exp(low + unit[:, 3] * (high - low)))
+    depths = np.clip(depths, region.outstanding_least, region.outstanding_most)
+    return np.column_stack([np.round(shares, 2), sizes, depths])
+
+
+def _powers(least: float, most: float) -> list[float]:
+    return [float(2**n) for n in range(round(np.log2(least)), round(np.log2(most)) + 1)]
