@@ -12,6 +12,7 @@ from intarsia.characterise.commands import (
     compare,
     fit,
     measure,
+    migrate,
     predict,
     stores,
     trial,
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (workload, stores, measure, fit, predict, compare, balance, trial):
+    for command in (workload, stores, measure, fit, predict, compare, balance, migrate, trial):
         command.add_parser(commands)
     chosen = parser.parse_args(arguments)
     # A batch system ends jobs with SIGTERM, which is to leave things as Ctrl-C does.

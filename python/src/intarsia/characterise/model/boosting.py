@@ -36,7 +36,7 @@ def fit_boosting(samples: Samples, seed: int = 7) -> BoostingModel:
     constraint = np.zeros(4, dtype=int)
     constraint[OUTSTANDING] = 1
     trees = HistGradientBoostingRegressor(
-        max_iter=300, learning_rate=0.08, monotonic_cst=constraint, random_state=seed
+        max_iter=150, learning_rate=0.12, monotonic_cst=constraint, random_state=seed
     )
     trees.fit(samples.points[~is_left_out], np.log(samples.latency_ms[~is_left_out]))
     guessed = trees.predict(samples.points[is_left_out])
