@@ -14,6 +14,7 @@ from intarsia.characterise.commands import (
     measure,
     migrate,
     predict,
+    screen,
     stores,
     trial,
     workload,
@@ -41,7 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (workload, stores, measure, fit, predict, compare, balance, migrate, trial):
+    for command in (
+        workload,
+        stores,
+        measure,
+        fit,
+        predict,
+        compare,
+        balance,
+        migrate,
+        screen,
+        trial,
+    ):
         command.add_parser(commands)
     chosen = parser.parse_args(arguments)
     # A batch system ends jobs with SIGTERM, which is to leave things as Ctrl-C does.

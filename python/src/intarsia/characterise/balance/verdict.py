@@ -54,7 +54,8 @@ def _target(label: str, rows: Mapping[str, Mapping[str, Reduction]]) -> Verdict:
         reach = rows[ORACLE][label]
         verdict = "not possible here" if reach.value < wanted else "refuted"
         reason = (
-            f"greedy moves that ask the simulated truth itself reach -{reach.value:.0%} "
+            "greedy moves on the same objective that ask the truth itself reach "
+            f"-{reach.value:.0%} "
             f"(-{reach.low:.0%} to -{reach.high:.0%}) on these stores"
         )
     else:

@@ -130,7 +130,8 @@ def _print(scores: dict[str, study.Score]) -> None:
         ]
         shared.print_table(["method", "mean", "variance", "maximum", "moves"], rows)
         shared.console().print()
-    rows = [[one.verdict, one.what, one.published, one.ours] for one in verdict.verdicts(scores)]
-    shared.print_table(["verdict", "what", "published", "here"], rows, left=4)
+    out = shared.console()
     for one in verdict.verdicts(scores):
-        shared.console().print(f"{one.what}: {one.reason}", style="dim", soft_wrap=True)
+        out.print(f"{one.verdict}: {one.what}", style="bold")
+        out.print(f"  published {one.published}; here {one.ours}", soft_wrap=True)
+        out.print(f"  {one.reason}", style="dim", soft_wrap=True)
