@@ -42,8 +42,8 @@ class Design:
 def plackett_burman(factors: int) -> Signs:
     """Return a Plackett-Burman design with all its columns: 4 * ceil((n + 1) / 4) runs.
 
-    Those of 12 and 24 runs are the published ones; the others are pyDOE3's, which lacks a few sizes, so
-    that the next one is taken.
+    Those of 12 and 24 runs are the published ones; the others are pyDOE3's. Where it lacks a size,
+    the next one is taken.
 
     >>> print(plackett_burman(11)[0])
     [ 1  1 -1  1  1  1 -1 -1 -1  1 -1]
