@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import signal
 import sys
 from collections.abc import Sequence
 
-from intarsia.characterise.commands import (
-    balance,
-    compare,
-    fit,
-    measure,
-    migrate,
-    predict,
-    screen,
-    stores,
-    trial,
-    workload,
-)
 from intarsia.characterise.errors import CharacteriseError
 
 EXIT_FAILURE = 1
@@ -33,6 +22,20 @@ a session:
 """
 
 
+_COMMANDS = (
+    "workload",
+    "stores",
+    "measure",
+    "fit",
+    "predict",
+    "compare",
+    "balance",
+    "migrate",
+    "screen",
+    "trial",
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     parser = argparse.ArgumentParser(
@@ -42,19 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (
-        workload,
-        stores,
-        measure,
-        fit,
-        predict,
-        compare,
-        balance,
-        migrate,
-        screen,
-        trial,
-    ):
-        command.add_parser(commands)
+    for name in _needed(sys.argv[1:] if arguments is None else arguments):
+        importlib.import_module(f"intarsia.characterise.commands.{name}").add_parser(commands)
     chosen = parser.parse_args(arguments)
     # A batch system ends jobs with SIGTERM, which is to leave things as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -70,6 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
+
+
+def _needed(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the command that is given, alone: importing all of them takes seconds."""
+    return arguments[:1] if arguments and arguments[0] in _COMMANDS else _COMMANDS
 
 
 if __name__ == "__main__":

@@ -14,9 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from intarsia.characterise.errors import CharacteriseError, OutsideError
 from intarsia.characterise.load import BYTES, OUTSTANDING, RANDOM, READ, Floats, Mask, Points
@@ -208,6 +205,11 @@ def fit(samples: Samples, seed: int = 7) -> StoreModel:
 
 def _tune(inputs: Floats, targets: Floats, seed: int) -> Kernel:
     """Find the hyperparameters by maximum likelihood, on a part of many loads."""
+    # Only fitting needs it, and importing it takes longer than a prediction.
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
     chosen = np.random.default_rng(seed).permutation(len(inputs))[:_TUNED_ON]
     size = inputs.shape[1]
     start = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(
