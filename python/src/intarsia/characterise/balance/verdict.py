@@ -105,5 +105,5 @@ def _moves(scores: Mapping[str, Score]) -> Verdict:
         "2.6 and 2.2",
         f"{ours:.1f} and {theirs:.1f}",
         "reproduced" if abs(ours - 2.6) <= 1 and abs(theirs - 2.2) <= 1 else "refuted",
-        "within one move",
+        "tolerance: one move",
     )
