@@ -80,19 +80,6 @@ def test_annealing_finds_the_best_split_and_a_seed_means_one_answer() -> None:
     assert len(search.realise(pool, evaluator.merit, found, most_moves=1)) == 2
 
 
-def test_loads_change_places_where_no_single_move_helps() -> None:
-    slow, fast = Load(100, 100, 2**19, 1), Load(0, 100, 4096, 1)
-
-    def predict(store: int, loads: Sequence[Load]) -> float:
-        return sum((one.random + 1) * (1 + 4 * store) for one in loads) + 1000 * (len(loads) > 1)
-
-    pool = pool_of(PlacedLoad("slow", slow, 1, 1), PlacedLoad("fast", fast, 1, 0))
-    objective = Evaluator(pool, predict).merit
-    assert len(search.greedy(pool, objective)) == 1
-    way = search.descend(pool, objective, least_gain=0.01, most_moves=4)
-    assert way[-1] == (0, 1)
-
-
 def test_a_full_store_and_a_pinned_load_are_respected() -> None:
     big, small = PlacedLoad("big", SMALL, 80, 1), PlacedLoad("small", SMALL, 30, 1)
     pinned = PlacedLoad("pinned", SMALL, 10, 1, is_pinned=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
 
 import numpy as np
 
@@ -36,32 +35,6 @@ def greedy(
         way.append(there)
         value = best
     return way
-
-
-def descend(
-    pool: Pool, objective: Objective, *, least_gain: float, most_moves: int
-) -> list[Placement]:
-    """Like `greedy`, and two loads change places where no single move gains."""
-    way = greedy(pool, objective, least_gain=least_gain, most_moves=most_moves)
-    while len(way) - 1 + 2 <= most_moves:
-        here, value = way[-1], objective(way[-1])
-        found = [(objective(there), there) for there in _exchanges(pool, here)]
-        best, there = min(found, default=(value, here))
-        if best >= value * (1 - 2 * least_gain):
-            break
-        way.append(there)
-    return way
-
-
-def _exchanges(pool: Pool, here: Placement) -> list[Placement]:
-    found = []
-    free = [number for number, one in enumerate(pool.loads) if not one.is_pinned]
-    for one, other in combinations(free, 2):
-        if here[one] != here[other]:
-            there = moved(moved(here, one, here[other]), other, here[one])
-            if (pool.used(there) <= np.array(pool.capacity_bytes)).all():
-                found.append(there)
-    return found
 
 
 def anneal(
