@@ -45,9 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in _needed(sys.argv[1:] if arguments is None else arguments):
+    given = _of_binary(sys.argv[1:] if arguments is None else arguments)
+    for name in _needed(given):
         importlib.import_module(f"intarsia.characterise.commands.{name}").add_parser(commands)
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_args(given)
     # A batch system ends jobs with SIGTERM, which is to leave things as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -62,6 +63,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
+
+
+def _of_binary(arguments: Sequence[str]) -> list[str]:
+    """Return the command for a verb of the binary."""
+    words: dict[str, list[str]] = {
+        "characterise": [],
+        "model": ["fit"],
+        "balance-stores": ["balance"],
+    }
+    return [*words.get(arguments[0], arguments[:1]), *arguments[1:]] if arguments else []
 
 
 def _needed(arguments: Sequence[str]) -> Sequence[str]:
