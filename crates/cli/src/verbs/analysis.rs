@@ -8,7 +8,7 @@ use crate::exit::{Exit, Outcome};
 /// Several stores: experiments on them, models of them, and which should hold what.
 const STORES: Part = Part {
     module: "intarsia.characterise",
-    needs: &["scipy", "pandas", "matplotlib"],
+    needs: &["scipy", "pandas", "sklearn", "pyDOE3", "matplotlib"],
     extra: "analysis",
 };
 
