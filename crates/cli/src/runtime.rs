@@ -220,6 +220,8 @@ impl Store {
     ) -> Outcome<Value> {
         let host = NodeId(host.into());
         // Servers of a lost host are made up for without anybody asking.
+        // It may have come a moment ago.
+        self.node.meet_members().map_err(|e| failure(&e))?;
         let known = self.node.host_presences().unwrap_or_default();
         let is_up = known.iter().any(|known| known.name == host && known.is_alive);
         if is_up {
