@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use intarsia_cluster::claim::{self, Claim};
+use intarsia_cluster::private;
 use intarsia_types::Error;
 use rustix::process::Signal;
 
@@ -80,6 +81,25 @@ pub(crate) fn claim_for(verb: &str, dir: &Path, patience: Duration) -> Outcome<C
     Claim::take(&dir.join(claim::VERB), verb, patience).map_err(refused)
 }
 
+/// The same in a directory that is made where it is missing, and made again where an `up` that takes back what it began
+/// removes it meanwhile.
+///
+/// # Errors
+/// As [`claim_for`], and of the file system.
+pub(crate) fn claim_made(verb: &str, dir: &Path, patience: Duration) -> Outcome<Claim> {
+    /// It is removed once by each that takes it back.
+    const ATTEMPTS: usize = 10;
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        private::make_dir(dir).map_err(|e| Failure::general(e.to_string()))?;
+        match claim_for(verb, dir, patience) {
+            Err(_) if !dir.exists() && attempt < ATTEMPTS => {}
+            outcome => return outcome,
+        }
+    }
+}
+
 fn refused(error: Error) -> Failure {
     match error {
         Error::Busy(why) => Failure::busy(why).with_help("wait for it, and try again"),
@@ -118,5 +138,27 @@ pub(crate) fn end_leftover(dir: &Path, patience: Duration) -> Outcome {
             process.pid
         ))
         .with_help("wait for it, or run 'intarsia down --force' first")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_removed_meanwhile_is_made_again() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("store");
+        let come_and_go = || {
+            for _ in 0..200 {
+                claim_made("up", &dir, Duration::from_secs(30)).unwrap().remove();
+                // Somebody else may have claimed it by now.
+                let _ = std::fs::remove_dir(&dir);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(come_and_go);
+            come_and_go();
+        });
     }
 }

@@ -131,10 +131,8 @@ impl Begun {
     fn new(told: &launch::Orders) -> Outcome<Self> {
         let dir = told.settings.dir.clone();
         let has_made_dir = !dir.exists();
-        let made = intarsia_cluster::private::make_dir(&dir);
-        made.map_err(|e| Failure::general(e.to_string()))?;
         let patience = if told.comes_first { Duration::ZERO } else { CLAIM_PATIENCE };
-        let claim = tenure::claim_for("up", &dir, patience)?;
+        let claim = tenure::claim_made("up", &dir, patience)?;
         let begun = Self { claim, dir, has_made_dir };
         failpoint::reach("agent-up:claimed");
         tenure::end_leftover(&begun.dir, told.settings.wait)?;

@@ -96,7 +96,11 @@ impl Part {
         if !dir.is_dir() {
             return Ok(());
         }
-        self.claim = Some(tenure::claim_for("down", dir, CLAIM_PATIENCE)?);
+        self.claim = match tenure::claim_for("down", dir, CLAIM_PATIENCE) {
+            // An 'up' has taken back what it began there.
+            Err(_) if !dir.exists() => return Ok(()),
+            outcome => Some(outcome?),
+        };
         // Nobody waits for a node that is still starting.
         tenure::end_leftover(dir, Duration::ZERO).or_else(|failure| match failure.exit {
             // One that is stopping is followed to its end.
