@@ -3,7 +3,7 @@
 //! A node is *starting* until whoever started it says that it is to stay; only then is it *serving*. Whoever holds the
 //! claim of a verb, and finds a node that is starting, knows that nobody waits for that node any more.
 
-use std::io::BufRead;
+use std::io::{BufRead, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -78,7 +78,24 @@ impl Tenure {
 /// # Errors
 /// Busy, when another verb holds it for longer than `patience`.
 pub(crate) fn claim_for(verb: &str, dir: &Path, patience: Duration) -> Outcome<Claim> {
-    Claim::take(&dir.join(claim::VERB), verb, patience).map_err(refused)
+    claim_if_there(verb, dir, patience)?.ok_or_else(|| gone(dir))
+}
+
+/// The same; none where there is no such directory, any more.
+///
+/// # Errors
+/// As [`claim_for`].
+pub(crate) fn claim_if_there(verb: &str, dir: &Path, patience: Duration) -> Outcome<Option<Claim>> {
+    match Claim::take(&dir.join(claim::VERB), verb, patience) {
+        Ok(claim) => Ok(Some(claim)),
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(refused(error)),
+    }
+}
+
+fn gone(dir: &Path) -> Failure {
+    Failure::general(format!("the directory {} is gone", dir.display()))
+        .with_help("give the same command again")
 }
 
 /// The same in a directory that is made where it is missing, and made again where an `up` that takes back what it began
@@ -88,16 +105,14 @@ pub(crate) fn claim_for(verb: &str, dir: &Path, patience: Duration) -> Outcome<C
 /// As [`claim_for`], and of the file system.
 pub(crate) fn claim_made(verb: &str, dir: &Path, patience: Duration) -> Outcome<Claim> {
     /// It is removed once by each that takes it back.
-    const ATTEMPTS: usize = 10;
-    let mut attempt = 0;
-    loop {
-        attempt += 1;
+    const ATTEMPTS: usize = 100;
+    for _ in 0..ATTEMPTS {
         private::make_dir(dir).map_err(|e| Failure::general(e.to_string()))?;
-        match claim_for(verb, dir, patience) {
-            Err(_) if !dir.exists() && attempt < ATTEMPTS => {}
-            outcome => return outcome,
+        if let Some(claim) = claim_if_there(verb, dir, patience)? {
+            return Ok(claim);
         }
     }
+    Err(gone(dir))
 }
 
 fn refused(error: Error) -> Failure {

@@ -96,11 +96,11 @@ impl Part {
         if !dir.is_dir() {
             return Ok(());
         }
-        self.claim = match tenure::claim_for("down", dir, CLAIM_PATIENCE) {
+        self.claim = tenure::claim_if_there("down", dir, CLAIM_PATIENCE)?;
+        if self.claim.is_none() {
             // An 'up' has taken back what it began there.
-            Err(_) if !dir.exists() => return Ok(()),
-            outcome => Some(outcome?),
-        };
+            return Ok(());
+        }
         // Nobody waits for a node that is still starting.
         tenure::end_leftover(dir, Duration::ZERO).or_else(|failure| match failure.exit {
             // One that is stopping is followed to its end.
