@@ -246,11 +246,19 @@ fn is_clear(settings: &Settings) -> bool {
     Registry::of_user().is_ok_and(|registry| registry.by_mount(&settings.mount).is_none())
 }
 
-/// Ends the node, in order where that is possible, and leaves nothing running and nothing mounted.
+/// Ends the node, in order where that is possible, and leaves nothing running and nothing mounted. What another `up` has
+/// begun here since, after a `down`, is not ours to end.
 fn end(node: Option<&Process>, settings: &Settings, discard: bool) -> Outcome<Exit> {
     if let Some(node) = node {
         node.signal(Signal::TERM);
         let _ = node.wait_until_gone(LEAVE);
+    }
+    let Ok(Some(_claim)) = tenure::claim_if_there("down", &settings.dir, CLAIM_PATIENCE) else {
+        return Ok(Exit::Ok);
+    };
+    let holder = claim::holder(&settings.dir.join(claim::NODE));
+    if holder.is_some_and(|holder| node != Some(&holder.process)) {
+        return Ok(Exit::Ok);
     }
     let cleared = if is_clear(settings) { Ok(()) } else { down::by_force(&settings.mount) };
     stop_servers(settings);
