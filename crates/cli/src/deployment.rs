@@ -207,8 +207,7 @@ impl Membership {
 
     /// Whether the hosts run metadata servers of which each needs another host for its copy.
     pub(crate) fn has_replicas(&self) -> bool {
-        self.deployment.engine == Engine::Servers
-            && formation::replication_of(&self.deployment) == Replication::Required
+        formation::has_replicas(&self.deployment)
     }
 
     /// What a host still has of the metadata; none while that is not known, or where hosts run no servers.

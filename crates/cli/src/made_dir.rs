@@ -50,8 +50,12 @@ pub(crate) fn made_mount_point(dir: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(std::ffi::OsString::from_vec(path)))
 }
 
-/// Removes the mount point that was made for the store in `dir`, unless something lies in it or is mounted there.
-pub(crate) fn remove_mount_point(dir: &Path) {
+/// Removes the mount point that was made for the store in `dir`, unless something lies in it or is mounted there. `known`
+/// is one that is known to be made, without a note where an earlier version did it.
+pub(crate) fn remove_mount_point(dir: &Path, known: Option<&Path>) {
+    if let Some(known) = known {
+        let _ = std::fs::remove_dir(known);
+    }
     let Some(mount) = made_mount_point(dir) else { return };
     if std::fs::remove_dir(&mount).is_ok() || !mount.exists() {
         let _ = std::fs::remove_file(dir.join(MOUNT_POINT_MADE));

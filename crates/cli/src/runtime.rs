@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use intarsia_cluster::supervision::Holding;
 use intarsia_mount::{Mount, MountOptions};
-pub(crate) use intarsia_node::CheckOptions;
+pub(crate) use intarsia_node::{CheckOptions, OVERFLOW_NAME};
 use intarsia_node::{
     ClosingMode, ClosingProgress, HostPresence, MoveOptions, MoveProgress, Node, NodeOptions,
     Transfer,
@@ -219,7 +219,6 @@ impl Store {
         progress: &mut dyn FnMut(Value),
     ) -> Outcome<Value> {
         let host = NodeId(host.into());
-        // Servers of a lost host are made up for without anybody asking.
         // It may have come a moment ago.
         self.node.meet_members().map_err(|e| failure(&e))?;
         let known = self.node.host_presences().unwrap_or_default();
@@ -231,6 +230,7 @@ impl Store {
         let report = self.node.empty_host(&host, MoveOptions { bytes_per_s }, &mut show);
         let report = report.map_err(|e| failure(&e))?;
         failpoint::reach("leave:emptied");
+        // Servers of a lost host are made up for without anybody asking.
         let metadata_left = if is_up { self.move_metadata(&host, progress) } else { None };
         let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         let mut report = value(&report)?;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use intarsia_types::{Error, Result};
 
 use crate::client::{Access, Connection};
-use crate::deployment::{Deployment, Member, ServerAddress, ServerName};
+use crate::deployment::{Deployment, Engine, Member, ServerAddress, ServerName};
 use crate::servers::Replication;
 use crate::topology::{Health, Peer, Role, SLOTS, ServerId, Topology, even_slots};
 
@@ -80,6 +80,12 @@ impl Survival {
 #[must_use]
 pub fn replication_of(deployment: &Deployment) -> Replication {
     if shards_of(deployment) > 1 { Replication::Required } else { Replication::Alone }
+}
+
+/// Whether hosts run the metadata servers themselves, and each of these needs another host for its copy.
+#[must_use]
+pub fn has_replicas(deployment: &Deployment) -> bool {
+    deployment.engine == Engine::Servers && replication_of(deployment) == Replication::Required
 }
 
 /// Shards of the Cluster of a deployment: one for each host that servers began on.

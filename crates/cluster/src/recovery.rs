@@ -229,15 +229,10 @@ fn take_empty(
             continue;
         }
         tracing::warn!(server = %seat.address(), first, last, "takes slots of which no copy is left");
-        // Whose they were is forgotten here first, and everywhere by the newer epoch.
-        for verb in ["DELSLOTSRANGE", "ADDSLOTSRANGE"] {
-            let (first, last) = (first.to_string(), last.to_string());
-            // Not all of them need be known here as somebody's.
-            let done = seat.ask::<()>(&["CLUSTER", verb, &first, &last]);
-            if verb == "ADDSLOTSRANGE" {
-                done?;
-            }
-        }
+        let (first, last) = (first.to_string(), last.to_string());
+        // Whose they were is forgotten here first, where they are known as somebody's, and everywhere by the newer epoch.
+        let _ = seat.ask::<()>(&["CLUSTER", "DELSLOTSRANGE", &first, &last]);
+        seat.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first, &last])?;
         seat.ask::<String>(&["CLUSTER", "BUMPEPOCH"])?;
     }
     Ok(())

@@ -482,15 +482,21 @@ fn first_shard(watched: &Watched) -> [ServerName; 2] {
     [primary, watched.fleet.deployment.server_at(replica.ip, replica.port).unwrap()]
 }
 
-/// Ends the nodes of both hosts, all servers of the first and one of the second.
-fn lose_shard(watched: &mut Watched, [primary, replica]: &[ServerName; 2]) {
+/// Three hosts with what was acknowledged, after the primary of the first shard and its replica, which are returned,
+/// were lost: the nodes of both hosts ended, all servers of the first and one of the second.
+fn without_first_shard() -> (Watched, Vec<u32>, [ServerName; 2]) {
+    let mut watched = Watched::new(3);
+    watched.wait_until_whole(3);
+    let acknowledged = write_some(&watched.fleet);
+    let [primary, replica] = first_shard(&watched);
     for host in [&primary.host, &replica.host] {
         drop(watched.supervisors.remove(host));
     }
-    watched.kill(replica);
+    watched.kill(&replica);
     for number in 0..2 {
         watched.kill(&ServerName { host: primary.host.clone(), number });
     }
+    (watched, acknowledged, [primary, replica])
 }
 
 #[test]
@@ -498,11 +504,7 @@ fn a_replica_that_died_beside_its_primary_comes_back_with_what_it_had_and_takes_
     if program().is_none() {
         return;
     }
-    let mut watched = Watched::new(3);
-    watched.wait_until_whole(3);
-    let acknowledged = write_some(&watched.fleet);
-    let shard = first_shard(&watched);
-    lose_shard(&mut watched, &shard);
+    let (mut watched, acknowledged, shard) = without_first_shard();
     let host = &shard[1].host;
     watched.supervisors.insert(host.clone(), watch(&watched.fleet, host, Begin::Join));
     assert_nothing_is_lost(&watched.fleet, &acknowledged);
@@ -513,11 +515,7 @@ fn a_primary_whose_replica_lost_everything_comes_back_with_what_it_had() {
     if program().is_none() {
         return;
     }
-    let mut watched = Watched::new(3);
-    watched.wait_until_whole(3);
-    let acknowledged = write_some(&watched.fleet);
-    let shard = first_shard(&watched);
-    lose_shard(&mut watched, &shard);
+    let (mut watched, acknowledged, shard) = without_first_shard();
     std::fs::remove_dir_all(watched.fleet.settings(&shard[1]).dir).unwrap();
     // The replica is back first, with nothing, and waits for somebody to copy from.
     for name in shard.iter().rev() {

@@ -76,6 +76,7 @@ pub use intarsia_policy::Transfer;
 pub use intarsia_transport::DeploymentKey;
 pub use locks::{LockClaim, LockDone, LockKind, LockMode, LockOutcome, LockSpan};
 pub use lost::{LostFile, LostHost, LostSummary};
+pub use lower::OVERFLOW_NAME;
 pub use maintenance::CheckOptions;
 pub use metrics::{Metrics, Op, OpTimer};
 pub use mover::{MoveOptions, MoveProgress, MoveReport, StuckFile};

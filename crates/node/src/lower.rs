@@ -27,7 +27,7 @@ use crate::live::LiveState;
 use crate::node::Node;
 
 /// The directory at the lower root that holds the overflow of stores. It shows in no store.
-pub(crate) const OVERFLOW_NAME: &str = ".intarsia-overflow";
+pub const OVERFLOW_NAME: &str = ".intarsia-overflow";
 /// Names listed here at once when a listing is made complete.
 const PAGE: usize = 1000;
 /// Positions below this are the start of a listing.

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::config::{Settings, path};
 use crate::exit::{Failure, Outcome};
 use crate::process::is_root;
+use crate::runtime::OVERFLOW_NAME;
 
 /// A store that lies in its own mount would wait for itself for ever; one that lies in its lower file system would
 /// show its keys there.
@@ -83,9 +84,6 @@ pub(super) struct Identity {
     shared_tiers: BTreeMap<u16, PathBuf>,
 }
 
-/// Below the lower file system, what overflows into it.
-const OVERFLOW: &str = ".intarsia-overflow";
-
 impl Identity {
     pub(super) fn of(dir: &Path) -> Self {
         let text = std::fs::read(dir.join("store.json")).unwrap_or_default();
@@ -98,7 +96,7 @@ impl Identity {
     /// Usage, when a tier is there and is not named: its files could not be read.
     pub(super) fn check_tiers(&self, settings: &Settings) -> Outcome<Vec<PathBuf>> {
         let lower_of = |dir: &Path| {
-            let below = dir.ancestors().find(|above| above.ends_with(OVERFLOW));
+            let below = dir.ancestors().find(|above| above.ends_with(OVERFLOW_NAME));
             below.and_then(Path::parent).map(Path::to_owned)
         };
         let is_named = |dir: &Path| match lower_of(dir) {

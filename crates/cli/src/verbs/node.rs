@@ -187,8 +187,7 @@ impl Drop for Place<'_> {
             self.registry.put_away(&self.settings.mount);
         }
         if self.is_made {
-            let _ = std::fs::remove_dir(&self.settings.mount);
-            made_dir::remove_mount_point(&self.settings.dir);
+            made_dir::remove_mount_point(&self.settings.dir, Some(&self.settings.mount));
         }
     }
 }

@@ -95,7 +95,7 @@ pub(super) fn purge(contents: &Contents) -> Outcome {
         let _ = std::fs::remove_dir(tier);
     }
     failpoint::reach("purge:tiers-deleted");
-    made_dir::remove_mount_point(&contents.dir);
+    made_dir::remove_mount_point(&contents.dir, None);
     let dir = &contents.dir;
     STORE_DIRECTORIES.iter().try_for_each(|name| remove_directory(&dir.join(name)))?;
     failpoint::reach("purge:directories-deleted");

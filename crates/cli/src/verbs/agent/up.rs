@@ -153,7 +153,7 @@ impl Begun {
         let Self { claim, dir, has_made_dir } = self;
         forget_unfounded(&dir);
         if has_made_dir && !dir.join("store.json").exists() {
-            made_dir::remove_mount_point(&dir);
+            made_dir::remove_mount_point(&dir, None);
             for name in [claim::NODE, "node.log", "metrics.prom", "control.sock"] {
                 let _ = std::fs::remove_file(dir.join(name));
             }

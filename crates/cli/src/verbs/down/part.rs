@@ -323,8 +323,7 @@ pub(crate) fn clear(entry: &Entry, registry: &Registry) -> Outcome {
     let _ = std::fs::remove_file(&entry.socket);
     registry.put_away(&entry.mount_point);
     if entry.made_mount_point {
-        let _ = std::fs::remove_dir(&entry.mount_point);
-        made_dir::remove_mount_point(&entry.dir);
+        made_dir::remove_mount_point(&entry.dir, Some(&entry.mount_point));
     }
     Ok(())
 }

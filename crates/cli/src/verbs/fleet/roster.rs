@@ -7,8 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use intarsia_cluster::deployment::{Deployment, Engine};
-use intarsia_cluster::servers::Replication;
+use intarsia_cluster::deployment::Deployment;
 use intarsia_cluster::{formation, recovery};
 use intarsia_types::{Durability, NodeId};
 
@@ -119,9 +118,7 @@ pub(super) fn recover(
     seen: &BTreeMap<NodeId, Inspection>,
     accepts_loss: bool,
 ) -> Outcome<Option<String>> {
-    let has_copies = store.engine == Engine::Servers
-        && store.durability != Durability::Memory
-        && formation::replication_of(store) == Replication::Required;
+    let has_copies = store.durability != Durability::Memory && formation::has_replicas(store);
     if !assembly.is_cold() || !has_copies {
         return Ok(None);
     }
@@ -177,7 +174,7 @@ pub(super) fn warning(assembly: &Assembly) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use intarsia_cluster::deployment::Member;
+    use intarsia_cluster::deployment::{Engine, Member};
 
     fn member(n: u8) -> Member {
         Member {

@@ -80,8 +80,7 @@ pub(super) fn mark(
         match engine.read_slot(keys.slot, &what(), &read)? {
             Value::BulkString(id) if id == superblock.id.as_bytes() => {}
             Value::Nil if !superblock.is_ready => {
-                let write = cmd("SET").arg(&keys.marker).arg(&superblock.id).get_packed_command();
-                engine.write_slot(keys.slot, &what(), &write)?;
+                write_marker(engine, keys, &superblock.id, &what())?;
             }
             Value::Nil => {
                 return Err(Error::Engine(format!("{}: the servers have lost its data", what())));
@@ -96,8 +95,7 @@ pub(super) fn mark(
     }
     if !superblock.is_ready {
         superblock.is_ready = true;
-        let write = cmd("SET").arg(store).arg(superblock.encode()).get_packed_command();
-        engine.write_slot(slot_of(store.as_bytes()), "the superblock", &write)?;
+        write(engine, store, superblock)?;
     }
     Ok(())
 }
@@ -124,15 +122,22 @@ pub(super) fn refound(
         None => id_by_marker(engine, all.iter().filter(|keys| !is_lost(keys.slot)))?,
     };
     for keys in all.iter().filter(|keys| is_lost(keys.slot)) {
-        let write = cmd("SET").arg(&keys.marker).arg(&id).get_packed_command();
-        engine.write_slot(keys.slot, "a partition that is given up", &write)?;
+        write_marker(engine, keys, &id, "a partition that is given up")?;
     }
-    if known.is_none() {
-        let superblock = Superblock { partitions: count, id, is_ready: true };
-        let write = cmd("SET").arg(store).arg(superblock.encode()).get_packed_command();
-        engine.write_slot(slot, "the superblock", &write)?;
+    match known {
+        Some(_) => Ok(()),
+        None => write(engine, store, &Superblock { partitions: count, id, is_ready: true }),
     }
-    Ok(())
+}
+
+fn write(engine: &RedisEngine, store: &str, superblock: &Superblock) -> Result<()> {
+    let write = cmd("SET").arg(store).arg(superblock.encode()).get_packed_command();
+    engine.write_slot(slot_of(store.as_bytes()), "the superblock", &write).map(drop)
+}
+
+fn write_marker(engine: &RedisEngine, keys: &PartitionKeys, id: &str, what: &str) -> Result<()> {
+    let write = cmd("SET").arg(&keys.marker).arg(id).get_packed_command();
+    engine.write_slot(keys.slot, what, &write).map(drop)
 }
 
 /// The store's identity, as a partition has it.
