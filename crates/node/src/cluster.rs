@@ -170,7 +170,12 @@ impl Cluster {
 
     /// Knows as peers those members that serve.
     fn connect(&self) {
-        let others = self.membership.all().into_iter().filter(|(node, _)| *node != self.me);
+        let all = self.membership.all();
+        // A host that is new may have taken over tiers.
+        if self.member_count.swap(all.len(), Ordering::Relaxed) < all.len() {
+            self.homes.write().clear();
+        }
+        let others = all.into_iter().filter(|(node, _)| *node != self.me);
         let serving = others.filter(|(_, member)| member.state.is_alive());
         self.peers.set_members(serving.filter_map(|(node, m)| Some((node, m.address?))));
     }
@@ -184,10 +189,6 @@ impl Cluster {
     pub(crate) fn look(&self) -> Result<Seen> {
         let seen = self.membership.look(&self.directory)?;
         self.connect();
-        let count = self.membership.all().len();
-        if self.member_count.swap(count, Ordering::Relaxed) < count {
-            self.homes.write().clear();
-        }
         Ok(seen)
     }
 

@@ -193,18 +193,17 @@ impl Namespace {
         }
         let former = self.former_name(host, &tiers)?;
         let lost = MemberRecord { address: None, ..before.entering(MemberState::Lost, now) };
-        if !self.put_member(&former, None, &lost)? {
-            return Err(Error::Busy(format!("another process is starting as {host}")));
-        }
+        // At once: whoever sees the new member reads anew whose the tiers are.
+        let mut transaction = Transaction::in_partition(HOME);
+        transaction.first.expect(Condition::Absent(member_key(&former)));
+        transaction.first.put(member_key(&former), encode(&lost)?);
         for (id, tier) in own {
-            let key = tier_key(*id);
             let retired = TierRecord { host: former.0.clone(), ..tier.clone() };
-            let mut transaction = Transaction::in_partition(HOME);
-            transaction.first.expect(Condition::Equals(key.clone(), encode(tier)?));
-            transaction.first.put(key, encode(&retired)?);
-            if !self.commit(transaction)? {
-                return Err(Error::Busy(format!("another process is starting as {host}")));
-            }
+            transaction.first.expect(Condition::Equals(tier_key(*id), encode(tier)?));
+            transaction.first.put(tier_key(*id), encode(&retired)?);
+        }
+        if !self.commit(transaction)? {
+            return Err(Error::Busy(format!("another process is starting as {host}")));
         }
         Ok(Some(former))
     }
