@@ -15,7 +15,7 @@ use intarsia_cluster::client::{Access, Connection};
 use intarsia_cluster::deployment::{Deployment, ServerAddress, ServerName};
 use intarsia_cluster::formation::{form, servers_per_host};
 use intarsia_cluster::process::Process;
-use intarsia_cluster::servers::Start;
+use intarsia_cluster::servers::{self, Start};
 use intarsia_cluster::supervision::{Begin, ServerState, Supervisor};
 use intarsia_cluster::survey::Survey;
 use intarsia_cluster::topology::{ServerId, Topology};
@@ -489,6 +489,11 @@ fn without_first_shard() -> (Watched, Vec<u32>, [ServerName; 2]) {
     watched.wait_until_whole(3);
     let acknowledged = write_some(&watched.fleet);
     let [primary, replica] = first_shard(&watched);
+    // What a server has counts once its host has noted that it is everything.
+    wait_for("the note of both copies", || {
+        let is_noted = |name| servers::is_complete(&watched.fleet.settings(name).dir);
+        [&primary, &replica].into_iter().all(is_noted).then_some(())
+    });
     for host in [&primary.host, &replica.host] {
         drop(watched.supervisors.remove(host));
     }
