@@ -44,7 +44,10 @@ fn hub_links(spec: &Spec) -> Call {
     ];
     for node in spec.nodes() {
         let home = Namespace::of_node(spec.name(), node).name();
-        lines.push(format!("link add {node} type veth peer name {NODE_END} netns {home}"));
+        let hardware = hardware_address(spec, node);
+        lines.push(format!(
+            "link add {node} type veth peer name {NODE_END} address {hardware} netns {home}"
+        ));
         lines.push(format!("link set {node} master {BRIDGE} up"));
     }
     Call::new("ip -batch -").inside(Namespace::of_hub(spec.name())).reading(&lines)
@@ -59,16 +62,34 @@ fn node_calls(spec: &Spec, node: Node) -> Vec<Call> {
     let home = Namespace::of_node(spec.name(), node);
     let subnet = spec.subnet();
     let (address, prefix) = (subnet.address(node), subnet.prefix());
-    let lines = [
+    let mut lines = vec![
         "link set lo up".to_owned(),
         format!("addr add {address}/{prefix} dev {NODE_END}"),
         format!("link set {NODE_END} up"),
     ];
+    lines.extend(neighbours(spec, node));
     let mut calls = vec![Call::new("ip -batch -").inside(home.clone()).reading(&lines)];
     if let Some(rate) = spec.rate() {
         calls.push(Call::new(&format!("tc {}", shaped(NODE_END, rate))).inside(home));
     }
     calls
+}
+
+/// The other nodes, written down for good. All namespaces of a machine share one table of neighbours that are looked
+/// for (`net.ipv4.neigh.default.gc_thresh3`, 1,024 entries): from 33 nodes that all talk to each other on it
+/// overflows, and connections begin to hang. Permanent entries do not count.
+fn neighbours(spec: &Spec, node: Node) -> impl Iterator<Item = String> {
+    let others = spec.nodes().filter(move |other| *other != node);
+    others.map(|other| {
+        let (address, hardware) = (spec.subnet().address(other), hardware_address(spec, other));
+        format!("neigh add {address} lladdr {hardware} nud permanent dev {NODE_END}")
+    })
+}
+
+/// The hardware address of a node: of the range for local use, followed by its IPv4 address.
+fn hardware_address(spec: &Spec, node: Node) -> String {
+    let [a, b, c, d] = spec.subnet().address(node).octets();
+    format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
 #[cfg(test)]
@@ -91,7 +112,10 @@ mod tests {
                 .all(|l| l == "END" || l.starts_with("netns add intarsia-lab-x-"))
         );
         let all = texts.join("\n");
-        assert!(all.contains("peer name eth0 netns intarsia-lab-x-n2"), "{all}");
+        let second = "peer name eth0 address 02:00:0a:4d:00:02 netns intarsia-lab-x-n2";
+        assert!(all.contains(second), "{all}");
+        let neighbour = "neigh add 10.77.0.2 lladdr 02:00:0a:4d:00:02 nud permanent dev eth0";
+        assert_eq!(all.matches(neighbour).count(), 1, "the first node knows the second: {all}");
         assert!(all.contains("addr add 10.77.0.2/16 dev eth0"), "{all}");
         assert_eq!(all.matches(" tbf rate 10000000bit ").count(), 4, "both ends of both links");
     }

@@ -154,6 +154,10 @@ fn all_nodes_reach_each_other_and_nobody_else() {
     assert_eq!(addresses.lines().count(), 2, "loopback and one link: {addresses}");
     let routes = text_of(lab.command(n1, "ip").args(["route"]));
     assert!(!routes.contains("default"), "no way out: {routes}");
+    // What is looked for would fill a table that all namespaces of the machine share.
+    let neighbours = text_of(lab.command(n1, "ip").args(["neigh"]));
+    let known = neighbours.lines().filter(|line| line.contains("PERMANENT")).count();
+    assert_eq!((known, neighbours.lines().count()), (3, 3), "{neighbours}");
     assert!(lab.node("n5").is_err());
     drop(lab);
     assert_eq!(names_of(&unique("all")), [""; 0]);
