@@ -105,6 +105,9 @@ impl Description {
     pub(crate) fn refresh(&self) -> Result<()> {
         let Some(shared) = SharedDescription::open(&self.engine)? else { return Ok(()) };
         let Some(text) = shared.read()? else { return Ok(()) };
+        if std::fs::read_to_string(&self.path).is_ok_and(|mine| mine == text) {
+            return Ok(());
+        }
         self.keep(&Deployment::parse(&text)?, &Deployment::read(&self.path)?)
     }
 

@@ -27,6 +27,9 @@ use crate::process::Process;
 
 /// A log larger than this is set aside when the next node starts.
 const LOG_ROTATE_BYTES: u64 = 16 << 20;
+/// Has the allocator leave huge pages alone. Each of a node's sixty threads has a heap of its own; the kernel would fill
+/// two megabytes with zeros for every one of them, which is most of what starting a node costs, and keep them.
+const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
 /// Log lines shown when a node fails to start.
 const LOG_LINES_SHOWN: usize = 10;
 
@@ -130,6 +133,7 @@ pub(crate) fn start(orders: &Orders, is_wanted: impl FnMut() -> bool) -> Outcome
 fn spawn(log: File) -> std::io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .args(["node", "--detached"])
+        .env(NO_HUGE_PAGES.0, NO_HUGE_PAGES.1)
         // The node must not keep the caller's directory busy.
         .current_dir("/")
         .stdin(Stdio::piped())

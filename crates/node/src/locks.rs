@@ -125,9 +125,10 @@ impl Locks {
     pub(crate) fn start(&self, node: &Arc<Node>) -> Result<()> {
         for number in 0..THREADS {
             let (weak, queue) = (Arc::downgrade(node), self.queue.clone());
+            let run = if number == 0 { work_and_keep } else { work };
             std::thread::Builder::new()
                 .name(format!("lock-{number}"))
-                .spawn(move || work(&weak, &queue, number == 0))
+                .spawn(move || run(&weak, &queue))
                 .map_err(|e| Error::io("start a thread for locks", e))?;
         }
         Ok(())
@@ -157,8 +158,16 @@ impl Locks {
     }
 }
 
-/// Runs jobs; the first thread also looks after what waits.
-fn work(node: &Weak<Node>, queue: &Receiver<Job>, is_keeper: bool) {
+/// Runs jobs.
+fn work(node: &Weak<Node>, queue: &Receiver<Job>) {
+    while let Ok(job) = queue.recv() {
+        let Some(node) = node.upgrade() else { return };
+        job(&node);
+    }
+}
+
+/// Runs jobs, and looks after what waits.
+fn work_and_keep(node: &Weak<Node>, queue: &Receiver<Job>) {
     let mut next_tick = Instant::now() + TICK;
     loop {
         let job = match queue.recv_deadline(next_tick) {
@@ -171,9 +180,7 @@ fn work(node: &Weak<Node>, queue: &Receiver<Job>, is_keeper: bool) {
             job(&node);
         }
         if Instant::now() >= next_tick {
-            if is_keeper {
-                node.look_after_locks();
-            }
+            node.look_after_locks();
             next_tick = Instant::now() + TICK;
         }
     }

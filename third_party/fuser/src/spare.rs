@@ -4,8 +4,10 @@
 //! More regular loops would help, but cost processor time whenever nothing waits, since the kernel
 //! hands requests to loops in turn. So spare loops exist only while all others are held up.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ pub(crate) struct Progress {
     spare_busy: AtomicUsize,
     /// Requests taken since the start; wraps.
     taken: AtomicUsize,
+    /// Whether the watch sleeps until all regular loops are busy.
+    is_parked: AtomicBool,
     has_ended: Mutex<bool>,
     ending: Condvar,
 }
@@ -54,12 +58,35 @@ impl Progress {
     /// A loop has taken a request.
     pub(crate) fn take(&self, role: Role) -> Busy<'_> {
         self.taken.fetch_add(1, Relaxed);
-        let busy = match role {
-            Role::Regular => &self.regular_busy,
-            Role::Spare => &self.spare_busy,
-        };
-        busy.fetch_add(1, Relaxed);
-        Busy(busy)
+        match role {
+            Role::Regular => {
+                let busy = self.regular_busy.fetch_add(1, SeqCst) + 1;
+                // Either this sees that the watch sleeps, or the watch sees that all are busy.
+                if busy == self.regular_loops && self.is_parked.load(SeqCst) {
+                    let _has_ended = self.has_ended.lock();
+                    self.ending.notify_all();
+                }
+                Busy(&self.regular_busy)
+            }
+            Role::Spare => {
+                self.spare_busy.fetch_add(1, Relaxed);
+                Busy(&self.spare_busy)
+            }
+        }
+    }
+
+    fn all_busy(&self) -> bool {
+        self.regular_busy.load(SeqCst) == self.regular_loops
+    }
+
+    /// Waits until all regular loops are busy or the session ends: a session that nobody uses costs nothing.
+    fn park(&self) {
+        let mut has_ended = self.has_ended.lock();
+        self.is_parked.store(true, SeqCst);
+        while !*has_ended && !self.all_busy() {
+            self.ending.wait(&mut has_ended);
+        }
+        self.is_parked.store(false, SeqCst);
     }
 
     /// Whether a loop is to take another request.
@@ -92,12 +119,18 @@ impl Progress {
     ) {
         let mut running: Vec<JoinHandle<T>> = Vec::new();
         let mut seen = self.taken.load(Relaxed);
-        while self.tick() {
+        loop {
+            if running.is_empty() {
+                self.park();
+                seen = self.taken.load(Relaxed);
+            }
+            if !self.tick() {
+                break;
+            }
             let taken = self.taken.load(Relaxed);
             let is_still = std::mem::replace(&mut seen, taken) == taken;
             running.retain(|spare| !spare.is_finished());
-            let are_busy = self.regular_busy.load(Relaxed) == self.regular_loops
-                && self.spare_busy.load(Relaxed) >= running.len();
+            let are_busy = self.all_busy() && self.spare_busy.load(Relaxed) >= running.len();
             if !(is_still && are_busy) {
                 continue;
             }

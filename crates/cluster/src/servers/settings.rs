@@ -81,6 +81,8 @@ impl Settings {
         let dir = quoted(&self.dir)?;
         let ServerAddress { ip, port, bus_port } = self.address;
         let (plain, tls) = if self.key_file.is_some() { (0, port) } else { (port, 0) };
+        // With `hz 5` half of what an idle server costs is saved; it looks at the others every 200 ms, a tenth of
+        // the time after which one is taken for dead.
         let mut text = format!(
             "# Written by intarsia at every start; changes are lost.\n\
              bind {ip}\n\
@@ -93,6 +95,7 @@ impl Settings {
              logfile server.log\n\
              aclfile users.acl\n\
              databases 1\n\
+             hz 5\n\
              save \"\"\n\
              shutdown-timeout 3\n\
              masteruser {KEEPER_USER}\n\
