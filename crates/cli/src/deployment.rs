@@ -226,14 +226,14 @@ impl Membership {
     }
 
     /// Starts the metadata servers of this host and opens what the servers of all hosts hold, once they
-    /// are a cluster. `dir` has the deployment's files; the servers get `servers_dir`.
+    /// are a cluster. `dir` has the deployment's files, `store_dir` what the host keeps of the store.
     ///
     /// # Errors
     /// A malformed file; servers that are missing when `wait` is over, by name.
     pub(crate) fn join(
         dir: &Path,
         host: &str,
-        servers_dir: &Path,
+        store_dir: &Path,
         wait: Duration,
         assembly: Option<&Assembly>,
     ) -> Result<Self> {
@@ -256,7 +256,7 @@ impl Membership {
                 secrets: &secrets,
                 files: dir,
                 host: &host,
-                dir: servers_dir,
+                dir: &store_dir.join("servers"),
                 deadline,
                 assembly,
             };
@@ -268,7 +268,8 @@ impl Membership {
             Arc::new(open_engine(&deployment, &secrets, dir, deadline)?);
         failpoint::reach("node:metadata-opened");
         let description = Description::new(&engine, &description_path(dir));
-        let deployment = description.settle(&deployment, &member)?;
+        let is_new_here = !store_dir.join("store.json").exists();
+        let deployment = description.settle(&deployment, &member, is_new_here)?;
         failpoint::reach("node:described");
         let key = DeploymentKey::load(&key_path(dir))?;
         let is_all = deployment.encrypt == Encrypt::All;
@@ -297,14 +298,13 @@ impl Membership {
     /// The store has been founded, or opened: what the hosts are is known to all from now on, and followed.
     pub(crate) fn follow_hosts(&mut self) -> Result<()> {
         self.description.publish(&self.deployment)?;
-        let description = Description::new(&self.options.engine, self.description.path());
-        self.follower = Some(Follower::start(description)?);
+        self.follower = Some(Follower::start(self.description.clone())?);
         Ok(())
     }
 
-    /// Takes a host out of the store's description that is no member any more.
-    pub(crate) fn forget_host(&self, host: &NodeId) -> Result<()> {
-        self.description.forget(host)
+    /// The store's description.
+    pub(crate) fn description(&self) -> Description {
+        self.description.clone()
     }
 
     /// The node has ended: if it has left the store for good, so does its host.

@@ -22,6 +22,7 @@ const ATTEMPTS: usize = 16;
 const LOOK: Duration = Duration::from_secs(3);
 
 /// The description in the metadata, and the file that follows it.
+#[derive(Clone)]
 pub(crate) struct Description {
     engine: Arc<dyn MetaEngine>,
     path: PathBuf,
@@ -32,17 +33,17 @@ impl Description {
         Self { engine: Arc::clone(engine), path: path.to_owned() }
     }
 
-    /// The file.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Brings the file of this host and the metadata together before the host begins: the newer one counts, and a host
-    /// that joins enters itself.
+    /// that joins, which has nothing of the store yet, enters itself.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a host that has left the store; else the engine's own.
-    pub(crate) fn settle(&self, mine: &Deployment, me: &Member) -> Result<Deployment> {
+    pub(crate) fn settle(
+        &self,
+        mine: &Deployment,
+        me: &Member,
+        is_new_here: bool,
+    ) -> Result<Deployment> {
         for _ in 0..ATTEMPTS {
             let Some(shared) = SharedDescription::open(&self.engine)? else {
                 return Ok(mine.clone());
@@ -58,8 +59,9 @@ impl Description {
                 self.keep(&truth, mine)?;
                 return Ok(truth);
             }
-            // One that is about to join has the description that will be.
-            if mine.revision <= truth.revision {
+            // One that joined before and was interrupted has the description that will be. That of one which joins is of
+            // the host that it asked, and hosts may have left since.
+            if !is_new_here && mine.revision <= truth.revision {
                 return Err(has_left(&me.name, &truth));
             }
             let next = truth.with_joined(me.clone())?;
@@ -162,5 +164,56 @@ impl Drop for Follower {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use intarsia_cluster::deployment::Engine;
+    use intarsia_meta::engines::MemoryEngine;
+    use intarsia_meta::{Namespace, RootSpec};
+    use intarsia_types::{Durability, Timestamp};
+
+    fn member(n: u8) -> Member {
+        Member {
+            name: NodeId(format!("n{n}")),
+            address: [10, 0, 0, n].into(),
+            node_port: 7400,
+            server_port: 7401,
+        }
+    }
+
+    /// A store of three hosts, of which the third has left, by whose file of before the fourth joins.
+    fn left() -> (tempfile::TempDir, Description, Deployment) {
+        let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(4));
+        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+        Namespace::open(Arc::clone(&engine), root, Timestamp { secs: 0, nanos: 0 }).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let description = Description::new(&engine, &dir.path().join("deployment.toml"));
+        let members = (1..=3).map(member).collect();
+        let before = Deployment::new(Durability::Interval, 2, Engine::Servers, members).unwrap();
+        let shared = SharedDescription::open(&engine).unwrap().unwrap();
+        let after = before.clone().without(&member(3).name).unwrap();
+        assert!(shared.replace(None, &after.to_text().unwrap()).unwrap());
+        (dir, description, before)
+    }
+
+    #[test]
+    fn a_host_joins_by_the_description_of_before_another_left() {
+        let (_dir, description, before) = left();
+        let mine = before.with_joined(member(4)).unwrap();
+        mine.write(&description.path).unwrap();
+        let settled = description.settle(&mine, &member(4), true).unwrap();
+        let names: Vec<_> = settled.hosts().map(|host| host.name.0.as_str()).collect();
+        assert_eq!((names, settled.revision), (vec!["n1", "n2", "n4"], 2));
+        assert_eq!(Deployment::read(&description.path).unwrap(), settled);
+    }
+
+    #[test]
+    fn a_host_that_has_left_does_not_come_back_by_itself() {
+        let (_dir, description, before) = left();
+        let refused = description.settle(&before, &member(3), false).unwrap_err();
+        assert!(refused.to_string().contains("n3 has left the store"), "{refused}");
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use intarsia_cluster::supervision::Holding;
+use intarsia_meta::allowance;
 use intarsia_mount::{Mount, MountOptions};
 pub(crate) use intarsia_node::{CheckOptions, OVERFLOW_NAME};
 use intarsia_node::{
@@ -57,8 +58,7 @@ pub(crate) fn join(
     assembly: Option<&Assembly>,
 ) -> Outcome<Option<Membership>> {
     let Some(dir) = &settings.deployment else { return Ok(None) };
-    let servers = settings.dir.join("servers");
-    let joined = Membership::join(dir, &settings.name, &servers, settings.wait, assembly);
+    let joined = Membership::join(dir, &settings.name, &settings.dir, settings.wait, assembly);
     joined.map(Some).map_err(|e| failure(&e))
 }
 
@@ -100,6 +100,7 @@ impl Store {
             cluster: membership.as_ref().map(|m| m.options.clone()),
             ..NodeOptions::new(&settings.dir)
         };
+        let _insistence = allowance::insist(Instant::now() + settings.wait);
         let node = Node::open(options).map_err(|e| failure(&e))?;
         failpoint::reach("node:store-opened");
         let mut membership = membership;
@@ -120,8 +121,8 @@ impl Store {
     /// The state, with stable field names.
     pub(crate) fn status(&self) -> Outcome<Value> {
         let mut status = value(&self.node.status().map_err(|e| failure(&e))?)?;
-        let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-        status["metadata_servers"] = value(&membership.as_ref().and_then(Membership::redundancy))?;
+        let redundancy = self.with_membership(Membership::redundancy).flatten();
+        status["metadata_servers"] = value(&redundancy)?;
         Ok(status)
     }
 
@@ -232,20 +233,25 @@ impl Store {
         failpoint::reach("leave:emptied");
         // Servers of a lost host are made up for without anybody asking.
         let metadata_left = if is_up { self.move_metadata(&host, progress) } else { None };
-        let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
         let mut report = value(&report)?;
-        if let Some(membership) = membership.as_ref() {
-            membership.forget_host(&host).map_err(|e| failure(&e))?;
+        if let Some(description) = self.with_membership(Membership::description) {
+            description.forget(&host).map_err(|e| failure(&e))?;
             report["metadata_left"] = metadata_left.into();
-            report["metadata_servers"] = value(&membership.redundancy())?;
+            let redundancy = self.with_membership(Membership::redundancy).flatten();
+            report["metadata_servers"] = value(&redundancy)?;
         }
         Ok(report)
     }
 
+    /// What the membership says, as long as there is one. Nothing that waits for the metadata is done here: a node that
+    /// stops needs the membership too.
+    fn with_membership<T>(&self, ask: impl FnOnce(&Membership) -> T) -> Option<T> {
+        self.membership.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(ask)
+    }
+
     /// The metadata of a store of several hosts is on two of them at least.
     fn check_may_leave(&self, leaving: &NodeId, known: &[HostPresence]) -> Outcome {
-        let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-        let needs_two = membership.as_ref().is_some_and(Membership::has_replicas);
+        let needs_two = self.with_membership(Membership::has_replicas).unwrap_or_default();
         let stays =
             |host: &&HostPresence| host.is_alive && !host.is_leaving && host.name != *leaving;
         let staying: Vec<&str> =
@@ -265,9 +271,7 @@ impl Store {
     fn move_metadata(&self, host: &NodeId, progress: &mut dyn FnMut(Value)) -> Option<String> {
         let mut before: Option<(Option<Holding>, Instant)> = None;
         loop {
-            let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
-            let holding = membership.as_ref()?.holding(host);
-            drop(membership);
+            let holding = self.with_membership(|membership| membership.holding(host))?;
             if holding.as_ref().is_some_and(Holding::is_vacant) {
                 return None;
             }

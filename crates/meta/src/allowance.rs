@@ -13,6 +13,7 @@ const LEAST: Duration = Duration::from_millis(250);
 thread_local! {
     static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
     static IS_BRIEF: Cell<bool> = const { Cell::new(false) };
+    static INSISTING_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// Does `work`, which is tried again later if another host does not give a lease back at once: others wait for what
@@ -75,6 +76,28 @@ pub fn of(wanted: Duration) -> Duration {
     UNTIL.get().map_or(wanted, |until| wanted.min(left(until)))
 }
 
+/// While this lives, the thread does not give a question up before then: whoever starts a host waits for metadata servers
+/// that are just coming up, however often they have not answered yet.
+#[must_use = "it ends when it is dropped"]
+pub struct Insistence(Option<Instant>);
+
+/// See [`Insistence`].
+pub fn insist(until: Instant) -> Insistence {
+    Insistence(INSISTING_UNTIL.replace(Some(until)))
+}
+
+impl Drop for Insistence {
+    fn drop(&mut self) {
+        INSISTING_UNTIL.set(self.0);
+    }
+}
+
+/// Until when a question of this thread is asked at least, that would be given up at `usual`.
+#[must_use]
+pub fn at_least(usual: Instant) -> Instant {
+    INSISTING_UNTIL.get().map_or(usual, |until| usual.max(until))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,5 +128,16 @@ mod tests {
         assert_eq!(elsewhere, (Some(now + hour), true), "but for what it does for another");
         grant(None);
         assert_eq!(of(hour), hour);
+    }
+
+    #[test]
+    fn who_insists_asks_no_shorter_than_usual() {
+        let now = Instant::now();
+        let hour = Duration::from_secs(3600);
+        let insistence = insist(now + hour);
+        assert_eq!((at_least(now), at_least(now + hour * 2)), (now + hour, now + hour * 2));
+        assert_eq!(std::thread::spawn(move || at_least(now)).join().unwrap(), now);
+        drop(insistence);
+        assert_eq!(at_least(now), now);
     }
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use intarsia_meta::allowance;
 use intarsia_meta::engines::{RedisEngine, RedisOptions, RedisTls};
 use intarsia_meta::merge::{merge_counter, merge_directory};
 use intarsia_meta::{
@@ -261,6 +262,33 @@ fn a_dead_server_is_an_error_in_time_and_one_without_its_data_too() {
     assert!(fails().iter().all(|failure| failure.contains("lost its data")), "{:?}", fails());
     assert!(RedisEngine::open(&options).is_ok(), "an empty server holds a new store");
     assert!(fails().iter().all(|failure| failure.contains("lost its data")), "{:?}", fails());
+}
+
+#[test]
+fn who_starts_a_host_asks_a_server_on_that_was_given_up_before() {
+    if !servers::are_there() {
+        return;
+    }
+    let servers = Servers::start(Settings::SINGLE);
+    let options = RedisOptions { timeout: Duration::from_secs(1), ..servers.options() };
+    let engine = RedisEngine::open(&options).unwrap();
+    apply(&engine, vec![Mutation::Put(b(b"Ia"), b(b"1"))]);
+    servers.all[0].signal("STOP");
+    assert!(engine.get(P, b"Ia").is_err());
+    let insisting = || {
+        let _insistence = allowance::insist(Instant::now() + Duration::from_secs(60));
+        engine.get(P, b"Ia")
+    };
+    std::thread::scope(|scope| {
+        let starting = scope.spawn(insisting);
+        // These are given up at once, for it is known that the server does not answer.
+        for _ in 0..8 {
+            assert!(engine.get(P, b"Ia").is_err());
+        }
+        assert!(!starting.is_finished(), "given up too");
+        servers.all[0].signal("CONT");
+        assert!(starting.join().unwrap().unwrap().is_some());
+    });
 }
 
 #[test]

@@ -309,6 +309,7 @@ impl Running {
 
     /// Writes the last metrics and a summary, then closes the store.
     fn finish(&self, settings: &Settings) {
+        self.ending.tell(json!({ "doing": "writing down how the store stands" }));
         self.write_metrics(&settings.dir.join("metrics.prom"), &mut String::new());
         match self.store.status() {
             Ok(status) => write_summary(settings, &status),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use intarsia_cluster::claim;
 use serde::Deserialize;
 
 use crate::exit::{Failure, Outcome};
@@ -14,8 +15,8 @@ use crate::preflight::check_owner;
 /// What the store's directory holds; everything else in it is not ours to delete.
 const STORE_FILES: [&str; 12] = [
     made_dir::MOUNT_POINT_MADE,
-    "verb.lock",
-    "node.lock",
+    claim::VERB,
+    claim::NODE,
     "control.sock",
     "last-run.json",
     "lock",
@@ -55,9 +56,7 @@ pub(super) struct Contents {
 pub(super) fn contents(dir: &Path, known_tiers: &[PathBuf]) -> Outcome<Contents> {
     let path = dir.join("store.json");
     check_owner(dir, "the store's directory")?;
-    let begun = STORE_DIRECTORIES.iter().chain(&["node.lock"]);
-    if !path.exists() && begun.into_iter().any(|name| dir.join(name).exists()) {
-        // An 'up' was cut short before the store was founded.
+    if !path.exists() && is_begun(dir) {
         return Ok(Contents { dir: dir.to_owned(), tiers: Vec::new() });
     }
     let text = std::fs::read(&path).map_err(|e| {
@@ -73,6 +72,12 @@ pub(super) fn contents(dir: &Path, known_tiers: &[PathBuf]) -> Outcome<Contents>
     // A directory that another store has taken over since is not ours any more.
     tiers.retain(|tier| owner_of(tier).as_deref() == Some(identity.store.as_str()));
     Ok(Contents { dir: dir.to_owned(), tiers })
+}
+
+/// Whether something lies here that an `up` left which was cut short before the store was founded.
+pub(super) fn is_begun(dir: &Path) -> bool {
+    let begun = STORE_DIRECTORIES.iter().chain(&[claim::NODE, claim::VERB]);
+    begun.into_iter().any(|name| dir.join(name).exists())
 }
 
 fn owner_of(tier: &Path) -> Option<String> {
@@ -147,12 +152,14 @@ mod tests {
     fn deletes_what_a_node_left_that_founded_nothing() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("store");
-        std::fs::create_dir(&dir).unwrap();
-        for name in ["verb.lock", "node.lock", "node.log"] {
-            std::fs::write(dir.join(name), "").unwrap();
+        for left in [&["verb.lock", "node.lock", "node.log"][..], &["verb.lock"]] {
+            std::fs::create_dir(&dir).unwrap();
+            for name in left {
+                std::fs::write(dir.join(name), "").unwrap();
+            }
+            purge(&contents(&dir, &[]).unwrap()).unwrap();
+            assert!(!dir.exists());
         }
-        purge(&contents(&dir, &[]).unwrap()).unwrap();
-        assert!(!dir.exists());
     }
 
     #[test]

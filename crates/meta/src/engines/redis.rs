@@ -210,7 +210,7 @@ impl RedisEngine {
         let first = self.topology.primary(slot).0;
         let first = first.as_ref().map(|server| &server.address);
         let usual = self.outages.deadline(first, start, self.timeout);
-        let deadline = usual.min(start + allowance::of(self.timeout));
+        let deadline = allowance::at_least(usual.min(start + allowance::of(self.timeout)));
         let mut trouble = Trouble::default();
         loop {
             let (server, generation) = self.topology.primary(slot);

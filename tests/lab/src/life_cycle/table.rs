@@ -152,10 +152,10 @@ impl Verb {
             (Self::UpFewer, Up | CrashedNode | CrashedHost | CrashedRemoved | LeftUp) => &[4],
             (Self::UpFewer, _) => &[0],
             (Self::UpOne, Up | LeftUp | PartlyUp) => &[4],
-            // One of three hosts has not all names.
-            (Self::UpOne, Down | PowerLoss) => &[2],
+            // One of three hosts has not all names, and one of two no second host for copies.
+            (Self::UpOne, Down | PowerLoss | LeftDown) => &[2],
             // The store may have been founded before its `up` was killed.
-            (Self::UpOne, LeftDown | Abandoned) => &[0, 2],
+            (Self::UpOne, Abandoned) => &[0, 2],
             (Self::UpOne, _) => &[0],
             (Self::UpHere, CrashedNode | CrashedHost) => &[0],
             (Self::UpHere, Up | LeftUp | PartlyUp) => &[4],

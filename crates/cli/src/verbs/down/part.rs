@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use intarsia_cluster::claim::{self, Claim};
+use intarsia_cluster::claim::Claim;
 use intarsia_cluster::servers;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -311,7 +311,7 @@ fn by_directory(registry: &Registry, dir: &Path) -> Found {
 
 /// Whether a store lies here, or what an interrupted `up` left of one.
 fn is_store(dir: &Path) -> bool {
-    ["store.json", "servers", "deployment", claim::NODE].iter().any(|name| dir.join(name).exists())
+    dir.join("store.json").exists() || purge::is_begun(dir)
 }
 
 /// Removes what a dead node left: metadata servers, mount, socket, registry entry, mount point.

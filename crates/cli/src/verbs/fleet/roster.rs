@@ -111,16 +111,18 @@ pub(super) fn assemble(
 /// Finds a copy of each part of the metadata of a store that begins again; what may be missing in it, in words.
 ///
 /// # Errors
-/// Usage, where there is none, or only an older one that was not asked for.
+/// Usage, where there is none, or only an older one that was not asked for, or no second host that takes a copy.
 pub(super) fn recover(
     assembly: &mut Assembly,
     store: &Deployment,
     seen: &BTreeMap<NodeId, Inspection>,
     accepts_loss: bool,
 ) -> Outcome<Option<String>> {
-    let has_copies = store.durability != Durability::Memory && formation::has_replicas(store);
-    if !assembly.is_cold() || !has_copies {
+    if !assembly.is_cold() || !formation::has_replicas(store) {
         return Ok(None);
+    }
+    if store.durability == Durability::Memory {
+        return require_two(assembly, store).map(|()| None);
     }
     let of_host = |(host, found): (&NodeId, &Inspection)| {
         found.kept.iter().map(|one| (host.clone(), one.clone())).collect::<Vec<_>>()
@@ -128,6 +130,7 @@ pub(super) fn recover(
     let kept: Vec<_> = seen.iter().flat_map(of_host).collect();
     let plan =
         recovery::plan(store, &kept, accepts_loss).map_err(|e| Failure::usage(e.to_string()))?;
+    require_two(assembly, store)?;
     assembly.emptied = plan.emptied;
     for name in plan.restored {
         let is_same = |one: &KeptServer| one.host == name.host && one.number == name.number;
@@ -136,6 +139,17 @@ pub(super) fn recover(
         assembly.kept.push(KeptServer { host: name.host, number: name.number, is_complete: true });
     }
     Ok(plan.warning)
+}
+
+/// A primary takes no changes without a copy on another host.
+fn require_two(assembly: &Assembly, store: &Deployment) -> Outcome {
+    let [only] = assembly.present.as_slice() else { return Ok(()) };
+    let hosts: Vec<&str> = store.hosts().map(|member| member.name.0.as_str()).collect();
+    Err(Failure::usage(format!(
+        "{only} alone cannot bring up the store of the hosts {}: its metadata takes no changes without a copy on a second host",
+        hosts.join(", ")
+    ))
+    .with_help("name one more of them, whatever is left on its disks"))
 }
 
 fn stranger(host: &NodeId, store: &Deployment, seen: &BTreeMap<NodeId, Inspection>) -> Failure {
@@ -206,6 +220,17 @@ mod tests {
         assert!(warning(&assembly).unwrap().contains("n2"));
         let whole = assemble(&named(&[1, 2, 3]), &store(3), &seen(&[1, 2, 3])).unwrap();
         assert!(whole.absent.is_empty() && warning(&whole).is_none());
+    }
+
+    #[test]
+    fn one_host_alone_is_refused_before_anything_starts() {
+        let one = |n| assemble(&named(&[n]), &store(2), &seen(&[n])).unwrap();
+        let refused = recover(&mut one(2), &store(2), &seen(&[2]), false).unwrap_err();
+        assert!(refused.message.contains("n2 alone cannot") && refused.message.contains("n1, n2"));
+        let mut whole = assemble(&named(&[1, 2]), &store(2), &seen(&[1, 2])).unwrap();
+        assert!(recover(&mut whole, &store(2), &seen(&[1, 2]), false).is_ok());
+        let mut alone = assemble(&named(&[1]), &store(1), &seen(&[1])).unwrap();
+        assert!(recover(&mut alone, &store(1), &seen(&[1]), false).is_ok());
     }
 
     #[test]
