@@ -1,19 +1,21 @@
 //! Each kernel request becomes one call on the node and one reply.
 
+mod listing;
+
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
     AccessFlags, BackingId, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle,
-    FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
-    Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, RequestId, TimeOrNow, WriteFlags,
+    Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, Notifier,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, RequestId, TimeOrNow, WriteFlags,
 };
 use intarsia_node::{
     AttrChange, Caller, FarRead, KernelBacking, LockKind, LockSpan, Metrics, NewName, Node, Op,
@@ -23,7 +25,7 @@ use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 use parking_lot::Mutex;
 
 use crate::calls;
-use crate::convert::{errno, file_attr, file_kind, file_type, ino, negative_entry, set_time, ttl};
+use crate::convert::{errno, file_attr, file_kind, ino, negative_entry, set_time, ttl};
 use crate::executed::Executed;
 use crate::locks::{LockCall, span};
 use crate::mode::Mode;
@@ -33,9 +35,6 @@ use crate::stale::StaleCalls;
 
 /// Inode numbers are never reused, so one generation does for ever.
 const GENERATION: Generation = Generation(0);
-/// Cookies of "." and ".."; the entries' own come after.
-const COOKIE_DOT: u64 = 1;
-const COOKIE_DOT_DOT: u64 = 2;
 /// Largest request in either direction.
 const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 
@@ -329,8 +328,6 @@ impl Filesystem for Adapter {
             wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
         }
         if self.node.is_shared() {
-            // What it brings may not be kept, so every entry would be looked up twice.
-            wanted &= !(InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO);
             // Locks hold between hosts. On one host the kernel keeps them.
             wanted |= InitFlags::FUSE_POSIX_LOCKS | InitFlags::FUSE_FLOCK_LOCKS;
             // So that files which others may change can be read past its pages.
@@ -719,41 +716,9 @@ impl Filesystem for Adapter {
         n: INodeNo,
         _fh: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectory,
+        reply: ReplyDirectory,
     ) {
-        let timer = Self::start_in(req, n, Op::ReadDir);
-        let dir = ino(n);
-        let mut after = offset;
-        if offset < COOKIE_DOT && reply.add(n, COOKIE_DOT, FileType::Directory, ".") {
-            return reply.ok();
-        }
-        if offset < COOKIE_DOT_DOT {
-            let parent = self.node.parent_of(dir).map_or(n, |p| INodeNo(p.0));
-            if reply.add(parent, COOKIE_DOT_DOT, FileType::Directory, "..") {
-                return reply.ok();
-            }
-            after = 0;
-        }
-        let mut added = 0;
-        loop {
-            let page = match self.node.list(dir, after, self.list_page.entries()) {
-                Ok(page) => page,
-                Err(e) => {
-                    self.finish(&timer, false);
-                    return reply.error(errno(&e, "readdir"));
-                }
-            };
-            let is_full = page.iter().any(|e| {
-                after = e.cookie;
-                added += 1;
-                reply.add(INodeNo(e.ino.0), e.cookie, file_type(e.kind), OsStr::from_bytes(&e.name))
-            });
-            if is_full || page.is_empty() {
-                self.list_page.note(is_full, added);
-                self.finish(&timer, true);
-                return reply.ok();
-            }
-        }
+        self.list(&Self::start_in(req, n, Op::ReadDir), n, offset, reply);
     }
 
     fn readdirplus(
@@ -762,42 +727,9 @@ impl Filesystem for Adapter {
         n: INodeNo,
         _fh: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectoryPlus,
+        reply: ReplyDirectoryPlus,
     ) {
-        let timer = Self::start_in(req, n, Op::ReadDirPlus);
-        let dir = ino(n);
-        let mut after = offset;
-        if offset < COOKIE_DOT_DOT {
-            if let Err(e) = self.add_dots(n, offset, &mut reply) {
-                self.finish(&timer, false);
-                return reply.error(errno(&e, "readdirplus"));
-            }
-            after = 0;
-        }
-        let mut added = 0;
-        loop {
-            let page = match self.node.list_plus(dir, after, self.list_plus_page.entries()) {
-                Ok(page) => page,
-                Err(e) => {
-                    self.finish(&timer, false);
-                    return reply.error(errno(&e, "readdirplus"));
-                }
-            };
-            let telling = self.node.tell_kernel();
-            let is_full = page.iter().any(|(e, attr, validity)| {
-                after = e.cookie;
-                added += 1;
-                let name = OsStr::from_bytes(&e.name);
-                let attr = self.file_attr(attr);
-                reply.add(attr.ino, e.cookie, name, &ttl(&telling, *validity), &attr, GENERATION)
-            });
-            // What the kernel may keep under a lease it is told at once.
-            if is_full || page.is_empty() || telling.is_binding() {
-                self.list_plus_page.note(is_full, added);
-                self.finish(&timer, true);
-                return reply.ok();
-            }
-        }
+        self.list_plus(&Self::start_in(req, n, Op::ReadDirPlus), n, offset, reply);
     }
 
     fn statfs(&self, req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
@@ -1059,21 +991,7 @@ impl Filesystem for Adapter {
     }
 }
 
-impl Adapter {
-    fn add_dots(&self, n: INodeNo, offset: u64, reply: &mut ReplyDirectoryPlus) -> Result<()> {
-        // The kernel keeps nothing of these two.
-        let (attr, validity) = (self.file_attr(&self.node.attributes(ino(n))?.0), Duration::ZERO);
-        if offset < COOKIE_DOT {
-            // The buffer is empty, so both fit.
-            let _ = reply.add(n, COOKIE_DOT, ".", &validity, &attr, GENERATION);
-        }
-        let parent = self.node.parent_of(ino(n)).map_or(n, |p| INodeNo(p.0));
-        // The number that programs are shown is that of the attributes.
-        let attr = FileAttr { ino: parent, ..attr };
-        let _ = reply.add(parent, COOKIE_DOT_DOT, "..", &validity, &attr, GENERATION);
-        Ok(())
-    }
-}
+impl Adapter {}
 
 thread_local! {
     /// One buffer per event loop: fresh memory costs several times the copy.

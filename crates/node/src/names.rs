@@ -419,6 +419,14 @@ impl Node {
         }
     }
 
+    /// Whether a listing of a directory brings attributes that the kernel may keep. Of one that other hosts may change at
+    /// any moment it brings none: each would be asked for again at once.
+    #[must_use]
+    pub fn is_listed_with_attributes(&self, dir: InodeId) -> bool {
+        self.use_directory(dir);
+        !self.is_shared() || self.namespace.holds_directory(dir)
+    }
+
     /// As [`list`](Self::list), with attributes.
     ///
     /// # Errors
