@@ -29,7 +29,7 @@ use crate::deployment::{ServerAddress, ServerName};
 use crate::private;
 use crate::process::{Process, wait_readable};
 
-pub use kept::{Aside, Kept, kept, restore_aside};
+pub use kept::{Aside, Kept, has_any_formed, kept, restore_aside};
 pub use program::Program;
 pub use settings::{Replication, Settings};
 

@@ -45,6 +45,13 @@ pub fn kept(parent: &Path) -> Vec<Kept> {
     kept
 }
 
+/// Whether a server below `parent` has ever been one of several: others may rely on what it holds.
+#[must_use]
+pub fn has_any_formed(parent: &Path) -> bool {
+    let others = |map: &str| map.lines().filter(|line| !line.starts_with("vars ")).count();
+    kept(parent).iter().any(|one| others(&one.map) > 1)
+}
+
 fn kept_in(number: u16, dir: &Path) -> Option<Kept> {
     let is_complete = is_complete(dir);
     let aside = if is_complete { None } else { aside_in(dir) };
@@ -115,6 +122,19 @@ mod tests {
     fn begin(dir: &Path, map: &str) {
         std::fs::create_dir(dir.join(DATA)).unwrap();
         std::fs::write(dir.join(MAP), map).unwrap();
+    }
+
+    #[test]
+    fn a_server_of_several_is_told_from_one_that_knows_itself_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("0");
+        std::fs::create_dir(&dir).unwrap();
+        let (own, end) = ("a 10.0.0.1:7401@7402 myself,master - 0 0 1 connected\n", "vars 1\n");
+        begin(&dir, &format!("{own}{end}"));
+        assert!(!has_any_formed(parent.path()));
+        let other = "b 10.0.0.2:7401@7402 master - 0 0 2 connected 0-16383\n";
+        std::fs::write(dir.join(MAP), format!("{own}{other}{end}")).unwrap();
+        assert!(has_any_formed(parent.path()));
     }
 
     #[test]

@@ -39,6 +39,15 @@ pub(super) fn sole_replica<'a>(view: &'a Topology, primary: &'a ServerId) -> Opt
     (replicas.next().is_none() && first.health == Health::Up).then_some(first)
 }
 
+/// Whom a replica should follow that follows another replica: the primary that this one follows. Redis 7.0 leaves it so
+/// when it hears that its primary has become a replica before it hears who has the slots now; it would never hold
+/// for a copy of its shard then.
+pub(super) fn head_of_chain<'a>(view: &'a Topology, replica: &Peer) -> Option<&'a Peer> {
+    let Role::Replica(of) = &replica.role else { return None };
+    let Role::Replica(head) = &view.by_id(of)?.role else { return None };
+    view.by_id(head).filter(|head| head.has_slots() && head.health == Health::Up)
+}
+
 /// The replicas of a primary on other hosts than its own, which is what they are for, that are not about to leave.
 pub(super) fn replicas_elsewhere<'a>(scene: Scene<'a>, primary: &Peer) -> Vec<&'a Peer> {
     let home = scene.host_of(primary);
@@ -215,6 +224,20 @@ mod tests {
         for peer in view.peers() {
             assert!(!is_superfluous(scene(&deployment, &view), Required, peer));
         }
+    }
+
+    #[test]
+    fn a_replica_of_a_replica_is_to_follow_the_primary() {
+        let mut lines = whole();
+        assert!(view(&lines).peers().iter().all(|p| head_of_chain(&view(&lines), p).is_none()));
+        // Host 4 took over from the server of host 2 that had taken over from host 1.
+        lines[0] = (1, 0, "slave", Err((2, 1)));
+        lines[3] = (2, 1, "slave", Err((4, 1)));
+        lines.push((4, 1, "master", Ok("0-5460")));
+        let chained = view(&lines);
+        let head = |server| head_of_chain(&chained, chained.by_id(&server).unwrap());
+        assert_eq!(head(id(1, 0)).unwrap().id, id(4, 1));
+        assert!(head(id(2, 1)).is_none() && head(id(4, 1)).is_none());
     }
 
     #[test]

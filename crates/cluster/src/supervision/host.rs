@@ -44,6 +44,8 @@ pub(super) struct Host {
     unseated: Option<Instant>,
     /// Since when a server of ours has been one too many.
     superfluous: HashMap<ServerName, Instant>,
+    /// Since when a server of ours has followed a replica.
+    chained: HashMap<ServerName, Instant>,
     /// Since when a primary has been dead without a successor.
     orphaned: HashMap<ServerId, Instant>,
     redundancy: Option<Redundancy>,
@@ -130,6 +132,7 @@ impl Host {
             wanting: HashMap::new(),
             unseated: None,
             superfluous: HashMap::new(),
+            chained: HashMap::new(),
             orphaned: HashMap::new(),
             redundancy: None,
             last_promotion: None,
@@ -205,6 +208,7 @@ impl Host {
         self.drop_replaced(&view);
         self.learn_ids(&view);
         self.forget_gone(&view);
+        self.straighten(&view);
         self.promote_overdue(&view);
         for index in 0..self.slots.len() {
             self.bring_back(index, &view);

@@ -148,9 +148,13 @@ impl Begun {
         Ok(())
     }
 
-    /// Removes what it made for a store that was not founded.
+    /// Removes what it made for a store that was not founded. Once its metadata servers are one Cluster with those of
+    /// other hosts, which may have founded it, they stay: the next `up` goes on with them, or clears them away.
     fn clear(self) {
         let Self { claim, dir, has_made_dir } = self;
+        if intarsia_cluster::servers::has_any_formed(&dir.join("servers")) {
+            return;
+        }
         forget_unfounded(&dir);
         if has_made_dir && !dir.join("store.json").exists() {
             made_dir::remove_mount_point(&dir, None);

@@ -17,6 +17,8 @@ use crate::topology::{Peer, Role, Topology};
 const RETIRE_FACTOR: u32 = 6;
 /// A replica that keeps up says so every second.
 const LAG_MAX_S: u64 = 2;
+/// After a change of primaries, who follows whom is settled within this time.
+const CHAINED: Duration = Duration::from_secs(3);
 /// How much longer each further host waits that could start a new server: the one before may be dead without anybody knowing.
 const NEXT_CANDIDATE: Duration = Duration::from_secs(4);
 
@@ -69,6 +71,24 @@ impl Host {
         let patience = patience + NEXT_CANDIDATE * place;
         if self.wanting.get(&first.id).is_some_and(|since| since.elapsed() >= patience) {
             self.add_server("a shard has no replica; starting a new server for it");
+        }
+    }
+
+    /// Has servers of this host that follow a replica follow its primary, unless they find to it by themselves.
+    pub(super) fn straighten(&mut self, view: &Topology) {
+        let head = |slot: &Slot| {
+            let own = view.by_address(slot.address.ip, slot.address.port)?;
+            let head = balance::head_of_chain(view, own)?;
+            Some((slot.name.clone(), slot.address, head.id.clone()))
+        };
+        let chained: Vec<_> = self.slots.iter().filter_map(head).collect();
+        self.chained.retain(|name, _| chained.iter().any(|(chained, ..)| chained == name));
+        for (name, address, head) in chained {
+            let since = *self.chained.entry(name.clone()).or_insert_with(Instant::now);
+            if since.elapsed() >= CHAINED {
+                let moved = self.follow(&address, &head);
+                info!(server = %name, primary = %head, ?moved, "followed a replica, and follows its primary now");
+            }
         }
     }
 
