@@ -30,6 +30,8 @@ pub(super) enum State {
 pub(super) struct Job {
     pub(super) request: Request,
     pub(super) started: Time,
+    /// When the scheduler expects that it gives its nodes back.
+    pub(super) expected_end: Time,
     pub(super) plan: Arc<Plan>,
     pub(super) course: Course,
     pub(super) ranges: Vec<NodeRange>,

@@ -11,7 +11,7 @@
 //!          ├─ energy       [power], [prices]
 //!          └─ machines     [[source]]    where the figures come from
 //! setup (the scenario, read) ── analysis, advice (formulas) ── plan, scheme, course, steps (a job between failures)
-//! world (events) ── job, nodes, shared_storage ── ledger (node-time per category) ── study, measures (replications, estimates)
+//! world (events) ── job, nodes, scheduler, shared_storage ── ledger (node-time per category) ── study, measures (replications, estimates)
 //! ```
 
 mod advice;
@@ -30,6 +30,7 @@ mod measures;
 mod nodes;
 mod plan;
 mod presets;
+mod scheduler;
 mod scheme;
 mod setup;
 mod shared_storage;

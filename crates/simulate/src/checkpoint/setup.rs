@@ -14,6 +14,7 @@ use super::level::StoreProfile;
 use super::machine::Machine;
 use super::machines::Source;
 use super::plan::Plan;
+use super::scheduler::Scheduler;
 use super::scheme::Scheme;
 use super::silent::{Detection, SilentErrors};
 use super::storage::{self, SharedNames, Storage};
@@ -40,6 +41,7 @@ pub(super) struct Setup {
     /// When checkpoints are written; none when they never are.
     pub(super) rule: Option<IntervalRule>,
     pub(super) workload: Workload,
+    pub(super) scheduler: Scheduler,
     pub(super) power: Option<Power>,
     pub(super) prices: Prices,
     pub(super) horizon: Time,
@@ -83,7 +85,10 @@ impl Setup {
                 .with_help("give the levels 'shared_storage' instead of 'contention'"));
         }
         let rule = root.section("checkpoint", |s| read_rule(s, !levels.is_empty()))?;
-        let workload = root.section("workload", |s| Workload::read(s, files, machine.nodes))?;
+        let (workload, scheduler) = root.section("workload", |s| {
+            let scheduler = Scheduler::read(s)?;
+            Ok((Workload::read(s, files, machine.nodes)?, scheduler))
+        })?;
         if rule == Some(IntervalRule::Simulated) && workload.only_size().is_none() {
             return Err(root
                 .refuse("checkpoint", "interval = \"simulated\" needs jobs of one size")
@@ -110,6 +115,7 @@ impl Setup {
             shared_storages,
             rule,
             workload,
+            scheduler,
             power,
             prices,
             horizon,

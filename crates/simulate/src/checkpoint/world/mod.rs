@@ -14,7 +14,7 @@
 //!
 //! An event that a failure makes pointless is cancelled by its ticket.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use intarsia_des::{Agenda, InvalidParameter, Model, Span, Tally, Time};
@@ -32,6 +32,7 @@ use crate::checkpoint::shared_storage::SharedStorages;
 use crate::checkpoint::steps::{Step, Steps};
 use crate::checkpoint::workload::{Jobs, Request, TraceJob};
 
+mod queue;
 mod transfers;
 
 pub(in crate::checkpoint) type JobId = u32;
@@ -76,6 +77,10 @@ pub(in crate::checkpoint) struct Counts {
     /// Jobs that ended with an error that nobody had found.
     pub(in crate::checkpoint) wrong_results: u64,
     pub(in crate::checkpoint) finished: u64,
+    /// Jobs that overtook others.
+    pub(in crate::checkpoint) backfilled: u64,
+    /// Jobs that started later than they were promised when they had become the first to wait.
+    pub(in crate::checkpoint) reservations_missed: u64,
     pub(in crate::checkpoint) waits: Tally,
     /// Time from start to end over work.
     pub(in crate::checkpoint) stretches: Tally,
@@ -93,7 +98,12 @@ pub(in crate::checkpoint) struct World<'s, R> {
     jobs: Vec<Option<Job>>,
     free_ids: Vec<JobId>,
     workload: Jobs<'s, R>,
-    waiting: Option<Request>,
+    /// Jobs that have come, as far as the scheduler looks at them.
+    queue: VecDeque<Request>,
+    /// When the first of them starts at the latest, by what was known when it did not fit.
+    reserved: Option<Time>,
+    /// The next job, which has not come yet.
+    upcoming: Option<Request>,
     is_arrival_scheduled: bool,
     failures: FailureProcess<R>,
     next_failure: Option<Failure>,
@@ -125,7 +135,9 @@ impl<'s, R: Rng> World<'s, R> {
             jobs: Vec::new(),
             free_ids: Vec::new(),
             workload,
-            waiting: None,
+            queue: VecDeque::new(),
+            reserved: None,
+            upcoming: None,
             is_arrival_scheduled: false,
             failures,
             next_failure: None,
@@ -167,26 +179,6 @@ impl<'s, R: Rng> World<'s, R> {
         }
     }
 
-    /// Starts jobs in the order of their arrival, until one has not come yet or does not fit.
-    fn start_jobs(&mut self, agenda: &mut Agenda<Event>) {
-        loop {
-            let now = agenda.now();
-            let Some(request) = self.waiting.take().or_else(|| self.workload.next(now)) else {
-                return;
-            };
-            if request.arrival > now {
-                if !self.is_arrival_scheduled {
-                    agenda.at(request.arrival, Event::JobArrives);
-                    self.is_arrival_scheduled = true;
-                }
-            } else if self.start_job(request, agenda) {
-                continue;
-            }
-            self.waiting = Some(request);
-            return;
-        }
-    }
-
     fn start_job(&mut self, request: Request, agenda: &mut Agenda<Event>) -> bool {
         let id = self.free_ids.last().copied().or_else(|| JobId::try_from(self.jobs.len()).ok());
         let Some(id) = id else { return false };
@@ -198,14 +190,12 @@ impl<'s, R: Rng> World<'s, R> {
         if self.free_ids.pop().is_none() {
             self.jobs.push(None);
         }
-        let setup = self.setup;
-        let plan =
-            self.plans.entry(request.nodes).or_insert_with(|| Arc::new(setup.plan(request.nodes)));
-        let plan = Arc::clone(plan);
+        let plan = self.plan(request.nodes);
         let now = agenda.now();
         let job = Job {
             request,
             started: now,
+            expected_end: self.expected_end(&request, now),
             newest: vec![0; plan.levels().len()],
             course: plan.course(request.work),
             plan,
