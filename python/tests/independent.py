@@ -1,6 +1,6 @@
-"""One job on a machine that fails, as a model in SimPy that shares nothing with the simulator.
+"""Jobs on a machine that fails, as a model in SimPy that shares nothing with the simulator.
 
-It is written the way SimPy wants it: a process for the job, one for the failures, one for each
+It is written the way SimPy wants it: a process for each job, one for the failures, one for each
 transfer in the background. Nothing is computed ahead: every interval of work and every checkpoint
 is lived through.
 """
@@ -33,11 +33,13 @@ class Level:
     every: int = 1
     flush: float = 0.0
     slowdown: float = 0.0
+    shared: bool = False
+    """All such levels of all jobs share a bandwidth: what is flushed, or else written, and read."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One endless job on all nodes of a machine; times in seconds."""
+    """Endless jobs on a node each, that fails every `mtbf`; times in seconds."""
 
     levels: Sequence[Level]
     interval: float
@@ -53,13 +55,51 @@ class Case:
     """After each interval of work; finds every silent error before it."""
     error_mtbe: float = math.inf
     """Work between two silent errors."""
+    jobs: int = 1
+
+
+class _SharedBandwidth:
+    """Each of n transfers gets an n-th; the others hear when one begins or ends."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self.env = env
+        self.left: dict[int, float] = {}
+        self.number = 0
+        self.updated = 0.0
+        self.changed = env.event()
+
+    def move(self, alone: float) -> Process:
+        """Transfer for so many seconds of the whole bandwidth."""
+        self.number += 1
+        me = self.number
+        self.pass_time()
+        self.left[me] = alone
+        self.tell()
+        try:
+            while self.left[me] > 1e-6:
+                yield self.env.timeout(self.left[me] * len(self.left)) | self.changed
+                self.pass_time()
+        finally:
+            self.pass_time()
+            del self.left[me]
+            self.tell()
+
+    def pass_time(self) -> None:
+        for transfer in self.left:
+            self.left[transfer] -= (self.env.now - self.updated) / len(self.left)
+        self.updated = self.env.now
+
+    def tell(self) -> None:
+        self.changed.succeed()
+        self.changed = self.env.event()
 
 
 @dataclass
 class _Run:
     case: Case
     random: random.Random
-    env: simpy.Environment = field(default_factory=simpy.Environment)
+    env: simpy.Environment
+    shared: _SharedBandwidth
     kept: float = 0.0
     """Work up to the last checkpoint that was written and not lost."""
     settled: float = 0.0
@@ -74,11 +114,15 @@ class _Run:
         self.changed = self.env.event()
         self.slowdown = 0.0
 
-    def efficiency(self) -> float:
+    def start(self) -> None:
         self.job = self.env.process(self.life())
         self.env.process(self.failures())
-        self.env.run(until=self.case.horizon)
-        return self.kept / self.settled
+
+    def move(self, level: Level, seconds: float, is_shared: bool) -> Process:
+        if level.shared and is_shared:
+            yield from self.shared.move(seconds)
+        else:
+            yield self.env.timeout(seconds)
 
     # The machine.
 
@@ -116,7 +160,8 @@ class _Run:
                     if worst != "process":
                         yield self.env.timeout(self.case.reboot)
                     if source is not None:
-                        yield self.env.timeout(self.case.levels[source].restore)
+                        level = self.case.levels[source]
+                        yield from self.move(level, level.restore, True)
                     worst = ""
                 while (yield from self.interval()):
                     pass
@@ -160,7 +205,8 @@ class _Run:
             return False
         number = self.done + 1
         target = max(i for i, level in enumerate(self.case.levels) if number % level.every == 0)
-        yield self.env.timeout(self.case.levels[target].write)
+        level = self.case.levels[target]
+        yield from self.move(level, level.write, not level.flush)
         self.done = number
         self.kept = number * self.case.interval
         self.settled = self.env.now
@@ -201,7 +247,7 @@ class _Run:
             for i in flushed:
                 level = self.case.levels[i]
                 self.set_slowdown(level.slowdown)
-                yield self.env.timeout(level.flush)
+                yield from self.move(level, level.flush, True)
                 self.newest[i] = number
                 self.set_slowdown(0.0)
         except simpy.Interrupt:
@@ -229,11 +275,18 @@ class Estimate:
 
 def efficiency(case: Case, replications: int = 10, seed: int = 7) -> Estimate:
     """Live through `case` several times."""
-    values = [
-        100 * _Run(case, random.Random(seed * 1000 + index)).efficiency()
-        for index in range(replications)
-    ]
-    return estimate(values)
+    return estimate([100 * _live(case, seed * 1000 + index) for index in range(replications)])
+
+
+def _live(case: Case, seed: int) -> float:
+    env = simpy.Environment()
+    shared = _SharedBandwidth(env)
+    numbers = random.Random(seed)
+    jobs = [_Run(case, numbers, env, shared) for _ in range(case.jobs)]
+    for job in jobs:
+        job.start()
+    env.run(until=case.horizon)
+    return sum(job.kept for job in jobs) / sum(job.settled for job in jobs)
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -262,6 +315,8 @@ def scenario(case: Case, replications: int = 10) -> dict[str, Any]:
                 "slowdown": level.slowdown,
                 "overlap": case.overlap,
             }
+        if level.shared:
+            table["shared_storage"] = "file system"
         levels.append(table)
     failures: dict[str, Any] = {
         "lifetime": {"model": "exponential", "mean": seconds(case.mtbf)},
@@ -270,11 +325,11 @@ def scenario(case: Case, replications: int = 10) -> dict[str, Any]:
     if case.repair:
         failures["repair"] = {"model": "exponential", "mean": seconds(case.repair)}
     made: dict[str, Any] = {
-        "machine": {"nodes": 1, "reboot": seconds(case.reboot), "spares": case.spares},
+        "machine": {"nodes": case.jobs, "reboot": seconds(case.reboot), "spares": case.spares},
         "failures": failures,
         "level": levels,
         "checkpoint": {"interval": seconds(case.interval)},
-        "workload": {"walltime": "endless"},
+        "workload": {"size": 1, "walltime": "endless"},
         "run": {"horizon": seconds(case.horizon), "replications": replications},
     }
     if case.error_mtbe < math.inf:

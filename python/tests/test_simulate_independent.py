@@ -44,6 +44,27 @@ REPAIRED = Case(
     reboot=5 * MINUTE,
     horizon=1600 * 86_400,
 )
+# Six jobs write, and after a failure read, 3 minutes alone in 20 minutes of work.
+SIX_JOBS = Case(
+    levels=[Level("lower", 3 * MINUTE, restore=3 * MINUTE, shared=True)],
+    interval=20 * MINUTE,
+    mtbf=5 * HOUR,
+    reboot=2 * MINUTE,
+    horizon=15 * 86_400,
+    jobs=6,
+)
+# A flush is under way when every third checkpoint is written past the buffer.
+FLUSH_AND_WRITE = Case(
+    levels=[
+        Level("lower", 30, restore=MINUTE, flush=9 * MINUTE, slowdown=0.2, shared=True),
+        Level("lower", 4 * MINUTE, restore=4 * MINUTE, every=3, shared=True),
+    ],
+    interval=12 * MINUTE,
+    mtbf=5 * HOUR,
+    reboot=2 * MINUTE,
+    overlap="skip",
+    horizon=60 * 86_400,
+)
 CASES = {
     "flushes that overlap wait": OVERLAPPING,
     "flushes that overlap queue": replace(OVERLAPPING, overlap="queue"),
@@ -53,6 +74,12 @@ CASES = {
     "every failure is repaired": REPAIRED,
     "processes restart at once": replace(REPAIRED, process=0.3),
     "spares": replace(REPAIRED, process=0.2, spares=1),
+    "six jobs share a file system": SIX_JOBS,
+    "levels of one job share it": FLUSH_AND_WRITE,
+    "levels of three jobs share it": replace(FLUSH_AND_WRITE, jobs=3, horizon=25 * 86_400),
+    "flushes that share it wait": replace(
+        FLUSH_AND_WRITE, jobs=2, overlap="wait", horizon=30 * 86_400
+    ),
     "a spare has no local checkpoint": replace(REPAIRED, reboot_share=0.9, spares=3),
 }
 

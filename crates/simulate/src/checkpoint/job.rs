@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use intarsia_des::{CustomerId, Span, Ticket, Time};
+use intarsia_des::{Span, Ticket, Time};
 
 use super::course::{Course, Position};
 use super::errors::SilentError;
@@ -10,7 +10,8 @@ use super::failure::Damage;
 use super::ledger::{Category, Ledger};
 use super::nodes::NodeRange;
 use super::plan::Plan;
-use super::scheme::Recovery;
+use super::scheme::{Level, Recovery};
+use super::shared_storage::Transfer;
 use super::steps::{Step, Steps};
 use super::workload::Request;
 
@@ -29,6 +30,8 @@ pub(super) enum State {
 pub(super) struct Job {
     pub(super) request: Request,
     pub(super) started: Time,
+    /// When the scheduler expects that it gives its nodes back.
+    pub(super) expected_end: Time,
     pub(super) plan: Arc<Plan>,
     pub(super) course: Course,
     pub(super) ranges: Vec<NodeRange>,
@@ -46,9 +49,9 @@ pub(super) struct Job {
     pub(super) trouble: Trouble,
     /// The next silent error, or one that has struck and is not found yet.
     pub(super) error: Option<SilentError>,
-    /// Its place among those who write, when they share the bandwidth and it is one of them.
-    pub(super) writing: Option<CustomerId>,
-    /// Where it stands while it runs, when its checkpoints are completed in the background.
+    /// What it has under way on shared storages.
+    pub(super) transfers: Vec<Transfer>,
+    /// Where it stands while it runs, when that has no closed form.
     pub(super) steps: Option<Steps>,
     /// What ends its present state, if no failure does.
     pub(super) next: Option<Ticket>,
@@ -72,20 +75,20 @@ impl Job {
         scheme.recovery(&self.newest, damage, &self.trouble.lost, self.request.nodes)
     }
 
-    /// Time to read back the checkpoint from which the job goes on.
-    pub(super) fn restore_time(&self) -> Span {
+    /// The level from which the job reads a checkpoint before it goes on.
+    pub(super) fn restore_level(&self) -> Option<&Level> {
         let level = self.level.and_then(|level| self.plan.levels().get(level));
-        level.filter(|_| !self.is_complete).map_or(Span::ZERO, |level| level.restore)
+        level.filter(|_| !self.is_complete)
     }
 
     /// Work until its next checkpoint.
-    pub(super) fn interval(&self) -> Span {
+    fn interval(&self) -> Span {
         self.course.work_until(self.checkpoint + 1) - self.course.work_until(self.checkpoint)
     }
 
     /// Where it stands `elapsed` after it went on.
     fn position(&self, elapsed: Span) -> Position {
-        if self.plan.is_contended || self.plan.is_flushed {
+        if self.plan.is_followed {
             // Each checkpoint was accounted for when it was written.
             Position { checkpoint: self.checkpoint, since: elapsed }
         } else {
@@ -104,13 +107,6 @@ impl Job {
         ledger.add(Category::Checkpoint, nodes, now.since(self.since) - work - verifications);
         self.checkpoint += 1;
         self.since = now;
-    }
-
-    /// A checkpoint was written to the storage that jobs share.
-    pub(super) fn checkpoint_written(&mut self, now: Time, ledger: &mut Ledger) {
-        self.account_for_checkpoint(now, ledger);
-        self.newest.fill(self.checkpoint);
-        self.writing = None;
     }
 
     /// Goes through the steps that end by `now`, up to one at which work was verified or is complete.

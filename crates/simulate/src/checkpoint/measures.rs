@@ -4,6 +4,7 @@ use intarsia_des::Tally;
 
 use super::energy::{Bill, NodeSeconds, Prices};
 use super::ledger::{Category, ratio};
+use super::scheduler::Scheduler;
 use super::setup::Setup;
 use super::study::Outcome;
 
@@ -13,7 +14,7 @@ pub(super) const NANOS_PER_SECOND: u128 = 1_000_000_000;
 pub(super) type Measure = fn(&Setup, &Outcome) -> Option<f64>;
 
 /// Name, unit and measure, in order of interest.
-pub(super) const MEASURES: [(&str, &str, Measure); 21] = [
+pub(super) const MEASURES: [(&str, &str, Measure); 23] = [
     ("efficiency", "share", |_, o| Some(o.ledger.share(Category::Up))),
     ("checkpoint_share", "share", |_, o| Some(o.ledger.share(Category::Checkpoint))),
     ("lost_share", "share", |_, o| Some(o.ledger.share(Category::Lost))),
@@ -25,6 +26,12 @@ pub(super) const MEASURES: [(&str, &str, Measure); 21] = [
         Some(1.0 - ratio(o.ledger.node_nanos(Category::Idle), o.ledger.total()))
     }),
     ("jobs_finished", "1", |_, o| count(o.counts.finished)),
+    ("jobs_backfilled", "1", |s, o| {
+        count(o.counts.backfilled).filter(|_| s.scheduler != Scheduler::Fcfs)
+    }),
+    ("reservations_missed", "1", |s, o| {
+        count(o.counts.reservations_missed).filter(|_| s.scheduler != Scheduler::Fcfs)
+    }),
     ("failures", "1", |_, o| count(o.counts.failures)),
     ("idle_failures", "1", |_, o| count(o.counts.idle_failures)),
     ("interruptions", "1", |_, o| count(o.counts.interruptions)),

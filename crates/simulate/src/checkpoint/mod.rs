@@ -11,7 +11,7 @@
 //!          ├─ energy       [power], [prices]
 //!          └─ machines     [[source]]    where the figures come from
 //! setup (the scenario, read) ── analysis, advice (formulas) ── plan, scheme, course, steps (a job between failures)
-//! world (events) ── job, nodes, writers ── ledger (node-time per category) ── study, measures (replications, estimates)
+//! world (events) ── job, nodes, scheduler, shared_storage ── ledger (node-time per category) ── study, measures (replications, estimates)
 //! ```
 
 mod advice;
@@ -30,15 +30,16 @@ mod measures;
 mod nodes;
 mod plan;
 mod presets;
+mod scheduler;
 mod scheme;
 mod setup;
+mod shared_storage;
 pub mod silent;
 mod steps;
 mod storage;
 mod study;
 mod workload;
 mod world;
-mod writers;
 
 pub use ledger::{Category, Ledger};
 pub use presets::PRESETS;

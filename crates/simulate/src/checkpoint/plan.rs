@@ -16,10 +16,9 @@ pub(super) struct Plan {
     /// Where checkpoints go; none when no checkpoint is ever written.
     pub(super) scheme: Option<Scheme>,
     pub(super) rhythm: Arc<Rhythm>,
-    /// Whether jobs that write at the same time share the bandwidth.
-    pub(super) is_contended: bool,
-    /// Whether checkpoints are completed in the background.
-    pub(super) is_flushed: bool,
+    /// Whether where a running job stands has no closed form, and each step of it is followed: its
+    /// checkpoints are completed in the background, or go through a shared storage.
+    pub(super) is_followed: bool,
     /// Time to reboot.
     pub(super) reboot: Span,
     /// Silent errors; none when there are no such errors.

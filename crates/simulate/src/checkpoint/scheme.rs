@@ -23,6 +23,16 @@ pub(super) struct Level {
     pub(super) slowdown: f64,
     /// What happens when the transfer of an earlier checkpoint is not done by then.
     pub(super) overlap: Overlap,
+    pub(super) sharing: Sharing,
+}
+
+/// The shared storages that a level's transfers go through, by number; none where a transfer takes its
+/// time whatever else is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sharing {
+    pub(super) write: Option<usize>,
+    pub(super) flush: Option<usize>,
+    pub(super) restore: Option<usize>,
 }
 
 /// What a checkpoint does that is to be transferred while an earlier transfer is under way. A job has
@@ -85,6 +95,12 @@ impl Scheme {
         self.levels.get(self.level_of(number)).map_or(Span::ZERO, |level| level.write)
     }
 
+    /// The level that the job writes checkpoint `number` to, if that goes through a shared storage.
+    pub(super) fn shared_write(&self, number: u64) -> Option<&Level> {
+        let level = self.levels.get(self.level_of(number))?;
+        level.sharing.write.is_some().then_some(level)
+    }
+
     /// The levels that checkpoint `number` is to be transferred to in the background.
     pub(super) fn due_transfers(&self, number: u64) -> impl Iterator<Item = (usize, &Level)> {
         let levels = self.levels.iter().enumerate().take(self.level_of(number) + 1);
@@ -139,6 +155,7 @@ mod tests {
             flush: Span::ZERO,
             slowdown: 0.0,
             overlap: Overlap::default(),
+            sharing: Sharing::default(),
         }
     }
 

@@ -14,9 +14,10 @@ use super::level::StoreProfile;
 use super::machine::Machine;
 use super::machines::Source;
 use super::plan::Plan;
+use super::scheduler::Scheduler;
 use super::scheme::Scheme;
 use super::silent::{Detection, SilentErrors};
-use super::storage::{self, Storage};
+use super::storage::{self, SharedNames, Storage};
 use super::workload::Workload;
 use crate::replications::RunSettings;
 use crate::scenario::{Files, Problem, Section};
@@ -35,9 +36,12 @@ pub(super) struct Setup {
     pub(super) failures: FailureModel,
     pub(super) silent: Option<SilentErrors>,
     pub(super) levels: Vec<Storage>,
+    /// How many storages there are whose bandwidth is shared.
+    pub(super) shared_storages: usize,
     /// When checkpoints are written; none when they never are.
     pub(super) rule: Option<IntervalRule>,
     pub(super) workload: Workload,
+    pub(super) scheduler: Scheduler,
     pub(super) power: Option<Power>,
     pub(super) prices: Prices,
     pub(super) horizon: Time,
@@ -59,22 +63,32 @@ impl Setup {
         })?;
         let silent = root.optional_section("silent", |s| SilentErrors::read(s, files))?;
         let profile = root.optional_section("storage", StoreProfile::read)?;
-        let levels = root.sections("level", |s| Storage::read(s, &machine, profile.as_ref()))?;
+        let mut shared = SharedNames::default();
+        let read_level =
+            |s: &mut Section<'_>| Storage::read(s, &machine, profile.as_ref(), &mut shared);
+        let levels = root.sections("level", read_level)?;
+        let shared_storages = shared.number();
         storage::check_order(&levels).map_err(|why| root.refuse("level", &why))?;
         let is_flushed = levels.iter().any(Storage::is_flushed);
-        if silent.as_ref().is_some_and(is_latent) && (levels.len() > 1 || is_flushed) {
+        if silent.as_ref().is_some_and(is_latent)
+            && (levels.len() > 1 || is_flushed || shared_storages > 0)
+        {
+            let why = "errors that show after a latency need a single level, no flush, no sharing";
             return Err(root
-                .refuse("silent", "errors that show after a latency need a single level, no flush")
+                .refuse("silent", why)
                 .with_help("give one [[level]], or find the errors by a verification"));
         }
         let is_simple = levels.len() == 1 && silent.is_none() && !is_flushed;
-        if levels.iter().any(Storage::is_contended) && !is_simple {
+        if levels.iter().any(Storage::shares_writing_alone) && !is_simple {
             return Err(root
                 .refuse("level", "contention needs a single level without flush, and no [silent]")
-                .with_help("leave 'contention' out, or the others"));
+                .with_help("give the levels 'shared_storage' instead of 'contention'"));
         }
         let rule = root.section("checkpoint", |s| read_rule(s, !levels.is_empty()))?;
-        let workload = root.section("workload", |s| Workload::read(s, files, machine.nodes))?;
+        let (workload, scheduler) = root.section("workload", |s| {
+            let scheduler = Scheduler::read(s)?;
+            Ok((Workload::read(s, files, machine.nodes)?, scheduler))
+        })?;
         if rule == Some(IntervalRule::Simulated) && workload.only_size().is_none() {
             return Err(root
                 .refuse("checkpoint", "interval = \"simulated\" needs jobs of one size")
@@ -93,8 +107,20 @@ impl Setup {
             Ok((horizon, RunSettings::read(section, REPLICATIONS)?))
         })?;
         let horizon = Time::ZERO + Span::from_secs_f64(horizon);
-        let setup =
-            Self { machine, failures, silent, levels, rule, workload, power, prices, horizon, run };
+        let setup = Self {
+            machine,
+            failures,
+            silent,
+            levels,
+            shared_storages,
+            rule,
+            workload,
+            scheduler,
+            power,
+            prices,
+            horizon,
+            run,
+        };
         // All that a failure process refuses when it is made.
         let gaps = setup.failures.system_gaps(setup.machine.nodes);
         gaps.map_err(|wrong| root.refuse("failures", &wrong.to_string()))?;
@@ -122,8 +148,8 @@ impl Setup {
             return Ok(());
         }
         Err(format!(
-            "a job writes {checkpoints:.1e} checkpoints in run.horizon; with a flush or contention \
-             at most {MOST_FAILURES:.0e} are simulated"
+            "a job writes {checkpoints:.1e} checkpoints in run.horizon; with a flush or a shared \
+             storage at most {MOST_FAILURES:.0e} are simulated"
         ))
     }
 
@@ -163,9 +189,9 @@ impl Setup {
         }
     }
 
-    /// Whether jobs that write checkpoints at the same time share the bandwidth.
+    /// Whether checkpoints go through storages whose bandwidth is shared.
     pub(super) fn is_contended(&self) -> bool {
-        self.rule.is_some() && self.levels.iter().any(Storage::is_contended)
+        self.rule.is_some() && self.shared_storages > 0
     }
 
     /// Whether silent errors are found by verifications.
@@ -180,9 +206,8 @@ impl Setup {
         Plan {
             interval,
             rhythm: Arc::new(self.rhythm(scheme.as_ref(), interval)),
-            is_flushed: scheme.as_ref().is_some_and(Scheme::is_flushed),
+            is_followed: self.is_contended() || scheme.as_ref().is_some_and(Scheme::is_flushed),
             scheme,
-            is_contended: self.is_contended(),
             reboot: self.machine.reboot,
             errors: self.silent.as_ref().and_then(|silent| ErrorModel::new(silent, nodes)),
         }

@@ -7,7 +7,8 @@
 //!
 //! A transfer takes a share of the job's speed from the work beside it, not from the work that came
 //! before the checkpoint. It ends while the job is at anything, so where a job stands after some
-//! time has no closed form, and each end of a step is an event.
+//! time has no closed form, and each end of a step is an event. The same holds for a write or a
+//! transfer through a shared storage, which says itself when it is done.
 
 use std::collections::VecDeque;
 
@@ -15,12 +16,13 @@ use intarsia_des::{Span, Time};
 
 use super::course::Course;
 use super::scheme::{Level, Overlap, Scheme};
+use super::shared_storage::Purpose;
 
 /// Where a running job stands.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
     stage: Stage,
-    /// How much of the stage is left, at full speed.
+    /// How much of the stage is left, at full speed; for ever until a shared storage says otherwise.
     left: Span,
     /// Work of this interval that is done when the stage is.
     worked: Span,
@@ -46,6 +48,7 @@ enum Stage {
 struct Transfer {
     checkpoint: u64,
     level: usize,
+    /// For ever until a shared storage says otherwise.
     left: Span,
 }
 
@@ -106,6 +109,35 @@ impl Steps {
         }
     }
 
+    /// The storage that the job now wants to use for `purpose`, and how long that takes alone.
+    pub(super) fn wanted(&self, purpose: Purpose, scheme: &Scheme) -> Option<(usize, Span)> {
+        match purpose {
+            Purpose::Write if self.stage == Stage::Write => {
+                let level = scheme.shared_write(self.written + 1)?;
+                Some((level.sharing.write?, level.write))
+            }
+            Purpose::Flush => {
+                let level = scheme.levels.get(self.transfers.front()?.level)?;
+                Some((level.sharing.flush?, level.flush))
+            }
+            Purpose::Write | Purpose::Restore => None,
+        }
+    }
+
+    /// The shared storage is done with what was wanted for `purpose`: that step ends at `now`.
+    pub(super) fn complete(&mut self, purpose: Purpose, levels: &[Level], now: Time) {
+        self.pass(now, levels);
+        match purpose {
+            Purpose::Write => self.left = Span::ZERO,
+            Purpose::Flush => {
+                if let Some(transfer) = self.transfers.front_mut() {
+                    transfer.left = Span::ZERO;
+                }
+            }
+            Purpose::Restore => {}
+        }
+    }
+
     /// The share of its speed that the job has beside a transfer.
     fn speed(&self, levels: &[Level]) -> f64 {
         let slows = matches!(self.stage, Stage::Work | Stage::Verification);
@@ -130,11 +162,12 @@ impl Steps {
         let elapsed = to.since(self.now);
         if self.stage_end(levels) <= to {
             self.left = Span::ZERO;
-        } else {
+        } else if self.left != Span::FOREVER {
             let speed = self.speed(levels);
             self.left = self.left - done_in(elapsed, speed);
         }
-        if let Some(transfer) = self.transfers.front_mut() {
+        let transfer = self.transfers.front_mut().filter(|transfer| transfer.left != Span::FOREVER);
+        if let Some(transfer) = transfer {
             transfer.left = transfer.left - elapsed;
         }
         self.now = to;
@@ -185,7 +218,9 @@ impl Steps {
             self.worked += piece;
         } else if self.written < course.checkpoints() {
             self.stage = Stage::Write;
-            self.left = scheme.write_time(self.written + 1);
+            let next = self.written + 1;
+            let is_shared = scheme.shared_write(next).is_some();
+            self.left = if is_shared { Span::FOREVER } else { scheme.write_time(next) };
         } else {
             self.stage = Stage::End;
         }
@@ -207,7 +242,7 @@ impl Steps {
         self.transfers.extend(due.map(|(index, level)| Transfer {
             checkpoint,
             level: index,
-            left: level.flush,
+            left: if level.sharing.flush.is_some() { Span::FOREVER } else { level.flush },
         }));
     }
 }

@@ -4,7 +4,7 @@ use intarsia_des::Span;
 
 use super::level::{Kind, Payload, StoreProfile};
 use super::machine::Machine;
-use super::scheme::{Level, Overlap};
+use super::scheme::{Level, Overlap, Sharing};
 use crate::scenario::{Problem, Section};
 
 /// A level whose costs follow from the size of the job.
@@ -15,8 +15,35 @@ pub(super) struct Storage {
     every: u64,
     costs: Costs,
     flush: Option<Flush>,
-    /// Whether jobs that write at the same time share the bandwidth.
-    is_contended: bool,
+    shared: Option<Shared>,
+}
+
+/// A bandwidth that the transfers of all jobs and levels share that name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shared {
+    /// The number of the storage.
+    storage: usize,
+    /// Whether only writing is shared: `contention`, not `shared_storage`.
+    is_writing_alone: bool,
+}
+
+/// The names of shared storages, in the order of their numbers.
+#[derive(Debug, Default)]
+pub(super) struct SharedNames(Vec<String>);
+
+impl SharedNames {
+    /// How many there are.
+    pub(super) fn number(&self) -> usize {
+        self.0.len()
+    }
+
+    fn number_of(&mut self, name: String) -> usize {
+        let known = self.0.iter().position(|other| *other == name);
+        known.unwrap_or_else(|| {
+            self.0.push(name);
+            self.0.len() - 1
+        })
+    }
 }
 
 /// A transfer that completes a checkpoint in the background.
@@ -71,6 +98,7 @@ impl Storage {
         section: &mut Section<'_>,
         machine: &Machine,
         profile: Option<&StoreProfile>,
+        names: &mut SharedNames,
     ) -> Result<Self, Problem> {
         let name = section.text("name").required()?;
         let kind = Kind::read(section)?;
@@ -88,13 +116,58 @@ impl Storage {
             _ => Costs::read(section, machine)?,
         };
         let flush = section.optional_section("flush", |flush| Flush::read(flush, machine))?;
+        let mut level = Self { name, kind, every, costs, flush, shared: None };
+        level.shared = level.read_shared(section, names)?;
+        Ok(level)
+    }
+
+    fn read_shared(
+        &self,
+        section: &mut Section<'_>,
+        names: &mut SharedNames,
+    ) -> Result<Option<Shared>, Problem> {
         let is_contended = section.flag("contention").or(false)?;
-        if is_contended && !costs.is_for_all() {
-            return Err(section
-                .refuse("contention", "the nodes of each job have a bandwidth of their own")
-                .with_help("give 'bandwidth', or serves = \"machine\""));
+        let name = section.text("shared_storage").optional()?;
+        let (field, is_writing_alone) = match (&name, is_contended) {
+            (None, false) => return Ok(None),
+            (None, true) => ("contention", true),
+            (Some(name), false) if !name.trim().is_empty() => ("shared_storage", false),
+            (Some(_), false) => {
+                return Err(section
+                    .refuse("shared_storage", "an empty name")
+                    .with_help("name the storage, such as \"pfs\""));
+            }
+            (Some(_), true) => {
+                return Err(section
+                    .refuse("shared_storage", "given beside contention = true")
+                    .with_help("leave 'contention' out: it shares writing alone"));
+            }
+        };
+        if let Some(what) = self.transfer_of_one_job(is_writing_alone) {
+            let why = format!("for {what} the nodes of each job have a bandwidth of their own");
+            return Err(section.refuse(field, &why).with_help(
+                "give a time or 'bandwidth', or serves = \"machine\"; reading is as writing unless \
+                 'restore' or 'reading' is given",
+            ));
         }
-        Ok(Self { name, kind, every, costs, flush, is_contended })
+        let storage = names.number_of(name.unwrap_or_else(|| self.name.clone()));
+        Ok(Some(Shared { storage, is_writing_alone }))
+    }
+
+    /// A transfer that would go through a shared storage, but has a bandwidth that other jobs do not
+    /// see.
+    fn transfer_of_one_job(&self, is_writing_alone: bool) -> Option<&'static str> {
+        let (write, restore) = match self.costs {
+            Costs::Given { write, restore } => (write.is_for_all(), restore.is_for_all()),
+            Costs::Profile(_) => (self.kind == Kind::Lower, self.kind == Kind::Lower),
+        };
+        let transfers = [
+            ("'flush'", self.flush.is_none_or(|flush| flush.cost.is_for_all())),
+            // What is flushed is first written elsewhere.
+            ("writing", write || self.flush.is_some()),
+            ("reading", restore || is_writing_alone),
+        ];
+        transfers.into_iter().find(|(_, is_for_all)| !is_for_all).map(|(what, _)| what)
     }
 
     /// Whether a checkpoint is complete only after a transfer in the background.
@@ -102,9 +175,22 @@ impl Storage {
         self.flush.is_some()
     }
 
-    /// Whether jobs that write at the same time share the bandwidth.
-    pub(super) fn is_contended(&self) -> bool {
-        self.is_contended
+    /// Whether jobs share the bandwidth when they write, but not when they read.
+    pub(super) fn shares_writing_alone(&self) -> bool {
+        self.shared.is_some_and(|shared| shared.is_writing_alone)
+    }
+
+    /// Which transfers go through a shared storage. A level with a flush is filled by it: the job
+    /// itself writes elsewhere.
+    fn sharing(&self) -> Sharing {
+        let Some(Shared { storage, is_writing_alone }) = self.shared else {
+            return Sharing::default();
+        };
+        Sharing {
+            write: self.flush.is_none().then_some(storage),
+            flush: self.flush.is_some().then_some(storage),
+            restore: (!is_writing_alone).then_some(storage),
+        }
     }
 
     /// The level as a job on `nodes` of the machine sees it.
@@ -129,6 +215,7 @@ impl Storage {
             flush: self.flush.map_or(Span::ZERO, |f| Span::from_secs_f64(seconds(f.cost))),
             slowdown: self.flush.map_or(0.0, |flush| flush.slowdown),
             overlap: self.flush.map_or_else(Overlap::default, |flush| flush.overlap),
+            sharing: self.sharing(),
         }
     }
 }
@@ -161,11 +248,6 @@ impl Flush {
 }
 
 impl Costs {
-    /// Whether one bandwidth is there for all jobs.
-    fn is_for_all(&self) -> bool {
-        matches!(self, Self::Given { write: Cost::Fixed(_) | Cost::Shared(_), .. })
-    }
-
     /// Reading takes as long as writing when nothing is said about it.
     fn read(section: &mut Section<'_>, machine: &Machine) -> Result<Self, Problem> {
         let write = Cost::read(section, machine, "write")?;
@@ -181,6 +263,11 @@ impl Costs {
 }
 
 impl Cost {
+    /// Whether one bandwidth is there for all jobs.
+    fn is_for_all(self) -> bool {
+        matches!(self, Self::Fixed(_) | Self::Shared(_))
+    }
+
     fn is_given(section: &Section<'_>, fixed: &str) -> bool {
         [fixed, "bandwidth", "bandwidth_per_node"].iter().any(|way| section.has(way))
     }

@@ -257,16 +257,29 @@ mod tests {
             }
         }
 
-        /// The same where jobs share the bandwidth of a storage.
+        /// The same where jobs share the bandwidth of a storage: their writes, or also what they flush
+        /// and read on two levels.
         #[test]
         fn node_time_is_conserved_under_contention(
             nodes in 1u32..50, mtbf in 2.0..300.0f64, seed in 0u64..1000, hours in 1u64..2000,
+            sharing in 0usize..4,
         ) {
+            let levels = match ["", "wait", "queue", "skip"][sharing] {
+                "" => "[[level]]\nname = 'pfs'\nkind = 'lower'\nwrite = '3 min'\ncontention = true\n".to_owned(),
+                overlap => format!(
+                    "[silent]\nnode_mtbe = '9 days'\nverification = '7 s'\n\
+                     [[level]]\nname = 'a'\nkind = 'lower'\nwrite = '10 s'\nrestore = '90 s'\n\
+                     flush = {{ time = '9 min', slowdown = 0.2, overlap = '{overlap}' }}\n\
+                     shared_storage = 'pfs'\n\
+                     [[level]]\nname = 'b'\nkind = 'lower'\nevery = 3\nwrite = '3 min'\n\
+                     shared_storage = 'pfs'\n",
+                ),
+            };
             let study = study(&format!(
                 "[machine]\nnodes = {nodes}\nreboot = '2 min'\n[failures]\n\
                  lifetime = {{ model = 'exponential', mean = '{mtbf} h' }}\n\
-                 [[level]]\nname = 'pfs'\nkind = 'lower'\nwrite = '3 min'\ncontention = true\n\
-                 [checkpoint]\ninterval = '20 min'\n\
+                 shares = {{ process = 0.3 }}\n\
+                 {levels}[checkpoint]\ninterval = '20 min'\n\
                  [workload]\nsize = ['40 %', 1]\nwalltime = '5 h'\n\
                  [run]\nhorizon = '{hours} h'\nseed = {seed}\nreplications = 1\n"
             ));

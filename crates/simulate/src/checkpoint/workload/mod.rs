@@ -26,6 +26,8 @@ pub(super) struct Request {
     pub(super) nodes: u32,
     /// How long it runs when nothing fails and no checkpoint is written.
     pub(super) work: Span,
+    /// The run time that its user asked for, if a trace says.
+    pub(super) requested: Option<Span>,
 }
 
 /// Where the jobs come from.
@@ -112,6 +114,7 @@ impl<R: Rng> Jobs<'_, R> {
                 arrival: now,
                 nodes: jobs.sizes.draw(&mut self.rng),
                 work: jobs.walltime.draw(&mut self.rng),
+                requested: None,
             }),
             Workload::Trace { jobs, period: None } => jobs.get(number).copied(),
             Workload::Trace { jobs, period: Some(period) } => {
@@ -263,5 +266,6 @@ fn request(job: &TraceJob, factor: f64, machine_nodes: u32) -> Option<Request> {
         arrival: Time::ZERO + Span::from_secs_f64(job.submit_seconds()),
         nodes,
         work: Span::from_secs_f64(run.max(LEAST_WORK_SECONDS)),
+        requested: job.requested_seconds().map(Span::from_secs_f64),
     })
 }

@@ -33,6 +33,7 @@ const WAIT_TIME: usize = 2;
 const RUN_TIME: usize = 3;
 const ALLOCATED: usize = 4;
 const REQUESTED: usize = 7;
+const REQUESTED_TIME: usize = 8;
 const STATUS: usize = 10;
 
 /// A trace: what its header says, and its jobs.
@@ -198,6 +199,12 @@ impl TraceJob {
     #[must_use]
     pub fn run_seconds(&self) -> Option<f64> {
         Some(self.fields[RUN_TIME]).filter(|seconds| *seconds >= 0.0)
+    }
+
+    /// How long its user asked for, in seconds; none when that is unknown.
+    #[must_use]
+    pub fn requested_seconds(&self) -> Option<f64> {
+        Some(self.fields[REQUESTED_TIME]).filter(|seconds| *seconds > 0.0)
     }
 
     /// The processors that it was given, else those that it wanted.

@@ -9,47 +9,49 @@
 //! restarting ──rebooted──▶ running            when it was interrupted: it goes on from its checkpoint
 //! restarting ──rebooted──▶ finished           when its work was complete: its nodes become idle
 //! running    ──error───▶   restarting         a silent error was found: no reboot
-//! running    ──interval──▶ running            only when jobs share a bandwidth: it begins to write
-//! running    ──step──────▶ running            only with transfers in the background: a step ends
+//! running    ──step──────▶ running            only with transfers in the background or shared storages
 //! ```
 //!
 //! An event that a failure makes pointless is cancelled by its ticket.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use intarsia_des::{Agenda, InvalidParameter, Model, Span, Tally, Time};
 use rand::Rng;
 
-use super::errors::SilentError;
-use super::failure::{Damage, Failure, FailureProcess};
-use super::job::{Job, State, Trouble, rank};
-use super::ledger::{Category, Ledger};
-use super::nodes::NodePool;
-use super::plan::Plan;
-use super::scheme::Recovery;
-use super::setup::Setup;
-use super::steps::{Step, Steps};
-use super::workload::{Jobs, Request, TraceJob};
-use super::writers::Writers;
+use crate::checkpoint::errors::SilentError;
+use crate::checkpoint::failure::{Damage, Failure, FailureProcess};
+use crate::checkpoint::job::{Job, State, Trouble, rank};
+use crate::checkpoint::ledger::{Category, Ledger};
+use crate::checkpoint::nodes::NodePool;
+use crate::checkpoint::plan::Plan;
+use crate::checkpoint::scheme::Recovery;
+use crate::checkpoint::setup::Setup;
+use crate::checkpoint::shared_storage::SharedStorages;
+use crate::checkpoint::steps::{Step, Steps};
+use crate::checkpoint::workload::{Jobs, Request, TraceJob};
 
-pub(super) type JobId = u32;
+mod queue;
+mod transfers;
+
+pub(in crate::checkpoint) type JobId = u32;
 
 /// The types of events.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(in crate::checkpoint) enum Event {
     /// A job's work is complete.
     JobEnds(JobId),
-    /// A job's interval of work is complete; it begins to write a checkpoint.
-    IntervalEnds(JobId),
-    /// A step of a job ends whose checkpoints are completed in the background.
+    /// A step of a job ends that is followed step by step.
     StepEnds(JobId),
-    /// Jobs that share a bandwidth have written their checkpoints.
-    CheckpointsWritten,
+    /// Transfers through a shared storage are done.
+    TransfersEnd(usize),
     /// A silent error is found: by a verification, or because it shows.
     ErrorFound(JobId),
     /// The repair of a job's nodes is complete.
     JobRecovers(JobId),
+    /// A job's nodes have rebooted; it begins to read its state from a shared storage.
+    ReadBegins(JobId),
     /// A job's nodes have rebooted, and its state has been read back.
     NodesReboot(JobId),
     /// The failure that was drawn last.
@@ -62,26 +64,30 @@ pub(super) enum Event {
 
 /// Counts beside the ledger.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) failures: u64,
+pub(in crate::checkpoint) struct Counts {
+    pub(in crate::checkpoint) failures: u64,
     /// Failures that hit idle nodes alone.
-    pub(super) idle_failures: u64,
+    pub(in crate::checkpoint) idle_failures: u64,
     /// Failures times the jobs that each interrupted.
-    pub(super) interruptions: u64,
+    pub(in crate::checkpoint) interruptions: u64,
     /// Silent errors that were found.
-    pub(super) errors_found: u64,
+    pub(in crate::checkpoint) errors_found: u64,
     /// Those of them that all kept checkpoints held.
-    pub(super) errors_irrecoverable: u64,
+    pub(in crate::checkpoint) errors_irrecoverable: u64,
     /// Jobs that ended with an error that nobody had found.
-    pub(super) wrong_results: u64,
-    pub(super) finished: u64,
-    pub(super) waits: Tally,
+    pub(in crate::checkpoint) wrong_results: u64,
+    pub(in crate::checkpoint) finished: u64,
+    /// Jobs that overtook others.
+    pub(in crate::checkpoint) backfilled: u64,
+    /// Jobs that started later than they were promised when they had become the first to wait.
+    pub(in crate::checkpoint) reservations_missed: u64,
+    pub(in crate::checkpoint) waits: Tally,
     /// Time from start to end over work.
-    pub(super) stretches: Tally,
+    pub(in crate::checkpoint) stretches: Tally,
 }
 
 /// The state of the simulation.
-pub(super) struct World<'s, R> {
+pub(in crate::checkpoint) struct World<'s, R> {
     setup: &'s Setup,
     plans: HashMap<u32, Arc<Plan>>,
     pool: NodePool<JobId>,
@@ -92,24 +98,29 @@ pub(super) struct World<'s, R> {
     jobs: Vec<Option<Job>>,
     free_ids: Vec<JobId>,
     workload: Jobs<'s, R>,
-    waiting: Option<Request>,
+    /// Jobs that have come, as far as the scheduler looks at them.
+    queue: VecDeque<Request>,
+    /// When the first of them starts at the latest, by what was known when it did not fit.
+    reserved: Option<Time>,
+    /// The next job, which has not come yet.
+    upcoming: Option<Request>,
     is_arrival_scheduled: bool,
     failures: FailureProcess<R>,
     next_failure: Option<Failure>,
     errors: R,
-    writers: Writers,
-    pub(super) ledger: Ledger,
-    pub(super) counts: Counts,
+    storages: SharedStorages,
+    pub(in crate::checkpoint) ledger: Ledger,
+    pub(in crate::checkpoint) counts: Counts,
     /// The jobs whose work is complete, if they are wanted.
-    pub(super) finished: Option<Vec<TraceJob>>,
+    pub(in crate::checkpoint) finished: Option<Vec<TraceJob>>,
 }
 
 impl<'s, R: Rng> World<'s, R> {
     /// An idle machine.
     ///
     /// # Errors
-    /// Never: the storage's share of time is a valid rate.
-    pub(super) fn new(
+    /// Never: a shared storage's rate is valid.
+    pub(in crate::checkpoint) fn new(
         setup: &'s Setup,
         workload: Jobs<'s, R>,
         failures: FailureProcess<R>,
@@ -124,12 +135,14 @@ impl<'s, R: Rng> World<'s, R> {
             jobs: Vec::new(),
             free_ids: Vec::new(),
             workload,
-            waiting: None,
+            queue: VecDeque::new(),
+            reserved: None,
+            upcoming: None,
             is_arrival_scheduled: false,
             failures,
             next_failure: None,
             errors,
-            writers: Writers::new()?,
+            storages: SharedStorages::new(setup.shared_storages)?,
             ledger: Ledger::default(),
             counts: Counts::default(),
             finished: None,
@@ -137,13 +150,13 @@ impl<'s, R: Rng> World<'s, R> {
     }
 
     /// Schedules what happens first.
-    pub(super) fn start(&mut self, agenda: &mut Agenda<Event>) {
+    pub(in crate::checkpoint) fn start(&mut self, agenda: &mut Agenda<Event>) {
         self.draw_failure(agenda);
         self.start_jobs(agenda);
     }
 
     /// Accounts for what is under way at the end of the simulation.
-    pub(super) fn close(&mut self, now: Time) {
+    pub(in crate::checkpoint) fn close(&mut self, now: Time) {
         self.settle_idle(now);
         for index in 0..self.jobs.len() {
             if let Some(mut job) = self.jobs.get_mut(index).and_then(Option::take) {
@@ -166,26 +179,6 @@ impl<'s, R: Rng> World<'s, R> {
         }
     }
 
-    /// Starts jobs in the order of their arrival, until one has not come yet or does not fit.
-    fn start_jobs(&mut self, agenda: &mut Agenda<Event>) {
-        loop {
-            let now = agenda.now();
-            let Some(request) = self.waiting.take().or_else(|| self.workload.next(now)) else {
-                return;
-            };
-            if request.arrival > now {
-                if !self.is_arrival_scheduled {
-                    agenda.at(request.arrival, Event::JobArrives);
-                    self.is_arrival_scheduled = true;
-                }
-            } else if self.start_job(request, agenda) {
-                continue;
-            }
-            self.waiting = Some(request);
-            return;
-        }
-    }
-
     fn start_job(&mut self, request: Request, agenda: &mut Agenda<Event>) -> bool {
         let id = self.free_ids.last().copied().or_else(|| JobId::try_from(self.jobs.len()).ok());
         let Some(id) = id else { return false };
@@ -197,14 +190,12 @@ impl<'s, R: Rng> World<'s, R> {
         if self.free_ids.pop().is_none() {
             self.jobs.push(None);
         }
-        let setup = self.setup;
-        let plan =
-            self.plans.entry(request.nodes).or_insert_with(|| Arc::new(setup.plan(request.nodes)));
-        let plan = Arc::clone(plan);
+        let plan = self.plan(request.nodes);
         let now = agenda.now();
         let job = Job {
             request,
             started: now,
+            expected_end: self.expected_end(&request, now),
             newest: vec![0; plan.levels().len()],
             course: plan.course(request.work),
             plan,
@@ -216,7 +207,7 @@ impl<'s, R: Rng> World<'s, R> {
             is_complete: false,
             trouble: Trouble::default(),
             error: None,
-            writing: None,
+            transfers: Vec::new(),
             steps: None,
             next: None,
         };
@@ -233,16 +224,12 @@ impl<'s, R: Rng> World<'s, R> {
         if let (None, Some(errors)) = (&job.error, &job.plan.errors) {
             job.error = errors.draw(&job.course, job.checkpoint, job.since, &mut self.errors);
         }
-        if job.plan.is_flushed {
+        if job.plan.is_followed {
             job.steps = Some(Steps::new(&job.course, job.checkpoint, job.since));
             return self.await_step(id, job, agenda);
         }
         let end = job.since + job.course.time_after(job.checkpoint);
-        let is_interval = job.plan.is_contended && job.checkpoint < job.course.checkpoints();
         let next = match &job.error {
-            _ if is_interval => {
-                agenda.cancellable(job.since + job.interval(), Event::IntervalEnds(id))
-            }
             Some(error) if error.found <= end => {
                 agenda.cancellable(error.found, Event::ErrorFound(id))
             }
@@ -253,8 +240,11 @@ impl<'s, R: Rng> World<'s, R> {
     }
 
     fn await_step(&mut self, id: JobId, mut job: Job, agenda: &mut Agenda<Event>) {
+        self.enter_storages(id, &mut job, agenda);
         let next = job.steps.as_ref().map(|steps| steps.next(job.plan.levels()));
-        job.next = next.map(|next| agenda.cancellable(next, Event::StepEnds(id)));
+        job.next = next
+            .filter(|next| *next < Time::NEVER)
+            .map(|next| agenda.cancellable(next, Event::StepEnds(id)));
         self.put(id, job);
     }
 
@@ -288,26 +278,11 @@ impl<'s, R: Rng> World<'s, R> {
         }
     }
 
-    fn interval_ends(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
-        let Some(mut job) = self.take(id) else { return };
-        let alone = job.plan.levels().first().map_or(Span::ZERO, |level| level.write);
-        job.next = None;
-        job.writing = self.writers.enter(id, alone, agenda);
-        self.put(id, job);
-    }
-
-    fn checkpoints_written(&mut self, agenda: &mut Agenda<Event>) {
-        for id in self.writers.done(agenda) {
-            let Some(mut job) = self.take(id) else { continue };
-            job.checkpoint_written(agenda.now(), &mut self.ledger);
-            self.run(id, job, agenda);
-        }
-    }
-
     fn job_ends(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
         let Some(mut job) = self.take(id) else { return };
         let nodes = job.request.nodes;
         job.finish(agenda.now(), &mut self.ledger);
+        self.leave_storages(&mut job, agenda);
         self.counts.finished += 1;
         let is_wrong = job.error.take().is_some_and(|error| error.has_struck(agenda.now()));
         self.counts.wrong_results += u64::from(is_wrong);
@@ -334,11 +309,15 @@ impl<'s, R: Rng> World<'s, R> {
     fn restart(&mut self, id: JobId, mut job: Job, agenda: &mut Agenda<Event>) {
         let needs_reboot = job.is_complete || job.trouble.damage > Some(Damage::Process);
         let reboot = if needs_reboot { job.plan.reboot } else { Span::ZERO };
-        let restore = job.restore_time();
         job.state = State::Restarting { reboot };
         job.since = agenda.now();
-        let end = job.since + reboot + restore;
-        job.next = Some(agenda.cancellable(end, Event::NodesReboot(id)));
+        let rebooted = job.since + reboot;
+        let (end, event) = match job.restore_level() {
+            Some(level) if level.sharing.restore.is_some() => (rebooted, Event::ReadBegins(id)),
+            Some(level) => (rebooted + level.restore, Event::NodesReboot(id)),
+            None => (rebooted, Event::NodesReboot(id)),
+        };
+        job.next = Some(agenda.cancellable(end, event));
         self.put(id, job);
     }
 
@@ -357,6 +336,7 @@ impl<'s, R: Rng> World<'s, R> {
     fn error_found(&mut self, id: JobId, agenda: &mut Agenda<Event>) {
         let Some(mut job) = self.take(id) else { return };
         job.settle(agenda.now(), Category::Lost, &mut self.ledger);
+        self.leave_storages(&mut job, agenda);
         job.trouble.damage = Some(Damage::Process);
         let recovery = job.recovery();
         let newest = recovery.map_or(0, |recovery| recovery.checkpoint);
@@ -445,15 +425,13 @@ impl<'s, R: Rng> World<'s, R> {
         }
         let is_undone = |e: &SilentError| {
             // Verified work is free of errors wherever it goes on from.
-            job.plan.is_flushed || e.is_undone(&job.course, job.checkpoint, now)
+            job.plan.is_followed || e.is_undone(&job.course, job.checkpoint, now)
         };
         job.error = job.error.filter(|error| !is_undone(error));
         if let Some(next) = job.next.take() {
             agenda.cancel(next);
         }
-        if let Some(writing) = job.writing.take() {
-            self.writers.leave(writing, agenda);
-        }
+        self.leave_storages(&mut job, agenda);
         job.state = State::Repairing;
         job.since = now;
         job.next = Some(agenda.cancellable(repaired, Event::JobRecovers(id)));
@@ -468,8 +446,8 @@ impl<R: Rng> Model for World<'_, R> {
         match event {
             Event::JobEnds(id) => self.job_ends(id, agenda),
             Event::StepEnds(id) => self.step_ends(id, agenda),
-            Event::IntervalEnds(id) => self.interval_ends(id, agenda),
-            Event::CheckpointsWritten => self.checkpoints_written(agenda),
+            Event::TransfersEnd(storage) => self.transfers_end(storage, agenda),
+            Event::ReadBegins(id) => self.read_begins(id, agenda),
             Event::ErrorFound(id) => self.error_found(id, agenda),
             Event::JobRecovers(id) => self.job_recovers(id, agenda),
             Event::NodesReboot(id) => self.nodes_reboot(id, agenda),
