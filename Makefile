@@ -27,9 +27,9 @@ test-kernel: .venv/.setup-test build ## Test a store on Debian's kernel 6.1 in Q
 	$(PYTHON) tests/kernel/run.py
 
 test-life-cycle: ## Bring stores up and down in every way, killed at every step, and tell 200 random stories (an hour or two)
-	$(ENV) cargo build --locked --workspace --bin intarsia --bin life-cycle
-	target/debug/life-cycle model
-	target/debug/life-cycle stories --count 200
+	$(ENV) cargo build --release --locked --workspace --bin intarsia --bin life-cycle
+	target/release/life-cycle model
+	target/release/life-cycle stories --count 200
 
 test-replacements: ## Replace, remove and remake files of all sizes and layouts on four hosts that read them, as root (SECONDS=3600)
 	$(ENV) cargo build --locked --workspace --bin intarsia

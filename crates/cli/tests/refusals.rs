@@ -80,6 +80,18 @@ fn flags_of_one_host_are_refused_for_several() {
     up(&["--meta", "redis://me:secret@h:port"]).code(2).says("--meta: 'h:port' is no host");
 }
 
+#[test]
+fn hosts_that_share_files_need_places_of_their_own() {
+    let place = Place::new();
+    for verb in ["up", "down"] {
+        let words = [verb, "/nowhere/mnt", "--dir", "/nowhere/{host}", "--hosts", "127.0.0.[1-2]"];
+        place
+            .run(&words)
+            .code(2)
+            .says("127.0.0.1 and 127.0.0.2 would both use /nowhere/mnt; put {host} into");
+    }
+}
+
 /// A directory of another user, and a link of one, are in that user's hands.
 #[test]
 fn root_keeps_no_data_in_the_hands_of_another_user() {

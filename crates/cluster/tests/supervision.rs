@@ -15,7 +15,7 @@ use intarsia_cluster::client::{Access, Connection};
 use intarsia_cluster::deployment::{Deployment, ServerAddress, ServerName};
 use intarsia_cluster::formation::{form, servers_per_host};
 use intarsia_cluster::process::Process;
-use intarsia_cluster::servers::{self, Start};
+use intarsia_cluster::servers::{self, Server, Start};
 use intarsia_cluster::supervision::{Begin, ServerState, Supervisor};
 use intarsia_cluster::survey::Survey;
 use intarsia_cluster::topology::{ServerId, Topology};
@@ -434,26 +434,47 @@ fn servers_outlive_their_watch_and_are_taken_over_by_the_next() {
     assert!(!before.is_running());
 }
 
+/// The node of a host ends; its servers stay, but for one that died and was started empty.
+fn with_an_empty_server() -> (Watched, ServerName, Server) {
+    let mut watched = Watched::new(3);
+    watched.wait_until_whole(3);
+    let host = watched.fleet.host(2);
+    drop(watched.supervisors.remove(&host));
+    let name = ServerName { host, number: 1 };
+    watched.kill(&name);
+    let empty = watched.fleet.start_server(&name, Start::Empty);
+    (watched, name, empty)
+}
+
+/// The next node of the host brings the server into the Cluster, as a replica.
+fn assert_comes_back(watched: &mut Watched, name: &ServerName) {
+    let again = watch(&watched.fleet, &name.host, Begin::Form(Start::Kept));
+    watched.supervisors.insert(name.host.clone(), again);
+    let survey = watched.wait_until_whole(3);
+    let place = format!("{}/1", name.host);
+    let mut replicas = survey.shards.iter().flat_map(|s| &s.replicas);
+    assert!(replicas.any(|r| r.place.server == place), "{survey:?}");
+}
+
 #[test]
 fn a_server_that_was_on_its_way_back_when_its_node_ended_comes_back_with_the_next() {
     if program().is_none() {
         return;
     }
-    let mut watched = Watched::new(3);
-    watched.wait_until_whole(3);
-    let host = watched.fleet.host(2);
-    // The node ends; its servers stay, but for one that died and was started empty.
-    drop(watched.supervisors.remove(&host));
-    let name = ServerName { host: host.clone(), number: 1 };
-    watched.kill(&name);
-    let empty = watched.fleet.start_server(&name, Start::Empty);
-    let again = watch(&watched.fleet, &host, Begin::Form(Start::Kept));
-    watched.supervisors.insert(host, again);
-    let survey = watched.wait_until_whole(3);
-    let place = format!("{}/1", name.host);
-    let mut replicas = survey.shards.iter().flat_map(|s| &s.replicas);
-    assert!(replicas.any(|r| r.place.server == place), "{survey:?}");
+    let (mut watched, name, empty) = with_an_empty_server();
+    assert_comes_back(&mut watched, &name);
     drop(empty);
+}
+
+#[test]
+fn a_server_that_was_on_its_way_back_when_it_was_stopped_comes_back_when_it_is_started() {
+    if program().is_none() {
+        return;
+    }
+    let (mut watched, name, mut empty) = with_an_empty_server();
+    empty.wait_until_answering(&watched.fleet.keeper(), PATIENCE).unwrap();
+    empty.stop().unwrap();
+    assert_comes_back(&mut watched, &name);
 }
 
 /// Writes to the first shard; what was acknowledged, once it is on the disk of the primary too.

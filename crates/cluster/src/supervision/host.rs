@@ -46,6 +46,8 @@ pub(super) struct Host {
     superfluous: HashMap<ServerName, Instant>,
     /// Since when a server of ours has followed a replica.
     chained: HashMap<ServerName, Instant>,
+    /// Since when a server of ours has neither held slots nor followed a primary.
+    idle: HashMap<ServerName, Instant>,
     /// Since when a primary has been dead without a successor.
     orphaned: HashMap<ServerId, Instant>,
     redundancy: Option<Redundancy>,
@@ -133,6 +135,7 @@ impl Host {
             unseated: None,
             superfluous: HashMap::new(),
             chained: HashMap::new(),
+            idle: HashMap::new(),
             orphaned: HashMap::new(),
             redundancy: None,
             last_promotion: None,
@@ -209,6 +212,7 @@ impl Host {
         self.learn_ids(&view);
         self.forget_gone(&view);
         self.straighten(&view);
+        self.take_up_idle(&view);
         self.promote_overdue(&view);
         for index in 0..self.slots.len() {
             self.bring_back(index, &view);

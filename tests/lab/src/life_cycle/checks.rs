@@ -18,6 +18,8 @@ const USAGE: i32 = 2;
 pub(crate) struct Findings {
     pub(crate) wrong: Vec<String>,
     pub(crate) verbs: usize,
+    /// Acknowledged files that were looked for on every host.
+    pub(crate) files: usize,
     /// The verbs that were given, with what they ended with.
     pub(crate) history: Vec<String>,
     /// Where the logs are kept.
@@ -108,6 +110,7 @@ impl Findings {
     /// Brings it up, and looks whether it is whole.
     pub(crate) fn whole(&mut self, world: &World, names: &[String], may_be_lost: bool) {
         let Some(hosts) = self.bring_up(world) else { return };
+        self.files += names.len();
         for n in &hosts {
             self.wrong.extend(files::verify(world, *n, names, may_be_lost));
         }

@@ -150,6 +150,7 @@ fn try_case(world: &World, case: &Case, report: &Mutex<Report>) {
     let reached = world.reached();
     let mut report = locked(report);
     report.verbs += findings.verbs;
+    report.acknowledged += findings.files;
     let name = case.name();
     if let Err(why) = outcome {
         findings.wrong.push(format!("the state is not come to: {why}"));

@@ -1,9 +1,11 @@
 //! What `up` over several hosts can know to be wrong before it asks any of them.
 
+use std::collections::BTreeMap;
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
 
-use super::Hosts;
+use super::{HOST, Hosts};
 use crate::cli::Up;
 use crate::config::Settings;
 use crate::exit::{Failure, Outcome};
@@ -34,6 +36,20 @@ pub(super) fn check(hosts: &Hosts, settings: &Settings, arguments: &Up) -> Outco
         (None, Some(url)) if arguments.join.is_none() => host_of("INTARSIA_META", &url).map(drop),
         _ => Ok(()),
     }
+}
+
+/// Refuses a place of two of the hosts, each named with its host, where all hosts have the same files.
+pub(super) fn check_apart<'a>(places: impl IntoIterator<Item = (&'a String, &'a Path)>) -> Outcome {
+    let mut seen: BTreeMap<&Path, &str> = BTreeMap::new();
+    for (host, place) in places {
+        if let Some(other) = seen.insert(place, host) {
+            return Err(Failure::usage(format!(
+                "{other} and {host} would both use {}; put {HOST} into the mount point and the directories, as in /mnt/{HOST}",
+                place.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a host reaches the metadata server that a URL names.

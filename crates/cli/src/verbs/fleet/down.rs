@@ -10,7 +10,7 @@ use std::time::Duration;
 use intarsia_types::NodeId;
 
 use super::conversation::Conversation;
-use super::{Hosts, LOOK, Outcomes, placed, worst};
+use super::{Hosts, LOOK, Outcomes, checks, placed, worst};
 use crate::cli::{Down, Duty};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::failpoint;
@@ -27,6 +27,11 @@ const STOP: Duration = Duration::from_secs(120);
 /// Takes the store down on all hosts.
 pub(crate) fn down(hosts: &Hosts, mount: &Path, arguments: &Down, manner: Manner) -> Outcome<Exit> {
     let manner = Manner { keep_servers: true, ..manner };
+    if hosts.share_files {
+        let names = || hosts.members.iter().map(|(host, _)| host);
+        let mounts: Vec<_> = names().map(|host| placed(mount, host)).collect();
+        checks::check_apart(names().map(|host| &host.0).zip(mounts.iter().map(Path::new)))?;
+    }
     let launch = hosts.agents(Duty::Down, |host| {
         Ok(DownOrders {
             host: host.0.clone(),

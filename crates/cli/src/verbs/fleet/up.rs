@@ -4,7 +4,6 @@
 //! that is up already stays as it is, so the same command goes on where an earlier one, or a crash, has left.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::time::Duration;
 
 use intarsia_cluster::deployment::{Deployment, Engine, Member};
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 use super::conversation::Conversation;
 use super::join::Joined;
 use super::roster::{self, Store};
-use super::{HOST, Hosts, LOOK, Outcomes, checks, for_host, general, launcher, usage, worst};
+use super::{Hosts, LOOK, Outcomes, checks, for_host, general, launcher, usage, worst};
 use crate::assembly::Assembly;
 use crate::cli::{Duty, Global, Up};
 use crate::config::{self, Settings};
@@ -187,9 +186,11 @@ impl<'a> Request<'a> {
         settings: &Settings,
     ) -> Outcome<Self> {
         let of_host = hosts.members.iter();
-        let all = of_host.map(|(host, _)| (host.clone(), for_host(settings, host))).collect();
+        let all: BTreeMap<NodeId, Settings> =
+            of_host.map(|(host, _)| (host.clone(), for_host(settings, host))).collect();
         if hosts.share_files {
-            check_apart(&all)?;
+            let places = all.values().flat_map(|s| [(&s.name, &*s.mount), (&s.name, &*s.dir)]);
+            checks::check_apart(places)?;
         }
         let conditions = Conditions {
             nonempty: arguments.place.nonempty,
@@ -346,23 +347,6 @@ fn all_ready(started: Outcomes<Ready>) -> Outcome<BTreeMap<NodeId, Ready>> {
         }
     }
     worst(failures).map_or(Ok(ready), Err)
-}
-
-/// Hosts that share a file system need places of their own.
-fn check_apart(all: &BTreeMap<NodeId, Settings>) -> Outcome {
-    let mut seen: BTreeMap<&Path, &str> = BTreeMap::new();
-    for settings in all.values() {
-        for place in [&settings.mount, &settings.dir] {
-            if let Some(other) = seen.insert(place, &settings.name) {
-                return Err(Failure::usage(format!(
-                    "{other} and {} would both use {}; put {HOST} into the mount point and the directories, as in /mnt/{HOST}",
-                    settings.name,
-                    place.display()
-                )));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The files of a new deployment of these hosts.

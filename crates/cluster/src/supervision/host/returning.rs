@@ -12,13 +12,15 @@ use crate::deployment::ServerAddress;
 use crate::formation::{introduce_to, wanting_shard};
 use crate::servers::{self, Server, Start};
 use crate::supervision::balance;
-use crate::topology::{Health, Peer, Role, ServerId, Topology};
+use crate::topology::{Health, Peer, Role, SLOTS, ServerId, Topology};
 
 /// Before a replica is told again to take over, while the others learn of it.
 const BETWEEN_ORDERS: Duration = Duration::from_secs(2);
 /// How long no view may show an heir before there is none: who follows whom spreads from server to
 /// server, and for moments a server that was primary follows nobody in the eyes of another.
 const NO_HEIR: Duration = Duration::from_secs(5);
+/// A server may be without slots and primary for moments, while it is formed or changes sides.
+const IDLE: Duration = Duration::from_secs(3);
 /// A primary that has been dead for so long finds no successor by itself: an election takes a second or two, and a
 /// replica that has been without its primary for 30 s stands for none (`cluster-replica-validity-factor`), also when
 /// the votes were missing all that time.
@@ -139,6 +141,38 @@ impl Host {
             Err(error) => {
                 warn!(%dead, %replica, %error, "the replica cannot take over");
             }
+        }
+    }
+
+    /// Brings servers into the Cluster that run, and hold nothing and follow nobody: all hosts went down while they were
+    /// on their way, or being added for a shard. As long as one is idle nobody adds another.
+    pub(super) fn take_up_idle(&mut self, view: &Topology) {
+        if !view.is_of_a_member() || view.assigned_slots() != usize::from(SLOTS) {
+            return;
+        }
+        let serving = self.slots.iter().filter(|slot| matches!(slot.phase, Phase::Serving(_)));
+        let has_place = |peer: &Peer| peer.has_slots() || matches!(peer.role, Role::Replica(_));
+        let idle: Vec<_> = serving
+            .filter(|slot| {
+                !view.by_address(slot.address.ip, slot.address.port).is_some_and(has_place)
+            })
+            .map(|slot| (slot.name.clone(), slot.address))
+            .collect();
+        self.idle.retain(|name, _| idle.iter().any(|(idle, _)| idle == name));
+        for (name, address) in idle {
+            let since = *self.idle.entry(name.clone()).or_insert_with(Instant::now);
+            // What the others know of it may be old.
+            let is_due = since.elapsed() >= IDLE
+                && self.view.of(&address).is_ok_and(|own| !own.is_of_a_member());
+            let Some(slot) = self.slots.iter_mut().find(|slot| slot.name == name && is_due) else {
+                continue;
+            };
+            warn!(server = %name, "runs without a place in the Cluster, and gets one");
+            let placeholder = Phase::Lost { not_before: Instant::now() };
+            slot.phase = match std::mem::replace(&mut slot.phase, placeholder) {
+                Phase::Serving(server) => Phase::Returning { server, next_meet: Instant::now() },
+                other => other,
+            };
         }
     }
 
