@@ -586,3 +586,23 @@ mod tests {
         }
     }
 }
+
+/// Deployments for tests.
+#[cfg(test)]
+pub(crate) mod examples {
+    use super::{Deployment, Durability, Engine, Member, NodeId};
+
+    pub(crate) fn member(n: u8) -> Member {
+        Member {
+            name: NodeId(format!("n{n}")),
+            address: [10, 0, 0, n].into(),
+            node_port: 7400,
+            server_port: 7401,
+        }
+    }
+
+    pub(crate) fn store(hosts: u8) -> Deployment {
+        let members = (1..=hosts).map(member).collect();
+        Deployment::new(Durability::Interval, 2, Engine::Servers, members).unwrap()
+    }
+}

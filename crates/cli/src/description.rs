@@ -170,19 +170,10 @@ impl Drop for Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use intarsia_cluster::deployment::Engine;
+    use crate::deployment::examples::{member, store};
     use intarsia_meta::engines::MemoryEngine;
     use intarsia_meta::{Namespace, RootSpec};
-    use intarsia_types::{Durability, Timestamp};
-
-    fn member(n: u8) -> Member {
-        Member {
-            name: NodeId(format!("n{n}")),
-            address: [10, 0, 0, n].into(),
-            node_port: 7400,
-            server_port: 7401,
-        }
-    }
+    use intarsia_types::Timestamp;
 
     /// A store of three hosts, of which the third has left, by whose file of before the fourth joins.
     fn left() -> (tempfile::TempDir, Description, Deployment) {
@@ -191,8 +182,7 @@ mod tests {
         Namespace::open(Arc::clone(&engine), root, Timestamp { secs: 0, nanos: 0 }).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let description = Description::new(&engine, &dir.path().join("deployment.toml"));
-        let members = (1..=3).map(member).collect();
-        let before = Deployment::new(Durability::Interval, 2, Engine::Servers, members).unwrap();
+        let before = store(3);
         let shared = SharedDescription::open(&engine).unwrap().unwrap();
         let after = before.clone().without(&member(3).name).unwrap();
         assert!(shared.replace(None, &after.to_text().unwrap()).unwrap());

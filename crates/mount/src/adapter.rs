@@ -25,7 +25,7 @@ use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 use parking_lot::Mutex;
 
 use crate::calls;
-use crate::convert::{errno, file_attr, file_kind, ino, negative_entry, set_time, ttl};
+use crate::convert::{errno, file_attr, file_kind, ino, no_attributes, set_time, ttl};
 use crate::executed::Executed;
 use crate::locks::{LockCall, span};
 use crate::mode::Mode;
@@ -353,7 +353,7 @@ impl Filesystem for Adapter {
                 self.finish(&timer, true);
                 let telling = self.node.tell_kernel();
                 let absence = self.node.absence_validity(ino(parent), timer.started());
-                reply.entry(&ttl(&telling, absence), &negative_entry(), GENERATION);
+                reply.entry(&ttl(&telling, absence), &no_attributes(), GENERATION);
             }
             result => self.entry(&timer, "lookup", parent, result, reply),
         }

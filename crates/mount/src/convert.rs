@@ -71,8 +71,9 @@ pub(crate) fn file_attr(attr: &Attr, blksize: u32) -> FileAttr {
     }
 }
 
-/// The reply for a name that does not exist: the kernel remembers that too.
-pub(crate) fn negative_entry() -> FileAttr {
+/// Of an entry of which nothing is told: of a name that does not exist, which the kernel remembers too, or of one in a
+/// listing.
+pub(crate) fn no_attributes() -> FileAttr {
     FileAttr {
         ino: INodeNo(0),
         size: 0,

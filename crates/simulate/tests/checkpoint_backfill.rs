@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use intarsia_simulate::checkpoint::{PRESETS, read};
+mod common;
+
+use common::{mean, study};
 use intarsia_simulate::progress::Progress;
-use intarsia_simulate::report::{Report, Study};
-use intarsia_simulate::scenario::{Layers, Problem};
+use intarsia_simulate::report::Report;
 use proptest::prelude::*;
 
 const MACHINE: &str = "
@@ -31,19 +32,8 @@ fn trace(jobs: &[(u32, f64, f64)]) -> String {
     format!("; MaxProcs: 5\n{lines}")
 }
 
-fn study(text: &str, trace: &str, set: &[&str]) -> Result<Box<dyn Study>, Problem> {
-    let set: Vec<String> = set.iter().map(|field| (*field).to_owned()).collect();
-    let layers =
-        Layers { file: Some(("machine.toml", text)), assignments: &set, ..Layers::default() };
-    read(&layers.document("checkpoint", PRESETS)?, &|_| Ok(trace.to_owned()))
-}
-
 fn run(text: &str, trace: &str, set: &[&str]) -> Report {
     study(text, trace, set).unwrap().run(1, &Progress::default())
-}
-
-fn mean(report: &Report, name: &str) -> f64 {
-    report.estimate(name).unwrap().mean
 }
 
 /// When each job starts, in seconds, in the order of arrival.

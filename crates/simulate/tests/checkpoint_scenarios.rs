@@ -4,6 +4,8 @@
 
 mod common;
 
+use common::mean;
+
 use intarsia_simulate::checkpoint::{PRESETS, Trace, read};
 use intarsia_simulate::progress::Progress;
 use intarsia_simulate::report::Report;
@@ -24,10 +26,6 @@ fn run(preset: Option<&str>, text: &str, set: &[&str]) -> Result<Report, Problem
         other => Err(format!("{other}: No such file")),
     };
     Ok(read(&document, &files)?.run(2, &Progress::default()))
-}
-
-fn mean(report: &Report, name: &str) -> f64 {
-    report.estimate(name).unwrap().mean
 }
 
 #[test]

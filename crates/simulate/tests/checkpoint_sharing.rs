@@ -4,10 +4,9 @@
 
 mod common;
 
-use intarsia_simulate::checkpoint::{PRESETS, read};
 use intarsia_simulate::progress::Progress;
 use intarsia_simulate::report::Report;
-use intarsia_simulate::scenario::{Layers, Problem};
+use intarsia_simulate::scenario::Problem;
 
 /// Two nodes that fail together after nine and a half hours; two hours of work between checkpoints
 /// that take half an hour alone.
@@ -36,11 +35,7 @@ const PAIR: &str = "
 ";
 
 fn run(text: &str, trace: &str, set: &[&str]) -> Result<Report, Problem> {
-    let set: Vec<String> = set.iter().map(|field| (*field).to_owned()).collect();
-    let layers = Layers { file: Some(("pair.toml", text)), assignments: &set, ..Layers::default() };
-    let document = layers.document("checkpoint", PRESETS)?;
-    let study = read(&document, &|_| Ok(trace.to_owned()))?;
-    Ok(study.run(1, &Progress::default()))
+    Ok(common::study(text, trace, set)?.run(1, &Progress::default()))
 }
 
 /// Hours of each category, from shares of `settled` hours.

@@ -82,6 +82,15 @@ impl Slot {
             without_heir: None,
         }
     }
+
+    /// A server that runs has no place in the Cluster, and is to get one.
+    fn return_to_cluster(&mut self) {
+        let placeholder = Phase::Lost { not_before: Instant::now() };
+        self.phase = match std::mem::replace(&mut self.phase, placeholder) {
+            Phase::Serving(server) => Phase::Returning { server, next_meet: Instant::now() },
+            other => other,
+        };
+    }
 }
 
 enum Phase {
@@ -159,11 +168,7 @@ impl Host {
                 continue;
             }
             let Some(slot) = self.slots.get_mut(index) else { continue };
-            let placeholder = Phase::Lost { not_before: Instant::now() };
-            slot.phase = match std::mem::replace(&mut slot.phase, placeholder) {
-                Phase::Serving(server) => Phase::Returning { server, next_meet: Instant::now() },
-                other => other,
-            };
+            slot.return_to_cluster();
         }
     }
 

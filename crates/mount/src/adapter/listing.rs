@@ -2,36 +2,18 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use fuser::{FileAttr, FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use intarsia_node::OpTimer;
 use intarsia_types::{InodeId, Result};
 
 use super::{Adapter, GENERATION};
-use crate::convert::{errno, file_type, ino, ttl};
+use crate::convert::{errno, file_type, ino, no_attributes, ttl};
 
 /// Cookies of "." and ".."; the entries' own come after.
 const COOKIE_DOT: u64 = 1;
 const COOKIE_DOT_DOT: u64 = 2;
-/// Of an entry of which only its name, number and kind are told.
-const NO_ATTRIBUTES: FileAttr = FileAttr {
-    ino: INodeNo(0),
-    size: 0,
-    blocks: 0,
-    atime: UNIX_EPOCH,
-    mtime: UNIX_EPOCH,
-    ctime: UNIX_EPOCH,
-    crtime: UNIX_EPOCH,
-    kind: FileType::RegularFile,
-    perm: 0,
-    nlink: 0,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-    blksize: 0,
-    flags: 0,
-};
 
 impl Adapter {
     /// Names alone.
@@ -87,11 +69,11 @@ impl Adapter {
             }
             after = 0;
         }
+        if !self.node.is_listed_with_attributes(dir) {
+            return self.add_names(timer, dir, after, reply);
+        }
         let mut added = 0;
         loop {
-            if !self.node.is_listed_with_attributes(dir) {
-                return self.add_names(timer, dir, after, reply);
-            }
             let page = match self.node.list_plus(dir, after, self.list_plus_page.entries()) {
                 Ok(page) => page,
                 Err(e) => {
@@ -129,7 +111,7 @@ impl Adapter {
         };
         for entry in page {
             let (name, kind) = (OsStr::from_bytes(&entry.name), file_type(entry.kind));
-            let attr = FileAttr { ino: INodeNo(entry.ino.0), kind, ..NO_ATTRIBUTES };
+            let attr = FileAttr { ino: INodeNo(entry.ino.0), kind, ..no_attributes() };
             if reply.add(NO_INODE, entry.cookie, name, &Duration::ZERO, &attr, GENERATION) {
                 break;
             }

@@ -4,7 +4,7 @@
 
 use intarsia_simulate::checkpoint::{PRESETS, read};
 use intarsia_simulate::progress::Progress;
-use intarsia_simulate::report::{Estimate, Report};
+use intarsia_simulate::report::{Estimate, Report, Study};
 use intarsia_simulate::scenario::{Layers, Problem};
 
 /// Runs a preset or a scenario's text, with fields set.
@@ -22,6 +22,18 @@ pub(crate) fn run_on(
     let document = layers.document("checkpoint", PRESETS)?;
     let study = read(&document, &|name| Err(format!("{name}: no files in this test")))?;
     Ok(study.run(threads, &Progress::default()))
+}
+
+/// The study of a scenario's text, with fields set; whatever file it names has the text `trace`.
+pub(crate) fn study(text: &str, trace: &str, set: &[&str]) -> Result<Box<dyn Study>, Problem> {
+    let set: Vec<String> = set.iter().map(|field| (*field).to_owned()).collect();
+    let layers = Layers { file: Some(("pair.toml", text)), assignments: &set, ..Layers::default() };
+    read(&layers.document("checkpoint", PRESETS)?, &|_| Ok(trace.to_owned()))
+}
+
+/// The mean of a measure.
+pub(crate) fn mean(report: &Report, name: &str) -> f64 {
+    report.estimate(name).unwrap().mean
 }
 
 /// The efficiency of a run, in percent, with its half width.

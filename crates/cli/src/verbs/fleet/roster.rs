@@ -188,21 +188,7 @@ pub(super) fn warning(assembly: &Assembly) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use intarsia_cluster::deployment::{Engine, Member};
-
-    fn member(n: u8) -> Member {
-        Member {
-            name: NodeId(format!("n{n}")),
-            address: [10, 0, 0, n].into(),
-            node_port: 7400,
-            server_port: 7401,
-        }
-    }
-
-    fn store(hosts: u8) -> Deployment {
-        let members = (1..=hosts).map(member).collect();
-        Deployment::new(Durability::Interval, 2, Engine::Servers, members).unwrap()
-    }
+    use crate::deployment::examples::{member, store};
 
     fn named(hosts: &[u8]) -> Vec<(NodeId, IpAddr)> {
         hosts.iter().map(|n| (member(*n).name, member(*n).address)).collect()

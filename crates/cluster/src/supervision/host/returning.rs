@@ -168,11 +168,7 @@ impl Host {
                 continue;
             };
             warn!(server = %name, "runs without a place in the Cluster, and gets one");
-            let placeholder = Phase::Lost { not_before: Instant::now() };
-            slot.phase = match std::mem::replace(&mut slot.phase, placeholder) {
-                Phase::Serving(server) => Phase::Returning { server, next_meet: Instant::now() },
-                other => other,
-            };
+            slot.return_to_cluster();
         }
     }
 
