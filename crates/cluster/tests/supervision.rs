@@ -477,6 +477,32 @@ fn a_server_that_was_on_its_way_back_when_it_was_stopped_comes_back_when_it_is_s
     assert_comes_back(&mut watched, &name);
 }
 
+#[test]
+fn a_host_none_of_whose_servers_has_a_place_brings_them_back() {
+    if program().is_none() {
+        return;
+    }
+    let mut watched = Watched::new(4);
+    watched.wait_until_whole(4);
+    let host = watched.fleet.host(3);
+    drop(watched.supervisors.remove(&host));
+    let both = [0, 1].map(|number| ServerName { host: host.clone(), number });
+    both.iter().for_each(|name| watched.kill(name));
+    wait_for("successors", || watched.survey().filter(Survey::is_whole));
+    let both = both.map(|name| watched.fleet.start_server(&name, Start::Empty));
+    watched.supervisors.insert(host.clone(), watch(&watched.fleet, &host, Begin::Join));
+    let place = |number: u16| format!("{host}/{number}");
+    wait_for("both servers in the Cluster", || {
+        let survey = watched.survey().filter(Survey::is_whole)?;
+        let replicas = survey.shards.iter().flat_map(|s| s.replicas.iter().map(|r| &r.place));
+        let primaries = survey.shards.iter().map(|s| &s.primary);
+        let members: Vec<_> = replicas.chain(primaries).map(|place| &place.server).collect();
+        let is_there = |number| members.contains(&&place(number));
+        (is_there(0) && is_there(1)).then_some(())
+    });
+    drop(both);
+}
+
 /// Writes to the first shard; what was acknowledged, once it is on the disk of the primary too.
 fn write_some(fleet: &Fleet) -> Vec<u32> {
     let all = addresses(&fleet.deployment);

@@ -109,11 +109,9 @@ impl Host {
     pub(super) fn begin(watch: Watch, begin: Begin, timeout: Duration) -> Result<Self> {
         let keeper = watch.keeper();
         let mut slots = Vec::new();
-        let mut adopted = Vec::new();
         for name in own::servers(&watch, begin) {
             let settings = watch.settings(&name)?;
             let running = Server::adopt(name.clone(), settings.address, &settings.dir);
-            adopted.extend(running.is_some().then_some(slots.len()));
             let phase = match (running, begin) {
                 (Some(server), _) => Phase::Serving(server),
                 // Others have its shard; it comes back as any server that died.
@@ -133,7 +131,7 @@ impl Host {
             }
         }
         let place = watch.deployment.hosts().position(|m| m.name == watch.host);
-        let mut host = Self {
+        Ok(Self {
             replication: replication_of(&watch.deployment),
             hosts: Hosts::unknown(),
             view: View::new(keeper, place.unwrap_or_default()),
@@ -149,27 +147,7 @@ impl Host {
             redundancy: None,
             last_promotion: None,
             last_forced: Instant::now(),
-        };
-        host.take_up_returning(&adopted);
-        Ok(host)
-    }
-
-    /// A server that was on its way back when its node ended is on its way back still, if there is a Cluster
-    /// to come back to.
-    fn take_up_returning(&mut self, adopted: &[usize]) {
-        if self.replication == Replication::Alone {
-            return;
-        }
-        for &index in adopted {
-            let Some(address) = self.slots.get(index).map(|slot| slot.address) else { continue };
-            let is_stranger = self.view.of(&address).is_ok_and(|own| !own.is_of_a_member());
-            let others = self.others();
-            if !is_stranger || !self.view.look(&[], &others).is_some_and(|v| v.is_of_a_member()) {
-                continue;
-            }
-            let Some(slot) = self.slots.get_mut(index) else { continue };
-            slot.return_to_cluster();
-        }
+        })
     }
 
     pub(super) fn states(&self) -> Vec<(ServerName, ServerState)> {

@@ -72,9 +72,9 @@ impl View {
         self.with(address, Topology::ask)
     }
 
-    /// What the first of `own` that answers knows, else what a member of the Cluster among the others
-    /// does. Where a member was, one that started empty may answer now: it knows nobody, and a dead
-    /// primary would seem never to have been.
+    /// What a member of the Cluster knows: the first of `own` that answers as one, else one of the others. Where a
+    /// member was, a server that started empty may answer now: it knows nobody, and a dead primary would seem never to
+    /// have been. As long as nobody is a member, what one of `own` knows.
     pub(super) fn look(
         &mut self,
         own: &[ServerAddress],
@@ -86,10 +86,10 @@ impl View {
         seen.rotate_left(turn);
         seen.extend(others);
         seen.retain(|address| !own.contains(address));
-        let answered = own
-            .iter()
-            .find_map(|address| self.of(address).ok())
-            .or_else(|| self.of_a_member(&seen))?;
+        let mut of_own = own.iter().filter_map(|address| self.of(address).ok());
+        let first = of_own.next();
+        let member = first.iter().cloned().chain(of_own).find(Topology::is_of_a_member);
+        let answered = member.or_else(|| self.of_a_member(&seen)).or(first)?;
         self.last = answered.clone();
         Some(answered)
     }
