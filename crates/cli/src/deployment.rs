@@ -443,8 +443,7 @@ impl ServerStart<'_> {
 
     /// Whether servers began on this host whose shards have copies on others.
     fn had_servers(&self) -> bool {
-        self.deployment.begins_with_servers(self.host)
-            && formation::replication_of(self.deployment) == Replication::Required
+        self.deployment.begins_with_servers(self.host) && formation::has_replicas(self.deployment)
     }
 
     /// Makes one Cluster of all servers, on the first of the hosts that are there.

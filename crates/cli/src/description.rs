@@ -57,7 +57,7 @@ impl Description {
             let truth = Deployment::parse(&text)?;
             if truth.member(&me.name).is_some() {
                 self.keep(&truth, mine)?;
-                return Ok(truth);
+                return Ok(truth.single_as(mine));
             }
             // One that joined before and was interrupted has the description that will be. That of one which joins is of
             // the host that it asked, and hosts may have left since.
@@ -68,7 +68,7 @@ impl Description {
             if shared.replace(Some(&text), &next.to_text()?)? {
                 failpoint::reach("description:joined");
                 self.keep(&next, mine)?;
-                return Ok(next);
+                return Ok(next.single_as(mine));
             }
         }
         Err(Error::Busy("the deployment's description kept changing".into()))
@@ -125,7 +125,7 @@ impl Description {
             "the hosts of the store"
         );
         failpoint::reach("description:keeping");
-        truth.write(&self.path)
+        truth.clone().single_as(mine).write(&self.path)
     }
 }
 

@@ -50,6 +50,10 @@ pub struct Deployment {
     /// Hosts that joined later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<Member>,
+    /// Whether the host that has this description goes on as the only one of several, or joined one that does: changes
+    /// of the metadata that it makes count with one copy. Not in the description in the metadata.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_single: bool,
 }
 
 /// Where the metadata is.
@@ -186,6 +190,7 @@ impl Deployment {
             meta_hosts: Vec::new(),
             members,
             joined: Vec::new(),
+            is_single: false,
         };
         deployment.check()?;
         Ok(deployment)
@@ -219,6 +224,13 @@ impl Deployment {
         self.revision += 1;
         self.check()?;
         Ok(self)
+    }
+
+    /// The same deployment for the host that has `mine`: whether it goes on as the only one is its own matter.
+    #[must_use]
+    pub fn single_as(mut self, mine: &Self) -> Self {
+        self.is_single = mine.is_single;
+        self
     }
 
     /// All hosts: those that the store was founded on, then those that joined.

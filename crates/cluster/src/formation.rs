@@ -79,13 +79,17 @@ impl Survival {
 /// Whether the servers of this deployment need replicas.
 #[must_use]
 pub fn replication_of(deployment: &Deployment) -> Replication {
-    if shards_of(deployment) > 1 { Replication::Required } else { Replication::Alone }
+    match shards_of(deployment) {
+        0 | 1 => Replication::Alone,
+        _ if deployment.is_single => Replication::Waived,
+        _ => Replication::Required,
+    }
 }
 
-/// Whether hosts run the metadata servers themselves, and each of these needs another host for its copy.
+/// Whether hosts run the metadata servers themselves, and each of these has its copy on another host.
 #[must_use]
 pub fn has_replicas(deployment: &Deployment) -> bool {
-    deployment.engine == Engine::Servers && replication_of(deployment) == Replication::Required
+    deployment.engine == Engine::Servers && replication_of(deployment) != Replication::Alone
 }
 
 /// Shards of the Cluster of a deployment: one for each host that servers began on.
@@ -99,7 +103,7 @@ fn shards_of(deployment: &Deployment) -> usize {
 pub fn servers_per_host(deployment: &Deployment) -> u16 {
     match replication_of(deployment) {
         Replication::Alone => 1,
-        Replication::Required => 2,
+        Replication::Waived | Replication::Required => 2,
     }
 }
 
@@ -462,7 +466,7 @@ fn is_linked(connection: &mut Connection, replication: Replication) -> Result<bo
     Ok(match fields.get("role") {
         Some("slave") => fields.get("master_link_status") == Some("up"),
         Some("master") => {
-            replication == Replication::Alone
+            replication != Replication::Required
                 || fields.numbered("slave").any(|slave| slave.contains("state=online"))
         }
         _ => false,

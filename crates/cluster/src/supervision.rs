@@ -167,7 +167,7 @@ impl Watch {
             Start::Kept => crate::servers::has_any_died(&self.dir),
             Start::Empty => self.deployment.begins_with_servers(&self.host),
         };
-        let is_replicated = replication_of(&self.deployment) == Replication::Required;
+        let is_replicated = replication_of(&self.deployment) != Replication::Alone;
         if may_have_lost && is_replicated && self.others_go_on() {
             return Begin::Join;
         }

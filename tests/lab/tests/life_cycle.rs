@@ -317,3 +317,66 @@ fn a_store_goes_on_without_a_part_of_its_names_only_when_that_is_accepted() {
     assert_eq!(up(&cluster, &[]).0, Some(0));
     assert_eq!(fs::read_to_string(root(2).join("new3")).unwrap(), "new");
 }
+
+/// Brings the store up on these hosts of the cluster.
+fn up_on(cluster: &Cluster, hosts: &str, more: &[&str]) -> (Option<i32>, String) {
+    up(cluster, &[&["--hosts", hosts], more].concat())
+}
+
+#[test]
+fn of_two_hosts_one_goes_on_alone_when_that_is_accepted_and_with_the_other_when_it_is_back() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start_with_spare(2);
+    let file = |n: usize, name: &str| cluster.mount(n).join(name);
+    let read = |n: usize, name: &str| fs::read_to_string(file(n, name)).unwrap();
+    for n in 0..50 {
+        fs::write(file(1 + n % 2, &format!("f{n}")), n.to_string()).unwrap();
+    }
+    assert!(down(&cluster, &[]).status.success());
+
+    let (code, said) = up_on(&cluster, "n2", &[]);
+    assert_eq!(code, Some(REFUSED), "{said}");
+    assert!(said.contains("n2 alone does not") && said.contains("--accept-loss"), "{said}");
+    let (code, said) = up_on(&cluster, "n2", &["--accept-loss"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("n2 goes on alone"), "{said}");
+    let alone = |name: &str| {
+        (0..50).for_each(|n| assert_eq!(read(2, &format!("f{n}")), n.to_string()));
+        let written = File::create(file(2, name)).unwrap();
+        written.write_all_at(name.as_bytes(), 0).unwrap();
+        written.sync_all().unwrap();
+    };
+    alone("first");
+    for number in 0..2 {
+        cluster.kill_server(2, number);
+    }
+    alone("after both servers were killed");
+    assert!(down(&cluster, &[]).status.success());
+    let (code, said) = up_on(&cluster, "n2", &[]);
+    assert_eq!(code, Some(0), "what was accepted once is not asked again: {said}");
+    alone("after it was down");
+    assert!(down(&cluster, &[]).status.success());
+
+    // What n1 has is older.
+    let (code, said) = up_on(&cluster, "n1,n2", &[]);
+    assert_eq!(code, Some(0), "{said}");
+    for n in 1..=2 {
+        for name in ["first", "after both servers were killed", "after it was down"] {
+            assert_eq!(read(n, name), name, "n{n}");
+        }
+    }
+    assert!(down(&cluster, &[]).status.success());
+    let (code, said) = up_on(&cluster, "n1", &[]);
+    assert_eq!(code, Some(REFUSED), "with two hosts a change has two copies again: {said}");
+
+    // A new host takes the place of the one that is gone.
+    assert_eq!(up_on(&cluster, "n1", &["--accept-loss"]).0, Some(0));
+    let here = cluster.mount(1).display().to_string();
+    let (code, said) = up_on(&cluster, "n3", &["--join", &here]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(read(3, "first"), "first");
+    fs::write(file(3, "third host"), "joined").unwrap();
+    assert_eq!(read(1, "third host"), "joined");
+}

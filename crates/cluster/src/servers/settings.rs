@@ -25,6 +25,9 @@ const CLIENT_RIGHTS: &str = "~* &* +@all -@dangerous -@admin -function|flush -fu
 pub enum Replication {
     /// The deployment has one host, and this server is all there is.
     Alone,
+    /// Of several hosts one is left, and goes on by itself: servers have replicas where there is a host for them, and
+    /// need none.
+    Waived,
     /// A primary without a replica takes no writes.
     Required,
 }
@@ -143,7 +146,9 @@ impl Settings {
     const fn log_policy(&self) -> &'static str {
         match (self.durability, self.replication) {
             (Durability::Memory, _) => "appendonly no\n",
-            (Durability::Interval, Replication::Alone) => "appendonly yes\nappendfsync no\n",
+            (Durability::Interval, Replication::Alone | Replication::Waived) => {
+                "appendonly yes\nappendfsync no\n"
+            }
             (Durability::Interval, Replication::Required) => {
                 "appendonly yes\nappendfsync everysec\n"
             }
@@ -201,6 +206,8 @@ mod tests {
         let alone = Settings { replication: Replication::Alone, ..settings() };
         let text = alone.text().unwrap();
         assert!(text.contains("min-replicas-to-write 0\n") && text.contains("appendfsync no\n"));
+        let last = Settings { replication: Replication::Waived, ..alone.clone() };
+        assert_eq!(last.text().unwrap(), text);
         let sync = Settings { durability: Durability::Sync, ..alone };
         assert!(sync.text().unwrap().contains("appendfsync always\n"));
     }

@@ -176,9 +176,11 @@ impl Host {
             // The node is not open yet. Hosts that start together must not all look for servers on all hosts.
             return;
         }
-        if self.replication == Replication::Alone {
-            self.restart_alone();
+        if self.replication != Replication::Required {
             self.force_log();
+        }
+        if self.replication == Replication::Alone {
+            self.restart_with_data();
             if !self.hosts.is_any_leaving() && self.slots.len() < 2 {
                 return;
             }
@@ -186,6 +188,9 @@ impl Host {
         let Some(view) = self.look() else {
             warn!(host = %self.watch.host, "no metadata server of any host answers");
             self.redundancy = Some(Redundancy::default());
+            if self.replication == Replication::Waived {
+                self.restart_with_data();
+            }
             return;
         };
         self.measure_redundancy(&view);
@@ -365,8 +370,8 @@ impl Host {
         }
     }
 
-    /// The only server of a deployment: nothing else has its data.
-    fn restart_alone(&mut self) {
+    /// For the only server of a deployment, and those of the only host that is left: nothing else has their data.
+    fn restart_with_data(&mut self) {
         let begins_here = self.watch.deployment.begins_with_servers(&self.watch.host);
         for index in 0..self.slots.len() {
             let is_due = self.slots.get(index).is_some_and(|slot| {
@@ -432,7 +437,7 @@ impl Phase {
 
 /// Whether a server that is to go on with what it had has nothing, though other hosts have.
 fn has_lost_all(settings: &crate::servers::Settings) -> bool {
-    settings.replication == Replication::Required
+    settings.replication != Replication::Alone
         && settings.durability != Durability::Memory
         && !crate::servers::has_data(&settings.dir)
 }

@@ -17,7 +17,7 @@ use crate::deployment::Bundle;
 use crate::exit::{Failure, Outcome};
 use crate::verbs::agent::Inspection;
 
-/// A store that lies on some hosts.
+/// A store that lies on some hosts: the files of its description, and what is to stand in them.
 pub(super) struct Store {
     pub(super) bundle: Bundle,
     pub(super) deployment: Deployment,
@@ -57,9 +57,7 @@ pub(super) fn found(seen: &BTreeMap<NodeId, Inspection>) -> Outcome<Option<Store
         ))
         .with_help(OTHER_PLACE));
     }
-    let Some((_, store)) = stores.into_values().next() else { return Ok(None) };
-    let bundle = store.bundle.describing(&store.deployment).map_err(|e| general(&e))?;
-    Ok(Some(Store { bundle, ..store }))
+    Ok(stores.into_values().next().map(|(_, store)| store))
 }
 
 /// How the hosts that the user names begin together.
@@ -108,21 +106,25 @@ pub(super) fn assemble(
     Ok(Assembly { present, absent, is_running, kept, lacks_servers, ..Assembly::default() })
 }
 
-/// Finds a copy of each part of the metadata of a store that begins again; what may be missing in it, in words.
+/// Finds a copy of each part of the metadata of a store that begins again; what the user must know of it, in words.
 ///
 /// # Errors
-/// Usage, where there is none, or only an older one that was not asked for, or no second host that takes a copy.
+/// Usage, where there is none, or only an older one, or no second host that takes a copy, and that was not asked for.
 pub(super) fn recover(
     assembly: &mut Assembly,
-    store: &Deployment,
+    store: &mut Store,
     seen: &BTreeMap<NodeId, Inspection>,
     accepts_loss: bool,
-) -> Outcome<Option<String>> {
+) -> Outcome<Vec<String>> {
+    let store = &mut store.deployment;
+    let was_single = std::mem::take(&mut store.is_single);
     if !assembly.is_cold() || !formation::has_replicas(store) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
+    store.is_single = is_single(assembly, store, accepts_loss || was_single)?;
+    let warning = store.is_single.then(|| single(assembly));
     if store.durability == Durability::Memory {
-        return require_two(assembly, store).map(|()| None);
+        return Ok(warning.into_iter().collect());
     }
     let of_host = |(host, found): (&NodeId, &Inspection)| {
         found.kept.iter().map(|one| (host.clone(), one.clone())).collect::<Vec<_>>()
@@ -130,7 +132,6 @@ pub(super) fn recover(
     let kept: Vec<_> = seen.iter().flat_map(of_host).collect();
     let plan =
         recovery::plan(store, &kept, accepts_loss).map_err(|e| Failure::usage(e.to_string()))?;
-    require_two(assembly, store)?;
     assembly.emptied = plan.emptied;
     for name in plan.restored {
         let is_same = |one: &KeptServer| one.host == name.host && one.number == name.number;
@@ -138,18 +139,31 @@ pub(super) fn recover(
         assembly.restored.push((name.host.clone(), name.number));
         assembly.kept.push(KeptServer { host: name.host, number: name.number, is_complete: true });
     }
-    Ok(plan.warning)
+    Ok(plan.warning.into_iter().chain(warning).collect())
 }
 
-/// A primary takes no changes without a copy on another host.
-fn require_two(assembly: &Assembly, store: &Deployment) -> Outcome {
-    let [only] = assembly.present.as_slice() else { return Ok(()) };
+/// Whether one host goes on as the only one: a primary takes no changes without a copy on another host, unless the user
+/// does without.
+fn is_single(assembly: &Assembly, store: &Deployment, does_without: bool) -> Outcome<bool> {
+    let [only] = assembly.present.as_slice() else { return Ok(false) };
+    if does_without {
+        return Ok(true);
+    }
     let hosts: Vec<&str> = store.hosts().map(|member| member.name.0.as_str()).collect();
     Err(Failure::usage(format!(
-        "{only} alone cannot bring up the store of the hosts {}: its metadata takes no changes without a copy on a second host",
+        "{only} alone does not bring up the store of the hosts {}: its metadata takes no changes without a copy on a second host",
         hosts.join(", ")
     ))
-    .with_help("name one more of them, whatever is left on its disks"))
+    .with_help(
+        "name one more of them, whatever is left on its disks; or go on with one copy of each change by --accept-loss",
+    ))
+}
+
+fn single(assembly: &Assembly) -> String {
+    let only = assembly.present.first().map_or("this host", |host| host.0.as_str());
+    format!(
+        "{only} goes on alone: until the store is brought up with two hosts again, a change of its metadata counts with one copy, and is lost with {only}"
+    )
 }
 
 fn stranger(host: &NodeId, store: &Deployment, seen: &BTreeMap<NodeId, Inspection>) -> Failure {
@@ -208,15 +222,27 @@ mod tests {
         assert!(whole.absent.is_empty() && warning(&whole).is_none());
     }
 
+    /// What `up` of these hosts of a store of several does: its warnings, and whether one goes on as the only one.
+    fn recovered(of: u8, named_hosts: &[u8], accepts_loss: bool) -> Outcome<(Vec<String>, bool)> {
+        let (deployment, seen) = (store(of), seen(named_hosts));
+        let mut assembly = assemble(&named(named_hosts), &deployment, &seen)?;
+        let mut store = Store { bundle: Bundle::for_tests(&deployment), deployment };
+        let warnings = recover(&mut assembly, &mut store, &seen, accepts_loss)?;
+        Ok((warnings, store.deployment.is_single))
+    }
+
     #[test]
-    fn one_host_alone_is_refused_before_anything_starts() {
-        let one = |n| assemble(&named(&[n]), &store(2), &seen(&[n])).unwrap();
-        let refused = recover(&mut one(2), &store(2), &seen(&[2]), false).unwrap_err();
-        assert!(refused.message.contains("n2 alone cannot") && refused.message.contains("n1, n2"));
-        let mut whole = assemble(&named(&[1, 2]), &store(2), &seen(&[1, 2])).unwrap();
-        assert!(recover(&mut whole, &store(2), &seen(&[1, 2]), false).is_ok());
-        let mut alone = assemble(&named(&[1]), &store(1), &seen(&[1])).unwrap();
-        assert!(recover(&mut alone, &store(1), &seen(&[1]), false).is_ok());
+    fn one_host_alone_goes_on_only_if_the_user_says_so() {
+        let refused = recovered(2, &[2], false).unwrap_err();
+        assert!(
+            refused.message.contains("n2 alone does not") && refused.message.contains("n1, n2")
+        );
+        let (warnings, is_single) = recovered(2, &[2], true).unwrap();
+        assert!(is_single && warnings.concat().contains("n2 goes on alone"), "{warnings:?}");
+        for (of, hosts) in [(2, &[1, 2][..]), (1, &[1])] {
+            let (warnings, is_single) = recovered(of, hosts, true).unwrap();
+            assert!(!is_single && warnings.is_empty(), "{warnings:?}");
+        }
     }
 
     #[test]

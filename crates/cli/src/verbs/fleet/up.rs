@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::conversation::Conversation;
 use super::join::Joined;
-use super::roster::{self, Store};
+use super::roster;
 use super::{Hosts, LOOK, Outcomes, checks, for_host, general, launcher, usage, worst};
 use crate::assembly::Assembly;
 use crate::cli::{Duty, Global, Up};
@@ -124,13 +124,14 @@ fn plan(
         return Ok(Plan { bundle: new, assembly, is_new, to_start, warning: None });
     }
     match roster::found(seen)? {
-        Some(Store { bundle, deployment }) => {
-            check_meta_hosts(&deployment, request.arguments)?;
-            let mut assembly = roster::assemble(&hosts.members, &deployment, seen)?;
+        Some(mut store) => {
+            check_meta_hosts(&store.deployment, request.arguments)?;
+            let mut assembly = roster::assemble(&hosts.members, &store.deployment, seen)?;
             let accepts_loss = request.arguments.accept_loss;
-            let missing = roster::recover(&mut assembly, &deployment, seen, accepts_loss)?;
-            let warnings = [roster::warning(&assembly), missing];
-            let warning = warnings.into_iter().flatten().reduce(|a, b| format!("{a}\n{b}"));
+            let more = roster::recover(&mut assembly, &mut store, seen, accepts_loss)?;
+            let warnings = roster::warning(&assembly).into_iter().chain(more);
+            let warning = warnings.reduce(|a, b| format!("{a}\n{b}"));
+            let bundle = store.bundle.describing(&store.deployment).map_err(|e| general(&e))?;
             Ok(Plan { bundle, assembly, is_new: false, to_start, warning })
         }
         None => {

@@ -10,7 +10,7 @@ use super::{BETWEEN_PROMOTIONS, Host, Phase, RETRY};
 use crate::client::{Connection, Fields};
 use crate::deployment::ServerAddress;
 use crate::formation::{introduce_to, wanting_shard};
-use crate::servers::{self, Server, Start};
+use crate::servers::{self, Replication, Server, Start};
 use crate::supervision::balance;
 use crate::topology::{Health, Peer, Role, SLOTS, ServerId, Topology};
 
@@ -112,7 +112,8 @@ impl Host {
     /// Whether a server has been without an heir for long enough to know that none is coming.
     fn has_waited(&mut self, index: usize) -> bool {
         let Some(slot) = self.slots.get_mut(index) else { return false };
-        slot.without_heir.get_or_insert_with(Instant::now).elapsed() >= NO_HEIR
+        let since = slot.without_heir.get_or_insert_with(Instant::now);
+        self.replication == Replication::Waived || since.elapsed() >= NO_HEIR
     }
 
     fn dir_of(&self, index: usize) -> Option<PathBuf> {
