@@ -10,6 +10,7 @@
 
 mod kept;
 mod program;
+mod removed;
 mod settings;
 
 use std::ffi::OsStr;
@@ -260,16 +261,16 @@ impl Server {
     }
 }
 
-/// Stops every server that runs in a directory below `parent`, whoever started it.
-/// Returns how many ran.
+/// Stops every server that runs in a directory below `parent`, whoever started it, also where the directory has been
+/// removed. Returns how many ran.
 ///
 /// # Errors
 /// With the first that cannot be ended; the others are stopped all the same.
 pub fn stop_all(parent: &Path) -> Result<usize> {
     let dirs: Vec<PathBuf> =
         std::fs::read_dir(parent).into_iter().flatten().flatten().map(|e| e.path()).collect();
-    let running: Vec<(PathBuf, Process)> =
-        dirs.into_iter().filter_map(|dir| running(&dir).map(|process| (dir, process))).collect();
+    let there = dirs.into_iter().filter_map(|dir| running(&dir).map(|process| (dir, process)));
+    let running: Vec<(PathBuf, Process)> = there.chain(removed::running(parent)).collect();
     // At once, so that no primary waits for a replica that is about to end as well.
     for (_, process) in &running {
         process.signal(rustix::process::Signal::TERM);
@@ -287,6 +288,7 @@ pub fn stop_all(parent: &Path) -> Result<usize> {
 pub fn is_any_running(parent: &Path) -> bool {
     let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten();
     dirs.map(|entry| entry.path()).any(|dir| running(&dir).is_some())
+        || !removed::running(parent).is_empty()
 }
 
 /// Whether a server in a directory below `parent` ended other than by being stopped.

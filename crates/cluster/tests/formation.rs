@@ -234,6 +234,22 @@ fn a_directory_has_one_server_and_its_record_finds_it() {
 }
 
 #[test]
+fn a_server_whose_directory_was_removed_is_found_and_stopped() {
+    if program().is_none() {
+        return;
+    }
+    let fleet = Fleet::new(1);
+    let name = ServerName { host: fleet.host(0), number: 0 };
+    let mut server = fleet.start_server(&name, Start::Empty);
+    server.wait_until_answering(&fleet.keeper(), PATIENCE).unwrap();
+    let parent = fleet.host_dir(&name.host);
+    std::fs::remove_dir_all(&parent).unwrap();
+    assert!(servers::is_any_running(&parent));
+    assert_eq!(servers::stop_all(&parent).unwrap(), 1);
+    assert!(!server.is_running() && !servers::is_any_running(&parent));
+}
+
+#[test]
 fn a_server_that_cannot_start_says_why() {
     if program().is_none() {
         return;

@@ -318,6 +318,24 @@ fn a_store_goes_on_without_a_part_of_its_names_only_when_that_is_accepted() {
     assert_eq!(fs::read_to_string(root(2).join("new3")).unwrap(), "new");
 }
 
+#[test]
+fn down_by_force_ends_everything_of_a_host_whose_directory_was_removed_under_it() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    let running = cluster.processes(2);
+    assert_eq!(running.len(), 3, "a node and two servers");
+    fs::remove_dir_all(cluster.store(2)).unwrap();
+    let said = String::from_utf8_lossy(&down(&cluster, &[]).stderr).into_owned();
+    assert!(said.contains("--force ends what does not end by itself"), "{said}");
+    assert!(down(&cluster, &["--force"]).status.success());
+    let is_gone = |pid: &i32| !Path::new(&format!("/proc/{pid}")).exists();
+    wait_for("the end of all of them", Duration::from_secs(20), || {
+        running.iter().all(is_gone).then_some(())
+    });
+}
+
 /// Brings the store up on these hosts of the cluster.
 fn up_on(cluster: &Cluster, hosts: &str, more: &[&str]) -> (Option<i32>, String) {
     up(cluster, &[&["--hosts", hosts], more].concat())
