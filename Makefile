@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. Each does all of its own set-up.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-blast demo-all test test-kernel test-life-cycle test-replacements check tools setup setup-test lock build
+.PHONY: help demo demo-blast demo-all test test-fast test-kernel test-life-cycle test-replacements check tools setup setup-test lock build
 SHELL := /bin/bash
 
 ENV := . scripts/env.sh &&
@@ -21,6 +21,9 @@ demo-all: .venv/.setup-demo build ## Run both
 
 test: .venv/.setup-test ## Run all tests
 	scripts/test.sh
+
+test-fast: .venv/.setup-test ## Run the tests that need no mount, no lab and no metadata servers
+	scripts/test.sh --lane fast
 
 test-kernel: .venv/.setup-test build ## Test a store on Debian's kernel 6.1 in QEMU (minutes)
 	$(ENV) cargo build --release --locked -p intarsia-bench-floor -p intarsia-bench-smallfiles

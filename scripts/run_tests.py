@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""Runs every test, or those of some lanes, and ends with one line that counts them all.
+
+Test programs run side by side, because most of them wait more than they compute; what took longest
+last time begins first. Each prints what it said when it has ended.
+
+    scripts/run_tests.py                 everything
+    scripts/run_tests.py --lane fast     what needs no mount, no lab and no metadata servers
+    scripts/run_tests.py --only history  programs with this in their name
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build/test-logs"
+TIMES = ROOT / "build/test-times.json"
+LANES = ("fast", "servers", "mount", "lab")
+# What all of it may take, and what one program may.
+BUDGET_S = 30 * 60
+LIMIT_S = 20 * 60
+# Begun first as long as nobody knows how long they take here.
+LONG = (
+    "tests-workflows",
+    "python-tests",
+    "meta-transactions",
+    "tests-posix-promises",
+    "tests-lab-silence",
+    "cluster-supervision",
+    "tests-history-history",
+    "tests-lab-life_cycle",
+)
+LANE_OF_PACKAGE = {
+    "crates/cluster": "servers",
+    "crates/meta": "servers",
+    "crates/cli": "mount",
+    "crates/mount": "mount",
+    "tests/posix": "mount",
+    "tests/history": "mount",
+    "crates/lab": "lab",
+    "tests/lab": "lab",
+}
+CARGO_RESULT = re.compile(r"^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored", re.M)
+PYTEST_RESULT = re.compile(r"(\d+) (passed|failed|skipped|errors?)")
+
+
+@dataclass
+class Counts:
+    """Tests by how they ended."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def add(self, other: "Counts") -> None:
+        """Adds those of another program."""
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def __str__(self) -> str:
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {self.failed} failed{skipped}"
+
+
+@dataclass
+class Program:
+    """One test program: a binary of a crate, a run of pytest, or the examples of docstrings."""
+
+    name: str
+    lane: str
+    command: list[str]
+    directory: Path = ROOT
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def log(self) -> Path:
+        """Where what it says is kept."""
+        return LOGS / f"{self.name}.log"
+
+
+@dataclass
+class Ended:
+    """What became of a program."""
+
+    program: Program
+    counts: Counts
+    seconds: float
+    trouble: str
+
+
+class Runner:
+    """Runs programs, and ends those that still run when it is told to stop."""
+
+    def __init__(self) -> None:
+        self.running: set[subprocess.Popen[bytes]] = set()
+        self.is_stopped = False
+
+    def run(self, program: Program) -> Ended:
+        """Runs a program to its end, or to its limit."""
+        started = time.monotonic()
+        trouble = ""
+        with program.log.open("wb") as log:
+            if self.is_stopped:
+                return Ended(program, Counts(), 0, "was not begun")
+            process = subprocess.Popen(
+                program.command,
+                cwd=program.directory,
+                env=os.environ | program.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self.running.add(process)
+            try:
+                status = process.wait(LIMIT_S)
+            except subprocess.TimeoutExpired:
+                end_group(process)
+                status = process.wait()
+                trouble = f"did not end within {LIMIT_S} s"
+            self.running.discard(process)
+        counts = counted(program.log.read_text(errors="replace"))
+        if status != 0 and not trouble and not counts.failed:
+            trouble = f"ended with {status}"
+        return Ended(program, counts, time.monotonic() - started, trouble)
+
+    def stop(self) -> None:
+        """Ends what runs."""
+        self.is_stopped = True
+        for process in list(self.running):
+            end_group(process)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Ends a program and what it started: asked first, so that it can clean up."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(10)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
+        return
+
+
+def counted(said: str) -> Counts:
+    """Counts the tests of a program by what it printed."""
+    counts = Counts()
+    for passed, failed, ignored in CARGO_RESULT.findall(said):
+        counts.add(Counts(int(passed), int(failed), int(ignored)))
+    summaries = [line for line in said.splitlines() if re.search(r"\d+ \w+.* in [\d.]+s", line)]
+    if not CARGO_RESULT.search(said) and summaries:
+        by_kind = {kind.rstrip("s"): int(n) for n, kind in PYTEST_RESULT.findall(summaries[-1])}
+        failed = by_kind.get("failed", 0) + by_kind.get("error", 0)
+        counts.add(Counts(by_kind.get("passed", 0), failed, by_kind.get("skipped", 0)))
+    return counts
+
+
+def built() -> list[dict[str, Any]]:
+    """Builds the test programs, and returns what cargo says of each."""
+    command = ["cargo", "test", "--workspace", "--locked", "--no-run"]
+    text = [*command, "--message-format", "json-render-diagnostics"]
+    output = subprocess.run(text, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    messages = map(json.loads, output.splitlines())
+    return [m for m in messages if m.get("executable") and m.get("profile", {}).get("test")]
+
+
+def binaries() -> list[Program]:
+    """The test programs of all crates."""
+    programs = []
+    for artifact in built():
+        package = Path(artifact["manifest_path"]).parent
+        place = str(package.relative_to(ROOT))
+        name = f"{place.removeprefix('crates/').replace('/', '-')}-{artifact['target']['name']}"
+        if not artifact["target"]["kind"][0].startswith("test"):
+            name += "-unit"
+        lane = LANE_OF_PACKAGE.get(place, "fast")
+        environment = {"CARGO_MANIFEST_DIR": str(package)}
+        programs.append(Program(name, lane, [artifact["executable"]], package, environment))
+    return programs
+
+
+def others() -> list[Program]:
+    """The tests that are no programs of crates."""
+    pytest = [sys.executable, "-m", "pytest"]
+    examples = ["cargo", "test", "--workspace", "--locked", "--doc"]
+    return [
+        Program("tests-workflows", "mount", [*pytest, "tests/workflows"]),
+        Program("python-tests", "mount", [*pytest, "python/tests"]),
+        Program("rust-documentation", "fast", examples),
+    ]
+
+
+def in_order(programs: Iterable[Program]) -> list[Program]:
+    """What takes longest first, so that nothing long is left at the end."""
+    known: dict[str, float] = json.loads(TIMES.read_text()) if TIMES.exists() else {}
+
+    def expected_s(program: Program) -> float:
+        return known.get(program.name, 1e6 if program.name in LONG else 1e3)
+
+    return sorted(programs, key=expected_s, reverse=True)
+
+
+def show(ended: Ended, done: int, of: int) -> None:
+    """Prints what a program said."""
+    print(ended.program.log.read_text(errors="replace"), end="")
+    trouble = f"; {ended.trouble}" if ended.trouble else ""
+    name = ended.program.name
+    print(f"=== {done}/{of} {name}: {ended.counts}, {ended.seconds:.0f} s{trouble}\n", flush=True)
+
+
+def report(results: list[Ended], took_s: float) -> bool:
+    """Prints the counts, and whether all is well."""
+    total = Counts()
+    lane_s: Counter[str] = Counter()
+    for ended in results:
+        total.add(ended.counts)
+        lane_s[ended.program.lane] += round(ended.seconds)
+    lanes = ", ".join(f"{lane} {seconds} s" for lane, seconds in lane_s.most_common())
+    print(f"programs by lane: {lanes}; all of it took {took_s:.0f} s of {BUDGET_S} s")
+    if took_s > BUDGET_S:
+        print("this is over the budget")
+    if total.skipped:
+        print(f"{total.skipped} skipped: the reasons are above")
+    for ended in results:
+        if ended.trouble or ended.counts.failed:
+            print(f"failed: {ended.program.name} {ended.trouble}".rstrip())
+            # One that ended before it counted is a failure of its own.
+            total.failed += not ended.counts.failed
+    print(f"{total.passed} passed, {total.failed} failed")
+    return not total.failed and bool(results)
+
+
+def keep_times(results: list[Ended]) -> None:
+    """Notes how long each program took, for the order of the next run."""
+    known = json.loads(TIMES.read_text()) if TIMES.exists() else {}
+    known |= {ended.program.name: round(ended.seconds, 1) for ended in results}
+    TIMES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+def chosen(arguments: argparse.Namespace) -> list[Program]:
+    """The programs that the user means."""
+    lanes = arguments.lane or LANES
+    only = arguments.only or [""]
+    programs = [*binaries(), *others()]
+    return [p for p in programs if p.lane in lanes and any(part in p.name for part in only)]
+
+
+def main() -> int:
+    """Runs them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--lane", action="append", choices=LANES, help="this lane; may be repeated")
+    parser.add_argument(
+        "--only", action="append", metavar="PART", help="programs with this in their name"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=(os.cpu_count() or 1) + 1, help="so many programs at once"
+    )
+    parser.add_argument("--list", action="store_true", help="print the programs and run none")
+    arguments = parser.parse_args()
+    programs = in_order(chosen(arguments))
+    if arguments.list:
+        print("\n".join(f"{program.lane:8} {program.name}" for program in programs))
+        return 0
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for log in LOGS.glob("*.log"):
+        log.unlink()
+    os.environ["INTARSIA_BIN"] = str(ROOT / "target/debug/intarsia")
+    runner, results, started = Runner(), [], time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        try:
+            for future in as_completed([pool.submit(runner.run, p) for p in programs]):
+                results.append(future.result())
+                show(results[-1], len(results), len(programs))
+        except KeyboardInterrupt:
+            runner.stop()
+            print("stopped", file=sys.stderr)
+    keep_times(results)
+    is_well = report(results, time.monotonic() - started)
+    return 0 if is_well and not runner.is_stopped else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
