@@ -44,12 +44,12 @@ pub(crate) fn run(arguments: &Leave) -> Outcome<Exit> {
 
 /// What the hosts that remain can still lose.
 fn survival(servers: &Value) -> Option<String> {
-    let hosts = servers.get("holdings")?.as_array()?.len();
+    let hosts = output::count(servers.get("holdings")?.as_array()?.len(), "host");
     Some(if servers["survives_loss"] == true {
-        format!("The metadata is on {hosts} hosts now, and survives the loss of any one of them.")
+        format!("The metadata is on {hosts} now, and survives the loss of any one of them.")
     } else {
         format!(
-            "The metadata is on {hosts} hosts now; for the moment none of them may be lost ('intarsia status' says why)."
+            "The metadata is on {hosts} now; for the moment none of them may be lost ('intarsia status' says why)."
         )
     })
 }
