@@ -1,0 +1,207 @@
+//! How a lock is got, and waited for.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use intarsia_types::{Error, InodeId, Result};
+use intarsia_wire::{LockAnswer, LockClaim, LockKind, LockQuestion, LockSpan};
+
+use super::asking::misfit;
+use super::{LockOutcome, PATIENCE, Turn, Waiter};
+use crate::lease::Attempt;
+use crate::node::Node;
+
+impl Node {
+    pub(super) fn with_turn<T>(
+        &self,
+        ino: InodeId,
+        deadline: Instant,
+        f: impl FnOnce(&Turn<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let (locks, _) = self.lock_parts()?;
+        loop {
+            let entry = locks.entry(ino);
+            let Some(turn) = entry.turn.try_lock_until(deadline) else {
+                return Err(Error::Busy("the lock master of the file does not answer".into()));
+            };
+            if !entry.held.lock().is_gone {
+                return f(&Turn { ino, entry: &entry, _turn: turn, deadline });
+            }
+        }
+    }
+
+    pub(super) fn try_lock(
+        &self,
+        ino: InodeId,
+        handle: u64,
+        claim: LockClaim,
+        deadline: Instant,
+    ) -> Result<LockOutcome> {
+        let answer = self.with_turn(ino, deadline, |turn| {
+            turn.entry.held.lock().note_use(handle, claim.kind, claim.owner);
+            self.take_in_turn(turn, claim, None)
+        });
+        match answer? {
+            LockAnswer::Granted => Ok(LockOutcome::Granted),
+            LockAnswer::Denied => Ok(LockOutcome::Denied),
+            other => Err(misfit(&other)),
+        }
+    }
+
+    /// Asks for a lock that is waited for, or gives up waiting if a signal has come.
+    pub(super) fn pursue_lock(&self, ticket: u64, deadline: Instant) {
+        let Ok((locks, _)) = self.lock_parts() else { return };
+        let Some(ino) = locks.waiters.lock().waiting.get(&ticket).map(|waiter| waiter.ino) else {
+            return;
+        };
+        let ended = self.with_turn(ino, deadline, |turn| Ok(self.pursue_in_turn(turn, ticket)));
+        match ended {
+            Ok(Some((waiter, outcome))) => {
+                let outcome = self.with_fresh_content(ino, &waiter.claim, outcome);
+                (waiter.done)(outcome);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%ino, %error, "a lock is waited for longer"),
+        }
+    }
+
+    fn pursue_in_turn(
+        &self,
+        turn: &Turn<'_>,
+        ticket: u64,
+    ) -> Option<(Waiter, Result<LockOutcome>)> {
+        let (locks, _) = self.lock_parts().ok()?;
+        let (claim, mut is_interrupted) = {
+            let waiters = locks.waiters.lock();
+            let waiter = waiters.waiting.get(&ticket)?;
+            (waiter.claim, waiter.is_interrupted)
+        };
+        let mut outcome = None;
+        if !is_interrupted {
+            match self.take_in_turn(turn, claim, Some(ticket)) {
+                Ok(LockAnswer::Granted) => outcome = Some(Ok(LockOutcome::Granted)),
+                Ok(LockAnswer::Deadlock) => outcome = Some(Ok(LockOutcome::Deadlock)),
+                // Denied is the file of another host, which is asked for again like a master that is silent.
+                Ok(LockAnswer::Queued | LockAnswer::Denied) => {}
+                Ok(other) => outcome = Some(Err(misfit(&other))),
+                Err(error @ (Error::Invalid(_) | Error::NoSpace(_))) => outcome = Some(Err(error)),
+                Err(error) => {
+                    tracing::debug!(ino = %turn.ino, %error, "a lock is waited for until its master answers");
+                }
+            }
+            is_interrupted =
+                locks.waiters.lock().waiting.get(&ticket).is_some_and(|w| w.is_interrupted);
+        }
+        if outcome.is_none() && is_interrupted {
+            outcome = Some(Ok(self.stop_waiting(turn, &claim, ticket)));
+        }
+        let waiter = locks.waiters.lock().waiting.remove_entry(&ticket);
+        match (waiter, outcome) {
+            (Some((_, waiter)), Some(outcome)) => Some((waiter, outcome)),
+            (Some((ticket, waiter)), None) => {
+                locks.waiters.lock().waiting.insert(ticket, waiter);
+                None
+            }
+            (None, _) => None,
+        }
+    }
+
+    fn stop_waiting(&self, turn: &Turn<'_>, claim: &LockClaim, ticket: u64) -> LockOutcome {
+        match self.ask_once(turn, &LockQuestion::Cancel { ticket }) {
+            Ok(LockAnswer::Granted) => {
+                turn.entry.held.lock().grant(claim);
+                LockOutcome::Granted
+            }
+            Ok(_) => LockOutcome::Interrupted,
+            Err(error) => {
+                tracing::debug!(ino = %turn.ino, %error, "the lock master learns later that nobody waits");
+                turn.entry.held.lock().is_doubtful = true;
+                LockOutcome::Interrupted
+            }
+        }
+    }
+
+    /// A lock that was granted lets its owner see what was written under the locks before.
+    pub(super) fn with_fresh_content(
+        &self,
+        ino: InodeId,
+        claim: &LockClaim,
+        outcome: Result<LockOutcome>,
+    ) -> Result<LockOutcome> {
+        if !matches!(outcome, Ok(LockOutcome::Granted)) {
+            return outcome;
+        }
+        self.revalidate(ino).map(|()| LockOutcome::Granted).inspect_err(|error| {
+            tracing::warn!(%ino, %error, "a lock is given up, as the file cannot be looked up anew");
+            self.give_up_locks(ino, &[(claim.kind, claim.owner)], claim.span);
+        })
+    }
+
+    /// Looks the file up again: another host may have written to it.
+    fn revalidate(&self, ino: InodeId) -> Result<()> {
+        let remote = self.with_live(ino, |state| {
+            if !state.is_open() || state.is_orphan {
+                return Ok(Attempt::Done(None));
+            }
+            match self.namespace.get(ino) {
+                Ok(inode) => self.renew_body(state, &inode)?,
+                // Removed by another host, and nobody else can open it any more.
+                Err(Error::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+            Ok(Attempt::Done(state.remote().map(Arc::clone)))
+        })?;
+        remote.map_or(Ok(()), |remote| remote.renew())
+    }
+
+    pub(super) fn give_up_locks(&self, ino: InodeId, owners: &[(LockKind, u64)], span: LockSpan) {
+        let deadline = Instant::now() + PATIENCE;
+        let outcome = self.with_turn(ino, deadline, |turn| {
+            for (kind, owner) in owners {
+                let (had, is_doubtful) = {
+                    let mut held = turn.entry.held.lock();
+                    (held.clear(*kind, *owner, span), held.is_doubtful)
+                };
+                let question = LockQuestion::Release { kind: *kind, owner: *owner, span };
+                if !had && !is_doubtful {
+                    continue;
+                }
+                if !matches!(self.ask_once(turn, &question), Ok(LockAnswer::Done)) {
+                    // Told again when it answers.
+                    turn.entry.held.lock().is_doubtful = true;
+                }
+            }
+            self.give_up_wal_index(turn);
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            // Somebody is asking the master all this time. What goes is not told to anybody yet.
+            tracing::warn!(%ino, %error, "a lock is given up later");
+            if let Some(entry) = self.locks.as_ref().and_then(|locks| locks.known(ino)) {
+                let mut held = entry.held.lock();
+                for (kind, owner) in owners {
+                    held.clear(*kind, *owner, span);
+                }
+                held.is_doubtful = true;
+            }
+        }
+    }
+
+    /// Drops what is known of a file's locks when nobody here uses it any more.
+    pub(super) fn forget_locks(&self, ino: InodeId) {
+        let Ok((locks, _)) = self.lock_parts() else { return };
+        let outcome = self.with_turn(ino, Instant::now() + PATIENCE, |turn| {
+            let is_open = self.live.with_existing(ino, |state| state.handles > 0).unwrap_or(false);
+            let mut held = turn.entry.held.lock();
+            if is_open || !held.is_empty() || held.is_doubtful || !locks.tickets(ino).is_empty() {
+                return Ok(());
+            }
+            held.is_gone = true;
+            locks.entries.lock().remove(&ino);
+            Ok(())
+        });
+        if outcome.is_ok() {
+            self.resign_if_idle(ino);
+        }
+    }
+}
