@@ -14,7 +14,7 @@ use intarsia_cluster::formation;
 use intarsia_cluster::supervision::{Holding, Redundancy, Supervisor};
 use intarsia_meta::MetaEngine;
 use intarsia_node::{ClusterOptions, DeploymentKey, Node};
-use intarsia_types::{Error, NodeId, Result};
+use intarsia_types::{Durability, Error, NodeId, Result};
 
 use crate::assembly::Assembly;
 use crate::description::{Description, Follower};
@@ -30,6 +30,8 @@ use servers::{OpenNode, ServerStart, Servers, expected, roster};
 const LEAVE_PATIENCE: Duration = Duration::from_secs(4);
 /// And how long at most.
 const LEAVE_LIMIT: Duration = Duration::from_secs(30);
+/// How long servers that are copying are waited for before nobody watches over them any more.
+const COPY_PATIENCE: Duration = Duration::from_secs(8);
 /// Between two looks for whether others leave.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -49,6 +51,11 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
+    /// Whether metadata is on this host that no other would have without it, or may be.
+    pub(crate) fn holds_metadata(&self) -> bool {
+        self.has_replicas() && self.holding(&self.host).is_none_or(|holding| !holding.is_vacant())
+    }
+
     /// What is known of the metadata servers, if hosts of this store run some.
     pub(crate) fn redundancy(&self) -> Option<Redundancy> {
         self.servers.0.as_ref().and_then(Supervisor::redundancy)
@@ -173,6 +180,11 @@ impl Membership {
     /// Ends the watch over the metadata servers of this host, which go on.
     pub(crate) fn leave_servers(mut self) {
         self.note_end();
+        if let Some(servers) = &self.servers.0
+            && self.deployment.durability != Durability::Memory
+        {
+            servers.settle(COPY_PATIENCE);
+        }
         drop(self.servers.0.take());
     }
 

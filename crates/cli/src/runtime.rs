@@ -302,6 +302,9 @@ impl Store {
     pub(crate) fn close(&self, order: EndOrder, progress: &mut dyn FnMut(Value)) -> Outcome {
         let mode = if order.discard { ClosingMode::Discard } else { ClosingMode::Keep };
         let mut tell = |now: ClosingProgress| progress(closing(now));
+        if self.with_membership(Membership::holds_metadata).unwrap_or_default() {
+            self.node.stay_member();
+        }
         let closed = self.node.close_with(mode, &mut tell).map_err(|e| failure(&e));
         failpoint::reach("node:closed");
         let membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -44,7 +44,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use intarsia_types::{ByteCount, Error, NodeId, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
@@ -234,6 +234,23 @@ impl Supervisor {
     #[must_use]
     pub fn holding(&self, host: &NodeId) -> Option<Holding> {
         self.redundancy()?.holding(host)
+    }
+
+    /// Waits until the servers of this host have everything on the disk: one that was just copying would count for nothing
+    /// when the store comes up again. Not where none can come about, and not for longer than `patience`.
+    pub fn settle(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline && self.is_copying() {
+            std::thread::sleep(BUSY);
+        }
+    }
+
+    fn is_copying(&self) -> bool {
+        let is_whole = |(name, state): &(ServerName, ServerState)| {
+            let dir = self.dir.join(name.number.to_string());
+            *state == ServerState::Serving && crate::servers::is_complete(&dir)
+        };
+        self.redundancy().is_some_and(|r| r.is_served()) && !self.states().iter().all(is_whole)
     }
 
     /// Ends the watch and stops the servers of this host, keeping their data.

@@ -577,3 +577,27 @@ fn a_primary_whose_replica_lost_everything_comes_back_with_what_it_had() {
     assert_nothing_is_lost(&watched.fleet, &acknowledged);
     watched.wait_until_whole(3);
 }
+
+#[test]
+fn a_primary_that_lost_everything_leaves_its_place_to_its_replica() {
+    if program().is_none() {
+        return;
+    }
+    let (mut watched, acknowledged, shard) = without_first_shard();
+    let [primary, replica] = &shard;
+    std::fs::remove_dir_all(watched.fleet.settings(primary).dir).unwrap();
+    let again = watch(&watched.fleet, &primary.host, Begin::Join);
+    watched.supervisors.insert(primary.host.clone(), again);
+    let address = watched.fleet.deployment.member(&primary.host).unwrap();
+    let address = address.server(primary.number).unwrap();
+    // For longer than a dead server waits for its heir.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(8) {
+        assert!(watched.fleet.keeper().connect(&address).is_err(), "an empty server has its place");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let again = watch(&watched.fleet, &replica.host, Begin::Join);
+    watched.supervisors.insert(replica.host.clone(), again);
+    assert_nothing_is_lost(&watched.fleet, &acknowledged);
+    watched.wait_until_whole(3);
+}

@@ -100,6 +100,8 @@ pub(crate) struct Cluster {
     pub(crate) fetches: Fetches,
     /// The last beat failed, and the log says so.
     is_faint: AtomicBool,
+    /// This host stays a member, also if it was told to leave.
+    stays: AtomicBool,
 }
 
 impl Cluster {
@@ -138,6 +140,7 @@ impl Cluster {
             heart: Mutex::default(),
             fetches: Fetches::default(),
             is_faint: AtomicBool::new(false),
+            stays: AtomicBool::new(false),
         })
     }
 
@@ -587,6 +590,14 @@ impl Node {
         }
     }
 
+    /// Keeps this host a member of the store when it closes, although it may have been told to leave: it has something that
+    /// the others need.
+    pub fn stay_member(&self) {
+        if let Some(cluster) = &self.cluster {
+            cluster.stays.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// Stops serving the other hosts.
     pub(crate) fn leave_cluster(&self) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
@@ -595,7 +606,9 @@ impl Node {
         cluster.peers.set_members([]);
         cluster.membership.hear_orders(&cluster.directory)?;
         if cluster.membership.mine().is_leaving {
-            if self.holds_files()? {
+            if cluster.stays.load(Ordering::SeqCst) {
+                tracing::warn!("this host is to leave, but has metadata that is at no other yet");
+            } else if self.holds_files()? {
                 tracing::warn!(
                     "this host is to leave, but has files that are at no other host yet"
                 );

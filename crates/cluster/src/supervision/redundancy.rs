@@ -90,6 +90,11 @@ impl Redundancy {
         }
     }
 
+    /// Whether the servers are heard of.
+    pub(super) const fn is_served(&self) -> bool {
+        self.shards > 0
+    }
+
     /// What a host still has of the metadata that no other host would have without it: nothing once it may go. None
     /// as long as the servers are not heard of.
     #[must_use]

@@ -16,7 +16,11 @@ use crate::remote::unexpected;
 /// Asking the master.
 impl Node {
     /// Puts a question to the file's lock master, whoever that is, and notes what the answer means.
-    pub(super) fn ask_master(&self, turn: &Turn<'_>, question: &LockQuestion) -> Result<LockAnswer> {
+    pub(super) fn ask_master(
+        &self,
+        turn: &Turn<'_>,
+        question: &LockQuestion,
+    ) -> Result<LockAnswer> {
         loop {
             let (error, pause) = match self.ask_once(turn, question) {
                 Ok(LockAnswer::NotMaster { .. }) => {

@@ -67,6 +67,17 @@ fn a_host_that_leaves_hands_over_what_is_not_open_and_then_the_rest() {
 }
 
 #[test]
+fn a_host_whose_metadata_is_needed_stays_a_member_although_it_was_told_to_leave() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    empty(&a, "b");
+    b.stay_member();
+    b.close().unwrap();
+    wait_for_state(&a, "b", "stopped");
+    a.close().unwrap();
+}
+
+#[test]
 fn nobody_leaves_without_room_for_his_files_and_who_stays_after_all_serves_on() {
     let deployment = Deployment::new();
     let a = deployment.start_with("a", ByteCount::mib(2));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use intarsia_types::{Error, NodeId, Result};
+use intarsia_types::{Durability, Error, NodeId, Result};
 use tracing::{info, warn};
 
 use super::{BETWEEN_PROMOTIONS, Host, Phase, RETRY};
@@ -69,7 +69,10 @@ impl Host {
                 Role::Primary(_) => Some(Start::Empty),
             },
             // There is no other copy, so what it has on its disk is the best there is.
-            Heir::None => self.has_waited(index).then_some(Start::Kept),
+            Heir::None if self.has_data(index) => self.has_waited(index).then_some(Start::Kept),
+            // An empty server there would take the address away from the one that is gone: the others would then know of
+            // none, never give it up, and elect nobody in its place (seen with Redis 7.0.15).
+            Heir::None => None,
             Heir::Waiting if self.has_only_copy(index, old, view) => {
                 self.has_waited(index).then_some(Start::Kept)
             }
@@ -81,6 +84,12 @@ impl Host {
                 None
             }
         }
+    }
+
+    /// Whether a server has something to go on with; in memory alone none ever has.
+    fn has_data(&self, index: usize) -> bool {
+        self.watch.deployment.durability == Durability::Memory
+            || self.dir_of(index).is_some_and(|dir| servers::has_data(&dir))
     }
 
     /// A replica begins empty only when there is somebody to copy from. Where its primary is dead, what it has may be the
