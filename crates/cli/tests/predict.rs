@@ -146,7 +146,7 @@ fn advice_names_the_best_and_what_decides() {
     let text = place.run(&arguments("advise", &["--top", "3", "--within", "1h"])).code(0);
     text.prints("Recommended: 4 hosts")
         .prints("Cheapest within 1h: 1 host,")
-        .prints("Choice of hosts: with 4");
+        .prints("Choice of hosts: 4 gives");
     // One point is enough, and what cannot be is left out with its reason.
     let few = [
         "--hosts",

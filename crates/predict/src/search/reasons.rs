@@ -70,7 +70,7 @@ fn choices(knobs: &[Knob]) -> Vec<String> {
     for knob in matter {
         if let (Some(best), Some(worst)) = (knob.values.first(), knob.values.last()) {
             reasons.push(format!(
-                "Choice of {}: with {} {} s at best, with {} {} s ({:.2} times).",
+                "Choice of {}: {} gives {} s at best, {} gives {} s ({:.2} times).",
                 knob.name,
                 best.value,
                 digits(best.seconds),
