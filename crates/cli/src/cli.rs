@@ -12,8 +12,10 @@ use crate::config::{Given, Key, Layers, Source};
 use crate::exit;
 
 mod lab;
+mod predict;
 mod stage;
 pub(crate) use lab::*;
+pub(crate) use predict::*;
 pub(crate) use stage::*;
 
 /// Intermediate storage for workflows, as a file system of this host's disks, SSDs and memory.
@@ -70,6 +72,8 @@ pub(crate) enum Verb {
     Doctor(Doctor),
     Config(ConfigVerb),
     Simulate(Simulate),
+    Predict(Predict),
+    Advise(Advise),
     /// Find by experiments which settings decide how fast a store is
     #[command(disable_help_flag = true)]
     Characterise(PythonArguments),

@@ -70,6 +70,8 @@ fn run(cli: &Cli) -> Outcome<Exit> {
         Verb::Doctor(arguments) => verbs::doctor::run(arguments, &cli.global),
         Verb::Config(arguments) => verbs::config::run(&arguments.verb, &cli.global),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments.verb),
+        Verb::Predict(arguments) => verbs::predict::predict(arguments),
+        Verb::Advise(arguments) => verbs::predict::advise(arguments),
         Verb::Characterise(arguments) => verbs::analysis::characterise(arguments),
         Verb::Model(arguments) => verbs::analysis::model(arguments),
         Verb::BalanceStores(arguments) => verbs::analysis::balance_stores(arguments),

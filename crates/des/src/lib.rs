@@ -24,6 +24,7 @@ mod agenda;
 mod parameter;
 mod queue;
 mod random;
+mod replications;
 mod resource;
 mod simulation;
 mod statistics;
@@ -36,6 +37,7 @@ pub use agenda::Agenda;
 pub use parameter::InvalidParameter;
 pub use queue::Ticket;
 pub use random::{Distribution, Streams};
+pub use replications::replicate;
 pub use resource::{
     Alarm, Booking, CustomerId, FlowId, Fluid, LinkId, PriorityServer, Put, Server, SharedServer,
     Store, Taken, Timetable,

@@ -29,13 +29,27 @@ pub fn choose_copies(
     size_bytes: u64,
     seed: u64,
 ) -> Vec<NodeId> {
+    let roomy = usable(hosts, holds, size_bytes);
+    let grain = (roomy.iter().map(|(_, free_bytes)| *free_bytes).max().unwrap_or(0) / GRAIN).max(1);
+    let key = |(node, free_bytes): (_, u64)| (Reverse(free_bytes / grain), mixed(seed, node), node);
+    let mut ranked: Vec<_> = roomy.into_iter().map(key).collect();
+    if count < ranked.len() {
+        // Only the first ones are wanted: of many hosts they need not all be in order.
+        ranked.select_nth_unstable(count);
+        ranked.truncate(count);
+    }
+    ranked.sort_unstable();
+    ranked.into_iter().map(|(.., node)| node.clone()).collect()
+}
+
+/// Hosts with room that hold nothing yet, each once.
+fn usable<'h>(hosts: &'h [HostState], holds: &[NodeId], size_bytes: u64) -> Vec<(&'h NodeId, u64)> {
     let is_usable = |host: &&HostState| host.free_bytes > size_bytes && !holds.contains(&host.node);
-    let roomy: BTreeMap<&NodeId, u64> =
-        hosts.iter().filter(is_usable).map(|host| (&host.node, host.free_bytes)).collect();
-    let grain = (roomy.values().max().unwrap_or(&0) / GRAIN).max(1);
-    let mut ranked: Vec<_> = roomy.into_iter().collect();
-    ranked.sort_by_key(|(node, free_bytes)| (Reverse(free_bytes / grain), mixed(seed, node)));
-    ranked.into_iter().take(count).map(|(node, _)| node.clone()).collect()
+    let roomy = hosts.iter().filter(is_usable).map(|host| (&host.node, host.free_bytes));
+    if hosts.is_sorted_by(|a, b| a.node < b.node) {
+        return roomy.collect();
+    }
+    roomy.collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
 /// FNV-1a over the seed and the name, with the finalizer of `MurmurHash3` to spread the last bytes.

@@ -16,6 +16,7 @@ pub(crate) mod lost;
 mod moves;
 pub(crate) mod node;
 pub(crate) mod pages;
+pub(crate) mod predict;
 mod purge;
 mod python;
 mod rule;

@@ -6,7 +6,7 @@ mod presets;
 mod progress;
 mod scale;
 mod study;
-mod table;
+pub(super) mod table;
 
 use super::python::{self, Part};
 use crate::cli::SimulateVerb;

@@ -58,7 +58,7 @@ fn indented(rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
 }
 
 /// A number as people read it: shares in percent, times, bytes and counts with a fitting unit.
-pub(super) fn number(value: f64, unit: &str) -> String {
+pub(in crate::verbs) fn number(value: f64, unit: &str) -> String {
     const TIMES: [(f64, &str); 6] = [
         (365.0 * 86_400.0, "years"),
         (86_400.0, "days"),

@@ -1,0 +1,97 @@
+//! The files that a prediction is made from.
+
+use std::io::Read;
+use std::path::Path;
+
+use intarsia_predict::Problem;
+use intarsia_predict::configuration::Configuration;
+use intarsia_predict::profile::Profile;
+use intarsia_predict::workload::Workload;
+use serde_json::{Value, json};
+
+use crate::cli::PredictInputs;
+use crate::exit::{Failure, Outcome};
+use crate::output;
+
+/// What was read.
+pub(super) struct Inputs {
+    pub(super) workload: Workload,
+    pub(super) profile: Profile,
+    /// That of the file, or what a store is by default on all hosts of the profile.
+    pub(super) configuration: Configuration,
+    pub(super) threads: usize,
+}
+
+pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
+    let (name, text) = text(&arguments.workload)?;
+    let workload = Workload::parse(&name, &text).map_err(refused)?;
+    for warning in &workload.warnings {
+        output::warn(&format!("{name}: {warning}"));
+    }
+    let (name, text) = self::text(&arguments.profile)?;
+    let profile = Profile::parse(&name, &text).map_err(refused)?;
+    let mut configuration = Configuration::new(profile.hosts);
+    if let Some(path) = &arguments.configuration {
+        let (name, text) = self::text(path)?;
+        configuration = Configuration::parse(&name, &text, &configuration).map_err(refused)?;
+    }
+    if let Some(servers) = arguments.metadata_hosts {
+        (configuration.managers, configuration.managers_apart) = (servers, servers > 0);
+        configuration.managers = servers.max(1);
+    }
+    configuration.follows_hints &= !arguments.ignore_hints;
+    let threads = arguments.threads.unwrap_or_else(|| {
+        std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
+    });
+    Ok(Inputs { workload, profile, configuration, threads })
+}
+
+fn text(path: &Path) -> Outcome<(String, String)> {
+    let is_stdin = path == Path::new("-");
+    let name = if is_stdin { "<stdin>".to_owned() } else { path.display().to_string() };
+    let text = if is_stdin {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text = text.map_err(|error| {
+        Failure::usage(format!("{name}: {error}"))
+            .with_help("name a readable JSON file, or - for standard input")
+    })?;
+    Ok((name, text))
+}
+
+pub(super) fn refused(problem: Problem) -> Failure {
+    let failure = Failure::usage(problem.message);
+    match problem.help {
+        Some(help) => failure.with_help(help),
+        None => failure,
+    }
+}
+
+impl Inputs {
+    /// What the answer rests on, for programs.
+    pub(super) fn basis(&self) -> Value {
+        let Profile { name, provenance, .. } = &self.profile;
+        json!({
+            "workload": { "name": self.workload.name, "tasks": self.workload.tasks.len(),
+                          "files": self.workload.files.len(), "warnings": self.workload.warnings },
+            "profile": { "name": name, "source": provenance.source.as_str(), "note": provenance.note },
+            "version": env!("CARGO_PKG_VERSION"),
+        })
+    }
+
+    /// The same for people.
+    pub(super) fn basis_text(&self) -> String {
+        let Profile { name, provenance, .. } = &self.profile;
+        format!(
+            "{}: {}, {}, on '{name}' ({}: {})\n",
+            self.workload.name,
+            output::count(self.workload.tasks.len(), "task"),
+            output::count(self.workload.files.len(), "file"),
+            provenance.source.as_str(),
+            provenance.note
+        )
+    }
+}

@@ -1,0 +1,251 @@
+//! `intarsia predict` and `intarsia advise`: answers for people and for programs, and refusals.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on is to stop")]
+
+mod common;
+
+use std::io::Write;
+use std::process::Stdio;
+
+use common::Place;
+use serde_json::{Value, json};
+
+/// Four pipelines of two tasks, and one that reads what all of them wrote.
+fn workload() -> Value {
+    let mut files = vec![json!({"name": "out", "size_bytes": 1_000_000})];
+    let mut tasks = Vec::new();
+    for n in 0..4 {
+        for name in ["in", "mid", "end"] {
+            files.push(json!({"name": format!("{name}-{n}"), "size_bytes": 20_000_000}));
+        }
+        for (stage, from, to) in [("first", "in", "mid"), ("second", "mid", "end")] {
+            tasks.push(json!({
+                "name": format!("{stage}-{n}"), "stage": stage, "reads": [format!("{from}-{n}")],
+                "compute_seconds": 0.5, "writes": [format!("{to}-{n}")],
+            }));
+        }
+    }
+    let reads: Vec<String> = (0..4).map(|n| format!("end-{n}")).collect();
+    tasks.push(json!({"name": "sum", "reads": reads, "compute_seconds": 0.5, "writes": ["out"]}));
+    json!({"format": "intarsia-workload", "version": 1, "name": "pipelines", "files": files, "tasks": tasks})
+}
+
+fn profile() -> Value {
+    let access = json!({"request_seconds": 1e-4, "bytes_per_second": 1e9});
+    json!({
+        "format": "intarsia-profile", "version": 1, "name": "lab", "hosts": 4,
+        "provenance": {"source": "assumed", "note": "a test"},
+        "host": {"slots": 1, "in_bytes_per_second": 125e6, "out_bytes_per_second": 125e6},
+        "network": {"latency_seconds": 5e-5, "loopback_bytes_per_second": 4e9},
+        "manager": {"open_seconds": 1e-4, "allocate_seconds": {"samples": [1e-4, 9e-4]}, "commit_seconds": 2e-4},
+        "tiers": [{"class": "ssd", "capacity_bytes": 1_000_000_000_000_u64, "read": access, "write": access}],
+    })
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    std::fs::write(place.path("w.json"), workload().to_string()).unwrap();
+    std::fs::write(place.path("p.json"), profile().to_string()).unwrap();
+    place
+}
+
+fn arguments<'a>(verb: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&[verb, "w.json", "--profile", "p.json"], more].concat()
+}
+
+fn answer(place: &Place, verb: &str, more: &[&str]) -> Value {
+    let arguments = [&arguments(verb, more)[..], &["--json"]].concat();
+    serde_json::from_str(&place.run(&arguments).code(0).out).unwrap()
+}
+
+#[test]
+fn a_prediction_says_when_where_and_why() {
+    let place = place();
+    let found = answer(&place, "predict", &["--runs", "4"]);
+    assert_eq!(found["kind"], "prediction");
+    assert_eq!(found["basis"]["profile"]["source"], "assumed");
+    assert_eq!(found["configuration"]["placement"], "local");
+    assert_eq!(
+        (&found["makespan_seconds"]["runs"], &found["configuration"]["hosts"]),
+        (&4.into(), &4.into())
+    );
+    assert!(found["makespan_seconds"]["half_width"].as_f64().unwrap() > 0.0);
+    let first = &found["first_run"];
+    assert_eq!(
+        (first["tasks"].as_array().unwrap().len(), first["stages"].as_array().unwrap().len()),
+        (9, 3)
+    );
+    assert!(first["makespan_seconds"].as_f64().unwrap() > 1.5);
+    // All but `run` is the same again, on any number of threads.
+    let mut again = answer(&place, "predict", &["--runs", "4", "--threads", "1"]);
+    again["run"] = found["run"].clone();
+    assert_eq!(again, found);
+    let other = answer(&place, "predict", &["--runs", "4", "--seed", "9"]);
+    assert_ne!(other["makespan_seconds"], found["makespan_seconds"]);
+    let text = place.run(&arguments("predict", &[])).code(0);
+    text.prints("pipelines: 9 tasks, 13 files, on 'lab' (assumed: a test)")
+        .prints("makespan")
+        .prints("links in")
+        .prints("second")
+        .prints("host hours");
+}
+
+#[test]
+fn flags_change_what_the_file_says_and_that_changes_the_default() {
+    let place = place();
+    let text = json!({"format": "intarsia-configuration", "version": 1, "placement": "round-robin",
+                      "chunk_bytes": 65536, "hosts": 3});
+    std::fs::write(place.path("c.json"), text.to_string()).unwrap();
+    let flags = [
+        "--configuration",
+        "c.json",
+        "--chunk",
+        "256KiB",
+        "--copies",
+        "2",
+        "--metadata-hosts",
+        "1",
+    ];
+    let configuration = &answer(&place, "predict", &flags)["configuration"];
+    let expected = json!({
+        "hosts": 3, "storage_hosts": null, "managers": 1, "managers_apart": true, "placement": "round-robin",
+        "chunk_bytes": 262_144, "stripe_width": 4, "copies": 2, "copy_order": "chain", "write_waits_for": "all",
+        "scheduler": "location", "follows_hints": true,
+    });
+    assert_eq!(configuration, &expected);
+}
+
+#[test]
+fn a_workload_comes_from_standard_input_too() {
+    let place = place();
+    let mut child = place
+        .command(&["predict", "-", "--profile", "p.json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(workload().to_string().as_bytes()).unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn advice_names_the_best_and_what_decides() {
+    let place = place();
+    let advice = answer(&place, "advise", &[]);
+    let points = advice["points"].as_array().unwrap();
+    assert!(points.len() > 40, "{}", points.len());
+    let at = |place: &Value| &points[usize::try_from(place.as_u64().unwrap()).unwrap()];
+    let best = at(&advice["fastest"]);
+    assert_ne!(best["configuration"]["placement"], "round-robin");
+    assert_eq!(
+        (&best["configuration"]["scheduler"], &best["runs"]),
+        (&"location".into(), &5.into())
+    );
+    assert_eq!(at(&advice["cheapest"])["configuration"]["hosts"], 1);
+    assert!(advice["pareto"].as_array().unwrap().len() >= 2);
+    let text = place.run(&arguments("advise", &["--top", "3", "--within", "1h"])).code(0);
+    text.prints("Recommended: 4 hosts")
+        .prints("Cheapest within 1h: 1 host,")
+        .prints("Choice of hosts: 4 gives");
+    // One point is enough, and what cannot be is left out with its reason.
+    let few = [
+        "--hosts",
+        "2",
+        "--storage-hosts",
+        "all,7",
+        "--placement",
+        "local",
+        "--chunk",
+        "1MiB",
+        "--scheduler",
+        "location",
+    ];
+    assert_eq!(answer(&place, "advise", &few)["points"].as_array().unwrap().len(), 1);
+    let late = place.run(&arguments("advise", &["--within", "1s"])).code(3);
+    late.says("no configuration ends within the time");
+}
+
+#[test]
+fn what_is_wrong_is_named_with_the_file_and_the_field() {
+    let place = place();
+    let refused = |more: &[&str]| place.run(&arguments("predict", more)).code(2);
+    refused(&["--placement", "locale"]).says("did you mean 'local'?");
+    refused(&["--hosts", "5"]).says("5 hosts, but profile 'lab' has 4");
+    refused(&["--storage-hosts", "4"])
+        .says("leave none to run tasks")
+        .says("help: take more hosts");
+    refused(&["--configuration", "none.json"]).says("none.json");
+    place.run(&["predict", "w.json"]).code(2).says("--profile");
+    place
+        .run(&["predict", "none.json", "--profile", "p.json"])
+        .code(2)
+        .says("none.json")
+        .says("readable JSON");
+    place
+        .run(&["predict", "p.json", "--profile", "p.json"])
+        .code(2)
+        .says("p.json: format: 'intarsia-profile' is not");
+    place
+        .run(&["advise", "w.json", "--profile", "w.json"])
+        .code(2)
+        .says("w.json: format: 'intarsia-workload' is not");
+    let bad = |change: &dyn Fn(&mut Value), says: &str| {
+        let mut text = workload();
+        change(&mut text);
+        std::fs::write(place.path("bad.json"), text.to_string()).unwrap();
+        place.run(&["predict", "bad.json", "--profile", "p.json"]).code(2).says(says);
+    };
+    bad(
+        &|w| w["files"][1]["size_bytes"] = (-1).into(),
+        "bad.json: files[1].size_bytes: -1 is negative",
+    );
+    bad(
+        &|w| w["tasks"][0]["reads"][0] = "gone".into(),
+        "bad.json: tasks[0].reads[0]: no file 'gone'",
+    );
+    bad(&|w| w["tasks"][0]["after"] = json!(["sum"]), "bad.json: tasks: the tasks form a cycle");
+    std::fs::write(place.path("cut.json"), &workload().to_string()[..99]).unwrap();
+    place
+        .run(&["predict", "cut.json", "--profile", "p.json"])
+        .code(2)
+        .says("the file ends too early");
+    let mut full = profile();
+    full["tiers"][0]["capacity_bytes"] = 1_000_000.into();
+    std::fs::write(place.path("full.json"), full.to_string()).unwrap();
+    place.run(&["predict", "w.json", "--profile", "full.json"]).code(2).says("the store is full");
+}
+
+#[test]
+fn an_input_of_no_bytes_is_a_warning() {
+    let place = place();
+    let mut text = workload();
+    text["files"][1]["size_bytes"] = 0.into();
+    std::fs::write(place.path("w.json"), text.to_string()).unwrap();
+    place
+        .run(&arguments("predict", &[]))
+        .code(0)
+        .says("warning: w.json: files[1]: the input 'in-0' has 0 bytes");
+}
+
+#[test]
+fn help_teaches_by_example() {
+    let place = Place::new();
+    for verb in ["predict", "advise"] {
+        let help = place.run(&[verb, "--help"]).code(0);
+        help.prints("Examples:")
+            .prints(&format!("intarsia {verb} montage.json --profile lab.json"));
+    }
+    // The examples of the help are what the program reads.
+    let help = place.run(&["predict", "--help"]).code(0).out;
+    let block = |title: &str| {
+        let text = help.split(title).nth(1).unwrap();
+        let lines = text
+            .lines()
+            .skip(1)
+            .take_while(|line| line.starts_with("  ") || line.starts_with(" {"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    std::fs::write(place.path("w.json"), block("A workload:")).unwrap();
+    std::fs::write(place.path("p.json"), block("has it in its name:")).unwrap();
+    place.run(&arguments("predict", &[])).code(0).prints("search");
+}

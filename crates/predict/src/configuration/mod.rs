@@ -1,0 +1,248 @@
+//! How a store is laid out over hosts: what a user chooses.
+
+mod read;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::json::{Node, parse};
+use crate::problem::{Problem, advice};
+use crate::profile::Profile;
+
+/// A configuration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Configuration {
+    /// All hosts that are paid for.
+    pub hosts: u32,
+    /// Hosts that store and run no task. None: every host that runs tasks also stores.
+    pub storage_hosts: Option<u32>,
+    /// Metadata servers.
+    pub managers: u32,
+    /// Whether they have hosts of their own.
+    pub managers_apart: bool,
+    /// Where new files go.
+    pub placement: Placement,
+    /// Length of a chunk.
+    pub chunk_bytes: u64,
+    /// Over how many hosts a striped file is dealt; all of them where there are fewer.
+    pub stripe_width: u32,
+    /// Copies of each chunk, the first one included.
+    pub copies: u32,
+    /// How copies come about.
+    pub copy_order: CopyOrder,
+    /// What a write waits for.
+    pub write_waits_for: WriteWaitsFor,
+    /// Who runs a task.
+    pub scheduler: Scheduler,
+    /// Whether the hints of the workload are followed; they come before the configuration.
+    pub follows_hints: bool,
+}
+
+/// Where new files go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// On the host that writes.
+    Local,
+    /// Dealt by chunks over `stripe_width` hosts.
+    RoundRobin,
+    /// What one task reads of several others lies on one host; all else is local.
+    Collocate,
+}
+
+/// How copies come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopyOrder {
+    /// Each host sends to the next one.
+    Chain,
+    /// The first host sends to all others.
+    Parallel,
+}
+
+/// What a write waits for. The thesis leaves it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteWaitsFor {
+    /// Every copy.
+    All,
+    /// The first copy.
+    First,
+}
+
+/// Who runs a task that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// Any idle host.
+    Workqueue,
+    /// The host that holds most of what the task reads; when it is busy, any idle one.
+    Location,
+}
+
+impl Placement {
+    /// The words for them.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("local", Self::Local), ("round-robin", Self::RoundRobin), ("collocate", Self::Collocate)];
+}
+
+impl CopyOrder {
+    /// The words for them.
+    pub const WORDS: [(&'static str, Self); 2] =
+        [("chain", Self::Chain), ("parallel", Self::Parallel)];
+}
+
+impl WriteWaitsFor {
+    /// The words for them.
+    pub const WORDS: [(&'static str, Self); 2] = [("all", Self::All), ("first", Self::First)];
+}
+
+impl Scheduler {
+    /// The words for them.
+    pub const WORDS: [(&'static str, Self); 2] =
+        [("workqueue", Self::Workqueue), ("location", Self::Location)];
+}
+
+/// The meaning of a word on the command line.
+fn meaning<T: Copy>(words: &[(&'static str, T)], text: &str) -> Result<T, Problem> {
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        Problem::new(format!("'{text}' is unknown")).with_help(advice(text, &known))
+    })
+}
+
+impl FromStr for Placement {
+    type Err = Problem;
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        meaning(&Self::WORDS, text)
+    }
+}
+
+impl FromStr for Scheduler {
+    type Err = Problem;
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        meaning(&Self::WORDS, text)
+    }
+}
+
+fn word<T: PartialEq>(words: &[(&'static str, T)], meaning: &T) -> &'static str {
+    words.iter().find(|(_, other)| other == meaning).map_or("", |(word, _)| word)
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(word(&Self::WORDS, self))
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(word(&Self::WORDS, self))
+    }
+}
+
+impl Configuration {
+    /// The most hosts, metadata servers and copies that can be asked for.
+    pub const MOST_HOSTS: u32 = 1 << 16;
+
+    /// What a store of ours is by default: local, each host stores and runs tasks, metadata servers among them.
+    #[must_use]
+    pub const fn new(hosts: u32) -> Self {
+        Self {
+            hosts,
+            storage_hosts: None,
+            managers: 1,
+            managers_apart: false,
+            placement: Placement::Local,
+            chunk_bytes: 1 << 20,
+            stripe_width: 4,
+            copies: 1,
+            copy_order: CopyOrder::Chain,
+            write_waits_for: WriteWaitsFor::All,
+            scheduler: Scheduler::Location,
+            follows_hints: true,
+        }
+    }
+
+    /// Reads a configuration from the text of `file`, which is named in errors. What it leaves out is as in `default`.
+    ///
+    /// # Errors
+    /// When the text is no JSON, of another version, or a field is unknown or out of range.
+    pub fn parse(file: &str, text: &str, default: &Self) -> Result<Self, Problem> {
+        let value = parse(file, text)?;
+        read::configuration(&Node::root(file, &value), default)
+    }
+
+    /// The hosts of each role, in numbers of the profile: those that run tasks come first, then those that only store,
+    /// then those that only serve metadata.
+    ///
+    /// # Errors
+    /// When there are not enough hosts for all roles.
+    pub fn roles(&self, profile: &Profile) -> Result<Roles, Problem> {
+        let apart = if self.managers_apart { self.managers } else { 0 };
+        let storage = self.storage_hosts.unwrap_or(0);
+        let app = self.hosts.checked_sub(apart).and_then(|rest| rest.checked_sub(storage));
+        let app = app.filter(|app| *app > 0).ok_or_else(|| {
+            Problem::new(format!(
+                "{} hosts: {storage} that store and {apart} for metadata leave none to run tasks",
+                self.hosts
+            ))
+            .with_help("take more hosts, or fewer for storage and metadata")
+        })?;
+        if self.hosts > profile.hosts {
+            let why = format!(
+                "{} hosts, but profile '{}' has {}",
+                self.hosts, profile.name, profile.hosts
+            );
+            return Err(Problem::new(why)
+                .with_help("take fewer hosts, or raise 'hosts' in the profile to ask what if"));
+        }
+        let stores = if storage == 0 { 0..app } else { app..app + storage };
+        let first_manager = if self.managers_apart { self.hosts - apart } else { stores.start };
+        let among = if self.managers_apart { self.hosts } else { stores.end };
+        if first_manager + self.managers > among {
+            let why =
+                format!("{} metadata servers for {} hosts that store", self.managers, stores.len());
+            return Err(Problem::new(why)
+                .with_help("take fewer metadata servers, or give them hosts of their own"));
+        }
+        Ok(Roles { app: 0..app, stores, managers: first_manager..first_manager + self.managers })
+    }
+}
+
+/// Which hosts do what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// Run tasks.
+    pub app: std::ops::Range<u32>,
+    /// Store.
+    pub stores: std::ops::Range<u32>,
+    /// Serve metadata.
+    pub managers: std::ops::Range<u32>,
+}
+
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} host{}", self.hosts, if self.hosts == 1 { "" } else { "s" })?;
+        match self.storage_hosts {
+            Some(storage) => write!(f, ", {storage} of them for storage")?,
+            None if self.hosts > 1 => f.write_str(", all store")?,
+            None => {}
+        }
+        if self.managers_apart {
+            write!(f, ", {} for metadata", self.managers)?;
+        }
+        write!(f, ", {}", self.placement)?;
+        if self.placement == Placement::RoundRobin {
+            write!(f, " over {}", self.stripe_width)?;
+        }
+        write!(f, ", chunks of {}", intarsia_types::ByteCount(self.chunk_bytes))?;
+        if self.copies > 1 {
+            write!(f, ", {} copies", self.copies)?;
+        }
+        write!(f, ", {}", self.scheduler)
+    }
+}

@@ -1,0 +1,71 @@
+//! A configuration as JSON.
+
+use super::{Configuration, CopyOrder, Placement, Scheduler, WriteWaitsFor};
+use crate::json::Node;
+use crate::problem::Problem;
+
+const LONGEST_CHUNK: u32 = 1 << 30;
+
+pub(super) fn configuration(
+    root: &Node<'_>,
+    default: &Configuration,
+) -> Result<Configuration, Problem> {
+    root.is_format("intarsia-configuration")?;
+    root.only(&[
+        "format",
+        "version",
+        "hosts",
+        "storage_hosts",
+        "managers",
+        "managers_apart",
+        "placement",
+        "chunk_bytes",
+        "stripe_width",
+        "copies",
+        "copy_order",
+        "write_waits_for",
+        "scheduler",
+        "follows_hints",
+    ])?;
+    let most = Configuration::MOST_HOSTS;
+    let count = |name: &str, default: u32| match root.optional(name)? {
+        Some(node) => node.count(1, most),
+        None => Ok(default),
+    };
+    let truth = |name: &str, default: bool| match root.optional(name)? {
+        Some(node) => node.boolean(),
+        None => Ok(default),
+    };
+    let storage_hosts =
+        root.optional("storage_hosts")?.map(|node| node.count(1, most)).transpose()?;
+    let chunk =
+        root.optional("chunk_bytes")?.map(|node| node.count(1, LONGEST_CHUNK)).transpose()?;
+    Ok(Configuration {
+        hosts: count("hosts", default.hosts)?,
+        storage_hosts: storage_hosts.or(default.storage_hosts),
+        managers: count("managers", default.managers)?,
+        managers_apart: truth("managers_apart", default.managers_apart)?,
+        placement: word(root, "placement", &Placement::WORDS, default.placement)?,
+        chunk_bytes: chunk.map_or(default.chunk_bytes, u64::from),
+        stripe_width: count("stripe_width", default.stripe_width)?,
+        copies: count("copies", default.copies)?,
+        copy_order: word(root, "copy_order", &CopyOrder::WORDS, default.copy_order)?,
+        write_waits_for: word(
+            root,
+            "write_waits_for",
+            &WriteWaitsFor::WORDS,
+            default.write_waits_for,
+        )?,
+        scheduler: word(root, "scheduler", &Scheduler::WORDS, default.scheduler)?,
+        follows_hints: truth("follows_hints", default.follows_hints)?,
+    })
+}
+
+fn word<T: Copy>(
+    root: &Node<'_>,
+    name: &str,
+    words: &[(&str, T)],
+    default: T,
+) -> Result<T, Problem> {
+    root.optional(name)?.map_or(Ok(default), |node| node.word(words))
+}

@@ -1,0 +1,253 @@
+//! A workload runs on a store that does not exist, in virtual time.
+//!
+//! ```text
+//! tasks        who runs where, and what a task does next         scheduler: workqueue or location
+//! operations   open, read, write, close: messages to services    places: what metadata servers decide, by `policy`
+//! services     manager, storage, client: first come, first served     cache: what hosts keep in memory
+//! network      queue out → latency → queue in, in frames
+//! ```
+//!
+//! An operation is as in the thesis: `open` asks the manager once; the first `write` of a file asks where it goes, each
+//! sends its chunks in turn over the ring of hosts, waits for their acknowledgements and commits; `read` asks for each
+//! chunk, of the copy on its own host if there is one; `close` sends nothing, as a write has committed already. What a host
+//! has in memory is read without asking anybody.
+
+mod cache;
+mod inbound;
+mod network;
+mod operations;
+mod outcome;
+mod places;
+mod scheduler;
+mod services;
+mod tasks;
+
+use intarsia_des::{Agenda, Model, Simulation, Time};
+
+use crate::configuration::{Configuration, Roles};
+use crate::problem::Problem;
+use crate::profile::Profile;
+use crate::workload::{Operation, Workload};
+
+use network::{Flight, Network};
+use places::Places;
+use scheduler::Ready;
+use services::Services;
+use tasks::Running;
+
+pub use outcome::{Bytes, Prediction, Service, StageTimes, TaskSeconds, TaskTimes, Usage};
+
+/// Chunks that the tasks of a run read and write at most; as many take minutes.
+const MOST_CHUNKS: u64 = 1 << 28;
+
+/// Predicts one run. `seed` decides which of measured times are drawn, and where files go among equal hosts; the same
+/// seed gives the same prediction.
+///
+/// # Errors
+/// When the hosts do not suffice for the configuration, a task needs more slots than any host has, or the store is full.
+pub fn predict(
+    workload: &Workload,
+    profile: &Profile,
+    configuration: &Configuration,
+    seed: u64,
+) -> Result<Prediction, Problem> {
+    let roles = configuration.roles(profile)?;
+    check_effort(workload, configuration)?;
+    let world = World::new(workload, profile, configuration, &roles, seed)?;
+    let mut simulation = Simulation::new(world);
+    let (world, agenda) = simulation.parts_mut();
+    world.begin(agenda);
+    simulation.run();
+    let events = simulation.handled();
+    let world = simulation.into_model();
+    match world.problem {
+        Some(problem) => Err(problem),
+        None => Ok(world.outcome(events)),
+    }
+}
+
+/// Refuses what would take hours: more chunks than a run of seconds has.
+fn check_effort(workload: &Workload, configuration: &Configuration) -> Result<(), Problem> {
+    let operations = workload.tasks.iter().flat_map(|task| &task.operations);
+    let chunks = operations.map(|operation| match operation {
+        Operation::Read(extent) | Operation::Write(extent) => {
+            let hint = workload.files[extent.file].hints.chunk_bytes();
+            let hint = hint.filter(|_| configuration.follows_hints);
+            extent.size_bytes.div_ceil(hint.unwrap_or(configuration.chunk_bytes).max(1))
+        }
+        _ => 0,
+    });
+    let chunks = chunks.fold(0, u64::saturating_add);
+    if chunks > MOST_CHUNKS {
+        let why = format!(
+            "the tasks read and write {chunks} chunks; more than {MOST_CHUNKS} take too long"
+        );
+        return Err(Problem::new(why).with_help("take larger chunks"));
+    }
+    Ok(())
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A task goes on with what it does next.
+    Step(u32),
+    /// The client has taken up an operation of a task.
+    Begin(u32),
+    /// The last frame of a message is at its host.
+    Arrived(u32),
+    /// All of a message is taken in.
+    Delivered(u32),
+    /// A service has done what a message asks.
+    Served(u32),
+}
+
+/// What one host says to another.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    from: u32,
+    to: u32,
+    /// The task for which it is sent, and the file.
+    task: u32,
+    file: u32,
+    bytes: u64,
+    flight: Flight,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Ask(Request),
+    Answer(Request),
+    /// A piece to be stored as copy `copy`.
+    Store {
+        offset: u64,
+        copy: u32,
+    },
+    Stored {
+        counts: bool,
+    },
+    Fetch {
+        offset: u64,
+    },
+    Fetched {
+        offset: u64,
+    },
+}
+
+/// What a manager is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    Open,
+    Allocate,
+    Commit,
+}
+
+struct World<'a> {
+    workload: &'a Workload,
+    profile: &'a Profile,
+    configuration: &'a Configuration,
+    roles: Roles,
+    seed: u64,
+    network: Network,
+    places: Places<'a>,
+    services: Services,
+    ready: Ready,
+    running: Vec<Running>,
+    messages: Vec<Message>,
+    free_messages: Vec<u32>,
+    stages: Vec<StageTimes>,
+    bytes: Bytes,
+    ended: usize,
+    problem: Option<Problem>,
+}
+
+impl Model for World<'_> {
+    type Event = Event;
+
+    fn handle(&mut self, event: Event, agenda: &mut Agenda<Event>) {
+        match event {
+            Event::Step(task) => self.step(task, agenda),
+            Event::Begin(task) => self.begin_operation(task, agenda),
+            Event::Arrived(id) => {
+                let Message { from, to, flight, .. } = self.messages[id as usize];
+                let at = self.network.received(from, to, flight);
+                agenda.at(at, Event::Delivered(id));
+            }
+            Event::Delivered(id) => self.deliver(id, agenda),
+            Event::Served(id) => self.served(id, agenda),
+        }
+    }
+}
+
+impl<'a> World<'a> {
+    fn new(
+        workload: &'a Workload,
+        profile: &'a Profile,
+        configuration: &'a Configuration,
+        roles: &Roles,
+        seed: u64,
+    ) -> Result<Self, Problem> {
+        let mut places = Places::new(workload, profile, configuration, roles, seed);
+        places.lay_inputs()?;
+        let stage = |name: &String| StageTimes { name: name.clone(), ..StageTimes::default() };
+        Ok(Self {
+            workload,
+            profile,
+            configuration,
+            roles: roles.clone(),
+            seed,
+            network: Network::new(profile, configuration.hosts),
+            places,
+            services: Services::new(profile, configuration, roles),
+            ready: Ready::new(workload, profile, configuration, roles, seed)?,
+            running: workload.tasks.iter().map(Running::new).collect(),
+            messages: Vec::new(),
+            free_messages: Vec::new(),
+            stages: workload.stages.iter().map(stage).collect(),
+            bytes: Bytes::default(),
+            ended: 0,
+            problem: None,
+        })
+    }
+
+    /// Sends a message. Where services of one host are called, it is there at once.
+    fn send(&mut self, message: Message, agenda: &mut Agenda<Event>) {
+        let id = self.keep(message);
+        let Message { from, to, bytes, .. } = message;
+        let is_call = self.profile.client.local == crate::profile::LocalAccess::Call;
+        if from == to && is_call {
+            self.deliver(id, agenda);
+            return;
+        }
+        let (flight, arrival) = self.network.send(from, to, bytes, agenda.now());
+        self.messages[id as usize].flight = flight;
+        agenda.at(arrival, Event::Arrived(id));
+    }
+
+    fn keep(&mut self, message: Message) -> u32 {
+        if let Some(id) = self.free_messages.pop() {
+            self.messages[id as usize] = message;
+            return id;
+        }
+        self.messages.push(message);
+        u32::try_from(self.messages.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// The message has done its work.
+    fn take(&mut self, id: u32) -> Message {
+        self.free_messages.push(id);
+        self.messages[id as usize]
+    }
+
+    /// Nothing more happens.
+    fn fail(&mut self, problem: Problem, agenda: &mut Agenda<Event>) {
+        self.problem.get_or_insert(problem);
+        agenda.stop();
+    }
+
+    fn outcome(&self, events: u64) -> Prediction {
+        let end = self.running.iter().map(|run| run.ended).max().unwrap_or(Time::ZERO);
+        outcome::summarise(self, end, events)
+    }
+}

@@ -1,0 +1,309 @@
+//! Where files lie: what metadata servers of the model decide and know.
+//!
+//! The decisions are those of `policy`, which nodes of a store ask too. Which hosts a file is dealt over is drawn anew for
+//! each file from its own number: one order for all is the hot spot that the thesis found in its store.
+
+use std::collections::HashMap;
+
+use intarsia_policy::{
+    Home, HostRoom, HostState, Stripe, TierState, choose_copies, choose_home, choose_host,
+    choose_tier,
+};
+use intarsia_types::{ByteCount, HintSet, NodeId, Placement as Wish, TierClass, TierId};
+
+use crate::configuration::{Configuration, Placement, Roles};
+use crate::problem::Problem;
+use crate::profile::Profile;
+use crate::workload::{FileId, TaskId, Workload};
+
+/// A host and one of its tiers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) host: u32,
+    pub(super) tier: u16,
+}
+
+/// Where a file lies.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// Hosts in the order in which chunks are dealt; a copy of a chunk lies on the next host of the ring.
+    ring: Vec<Spot>,
+    stripe: Stripe,
+    pub(super) copies: u32,
+    chunk_bytes: u64,
+}
+
+/// A run of bytes that travels as one message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Piece {
+    pub(super) bytes: u64,
+    /// Its number within the file.
+    pub(super) number: u64,
+    part: usize,
+}
+
+impl Place {
+    /// The piece that begins at `offset` and ends at `end` at the latest.
+    pub(super) fn piece(&self, offset: u64, end: u64) -> Piece {
+        let left = self.chunk_bytes - offset % self.chunk_bytes;
+        let span = self.stripe.spans(offset..end).next();
+        let (part, len) = span.map_or((0, end - offset), |span| (span.part, span.len_bytes));
+        Piece { bytes: len.min(left), number: offset / self.chunk_bytes, part }
+    }
+
+    /// Where copy `copy` of a piece lies; 0 is the first one.
+    pub(super) fn spot(&self, piece: Piece, copy: u32) -> Spot {
+        self.ring[(piece.part + copy as usize) % self.ring.len()]
+    }
+
+    /// How many bytes of a file of `size_bytes` lie on each host.
+    pub(super) fn bytes_by_host(&self, size_bytes: u64) -> impl Iterator<Item = (u32, u64)> {
+        let parts = self.ring.len();
+        (0..parts).flat_map(move |part| {
+            let bytes = self.stripe.part_bytes(part, size_bytes);
+            let copies = 0..self.copies as usize;
+            copies.map(move |copy| (self.ring[(part + copy) % parts].host, bytes))
+        })
+    }
+}
+
+/// What goes together on one host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Group {
+    /// A hint names it.
+    Named(String),
+    /// What this task reads of several others.
+    Reduction(TaskId),
+}
+
+/// All files of a run.
+pub(super) struct Places<'a> {
+    workload: &'a Workload,
+    configuration: &'a Configuration,
+    roles: Roles,
+    seed: u64,
+    /// The storage hosts, and the same as the decisions take them; by number from the first one.
+    tiers: Vec<Vec<TierState>>,
+    states: Vec<HostState>,
+    rooms: Vec<HostRoom>,
+    numbers: HashMap<NodeId, u32>,
+    groups: HashMap<Group, u32>,
+    places: Vec<Option<Place>>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(
+        workload: &'a Workload,
+        profile: &Profile,
+        configuration: &'a Configuration,
+        roles: &Roles,
+        seed: u64,
+    ) -> Self {
+        let names: Vec<NodeId> =
+            roles.stores.clone().map(|host| NodeId(format!("{host:05}"))).collect();
+        let tiers: Vec<TierState> = (0..)
+            .zip(&profile.tiers)
+            .map(|(id, tier)| TierState {
+                id: TierId(id),
+                class: tier.class,
+                free_bytes: tier.capacity_bytes,
+                is_low: false,
+                is_overflow: false,
+            })
+            .collect();
+        let bytes = total(&tiers);
+        let state = |node: &NodeId| HostState { node: node.clone(), free_bytes: bytes };
+        let room = |node: &NodeId| HostRoom {
+            node: node.clone(),
+            capacity_bytes: bytes,
+            free_bytes: bytes,
+        };
+        Self {
+            workload,
+            configuration,
+            roles: roles.clone(),
+            seed,
+            tiers: vec![tiers; names.len()],
+            states: names.iter().map(state).collect(),
+            rooms: names.iter().map(room).collect(),
+            numbers: names.into_iter().zip(roles.stores.clone()).collect(),
+            groups: HashMap::new(),
+            places: vec![None; workload.files.len()],
+        }
+    }
+
+    pub(super) fn of(&self, file: FileId) -> Option<&Place> {
+        self.places[file].as_ref()
+    }
+
+    /// The inputs of the workload are in the store when it begins: each as if the storage hosts had written them in turn.
+    pub(super) fn lay_inputs(&mut self) -> Result<(), Problem> {
+        let inputs =
+            self.workload.files.iter().enumerate().filter(|(_, file)| file.writer.is_none());
+        let inputs: Vec<FileId> = inputs.map(|(id, _)| id).collect();
+        let mut writers = self.roles.stores.clone().cycle();
+        for input in inputs {
+            let writer = writers.next().unwrap_or_default();
+            self.lay(input, writer)?;
+        }
+        Ok(())
+    }
+
+    /// Decides where a new file goes that `writer` makes.
+    pub(super) fn lay(&mut self, file: FileId, writer: u32) -> Result<(), Problem> {
+        if self.places[file].is_some() {
+            return Ok(());
+        }
+        let workload = self.workload;
+        let (none, size) = (HintSet::default(), workload.files[file].size_bytes);
+        let hints =
+            if self.configuration.follows_hints { &workload.files[file].hints } else { &none };
+        let chunk_bytes = hints.chunk_bytes().unwrap_or(self.configuration.chunk_bytes);
+        let (width, deal_bytes) = self.width(hints, file, chunk_bytes);
+        let copies = hints.replicas().map_or(self.configuration.copies, u32::from);
+        let hosts = match width {
+            Some(width) => self.ranked(file, size, width.max(copies)),
+            None => {
+                let home = self.home(file, size, writer, hints)?;
+                let further = copies.saturating_sub(1) as usize;
+                let holds = [self.states[self.index(home)].node.clone()];
+                let seed = self.seed_of(file);
+                let copies = choose_copies(&self.states, &holds, further, size, seed);
+                std::iter::once(home).chain(copies.iter().map(|node| self.number(node))).collect()
+            }
+        };
+        let parts = width.map_or(1, |width| hosts.len().min(width as usize));
+        let stripe = Stripe::new(parts, deal_bytes).filter(|_| !hosts.is_empty());
+        let Some(stripe) = stripe else { return Err(self.is_full(file)) };
+        let copies = copies.clamp(1, u32::try_from(hosts.len()).unwrap_or(u32::MAX));
+        let ring = self.reserve(file, &hosts, stripe, copies, hints.tier())?;
+        self.places[file] = Some(Place { ring, stripe, copies, chunk_bytes });
+        Ok(())
+    }
+
+    /// Over how many hosts a file is dealt, if it is, and in runs of how many bytes.
+    fn width(&self, hints: &HintSet, file: FileId, chunk_bytes: u64) -> (Option<u32>, u64) {
+        match (hints.place(), self.configuration.placement) {
+            (Some(Wish::Stripe(width)), _) => (Some(width.into()), chunk_bytes),
+            (Some(Wish::Scatter(ByteCount(run))), _) => (Some(u32::MAX), run.max(1)),
+            (None, Placement::RoundRobin) => (Some(self.configuration.stripe_width), chunk_bytes),
+            _ => (None, self.workload.files[file].size_bytes.max(1)),
+        }
+    }
+
+    /// The host on which all of a file lies first.
+    fn home(
+        &mut self,
+        file: FileId,
+        size: u64,
+        writer: u32,
+        hints: &HintSet,
+    ) -> Result<u32, Problem> {
+        let is_collocated = self.configuration.placement == Placement::Collocate;
+        let group = match hints.place() {
+            Some(Wish::Collocate(name)) => Some(Group::Named(name)),
+            None if is_collocated => self.workload.reduction_of(file).map(Group::Reduction),
+            _ => None,
+        };
+        if let Some(group) = group {
+            return self.home_of_group(group, file, size);
+        }
+        let here = if self.roles.stores.contains(&writer) {
+            let is_low = |tier: &TierState| TierState { is_low: tier.free_bytes < size, ..*tier };
+            self.tiers[self.index(writer)].iter().map(is_low).collect()
+        } else {
+            Vec::new()
+        };
+        let others = || {
+            let roomy = self.states.iter().filter(|state| state.free_bytes > size);
+            roomy.cloned().collect::<Vec<_>>()
+        };
+        match choose_home(&here, hints.tier(), others, self.seed_of(file)).0 {
+            Home::Here(_) => Ok(writer),
+            Home::Elsewhere { hosts, .. } => {
+                hosts.first().map(|node| self.number(node)).ok_or_else(|| self.is_full(file))
+            }
+            Home::Nowhere => Err(self.is_full(file)),
+        }
+    }
+
+    /// The host of a group: the one that was used least when the group began, until it is full.
+    fn home_of_group(&mut self, group: Group, file: FileId, size: u64) -> Result<u32, Problem> {
+        let known = self.groups.get(&group).copied();
+        let roomy = known.filter(|host| self.states[self.index(*host)].free_bytes > size);
+        let host = roomy.or_else(|| choose_host(&self.rooms, size).map(|node| self.number(node)));
+        let host = host.ok_or_else(|| self.is_full(file))?;
+        self.groups.insert(group, host);
+        Ok(host)
+    }
+
+    /// Storage hosts in an order that is the file's own, those with room.
+    fn ranked(&self, file: FileId, size: u64, most: u32) -> Vec<u32> {
+        let width = u64::from(most).min(self.states.len() as u64).max(1);
+        let share = size.div_ceil(width);
+        let count = usize::try_from(most).unwrap_or(usize::MAX);
+        let ranked = choose_copies(&self.states, &[], count, share, self.seed_of(file));
+        ranked.iter().map(|node| self.number(node)).collect()
+    }
+
+    /// Takes the room, and chooses a tier on each host.
+    fn reserve(
+        &mut self,
+        file: FileId,
+        hosts: &[u32],
+        stripe: Stripe,
+        copies: u32,
+        wanted: Option<TierClass>,
+    ) -> Result<Vec<Spot>, Problem> {
+        let (size, count) = (self.workload.files[file].size_bytes, hosts.len());
+        let held = |at: usize| {
+            let parts = (0..copies as usize).map(|copy| (at + count - copy) % count);
+            parts.map(|part| stripe.part_bytes(part, size)).sum::<u64>()
+        };
+        let mut ring = Vec::with_capacity(count);
+        for (at, host) in hosts.iter().copied().enumerate() {
+            let (bytes, index) = (held(at), self.index(host));
+            let is_low = |tier: &TierState| TierState { is_low: tier.free_bytes < bytes, ..*tier };
+            let tiers: Vec<TierState> = self.tiers[index].iter().map(is_low).collect();
+            let tier = choose_tier(&tiers, wanted).map_or(0, |TierId(id)| id);
+            let free = &mut self.tiers[index][usize::from(tier)].free_bytes;
+            let Some(left) = free.checked_sub(bytes) else { return Err(self.is_full(file)) };
+            *free = left;
+            let free = total(&self.tiers[index]);
+            self.states[index].free_bytes = free;
+            self.rooms[index].free_bytes = free;
+            ring.push(Spot { host, tier });
+        }
+        Ok(ring)
+    }
+
+    /// Stands for the number of the inode, which makes a node's choices differ from file to file.
+    fn seed_of(&self, file: FileId) -> u64 {
+        crate::profile::mixed(self.seed, 1, file as u64)
+    }
+
+    fn index(&self, host: u32) -> usize {
+        (host - self.roles.stores.start) as usize
+    }
+
+    fn number(&self, node: &NodeId) -> u32 {
+        self.numbers.get(node).copied().unwrap_or(self.roles.stores.start)
+    }
+
+    fn is_full(&self, file: FileId) -> Problem {
+        let file = &self.workload.files[file];
+        let free = self.states.iter().fold(0, |sum: u64, s| sum.saturating_add(s.free_bytes));
+        Problem::new(format!(
+            "the store is full: no storage host has room for '{}' ({}); {} are free on {} hosts",
+            file.name,
+            ByteCount(file.size_bytes),
+            ByteCount(free),
+            self.states.len()
+        ))
+        .with_help("take more storage hosts, fewer copies, or tiers of a larger 'capacity_bytes'")
+    }
+}
+
+fn total(tiers: &[TierState]) -> u64 {
+    tiers.iter().fold(0, |sum: u64, tier| sum.saturating_add(tier.free_bytes))
+}

@@ -1,0 +1,198 @@
+//! What a workload runs on: hosts, links, and how long the services of a store take. Measured once on few hosts, then
+//! good for every workload and configuration.
+
+mod read;
+mod seconds;
+
+use intarsia_types::TierClass;
+
+use crate::json::{Node, parse};
+use crate::problem::Problem;
+
+pub use seconds::Seconds;
+pub(crate) use seconds::mixed;
+
+/// A platform and the service times of a store on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// What it is called.
+    pub name: String,
+    /// Where its numbers come from.
+    pub provenance: Provenance,
+    /// What every host is, unless `unlike` says otherwise.
+    pub host: Host,
+    /// How many hosts there are to choose from.
+    pub hosts: u32,
+    /// Hosts that are not like the others, by number.
+    pub unlike: Vec<(u32, Host)>,
+    /// Between hosts, and within one.
+    pub network: Network,
+    /// What a metadata server takes for a request.
+    pub manager: Manager,
+    /// What a storage host takes, for each of its tiers, fastest first; never empty.
+    pub tiers: Vec<Tier>,
+    /// What runs beside the program that reads and writes.
+    pub client: Client,
+}
+
+/// Where the numbers of a profile come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provenance {
+    /// `measured`, `data sheet`, `published` or `assumed`.
+    pub source: Source,
+    /// When, where, how: in words.
+    pub note: String,
+}
+
+/// How far the numbers of a profile can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Measured on the platform itself.
+    Measured,
+    /// Taken from data sheets.
+    DataSheet,
+    /// Taken from a publication.
+    Published,
+    /// Assumed.
+    Assumed,
+}
+
+impl Source {
+    pub(crate) const WORDS: [(&'static str, Self); 4] = [
+        ("measured", Self::Measured),
+        ("data sheet", Self::DataSheet),
+        ("published", Self::Published),
+        ("assumed", Self::Assumed),
+    ];
+
+    /// The word that stands for it in a profile.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, source)| *source == self).map_or("", |(word, _)| word)
+    }
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    /// Tasks of one slot that it runs at a time.
+    pub slots: u32,
+    /// How many times as fast it computes as the host on which the computation of the workload was measured.
+    pub speed: f64,
+    /// What its network card takes in.
+    pub in_bytes_per_second: f64,
+    /// What its network card gives out.
+    pub out_bytes_per_second: f64,
+    /// Memory that keeps what was read and written; 0 for none.
+    pub cache_bytes: u64,
+    /// The rate at which that memory is read.
+    pub cache_bytes_per_second: f64,
+}
+
+/// What lies between hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// From one card to another, in addition to what the bytes take at both.
+    pub latency_seconds: f64,
+    /// What is sent is cut into pieces of this length, and pieces of several senders mix at the receiver.
+    pub frame_bytes: u64,
+    /// Length of a message without data.
+    pub control_bytes: u64,
+    /// Messages within a host; it has queues of its own, in and out, of this rate.
+    pub loopback_bytes_per_second: f64,
+}
+
+/// What a metadata server takes for a request, in seconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manager {
+    /// Requests that one server works on at the same time.
+    pub parallel: u32,
+    /// Look a file up, with its chunks and hints.
+    pub open: Seconds,
+    /// Choose where a new file goes.
+    pub allocate: Seconds,
+    /// Publish what was written.
+    pub commit: Seconds,
+}
+
+/// What holds bytes at a storage host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tier {
+    /// What it is made of.
+    pub class: TierClass,
+    /// What it can hold.
+    pub capacity_bytes: u64,
+    /// Requests that it works on at the same time.
+    pub parallel: u32,
+    /// To read.
+    pub read: Access,
+    /// To write.
+    pub write: Access,
+}
+
+/// What a request to a tier takes: `request + bytes / rate`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Access {
+    /// For the request itself.
+    pub request: Seconds,
+    /// For its bytes.
+    pub bytes_per_second: f64,
+}
+
+impl Access {
+    /// Seconds for so many bytes; `draw` chooses among measured times.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a duration")]
+    pub fn seconds(&self, bytes: u64, draw: u64) -> f64 {
+        self.request.draw(draw) + bytes as f64 / self.bytes_per_second
+    }
+}
+
+/// What runs on the host of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Client {
+    /// Each operation on a file takes this, one after the other on a host.
+    pub operation: Seconds,
+    /// Requests for chunks that one operation has under way; none for no limit.
+    pub outstanding: Option<u32>,
+    /// How a client reaches services on its own host.
+    pub local: LocalAccess,
+}
+
+/// How a client reaches services on its own host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalAccess {
+    /// By a function call: nothing is sent.
+    Call,
+    /// By messages over the loopback, as in stores of separate processes.
+    Message,
+}
+
+impl Profile {
+    /// Reads a profile from the text of `file`, which is named in errors.
+    ///
+    /// # Errors
+    /// When the text is no JSON, of another version, or a field is missing, unknown, without its unit or out of range.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Problem> {
+        let value = parse(file, text)?;
+        read::profile(&Node::root(file, &value))
+    }
+
+    /// The host of this number.
+    #[must_use]
+    pub fn host(&self, number: u32) -> &Host {
+        let unlike = self.unlike.iter().find(|(other, _)| *other == number);
+        unlike.map_or(&self.host, |(_, host)| host)
+    }
+
+    /// Whether anything in it is drawn at random, so that one run is not all.
+    #[must_use]
+    pub fn is_random(&self) -> bool {
+        let Manager { open, allocate, commit, .. } = &self.manager;
+        let of_tiers = self.tiers.iter().flat_map(|tier| [&tier.read.request, &tier.write.request]);
+        [open, allocate, commit, &self.client.operation]
+            .into_iter()
+            .chain(of_tiers)
+            .any(Seconds::is_random)
+    }
+}

@@ -1,0 +1,110 @@
+//! Why a configuration is advised, in words.
+
+use super::{Advice, Knob, Point};
+use crate::configuration::Placement;
+use crate::model::TaskSeconds;
+use crate::workload::Workload;
+
+/// Below this, a choice changes nothing that matters.
+const NOTHING: f64 = 1.01;
+/// Below this, a resource is not what holds a run back.
+const HALF: f64 = 0.5;
+
+pub(super) fn reasons(advice: &Advice, workload: &Workload) -> Vec<String> {
+    let Some(best) = advice.points.get(advice.fastest) else { return Vec::new() };
+    let mut reasons = vec![limit(best), bytes(advice, best, workload)];
+    reasons.extend(choices(&advice.knobs));
+    reasons.extend(trade(advice, best));
+    if best.configuration.placement == Placement::Collocate {
+        reasons.push(
+            "Stores of this program do not collocate yet: they keep the hint, and place such files locally.".into(),
+        );
+    }
+    reasons
+}
+
+/// What the tasks of the fastest one spend their time with, and what is busy.
+fn limit(best: &Point) -> String {
+    let TaskSeconds { metadata, read, compute, write } = best.task_seconds;
+    let sum = (metadata + read + compute + write).max(f64::MIN_POSITIVE);
+    let part = |seconds: f64| format!("{:.0} %", seconds / sum * 100.0);
+    let spent = format!(
+        "Tasks of the fastest compute for {} of their time, read for {}, write for {} and open files for {}",
+        part(compute),
+        part(read),
+        part(write),
+        part(metadata)
+    );
+    match best.usage.first() {
+        Some(first) if first.busiest >= HALF => format!(
+            "{spent}; of its resources {} are the busiest, {:.0} % of the time.",
+            first.resource,
+            first.busiest * 100.0
+        ),
+        _ => format!("{spent}; nothing is busy for half of the time: tasks wait for one another."),
+    }
+}
+
+/// How much stays on its host, beside the slowest one on as many hosts.
+fn bytes(advice: &Advice, best: &Point, workload: &Workload) -> String {
+    let here = best.bytes.local_share() * 100.0;
+    let is_alike = |p: &&Point| p.configuration.hosts == best.configuration.hosts;
+    let slowest = advice.points.iter().rfind(is_alike);
+    let moved = intarsia_types::ByteCount(workload.moved_bytes());
+    let text = format!("Of {moved} that tasks read and write, {here:.0} % stay on their host");
+    match slowest.filter(|worst| worst.seconds > NOTHING * best.seconds) {
+        Some(worst) => format!(
+            "{text}; in the slowest configuration of as many hosts ({}) it is {:.0} % and takes {:.1} times as long.",
+            worst.configuration,
+            worst.bytes.local_share() * 100.0,
+            worst.seconds / best.seconds
+        ),
+        None => format!("{text}."),
+    }
+}
+
+/// What matters and what does not.
+fn choices(knobs: &[Knob]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let (matter, rest): (Vec<&Knob>, Vec<&Knob>) = knobs.iter().partition(|k| k.effect > NOTHING);
+    for knob in matter {
+        if let (Some(best), Some(worst)) = (knob.values.first(), knob.values.last()) {
+            reasons.push(format!(
+                "Choice of {}: {} gives {} s at best, {} gives {} s ({:.2} times).",
+                knob.name,
+                best.value,
+                digits(best.seconds),
+                worst.value,
+                digits(worst.seconds),
+                knob.effect
+            ));
+        }
+    }
+    if !rest.is_empty() {
+        let names: Vec<&str> = rest.iter().map(|knob| knob.name).collect();
+        reasons.push(format!("What changes less than 1 %: {}.", names.join(", ")));
+    }
+    reasons
+}
+
+/// What the cheapest one saves and costs.
+fn trade(advice: &Advice, best: &Point) -> Option<String> {
+    let cheapest =
+        advice.points.get(advice.cheapest).filter(|_| advice.cheapest != advice.fastest)?;
+    Some(format!(
+        "The cheapest takes {:.2} times as long and {:.0} % of the host hours.",
+        cheapest.seconds / best.seconds,
+        cheapest.host_seconds / best.host_seconds * 100.0
+    ))
+}
+
+/// Four digits, for people.
+fn digits(seconds: f64) -> String {
+    let decimals = match seconds {
+        s if s >= 1000.0 => 0,
+        s if s >= 100.0 => 1,
+        s if s >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{seconds:.decimals$}")
+}

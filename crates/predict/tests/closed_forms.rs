@@ -1,0 +1,176 @@
+//! Cases that can be computed by hand: the model gives the same to the nanosecond.
+//!
+//! One gigabit a second is 8 ns a byte, so every term is a whole number of nanoseconds. μ is the time of a byte on a link,
+//! f a frame, s a message without data, c a chunk, K their number.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod common;
+
+use common::{Setup, assert_seconds, roughly};
+use intarsia_predict::configuration::{CopyOrder, Placement, WriteWaitsFor};
+
+const MICRO: f64 = 8e-9;
+const FRAME: f64 = 65_536.0;
+const CONTROL: f64 = 1_024.0;
+const CHUNK: f64 = 1_048_576.0;
+const MANAGER: f64 = 500e-6;
+
+/// What a request to the manager takes from another host.
+fn round_trip() -> f64 {
+    4.0 * CONTROL * MICRO + MANAGER
+}
+
+#[test]
+fn a_control_round_trip() {
+    let open = Setup::default().task(&[("open", "input")]).file("input", 0).predict();
+    assert_seconds(open.makespan_seconds, round_trip());
+}
+
+#[test]
+fn writing_to_one_remote_host_is_bound_by_the_network() {
+    for storage in [0.0, 1e-3, CHUNK * MICRO] {
+        let (setup, chunks) = (Setup { write_seconds: storage, ..Setup::default() }, 20.0);
+        let write = setup.file("out", 20 << 20).task(&[("write", "out")]).predict();
+        let expected = 2.0 * round_trip()
+            + chunks * CHUNK * MICRO
+            + FRAME * MICRO
+            + storage
+            + 2.0 * CONTROL * MICRO;
+        assert_seconds(write.makespan_seconds, expected);
+    }
+}
+
+#[test]
+fn writing_to_one_remote_host_is_bound_by_its_storage() {
+    let storage = 2.0 * CHUNK * MICRO;
+    let setup = Setup { write_seconds: storage, ..Setup::default() };
+    let write = setup.file("out", 20 << 20).task(&[("write", "out")]).predict();
+    let expected =
+        2.0 * round_trip() + CHUNK * MICRO + FRAME * MICRO + 20.0 * storage + 2.0 * CONTROL * MICRO;
+    assert_seconds(write.makespan_seconds, expected);
+}
+
+#[test]
+fn writing_with_one_chunk_outstanding() {
+    for storage in [1e-3, 2.0 * CHUNK * MICRO] {
+        let setup = Setup { write_seconds: storage, outstanding: Some(1), ..Setup::default() };
+        let write = setup.file("out", 20 << 20).task(&[("write", "out")]).predict();
+        let chunk = CHUNK * MICRO + FRAME * MICRO + storage + 2.0 * CONTROL * MICRO;
+        assert_seconds(write.makespan_seconds, 2.0 * round_trip() + 20.0 * chunk);
+    }
+}
+
+#[test]
+fn many_writers_to_one_host_share_its_link() {
+    // The published figure for five of them is 0.4 % above the bound.
+    let (writers, chunks) = (5, 40.0);
+    let mut setup = Setup { app: writers, ..Setup::default() };
+    for writer in 0..writers {
+        let name = format!("out-{writer}");
+        setup = setup.file(&name, 40 << 20).task(&[("write", &name)]);
+    }
+    let bound = f64::from(writers) * chunks * CHUNK * MICRO;
+    let makespan = setup.predict().makespan_seconds;
+    assert!(makespan > bound && makespan < 1.006 * bound, "{makespan} for {bound}");
+}
+
+#[test]
+fn a_striped_writer_is_bound_by_its_link_or_by_all_storage() {
+    for (storage, width) in [(1e-3, 4_u32), (20.0 * CHUNK * MICRO, 4), (8.0 * CHUNK * MICRO, 8)] {
+        let mut setup = Setup { stores: width, write_seconds: storage, ..Setup::default() };
+        setup.configuration.placement = Placement::RoundRobin;
+        setup.configuration.stripe_width = width;
+        let write = setup.file("out", 40 << 20).task(&[("write", "out")]).predict();
+        let data = (40.0 * CHUNK * MICRO).max(40.0 * storage / f64::from(width));
+        let fill = CHUNK * MICRO * f64::from(width) + storage + FRAME * MICRO + 2.0 * round_trip();
+        let makespan = write.makespan_seconds;
+        assert!(makespan >= data && makespan <= data + fill, "{makespan}: {data} and up to {fill}");
+    }
+}
+
+#[test]
+fn copies_in_a_chain_and_side_by_side() {
+    for copies in 1..=4 {
+        let mut setup = Setup { stores: 4, write_seconds: 1e-3, ..Setup::default() };
+        setup.configuration.placement = Placement::RoundRobin;
+        setup.configuration.copies = copies;
+        let setup = setup.file("out", 1 << 20).task(&[("write", "out")]);
+        let (first, others) = (f64::from(1), f64::from(copies - 1));
+        let hop = CHUNK * MICRO + FRAME * MICRO + 1e-3;
+        let ends = 2.0 * round_trip() + 2.0 * CONTROL * MICRO;
+        assert_seconds(setup.predict().makespan_seconds, ends + (first + others) * hop);
+        let mut parallel = setup.clone();
+        parallel.configuration.copy_order = CopyOrder::Parallel;
+        let further = if copies > 1 { hop + (others - 1.0) * CHUNK * MICRO } else { 0.0 };
+        // The acknowledgement of the first copy leaves behind the copies, and is there before the last one's.
+        assert_seconds(parallel.predict().makespan_seconds, ends + hop + further);
+        let mut first = setup;
+        first.configuration.write_waits_for = WriteWaitsFor::First;
+        // The first host sends the next copy before it answers.
+        let behind = if copies > 1 { CHUNK * MICRO } else { 0.0 };
+        assert_seconds(first.predict().makespan_seconds, ends + hop + behind);
+    }
+}
+
+#[test]
+fn many_readers_of_one_striped_file() {
+    for (readers, width) in [(1_u32, 4_u32), (8, 4), (8, 1), (6, 8)] {
+        let mut setup =
+            Setup { app: readers, stores: width, ..Setup::default() }.file("db", 64 << 20);
+        setup.configuration.placement = Placement::RoundRobin;
+        setup.configuration.stripe_width = width;
+        for _ in 0..readers {
+            setup = setup.task(&[("read", "db")]);
+        }
+        let bytes = f64::from(64 << 20);
+        let bound = (bytes * MICRO).max(f64::from(readers) * bytes * MICRO / f64::from(width));
+        let makespan = setup.predict().makespan_seconds;
+        assert!(makespan >= bound, "{makespan} for {bound}");
+        roughly(makespan, bound, 0.45);
+    }
+}
+
+#[test]
+fn a_read_asks_each_chunk_of_its_host() {
+    let setup = Setup { read_seconds: 1e-3, ..Setup::default() };
+    let read = setup.file("in", 20 << 20).task(&[("read", "in")]).predict();
+    // All requests leave at once; the storage host works on the first when its request is there, and sends each as it has
+    // read it. The link is slower than the storage.
+    let expected = 2.0 * CONTROL * MICRO + 1e-3 + 20.0 * CHUNK * MICRO + FRAME * MICRO;
+    assert_seconds(read.makespan_seconds, expected);
+}
+
+#[test]
+fn latency_is_paid_once_a_message() {
+    let setup = Setup { latency_seconds: 50e-6, ..Setup::default() };
+    let write = setup.file("out", 1 << 20).task(&[("write", "out")]).predict();
+    let without = 2.0 * round_trip() + CHUNK * MICRO + FRAME * MICRO + 2.0 * CONTROL * MICRO;
+    assert_seconds(write.makespan_seconds, without + 6.0 * 50e-6);
+}
+
+#[test]
+fn rates_of_sender_and_receiver_may_differ() {
+    // A receiver of half the rate serves all frames but the first at its own rate.
+    let mut setup = Setup::default().file("out", 1 << 20).task(&[("write", "out")]);
+    setup.unlike.push((1, 62.5e6));
+    let control_in = CONTROL * MICRO;
+    let data = FRAME * MICRO + 2.0 * CHUNK * MICRO;
+    let expected = 2.0 * round_trip() + data + 2.0 * control_in;
+    assert_seconds(setup.predict().makespan_seconds, expected);
+}
+
+#[test]
+fn a_service_on_the_same_host_is_called_or_sent_to() {
+    let setup = Setup { collocated: true, write_seconds: 1e-3, ..Setup::default() };
+    let setup = setup.file("out", 2 << 20).task(&[("write", "out")]);
+    assert_seconds(setup.predict().makespan_seconds, 2.0 * MANAGER + 2e-3);
+    let message = Setup { local_messages: true, ..setup };
+    // The loopback takes 1 ns a byte, which is slower than the storage.
+    let loopback = 1e-9;
+    let expected = 2.0 * (4.0 * CONTROL * loopback + MANAGER)
+        + (2.0 * CHUNK + FRAME) * loopback
+        + 1e-3
+        + 2.0 * CONTROL * loopback;
+    assert_seconds(message.predict().makespan_seconds, expected);
+}
