@@ -277,7 +277,9 @@ const fn may_write(flags: OpenFlags) -> bool {
 /// Bits of a handle, see [`Adapter::handle`]: it may write, it appends.
 const WRITES: u64 = 1;
 const APPENDS: u64 = 2;
-const HANDLE_SHIFT: u32 = 2;
+/// And reads come of the kernel's pages, of a file of another host.
+const PAGED: u64 = 4;
+const HANDLE_SHIFT: u32 = 3;
 
 const fn is_writer(handle: FileHandle) -> bool {
     handle.0 & WRITES != 0
@@ -522,6 +524,10 @@ impl Filesystem for Adapter {
                     // ENOENT means that the kernel has nothing cached.
                     let _ = kernel.inval_inode(n, 0, 0);
                 }
+                if let (Some(stamp), Some(kernel)) = (&opened.begins_pages, self.notifier.get()) {
+                    let _ = kernel.inval_inode(n, 0, 0);
+                    self.node.begin_pages(ino(n), stamp);
+                }
                 if opened.outdates_mode
                     && let Some(kernel) = self.notifier.get()
                 {
@@ -530,7 +536,8 @@ impl Filesystem for Adapter {
                 }
                 self.executed.opened(n, flags);
                 // An open that truncates counts as a writer to the node, whatever its access mode.
-                let fh = self.handle(write || truncate, flags);
+                let mut fh = self.handle(write || truncate, flags);
+                fh.0 |= if opened.is_paged { PAGED } else { 0 };
                 let mut flags = self.fopen_flags(&opened);
                 if self.node.has_locks(ino(n)) {
                     // Closing it gives up its process's locks.
@@ -589,7 +596,7 @@ impl Filesystem for Adapter {
         &self,
         req: &Request,
         n: INodeNo,
-        _fh: FileHandle,
+        fh: FileHandle,
         offset: u64,
         size: u32,
         _flags: OpenFlags,
@@ -602,10 +609,10 @@ impl Filesystem for Adapter {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            let begun = self
-                .node
-                .require_locks(ino(n))
-                .and_then(|()| self.node.begin_read(ino(n), offset, &mut buffer[..size]));
+            let begun = self.node.require_locks(ino(n)).and_then(|()| match fh.0 & PAGED == 0 {
+                true => self.node.begin_read(ino(n), offset, &mut buffer[..size]),
+                false => self.node.begin_page_read(ino(n), offset, &mut buffer[..size]),
+            });
             match begun {
                 Ok(Reading::Done(len)) => {
                     answer_read(&self.node, &timer, Ok(&buffer[..len]), reply);

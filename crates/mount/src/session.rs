@@ -69,6 +69,10 @@ impl Mount {
             // ENOENT means that the kernel has forgotten the inode; then nobody is about to read it.
             let _ = kernel.store(INodeNo(ino.0), 0, bytes);
         }));
+        let kernel = session.notifier();
+        node.set_page_dropper(Box::new(move |ino| {
+            let _ = kernel.inval_inode(INodeNo(ino.0), 0, 0);
+        }));
         let thread = std::thread::Builder::new()
             .name("fuse".into())
             .spawn(move || session.run())

@@ -180,6 +180,7 @@ impl Node {
             }
             let mut attr = recorded.attr();
             overlay(self, state, &recorded, &mut attr)?;
+            self.follow_length(state, &mut attr);
             let validity = self.unless_lower(&recorded, self.validity(state, &recorded, before));
             Ok((attr, validity))
         });
@@ -315,14 +316,20 @@ impl Node {
     fn truncate(&self, caller: Caller, ino: InodeId, size_bytes: u64) -> Result<()> {
         let content = if size_bytes == 0 { Content::Dropped } else { Content::Kept };
         self.with_live(ino, |state| {
+            if let Some(retry) = self.recall_followers(ino, state) {
+                return Ok(Attempt::Again(retry));
+            }
             match self.prepare(ino, state, Some(content)) {
                 Err(Error::NotSupported(_)) => {
                     return Err(Error::Invalid("only regular files have a length to set".into()));
                 }
+                Err(error) => return Err(error),
                 Ok(Attempt::Again(retry)) => return Ok(Attempt::Again(retry)),
-                outcome => outcome.map(|_| ())?,
+                Ok(Attempt::Done(inode)) => {
+                    self.ensure_loaded(ino, state)?;
+                    self.spare_followers(inode, state, size_bytes)?;
+                }
             }
-            self.ensure_loaded(ino, state)?;
             self.truncate_live(ino, state, size_bytes, caller)?;
             self.after_idle_write(ino, state).map(Attempt::Done)
         })

@@ -15,6 +15,7 @@ use intarsia_types::{
 use crate::body::{Body, LocalBody};
 use crate::clock::now;
 use crate::early_fold::EarlyFold;
+use crate::far_pages::{Grant, Stamp};
 use crate::integrity::checksum_extras;
 use crate::lease::{Attempt, Content};
 pub use crate::live::KernelBacking;
@@ -74,6 +75,11 @@ pub struct Opened {
     pub outdates_cache: bool,
     /// It is read here, and another host may change it at any moment.
     pub changes_elsewhere: bool,
+    /// The bytes are at another host, and the kernel reads them through its pages.
+    pub is_paged: bool,
+    /// The pages that the kernel cached at an earlier open are to be dropped, and then
+    /// [`begin_pages`](Node::begin_pages) is to be told.
+    pub begins_pages: Option<Stamp>,
     /// Truncating it cleared set-id bits, which the kernel leaves to us and does not look at again.
     pub outdates_mode: bool,
 }
@@ -127,6 +133,11 @@ impl Node {
         }
         let content = if truncate { Content::Dropped } else { Content::Kept };
         self.with_live(ino, |state| {
+            if flags.write
+                && let Some(retry) = self.recall_followers(ino, state)
+            {
+                return Ok(Attempt::Again(retry));
+            }
             // Read under the entry's lock: nothing can fold or write the file from here on.
             let inode = match self.prepare(ino, state, flags.write.then_some(content))? {
                 Attempt::Done(inode) => self.renewed(inode)?,
@@ -138,6 +149,7 @@ impl Node {
                 state.is_orphan = inode.nlink == 0;
                 self.load_body(state, &inode)?;
             }
+            let inode = if truncate { self.spare_followers(inode, state, 0)? } else { inode };
             let was_lower = matches!(state.body, Some(Body::Lower(_)));
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
             if opened.is_err() && was_lower && state.local().is_none() {
@@ -284,7 +296,7 @@ impl Node {
         Ok(())
     }
 
-    fn opened(&self, ino: InodeId, state: &LiveState, flags: OpenFlags) -> Opened {
+    fn opened(&self, ino: InodeId, state: &mut LiveState, flags: OpenFlags) -> Opened {
         let is_passthrough = state.mode == IoMode::Passthrough;
         let counter = if is_passthrough {
             &self.metrics.opens_passthrough
@@ -293,13 +305,18 @@ impl Node {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let syncs_at_close = flags.write && self.syncs_at_close(state);
+        let is_far = !flags.write && !is_passthrough && self.changes_elsewhere(state);
+        let grant = if is_far { self.grant_pages(ino, state) } else { Grant::Refused };
+        state.is_paged |= grant != Grant::Refused;
         Opened {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),
             // Other hosts see at their next open what was closed here.
             wants_flush: (flags.write && (!is_passthrough || self.is_shared())) || syncs_at_close,
-            keeps_cache: !self.is_shared() && !self.take_outdated(ino),
+            keeps_cache: (!self.is_shared() && !self.take_outdated(ino)) || grant != Grant::Refused,
             outdates_cache: is_passthrough && flags.write,
-            changes_elsewhere: !flags.write && !is_passthrough && self.changes_elsewhere(state),
+            changes_elsewhere: is_far && grant == Grant::Refused,
+            is_paged: grant != Grant::Refused,
+            begins_pages: grant.begins(),
             outdates_mode: false,
         }
     }
@@ -386,6 +403,9 @@ impl Node {
                     Err(Error::NotFound | Error::Busy(_)) if state.body.is_some() => {}
                     outcome => outcome?,
                 }
+            }
+            if state.is_paged && self.changes_elsewhere(state) && !self.has_true_pages(ino, state) {
+                self.note_brief_pages(ino, state);
             }
             self.load_sums(ino, state)?;
             match &state.body {
@@ -818,7 +838,11 @@ impl Node {
             }
             if state.handles == 0 {
                 state.kernel = None;
+                state.is_paged = false;
+                state.former = None;
+                state.told_bytes = None;
                 self.old_pages.forget(ino);
+                self.far_pages.closed(ino);
             }
             if state.is_open() {
                 return None;

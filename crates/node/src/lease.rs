@@ -20,6 +20,7 @@ use crate::lost::require_some_copy;
 use crate::node::Node;
 use crate::remote::RemoteFile;
 use crate::replicate::take_over_copies;
+use crate::vouch::{PeerOpening, being_told};
 
 /// How long an open tries to get a lease that keeps moving.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -48,6 +49,11 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
+    /// In a moment; `why` nothing came of it if it takes too long.
+    pub(crate) fn after(after: Duration, why: &str) -> Self {
+        Self { after, error: Error::Busy(why.into()) }
+    }
+
     /// Others are at it.
     fn contended(after: Duration) -> Self {
         Self { after, error: Error::Busy("other hosts keep writing to the file".into()) }
@@ -96,6 +102,7 @@ impl Node {
         state.require_ours()?;
         let Some(content) = write else {
             let inode = self.regular(ino)?;
+            self.renew_stamp(&inode, state);
             return match self.renew_body(state, &inode) {
                 // It moved between the record and the question to its home; or who has an older copy open here, past the
                 // process, is about to close it.
@@ -159,6 +166,17 @@ impl Node {
         Ok(Some(inode))
     }
 
+    /// Asks the home of a file that is open here anew whether it vouches for what is read, if it did not.
+    fn renew_stamp(&self, inode: &Inode, state: &mut LiveState) {
+        let is_unsure =
+            |remote: &Arc<RemoteFile>| !remote.may_write() && !self.is_vouched(inode.ino, remote);
+        if state.remote().is_some_and(is_unsure)
+            && let Err(error) = self.replace_body(state, inode)
+        {
+            tracing::debug!(ino = %inode.ino, %error, "read as it is open");
+        }
+    }
+
     fn regular(&self, ino: InodeId) -> Result<Inode> {
         let inode = self.namespace.get(ino)?;
         check_regular(&inode)?;
@@ -175,10 +193,7 @@ impl Node {
         match cluster.recall(holder, ino, HOLDER_PATIENCE) {
             Ok(Recalled::Released) => Ok(Attempt::Again(Retry::contended(Duration::ZERO))),
             Ok(Recalled::Later(pause)) => Ok(Attempt::Again(Retry::contended(pause))),
-            Ok(Recalled::InUse) => {
-                self.write_through(cluster, holder.clone(), ino, state)?;
-                self.regular(ino).map(Attempt::Done)
-            }
+            Ok(Recalled::InUse) => self.write_through(cluster, holder.clone(), ino, state),
             // Either it answers again soon, or it is declared lost, and then its lease is.
             Err(error) => Ok(Attempt::Again(Retry { after: SILENT, error })),
         }
@@ -235,8 +250,7 @@ impl Node {
             (Ok(Recalled::InUse), _) => {
                 // Whoever reads there keeps reading the same file, so that is where it is written.
                 self.give_lease_back(inode.ino, state);
-                self.write_through(cluster, home, inode.ino, state)?;
-                self.regular(inode.ino).map(Attempt::Done)
+                self.write_through(cluster, home, inode.ino, state)
             }
             (recalled, _) if let Some(own) = own => {
                 // What the old home holds may be more than it published, unless it could be asked.
@@ -250,11 +264,7 @@ impl Node {
             (Ok(Recalled::Released), Content::Kept) if !self.tiers.have_room() => {
                 // It stays where it is.
                 self.give_lease_back(inode.ino, state);
-                match self.write_through(cluster, home, inode.ino, state) {
-                    Err(Error::Busy(_)) => Ok(Attempt::Again(Retry::contended(MOVING))),
-                    Err(error) => Err(error),
-                    Ok(()) => self.regular(inode.ino).map(Attempt::Done),
-                }
+                self.write_through(cluster, home, inode.ino, state)
             }
             (Ok(Recalled::Released), _) | (Err(_), Content::Dropped) => {
                 let source = std::slice::from_ref(&home);
@@ -299,7 +309,7 @@ impl Node {
 
     /// Copies a file that nobody writes to from the first of `sources` that serves it to a tier here, which
     /// becomes its home.
-    fn bring_home(
+    pub(crate) fn bring_home(
         &self,
         cluster: &Arc<Cluster>,
         sources: &[NodeId],
@@ -436,24 +446,30 @@ impl Node {
         Ok((moved, dropped))
     }
 
-    /// Opens the file for writing at the host that may.
+    /// Opens the file for writing at the host that may, unless it is to be tried again: it is telling readers of the file
+    /// that it is about to be written, or the file is moving.
     fn write_through(
         &self,
         cluster: &Arc<Cluster>,
         holder: NodeId,
         ino: InodeId,
         state: &mut LiveState,
-    ) -> Result<()> {
+    ) -> Result<Attempt<Inode>> {
         if state.handles > 0 && state.mode == IoMode::Passthrough {
             return Err(Error::Busy(format!(
                 "{holder} is writing to the file, which is open here for reading past the process"
             )));
         }
-        let remote = RemoteFile::open(cluster, holder, ino, true)?;
+        let remote = match RemoteFile::open(cluster, holder, ino, true) {
+            Err(error @ Error::Busy(_)) => {
+                return Ok(Attempt::Again(Retry { after: MOVING, error }));
+            }
+            opened => opened?,
+        };
         state.overlay.size_bytes = remote.size_bytes();
         state.body = Some(Body::Remote(Arc::new(remote)));
         state.sums = None;
-        Ok(())
+        self.regular(ino).map(Attempt::Done)
     }
 
     /// Lets others write again, after nothing came of it here.
@@ -492,8 +508,12 @@ impl Node {
     /// readable as it was.
     fn replace_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         let doubtful = state.doubtful();
-        let old = (state.body.take(), state.record.replace(inode.clone()), state.is_checksummed);
+        let mut old =
+            (state.body.take(), state.record.replace(inode.clone()), state.is_checksummed);
         let loaded = self.load_body(state, inode);
+        if loaded.is_ok() {
+            self.note_former(state, old.0.take());
+        }
         if state.is_open() && matches!(loaded, Err(Error::NotFound | Error::Busy(_))) {
             (state.body, state.record, state.is_checksummed) = old;
             return loaded;
@@ -502,7 +522,7 @@ impl Node {
             self.doubt(backing, FreeFile::of(inode.ino, backing.file), state.accounted_512);
         }
         state.is_doubtful = false;
-        if state.is_served_by_us() {
+        if state.is_served_by_us() && !self.has_true_pages(inode.ino, state) {
             self.old_pages.note(inode.ino);
         }
         loaded
@@ -576,10 +596,20 @@ impl Node {
         Ok(())
     }
 
-    /// Opens a file for another host: one whose bytes are here, or that is being written here.
-    pub(crate) fn open_for_peer(&self, ino: InodeId, may_write: bool) -> Result<u64> {
+    /// Opens a file for another host, for one that keeps what it reads if there is a `follower`: a file whose bytes are
+    /// here, or that is being written here.
+    pub(crate) fn open_for_peer(
+        &self,
+        ino: InodeId,
+        may_write: bool,
+        follower: Option<&NodeId>,
+    ) -> Result<PeerOpening> {
         self.live.with(ino, |state| {
             state.require_ours()?;
+            if may_write && self.recall_followers(ino, state).is_some() {
+                // Its own kernel may have pages, so it lets go of its entry meanwhile.
+                return Err(being_told());
+            }
             let inode = self.regular(ino)?;
             let served = match may_write {
                 _ if matches!(inode.layout, Layout::Striped { .. }) => {
@@ -610,7 +640,10 @@ impl Node {
             }
             state.remote_handles += 1;
             state.writers += u32::from(may_write);
-            state.size_bytes()
+            let size_bytes = state.size_bytes()?;
+            let (stamp, pinned) =
+                follower.map_or((0, None), |reader| self.follow_up(ino, state, reader));
+            Ok(PeerOpening { size_bytes, stamp, pinned })
         })
     }
 

@@ -15,7 +15,9 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::body::Body;
 use crate::doubts::is_uncertain;
 use crate::early_fold::EarlyFold;
+use crate::remote::RemoteFile;
 use crate::replicate::Copied;
+use crate::vouch::{Follower, Round};
 
 const SHARDS: usize = 32;
 
@@ -39,6 +41,17 @@ pub(crate) struct LiveState {
     pub(crate) writers: u32,
     /// Handles that other hosts have open here.
     pub(crate) remote_handles: u32,
+    /// Hosts that keep what they read of it (see [`crate::vouch`]).
+    pub(crate) followers: Vec<Follower>,
+    /// They are being told, or have just been, that it is about to change.
+    pub(crate) recall: Option<Arc<Round>>,
+    /// It was opened here to be read through the kernel's pages while its bytes are at another host, by somebody who may
+    /// have it open still (see [`crate::far_pages`]).
+    pub(crate) is_paged: bool,
+    /// What it was when it was opened so, for what is missing where it was cut since.
+    pub(crate) former: Option<Arc<RemoteFile>>,
+    /// The length that the kernel was told while another host was writing.
+    pub(crate) told_bytes: Option<u64>,
     /// Its name has just been given to another file: it stays for a moment, for whoever looked the name up
     /// before and opens it now.
     pub(crate) is_lingering: bool,
@@ -100,6 +113,11 @@ impl LiveState {
             handles: 0,
             writers: 0,
             remote_handles: 0,
+            followers: Vec::new(),
+            recall: None,
+            is_paged: false,
+            former: None,
+            told_bytes: None,
             is_lingering: false,
             holds_lease: false,
             mode: IoMode::Cached,

@@ -20,6 +20,7 @@ use crate::creations::Creations;
 use crate::directory_lease::{DirectoryLeases, Neighbours};
 use crate::doubts::{DoubtfulOrphans, Doubts};
 use crate::elsewhere::Shortage;
+use crate::far_pages::FarPages;
 use crate::gate::Gate;
 use crate::identity::Identity;
 use crate::live::LiveTable;
@@ -38,6 +39,7 @@ use crate::settler::Settler;
 use crate::throttle::Throttle;
 use crate::tiers::Tiers;
 use crate::turns::Turns;
+use crate::vouch::Vouches;
 
 /// The store of one host: the namespace, the tiers and the open files.
 pub struct Node {
@@ -51,6 +53,10 @@ pub struct Node {
     pub(crate) parts: Parts,
     pub(crate) live: LiveTable,
     pub(crate) old_pages: OldPages,
+    /// What the kernel keeps of other hosts' files.
+    pub(crate) far_pages: FarPages,
+    /// What other hosts may keep of files here.
+    pub(crate) vouches: Vouches,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Locks of processes, in a store of several hosts.
@@ -159,6 +165,8 @@ impl Node {
             tiers,
             live: LiveTable::new(),
             old_pages: OldPages::default(),
+            far_pages: FarPages::default(),
+            vouches: Vouches::new(),
             locks: cluster.as_ref().map(|cluster| Locks::new(cluster.life().life)),
             cluster,
             lower,

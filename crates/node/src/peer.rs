@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use intarsia_store::BackingFile;
 use intarsia_transport::{Buffer, Handler, Reply, Session};
-use intarsia_types::{BackingRef, Durability, Error, InodeId, Result};
+use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, RecallKind, Request, Response, Target};
 use parking_lot::Mutex;
 
@@ -17,15 +18,20 @@ use crate::mover::Fetched;
 use crate::node::Node;
 use crate::parts::PartFile;
 use crate::striped::{allocate_bits, status};
+use crate::vouch::PeerOpening;
 
 /// Permissions were checked by the kernel of the host that asks.
 const PEER: Caller = Caller { uid: 0, gid: 0 };
 
 /// A file that another host has open here.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub(crate) struct OpenFile {
     ino: InodeId,
     may_write: bool,
+    /// Under which the host may keep what it reads; 0 for none.
+    stamp: u64,
+    /// What it reads, also when the file is cut (see [`Node::spare_followers`]).
+    pinned: Option<Arc<BackingFile>>,
 }
 
 /// A part of a striped file that another host has open here.
@@ -75,20 +81,16 @@ impl PeerService {
     }
 
     fn open(&self, files: &OpenFiles, ino: InodeId, may_write: bool) -> Result<Response> {
-        let size_bytes = self.node()?.open_for_peer(ino, may_write)?;
-        Ok(self.keep_open(files, ino, may_write, size_bytes))
+        let size_bytes = self.node()?.open_for_peer(ino, may_write, None)?.size_bytes;
+        let open = OpenFile { ino, may_write, stamp: 0, pinned: None };
+        let handle = self.keep_open(files, open);
+        Ok(Response::Opened { handle, size_bytes })
     }
 
-    fn keep_open(
-        &self,
-        files: &OpenFiles,
-        ino: InodeId,
-        may_write: bool,
-        size_bytes: u64,
-    ) -> Response {
+    fn keep_open(&self, files: &OpenFiles, open: OpenFile) -> Handle {
         let handle = self.next_handle();
-        files.lock().insert(handle, OpenFile { ino, may_write });
-        Response::Opened { handle, size_bytes }
+        files.lock().insert(handle, open);
+        handle
     }
 
     fn open_part(
@@ -162,10 +164,10 @@ impl PeerService {
         })))
     }
 
-    fn close(&self, guest: &Guest, handle: Handle) -> Result<Response> {
+    fn close(&self, guest: &Guest, reader: &NodeId, handle: Handle) -> Result<Response> {
         let open = guest.files.lock().remove(&handle);
         match open {
-            Some(open) => self.node()?.release_remote(open.ino, open.may_write),
+            Some(open) => end(&*self.node()?, reader, &open),
             None => guest.arrivals.abandon(handle)?,
         }
         Ok(Response::Done)
@@ -174,6 +176,29 @@ impl PeerService {
     fn open_to_read(&self, session: &Session<Guest>, ino: InodeId, len: u32) -> Result<Reply> {
         let opened = self.open(&session.state.files, ino, false)?;
         let Response::Opened { handle, .. } = opened else { return Ok(Reply::from(opened)) };
+        self.with_first_bytes(session, (ino, handle), len, opened)
+    }
+
+    /// As [`open_to_read`](Self::open_to_read), for a host that keeps what it reads if that is vouched for.
+    fn open_vouched(&self, session: &Session<Guest>, ino: InodeId, len: u32) -> Result<Reply> {
+        let PeerOpening { size_bytes, stamp, pinned } =
+            self.node()?.open_for_peer(ino, false, Some(&session.node))?;
+        let open = OpenFile { ino, may_write: false, stamp, pinned };
+        let handle = self.keep_open(&session.state.files, open);
+        let opened = Response::Vouched { handle, size_bytes, stamp };
+        if len == 0 {
+            return Ok(Reply::from(opened));
+        }
+        self.with_first_bytes(session, (ino, handle), len, opened)
+    }
+
+    fn with_first_bytes(
+        &self,
+        session: &Session<Guest>,
+        (ino, handle): (InodeId, Handle),
+        len: u32,
+        opened: Response,
+    ) -> Result<Reply> {
         let mut bytes = session.buffer(usize::try_from(len).unwrap_or(usize::MAX));
         match self.node()?.read(ino, 0, &mut bytes) {
             Ok(n) => {
@@ -181,7 +206,7 @@ impl PeerService {
                 Ok(Reply::with(opened, bytes))
             }
             Err(error) => {
-                self.close(&session.state, handle)?;
+                self.close(&session.state, &session.node, handle)?;
                 Err(error)
             }
         }
@@ -233,9 +258,15 @@ impl PeerService {
         let open = opened(&session.state.files, handle)?;
         let node = self.node()?;
         let mut bytes = session.buffer(usize::try_from(len).unwrap_or(usize::MAX));
-        let n = node.read(open.ino, at, &mut bytes)?;
+        let spared = open.pinned.filter(|pinned| node.has_left(open.ino, pinned));
+        let (n, size_bytes) = match spared {
+            Some(file) => (file.read_at(&mut bytes, at)?, file.stat()?.size_bytes),
+            None => {
+                let n = node.read(open.ino, at, &mut bytes)?;
+                (n, node.length_now(open.ino).unwrap_or(at + n as u64))
+            }
+        };
         bytes.truncate(n);
-        let size_bytes = node.length_now(open.ino).unwrap_or(at + n as u64);
         Ok(Reply::with(Response::Data { size_bytes }, bytes))
     }
 
@@ -254,7 +285,10 @@ impl PeerService {
             Request::OpenRead { ino, len_bytes } => {
                 return self.open_to_read(session, ino, len_bytes);
             }
-            Request::Close { handle } => self.close(&session.state, handle)?,
+            Request::OpenVouched { ino, len_bytes } => {
+                return self.open_vouched(session, ino, len_bytes);
+            }
+            Request::Close { handle } => self.close(&session.state, &session.node, handle)?,
             Request::Read { handle, offset_bytes, len_bytes, .. } => {
                 return self.read(session, handle, offset_bytes, len_bytes);
             }
@@ -284,7 +318,9 @@ impl PeerService {
                 let node = self.node()?;
                 let _outdating = node.outdating(ino);
                 let size_bytes = node.take_in(&session.node, ino, payload)?;
-                self.keep_open(files, ino, true, size_bytes)
+                let handle = self
+                    .keep_open(files, OpenFile { ino, may_write: true, stamp: 0, pinned: None });
+                Response::Opened { handle, size_bytes }
             }
             Request::Flush { handle } => {
                 let open = opened(files, handle)?;
@@ -301,6 +337,10 @@ impl PeerService {
                     Recalled::InUse => Response::Busy { retry_ms: 0 },
                     Recalled::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },
                 }
+            }
+            Request::Recall { ino, kind: RecallKind::Read, epoch } => {
+                self.node()?.withdraw_pages(&session.node, ino, epoch);
+                Response::Released
             }
             Request::Recall { ino, kind: RecallKind::Directory, .. } => {
                 self.node()?.give_up_directory(ino)?;
@@ -355,9 +395,17 @@ impl Handler for PeerService {
         let Ok(node) = self.node() else { return };
         for open in session.state.files.into_inner().into_values() {
             // What the host wrote and did not close is as good as what a dying program wrote.
-            node.release_remote(open.ino, open.may_write);
+            end(&node, &session.node, &open);
         }
     }
+}
+
+/// A host has closed a file.
+fn end(node: &Node, host: &NodeId, open: &OpenFile) {
+    if open.pinned.is_some() {
+        node.end_following(open.ino, host, open.stamp);
+    }
+    node.release_remote(open.ino, open.may_write);
 }
 
 /// A pause on its way; 0 would mean something else.
@@ -366,7 +414,7 @@ fn retry_ms(pause: std::time::Duration) -> u32 {
 }
 
 fn opened(files: &OpenFiles, handle: Handle) -> Result<OpenFile> {
-    files.lock().get(&handle).copied().ok_or(Error::BadHandle)
+    files.lock().get(&handle).cloned().ok_or(Error::BadHandle)
 }
 
 const fn is_change(request: &Request) -> bool {

@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::cluster::Cluster;
 use crate::copies::is_of_the_host;
+use crate::far_pages::Rest;
 use crate::pieces::{Landed, Piece, Pieces};
 use crate::remote_cache::CopyInMaking;
 use crate::striped::wire_mode;
@@ -41,6 +42,8 @@ pub(crate) struct RemoteFile {
     /// Other hosts with the same content, for when that one fails.
     spares: Mutex<Vec<NodeId>>,
     may_write: bool,
+    /// Under which its home vouches for the content (see [`crate::vouch`]); 0 for none.
+    stamp: AtomicU64,
     /// The length at the last answer.
     size_bytes: AtomicU64,
     /// Something was written that the host has not been told to publish.
@@ -114,17 +117,17 @@ impl RemoteFile {
         home: NodeId,
         inode: &Inode,
     ) -> Result<Self> {
-        let whole = Some(inode.size_bytes).filter(|bytes| (1..=WHOLE_BYTES).contains(bytes));
-        let Some(len_bytes) = whole.and_then(|bytes| u32::try_from(bytes).ok()) else {
-            return Self::open(cluster, home, inode.ino, false);
-        };
-        let request = Request::OpenRead { ino: inode.ino, len_bytes };
+        let whole = Some(inode.size_bytes).filter(|bytes| *bytes <= WHOLE_BYTES);
+        let len_bytes = whole.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
+        let request = Request::OpenVouched { ino: inode.ino, len_bytes };
         cluster.note_asked(len_bytes.into());
         match cluster.ask_for(&home, &request)? {
-            Answer { response: Response::Opened { handle, size_bytes }, payload } => {
-                let first = Landed { payload, size_bytes };
+            Answer { response: Response::Vouched { handle, size_bytes, stamp }, payload } => {
+                let first = (len_bytes > 0).then_some(Landed { payload, size_bytes });
                 let open = (handle, size_bytes);
-                Ok(Self::opened(cluster, home, inode.ino, open, Some(first), false))
+                let file = Self::opened(cluster, home, inode.ino, open, first, false);
+                file.stamp.store(stamp, Ordering::Release);
+                Ok(file)
             }
             other => Err(unexpected(&home, &other.response)),
         }
@@ -157,6 +160,7 @@ impl RemoteFile {
             way: RwLock::new(Way { home, handle }),
             spares: Mutex::default(),
             may_write,
+            stamp: AtomicU64::new(0),
             size_bytes: AtomicU64::new(size_bytes),
             is_dirty: AtomicBool::new(false),
             pieces: Pieces::new(cluster.piece_memory(), first),
@@ -195,6 +199,16 @@ impl RemoteFile {
         self.size_bytes.load(Ordering::Relaxed)
     }
 
+    /// The stamp under which its home vouches for the content, or 0.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Acquire)
+    }
+
+    /// Forgets what was fetched ahead.
+    pub(crate) fn forget_pieces(&self) {
+        self.pieces.forget();
+    }
+
     /// Forgets what was fetched ahead, and asks how long the file is by now.
     pub(crate) fn renew(&self) -> Result<()> {
         self.pieces.forget();
@@ -220,7 +234,7 @@ impl RemoteFile {
     pub(crate) fn begin_read(self: &Arc<Self>, offset_bytes: u64, len: usize) -> RemoteRead {
         let range = offset_bytes..offset_bytes + len as u64;
         let parts = self.parts_of(&range);
-        let read = RemoteRead { file: Arc::clone(self), range, parts };
+        let read = RemoteRead { file: Arc::clone(self), range, parts, rest: None };
         if !self.may_write {
             let ask = |range: &Range<u64>| self.ask_now(range, AHEAD_PATIENCE);
             self.pieces.read_ahead(&read.range, self.size_bytes(), !read.is_ready(), ask);
@@ -282,15 +296,16 @@ impl RemoteFile {
             Some(backing) => {
                 Request::OpenPart { ino: self.ino, backing, may_write: self.may_write }
             }
-            None => Request::Open { ino: self.ino, may_write: false },
+            None => Request::OpenVouched { ino: self.ino, len_bytes: 0 },
         };
-        match self.cluster.call(&home, &request, None)? {
-            Response::Opened { handle, .. } => {
-                *self.way.write() = Way { home, handle };
-                Ok(())
-            }
-            other => Err(unexpected(&home, &other)),
-        }
+        let (handle, stamp) = match self.cluster.call(&home, &request, None)? {
+            Response::Opened { handle, .. } => (handle, 0),
+            Response::Vouched { handle, stamp, .. } => (handle, stamp),
+            other => return Err(unexpected(&home, &other)),
+        };
+        *self.way.write() = Way { home, handle };
+        self.stamp.store(stamp, Ordering::Release);
+        Ok(())
     }
 
     /// Goes on with the next host that serves the file, unless another reader has done so already.
@@ -443,6 +458,8 @@ pub struct RemoteRead {
     file: Arc<RemoteFile>,
     range: Range<u64>,
     parts: Vec<Part>,
+    /// Has what is missing at the end.
+    rest: Option<Rest>,
 }
 
 /// Where some of the bytes come from.
@@ -474,6 +491,11 @@ impl std::ops::Deref for Bytes {
 }
 
 impl RemoteRead {
+    /// Takes from `rest` what is missing at the end.
+    pub(crate) fn or_from(self, rest: Rest) -> Self {
+        Self { rest: Some(rest), ..self }
+    }
+
     /// Whether all bytes are here, so that [`finish`](Self::finish) does not wait.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -491,7 +513,8 @@ impl RemoteRead {
         scratch: &mut Vec<u8>,
         deliver: impl FnOnce(Result<&[u8]>) -> T,
     ) -> T {
-        if let [_] = self.parts.as_slice()
+        if self.rest.is_none()
+            && let [_] = self.parts.as_slice()
             && let Some(only) = self.parts.pop()
         {
             return match self.file.bytes_of(only) {
@@ -503,7 +526,9 @@ impl RemoteRead {
                 Err(error) => deliver(Err(error)),
             };
         }
-        let (file, start) = (Arc::clone(&self.file), self.range.start);
+        // What a former content filled up is not the file's.
+        let file = self.rest.is_none().then(|| Arc::clone(&self.file));
+        let start = self.range.start;
         let len = usize::try_from(self.range.end - self.range.start).unwrap_or(usize::MAX);
         if scratch.len() < len {
             scratch.resize(len, 0);
@@ -511,7 +536,9 @@ impl RemoteRead {
         match self.finish_into(&mut scratch[..len]) {
             Ok(n) => {
                 let outcome = deliver(Ok(&scratch[..n]));
-                file.keep(start, &scratch[..n]);
+                if let Some(file) = file {
+                    file.keep(start, &scratch[..n]);
+                }
                 outcome
             }
             Err(error) => deliver(Err(error)),
@@ -519,9 +546,9 @@ impl RemoteRead {
     }
 
     /// As [`finish`](Self::finish), with the bytes copied into `buffer`; how many there are.
-    pub(crate) fn finish_into(self, buffer: &mut [u8]) -> Result<usize> {
+    pub(crate) fn finish_into(mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut done = 0;
-        for part in self.parts {
+        for part in std::mem::take(&mut self.parts) {
             let wanted = part.range.end - part.range.start;
             let bytes = self.file.bytes_of(part)?;
             let n = bytes.len().min(buffer.len() - done);
@@ -531,7 +558,13 @@ impl RemoteRead {
                 break;
             }
         }
-        Ok(done)
+        match &self.rest {
+            Some(rest) if done < buffer.len() => {
+                let at = self.range.start + done as u64;
+                Ok(done + rest.fill(&mut buffer[done..], at))
+            }
+            _ => Ok(done),
+        }
     }
 }
 

@@ -238,6 +238,14 @@ pub enum Request {
         /// The inode.
         ino: InodeId,
     },
+    /// 26: as `OpenRead`, and vouch for what is read if you can: I keep it beyond its reading, until you recall that
+    /// (`Recall` of kind `Read`, with the stamp as its epoch). Answer: `Vouched`.
+    OpenVouched {
+        /// The inode. The server refuses one whose bytes are elsewhere.
+        ino: InodeId,
+        /// How many bytes; at most [`crate::MAX_PAYLOAD_BYTES`].
+        len_bytes: u32,
+    },
 }
 
 impl Request {
@@ -271,6 +279,7 @@ impl Request {
             Self::OpenPart { .. } => "open part",
             Self::StatPart { .. } => "stat part",
             Self::TakeIn { .. } => "take in",
+            Self::OpenVouched { .. } => "open vouched",
         }
     }
 
@@ -278,7 +287,9 @@ impl Request {
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
         match self {
-            Self::Read { len_bytes, .. } | Self::OpenRead { len_bytes, .. } => {
+            Self::Read { len_bytes, .. }
+            | Self::OpenRead { len_bytes, .. }
+            | Self::OpenVouched { len_bytes, .. } => {
                 usize::try_from(*len_bytes).unwrap_or(usize::MAX)
             }
             _ => 0,

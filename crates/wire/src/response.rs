@@ -56,4 +56,13 @@ pub enum Response {
     Json,
     /// 10: about the locks that processes have.
     Lock(LockAnswer),
+    /// 11: a file is open, and nobody can change it before the lease named by the stamp is recalled.
+    Vouched {
+        /// The handle.
+        handle: Handle,
+        /// Length of the file at this moment.
+        size_bytes: u64,
+        /// The same for as long as the content is, and never given again for another; 0 when the server cannot vouch.
+        stamp: u64,
+    },
 }

@@ -15,6 +15,9 @@ use crate::convert::{errno, file_type, ino, no_attributes, ttl};
 const COOKIE_DOT: u64 = 1;
 const COOKIE_DOT_DOT: u64 = 2;
 
+/// The kernel takes an entry of a listing without an inode for a name alone.
+const NO_INODE: INodeNo = INodeNo(0);
+
 impl Adapter {
     /// Names alone.
     pub(super) fn list(&self, timer: &OpTimer, n: INodeNo, offset: u64, mut reply: ReplyDirectory) {
@@ -86,8 +89,14 @@ impl Adapter {
                 after = e.cookie;
                 added += 1;
                 let name = OsStr::from_bytes(&e.name);
+                // What is to be told with care is looked up by itself.
+                let is_delicate = self.node.has_old_pages(attr.ino);
                 let attr = self.file_attr(attr);
-                reply.add(attr.ino, e.cookie, name, &ttl(&telling, *validity), &attr, GENERATION)
+                let (ino, kept) = match is_delicate {
+                    true => (NO_INODE, Duration::ZERO),
+                    false => (attr.ino, ttl(&telling, *validity)),
+                };
+                reply.add(ino, e.cookie, name, &kept, &attr, GENERATION)
             });
             // What the kernel may keep under a lease it is told at once.
             if is_full || page.is_empty() || telling.is_binding() {
@@ -98,10 +107,8 @@ impl Adapter {
         }
     }
 
-    /// Fills a listing with attributes where there are none to tell: the kernel takes an entry without an inode for a name
-    /// alone.
+    /// Fills a listing with attributes where there are none to tell.
     fn add_names(&self, timer: &OpTimer, dir: InodeId, after: u64, mut reply: ReplyDirectoryPlus) {
-        const NO_INODE: INodeNo = INodeNo(0);
         let page = match self.node.list(dir, after, self.list_page.entries()) {
             Ok(page) => page,
             Err(e) => {

@@ -94,6 +94,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
         ("open-part", Request::OpenPart { ino, backing, may_write: true }),
         ("stat-part", Request::StatPart { handle }),
         ("take-in", Request::TakeIn { ino }),
+        ("open-vouched", Request::OpenVouched { ino, len_bytes: 128 << 10 }),
     ];
     all.extend(lock_questions().into_iter().map(|(name, question)| {
         (name, Request::Lock { place: LockPlace { ino, epoch: 3, life: 8 }, question })
@@ -160,6 +161,7 @@ pub(crate) fn responses() -> Vec<(&'static str, Response)> {
         ("released", Response::Released),
         ("busy", Response::Busy { retry_ms: 250 }),
         ("json", Response::Json),
+        ("vouched", Response::Vouched { handle: Handle(77), size_bytes: 300, stamp: 1 << 60 }),
     ];
     all.extend(lock_answers().into_iter().map(|(name, answer)| (name, Response::Lock(answer))));
     all.extend(faults().into_iter().map(|(name, fault)| (name, Response::Failed(fault))));

@@ -1,0 +1,151 @@
+//! What the kernel may keep of another host's file: as long as nobody writes to it, whatever else becomes of it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
+mod deployment;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use deployment::{
+    Deployment, MIB, ROOT_CALLER, content_of, no_kernel, overwrite, pattern, put, wait_until,
+};
+use intarsia_node::{AttrChange, Node, Opened, Reading};
+use intarsia_types::InodeId;
+
+/// Gives a node a kernel that counts how often it is to drop pages.
+fn with_pages(node: &Arc<Node>) -> Arc<AtomicU32> {
+    let drops = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&drops);
+    node.set_page_dropper(Box::new(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+    }));
+    drops
+}
+
+/// Opens a file to read, as the mount does.
+fn open(node: &Node, ino: InodeId) -> Opened {
+    let opened = node.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+    assert_ne!(opened.is_paged, opened.changes_elsewhere);
+    if let Some(stamp) = &opened.begins_pages {
+        node.begin_pages(ino, stamp);
+    }
+    opened
+}
+
+/// Whether the pages are kept that are there when a file is opened; it is closed again.
+fn keeps(node: &Node, ino: InodeId) -> bool {
+    let opened = open(node, ino);
+    node.release(ino, false);
+    opened.is_paged && opened.begins_pages.is_none()
+}
+
+/// Waits until a file is vouched for after it was rewritten under its readers.
+fn wait_until_paged(node: &Node, ino: InodeId) {
+    wait_until("the file is vouched for again", || {
+        let is_paged = open(node, ino).is_paged;
+        node.release(ino, false);
+        is_paged
+    });
+}
+
+/// What the kernel gets for its pages.
+fn page_read(node: &Node, ino: InodeId, at: usize, len: usize) -> Vec<u8> {
+    let mut buffer = vec![0; len];
+    match node.begin_page_read(ino, at as u64, &mut buffer).unwrap() {
+        Reading::Done(n) => buffer[..n].to_vec(),
+        Reading::Elsewhere(read) => {
+            read.finish(&mut Vec::new(), |bytes| bytes.map(<[u8]>::to_vec)).unwrap()
+        }
+    }
+}
+
+#[test]
+fn pages_are_kept_for_as_long_as_the_content_is_the_same() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    with_pages(&b);
+    let ino = put(&a, "f", &pattern(MIB, 1));
+    assert!(!keeps(&b, ino), "nothing can be there yet");
+    assert!(keeps(&b, ino));
+    // The record changes, and the content does not.
+    let change = AttrChange { perm: Some(0o600), ..AttrChange::default() };
+    a.set_attributes(ROOT_CALLER, ino, &change).unwrap();
+    assert!(keeps(&b, ino));
+    assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(60)));
+    assert!(keeps(&b, ino), "it has settled and was summed");
+    // Nobody has it open at b, so b is told nothing, and finds out.
+    overwrite(&a, ino, 10, b"other", false).unwrap();
+    assert!(!keeps(&b, ino));
+    // At once, but if a did not know yet that b had closed it.
+    wait_until("pages are kept again", || keeps(&b, ino));
+    a.set_attributes(ROOT_CALLER, ino, &AttrChange { size_bytes: Some(MIB as u64 / 2), ..change })
+        .unwrap();
+    assert!(!keeps(&b, ino), "it was cut without being opened");
+    // Written by b, which becomes its home, and by a again.
+    overwrite(&b, ino, 10, b"more", false).unwrap();
+    overwrite(&a, ino, 10, b"else", false).unwrap();
+    assert!(!keeps(&b, ino));
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
+fn a_writer_waits_until_the_pages_that_others_have_open_are_dropped() {
+    let deployment = Deployment::new();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    let drops = with_pages(&b);
+    let ino = put(&a, "f", &pattern(MIB, 1));
+    let drops_so_far = || drops.load(Ordering::SeqCst);
+    for (round, writer) in [&a, &c, &b].into_iter().enumerate() {
+        wait_until_paged(&b, ino);
+        assert!(open(&b, ino).is_paged);
+        let before = drops_so_far();
+        writer.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+        assert!(drops_so_far() > before, "round {round}");
+        if !Arc::ptr_eq(writer, &b) {
+            assert!(!open(&b, ino).is_paged, "it is being written elsewhere");
+            b.release(ino, false);
+        }
+        writer.write(ino, 77, b"new", false, false).unwrap();
+        assert_eq!(page_read(&b, ino, 77, 3), b"new");
+        let before = drops_so_far();
+        wait_until("what was read meanwhile is dropped again", || drops_so_far() > before);
+        writer.flush(ino).unwrap();
+        writer.release(ino, true);
+        b.release(ino, false);
+    }
+    [a, b, c].into_iter().for_each(|node| node.close().unwrap());
+}
+
+#[test]
+fn a_file_that_is_cut_goes_on_whole_for_the_pages_of_those_who_have_it_open() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    with_pages(&b);
+    let old = pattern(300_000, 1);
+    let ino = put(&a, "f", &old);
+    for (round, truncate) in [true, false].into_iter().enumerate() {
+        wait_until_paged(&b, ino);
+        let old = content_of(&b, ino).unwrap();
+        assert!(open(&b, ino).is_paged);
+        let new = pattern(20_000, 2 + u8::try_from(round).unwrap());
+        if truncate {
+            overwrite(&a, ino, 0, &new, true).unwrap();
+        } else {
+            let cut = AttrChange { size_bytes: Some(10_000), ..AttrChange::default() };
+            a.set_attributes(ROOT_CALLER, ino, &cut).unwrap();
+        }
+        // The kernel believes the old length still.
+        let at = old.len() - 5000;
+        assert!(page_read(&b, ino, at, 4096) == old[at..at + 4096], "round {round}");
+        let seen = content_of(&b, ino).unwrap();
+        assert!(seen == if truncate { &new[..] } else { &old[..10_000] });
+        assert!(page_read(&b, ino, at, 4096) == old[at..at + 4096], "round {round}");
+        assert_eq!(b.attributes(ino).unwrap().0.size_bytes, seen.len() as u64);
+        b.release(ino, false);
+    }
+    a.close().unwrap();
+    b.close().unwrap();
+}
