@@ -18,6 +18,8 @@ import time
 import labs
 
 BLOCK = 1 << 20
+# What a FITS file consists of.
+FITS_BLOCK = 2880
 
 
 def timed(cluster, work):
@@ -91,6 +93,29 @@ def read_elsewhere(cluster, path, mib):
     begun = time.perf_counter()
     assert read_large(there) == mib << 20
     return seen_ms, mib / (time.perf_counter() - begun)
+
+
+def read_in_small_pieces(path):
+    """Read a file to its end as most libraries of formats do, one record of 2,880 bytes after the other; ms."""
+    begun = time.perf_counter()
+    with open(path, "rb", buffering=0) as file:
+        while file.read(FITS_BLOCK):
+            pass
+    return (time.perf_counter() - begun) * 1000
+
+
+def small_reads(cluster, number, mib=16):
+    """A file of the first host read in small pieces, there and twice on the second host; ms."""
+    here = cluster.mount(1) / f"records{number}"
+    there = cluster.mount(2) / here.name
+    write_large(here, mib)
+    cluster.wait("the file's length elsewhere", lambda: there.stat().st_size == mib << 20, 0.001)
+    first, second = read_in_small_pieces(there), read_in_small_pieces(there)
+    read_in_small_pieces(here)
+    at_home = read_in_small_pieces(here)
+    here.unlink()
+    passes = {"at home": at_home, "elsewhere": first, "elsewhere again": second}
+    return {f"{mib} MiB in small reads, {where} [ms]": {"per_s": ms} for where, ms in passes.items()}
 
 
 def tcp_copy(cluster, mib):
@@ -247,6 +272,7 @@ def small_and_large(cluster, number, files, mib):
     samples["read on another host [MiB/s]"] = {"per_s": rate}
     samples["plain TCP copy [MiB/s]"] = {"per_s": tcp_copy(cluster, mib)}
     large.unlink()
+    samples.update(small_reads(cluster, number))
     return samples
 
 
