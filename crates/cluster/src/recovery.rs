@@ -19,7 +19,7 @@ use intarsia_types::{Error, NodeId, Result};
 
 use crate::client::{Access, Connection};
 use crate::deployment::{Deployment, ServerName};
-use crate::formation::connect;
+use crate::formation::{connect, introduce_to};
 use crate::servers::Kept;
 use crate::topology::{Peer, Role, SLOTS, ServerId, Topology};
 
@@ -199,9 +199,17 @@ pub fn recover(
             .map_err(|e| Error::Engine(format!("{} is missing: {e}", survivor.name)))?;
         seats.push(connection);
     }
+    introduce_all(&mut seats)?;
     let remedy = settled_remedy(deployment, survivors, emptied, &mut seats, deadline)?;
     take_over(&remedy, &mut seats)?;
     wait_until_served(deployment, survivors, emptied, &mut seats, deadline)
+}
+
+/// Makes the survivors known to each other: one that goes on with what it had set aside goes by the name of before, which
+/// the others have forgotten, and nobody tells a stranger who has its slots now.
+fn introduce_all(seats: &mut [Connection]) -> Result<()> {
+    let Some(first) = seats.first().map(|seat| *seat.address()) else { return Ok(()) };
+    seats.iter_mut().skip(1).try_for_each(|seat| introduce_to(seat, &first))
 }
 
 fn take_over(remedy: &Remedy, seats: &mut [Connection]) -> Result<()> {

@@ -11,7 +11,7 @@ use intarsia_cluster::deployment::ServerName;
 use intarsia_cluster::formation::form;
 use intarsia_cluster::recovery::{Survivor, recover};
 use intarsia_cluster::servers::Start;
-use intarsia_cluster::topology::{Health, Topology};
+use intarsia_cluster::topology::{Health, Peer, Topology};
 
 /// The heir was away while epochs went on, so what it takes over under is older than what others know of the dead primary.
 #[test]
@@ -60,4 +60,48 @@ fn an_heir_that_had_not_heard_of_the_last_epoch_takes_over_all_the_same() {
     let view = ask(&other);
     let held = view.primaries().iter().filter(|p| p.health == Health::Up).count();
     assert_eq!(held, 3, "{view:?}");
+}
+
+/// A primary died, its replica took over and was lost before the primary had copied anything: what the primary had set
+/// aside is the only copy, and goes by a name that the others have forgotten.
+#[test]
+fn a_server_that_the_others_have_forgotten_hears_who_took_over_from_it_and_takes_over_again() {
+    if program().is_none() {
+        return;
+    }
+    let fleet = Fleet::new(3);
+    let mut servers = fleet.start_servers(Start::Empty);
+    form(&fleet.deployment, &fleet.keeper(), PATIENCE).unwrap();
+    let connect =
+        |name: &ServerName| fleet.keeper().connect(&fleet.settings(name).address).unwrap();
+    let ask = |name: &ServerName| Topology::ask(&mut connect(name)).unwrap();
+    let old = ServerName { host: fleet.host(0), number: 0 };
+    let id = ask(&old).myself().unwrap().id.clone();
+    let next = ask(&old).replicas_of(&id).next().unwrap().address;
+    let next = fleet.deployment.server_at(next.ip, next.port).unwrap();
+    let place = servers.iter().position(|server| *server.name() == old).unwrap();
+    servers.remove(place).stop().unwrap();
+    connect(&next).ask::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"]).unwrap();
+    let names: Vec<ServerName> = servers.iter().map(|server| server.name().clone()).collect();
+    wait_for("all to know the next primary", || {
+        let knows = |name| {
+            ask(name)
+                .by_address(fleet.settings(&next).address.ip, fleet.settings(&next).address.port)
+                .is_some_and(Peer::has_slots)
+        };
+        names.iter().all(knows).then_some(())
+    });
+    for name in &names {
+        connect(name).ask::<()>(&["CLUSTER", "FORGET", &id.0]).unwrap();
+    }
+    drop(servers);
+    fleet.stop_all();
+
+    let is_there = |name: &&ServerName| name.host != next.host;
+    let all = names.iter().filter(is_there).chain([&old]).cloned();
+    let survivors: Vec<Survivor> = all.map(|name| Survivor { name, is_complete: true }).collect();
+    let _again: Vec<_> =
+        survivors.iter().map(|one| fleet.start_server(&one.name, Start::Kept)).collect();
+    recover(&fleet.deployment, &fleet.keeper(), &survivors, &[], PATIENCE).unwrap();
+    assert!(ask(&old).myself().unwrap().has_slots());
 }
