@@ -205,6 +205,11 @@ impl Cluster {
         self.membership.revive(&self.directory, epoch)
     }
 
+    /// Whether this host was told to leave, as of its last beat.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.membership.is_leaving()
+    }
+
     /// See [`Membership::order`].
     pub(crate) fn order(&self, node: &NodeId, is_leaving: bool) -> Result<()> {
         let state = self.membership.order(&self.directory, node, is_leaving)?;

@@ -173,6 +173,11 @@ impl Membership {
         Ok(())
     }
 
+    /// Whether this host was told to leave, as of its last beat.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.mine.lock().is_leaving
+    }
+
     /// Ends this membership for good.
     pub(crate) fn leave(&self, directory: &Namespace) -> Result<bool> {
         directory.remove_member(&self.me, &self.mine())

@@ -27,6 +27,8 @@ pub enum HomeReason {
     RoomHere,
     /// Every tier of this host is below its watermark, and another host has one that is not.
     RoomElsewhere,
+    /// This host was told to leave, and another host has room.
+    Leaving,
     /// Every tier of every host is below its watermark, and there is an overflow in the lower file system.
     Overflow,
     /// Every tier of every host is below its watermark, and one of this host still takes bytes.
@@ -44,6 +46,7 @@ impl HomeReason {
             Self::RoomElsewhere => {
                 "every tier of this host is below its watermark; another host has room"
             }
+            Self::Leaving => "this host was told to leave; another host has room",
             Self::Overflow => {
                 "every tier of every host is below its watermark; the overflow has room"
             }
@@ -60,19 +63,22 @@ impl HomeReason {
 /// Chooses where a new file is to be born, and says why.
 ///
 /// `tiers` are those of the host that makes the file, in the order of its configuration; `others` are asked for only if
-/// none of these is above its watermark. Room wins over the class that is `wanted`: that chooses between the tiers of a
+/// none of these is above its watermark, or the host `is_leaving`: what it made for itself would have to move, and a
+/// program that makes files faster than they move would keep it for ever. Room wins over the class that is `wanted`: that chooses between the tiers of a
 /// host, never between failing and not failing. Among other hosts the one with most room comes first; `seed`, the number
 /// of the inode, decides among about equals, so that files spread, alike on every host.
 #[must_use]
 pub fn choose_home(
     tiers: &[TierState],
     wanted: Option<TierClass>,
+    is_leaving: bool,
     others: impl FnOnce() -> Vec<HostState>,
     seed: u64,
 ) -> (Home, HomeReason) {
     let chosen =
         choose_tier(tiers, wanted).and_then(|id| tiers.iter().find(|tier| tier.id == id).copied());
-    if let Some(tier) = chosen.filter(|tier| tier.has_room() && !tier.is_overflow) {
+    let with_room = chosen.filter(|tier| tier.has_room() && !tier.is_overflow);
+    if let Some(tier) = with_room.filter(|_| !is_leaving) {
         return (Home::Here(tier.id), HomeReason::RoomHere);
     }
     let last = chosen.filter(|tier| tier.free_bytes > 0);
@@ -81,7 +87,12 @@ pub fn choose_home(
     match last {
         _ if !ranked.is_empty() => {
             let otherwise = last.map(|tier| tier.id);
-            (Home::Elsewhere { hosts: ranked, otherwise }, HomeReason::RoomElsewhere)
+            let reason =
+                if with_room.is_some() { HomeReason::Leaving } else { HomeReason::RoomElsewhere };
+            (Home::Elsewhere { hosts: ranked, otherwise }, reason)
+        }
+        _ if with_room.is_some() => {
+            (with_room.map_or(Home::Nowhere, |tier| Home::Here(tier.id)), HomeReason::RoomHere)
         }
         Some(tier) if tier.is_overflow && tier.has_room() => {
             (Home::Here(tier.id), HomeReason::Overflow)
@@ -111,10 +122,21 @@ mod tests {
     }
 
     #[test]
+    fn a_host_that_leaves_makes_its_files_elsewhere_as_long_as_another_takes_them() {
+        let ssd = tier(0, TierClass::Ssd, 9, false);
+        let hosts = || vec![host("b", 5), host("c", 50)];
+        let chosen = choose_home(&[ssd], None, true, hosts, 1);
+        assert_eq!(chosen, (elsewhere(&["c", "b"], Some(0)), HomeReason::Leaving));
+        let nobody = Vec::new;
+        let chosen = choose_home(&[ssd], None, true, nobody, 1);
+        assert_eq!(chosen, (Home::Here(TierId(0)), HomeReason::RoomHere));
+    }
+
+    #[test]
     fn a_host_with_room_keeps_its_files_and_asks_for_no_other() {
         let (ssd, disk) = (tier(0, TierClass::Ssd, 9, true), tier(1, TierClass::Disk, 90, false));
         let unasked = || -> Vec<HostState> { panic!("nobody is to ask") };
-        let chosen = choose_home(&[ssd, disk], Some(TierClass::Ssd), unasked, 1);
+        let chosen = choose_home(&[ssd, disk], Some(TierClass::Ssd), false, unasked, 1);
         assert_eq!(chosen, (Home::Here(TierId(1)), HomeReason::RoomHere), "room before the wish");
     }
 
@@ -123,11 +145,11 @@ mod tests {
         let low = tier(0, TierClass::Ssd, 9, true);
         let full = TierState { free_bytes: 0, ..low };
         let hosts = || vec![host("b", 500), host("c", 9000), host("d", 0)];
-        let (home, reason) = choose_home(&[low], None, hosts, 1);
+        let (home, reason) = choose_home(&[low], None, false, hosts, 1);
         assert_eq!(home, elsewhere(&["c", "b"], Some(0)));
         assert_eq!(reason, HomeReason::RoomElsewhere);
-        assert_eq!(choose_home(&[full], None, hosts, 1).0, elsewhere(&["c", "b"], None));
-        assert_eq!(choose_home(&[], None, hosts, 1).0, elsewhere(&["c", "b"], None));
+        assert_eq!(choose_home(&[full], None, false, hosts, 1).0, elsewhere(&["c", "b"], None));
+        assert_eq!(choose_home(&[], None, false, hosts, 1).0, elsewhere(&["c", "b"], None));
     }
 
     #[test]
@@ -135,15 +157,18 @@ mod tests {
         let low = tier(0, TierClass::Ssd, 9, true);
         let overflow = TierState { is_overflow: true, ..tier(1, TierClass::Disk, 900, false) };
         let nobody = || vec![host("b", 0)];
-        let chosen = choose_home(&[low, overflow], None, nobody, 1);
+        let chosen = choose_home(&[low, overflow], None, false, nobody, 1);
         assert_eq!(chosen, (Home::Here(TierId(1)), HomeReason::Overflow));
-        let chosen = choose_home(&[low], None, nobody, 1);
+        let chosen = choose_home(&[low], None, false, nobody, 1);
         assert_eq!(chosen, (Home::Here(TierId(0)), HomeReason::LastBytes));
         let full = TierState { free_bytes: 0, ..low };
-        assert_eq!(choose_home(&[full], None, nobody, 1), (Home::Nowhere, HomeReason::Full));
+        assert_eq!(choose_home(&[full], None, false, nobody, 1), (Home::Nowhere, HomeReason::Full));
         // Without a watermark a tier is full before it is low.
         let brimful = TierState { is_low: false, ..full };
-        assert_eq!(choose_home(&[brimful], None, nobody, 1), (Home::Nowhere, HomeReason::Full));
+        assert_eq!(
+            choose_home(&[brimful], None, false, nobody, 1),
+            (Home::Nowhere, HomeReason::Full)
+        );
     }
 
     proptest! {
@@ -157,8 +182,8 @@ mod tests {
                 TierState { is_overflow: *is_overflow, ..tier(id, TierClass::Disk, *free, *is_low) }
             }).collect();
             let hosts: Vec<_> = hosts.iter().map(|(name, free)| host(name, *free)).collect();
-            let chosen = choose_home(&tiers, None, || hosts.clone(), seed);
-            prop_assert_eq!(&chosen, &choose_home(&tiers, None, || hosts.clone(), seed));
+            let chosen = choose_home(&tiers, None, false, || hosts.clone(), seed);
+            prop_assert_eq!(&chosen, &choose_home(&tiers, None, false, || hosts.clone(), seed));
             let has_room = hosts.iter().any(|h| h.free_bytes > 0);
             match chosen.0 {
                 Home::Here(id) => {

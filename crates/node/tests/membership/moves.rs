@@ -78,6 +78,24 @@ fn a_host_whose_metadata_is_needed_stays_a_member_although_it_was_told_to_leave(
 }
 
 #[test]
+fn what_a_host_makes_after_it_was_told_to_leave_is_born_elsewhere() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    empty(&a, "b");
+    // It hears of the order with its next beat.
+    let mut numbers = 0..;
+    wait_until("a new file is not at the host that leaves", || {
+        let name = format!("new{}", numbers.next().unwrap_or_default());
+        put(&b, &name, &pattern(2 * MIB, 5));
+        settle(&b);
+        assert_eq!(get(&a, &name).unwrap(), pattern(2 * MIB, 5));
+        home(&a, &name) == "a"
+    });
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
 fn nobody_leaves_without_room_for_his_files_and_who_stays_after_all_serves_on() {
     let deployment = Deployment::new();
     let a = deployment.start_with("a", ByteCount::mib(2));

@@ -218,7 +218,7 @@ impl<'a> Places<'a> {
             let roomy = self.states.iter().filter(|state| state.free_bytes > size);
             roomy.cloned().collect::<Vec<_>>()
         };
-        match choose_home(&here, hints.tier(), others, self.seed_of(file)).0 {
+        match choose_home(&here, hints.tier(), false, others, self.seed_of(file)).0 {
             Home::Here(_) => Ok(writer),
             Home::Elsewhere { hosts, .. } => {
                 hosts.first().map(|node| self.number(node)).ok_or_else(|| self.is_full(file))
