@@ -49,6 +49,19 @@ impl Process {
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
+
+    /// Stops it. A signal is sent before it is felt: each of its threads answers until then.
+    fn freeze(&self) {
+        self.signal(Signal::STOP);
+        wait_for("all of its threads to stop", || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+            let is_stopped = |task: std::fs::DirEntry| {
+                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+            };
+            tasks.flatten().all(is_stopped)
+        });
+    }
 }
 
 impl Drop for Process {
@@ -151,7 +164,7 @@ fn a_killed_peer_fails_what_is_in_flight_at_once_and_is_reached_again_after_its_
 fn a_peer_that_hangs_ends_calls_at_their_deadline_and_is_used_again() {
     let remote = Remote::new();
     let handle = remote.open(1);
-    remote.process.signal(Signal::STOP);
+    remote.process.freeze();
     let begun = Instant::now();
     let patience = Duration::from_millis(700);
     let error = remote.peers.call_within(&node("n2"), read(handle, 0, 1), None, patience);
