@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::problem::{Problem, advice};
+use crate::Problem;
+use crate::advice::advice;
 
 /// The largest whole number that every JSON program reads exactly.
 const MAX_WHOLE: u64 = 1 << 53;

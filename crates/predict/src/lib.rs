@@ -11,8 +11,8 @@
 //! served, data exact by the chunk, one control message for each function of the store. Where it decides where bytes go,
 //! it asks `policy`, as a node does. Nothing here reads files or the clock.
 
+mod advice;
 mod json;
-mod problem;
 
 pub mod configuration;
 pub mod model;
@@ -20,4 +20,4 @@ pub mod profile;
 pub mod search;
 pub mod workload;
 
-pub use problem::Problem;
+pub use intarsia_types::Problem;

@@ -7,6 +7,7 @@ mod error;
 mod hint;
 mod id;
 mod layout;
+mod problem;
 mod rule;
 mod tier;
 mod time;
@@ -21,6 +22,7 @@ pub use hint::{
 };
 pub use id::{BackingFileId, InodeId, NodeId, PartitionId, TierId};
 pub use layout::{BackingRef, Layout, LowerStamp};
+pub use problem::{Problem, nearest};
 pub use rule::{Rule, RuleError, RuleSet};
 pub use tier::{TierClass, TierSpec, TierSpecError};
 pub use time::Timestamp;

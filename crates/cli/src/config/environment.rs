@@ -1,6 +1,8 @@
 //! Settings from `INTARSIA_*` variables.
 
-use super::{Given, Key, Layers, Source, nearest};
+use intarsia_types::nearest;
+
+use super::{Given, Key, Layers, Source};
 use crate::output;
 
 /// Variables of ours that are no settings.

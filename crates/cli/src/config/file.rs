@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use intarsia_types::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Given, Key, Layers, Source, nearest};
+use super::{Given, Key, Layers, Source};
 use crate::exit::{Failure, Outcome};
 
 /// The file to read: the one named, else the first of the usual places that exists.

@@ -106,16 +106,3 @@ impl Key {
         Self::ALL.into_iter().find(|k| k.name() == name)
     }
 }
-
-/// The candidate that `word` was probably meant to be.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    candidates
-        .into_iter()
-        .map(|c| (strsim::damerau_levenshtein(word, c), c))
-        .filter(|(distance, c)| *distance <= c.len().div_ceil(3))
-        .min()
-        .map(|(_, c)| c)
-}

@@ -9,7 +9,7 @@ mod range;
 mod settings;
 
 pub(crate) use file::usual_places;
-pub(crate) use key::{Key, nearest};
+pub(crate) use key::Key;
 pub(crate) use layer::{Given, Layers, Source};
 pub(crate) use settings::{Settings, default_tier, duration, host_name, tier_at};
 

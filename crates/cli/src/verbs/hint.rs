@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use intarsia_types::{Hint, HintKey};
+use intarsia_types::{Hint, HintKey, nearest};
 use serde::Serialize;
 use serde_json::json;
 
 use super::{rule, xattr};
 use crate::cli::{HintAction, HintGet, HintSet, Listing};
-use crate::config::nearest;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 

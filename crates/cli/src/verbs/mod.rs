@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod fleet;
+mod given;
 pub(crate) mod hint;
 pub(crate) mod lab;
 pub(crate) mod leave;

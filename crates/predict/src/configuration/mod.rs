@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use crate::Problem;
+use crate::advice::advice;
 use crate::json::{Node, parse};
-use crate::problem::{Problem, advice};
 use crate::profile::Profile;
 
 /// A configuration.

@@ -1,8 +1,8 @@
 //! A configuration as JSON.
 
 use super::{Configuration, CopyOrder, Placement, Scheduler, WriteWaitsFor};
+use crate::Problem;
 use crate::json::Node;
-use crate::problem::Problem;
 
 const LONGEST_CHUNK: u32 = 1 << 30;
 

@@ -24,8 +24,8 @@ mod tasks;
 
 use intarsia_des::{Agenda, Model, Simulation, Time};
 
+use crate::Problem;
 use crate::configuration::{Configuration, Roles};
-use crate::problem::Problem;
 use crate::profile::Profile;
 use crate::workload::{Operation, Workload};
 

@@ -11,8 +11,8 @@ use intarsia_policy::{
 };
 use intarsia_types::{ByteCount, HintSet, NodeId, Placement as Wish, TierClass, TierId};
 
+use crate::Problem;
 use crate::configuration::{Configuration, Placement, Roles};
-use crate::problem::Problem;
 use crate::profile::Profile;
 use crate::workload::{FileId, TaskId, Workload};
 

@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
+use crate::Problem;
 use crate::configuration::{Configuration, Roles, Scheduler};
-use crate::problem::Problem;
-use crate::profile::{Profile, mixed};
+use crate::profile::{Profile, mixed, one_of};
 use crate::workload::Workload;
 
 /// Tasks that are ready, and hosts that are idle.
@@ -115,9 +115,8 @@ impl Ready {
     fn any_idle(&self, task: u32) -> Option<u32> {
         let slots = self.slots[task as usize];
         let has_room = |(_, idle): &(u32, &u32)| **idle >= slots;
-        let roomy = (0..).zip(&self.idle).filter(has_room).count() as u64;
-        let place = (u128::from(mixed(self.seed, 2, task.into())) * u128::from(roomy)) >> 64;
-        let place = usize::try_from(place).ok()?;
+        let roomy = (0..).zip(&self.idle).filter(has_room).count();
+        let place = one_of(roomy, mixed(self.seed, 2, task.into()));
         (0..).zip(&self.idle).filter(has_room).nth(place).map(|(host, _)| host)
     }
 

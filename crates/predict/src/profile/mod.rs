@@ -6,11 +6,11 @@ mod seconds;
 
 use intarsia_types::TierClass;
 
+use crate::Problem;
 use crate::json::{Node, parse};
-use crate::problem::Problem;
 
 pub use seconds::Seconds;
-pub(crate) use seconds::mixed;
+pub(crate) use seconds::{mixed, one_of};
 
 /// A platform and the service times of a store on it.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,8 +7,8 @@ use intarsia_types::TierClass;
 use super::{
     Access, Client, Host, LocalAccess, Manager, Network, Profile, Provenance, Seconds, Source, Tier,
 };
+use crate::Problem;
 use crate::json::Node;
-use crate::problem::Problem;
 
 const MOST_HOSTS: u32 = 1 << 16;
 const CLASSES: [(&str, TierClass); 3] =

@@ -22,12 +22,7 @@ impl Seconds {
         match self {
             Self::Constant(seconds) => *seconds,
             Self::Samples(samples) => {
-                let place = (u128::from(draw) * samples.len() as u128) >> 64;
-                usize::try_from(place)
-                    .ok()
-                    .and_then(|place| samples.get(place))
-                    .copied()
-                    .unwrap_or(0.0)
+                samples.get(one_of(samples.len(), draw)).copied().unwrap_or(0.0)
             }
         }
     }
@@ -50,6 +45,12 @@ impl Seconds {
             Self::Samples(samples) => samples.iter().any(|sample| *sample != samples[0]),
         }
     }
+}
+
+/// Which of so many things `draw`, a random number, chooses, each as likely as the others; 0 of none.
+pub(crate) fn one_of(count: usize, draw: u64) -> usize {
+    let place = (u128::from(draw) * count as u128) >> 64;
+    usize::try_from(place).unwrap_or(0)
 }
 
 /// A random number that follows from a seed and what it is for, and from nothing else.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::Problem;
 use crate::configuration::{Configuration, Placement, Scheduler};
-use crate::problem::Problem;
 use crate::profile::Profile;
 
 /// Configurations that are too many are refused rather than begun.

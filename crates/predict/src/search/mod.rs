@@ -10,9 +10,9 @@ mod reasons;
 use intarsia_des::{Interval, Tally};
 use serde::Serialize;
 
+use crate::Problem;
 use crate::configuration::Configuration;
 use crate::model::{Bytes, Prediction, TaskSeconds, Usage, predict};
-use crate::problem::Problem;
 use crate::profile::Profile;
 use crate::workload::Workload;
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use intarsia_types::HintSet;
 
 use super::{Extent, File, FileId, Operation, Task, TaskId, Workload, graph};
+use crate::Problem;
 use crate::json::Node;
-use crate::problem::Problem;
 
 /// Larger workloads are refused: the model's messages count tasks and files in 32 bits.
 const MOST: usize = 1 << 24;

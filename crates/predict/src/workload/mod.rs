@@ -10,8 +10,8 @@ mod wfformat;
 
 use intarsia_types::HintSet;
 
+use crate::Problem;
 use crate::json::{Node, parse};
-use crate::problem::Problem;
 
 pub(crate) use draft::Draft;
 

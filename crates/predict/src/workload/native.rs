@@ -3,8 +3,8 @@
 use intarsia_types::{Hint, HintKey, HintSet};
 
 use super::{Draft, Extent, Operation, TaskId, Workload};
+use crate::Problem;
 use crate::json::Node;
-use crate::problem::Problem;
 
 pub(super) fn read(root: &Node<'_>) -> Result<Workload, Problem> {
     root.is_format("intarsia-workload")?;

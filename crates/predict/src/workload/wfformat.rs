@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use intarsia_types::HintSet;
 
 use super::{Draft, Operation, TaskId, Workload};
+use crate::Problem;
 use crate::json::Node;
-use crate::problem::Problem;
 
 const VERSION: &str = "1.5";
 

@@ -1,6 +1,6 @@
 //! A scenario in layers: what a later one says replaces what an earlier one said.
 
-use super::problem::Problem;
+use super::Problem;
 use super::section::Section;
 use super::value::{Converter, Entry, Item, Place, Table, Value};
 

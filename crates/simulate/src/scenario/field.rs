@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::problem::Problem;
+use super::Problem;
 use super::section::Section;
 use super::value::{Item, Value};
 

@@ -29,18 +29,18 @@
 //! assert_eq!(problem.help.unwrap(), "did you mean 'reboot'?");
 //! ```
 
+mod advice;
 mod document;
 mod field;
 mod preset;
-mod problem;
 mod quantity;
 mod section;
 mod value;
 
 pub use document::Document;
 pub use field::Field;
+pub use intarsia_types::Problem;
 pub use preset::{Layers, Preset};
-pub use problem::Problem;
 pub use quantity::{BANDWIDTH, BYTES, Dimension, ENERGY, POWER, TIME};
 pub use section::Section;
 pub use value::Value;

@@ -1,7 +1,8 @@
 //! Scenarios that come with the program, and how a run's scenario is put together.
 
+use super::Problem;
+use super::advice::advice;
 use super::document::Document;
-use super::problem::{Problem, advice};
 use super::value::Value;
 
 /// A scenario that comes with the program.

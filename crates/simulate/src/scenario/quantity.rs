@@ -1,6 +1,7 @@
 //! Numbers with units, as people write them: `30 min`, `1h 30min`, `2 GiB`, `10 GB/s`.
 
-use super::problem::{Problem, advice};
+use super::Problem;
+use super::advice::advice;
 use super::value::Value;
 
 /// What can be measured, and in which units.

@@ -1,7 +1,8 @@
 //! A section that is being read: it remembers what was asked for.
 
+use super::Problem;
+use super::advice::advice;
 use super::field::Field;
-use super::problem::{Problem, advice};
 use super::quantity::{self, Dimension};
 use super::value::{Entry, Item, Place, Table, Value, join};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::Problem;
+use super::Problem;
 
 /// Where something was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

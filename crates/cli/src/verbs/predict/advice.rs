@@ -5,10 +5,11 @@ use std::time::Instant;
 use intarsia_predict::search::{Advice, Grid, Options, Point, advise};
 use serde_json::json;
 
-use super::inputs::{self, Inputs, refused};
+use super::inputs::{self, Inputs};
 use crate::cli::Advise;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::verbs::given::refused;
 use crate::verbs::simulate::table::number;
 
 pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {

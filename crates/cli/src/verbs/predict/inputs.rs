@@ -1,9 +1,7 @@
 //! The files that a prediction is made from.
 
-use std::io::Read;
 use std::path::Path;
 
-use intarsia_predict::Problem;
 use intarsia_predict::configuration::Configuration;
 use intarsia_predict::profile::Profile;
 use intarsia_predict::workload::Workload;
@@ -12,6 +10,7 @@ use serde_json::{Value, json};
 use crate::cli::PredictInputs;
 use crate::exit::{Failure, Outcome};
 use crate::output;
+use crate::verbs::given::{self, refused};
 
 /// What was read.
 pub(super) struct Inputs {
@@ -23,16 +22,16 @@ pub(super) struct Inputs {
 }
 
 pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
-    let (name, text) = text(&arguments.workload)?;
+    let (name, text) = named(&arguments.workload)?;
     let workload = Workload::parse(&name, &text).map_err(refused)?;
     for warning in &workload.warnings {
         output::warn(&format!("{name}: {warning}"));
     }
-    let (name, text) = self::text(&arguments.profile)?;
+    let (name, text) = named(&arguments.profile)?;
     let profile = Profile::parse(&name, &text).map_err(refused)?;
     let mut configuration = Configuration::new(profile.hosts);
     if let Some(path) = &arguments.configuration {
-        let (name, text) = self::text(path)?;
+        let (name, text) = named(path)?;
         configuration = Configuration::parse(&name, &text, &configuration).map_err(refused)?;
     }
     if let Some(servers) = arguments.metadata_hosts {
@@ -40,34 +39,17 @@ pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
         configuration.managers = servers.max(1);
     }
     configuration.follows_hints &= !arguments.ignore_hints;
-    let threads = arguments.threads.unwrap_or_else(|| {
-        std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
-    });
+    let threads = given::threads(arguments.threads);
     Ok(Inputs { workload, profile, configuration, threads })
 }
 
-fn text(path: &Path) -> Outcome<(String, String)> {
-    let is_stdin = path == Path::new("-");
-    let name = if is_stdin { "<stdin>".to_owned() } else { path.display().to_string() };
-    let text = if is_stdin {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text = text.map_err(|error| {
+fn named(path: &Path) -> Outcome<(String, String)> {
+    let name = given::name(path);
+    let text = given::text(path).map_err(|error| {
         Failure::usage(format!("{name}: {error}"))
             .with_help("name a readable JSON file, or - for standard input")
     })?;
     Ok((name, text))
-}
-
-pub(super) fn refused(problem: Problem) -> Failure {
-    let failure = Failure::usage(problem.message);
-    match problem.help {
-        Some(help) => failure.with_help(help),
-        None => failure,
-    }
 }
 
 impl Inputs {

@@ -8,10 +8,11 @@ use intarsia_predict::search::replicate;
 use intarsia_predict::search::{Summary, summarise};
 use serde_json::json;
 
-use super::inputs::{self, Inputs, refused};
+use super::inputs::{self, Inputs};
 use crate::cli::Predict;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::verbs::given::refused;
 use crate::verbs::simulate::table::number;
 
 pub(super) fn run(arguments: &Predict) -> Outcome<Exit> {

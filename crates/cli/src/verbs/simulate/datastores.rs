@@ -1,6 +1,5 @@
 //! `simulate datastores`: streams of requests on simulated data stores, for programs.
 
-use std::io::Read;
 use std::path::Path;
 
 use intarsia_simulate::datastore::{Outcome as Measured, Refused, Run};
@@ -11,14 +10,13 @@ use super::progress;
 use crate::cli::SimulateDatastores;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::verbs::given;
 
 pub(super) fn run(arguments: &SimulateDatastores) -> Outcome<Exit> {
     let runs = read(&arguments.runs)?;
     let counters = Progress::default();
     counters.expect(runs.len() as u64);
-    let threads = arguments.threads.unwrap_or_else(|| {
-        std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
-    });
+    let threads = given::threads(arguments.threads);
     let measured = progress::watch(&counters, || simulate(&runs, threads, &counters))?;
     output::json(&measured)?;
     Ok(Exit::Ok)
@@ -41,15 +39,8 @@ fn of_run(index: usize, refused: &Refused) -> Failure {
 }
 
 fn read(path: &Path) -> Outcome<Vec<Run>> {
-    let is_stdin = path == Path::new("-");
-    let text = if is_stdin {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let shown = if is_stdin { "<stdin>".into() } else { path.display().to_string() };
-    let text = text.map_err(|e| Failure::io(&shown, &e))?;
+    let shown = given::name(path);
+    let text = given::text(path).map_err(|e| Failure::io(&shown, &e))?;
     serde_json::from_str(&text).map_err(|e| {
         Failure::usage(format!("{shown}: {e}")).with_help(
             "give an array of runs, such as that in `intarsia simulate datastores --help`",

@@ -7,12 +7,13 @@ use super::study;
 use crate::cli::SimulatePresets;
 use crate::exit::{Exit, Outcome};
 use crate::output;
+use crate::verbs::given;
 
 pub(crate) fn run(arguments: &SimulatePresets) -> Outcome<Exit> {
     let presets = || study::ALL.iter().flat_map(|s| s.presets.iter().map(move |p| (s.kind, p)));
     if let Some(name) = &arguments.name {
         let all: Vec<Preset> = presets().map(|(_, preset)| *preset).collect();
-        let preset = Preset::find(&all, name).map_err(study::refused)?;
+        let preset = Preset::find(&all, name).map_err(given::refused)?;
         output::data(preset.text)?;
     } else if arguments.json {
         let list: Vec<_> = presets()

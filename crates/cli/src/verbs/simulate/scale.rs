@@ -15,6 +15,7 @@ use super::{progress, study, table};
 use crate::cli::SimulateScale;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::verbs::given;
 
 pub(super) fn run(arguments: &SimulateScale) -> Outcome<Exit> {
     if arguments.io500 {
@@ -24,14 +25,14 @@ pub(super) fn run(arguments: &SimulateScale) -> Outcome<Exit> {
     let (mut document, _) = study::document(&study::SCALE, &arguments.study)?;
     if !arguments.nodes.is_empty() {
         let counts: Vec<String> = arguments.nodes.iter().map(ToString::to_string).collect();
-        document.set(&format!("nodes.count=[{}]", counts.join(","))).map_err(study::refused)?;
+        document.set(&format!("nodes.count=[{}]", counts.join(","))).map_err(given::refused)?;
     }
     if let Some(points) = &arguments.calibrate {
         calibrate(points, &document, arguments.study.json)?;
         return Ok(Exit::Ok);
     }
     // All of them are read before the first one runs: a refusal comes at once.
-    let counts = node_counts(&document).map_err(study::refused)?;
+    let counts = node_counts(&document).map_err(given::refused)?;
     let studies = counts.iter().map(|count| of_count(&document, *count));
     let studies: Vec<ScaleStudy> = studies.collect::<Outcome<_>>()?;
     if arguments.study.dry_run {
@@ -48,7 +49,7 @@ fn of_count(document: &Document, count: u32) -> Outcome<ScaleStudy> {
     document
         .set(&format!("nodes.count={count}"))
         .and_then(|()| read_study(&document))
-        .map_err(study::refused)
+        .map_err(given::refused)
 }
 
 /// What a study found and what that took.
@@ -63,7 +64,7 @@ struct Simulated {
 fn simulate(scale: &ScaleStudy, arguments: &SimulateScale) -> Simulated {
     let started = Instant::now();
     let counters = Progress::default();
-    let threads = study::threads(&arguments.study);
+    let threads = given::threads(arguments.study.threads);
     let findings = progress::watch(&counters, || scale.findings(threads, &counters));
     Simulated {
         nodes: scale.nodes,
@@ -225,7 +226,7 @@ fn calibrate(points: &Path, document: &Document, is_json: bool) -> Outcome {
     };
     let calibration = Measurements::parse(&name, &text)
         .and_then(|measurements| measurements.calibrate(document))
-        .map_err(study::refused)?;
+        .map_err(given::refused)?;
     if is_json {
         return output::json(&calibration);
     }

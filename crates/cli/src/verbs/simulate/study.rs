@@ -1,6 +1,5 @@
 //! A study from its scenario to its report; the same for every simulator.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -14,6 +13,7 @@ use super::{progress, table};
 use crate::cli::SimulateStudy;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::verbs::given::{self, refused};
 
 /// A simulator.
 pub(super) struct Simulator {
@@ -39,7 +39,8 @@ pub(super) fn run(study: &dyn Study, arguments: &SimulateStudy) -> Outcome<Exit>
     }
     let started = Instant::now();
     let counters = Progress::default();
-    let report = progress::watch(&counters, || study.run(threads(arguments), &counters));
+    let report =
+        progress::watch(&counters, || study.run(given::threads(arguments.threads), &counters));
     show_report(&report, started.elapsed().as_secs_f64(), arguments)?;
     Ok(Exit::Ok)
 }
@@ -80,32 +81,12 @@ struct ScenarioFile {
 }
 
 fn read_scenario(path: &Path) -> Outcome<ScenarioFile> {
-    let refuse = |error: &std::io::Error| {
+    let text = given::text(path).map_err(|error| {
         Failure::usage(format!("scenario {}: {error}", path.display()))
             .with_help("name a readable TOML file, or - for standard input")
-    };
-    if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(|error| refuse(&error))?;
-        return Ok(ScenarioFile { name: "<stdin>".into(), text, directory: PathBuf::new() });
-    }
-    Ok(ScenarioFile {
-        name: path.display().to_string(),
-        text: std::fs::read_to_string(path).map_err(|error| refuse(&error))?,
-        directory: path.parent().map(Path::to_owned).unwrap_or_default(),
-    })
-}
-
-pub(super) fn refused(problem: Problem) -> Failure {
-    let failure = Failure::usage(problem.message);
-    match problem.help {
-        Some(help) => failure.with_help(help),
-        None => failure,
-    }
-}
-
-pub(super) fn threads(arguments: &SimulateStudy) -> usize {
-    arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
+    })?;
+    let directory = path.parent().map(Path::to_owned).unwrap_or_default();
+    Ok(ScenarioFile { name: given::name(path), text, directory })
 }
 
 pub(super) fn show_scenario(scenario: &toml::Table, arguments: &SimulateStudy) -> Outcome {

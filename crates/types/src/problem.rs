@@ -1,11 +1,11 @@
-//! Why a scenario is refused.
+//! Why what a user wrote is refused.
 
 use std::fmt;
 
-/// Why a scenario is refused, and what its author can do about it.
+/// Why an input is refused, and what its author can do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What is wrong, beginning with the place: `file:line:column: field: why`.
+    /// What is wrong, beginning with the place, as in `file:line:column: field: why`.
     pub message: String,
     /// What to write instead.
     pub help: Option<String>,
@@ -37,23 +37,11 @@ impl fmt::Display for Problem {
 impl std::error::Error for Problem {}
 
 /// The candidate that `word` was probably meant to be.
-pub(super) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
         .min()
         .map(|(_, candidate)| candidate)
-}
-
-/// Advice for a word that is none of `candidates`, which are `kind` (a plural noun).
-pub(super) fn advice(word: &str, kind: &str, candidates: &[&str]) -> String {
-    match nearest(word, candidates.iter().copied()) {
-        Some(near) => format!("did you mean '{near}'?"),
-        None if candidates.is_empty() => format!("there are no {kind} here"),
-        None => format!("the {kind} are {}", candidates.join(", ")),
-    }
 }
