@@ -203,9 +203,15 @@ def others() -> list[Program]:
     ]
 
 
+def known_times() -> dict[str, float]:
+    """How long each program took when it ran here last; in seconds."""
+    known: dict[str, float] = json.loads(TIMES.read_text()) if TIMES.exists() else {}
+    return known
+
+
 def in_order(programs: Iterable[Program]) -> list[Program]:
     """What takes longest first, so that nothing long is left at the end."""
-    known: dict[str, float] = json.loads(TIMES.read_text()) if TIMES.exists() else {}
+    known = known_times()
 
     def expected_s(program: Program) -> float:
         return known.get(program.name, 1e6 if program.name in LONG else 1e3)
@@ -245,7 +251,7 @@ def report(results: list[Ended], took_s: float) -> bool:
 
 def keep_times(results: list[Ended]) -> None:
     """Notes how long each program took, for the order of the next run."""
-    known = json.loads(TIMES.read_text()) if TIMES.exists() else {}
+    known = known_times()
     known |= {ended.program.name: round(ended.seconds, 1) for ended in results}
     TIMES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 

@@ -209,15 +209,21 @@ fn a_deployment_that_was_stopped_comes_back_with_its_data() {
     assert_eq!(owner(&fleet).ask::<String>(&["GET", key]).unwrap(), "kept");
 }
 
+/// A fleet of one host with a server that answers.
+fn one_server() -> (Fleet, ServerName, servers::Server) {
+    let fleet = Fleet::new(1);
+    let name = ServerName { host: fleet.host(0), number: 0 };
+    let mut server = fleet.start_server(&name, Start::Empty);
+    server.wait_until_answering(&fleet.keeper(), PATIENCE).unwrap();
+    (fleet, name, server)
+}
+
 #[test]
 fn a_directory_has_one_server_and_its_record_finds_it() {
     if program().is_none() {
         return;
     }
-    let fleet = Fleet::new(1);
-    let name = ServerName { host: fleet.host(0), number: 0 };
-    let mut server = fleet.start_server(&name, Start::Empty);
-    server.wait_until_answering(&fleet.keeper(), PATIENCE).unwrap();
+    let (fleet, name, mut server) = one_server();
     let again = servers::Server::start(
         program().unwrap(),
         name.clone(),
@@ -238,10 +244,7 @@ fn a_server_whose_directory_was_removed_is_found_and_stopped() {
     if program().is_none() {
         return;
     }
-    let fleet = Fleet::new(1);
-    let name = ServerName { host: fleet.host(0), number: 0 };
-    let mut server = fleet.start_server(&name, Start::Empty);
-    server.wait_until_answering(&fleet.keeper(), PATIENCE).unwrap();
+    let (fleet, name, mut server) = one_server();
     let parent = fleet.host_dir(&name.host);
     std::fs::remove_dir_all(&parent).unwrap();
     assert!(servers::is_any_running(&parent));

@@ -610,7 +610,7 @@ impl Node {
         drop(cluster.server.lock().take());
         cluster.peers.set_members([]);
         cluster.membership.hear_orders(&cluster.directory)?;
-        if cluster.membership.mine().is_leaving {
+        if cluster.is_leaving() {
             if cluster.stays.load(Ordering::SeqCst) {
                 tracing::warn!("this host is to leave, but has metadata that is at no other yet");
             } else if self.holds_files()? {

@@ -50,6 +50,15 @@ struct Pages {
     has_old_pieces: bool,
 }
 
+/// A file that is open through the kernel's pages.
+#[derive(Default)]
+pub(crate) struct Paged {
+    /// What it was when it was opened so, for what is missing where it was cut since.
+    former: Option<Arc<RemoteFile>>,
+    /// The length that the kernel was told since.
+    told_bytes: Option<u64>,
+}
+
 /// How a file is opened for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
@@ -258,18 +267,20 @@ impl Node {
     pub(crate) fn note_former(&self, state: &mut LiveState, old: Option<Body>) {
         let Some(Body::Remote(old)) = old else { return };
         let is_shorter = |former: &Arc<RemoteFile>| former.size_bytes() < old.size_bytes();
-        if state.is_paged && state.former.as_ref().is_none_or(is_shorter) {
-            state.former = Some(old);
+        let Some(paged) = &mut state.paged else { return };
+        if paged.former.as_ref().is_none_or(is_shorter) {
+            paged.former = Some(old);
         }
-        state.told_bytes = None;
+        paged.told_bytes = None;
     }
 
     /// What fills up a read of pages at `at` that ends early: the file was cut since it was opened.
-    pub(crate) fn former(&self, ino: InodeId) -> Option<Rest> {
+    fn former(&self, ino: InodeId) -> Option<Rest> {
         self.live.with_existing(ino, |state| {
-            let file = Arc::clone(state.former.as_ref()?);
+            let Paged { former, told_bytes } = state.paged.as_ref()?;
             let size_bytes = state.size_bytes().ok();
-            Some(Rest { file, is_told: size_bytes.is_some() && state.told_bytes == size_bytes })
+            let is_told = size_bytes.is_some() && *told_bytes == size_bytes;
+            former.clone().map(|file| Rest { file, is_told })
         })?
     }
 
@@ -302,7 +313,7 @@ impl Node {
     /// reads the file through pages while it is written elsewhere.
     pub(crate) fn follow_length(&self, state: &mut LiveState, attr: &mut Attr) {
         let Some(Body::Remote(remote)) = &state.body else { return };
-        if !state.is_paged || remote.may_write() {
+        if state.paged.is_none() || remote.may_write() {
             return;
         }
         if !self.is_vouched(attr.ino, remote) {
@@ -313,8 +324,8 @@ impl Node {
                 }
             }
         }
-        let is_news = state.told_bytes.replace(attr.size_bytes) != Some(attr.size_bytes);
-        if is_news && !self.has_true_pages(attr.ino, state) {
+        let told = state.paged.as_mut().and_then(|paged| paged.told_bytes.replace(attr.size_bytes));
+        if told != Some(attr.size_bytes) && !self.has_true_pages(attr.ino, state) {
             self.old_pages.note(attr.ino);
         }
     }

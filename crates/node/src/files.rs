@@ -307,15 +307,18 @@ impl Node {
         let syncs_at_close = flags.write && self.syncs_at_close(state);
         let is_far = !flags.write && !is_passthrough && self.changes_elsewhere(state);
         let grant = if is_far { self.grant_pages(ino, state) } else { Grant::Refused };
-        state.is_paged |= grant != Grant::Refused;
+        let is_paged = grant != Grant::Refused;
+        if is_paged {
+            state.paged.get_or_insert_default();
+        }
         Opened {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),
             // Other hosts see at their next open what was closed here.
             wants_flush: (flags.write && (!is_passthrough || self.is_shared())) || syncs_at_close,
-            keeps_cache: (!self.is_shared() && !self.take_outdated(ino)) || grant != Grant::Refused,
+            keeps_cache: (!self.is_shared() && !self.take_outdated(ino)) || is_paged,
             outdates_cache: is_passthrough && flags.write,
-            changes_elsewhere: is_far && grant == Grant::Refused,
-            is_paged: grant != Grant::Refused,
+            changes_elsewhere: is_far && !is_paged,
+            is_paged,
             begins_pages: grant.begins(),
             outdates_mode: false,
         }
@@ -404,7 +407,10 @@ impl Node {
                     outcome => outcome?,
                 }
             }
-            if state.is_paged && self.changes_elsewhere(state) && !self.has_true_pages(ino, state) {
+            if state.paged.is_some()
+                && self.changes_elsewhere(state)
+                && !self.has_true_pages(ino, state)
+            {
                 self.note_brief_pages(ino, state);
             }
             self.load_sums(ino, state)?;
@@ -838,9 +844,7 @@ impl Node {
             }
             if state.handles == 0 {
                 state.kernel = None;
-                state.is_paged = false;
-                state.former = None;
-                state.told_bytes = None;
+                state.paged = None;
                 self.old_pages.forget(ino);
                 self.far_pages.closed(ino);
             }

@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::body::Body;
 use crate::doubts::is_uncertain;
 use crate::early_fold::EarlyFold;
-use crate::remote::RemoteFile;
+use crate::far_pages::Paged;
 use crate::replicate::Copied;
 use crate::vouch::{Follower, Round};
 
@@ -46,12 +46,8 @@ pub(crate) struct LiveState {
     /// They are being told, or have just been, that it is about to change.
     pub(crate) recall: Option<Arc<Round>>,
     /// It was opened here to be read through the kernel's pages while its bytes are at another host, by somebody who may
-    /// have it open still (see [`crate::far_pages`]).
-    pub(crate) is_paged: bool,
-    /// What it was when it was opened so, for what is missing where it was cut since.
-    pub(crate) former: Option<Arc<RemoteFile>>,
-    /// The length that the kernel was told while another host was writing.
-    pub(crate) told_bytes: Option<u64>,
+    /// have it open still.
+    pub(crate) paged: Option<Paged>,
     /// Its name has just been given to another file: it stays for a moment, for whoever looked the name up
     /// before and opens it now.
     pub(crate) is_lingering: bool,
@@ -115,9 +111,7 @@ impl LiveState {
             remote_handles: 0,
             followers: Vec::new(),
             recall: None,
-            is_paged: false,
-            former: None,
-            told_bytes: None,
+            paged: None,
             is_lingering: false,
             holds_lease: false,
             mode: IoMode::Cached,

@@ -34,6 +34,13 @@ pub(crate) struct OpenFile {
     pinned: Option<Arc<BackingFile>>,
 }
 
+impl OpenFile {
+    /// Opened by a host that keeps nothing of what it reads.
+    const fn unfollowed(ino: InodeId, may_write: bool) -> Self {
+        Self { ino, may_write, stamp: 0, pinned: None }
+    }
+}
+
 /// A part of a striped file that another host has open here.
 #[derive(Clone)]
 struct OpenPart {
@@ -82,8 +89,7 @@ impl PeerService {
 
     fn open(&self, files: &OpenFiles, ino: InodeId, may_write: bool) -> Result<Response> {
         let size_bytes = self.node()?.open_for_peer(ino, may_write, None)?.size_bytes;
-        let open = OpenFile { ino, may_write, stamp: 0, pinned: None };
-        let handle = self.keep_open(files, open);
+        let handle = self.keep_open(files, OpenFile::unfollowed(ino, may_write));
         Ok(Response::Opened { handle, size_bytes })
     }
 
@@ -318,8 +324,7 @@ impl PeerService {
                 let node = self.node()?;
                 let _outdating = node.outdating(ino);
                 let size_bytes = node.take_in(&session.node, ino, payload)?;
-                let handle = self
-                    .keep_open(files, OpenFile { ino, may_write: true, stamp: 0, pinned: None });
+                let handle = self.keep_open(files, OpenFile::unfollowed(ino, true));
                 Response::Opened { handle, size_bytes }
             }
             Request::Flush { handle } => {

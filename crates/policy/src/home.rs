@@ -64,9 +64,9 @@ impl HomeReason {
 ///
 /// `tiers` are those of the host that makes the file, in the order of its configuration; `others` are asked for only if
 /// none of these is above its watermark, or the host `is_leaving`: what it made for itself would have to move, and a
-/// program that makes files faster than they move would keep it for ever. Room wins over the class that is `wanted`: that chooses between the tiers of a
-/// host, never between failing and not failing. Among other hosts the one with most room comes first; `seed`, the number
-/// of the inode, decides among about equals, so that files spread, alike on every host.
+/// program that makes files faster than they move would keep it for ever. Room wins over the class that is `wanted`: that
+/// chooses between the tiers of a host, never between failing and not failing. Among other hosts the one with most room
+/// comes first; `seed`, the number of the inode, decides among about equals, so that files spread, alike on every host.
 #[must_use]
 pub fn choose_home(
     tiers: &[TierState],
@@ -77,29 +77,26 @@ pub fn choose_home(
 ) -> (Home, HomeReason) {
     let chosen =
         choose_tier(tiers, wanted).and_then(|id| tiers.iter().find(|tier| tier.id == id).copied());
-    let with_room = chosen.filter(|tier| tier.has_room() && !tier.is_overflow);
-    if let Some(tier) = with_room.filter(|_| !is_leaving) {
-        return (Home::Here(tier.id), HomeReason::RoomHere);
+    let roomy = chosen.filter(|tier| tier.has_room() && !tier.is_overflow);
+    let here = roomy.map(|tier| (Home::Here(tier.id), HomeReason::RoomHere));
+    if let Some(here) = here.clone().filter(|_| !is_leaving) {
+        return here;
     }
     let last = chosen.filter(|tier| tier.free_bytes > 0);
     let hosts = others();
     let ranked = choose_copies(&hosts, &[], hosts.len(), 0, seed);
-    match last {
-        _ if !ranked.is_empty() => {
-            let otherwise = last.map(|tier| tier.id);
-            let reason =
-                if with_room.is_some() { HomeReason::Leaving } else { HomeReason::RoomElsewhere };
-            (Home::Elsewhere { hosts: ranked, otherwise }, reason)
-        }
-        _ if with_room.is_some() => {
-            (with_room.map_or(Home::Nowhere, |tier| Home::Here(tier.id)), HomeReason::RoomHere)
-        }
+    if !ranked.is_empty() {
+        let reason = here.map_or(HomeReason::RoomElsewhere, |_| HomeReason::Leaving);
+        let otherwise = last.map(|tier| tier.id);
+        return (Home::Elsewhere { hosts: ranked, otherwise }, reason);
+    }
+    here.unwrap_or_else(|| match last {
         Some(tier) if tier.is_overflow && tier.has_room() => {
             (Home::Here(tier.id), HomeReason::Overflow)
         }
         Some(tier) => (Home::Here(tier.id), HomeReason::LastBytes),
         None => (Home::Nowhere, HomeReason::Full),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -12,19 +12,17 @@ use serde_json::json;
 
 const HOSTS: u32 = 19;
 
-/// Clients and storage on all hosts, in processes of their own, as there.
-fn hosts() -> Setup {
-    let mut setup = Setup {
-        app: HOSTS,
-        collocated: true,
-        local_messages: true,
-        read_seconds: 1e-3,
-        write_seconds: 1e-3,
-        ..Setup::default()
-    };
+/// A store that deals every file over all of its hosts.
+fn striped(setup: Setup) -> Setup {
+    let mut setup = Setup { read_seconds: 1e-3, write_seconds: 1e-3, ..setup };
     setup.configuration.placement = Placement::RoundRobin;
     setup.configuration.stripe_width = HOSTS;
     setup
+}
+
+/// Clients and storage on all hosts, in processes of their own, as there.
+fn hosts() -> Setup {
+    striped(Setup { app: HOSTS, collocated: true, local_messages: true, ..Setup::default() })
 }
 
 fn workflow_aware(setup: &Setup) -> Setup {
@@ -97,15 +95,7 @@ fn a_reduction_gains_from_collocation() {
 fn a_search_in_a_shared_database_has_an_interior_best_split() {
     let of = |storage: u32| {
         let app = HOSTS - storage;
-        let mut setup = Setup {
-            app,
-            stores: storage,
-            read_seconds: 1e-3,
-            write_seconds: 1e-3,
-            ..Setup::default()
-        };
-        setup.configuration.placement = Placement::RoundRobin;
-        setup.configuration.stripe_width = HOSTS;
+        let mut setup = striped(Setup { app, stores: storage, ..Setup::default() });
         setup = setup.file("db", 200_000_000);
         for n in 0..57 {
             let out = format!("out-{n}");
