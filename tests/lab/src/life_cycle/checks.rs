@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::files;
+use super::files::{self, Losses};
 use super::world::{HOSTS, Said, World};
 
 /// Whoever was killed has processes that notice it; so long the next verb may say that it is busy.
@@ -12,6 +12,7 @@ const BUSY_PATIENCE: Duration = Duration::from_secs(90);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 const BUSY: i32 = 4;
 const USAGE: i32 = 2;
+const ACCEPT_LOSS: &str = "--accept-loss";
 
 /// What was found in a case.
 #[derive(Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Findings {
     pub(crate) verbs: usize,
     /// Acknowledged files that were looked for on every host.
     pub(crate) files: usize,
+    /// The store came up only because what no host has any more was given up, as `up` offered.
+    pub(crate) has_accepted_loss: bool,
     /// The verbs that were given, with what they ended with.
     pub(crate) history: Vec<String>,
     /// Where the logs are kept.
@@ -80,18 +83,25 @@ impl Findings {
         }
     }
 
-    /// Brings the store up on the hosts that it has, as its messages tell; which these are.
-    pub(crate) fn bring_up(&mut self, world: &World) -> Option<Vec<usize>> {
+    /// Brings the store up on the hosts that it has, as its messages tell; which these are. Where names `may_be` lost,
+    /// the offer to go on without them is taken.
+    fn bring_up(&mut self, world: &World, may_be: Losses) -> Option<Vec<usize>> {
         let mut hosts = members(world).unwrap_or_else(|| vec![1, 2, 3]);
-        for _ in 0..3 {
+        let mut options: &[&str] = &[];
+        for _ in 0..4 {
             let is_up = |said: &Said| said.text.contains("already up");
-            let said = self.patiently(world, &world.up(&hosts, &[]), is_up);
+            let said = self.patiently(world, &world.up(&hosts, options), is_up);
             if said.code == Some(0) || is_up(&said) {
+                self.has_accepted_loss = !options.is_empty();
                 return Some(hosts);
             }
             let told = hosts_told(&said.text).filter(|told| *told != hosts);
+            let is_offered = may_be == Losses::Names && said.text.contains(ACCEPT_LOSS);
             match (said.code, told) {
                 (Some(USAGE), Some(told)) => hosts = told,
+                (Some(USAGE), None) if is_offered && options.is_empty() => {
+                    options = &[ACCEPT_LOSS];
+                }
                 _ => {
                     self.wrong.push(format!(
                         "the store does not come up: {} -> {:?}: {}",
@@ -108,11 +118,15 @@ impl Findings {
     }
 
     /// Brings it up, and looks whether it is whole.
-    pub(crate) fn whole(&mut self, world: &World, names: &[String], may_be_lost: bool) {
-        let Some(hosts) = self.bring_up(world) else { return };
+    pub(crate) fn whole(&mut self, world: &World, names: &[String], may_be: Losses) {
+        let Some(hosts) = self.bring_up(world, may_be) else { return };
+        let lost = match may_be {
+            Losses::Names if !self.has_accepted_loss => Losses::Copies,
+            other => other,
+        };
         self.files += names.len();
         for n in &hosts {
-            self.wrong.extend(files::verify(world, *n, names, may_be_lost));
+            self.wrong.extend(files::verify(world, *n, names, lost));
         }
         self.wrong.extend(files::work(world, &hosts, 7));
     }

@@ -82,8 +82,18 @@ pub fn write_on(dir: &Path, log: &Path, stop: &Path, seed: u64) -> io::Result<()
     Ok(())
 }
 
-/// What is wrong with these files on a host. What `lost` names may give an error, and must not give wrong bytes.
-pub(crate) fn verify(world: &World, n: usize, names: &[String], may_be_lost: bool) -> Vec<String> {
+/// What a story may have lost by what it did to the hosts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Losses {
+    None,
+    /// Copies of files: `lost` names them.
+    Copies,
+    /// Names as well: `up` says which part of them, and goes on only if it is told to.
+    Names,
+}
+
+/// What is wrong with these files on a host. What may be lost may give an error, and never wrong bytes.
+pub(crate) fn verify(world: &World, n: usize, names: &[String], may_be: Losses) -> Vec<String> {
     let dir = world.mount(n).join(DIR);
     let mut lost: Option<Vec<String>> = None;
     let mut wrong = Vec::new();
@@ -91,10 +101,11 @@ pub(crate) fn verify(world: &World, n: usize, names: &[String], may_be_lost: boo
         match patiently(|| fs::read(dir.join(name))) {
             Ok(bytes) if Some(&bytes) == content_of(name).as_ref() => {}
             Ok(bytes) => wrong.push(format!("n{n}: {name} has {} other bytes", bytes.len())),
+            Err(error) if may_be == Losses::Names && error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 let named = lost.get_or_insert_with(|| named_by_lost(world, n));
                 let is_named = named.iter().any(|path| path.ends_with(name.as_str()));
-                if !(may_be_lost && is_named) {
+                if may_be == Losses::None || !is_named {
                     let also = if is_named { ", and `lost` names it" } else { "" };
                     wrong.push(format!("n{n}: {name}: {error}{also}"));
                 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use intarsia_posix_tests::{intarsia, run as run_program};
 
 use super::checks::Findings;
-use super::files;
+use super::files::{self, Losses};
 use super::report::Report;
 use super::table::{Arm, State, Story, Verb, further, story};
 use super::world::{Said, World};
@@ -213,7 +213,7 @@ fn go_through(world: &World, case: &Case, findings: &mut Findings) -> Result<(),
         findings.down_ends_all(world);
     }
     let names = if is_deleted { Vec::new() } else { names };
-    findings.whole(world, &names, false);
+    findings.whole(world, &names, Losses::None);
     findings.purge(world);
     Ok(())
 }

@@ -22,6 +22,8 @@ pub struct Report {
     pub states: BTreeSet<String>,
     /// Files that were acknowledged.
     pub acknowledged: usize,
+    /// Stories that went on without names of which no host had a copy any more.
+    pub accepted_losses: usize,
     /// What was wrong, with the case.
     pub violations: Vec<String>,
 }
@@ -64,6 +66,13 @@ impl fmt::Display for Report {
             self.acknowledged,
             self.violations.len()
         )?;
+        if self.accepted_losses > 0 {
+            writeln!(
+                f,
+                "{} went on by --accept-loss, after the disks of a host were gone",
+                self.accepted_losses
+            )?;
+        }
         for (reason, count) in &self.skipped {
             writeln!(f, "skipped {count}: {reason}")?;
         }
