@@ -1,7 +1,7 @@
 //! A connection to one metadata server, for administration: bounded in time, errors name the server.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use intarsia_types::{Error, Result};
 use redis::{
@@ -45,9 +45,9 @@ impl Access {
         let failed = |e: &dyn std::fmt::Display| unreachable(address, e);
         let client = self.client(address)?;
         let inner = client.get_connection_with_timeout(ANSWER).map_err(|e| failed(&e))?;
-        inner.set_read_timeout(Some(ANSWER)).map_err(|e| failed(&e))?;
-        inner.set_write_timeout(Some(ANSWER)).map_err(|e| failed(&e))?;
-        Ok(Connection { inner, address: *address })
+        let connection = Connection { inner, address: *address };
+        connection.limit_waits(ANSWER)?;
+        Ok(connection)
     }
 
     fn client(&self, address: &ServerAddress) -> Result<Client> {
@@ -91,7 +91,22 @@ impl Connection {
         &self.address
     }
 
-    /// Sends a command and waits for its answer, no longer than a few seconds.
+    /// Waits for answers until then, but at least the few seconds that every connection grants. For steps that follow
+    /// one another and cannot be begun again at will: a server that is slow once must not end them.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn be_patient_until(&self, deadline: Instant) -> Result<()> {
+        self.limit_waits(ANSWER.max(deadline.saturating_duration_since(Instant::now())))
+    }
+
+    fn limit_waits(&self, longest: Duration) -> Result<()> {
+        let failed = |e| unreachable(&self.address, &e);
+        self.inner.set_read_timeout(Some(longest)).map_err(failed)?;
+        self.inner.set_write_timeout(Some(longest)).map_err(failed)
+    }
+
+    /// Sends a command and waits for its answer, no longer than a few seconds or as long as was granted.
     ///
     /// # Errors
     /// When the server refuses it or does not answer.

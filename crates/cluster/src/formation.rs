@@ -239,7 +239,8 @@ fn connect_all(deployment: &Deployment, access: &Access, deadline: Instant) -> R
     Ok(seats)
 }
 
-/// A connection to a server that has read what its disk holds; until then it answers next to nothing.
+/// A connection to a server that has read what its disk holds; until then it answers next to nothing. Its answers are
+/// waited for until the deadline.
 pub(crate) fn connect(
     access: &Access,
     address: &ServerAddress,
@@ -247,7 +248,10 @@ pub(crate) fn connect(
 ) -> Result<Connection> {
     loop {
         match access.connect(address).and_then(loaded) {
-            Ok(Some(connection)) => return Ok(connection),
+            Ok(Some(connection)) => {
+                connection.be_patient_until(deadline)?;
+                return Ok(connection);
+            }
             Ok(None) if Instant::now() >= deadline => {
                 return Err(Error::Engine(format!(
                     "the server at {address} still reads its log; give it more time with --wait"

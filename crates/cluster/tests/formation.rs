@@ -4,15 +4,17 @@
 
 mod common;
 
+use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Fleet, PATIENCE, program};
+use common::{Fleet, PATIENCE, program, wait_for};
 use intarsia_cluster::client::Connection;
 use intarsia_cluster::deployment::ServerName;
 use intarsia_cluster::formation::form;
 use intarsia_cluster::servers::{self, Start};
 use intarsia_cluster::topology::{Role, Topology};
 use intarsia_types::{Durability, NodeId};
+use rustix::process::Signal;
 
 fn view(fleet: &Fleet, host: usize) -> Topology {
     let address = fleet.deployment.members[host].server(0).unwrap();
@@ -306,4 +308,26 @@ fn with_tls_nobody_without_the_certificate_gets_anything() {
     let mut answer = Vec::new();
     let _ = std::io::Read::read_to_end(&mut &bus, &mut answer);
     assert!(!answer.starts_with(b"RCmb"), "{answer:?}");
+}
+
+#[test]
+fn a_server_that_is_slow_for_once_does_not_end_the_forming() {
+    if program().is_none() {
+        return;
+    }
+    let fleet = Fleet::new(3);
+    let servers = fleet.start_servers(Start::Empty);
+    let slow = ServerName { host: fleet.host(1), number: 0 };
+    let slow = servers.iter().find(|server| *server.name() == slow).unwrap();
+    thread::scope(|scope| {
+        let forming = scope.spawn(|| form(&fleet.deployment, &fleet.keeper(), PATIENCE));
+        wait_for("the first introductions", || (view(&fleet, 0).peers().len() > 1).then_some(()));
+        slow.process().signal(Signal::STOP);
+        // Longer than an answer is waited for otherwise.
+        let until = Instant::now() + Duration::from_secs(4);
+        wait_for("the end of the pause", || (Instant::now() >= until).then_some(()));
+        slow.process().signal(Signal::CONT);
+        forming.join().unwrap().unwrap();
+    });
+    assert_eq!(shards(&fleet).len(), 3);
 }
