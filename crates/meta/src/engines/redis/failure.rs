@@ -42,7 +42,8 @@ impl Failure {
     }
 }
 
-/// Answers that pass: a failover, a restart, a move of slots, a full disk that is being emptied.
+/// Answers that pass: a failover, a restart, a move of slots, a full disk that is being emptied, a primary that became a
+/// replica while it waited for its replicas.
 const TRANSIENT: &[&str] = &[
     "BUSY",
     "CLUSTERDOWN",
@@ -52,6 +53,7 @@ const TRANSIENT: &[&str] = &[
     "NOREPLICAS",
     "READONLY",
     "TRYAGAIN",
+    "UNBLOCKED",
     "UNKILLABLE",
 ];
 
@@ -95,6 +97,20 @@ fn redirect(details: &str) -> Option<Address> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_change_of_roles_answers_is_tried_again() {
+        let answers = [
+            "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+            "-READONLY You can't write against a read only replica.",
+            "-CLUSTERDOWN The cluster is down",
+        ];
+        for answer in answers {
+            let value = redis::parse_redis_value(format!("{answer}\r\n").as_bytes()).unwrap();
+            let redis::Value::ServerError(error) = value else { panic!("{value:?}") };
+            assert!(matches!(Failure::from(&error), Failure::Transient(_)), "{answer}");
+        }
+    }
 
     #[test]
     fn a_redirection_names_a_server() {
