@@ -7,7 +7,8 @@
 //!
 //! A replica that never finished copying is not used: it may lack what was acknowledged. What such a replica had before it
 //! began to copy was set aside, and is put back where no other copy survives. It is the newest if nobody can have changed
-//! its shard since: a primary takes no changes without a replica that has everything. Otherwise the user decides.
+//! its shard since: a primary takes no changes without a replica that has everything. Otherwise the user decides, as for
+//! the copy of a server that was away while its shard went on elsewhere.
 //!
 //! All of this is decided from the servers' files before any of them is started ([`plan`]), and carried out when they run
 //! ([`recover`]).
@@ -63,7 +64,7 @@ struct Remedy {
 /// What is to be put back before the servers start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Servers that go on with what they had set aside.
+    /// Servers that go on with what they had set aside, put back.
     pub restored: Vec<ServerName>,
     /// Slots of which no copy is left, and whose names are given up.
     pub emptied: Vec<(u16, u16)>,
@@ -86,11 +87,13 @@ pub fn plan(deployment: &Deployment, kept: &[(NodeId, Kept)], accepts_loss: bool
     let mut plan = Plan::default();
     let mut older = Vec::new();
     for id in remedy(deployment, &witnesses).orphans {
-        let Some(found) = best_aside(kept, &witnesses, &id) else { continue };
+        let Some(found) = best_older(kept, &witnesses, &id) else { continue };
         if !found.is_newest {
             older.push((found.survivor.name.host.clone(), found.since_s));
         }
-        plan.restored.push(found.survivor.name.clone());
+        if found.is_aside {
+            plan.restored.push(found.survivor.name.clone());
+        }
         witnesses.retain(|witness| witness.survivor.name != found.survivor.name);
         witnesses.push(Witness { survivor: found.survivor, view: found.as_heir });
     }
@@ -134,29 +137,32 @@ fn witness_of(host: &NodeId, kept: &Kept) -> Option<Witness> {
     Some(Witness { survivor, view: Topology::parse_file(&kept.map).ok()? })
 }
 
-/// A copy that was set aside, and stands in for a primary that is gone.
+/// A copy that stands in for a primary which is gone without an heir.
 struct Found {
     survivor: Survivor,
     /// What its server will know of the Cluster once it has heard of the last primary.
     as_heir: Topology,
+    /// It was set aside, and has to be put back.
+    is_aside: bool,
     is_newest: bool,
     epoch: u64,
     since_s: i64,
 }
 
-/// The newest copy of the shard of a primary that somebody has set aside.
-fn best_aside(kept: &[(NodeId, Kept)], witnesses: &[Witness], id: &ServerId) -> Option<Found> {
+/// The newest copy of the shard of a primary: what somebody has set aside, or what a server has that was away while
+/// another became the primary.
+fn best_older(kept: &[(NodeId, Kept)], witnesses: &[Witness], id: &ServerId) -> Option<Found> {
     let peers = || witnesses.iter().flat_map(|witness| witness.view.peers());
     let last = peers().filter(|peer| peer.id == *id).max_by_key(|peer| peer.config_epoch)?;
-    let found = kept.iter().filter_map(|(host, kept)| {
-        let aside = kept.aside.as_ref()?;
-        let view = Topology::parse_file(&aside.map).ok()?;
+    let is_in_office = |id: &ServerId| last_owners(witnesses).contains_key(id);
+    let found = copies(kept).filter_map(|copy| {
+        let view = Topology::parse_file(copy.map).ok()?;
         let myself = view.myself()?;
         let reign = match &myself.role {
             Role::Primary(_) => myself,
             Role::Replica(primary) => view.by_id(primary)?,
         };
-        if !reign.shares_slots(last) {
+        if !reign.shares_slots(last) || (!copy.is_aside && is_in_office(&reign.id)) {
             return None;
         }
         // Nobody else was a replica of the last primary, so it took no changes; or nobody followed this one.
@@ -166,16 +172,40 @@ fn best_aside(kept: &[(NodeId, Kept)], witnesses: &[Witness], id: &ServerId) -> 
         let is_alone = peers().filter(|peer| peer.is_replica_of(id)).all(is_here);
         let followed_at_once =
             reign.id == *id || view.by_id(id).is_some_and(|p| p.is_replica_of(&reign.id));
-        let name = ServerName { host: host.clone(), number: kept.number };
         Some(Found {
-            survivor: Survivor { name, is_complete: true },
+            survivor: Survivor { name: copy.name.clone(), is_complete: true },
             as_heir: view.clone().with_myself_following(last),
-            is_newest: is_alone && followed_at_once,
+            is_aside: copy.is_aside,
+            is_newest: copy.is_aside && is_alone && followed_at_once,
             epoch: reign.config_epoch,
-            since_s: aside.since_s,
+            since_s: copy.since_s,
         })
     });
     found.max_by_key(|found| (found.is_newest, found.epoch, found.since_s))
+}
+
+/// What lies in the directory of a server and had everything of a shard once.
+struct Copy<'k> {
+    name: ServerName,
+    /// What the server knew of the Cluster then.
+    map: &'k str,
+    is_aside: bool,
+    since_s: i64,
+}
+
+fn copies(kept: &[(NodeId, Kept)]) -> impl Iterator<Item = Copy<'_>> {
+    kept.iter().filter_map(|(host, kept)| {
+        let name = ServerName { host: host.clone(), number: kept.number };
+        match &kept.aside {
+            Some(aside) => {
+                Some(Copy { name, map: &aside.map, is_aside: true, since_s: aside.since_s })
+            }
+            None if kept.is_complete => {
+                Some(Copy { name, map: &kept.map, is_aside: false, since_s: kept.since_s })
+            }
+            None => None,
+        }
+    })
 }
 
 /// Has the surviving servers serve all slots, once they have read what is on their disks. Slots that are `emptied` go to

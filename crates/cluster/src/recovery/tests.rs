@@ -130,7 +130,7 @@ fn kept(host: u8, number: u16, map: &[Witness], aside: Option<&str>) -> (NodeId,
     let aside = aside.map(|map| Aside { map: map.to_owned(), since_s: 1_700_000_000 });
     let is_complete = aside.is_none();
     let map = map.unwrap_or_default() + "vars currentEpoch 3 lastVoteEpoch 0\n";
-    (of.host, Kept { number, has_data: true, is_complete, map, aside })
+    (of.host, Kept { number, has_data: true, is_complete, map, since_s: 1_800_000_000, aside })
 }
 
 fn pairs(hosts: &[u8], aside: &dyn Fn(u8, u16) -> Option<String>) -> Vec<(NodeId, Kept)> {
@@ -166,6 +166,27 @@ fn an_older_copy_is_used_only_when_that_is_asked_for() {
     );
     let found = plan(&deployment(), &there, true).unwrap();
     assert!(found.restored.len() == 1 && found.warning.is_some());
+}
+
+#[test]
+fn the_copy_of_a_server_that_was_away_is_older_and_not_none() {
+    // n1 was away while server 1 of n2 took its shard over; n2 knows that, and is gone with it; n3 has heard of it.
+    let mut there = pairs(&[1, 3], &|_, _| None);
+    let taken = format!(
+        "{} 10.0.0.2:7403@7404 master - 0 0 9 connected 0-5460\n{} 10.0.0.1:7401@7402 master,fail - 0 0 1 connected\n",
+        id(2, 1),
+        id(1, 0)
+    );
+    for (_, kept) in there.iter_mut().filter(|(host, _)| host.0 == "n3") {
+        let of_shard = |line: &str| line.starts_with(&id(1, 0)) || line.starts_with(&id(2, 1));
+        let others = kept.map.lines().filter(|line| !of_shard(line));
+        kept.map = others.map(|line| format!("{line}\n")).collect::<String>() + &taken;
+    }
+    let refusal = plan(&deployment(), &there, false).unwrap_err().to_string();
+    assert!(refusal.contains("n1, of 2027-01-15T08:00:00Z"), "{refusal}");
+    let found = plan(&deployment(), &there, true).unwrap();
+    assert!(found.restored.is_empty() && found.emptied.is_empty(), "{found:?}");
+    assert!(found.warning.unwrap().contains("only an older copy"));
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub struct Kept {
     pub is_complete: bool,
     /// What it knew of the Cluster, as in `nodes.conf`.
     pub map: String,
+    /// When it last wrote that down, in seconds since 1970.
+    pub since_s: i64,
     /// What it had before it began to copy; only while it has not copied everything.
     pub aside: Option<Aside>,
 }
@@ -57,7 +59,15 @@ fn kept_in(number: u16, dir: &Path) -> Option<Kept> {
     let aside = if is_complete { None } else { aside_in(dir) };
     let has_data = has_data(dir);
     let is_there = has_data || aside.is_some();
-    is_there.then(|| Kept { number, has_data, is_complete, map: map_in(dir), aside })
+    let since_s = changed_s(&dir.join(MAP)).unwrap_or_default();
+    is_there.then(|| Kept { number, has_data, is_complete, map: map_in(dir), since_s, aside })
+}
+
+/// When a file or directory was last changed, in seconds since 1970.
+fn changed_s(path: &Path) -> Option<i64> {
+    let changed = std::fs::metadata(path).and_then(|meta| meta.modified()).ok()?;
+    let since = changed.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Some(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
 fn aside_in(dir: &Path) -> Option<Aside> {
@@ -68,9 +78,7 @@ fn aside_in(dir: &Path) -> Option<Aside> {
     if !is_half_moved && !is_whole {
         return None;
     }
-    let set_aside = std::fs::metadata(&aside).and_then(|meta| meta.modified()).ok()?;
-    let since = set_aside.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let since_s = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    let since_s = changed_s(&aside)?;
     let map = if aside.join(MAP).exists() { map_in(&aside) } else { map_in(dir) };
     Some(Aside { map, since_s })
 }
