@@ -8,12 +8,14 @@
 //!
 //! What the kernel reads of a file that was cut it fills up with zeros, and it takes note of one such end only of several at
 //! a time. So no read of pages is let end early before the kernel was told the new length: the *former* content, which the
-//! home still has for the handle here, fills it up.
+//! home still has for the handle here, fills it up. Soon after the writer came the whole read is of the former content: a
+//! program that was just reading then sees what was there when it began, and not the beginning of one content and the end
+//! of the other.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use intarsia_types::{Attr, InodeId, NodeId, Result};
 use parking_lot::Mutex;
@@ -27,6 +29,8 @@ use crate::striped::FarRead;
 
 /// How long the kernel keeps a page of a file that is being written elsewhere.
 const BRIEF: Duration = Duration::from_millis(20);
+/// How long after a writer came a read that would end early is of the former content alone.
+const SOON: Duration = Duration::from_secs(1);
 /// Most files that are remembered. Forgetting one costs its pages at the next opening.
 const FILES_MAX: usize = 1 << 16;
 
@@ -44,8 +48,8 @@ pub struct Stamp {
 #[derive(Clone, Debug)]
 struct Pages {
     stamp: Stamp,
-    /// The home took the stamp back.
-    is_withdrawn: bool,
+    /// When the home took the stamp back.
+    withdrawn: Option<Instant>,
     /// What was fetched ahead before that is old.
     has_old_pieces: bool,
 }
@@ -73,7 +77,9 @@ pub(crate) enum Grant {
 impl Pages {
     /// Whether the home has taken back such a stamp.
     fn voids(&self, stamp: &Stamp) -> bool {
-        self.is_withdrawn && self.stamp.home == stamp.home && self.stamp.number >= stamp.number
+        self.withdrawn.is_some()
+            && self.stamp.home == stamp.home
+            && self.stamp.number >= stamp.number
     }
 }
 
@@ -106,7 +112,7 @@ pub(crate) struct FarPages {
 
 impl FarPages {
     fn change(&self, ino: InodeId, f: impl FnOnce(Option<Pages>) -> Option<Pages>) {
-        let is_withdrawn = |pages: &Pages| pages.is_withdrawn;
+        let is_withdrawn = |pages: &Pages| pages.withdrawn.is_some();
         let mut files = self.files.lock();
         if files.len() >= FILES_MAX {
             files.retain(|_, pages| is_withdrawn(pages));
@@ -143,7 +149,7 @@ impl FarPages {
     fn begin(&self, ino: InodeId, stamp: &Stamp) {
         self.change(ino, |before| match before {
             Some(pages) if pages.stamp == *stamp || pages.voids(stamp) => Some(pages),
-            _ => Some(Pages { stamp: stamp.clone(), is_withdrawn: false, has_old_pieces: false }),
+            _ => Some(Pages { stamp: stamp.clone(), withdrawn: None, has_old_pieces: false }),
         });
     }
 
@@ -153,14 +159,21 @@ impl FarPages {
         let is_late = |pages: &Pages| pages.stamp.home == home && pages.stamp.number > number;
         self.change(ino, |before| match before {
             Some(pages) if is_late(&pages) => Some(pages),
-            _ => Some(Pages { is_withdrawn: true, has_old_pieces: true, stamp }),
+            _ => Some(Pages { withdrawn: Some(Instant::now()), has_old_pieces: true, stamp }),
         });
+    }
+
+    /// Whether the home took the stamp of a file back a moment ago.
+    fn has_just_been_withdrawn(&self, ino: InodeId) -> bool {
+        let files = self.files.lock();
+        let withdrawn = files.get(&ino).and_then(|pages| pages.withdrawn);
+        withdrawn.is_some_and(|since| since.elapsed() < SOON)
     }
 
     /// Nobody has the file open any more.
     pub(crate) fn closed(&self, ino: InodeId) {
         if self.withdrawn.load(Ordering::SeqCst) > 0 {
-            self.change(ino, |before| before.filter(|pages| !pages.is_withdrawn));
+            self.change(ino, |before| before.filter(|pages| pages.withdrawn.is_none()));
         }
     }
 
@@ -276,12 +289,14 @@ impl Node {
 
     /// What fills up a read of pages at `at` that ends early: the file was cut since it was opened.
     fn former(&self, ino: InodeId) -> Option<Rest> {
-        self.live.with_existing(ino, |state| {
+        let mut rest = self.live.with_existing(ino, |state| {
             let Paged { former, told_bytes } = state.paged.as_ref()?;
             let size_bytes = state.size_bytes().ok();
             let is_told = size_bytes.is_some() && *told_bytes == size_bytes;
-            former.clone().map(|file| Rest { file, is_told })
-        })?
+            former.clone().map(|file| Rest { file, is_told, is_soon: false })
+        })??;
+        rest.is_soon = !rest.is_told && self.far_pages.has_just_been_withdrawn(ino);
+        Some(rest)
     }
 
     /// As [`begin_read`](Self::begin_read), for the kernel's pages of a file that is open through them while its bytes are
@@ -301,10 +316,7 @@ impl Node {
             Reading::Elsewhere(FarRead::Remote(read)) => {
                 Reading::Elsewhere(FarRead::Remote(read.or_from(rest)))
             }
-            Reading::Done(done) if done < buffer.len() => {
-                let at = offset_bytes + done as u64;
-                Reading::Done(done + rest.fill(&mut buffer[done..], at))
-            }
+            Reading::Done(done) => Reading::Done(rest.complete(buffer, done, offset_bytes)),
             other => other,
         })
     }
@@ -336,18 +348,30 @@ pub(crate) struct Rest {
     file: Arc<RemoteFile>,
     /// The kernel was told how long the file is now.
     is_told: bool,
+    /// The writer has only just come.
+    is_soon: bool,
 }
 
 impl Rest {
-    /// Fills `buffer`, for which the file has nothing at `at`, with what was there; how much that is.
-    pub(crate) fn fill(&self, buffer: &mut [u8], at: u64) -> usize {
+    /// Has `buffer` hold what is read at `at`, of which the file has `done` bytes; how much that is.
+    pub(crate) fn complete(&self, buffer: &mut [u8], done: usize, at: u64) -> usize {
         const PAGE_BYTES: usize = 4096;
+        let missing = buffer.len() - done;
         // The kernel reads whole pages, also behind an end that it knows.
-        if self.is_told && buffer.len() < PAGE_BYTES {
-            return 0;
+        if missing == 0 || (self.is_told && missing < PAGE_BYTES) {
+            return done;
         }
         // The home may be gone by now.
-        self.file.read_at(buffer, at).unwrap_or(0)
+        let former = |buffer: &mut [u8], at| self.file.read_at(buffer, at).unwrap_or(0);
+        if self.is_soon {
+            let mut whole = vec![0; buffer.len()];
+            let len = former(&mut whole, at);
+            if len > done {
+                buffer[..len].copy_from_slice(&whole[..len]);
+                return len;
+            }
+        }
+        done + former(&mut buffer[done..], at + done as u64)
     }
 }
 

@@ -558,13 +558,10 @@ impl RemoteRead {
                 break;
             }
         }
-        match &self.rest {
-            Some(rest) if done < buffer.len() => {
-                let at = self.range.start + done as u64;
-                Ok(done + rest.fill(&mut buffer[done..], at))
-            }
-            _ => Ok(done),
-        }
+        Ok(match &self.rest {
+            Some(rest) => rest.complete(buffer, done, self.range.start),
+            None => done,
+        })
     }
 }
 

@@ -149,3 +149,31 @@ fn a_file_that_is_cut_goes_on_whole_for_the_pages_of_those_who_have_it_open() {
     a.close().unwrap();
     b.close().unwrap();
 }
+
+#[test]
+fn who_reads_while_a_file_is_cut_sees_one_content_and_not_parts_of_two() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    with_pages(&b);
+    let old = pattern(6786, 1);
+    let ino = put(&a, "f", &old);
+    // On a slow machine the writer may have come long before the read.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    for seed in 2.. {
+        wait_until_paged(&b, ino);
+        assert!(open(&b, ino).is_paged);
+        let begun = Instant::now();
+        overwrite(&a, ino, 0, &pattern(5479, seed), true).unwrap();
+        let seen = page_read(&b, ino, 4096, 4096);
+        let is_soon = begun.elapsed() < Duration::from_millis(900);
+        b.release(ino, false);
+        if is_soon {
+            assert!(seen == old[4096..], "{} bytes", seen.len());
+            break;
+        }
+        assert!(Instant::now() < deadline, "the machine is too slow");
+        overwrite(&a, ino, 0, &old, true).unwrap();
+    }
+    a.close().unwrap();
+    b.close().unwrap();
+}
