@@ -122,7 +122,7 @@ class Waiting:
         self.changed = Condition()
 
     def take(self) -> Program | None:
-        """The next one that may begin; waits while others of its lane are to end before. None when all have begun."""
+        """The next one that may begin, once there is one; None when all have begun."""
         with self.changed:
             while self.programs:
                 for program in self.programs:

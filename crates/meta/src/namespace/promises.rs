@@ -185,13 +185,15 @@ impl Namespace {
     pub(super) fn promise(&self, dir: InodeId, ino: InodeId, name: &Key, part: &Part) -> bool {
         let Some(leases) = &self.leases else { return false };
         let mut given = leases.promises.given.lock();
+        // Counted before it is assumed: who gives the lease back ends assuming first and looks at the count then.
+        leases.promises.count.fetch_add(1, Ordering::SeqCst);
         if given.waiting.len() >= PROMISES_MAX || !leases.engine.assume(dir, name, &part.mutations)
         {
+            leases.promises.count.fetch_sub(1, Ordering::SeqCst);
             return false;
         }
         let (name, part, since) = (name.clone(), part.clone(), Instant::now());
         given.waiting.insert(ino, Promise { dir, ino, name, part, since });
-        leases.promises.count.fetch_add(1, Ordering::SeqCst);
         true
     }
 
