@@ -41,11 +41,14 @@ struct Change {
     latest_by: String,
     /// Nobody knows whether it was done; then it is in no order.
     is_unknown: bool,
+    /// It made a name that was never closed: its client may have seen what came to be nowhere else.
+    is_unclosed: bool,
 }
 
 /// The changes of one client and what they made of its names.
 #[derive(Default)]
 struct Owner {
+    client: u16,
     /// See [`crate::check::Rules`].
     names_may_wait: bool,
     changes: Vec<Change>,
@@ -72,7 +75,7 @@ pub(crate) fn check(
                 wrong.push(format!("{name} is changed by clients {owner} and {}", event.client));
             }
         }
-        let new = || Owner { names_may_wait, ..Owner::default() };
+        let new = || Owner { client: event.client, names_may_wait, ..Owner::default() };
         owners.entry(event.client).or_insert_with(new).take(event);
     }
     for name in names.filter(|n| kind(n) == Kind::Own) {
@@ -119,6 +122,7 @@ impl Owner {
             latest: if is_unknown { NEVER } else { event.end },
             latest_by: "it had ended then".into(),
             is_unknown,
+            is_unclosed: false,
             text,
         });
         match &event.operation {
@@ -158,6 +162,7 @@ impl Owner {
         if let Some(open) = self.changes.get_mut(change) {
             open.latest = NEVER;
             open.is_unknown = true;
+            open.is_unclosed = true;
         }
     }
 
@@ -167,6 +172,7 @@ impl Owner {
             open.latest = closed;
             open.latest_by = "its close had ended then".into();
             open.is_unknown = false;
+            open.is_unclosed = false;
         }
     }
 
@@ -195,6 +201,8 @@ impl Owner {
         let change_of = |owner: &Self, index: usize| owner.names.get(name)?.get(index)?.change;
         let made = change_of(self, first);
         let ended = change_of(self, last + 1);
+        let tells = |change: &Change| !change.is_unclosed || sight.client != self.client;
+        let made = made.filter(|c| self.changes.get(*c).is_some_and(tells));
         if let Some(change) =
             made.and_then(|c| self.changes.get_mut(c)).filter(|c| c.latest > sight.end)
         {

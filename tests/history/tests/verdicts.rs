@@ -282,6 +282,10 @@ fn a_new_name_may_wait_for_its_close_where_that_is_said() {
     for outcome in [Outcome::Absent, Outcome::Size(0), size(1)] {
         assert!(unclosed().stat(1, 70, 80, OWN, outcome).verdict_under(rules).is_clean());
     }
+    // Its own host may have shown it until then; what another one has shown was recorded.
+    let then_absent = |client| absent(unclosed().stat(client, 65, 70, OWN, size(1)), 75);
+    assert!(then_absent(0).verdict_under(rules).is_clean());
+    assert!(!then_absent(2).verdict_under(rules).is_clean(), "it was seen elsewhere");
 }
 
 #[test]
