@@ -66,6 +66,8 @@ pub(crate) fn join(
 const METADATA_PATIENCE: Duration = Duration::from_secs(45);
 /// Between two looks at them.
 const METADATA_PAUSE: Duration = Duration::from_millis(500);
+/// Other hosts see sooner than a host itself that its last metadata server is gone; it looks again within this time.
+const METADATA_GONE: Duration = Duration::from_secs(5);
 
 /// An open store.
 pub(crate) struct Store {
@@ -298,11 +300,24 @@ impl Store {
         Ok(Value::Null)
     }
 
+    /// Whether metadata is here that no other host would have without this one, should it leave the store now.
+    fn is_needed_for_metadata(&self) -> bool {
+        let deadline = Instant::now() + METADATA_GONE;
+        let holds = || self.with_membership(Membership::holds_metadata).unwrap_or_default();
+        while holds() {
+            if !self.node.is_leaving() || Instant::now() > deadline {
+                return true;
+            }
+            std::thread::sleep(METADATA_PAUSE);
+        }
+        false
+    }
+
     /// Brings everything to rest; the store can be opened again after it. `progress` hears what is done.
     pub(crate) fn close(&self, order: EndOrder, progress: &mut dyn FnMut(Value)) -> Outcome {
         let mode = if order.discard { ClosingMode::Discard } else { ClosingMode::Keep };
         let mut tell = |now: ClosingProgress| progress(closing(now));
-        if self.with_membership(Membership::holds_metadata).unwrap_or_default() {
+        if self.is_needed_for_metadata() {
             self.node.stay_member();
         }
         let closed = self.node.close_with(mode, &mut tell).map_err(|e| failure(&e));

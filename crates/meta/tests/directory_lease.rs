@@ -13,12 +13,13 @@ use std::thread;
 use std::time::Duration;
 
 use common::{at, dir, file, namespace};
-use hooked::Hooked;
+use hooked::{Hook, Hooked};
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
-    Extra, Inode, MetaEngine, Namespace, NewInode, Owner, Recall, Recalled, RenameMode, SetMode,
+    Extra, Inode, MetaEngine, Mutation, Namespace, NewInode, Owner, Recall, Recalled, RenameMode,
+    SetMode,
 };
-use intarsia_types::{Error, InodeId, Layout, Result, Timestamp};
+use intarsia_types::{Error, InodeId, Layout, PartitionId, Result, Timestamp};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -57,9 +58,50 @@ struct World {
     asked: Arc<AtomicU32>,
 }
 
+/// Has threads overtake each other at the engine.
+struct Pauses(Mutex<Xoshiro256PlusPlus>);
+
+impl Pauses {
+    fn new(seed: u64) -> Self {
+        Self(Mutex::new(Xoshiro256PlusPlus::seed_from_u64(seed)))
+    }
+
+    fn pause(&self) {
+        let drawn = self.0.lock().unwrap().random_range(0..4000);
+        match drawn {
+            0..1000 => thread::yield_now(),
+            1000..1300 => thread::sleep(Duration::from_micros(drawn - 1000)),
+            _ => {}
+        }
+    }
+}
+
+impl Hook for Pauses {
+    fn before_get(&self) -> Result<()> {
+        self.pause();
+        Ok(())
+    }
+
+    fn after_read(&self) {
+        self.pause();
+    }
+
+    fn before_commit(&self, _: PartitionId) -> Result<()> {
+        self.pause();
+        Ok(())
+    }
+
+    fn after_commit(&self, _: &[Mutation]) {
+        self.pause();
+    }
+}
+
 impl World {
     fn new(hosts: usize, partitions: u16) -> Self {
-        let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(partitions));
+        Self::over(hosts, Arc::new(MemoryEngine::new(partitions)))
+    }
+
+    fn over(hosts: usize, engine: Arc<dyn MetaEngine>) -> Self {
         let truth = namespace(Arc::clone(&engine));
         let named = |n: usize| (Owner::new(format!("host{n}"), 1), OnceLock::new());
         let hosts: Arc<Hosts> = Arc::new((0..hosts).map(named).collect());
@@ -232,8 +274,9 @@ fn after_each_change_all_hosts_see_what_the_engine_says() {
 
 #[test]
 fn hosts_that_work_at_the_same_time_agree_in_the_end() {
-    for round in 0..6 {
-        let world = World::new(3, 5);
+    let rounds = std::env::var("ROUNDS").map_or(6, |n| n.parse().unwrap());
+    for round in 0..rounds {
+        let world = World::over(3, Hooked::new(Arc::new(MemoryEngine::new(5)), Pauses::new(round)));
         let mut random = Xoshiro256PlusPlus::seed_from_u64(round);
         for n in 0..30 {
             change(world.at(0), &world.dirs(), &mut random, n);

@@ -595,6 +595,12 @@ impl Node {
         }
     }
 
+    /// Whether this host was told to leave.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving())
+    }
+
     /// Keeps this host a member of the store when it closes, although it may have been told to leave: it has something that
     /// the others need.
     pub fn stay_member(&self) {

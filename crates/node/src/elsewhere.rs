@@ -50,7 +50,7 @@ impl Node {
     /// Where the bytes of a new file are to be, and why.
     pub(crate) fn home_for_new(&self, hints: &HintSet, seed: u64) -> (Home, HomeReason) {
         self.remote_cache.make_room();
-        let is_leaving = self.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving());
+        let is_leaving = self.is_leaving();
         if let Some(tier) = self.tiers.only_one_with_room().filter(|_| !is_leaving) {
             return (Home::Here(tier), HomeReason::RoomHere);
         }

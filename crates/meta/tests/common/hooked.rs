@@ -14,6 +14,9 @@ pub(crate) trait Hook: Send + Sync + 'static {
         Ok(())
     }
 
+    /// After records were read, before whoever asked has them.
+    fn after_read(&self) {}
+
     /// Before a commit.
     fn before_commit(&self, partition: PartitionId) -> Result<()>;
 
@@ -45,7 +48,9 @@ impl<H: Hook> MetaEngine for Hooked<H> {
 
     fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
         self.hook.before_get()?;
-        self.engine.get(partition, key)
+        let read = self.engine.get(partition, key);
+        self.hook.after_read();
+        read
     }
 
     fn get_follow(
@@ -55,7 +60,9 @@ impl<H: Hook> MetaEngine for Hooked<H> {
         follow: fn(&[u8]) -> Option<Key>,
     ) -> Result<Option<(Value, Option<Value>)>> {
         self.hook.before_get()?;
-        self.engine.get_follow(partition, key, follow)
+        let read = self.engine.get_follow(partition, key, follow);
+        self.hook.after_read();
+        read
     }
 
     fn scan(
@@ -65,7 +72,9 @@ impl<H: Hook> MetaEngine for Hooked<H> {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Key, Value)>> {
-        self.engine.scan(partition, prefix, after, limit)
+        let read = self.engine.scan(partition, prefix, after, limit);
+        self.hook.after_read();
+        read
     }
 
     fn commit(
