@@ -1,17 +1,26 @@
 //! The bytes of a live file: a vector beside the inode, or a backing file. Moves between the two.
 
+pub(crate) mod integrity;
+pub(crate) mod lower;
+pub(crate) mod parts;
+pub(crate) mod pieces;
+pub(crate) mod readahead;
+pub(crate) mod remote;
+pub(crate) mod striped;
+pub(crate) mod stripes;
+
 use std::sync::Arc;
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result, TierId};
 
-use crate::early_fold::EarlyFold;
-use crate::live::LiveState;
-use crate::lower::LowerBody;
+use crate::body::lower::LowerBody;
+use crate::body::remote::RemoteFile;
+use crate::body::striped::StripedFile;
+use crate::inode::early_fold::EarlyFold;
+use crate::inode::live::LiveState;
 use crate::node::Node;
-use crate::remote::RemoteFile;
-use crate::striped::StripedFile;
 
 /// Where the bytes of a live file are.
 pub(crate) enum Body {
@@ -199,7 +208,7 @@ impl Node {
     }
 
     /// Has an inline body, which is about to grow, in a backing file: in a tier here, or at another host where there is
-    /// no room here (see [`crate::elsewhere`]). Copies a lower file into one.
+    /// no room here (see [`crate::space::elsewhere`]). Copies a lower file into one.
     pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         match &state.body {
             Some(Body::Inline(_)) => self.give_home(ino, state),

@@ -36,7 +36,7 @@ use self::asking::misfit;
 use self::held::Held;
 use self::master::Master;
 use self::wal_index::WalIndexes;
-use crate::cluster::Cluster;
+use crate::membership::cluster::Cluster;
 use crate::node::Node;
 
 /// Threads that ask lock masters, so that a dead one does not hold up the locks of others.

@@ -5,7 +5,15 @@
 //! record still is what was read. Only time counts during which the reader's own beats succeeded, a few
 //! beats' worth at a time: so no host is lost whose beats arrive, whatever the clocks say, and whoever was cut
 //! off, or slept, first listens before he judges others. A host that finds itself marked lost is fenced (see
-//! [`crate::fence`]).
+//! [`crate::membership::fence`]).
+
+pub(crate) mod cluster;
+pub(crate) mod description;
+pub(crate) mod fence;
+pub(crate) mod gate;
+pub(crate) mod heart;
+pub(crate) mod lost;
+pub(crate) mod sight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;

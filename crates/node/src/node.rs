@@ -13,33 +13,33 @@ use intarsia_types::{
 };
 use parking_lot::{Mutex, RwLock};
 
-use crate::arrivals::Offers;
+use crate::background::settler::Settler;
+use crate::background::throttle::Throttle;
+use crate::background::turns::Turns;
+use crate::body::lower::{Lower, OVERFLOW_NAME};
+use crate::body::parts::Parts;
+use crate::cache::far_pages::FarPages;
+use crate::cache::pages::OldPages;
+use crate::cache::remote_cache::RemoteCache;
+use crate::cache::vouch::Vouches;
 use crate::clock::now;
-use crate::cluster::Cluster;
-use crate::creations::Creations;
-use crate::directory_lease::{DirectoryLeases, Neighbours};
-use crate::doubts::{DoubtfulOrphans, Doubts};
-use crate::elsewhere::Shortage;
-use crate::far_pages::FarPages;
-use crate::gate::Gate;
+use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
+use crate::directory::promises::{Keeper, Promises};
 use crate::identity::Identity;
-use crate::live::LiveTable;
+use crate::inode::doubts::{DoubtfulOrphans, Doubts};
+use crate::inode::live::LiveTable;
 use crate::locks::Locks;
-use crate::lower::{Lower, OVERFLOW_NAME};
+use crate::membership::cluster::Cluster;
+use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
-use crate::names::Departed;
 use crate::options::NodeOptions;
-use crate::pages::OldPages;
-use crate::parts::Parts;
-use crate::promises::{Keeper, Promises};
-use crate::remote_cache::RemoteCache;
-use crate::repair::FIRST_SURVEY;
-use crate::replicator::{CopyMetrics, CopyQueue, Replicator};
-use crate::settler::Settler;
-use crate::throttle::Throttle;
-use crate::tiers::Tiers;
-use crate::turns::Turns;
-use crate::vouch::Vouches;
+use crate::replication::arrivals::Offers;
+use crate::replication::repair::FIRST_SURVEY;
+use crate::replication::replicator::{CopyMetrics, CopyQueue, Replicator};
+use crate::space::elsewhere::Shortage;
+use crate::space::tiers::Tiers;
+use crate::vfs::creations::Creations;
+use crate::vfs::names::Departed;
 
 /// The store of one host: the namespace, the tiers and the open files.
 pub struct Node {
@@ -98,7 +98,7 @@ pub struct Node {
     pub(crate) is_mounted: AtomicBool,
     pub(crate) started: Instant,
     settler: Mutex<Option<Settler>>,
-    pub(crate) settler_queue: crate::settler::Queue,
+    pub(crate) settler_queue: crate::background::settler::Queue,
     pub(crate) is_closed: AtomicBool,
     /// In a store of several hosts: bounds what closing waits for.
     pub(crate) gate: Option<Arc<Gate>>,
@@ -152,7 +152,7 @@ impl Node {
             }
             None => namespace,
         };
-        let settler_queue = crate::settler::Queue::new(raise_descriptor_limit());
+        let settler_queue = crate::background::settler::Queue::new(raise_descriptor_limit());
         let rules = RwLock::new(Arc::new(options.rules.clone()));
         let syncs_names = options.durability == Durability::Sync;
         let tiers = Arc::new(Tiers::new(tiers, overflow.as_deref(), syncs_names));

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use intarsia_types::{ByteCount, Durability, NodeId, RuleSet, TierSpec};
 
-use crate::cluster::ClusterOptions;
 use crate::membership::Pace;
+use crate::membership::cluster::ClusterOptions;
 
 /// Settings of a node. [`NodeOptions::new`] gives the defaults.
 #[derive(Clone, Debug)]

@@ -10,15 +10,15 @@ use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, RecallKind, Request, Response, Target};
 use parking_lot::Mutex;
 
-use crate::arrivals::Arrivals;
-use crate::attributes::AttrChange;
-use crate::cluster::Recalled;
-use crate::files::Caller;
-use crate::mover::Fetched;
+use crate::body::parts::PartFile;
+use crate::body::striped::{allocate_bits, status};
+use crate::cache::vouch::PeerOpening;
+use crate::membership::cluster::Recalled;
 use crate::node::Node;
-use crate::parts::PartFile;
-use crate::striped::{allocate_bits, status};
-use crate::vouch::PeerOpening;
+use crate::rebalance::mover::Fetched;
+use crate::replication::arrivals::Arrivals;
+use crate::vfs::attributes::AttrChange;
+use crate::vfs::files::Caller;
 
 /// Permissions were checked by the kernel of the host that asks.
 const PEER: Caller = Caller { uid: 0, gid: 0 };

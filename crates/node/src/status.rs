@@ -8,10 +8,10 @@ use intarsia_store::Space;
 use intarsia_types::{Attr, HintKey, Layout, NodeId, Result, TierClass};
 use serde::Serialize;
 
-use crate::cluster::in_words;
+use crate::cache::remote_cache::RemoteCacheStatus;
+use crate::membership::cluster::in_words;
 use crate::metrics::{header, sample};
 use crate::node::Node;
-use crate::remote_cache::RemoteCacheStatus;
 
 /// One tier in a [`Status`].
 #[derive(Clone, Debug, Serialize)]

@@ -11,7 +11,7 @@ use super::master::Host;
 use super::master::Master;
 use super::master::Wake;
 use super::{ATTEMPT, Locks};
-use crate::cluster::Cluster;
+use crate::membership::cluster::Cluster;
 use crate::node::Node;
 
 /// Being asked.

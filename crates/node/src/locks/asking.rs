@@ -10,8 +10,8 @@ use super::held::Place;
 use super::master::Host;
 use super::master::Master;
 use super::{ANSWER_PATIENCE, CHANGING, SILENT, Turn};
+use crate::body::remote::unexpected;
 use crate::node::Node;
-use crate::remote::unexpected;
 
 /// Asking the master.
 impl Node {

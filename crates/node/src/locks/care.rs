@@ -8,7 +8,7 @@ use intarsia_wire::LockPlace;
 use super::master::Host;
 use super::master::Master;
 use super::{ATTEMPT, Locks};
-use crate::cluster::Cluster;
+use crate::membership::cluster::Cluster;
 use crate::node::Node;
 
 /// Looking after what waits.

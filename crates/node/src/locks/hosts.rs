@@ -6,7 +6,7 @@ use intarsia_meta::Owner;
 use intarsia_types::{NodeId, Result};
 
 use super::master::Host;
-use crate::cluster::Cluster;
+use crate::membership::cluster::Cluster;
 
 impl Cluster {
     /// This host in its present life.

@@ -8,7 +8,7 @@ use intarsia_wire::{LockAnswer, LockClaim, LockKind, LockQuestion, LockSpan};
 
 use super::asking::misfit;
 use super::{LockOutcome, PATIENCE, Turn, Waiter};
-use crate::lease::Attempt;
+use crate::inode::lease::Attempt;
 use crate::node::Node;
 
 impl Node {

@@ -1,0 +1,6 @@
+//! Work on files that are closed: settling, giving space back, checking; its pace, and its turns.
+
+pub(crate) mod maintenance;
+pub(crate) mod settler;
+pub(crate) mod throttle;
+pub(crate) mod turns;

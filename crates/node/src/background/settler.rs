@@ -1,0 +1,754 @@
+//! Background work on closed files: settle, fold, checksum, give space back, keep the pools filled.
+//!
+//! A file has *settled* when the kernel says that nobody has it open for writing, mappings included.
+//! Until then nothing is derived from its content. One thread does all of it and sleeps
+//! without a time-out while there is nothing to do.
+
+use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use intarsia_meta::{Extra, FreeFile, allowance};
+use intarsia_policy::{FoldLimits, should_fold};
+use intarsia_store::{is_unshared, is_unwritten};
+use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result, TierId};
+use parking_lot::{Condvar, Mutex};
+
+use crate::body::integrity::{Summed, checksum_extras, sum_file_unless};
+use crate::body::{Body, LocalBody};
+use crate::inode::live::LiveState;
+use crate::node::Node;
+use crate::replication::replicate::take_over_copies;
+
+/// How long a closed file rests before it is touched: programs often reopen what they just wrote.
+const REST: Duration = Duration::from_millis(1500);
+/// Rest after a file was found still being written; doubles up to [`RETRY_MAX`].
+const RETRY_MIN: Duration = Duration::from_millis(200);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Closed files beyond which resting stops, so that descriptors and memory stay bounded. With twice as
+/// many, whoever creates a file settles one first.
+const BACKLOG_MAX: usize = 8192;
+/// The backlog may hold this part of the descriptors that the process may have.
+const DESCRIPTOR_SHARE: usize = 4;
+/// In a store of several hosts: what was removed is collected so long after the first word of it, and at
+/// least so often.
+const COLLECT_SOON: Duration = Duration::from_secs(1);
+const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
+/// While there are copies of other hosts' files, the room is looked at so often: the kernel writes past us.
+const ROOM_INTERVAL: Duration = Duration::from_secs(1);
+/// A change over several partitions that is not finished after so long has no host any more.
+const ABANDONED: Duration = Duration::from_secs(60);
+/// A replaced file can still be opened for so long, unless so many others have been replaced since.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGERING_MAX: usize = 1024;
+/// Closed files looked at together, with several hosts.
+const SETTLE_BATCH: usize = 63;
+/// Removed files let go of in one commit.
+const RECLAIM_BATCH: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waiting {
+    due: Instant,
+    ino: InodeId,
+    retry: Duration,
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.due.cmp(&self.due).then_with(|| other.ino.cmp(&self.ino))
+    }
+}
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[derive(Default)]
+struct Work {
+    /// Closed for the first time: due in the order of arrival.
+    closed: VecDeque<Waiting>,
+    /// Found still being written.
+    retried: BinaryHeap<Waiting>,
+    /// Settled, to be summed.
+    to_sum: VecDeque<InodeId>,
+    /// Replaced, in the order in which that was.
+    lingering: VecDeque<(Instant, InodeId)>,
+    /// Backing files without an owner.
+    to_reclaim: VecDeque<(TierId, FreeFile)>,
+    /// Some pool wants files: closed small ones are folded without rest, for theirs.
+    is_pool_short: bool,
+    wants_recount: bool,
+    /// When the ledger is to be searched for files of ours that other hosts let go of.
+    collect_due: Option<Instant>,
+    /// When to look whether copies of other hosts' files take room that others need.
+    room_due: Option<Instant>,
+    /// The thread is at work on something that stands in no queue any more.
+    is_busy: bool,
+    is_stopping: bool,
+}
+
+/// What waits for the settler.
+pub(crate) struct Queue {
+    work: Mutex<Work>,
+    wake: Condvar,
+    backlog_max: usize,
+}
+
+enum Task {
+    Settle(Waiting),
+    Sum(InodeId),
+    Depart(InodeId),
+    Reclaim(Vec<(TierId, FreeFile)>),
+    Refill,
+    Recount,
+    Collect,
+    MakeRoom,
+    Stop,
+}
+
+impl Queue {
+    /// `descriptors_max` is how many descriptors the process may have.
+    pub(crate) fn new(descriptors_max: usize) -> Self {
+        let backlog_max = BACKLOG_MAX.min(descriptors_max / DESCRIPTOR_SHARE);
+        Self { work: Mutex::default(), wake: Condvar::new(), backlog_max }
+    }
+
+    /// A closed file to settle before another is created, when the settler cannot keep up.
+    fn pop_overdue(&self) -> Option<Waiting> {
+        let mut work = self.work.lock();
+        let is_overfull = work.closed.len() > self.backlog_max * 2;
+        is_overfull.then(|| work.closed.pop_front()).flatten()
+    }
+
+    fn push(&self, change: impl FnOnce(&mut Work)) {
+        change(&mut self.work.lock());
+        self.wake.notify_one();
+    }
+
+    /// Files that wait: closed and not settled, settled and not summed, removed and not reclaimed.
+    pub(crate) fn backlog(&self) -> (usize, usize, usize) {
+        let work = self.work.lock();
+        let unreclaimed = work.to_reclaim.len() + work.lingering.len();
+        (work.closed.len() + work.retried.len(), work.to_sum.len(), unreclaimed)
+    }
+
+    pub(crate) fn settle(&self, ino: InodeId) {
+        let waiting = Waiting { due: Instant::now() + REST, ino, retry: RETRY_MIN };
+        let mut work = self.work.lock();
+        let is_first = work.closed.is_empty();
+        work.closed.push_back(waiting);
+        let is_crowded = work.closed.len() == self.backlog_max + 1;
+        drop(work);
+        if is_first || is_crowded {
+            self.wake.notify_one();
+        }
+    }
+
+    /// A file was replaced.
+    pub(crate) fn linger(&self, ino: InodeId) {
+        let mut work = self.work.lock();
+        work.lingering.push_back((Instant::now() + LINGER, ino));
+        let is_news = work.lingering.len() == 1 || work.lingering.len() == LINGERING_MAX + 1;
+        drop(work);
+        if is_news {
+            self.wake.notify_one();
+        }
+    }
+
+    /// A backing file lost its owner.
+    pub(crate) fn reclaim(&self, tier: TierId, file: FreeFile) {
+        let mut work = self.work.lock();
+        work.to_reclaim.push_back((tier, file));
+        let is_first = work.to_reclaim.len() == 1;
+        drop(work);
+        if is_first {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Some backing file of this host may have lost its owner.
+    pub(crate) fn collect(&self) {
+        let due = Instant::now() + COLLECT_SOON;
+        let mut work = self.work.lock();
+        let is_sooner = work.collect_due.is_none_or(|other| due < other);
+        if is_sooner {
+            work.collect_due = Some(due);
+            drop(work);
+            self.wake.notify_one();
+        }
+    }
+
+    /// There are copies of other hosts' files, or soon will be.
+    pub(crate) fn watch_room(&self) {
+        let mut work = self.work.lock();
+        if work.room_due.is_none() {
+            work.room_due = Some(Instant::now() + ROOM_INTERVAL);
+            drop(work);
+            self.wake.notify_one();
+        }
+    }
+
+    fn collect_later(&self) {
+        self.work.lock().collect_due.get_or_insert(Instant::now() + COLLECT_INTERVAL);
+    }
+
+    fn retry(&self, waiting: Waiting) {
+        let retry = (waiting.retry * 2).min(RETRY_MAX);
+        let due = Instant::now() + waiting.retry;
+        self.push(|work| work.retried.push(Waiting { due, retry, ..waiting }));
+    }
+
+    /// Says whether closed files are wanted for their backing files.
+    pub(crate) fn set_pool_short(&self, is_short: bool) {
+        let mut work = self.work.lock();
+        let is_news = is_short && !work.is_pool_short;
+        work.is_pool_short = is_short;
+        drop(work);
+        if is_news {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Has a file summed that nobody writes to.
+    pub(crate) fn sum_later(&self, ino: InodeId) {
+        self.push(|work| work.to_sum.push_back(ino));
+    }
+
+    /// Asks for the space in use to be counted anew.
+    pub(crate) fn recount(&self) {
+        self.push(|work| work.wants_recount = true);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.work.lock().is_stopping
+    }
+
+    fn is_at_rest(&self) -> bool {
+        !self.work.lock().is_busy && self.backlog() == (0, 0, 0)
+    }
+
+    /// Further closed files that are due, at most so many.
+    fn pop_due(&self, limit: usize) -> Vec<Waiting> {
+        let now = Instant::now();
+        let mut work = self.work.lock();
+        let mut due = Vec::new();
+        while due.len() < limit && work.has_due(now, self.backlog_max) {
+            due.extend(work.closed.pop_front());
+        }
+        due
+    }
+
+    /// The next thing to do; waits until there is one. Asking says that the one before is done.
+    fn next(&self) -> Task {
+        let mut work = self.work.lock();
+        work.is_busy = false;
+        loop {
+            if let Some(task) = work.pop(Instant::now(), self.backlog_max) {
+                work.is_busy = true;
+                return task;
+            }
+            match work.next_due() {
+                Some(due) => drop(self.wake.wait_until(&mut work, due)),
+                None => self.wake.wait(&mut work),
+            }
+        }
+    }
+}
+
+impl Work {
+    /// What is to be done now, most urgent first.
+    fn pop(&mut self, now: Instant, backlog_max: usize) -> Option<Task> {
+        if self.is_stopping {
+            return Some(Task::Stop);
+        }
+        if self.is_pool_short && self.closed.is_empty() {
+            self.is_pool_short = false;
+            return Some(Task::Refill);
+        }
+        if std::mem::take(&mut self.wants_recount) {
+            return Some(Task::Recount);
+        }
+        if self.collect_due.is_some_and(|due| due <= now) {
+            self.collect_due = None;
+            return Some(Task::Collect);
+        }
+        let has_crowd = self.lingering.len() > LINGERING_MAX;
+        if self.lingering.front().is_some_and(|(due, _)| has_crowd || *due <= now) {
+            return self.lingering.pop_front().map(|(_, ino)| Task::Depart(ino));
+        }
+        if self.room_due.is_some_and(|due| due <= now) {
+            self.room_due = None;
+            return Some(Task::MakeRoom);
+        }
+        if !self.to_reclaim.is_empty() {
+            let n = self.to_reclaim.len().min(RECLAIM_BATCH);
+            return Some(Task::Reclaim(self.to_reclaim.drain(..n).collect()));
+        }
+        if self.has_due(now, backlog_max) {
+            return self.closed.pop_front().map(Task::Settle);
+        }
+        if self.retried.peek().is_some_and(|first| first.due <= now) {
+            return self.retried.pop().map(Task::Settle);
+        }
+        self.to_sum.pop_front().map(Task::Sum)
+    }
+
+    /// Whether a closed file is to be settled now.
+    fn has_due(&self, now: Instant, backlog_max: usize) -> bool {
+        let is_crowded = self.closed.len() > backlog_max || self.is_pool_short;
+        self.closed.front().is_some_and(|first| is_crowded || first.due <= now)
+    }
+
+    /// When something that waits will be due.
+    fn next_due(&self) -> Option<Instant> {
+        let first_closed = self.closed.front().map(|w| w.due);
+        let first_retried = self.retried.peek().map(|w| w.due);
+        let first_lingering = self.lingering.front().map(|(due, _)| *due);
+        let queues = [first_closed, first_retried, first_lingering];
+        queues.into_iter().chain([self.collect_due, self.room_due]).flatten().min()
+    }
+}
+
+/// The thread.
+pub(crate) struct Settler {
+    node: std::sync::Weak<Node>,
+    thread: JoinHandle<()>,
+}
+
+impl Settler {
+    pub(crate) fn start(node: &Arc<Node>) -> Result<Self> {
+        let weak = Arc::downgrade(node);
+        let for_thread = weak.clone();
+        let thread = std::thread::Builder::new()
+            .name("settler".into())
+            .spawn(move || {
+                run(&for_thread);
+            })
+            .map_err(|e| Error::io("start the settler thread", e))?;
+        Ok(Self { node: weak, thread })
+    }
+
+    pub(crate) fn stop(self) {
+        if let Some(node) = self.node.upgrade() {
+            node.settler_queue.push(|work| work.is_stopping = true);
+        }
+        if self.thread.join().is_err() {
+            tracing::error!("the settler thread panicked");
+        }
+    }
+}
+
+fn run(node: &std::sync::Weak<Node>) {
+    while let Some(node) = node.upgrade() {
+        let outcome = match node.settler_queue.next() {
+            Task::Stop => return,
+            Task::Refill => node.tiers.refill(&node.namespace),
+            Task::Recount => node.recount_tiers(),
+            Task::Collect => node.collect(),
+            Task::Depart(ino) => {
+                node.end_lingering(ino);
+                Ok(())
+            }
+            Task::MakeRoom => {
+                node.make_room();
+                Ok(())
+            }
+            Task::Reclaim(files) => node.reclaim(&files),
+            Task::Settle(waiting) => node.settle_some(waiting),
+            Task::Sum(ino) => node.sum(ino),
+        };
+        if let Err(e) = outcome {
+            tracing::warn!(error = %e, "background work");
+        }
+    }
+}
+
+impl Node {
+    /// Puts a closed file in line; once.
+    pub(crate) fn enqueue_settle(&self, ino: InodeId, state: &mut LiveState) {
+        if !state.is_queued {
+            state.is_queued = true;
+            self.settler_queue.settle(ino);
+        }
+    }
+
+    /// Called by whoever is about to need a descriptor, with no lock held.
+    pub(crate) fn help_settling(&self) {
+        if let Some(waiting) = self.settler_queue.pop_overdue()
+            && let Err(e) = self.settle(waiting)
+        {
+            tracing::warn!(error = %e, "settling ahead of a create");
+        }
+    }
+
+    /// Settles a closed file, and those that are due with it.
+    fn settle_some(&self, first: Waiting) -> Result<()> {
+        if !self.is_shared() || self.is_fenced() {
+            return self.settle(first);
+        }
+        let mut due = vec![first];
+        due.extend(self.settler_queue.pop_due(SETTLE_BATCH));
+        let inos: Vec<InodeId> = due.iter().map(|waiting| waiting.ino).collect();
+        let left: HashSet<InodeId> = self.settle_folded(&inos).into_iter().collect();
+        self.settler_queue.set_pool_short(self.tiers.is_short());
+        let mut outcome = Ok(());
+        for waiting in due.into_iter().filter(|waiting| left.contains(&waiting.ino)) {
+            if self.settler_queue.is_stopping() {
+                // Whoever stops the node sees to them.
+                break;
+            }
+            outcome = outcome.and(self.settle(waiting));
+        }
+        outcome
+    }
+
+    fn settle(&self, waiting: Waiting) -> Result<()> {
+        let ino = waiting.ino;
+        if self.is_fenced() {
+            self.settler_queue.retry(waiting);
+            return Ok(());
+        }
+        if self.is_withheld(ino) {
+            // Not published yet for want of copies; somebody may wait for the outcome of this attempt.
+            let _ = self.copy_queue.publish(ino);
+            self.settler_queue.retry(waiting);
+            return Ok(());
+        }
+        let is_settled = self.live.with_existing(ino, |state| {
+            state.is_queued = false;
+            allowance::asking_briefly(|| self.try_settle(ino, state))
+        });
+        match is_settled.transpose() {
+            Ok(Some(false)) => {
+                self.live.with_existing(ino, |state| state.is_queued = true);
+                self.settler_queue.retry(waiting);
+                Ok(())
+            }
+            Ok(_) | Err(Error::NotFound) => Ok(()),
+            Err(e) => {
+                // Keeps its mark in the namespace, so the next start tries again.
+                tracing::error!(%ino, error = %e, "a closed file could not be settled");
+                if self.is_shared() {
+                    // Other hosts would wait for that start.
+                    let reconciled = self.reconcile_if_taken(ino);
+                    self.live.with_existing(ino, |state| state.is_queued = true);
+                    self.settler_queue.retry(waiting);
+                    reconciled?;
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Settles at once whatever can be, for a clean stop.
+    pub(crate) fn settle_now(&self, ino: InodeId) -> Result<()> {
+        match self.live.with_existing(ino, |state| self.try_settle(ino, state)).transpose() {
+            Err(Error::NotFound) => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Whether the file has settled (or is open again, and not ours to settle).
+    pub(crate) fn try_settle(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        let outcome = self.settle_entry(ino, state);
+        state.note_change(outcome)
+    }
+
+    fn settle_entry(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        if state.is_open() || !(state.is_unsettled || state.holds_lease) {
+            return Ok(true);
+        }
+        if state.unnamed().is_some() {
+            return self.settle_one_folded(ino, state);
+        }
+        let inode = match self.namespace.get(ino) {
+            Err(Error::NotFound) => {
+                // Removed by another host; with the record went the mark. Or it was never recorded.
+                self.note_broken_promise(ino, state);
+                let forgotten = state.forget_body();
+                self.discard_unnamed(ino, &forgotten);
+                return Err(Error::NotFound);
+            }
+            other => other?,
+        };
+        self.load_body(state, &inode)?;
+        if state.is_foreign {
+            // Nobody has opened it since this node started.
+            state.hints = self.own_hints(&inode)?;
+        }
+        if let Some(Body::Local(local)) = &mut state.body {
+            local.rw = None;
+        }
+        let Some(local) = state.local() else {
+            // Folded before a crash, mark left behind; or a lease to write a file beside its inode.
+            let mut extras = self.lease_extras(state);
+            extras.push(Extra::ClearWritable);
+            self.namespace.update_with(ino, &extras, |_| Ok(()))?;
+            state.is_unsettled = false;
+            state.holds_lease = false;
+            state.body = None;
+            return Ok(true);
+        };
+        let size_bytes = local.ro.stat()?.size_bytes;
+        if !self.try_fold(ino, state, size_bytes)? {
+            let Some(local) = state.local() else { return Ok(true) };
+            if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
+                return Ok(false);
+            }
+            self.record_settled(ino, state)?;
+        }
+        self.metrics.settled.fetch_add(1, Ordering::Relaxed);
+        state.is_unsettled = false;
+        state.holds_lease = false;
+        state.is_doubtful = false;
+        state.body = None;
+        state.sums = None;
+        self.settler_queue.set_pool_short(self.tiers.is_short());
+        Ok(true)
+    }
+
+    fn record_settled(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        let Some(local) = state.local() else { return Ok(()) };
+        let (stat, home) = (local.ro.stat()?, local.backing);
+        self.tiers.get(home.tier)?.account(state.accounted_512, stat.blocks_512);
+        state.accounted_512 = stat.blocks_512;
+        let was_written = stat.ctime > state.seen_ctime;
+        let mut extras = self.lease_extras(state);
+        extras.push(Extra::ClearWritable);
+        let is_strict = state.hints.integrity() == Integrity::Strict;
+        match (&state.sums, is_strict) {
+            (Some(sums), true) => extras.extend(checksum_extras(sums)),
+            _ => self.settler_queue.sum_later(ino),
+        }
+        let is_same =
+            if state.copied.is_some() { self.is_copied(ino, state)? } else { !was_written };
+        let is_news = state.is_withheld || !is_same;
+        let mut dropped = Vec::new();
+        let inode = self.namespace.change(ino, |inode, more| {
+            more.extend_from_slice(&extras);
+            let further = if is_news { Vec::new() } else { inode.layout.copies().to_vec() };
+            dropped = take_over_copies(inode, home, &further, more)?;
+            inode.size_bytes = stat.size_bytes;
+            inode.blocks_512 = stat.blocks_512;
+            if was_written {
+                inode.mtime = stat.mtime;
+                inode.ctime = inode.ctime.max(stat.ctime);
+            }
+            Ok(())
+        })?;
+        self.note_dropped(&dropped);
+        let lacked = std::mem::take(&mut state.lacks_copies);
+        if lacked || inode.layout.copies().len() != self.wanted_copies(&state.hints) {
+            self.copy_queue.add(ino, stat.size_bytes);
+        }
+        Ok(())
+    }
+
+    /// Moves a small body beside its inode and gives the backing file back, if nobody else has it open.
+    ///
+    /// Nobody else having it open means that nobody can write to it either. What is true of the file is
+    /// asked after that: `size_bytes` from before only saves the trouble for large ones.
+    fn try_fold(&self, ino: InodeId, state: &mut LiveState, size_bytes: u64) -> Result<bool> {
+        let limits = FoldLimits {
+            inline_bytes: self.options.inline_bytes.0,
+            budget_bytes: self.options.inline_budget.0,
+        };
+        let Some(local) = state.local() else { return Ok(false) };
+        if limits.inline_bytes == 0
+            || state.hints.integrity() == Integrity::Strict
+            || !should_fold(limits, size_bytes, self.inline_total_bytes())
+            || !is_unshared(local.ro.file()).unwrap_or(false)
+        {
+            return Ok(false);
+        }
+        let stat = local.ro.stat()?;
+        if stat.size_bytes > limits.inline_bytes {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; usize::try_from(stat.size_bytes).unwrap_or(0)];
+        let n = local.ro.read_at(&mut bytes, 0)?;
+        bytes.truncate(n);
+        let backing = local.backing;
+        let was_written = stat.ctime > state.seen_ctime;
+        let mut extras = self.lease_extras(state);
+        extras.push(Extra::ClearWritable);
+        let mut dropped = Vec::new();
+        if self.namespace.records_reserved_files() {
+            // Else a file that is given back below would stand in the ledger and in the pool. A crash in
+            // between leaves a file that no record names, which a start after a crash looks for.
+            extras.push(Extra::PutFree(backing));
+        }
+        if !bytes.is_empty() {
+            extras.push(Extra::PutBody(bytes.as_slice().into()));
+        }
+        self.namespace.change(ino, |inode, more| {
+            more.extend_from_slice(&extras);
+            dropped = inode.layout.copies().to_vec();
+            dropped.retain(|copy| *copy != backing);
+            more.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
+            inode.layout = if bytes.is_empty() { Layout::Empty } else { Layout::Inline };
+            inode.size_bytes = bytes.len() as u64;
+            inode.blocks_512 = bytes.len().div_ceil(512) as u64;
+            if was_written {
+                inode.mtime = stat.mtime;
+                inode.ctime = inode.ctime.max(stat.ctime);
+            }
+            Ok(())
+        })?;
+        self.note_dropped(&dropped);
+        self.metrics.folded.fetch_add(1, Ordering::Relaxed);
+        // The pages that passthrough left behind belong to the backing file; who reads next would miss
+        // them. Nobody has the file open, so no request of it can be waiting for us.
+        if let Some(page_cache) = self.page_cache.get()
+            && !bytes.is_empty()
+            && state.hints.cache() != Some(CacheHint::None)
+        {
+            page_cache(ino, &bytes);
+        }
+        self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
+        state.accounted_512 = 0;
+        if let Some(Body::Local(LocalBody { ro, .. })) = state.body.take() {
+            self.give_back(ino, backing, ro)?;
+        }
+        Ok(true)
+    }
+
+    /// What the metadata engine takes on disk, bodies included, as of at most so many folds ago.
+    pub(crate) fn inline_total_bytes(&self) -> u64 {
+        const ASKED_EVERY: u64 = 1024;
+        if self.metrics.folded.load(Ordering::Relaxed).is_multiple_of(ASKED_EVERY) {
+            let bytes = self.namespace.engine_stats().disk_bytes;
+            self.inline_total.store(bytes, Ordering::Relaxed);
+        }
+        self.inline_total.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn give_back(
+        &self,
+        ino: InodeId,
+        backing: BackingRef,
+        file: Arc<intarsia_store::BackingFile>,
+    ) -> Result<()> {
+        let free = FreeFile::of(ino, backing.file);
+        // A read that is under way still holds the descriptor; then the file is removed, not recycled.
+        let recycled = match Arc::try_unwrap(file) {
+            Ok(file) => self.tiers.give_back(backing, file)?,
+            Err(_) => {
+                self.tiers.get(backing.tier)?.remove(backing.file)?;
+                false
+            }
+        };
+        if recycled {
+            self.metrics.recycled.fetch_add(1, Ordering::Relaxed);
+        }
+        if recycled || !self.namespace.records_reserved_files() {
+            Ok(())
+        } else {
+            self.namespace.forget_file(backing.tier, free)
+        }
+    }
+
+    /// Removes files without an owner from disk, then from the ledger.
+    fn reclaim(&self, files: &[(TierId, FreeFile)]) -> Result<()> {
+        for tier in self.tiers.iter() {
+            let mut gone = Vec::new();
+            for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {
+                self.remove_free_file(tier, free.file)?;
+                gone.push(*free);
+            }
+            if !gone.is_empty() {
+                self.namespace.forget_files(tier.id(), &gone)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes files of this host that the ledger says belong to no inode any more, and finishes changes
+    /// whose host has died.
+    pub(crate) fn collect(&self) -> Result<()> {
+        self.settler_queue.collect_later();
+        self.return_idle_directories();
+        self.remove_free_files()?;
+        self.resolve_doubts()?;
+        self.resolve_orphans()?;
+        self.recount_at_rest()?;
+        let recovered = self.namespace.recover_transactions(ABANDONED)?;
+        tracing::debug!(?recovered, "looked for changes that nobody finished");
+        Ok(())
+    }
+
+    /// Has copies of other hosts' files make way for what is being written here.
+    fn make_room(&self) {
+        if !self.remote_cache.is_idle() {
+            self.account_writers();
+            self.remote_cache.make_room();
+            self.settler_queue.watch_room();
+        }
+    }
+
+    /// Sums a settled file, unless somebody has opened it since.
+    fn sum(&self, ino: InodeId) -> Result<()> {
+        let inode = match self.namespace.get(ino) {
+            Ok(inode) if !inode.checksummed => inode,
+            Ok(_) | Err(Error::NotFound) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        let Some(backing) = inode.layout.backing() else { return Ok(()) };
+        if !self.tiers.has(backing.tier) {
+            return Ok(());
+        }
+        let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
+        let is_stopping = || self.settler_queue.is_stopping();
+        let Some(Summed { sums, read_bytes }) = sum_file_unless(&file, is_stopping)? else {
+            return Ok(());
+        };
+        self.metrics.summed_bytes.fetch_add(read_bytes, Ordering::Relaxed);
+        self.live.with(ino, |state| {
+            // Opened for writing meanwhile: the sums may be of neither the old nor the new content.
+            if state.is_unsettled || state.writers > 0 {
+                return Ok(());
+            }
+            let is_summed = std::cell::Cell::new(false);
+            let outcome = self.namespace.change(ino, |now, extras| {
+                let is_same = now.version == inode.version && now.layout == inode.layout;
+                is_summed.set(is_same);
+                if is_same {
+                    extras.extend(checksum_extras(&sums));
+                }
+                Ok(())
+            });
+            match outcome {
+                Err(Error::NotFound) => Ok(()),
+                Err(e) => Err(e),
+                Ok(summed) => {
+                    if is_summed.get() {
+                        state.is_checksummed = true;
+                        if let Some(known) = &mut state.record
+                            && known.version == inode.version
+                        {
+                            *known = summed;
+                        }
+                        self.metrics.summed.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    /// Waits until every closed file has settled and been summed, or the deadline has passed.
+    #[must_use]
+    pub fn wait_until_settled(&self, deadline: Instant) -> bool {
+        while Instant::now() < deadline {
+            let is_busy = self.live.entries().iter().any(|l| l.lock().is_queued);
+            if !is_busy && self.settler_queue.is_at_rest() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}

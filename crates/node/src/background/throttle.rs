@@ -1,0 +1,128 @@
+//! A bound on how fast background work moves bytes, and whom it makes way for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use intarsia_types::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+
+use crate::background::turns::Turn;
+
+/// What may be spent ahead of time, so that short pauses are made up for.
+const BURST: Duration = Duration::from_millis(100);
+/// Who waits looks so often whether somebody else wants the file.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Lets through so many bytes a second, until it is stopped.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    /// 0 for no bound.
+    bytes_per_s: u64,
+    /// When what was spent so far has been paid for.
+    paid: Mutex<Instant>,
+    wake: Condvar,
+    is_stopped: AtomicBool,
+}
+
+impl Throttle {
+    /// 0 means no bound.
+    pub(crate) fn new(bytes_per_s: u64) -> Self {
+        Self {
+            bytes_per_s,
+            paid: Mutex::new(Instant::now()),
+            wake: Condvar::new(),
+            is_stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits until `bytes` more may be moved.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] once it is stopped, or `gives_way`; then nothing is spent.
+    pub(crate) fn spend(&self, bytes: u64, gives_way: impl Fn() -> bool) -> Result<()> {
+        if let Some(cost_us) = bytes.saturating_mul(1_000_000).checked_div(self.bytes_per_s) {
+            let cost = Duration::from_micros(cost_us);
+            let mut paid = self.paid.lock();
+            let now = Instant::now();
+            *paid = (*paid).max(now) + cost;
+            let due = *paid - BURST.min(*paid - now);
+            while Instant::now() < due && !self.is_stopped.load(Ordering::Acquire) {
+                if gives_way() {
+                    *paid -= cost;
+                    return Err(Error::Busy("somebody waits for the file".into()));
+                }
+                self.wake.wait_until(&mut paid, due.min(Instant::now() + LOOK));
+            }
+        }
+        if self.is_stopped.load(Ordering::Acquire) {
+            return Err(Error::Busy("the node is stopping".into()));
+        }
+        Ok(())
+    }
+
+    /// Ends all waits.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+        // Under the lock, so that who is about to wait sees it.
+        let _paid = self.paid.lock();
+        self.wake.notify_all();
+    }
+}
+
+/// How a content is moved.
+#[derive(Clone, Copy)]
+pub(crate) enum Pace<'a> {
+    /// Somebody waits for it.
+    Now,
+    /// Nobody does. It ends when somebody wants the turn that it is done in.
+    Background(&'a Throttle, &'a Turn<'a>),
+}
+
+impl Pace<'_> {
+    /// Waits until `bytes` more may be moved.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when it is to end.
+    pub(crate) fn spend(self, bytes: u64) -> Result<()> {
+        match self {
+            Self::Now => Ok(()),
+            Self::Background(throttle, turn) => throttle.spend(bytes, || turn.is_wanted()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_bytes_take_so_long() {
+        let throttle = Throttle::new(1_000_000);
+        let begun = Instant::now();
+        for _ in 0..10 {
+            throttle.spend(50_000, || false).unwrap();
+        }
+        assert!(begun.elapsed() >= Duration::from_millis(380), "{:?}", begun.elapsed());
+        let free = Throttle::new(0);
+        free.spend(u64::MAX, || false).unwrap();
+        free.stop();
+        assert!(free.spend(1, || false).is_err());
+    }
+
+    #[test]
+    fn stopping_ends_a_long_wait() {
+        let throttle = Throttle::new(1);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| throttle.spend(1 << 30, || false));
+            throttle.stop();
+            assert!(waiting.join().unwrap().is_err());
+        });
+    }
+
+    #[test]
+    fn who_gives_way_has_spent_nothing() {
+        let throttle = Throttle::new(1);
+        assert!(throttle.spend(1 << 30, || true).is_err());
+        throttle.spend(0, || false).unwrap();
+    }
+}

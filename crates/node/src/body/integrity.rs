@@ -1,0 +1,294 @@
+//! Block checksums: taken when a file has settled, kept up at every write with `integrity=strict`,
+//! verified on every read through the process.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
+
+use intarsia_codec::{BLOCK_BYTES, BlockSums, block_sum};
+use intarsia_meta::Extra;
+use intarsia_store::BackingFile;
+use intarsia_types::{Error, InodeId, Result};
+
+use crate::inode::live::LiveState;
+use crate::node::Node;
+
+/// Blocks read at once while summing a whole file.
+const BATCH_BLOCKS: u64 = 16;
+
+impl Node {
+    /// Loads the stored sums into `state`, once.
+    pub(crate) fn load_sums(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if state.sums.is_some() || !state.is_checksummed {
+            return Ok(());
+        }
+        let sums = self.stored_sums(ino)?;
+        state.is_checksummed = !self.is_shared() || self.is_recorded_still(ino, state)?;
+        state.sums = Some(sums).filter(|_| state.is_checksummed);
+        Ok(())
+    }
+
+    /// Whether the record is still the one that `state` was loaded for: what another host has published since
+    /// has sums of its own, which say nothing of the bytes that are open here.
+    fn is_recorded_still(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        let known = state.record.as_ref().map(|record| record.version);
+        match self.namespace.get(ino) {
+            Ok(now) => Ok(Some(now.version) == known),
+            Err(Error::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The sums that are stored with an inode.
+    pub(crate) fn stored_sums(&self, ino: InodeId) -> Result<BlockSums> {
+        let mut sums = BlockSums::default();
+        for index in 0.. {
+            let Some(list) = self.namespace.get_checksums(ino, index)? else { break };
+            if !sums.push_record(&list) {
+                return Err(Error::Corrupt { ino, what: "a checksum record".into() });
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Sums the whole backing file of `state` anew.
+    pub(crate) fn sum_whole(&self, state: &mut LiveState) -> Result<()> {
+        if let Some(local) = state.local() {
+            state.sums = Some(sum_file(&local.ro)?);
+        }
+        Ok(())
+    }
+
+    /// Renews the sums of the blocks that a write of `len` bytes at `offset_bytes` touched, and of the
+    /// old last block if the write began beyond it.
+    pub(crate) fn renew_sums(
+        state: &mut LiveState,
+        file: &BackingFile,
+        offset_bytes: u64,
+        len: u64,
+        old_size_bytes: u64,
+    ) -> Result<()> {
+        let Some(sums) = &mut state.sums else { return Ok(()) };
+        let end = offset_bytes + len;
+        let from = offset_bytes.min(old_size_bytes) / BLOCK_BYTES;
+        let to = end.div_ceil(BLOCK_BYTES);
+        let mut buffer = vec![0; block_len()];
+        for index in from..to {
+            let n = file.read_at(&mut buffer, index * BLOCK_BYTES)?;
+            sums.set(usize::try_from(index).unwrap_or(usize::MAX), block_sum(&buffer[..n]));
+        }
+        Ok(())
+    }
+
+    /// Renews sums after the length changed.
+    pub(crate) fn resize_sums(
+        state: &mut LiveState,
+        file: &BackingFile,
+        old_size_bytes: u64,
+        new_size_bytes: u64,
+    ) -> Result<()> {
+        let Some(sums) = &mut state.sums else { return Ok(()) };
+        let blocks = usize::try_from(new_size_bytes.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
+        sums.truncate(blocks);
+        let from = old_size_bytes.min(new_size_bytes);
+        let len = new_size_bytes.saturating_sub(from);
+        if len > 0 {
+            Self::renew_sums(state, file, from, len, from)
+        } else if new_size_bytes.is_multiple_of(BLOCK_BYTES) {
+            Ok(())
+        } else {
+            Self::renew_sums(state, file, new_size_bytes - 1, 1, new_size_bytes)
+        }
+    }
+
+    /// Reads a range and verifies it, which takes whole blocks.
+    pub(crate) fn read_verified(
+        &self,
+        ino: InodeId,
+        sums: &BlockSums,
+        file: &BackingFile,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        let first = offset_bytes / BLOCK_BYTES;
+        if offset_bytes.is_multiple_of(BLOCK_BYTES) && buffer.len().is_multiple_of(block_len()) {
+            let n = file.read_at(buffer, offset_bytes)?;
+            self.verify(ino, sums, first, &buffer[..n])?;
+            return Ok(n);
+        }
+        let end = (offset_bytes + buffer.len() as u64).div_ceil(BLOCK_BYTES);
+        let span = usize::try_from((end - first) * BLOCK_BYTES).unwrap_or(usize::MAX);
+        let mut blocks = vec![0; span];
+        let n = file.read_at(&mut blocks, first * BLOCK_BYTES)?;
+        blocks.truncate(n);
+        self.verify(ino, sums, first, &blocks)?;
+        let skip = usize::try_from(offset_bytes - first * BLOCK_BYTES).unwrap_or(usize::MAX);
+        let wanted = blocks.get(skip..).unwrap_or(&[]);
+        let len = wanted.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&wanted[..len]);
+        Ok(len)
+    }
+
+    /// Compares blocks, of which the first has the number `first`, with their sums.
+    fn verify(&self, ino: InodeId, sums: &BlockSums, first: u64, blocks: &[u8]) -> Result<()> {
+        for (i, block) in blocks.chunks(block_len()).enumerate() {
+            let index = usize::try_from(first).unwrap_or(usize::MAX) + i;
+            if !sums.verify(index, block) {
+                self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(%ino, block = index, "checksum mismatch; the read is refused with EIO");
+                return Err(Error::Corrupt { ino, what: format!("block {index} of the content") });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The extras that store `sums` with the inode's record.
+pub(crate) fn checksum_extras(sums: &BlockSums) -> Vec<Extra> {
+    let lists = (0u32..).zip(sums.records());
+    std::iter::once(Extra::DeleteChecksums { from: 0 })
+        .chain(lists.map(|(index, list)| Extra::PutChecksums { index, list: list.into() }))
+        .collect()
+}
+
+/// The sums of a whole file.
+pub(crate) struct Summed {
+    pub(crate) sums: BlockSums,
+    /// How many bytes were read for them.
+    pub(crate) read_bytes: u64,
+}
+
+/// Sums a whole file, without reading its holes.
+pub(crate) fn sum_file(file: &BackingFile) -> Result<BlockSums> {
+    let summed = sum_file_unless(file, || false)?;
+    Ok(summed.map(|summed| summed.sums).unwrap_or_default())
+}
+
+/// Sums a whole file, without reading its holes; `None` once `is_cancelled` says so, which it is asked at every step.
+pub(crate) fn sum_file_unless(
+    file: &BackingFile,
+    is_cancelled: impl Fn() -> bool,
+) -> Result<Option<Summed>> {
+    let size_bytes = file.stat()?.size_bytes;
+    let mut summed = Summed { sums: BlockSums::default(), read_bytes: 0 };
+    let mut buffer = vec![0; block_len() * usize::try_from(BATCH_BLOCKS).unwrap_or(1)];
+    let (mut at, end) = (0, size_bytes.div_ceil(BLOCK_BYTES));
+    while at < end {
+        let data = next_data(file, at, size_bytes)?;
+        for index in at..data.start {
+            summed.push(hole_sum(size_bytes - index * BLOCK_BYTES));
+        }
+        at = data.start;
+        while at < data.end {
+            if is_cancelled() {
+                return Ok(None);
+            }
+            let next = data.end.min(at + BATCH_BLOCKS);
+            let wanted_bytes = size_bytes.min(next * BLOCK_BYTES) - at * BLOCK_BYTES;
+            let wanted = usize::try_from(wanted_bytes).unwrap_or(usize::MAX).min(buffer.len());
+            let n = file.read_at(&mut buffer[..wanted], at * BLOCK_BYTES)?;
+            summed.read_bytes += n as u64;
+            for block in buffer[..n].chunks(block_len()) {
+                summed.push(block_sum(block));
+            }
+            if n < wanted {
+                // It was cut meanwhile; whoever asked finds that out.
+                return Ok(Some(summed));
+            }
+            at = next;
+        }
+    }
+    Ok(Some(summed))
+}
+
+impl Summed {
+    fn push(&mut self, sum: u64) {
+        self.sums.set(self.sums.len(), sum);
+    }
+}
+
+/// The next blocks, at or after `from`, that are not wholly in a hole; none before the end is an empty range there.
+fn next_data(file: &BackingFile, from: u64, size_bytes: u64) -> Result<Range<u64>> {
+    let end = size_bytes.div_ceil(BLOCK_BYTES);
+    let data = match file.seek(from * BLOCK_BYTES, false) {
+        Ok(data) => data.min(size_bytes),
+        Err(Error::NoData) => return Ok(end..end),
+        // The file system tells of no holes.
+        Err(_) => return Ok(from..end),
+    };
+    let hole = match file.seek(data, true) {
+        Ok(hole) => hole.min(size_bytes),
+        // It was cut meanwhile.
+        Err(Error::NoData) => size_bytes,
+        Err(error) => return Err(error),
+    };
+    Ok(data / BLOCK_BYTES..hole.div_ceil(BLOCK_BYTES))
+}
+
+/// The sum of a block in a hole that ends so far away, or at the end of the block.
+fn hole_sum(left_bytes: u64) -> u64 {
+    static WHOLE: LazyLock<u64> = LazyLock::new(|| block_sum(&vec![0; block_len()]));
+    if left_bytes >= BLOCK_BYTES {
+        return *WHOLE;
+    }
+    block_sum(&vec![0; usize::try_from(left_bytes).unwrap_or(0)])
+}
+
+const fn block_len() -> usize {
+    #[allow(clippy::cast_possible_truncation, reason = "64 KiB fits every usize")]
+    {
+        BLOCK_BYTES as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// A file of so many bytes with `pieces` of data in it, and what all of it is.
+    fn sparse(size: usize, pieces: &[(usize, usize)]) -> (BackingFile, Vec<u8>) {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(size as u64).unwrap();
+        let mut content = vec![0; size];
+        for (at, len) in pieces {
+            let data: Vec<u8> = (0..=250u8).cycle().take(*len).map(|byte| byte | 1).collect();
+            file.write_all_at(&data, *at as u64).unwrap();
+            content[*at..at + len].copy_from_slice(&data);
+        }
+        (BackingFile::of(file), content)
+    }
+
+    #[test]
+    fn the_sums_of_a_file_with_holes_are_those_of_its_bytes() {
+        let block = block_len();
+        let cases: [(usize, &[(usize, usize)]); 8] = [
+            (0, &[]),
+            (100, &[]),
+            (3 * block + 17, &[]),
+            (3 * block + 17, &[(0, 3 * block + 17)]),
+            (40 * block, &[(0, 1), (5 * block + 9000, 70_000), (39 * block + 60_000, 1)]),
+            (40 * block + 1, &[(30 * block - 1, 2)]),
+            (64 * block, &[(2 * block, 33 * block)]),
+            (64 * block + 5000, &[(10 * block, 4096), (11 * block, 4096)]),
+        ];
+        for (size, pieces) in cases {
+            let (file, content) = sparse(size, pieces);
+            assert_eq!(sum_file(&file).unwrap(), BlockSums::of(&content), "{size} {pieces:?}");
+        }
+    }
+
+    #[test]
+    fn holes_are_not_read_and_a_long_sum_can_be_cancelled() {
+        let (file, _) = sparse(0, &[]);
+        file.set_len(10 << 30).unwrap();
+        file.write_all_at(b"in the middle", 5 << 30).unwrap();
+        let summed = sum_file_unless(&file, || false).unwrap().unwrap();
+        assert_eq!(summed.sums.len(), 10 << 14);
+        assert!(summed.read_bytes <= 4 * BLOCK_BYTES, "{} bytes read", summed.read_bytes);
+        assert!(sum_file_unless(&file, || true).unwrap().is_none());
+    }
+}

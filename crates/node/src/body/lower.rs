@@ -1,0 +1,418 @@
+//! The lower file system in the namespace: its names appear when they are first used, its files are read where
+//! they are, and nothing there is ever changed.
+//!
+//! ```text
+//! lookup   name not here → name there, not hidden → an inode with its attributes (layout lower)
+//! list     names there that are neither here nor hidden → inodes; then the listing of what is here
+//! remove   hide the name, then remove it
+//! open     to read: the file there, attributes renewed if it changed; to write: copied to a tier first
+//! ```
+//! A directory that came from there keeps its layout `lower` with its path there, whatever it is renamed to:
+//! that is where further names of it are looked for.
+
+use std::collections::{HashMap, HashSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use intarsia_meta::{Extra, Inode, Namespace, NewInode, Origin};
+use intarsia_store::{BackingFile, LowerEntry, LowerTree};
+use intarsia_types::{Error, FileKind, InodeId, Layout, LowerStamp, Result};
+use parking_lot::Mutex;
+
+use crate::body::{Body, LocalBody};
+use crate::clock::now;
+use crate::inode::live::LiveState;
+use crate::node::Node;
+
+/// The directory at the lower root that holds the overflow of stores. It shows in no store.
+pub const OVERFLOW_NAME: &str = ".intarsia-overflow";
+/// Names listed here at once when a listing is made complete.
+const PAGE: usize = 1000;
+/// Positions below this are the start of a listing.
+const FIRST_COOKIE: u64 = 3;
+/// A directory that changed there so lately may change again without its time showing it.
+const COARSE: Duration = Duration::from_secs(2);
+
+/// The lower file system of a store.
+pub(crate) struct Lower {
+    tree: LowerTree,
+    /// Directories all of whose names have been taken over, and what they were like there then.
+    complete: Mutex<HashMap<InodeId, LowerStamp>>,
+    /// Files that changed there since the kernel may have cached their pages.
+    outdated: Mutex<HashSet<InodeId>>,
+}
+
+/// An open file of the lower file system.
+pub(crate) struct LowerBody {
+    pub(crate) file: Arc<BackingFile>,
+    stamp: LowerStamp,
+}
+
+impl Lower {
+    /// The lower file system that is asked for, or that the store was made with. It stays the same for
+    /// the life of the store, because records name paths in it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the store was made with another one; the system's own, naming the path.
+    pub(crate) fn open(wanted: Option<&Path>, namespace: &Namespace) -> Result<Option<Self>> {
+        let root = namespace.get(InodeId::ROOT)?;
+        let recorded = match &root.layout {
+            Layout::Lower { path, .. } => Some(Path::new(std::ffi::OsStr::from_bytes(path))),
+            _ => None,
+        };
+        let path = match (wanted, recorded) {
+            (None, None) => return Ok(None),
+            (Some(wanted), Some(recorded)) if wanted != recorded => {
+                return Err(Error::Invalid(format!(
+                    "the store lies over the lower file system {}, not {}; name the first with --lower",
+                    recorded.display(),
+                    wanted.display()
+                )));
+            }
+            (Some(path), _) | (None, Some(path)) => path.to_owned(),
+        };
+        let tree = LowerTree::open(&path)?;
+        if recorded.is_none() {
+            let path = path.as_os_str().as_bytes().to_vec();
+            namespace.update(InodeId::ROOT, |root| {
+                root.layout = Layout::Lower { path: path.clone(), stamp: LowerStamp::default() };
+                Ok(())
+            })?;
+        }
+        Ok(Some(Self { tree, complete: Mutex::default(), outdated: Mutex::default() }))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.tree.path()
+    }
+
+    /// What is to be a new inode for an entry there.
+    fn describe(&self, path: Vec<u8>, entry: &LowerEntry) -> Result<NewInode> {
+        let mut new = NewInode::new(entry.kind, entry.perm, entry.uid, entry.gid);
+        new.rdev = entry.rdev;
+        new.origin = Some(origin_of(entry));
+        match entry.kind {
+            FileKind::Symlink => new.target = Some(self.tree.read_link(&path)?),
+            FileKind::Regular | FileKind::Directory => {
+                let acceptable = |(name, value): &(Vec<u8>, Vec<u8>)| {
+                    // What a hint of an earlier store says is advice; a malformed one is left behind.
+                    let name = std::str::from_utf8(name).unwrap_or_default();
+                    !matches!(crate::vfs::hints::parse_attribute(name, value), Some(Err(_)))
+                };
+                new.xattrs = self.tree.xattrs(&path)?.into_iter().filter(acceptable).collect();
+                new.layout = Layout::Lower { path, stamp: entry.stamp };
+            }
+            _ => {}
+        }
+        Ok(new)
+    }
+}
+
+fn origin_of(entry: &LowerEntry) -> Origin {
+    let has_length = matches!(entry.kind, FileKind::Regular | FileKind::Symlink);
+    Origin {
+        size_bytes: if has_length { entry.stamp.size_bytes } else { 0 },
+        blocks_512: if has_length { entry.blocks_512 } else { 0 },
+        atime: entry.atime,
+        mtime: entry.stamp.mtime,
+        ctime: entry.stamp.ctime,
+    }
+}
+
+/// Where the entries of a directory are in the lower file system, if it has any there.
+fn path_below(dir: &Inode) -> Option<&[u8]> {
+    match &dir.layout {
+        _ if !dir.is_directory() => None,
+        Layout::Lower { .. } if dir.ino == InodeId::ROOT => Some(b""),
+        Layout::Lower { path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+/// Whether a name in a directory there is that of the overflow.
+fn is_overflow(dir: &[u8], name: &[u8]) -> bool {
+    dir.is_empty() && name == OVERFLOW_NAME.as_bytes()
+}
+
+fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    if dir.is_empty() { name.to_vec() } else { [dir, b"/", name].concat() }
+}
+
+/// Names: taking over and hiding.
+impl Node {
+    /// Whether the store lies over a lower file system.
+    #[must_use]
+    pub const fn has_lower(&self) -> bool {
+        self.lower.is_some()
+    }
+
+    /// Makes `name` exist here if the lower file system has it in this directory and it is not hidden.
+    /// Returns whether it did.
+    pub(crate) fn adopt_name(&self, parent: InodeId, name: &[u8]) -> Result<bool> {
+        let Some(lower) = &self.lower else { return Ok(false) };
+        let dir = self.namespace.get(parent)?;
+        let Some(path) = path_below(&dir) else { return Ok(false) };
+        let is_special = matches!(name, b"." | b".." | b"") || is_overflow(path, name);
+        if is_special || self.namespace.is_hidden(parent, name)? {
+            return Ok(false);
+        }
+        self.adopt(lower, &dir, &join(path, name), name)
+    }
+
+    fn adopt(&self, lower: &Lower, dir: &Inode, path: &[u8], name: &[u8]) -> Result<bool> {
+        let described =
+            lower.tree.entry(path).and_then(|entry| lower.describe(path.to_vec(), &entry));
+        let new = match described {
+            Ok(new) => new,
+            Err(Error::NotFound) => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        match self.namespace.adopt_lower(dir, name, new, now()) {
+            Ok(_) | Err(Error::Exists) => Ok(true),
+            Err(Error::NotFound) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// As [`adopt_name`](Self::adopt_name), for whoever is about to use the name without having looked it up;
+    /// a name that is here already needs nothing.
+    pub(crate) fn adopt_for_change(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+        if self.lower.is_none() {
+            return Ok(());
+        }
+        match self.namespace.lookup(parent, name) {
+            Err(Error::NotFound) => self.adopt_name(parent, name).map(|_| ()),
+            // Whatever is wrong with the name, the change itself will say.
+            _ => Ok(()),
+        }
+    }
+
+    /// Before a name goes: what the lower file system has under it must not come back.
+    pub(crate) fn hide_name(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+        let Some(lower) = &self.lower else { return Ok(()) };
+        self.adopt_for_change(parent, name)?;
+        let dir = self.namespace.get(parent)?;
+        let Some(path) = path_below(&dir) else { return Ok(()) };
+        match lower.tree.entry(&join(path, name)) {
+            Ok(_) if self.namespace.is_hidden(parent, name)? => Ok(()),
+            Ok(_) => self.namespace.hide_lower(parent, name),
+            Err(Error::NotFound) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Before a directory is removed or replaced: whether it is empty is to be known here.
+    pub(crate) fn complete_named(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+        if self.lower.is_none() {
+            return Ok(());
+        }
+        match self.namespace.lookup(parent, name) {
+            Ok(inode) if inode.is_directory() => self.complete(inode.ino, 0),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes all names of the lower file system that show in a directory exist here, at the start of a
+    /// listing.
+    pub(crate) fn complete(&self, dir: InodeId, after_cookie: u64) -> Result<()> {
+        let Some(lower) = self.lower.as_ref().filter(|_| after_cookie < FIRST_COOKIE) else {
+            return Ok(());
+        };
+        let dir = self.namespace.get(dir)?;
+        let Some(path) = path_below(&dir) else { return Ok(()) };
+        let before = match lower.tree.entry(path) {
+            Ok(entry) => entry.stamp,
+            // It was removed there: nothing of it is left but what is here.
+            Err(Error::NotFound) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        if lower.complete.lock().get(&dir.ino) == Some(&before) {
+            return Ok(());
+        }
+        let names = match lower.tree.names(path) {
+            Err(Error::NotFound) => return Ok(()),
+            other => other?,
+        };
+        let mut known = self.namespace.hidden_names(dir.ino)?;
+        self.names_here(dir.ino, &mut known)?;
+        let is_new = |name: &Vec<u8>| !known.contains(name) && !is_overflow(path, name);
+        for name in names.into_iter().filter(is_new) {
+            self.adopt(lower, &dir, &join(path, &name), &name)?;
+        }
+        let changed: SystemTime = before.ctime.into();
+        if SystemTime::now().duration_since(changed).is_ok_and(|age| age > COARSE) {
+            lower.complete.lock().insert(dir.ino, before);
+        }
+        Ok(())
+    }
+
+    fn names_here(&self, dir: InodeId, names: &mut HashSet<Vec<u8>>) -> Result<()> {
+        let mut after = 0;
+        loop {
+            let page = self.namespace.list(dir, after, PAGE)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.cookie;
+            names.extend(page.into_iter().map(|entry| entry.name));
+        }
+    }
+}
+
+/// Files: attributes, bytes, and the copy before the first write.
+impl Node {
+    /// The record with the attributes of the lower file if that has changed since they were taken over.
+    /// When it is gone or cannot be looked at the record stays; who opens the file is told.
+    pub(crate) fn renewed(&self, inode: Inode) -> Result<Inode> {
+        let (Some(lower), Layout::Lower { path, stamp }) = (&self.lower, &inode.layout) else {
+            return Ok(inode);
+        };
+        if inode.kind != FileKind::Regular {
+            return Ok(inode);
+        }
+        match lower.tree.entry(path) {
+            Ok(entry) if entry.kind == FileKind::Regular && entry.stamp != *stamp => {
+                self.take_over(lower, &inode, &entry)
+            }
+            _ => Ok(inode),
+        }
+    }
+
+    /// Records what a lower file has become. What was changed of its attributes here gives way.
+    fn take_over(&self, lower: &Lower, inode: &Inode, entry: &LowerEntry) -> Result<Inode> {
+        lower.outdated.lock().insert(inode.ino);
+        if self.live.contains(inode.ino) {
+            self.old_pages.note(inode.ino);
+        }
+        self.namespace.update(inode.ino, |now| {
+            // Somebody may have copied, renewed or truncated it meanwhile.
+            if now.layout != inode.layout {
+                return Ok(());
+            }
+            if let Layout::Lower { stamp, .. } = &mut now.layout {
+                *stamp = entry.stamp;
+            }
+            let origin = origin_of(entry);
+            (now.size_bytes, now.blocks_512) = (origin.size_bytes, origin.blocks_512);
+            (now.mtime, now.ctime) = (origin.mtime, origin.ctime);
+            (now.perm, now.uid, now.gid) = (entry.perm, entry.uid, entry.gid);
+            Ok(())
+        })
+    }
+
+    /// Whether pages that the kernel cached of a file at an earlier open may be those of another content.
+    pub(crate) fn take_outdated(&self, ino: InodeId) -> bool {
+        self.lower.as_ref().is_some_and(|lower| lower.outdated.lock().remove(&ino))
+    }
+
+    /// Opens a lower file; the record that fits what was opened comes with it.
+    pub(crate) fn open_lower(&self, inode: &Inode) -> Result<(LowerBody, Inode)> {
+        let Layout::Lower { path, stamp } = &inode.layout else { return Err(Error::BadHandle) };
+        let Some(lower) = &self.lower else {
+            return Err(Error::io(
+                format!("inode {} is in a lower file system, and none was opened", inode.ino),
+                std::io::Error::from_raw_os_error(EIO),
+            ));
+        };
+        let (file, entry) = lower.tree.open_file(path).map_err(|e| match e {
+            Error::NotFound => Error::io(
+                format!(
+                    "{} was removed from the lower file system",
+                    lower.path().join(String::from_utf8_lossy(path).as_ref()).display()
+                ),
+                std::io::Error::from_raw_os_error(ESTALE),
+            ),
+            other => other,
+        })?;
+        let inode = if entry.stamp == *stamp {
+            inode.clone()
+        } else {
+            self.take_over(lower, inode, &entry)?
+        };
+        Ok((LowerBody { file: Arc::new(file), stamp: entry.stamp }, inode))
+    }
+
+    /// Lets go of an open lower file that the record says is another by now, so that it is opened anew.
+    pub(crate) fn drop_stale_lower(state: &mut LiveState, inode: &Inode) {
+        let is_stale = match (&state.body, &inode.layout) {
+            (Some(Body::Lower(body)), Layout::Lower { stamp, .. }) => body.stamp != *stamp,
+            _ => false,
+        };
+        if is_stale {
+            state.body = None;
+        }
+    }
+
+    /// Copies a lower file to a tier, where it can be written; its bytes are there before the record says
+    /// so. Blocks are shared where the file system can.
+    pub(crate) fn copy_up(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        let Some(Body::Lower(lower)) = &state.body else { return Ok(()) };
+        let (source, stamp) = (Arc::clone(&lower.file), lower.stamp);
+        self.remote_cache.make_room();
+        let tier = self.tiers.choose(state.hints.tier())?;
+        if !self.tiers.get(tier)?.fits(stamp.size_bytes) {
+            let dir = self.tiers.get(tier)?.dir().display().to_string();
+            return Err(Error::NoSpace(format!("tier {dir} has no room for a copy of the file")));
+        }
+        let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
+        let copied = self
+            .tiers
+            .get(tier)
+            .and_then(|t| t.open_file(backing.file, true))
+            .and_then(|target| copy_unchanged(&source, &target, stamp));
+        let recorded = copied.and_then(|()| {
+            let mut extras = self.lease_extras(state);
+            extras.extend([Extra::TakeFree(backing), Extra::MarkWritable]);
+            self.namespace.update_with(ino, &extras, |inode| match &inode.layout {
+                Layout::Lower { stamp: now, .. } if *now == stamp => {
+                    inode.layout = Layout::Local(backing);
+                    inode.size_bytes = stamp.size_bytes;
+                    inode.checksummed = false;
+                    Ok(())
+                }
+                _ => Err(changing()),
+            })
+        });
+        let inode = match recorded {
+            Ok(inode) => inode,
+            Err(e) => {
+                drop(file);
+                self.discard_unrecorded(ino, backing, &e)?;
+                return Err(e);
+            }
+        };
+        // A later write past the process is to show against it.
+        file.set_mtime(inode.mtime)?;
+        state.overlay.size_bytes = inode.size_bytes;
+        state.record = Some(inode);
+        state.body = Some(Body::Local(LocalBody::new(backing, file)));
+        state.is_unsettled = true;
+        state.is_checksummed = false;
+        state.accounted_512 = 0;
+        if state.hints.integrity() == intarsia_types::Integrity::Strict {
+            self.sum_whole(state)?;
+        }
+        self.account(state)?;
+        state.mark_seen();
+        Ok(())
+    }
+}
+
+/// Linux errno values (asm-generic).
+const EIO: i32 = 5;
+const ESTALE: i32 = 116;
+
+fn changing() -> Error {
+    Error::Busy("the file is being changed in the lower file system".into())
+}
+
+/// Copies all bytes of a file that stays as it was when it was opened.
+fn copy_unchanged(source: &BackingFile, target: &BackingFile, stamp: LowerStamp) -> Result<()> {
+    let copied = source.copy_data_to(target)?;
+    let after = source.stat()?;
+    if copied == stamp.size_bytes && after.mtime == stamp.mtime && after.size_bytes == copied {
+        Ok(())
+    } else {
+        Err(changing())
+    }
+}

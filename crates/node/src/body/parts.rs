@@ -1,0 +1,175 @@
+//! Parts of striped files that lie here: plain backing files that several hosts write to at the same time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use intarsia_store::{BackingFile, BackingStat, Tier};
+use intarsia_types::{BackingRef, Error, InodeId, Result};
+use parking_lot::Mutex;
+
+use crate::cache::remote_cache::RemoteCache;
+use crate::node::Node;
+use crate::space::tiers::Tiers;
+
+/// The table is swept when it has grown to twice what was left of it, and to this at least.
+const SWEPT_FROM: usize = 64;
+
+/// The parts that are open here, by this host or for others.
+pub(crate) struct Parts {
+    tiers: Arc<Tiers>,
+    remote_cache: Arc<RemoteCache>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    files: HashMap<BackingRef, Weak<PartFile>>,
+    swept_len: usize,
+}
+
+/// An open part.
+pub(crate) struct PartFile {
+    tiers: Arc<Tiers>,
+    remote_cache: Arc<RemoteCache>,
+    backing: BackingRef,
+    file: BackingFile,
+    space: Mutex<Space>,
+}
+
+/// What the tier's accounting knows of a part.
+struct Space {
+    blocks_512: u64,
+    /// It is removed, and its space no longer counted.
+    is_gone: bool,
+}
+
+impl Parts {
+    pub(crate) fn new(tiers: &Arc<Tiers>, remote_cache: &Arc<RemoteCache>) -> Self {
+        Self {
+            tiers: Arc::clone(tiers),
+            remote_cache: Arc::clone(remote_cache),
+            open: Mutex::default(),
+        }
+    }
+
+    fn get(&self, backing: BackingRef) -> Option<Arc<PartFile>> {
+        self.open.lock().files.get(&backing).and_then(Weak::upgrade)
+    }
+
+    /// Opens a part; all who have one open at the same time share it.
+    pub(crate) fn open(&self, backing: BackingRef) -> Result<Arc<PartFile>> {
+        let mut open = self.open.lock();
+        if let Some(part) = open.files.get(&backing).and_then(Weak::upgrade) {
+            return Ok(part);
+        }
+        let file = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
+        let blocks_512 = file.stat()?.blocks_512;
+        let part = Arc::new(PartFile {
+            tiers: Arc::clone(&self.tiers),
+            remote_cache: Arc::clone(&self.remote_cache),
+            backing,
+            file,
+            space: Mutex::new(Space { blocks_512, is_gone: false }),
+        });
+        if open.files.len() >= SWEPT_FROM.max(2 * open.swept_len) {
+            open.files.retain(|_, part| part.strong_count() > 0);
+            open.swept_len = open.files.len();
+        }
+        open.files.insert(backing, Arc::downgrade(&part));
+        Ok(part)
+    }
+
+    /// Counts the space of a part no more that is about to be removed; `false` if it is not open.
+    pub(crate) fn note_gone(&self, backing: BackingRef) -> bool {
+        let Some(part) = self.get(backing) else { return false };
+        let mut space = part.space.lock();
+        if let (Ok(tier), false) = (part.tier(), space.is_gone) {
+            tier.account(space.blocks_512, 0);
+        }
+        space.is_gone = true;
+        true
+    }
+}
+
+impl PartFile {
+    fn tier(&self) -> Result<&Tier> {
+        self.tiers.get(self.backing.tier)
+    }
+
+    /// Reads into `buffer`; fewer bytes only at the end of the part.
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        self.file.read_at(buffer, offset_bytes)
+    }
+
+    /// Writes all of `data`.
+    pub(crate) fn write_all_at(&self, data: &[u8], offset_bytes: u64) -> Result<()> {
+        self.require_room(data.len() as u64)?;
+        let written = self.file.write_all_at(data, offset_bytes);
+        self.account().and(written)
+    }
+
+    pub(crate) fn set_len(&self, size_bytes: u64) -> Result<()> {
+        self.file.set_len(size_bytes)?;
+        self.account()
+    }
+
+    /// As `fallocate(2)`.
+    pub(crate) fn allocate(&self, mode: u32, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        const PUNCH_HOLE: u32 = 2;
+        if mode & PUNCH_HOLE == 0 {
+            self.require_room(len_bytes)?;
+        }
+        let allocated = self.file.allocate(mode, offset_bytes, len_bytes);
+        self.account().and(allocated)
+    }
+
+    pub(crate) fn stat(&self) -> Result<BackingStat> {
+        self.file.stat()
+    }
+
+    pub(crate) fn sync(&self, data_only: bool) -> Result<()> {
+        self.file.sync(data_only)
+    }
+
+    /// Below the watermark a capacity holds to the byte, because all that is written is accounted at once.
+    fn require_room(&self, bytes: u64) -> Result<()> {
+        let tier = self.tier()?;
+        if !tier.is_low() {
+            return Ok(());
+        }
+        self.remote_cache.make_room();
+        if tier.fits(bytes) {
+            Ok(())
+        } else {
+            Err(Error::NoSpace(format!("tier {} is full", tier.dir().display())))
+        }
+    }
+
+    fn account(&self) -> Result<()> {
+        let mut space = self.space.lock();
+        let blocks_512 = self.file.stat()?.blocks_512;
+        if !space.is_gone && blocks_512 != space.blocks_512 {
+            self.tier()?.account(space.blocks_512, blocks_512);
+        }
+        space.blocks_512 = blocks_512;
+        Ok(())
+    }
+}
+
+impl Node {
+    /// Opens a part for another host: one that the record names, or that somebody has open although its file is
+    /// removed.
+    pub(crate) fn open_part(&self, ino: InodeId, backing: BackingRef) -> Result<Arc<PartFile>> {
+        if let Some(open) = self.parts.get(backing) {
+            return Ok(open);
+        }
+        if !self.namespace.get(ino)?.layout.files().contains(&backing) {
+            return Err(Error::Busy("a part of the file has moved to another host".into()));
+        }
+        self.parts.open(backing).map_err(|error| match self.namespace.get(ino) {
+            // It was removed since its record was read, and its bytes with it.
+            Err(Error::NotFound) => Error::NotFound,
+            _ => error,
+        })
+    }
+}

@@ -1,0 +1,602 @@
+//! A file whose bytes another host serves.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use intarsia_meta::Inode;
+use intarsia_transport::{Answer, Buffer, Pending};
+use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
+use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
+use parking_lot::{Mutex, RwLock};
+
+use crate::body::pieces::{Landed, Piece, Pieces};
+use crate::body::striped::wire_mode;
+use crate::cache::far_pages::Rest;
+use crate::cache::remote_cache::CopyInMaking;
+use crate::membership::cluster::Cluster;
+use crate::replication::copies::is_of_the_host;
+
+/// A file up to this length comes with the answer to its opening.
+const WHOLE_BYTES: u64 = 128 << 10;
+/// How long what is asked for ahead may take. It waits behind other such requests.
+const AHEAD_PATIENCE: Duration = Duration::from_secs(10);
+
+/// An open file at a host.
+#[derive(Clone)]
+struct Way {
+    /// The host that serves it.
+    home: NodeId,
+    handle: Handle,
+}
+
+/// An open file on another host, or a part of one; closed there when the last reference goes.
+pub(crate) struct RemoteFile {
+    cluster: Arc<Cluster>,
+    ino: InodeId,
+    /// The part of a striped file that this is; then offsets and lengths are the part's own.
+    part: Option<BackingRef>,
+    /// Where it is open; elsewhere, or anew, once that was lost.
+    way: RwLock<Way>,
+    /// Other hosts with the same content, for when that one fails.
+    spares: Mutex<Vec<NodeId>>,
+    may_write: bool,
+    /// Under which its home vouches for the content (see [`crate::cache::vouch`]); 0 for none.
+    stamp: AtomicU64,
+    /// The length at the last answer.
+    size_bytes: AtomicU64,
+    /// Something was written that the host has not been told to publish.
+    is_dirty: AtomicBool,
+    /// What was fetched and not read yet; nothing for a file that is written.
+    pieces: Arc<Pieces>,
+    /// What is read is kept here too, if that is worth it.
+    copy: Option<CopyInMaking>,
+}
+
+impl Way {
+    fn request(&self, range: &Range<u64>) -> Request {
+        Request::Read {
+            handle: self.handle,
+            offset_bytes: range.start,
+            len_bytes: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
+            read_ahead_bytes: 0,
+        }
+    }
+}
+
+impl RemoteFile {
+    /// Opens the file at `home`.
+    ///
+    /// # Errors
+    /// What the host answers, or that it does not answer.
+    pub(crate) fn open(
+        cluster: &Arc<Cluster>,
+        home: NodeId,
+        ino: InodeId,
+        may_write: bool,
+    ) -> Result<Self> {
+        match cluster.call(&home, &Request::Open { ino, may_write }, None)? {
+            Response::Opened { handle, size_bytes } => {
+                Ok(Self::opened(cluster, home, ino, (handle, size_bytes), None, may_write))
+            }
+            other => Err(unexpected(&home, &other)),
+        }
+    }
+
+    /// Has `home` take the file in, which holds `content` and which this host has the lease to write (see
+    /// [`crate::space::elsewhere`]).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); when the host did not answer it may have taken the file.
+    pub(crate) fn take_in(
+        cluster: &Arc<Cluster>,
+        home: &NodeId,
+        ino: InodeId,
+        content: &[u8],
+    ) -> Result<Self> {
+        let payload = Some(content).filter(|content| !content.is_empty());
+        match cluster.call(home, &Request::TakeIn { ino }, payload)? {
+            Response::Opened { handle, size_bytes } => {
+                let open = (handle, size_bytes);
+                let remote = Self::opened(cluster, home.clone(), ino, open, None, true);
+                // What came with the question is published at the close, as what is written later.
+                remote.is_dirty.store(true, Ordering::Relaxed);
+                Ok(remote)
+            }
+            other => Err(unexpected(home, &other)),
+        }
+    }
+
+    /// Opens the file at `home` for reading; a small one is fetched with the same question.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(crate) fn open_to_read(
+        cluster: &Arc<Cluster>,
+        home: NodeId,
+        inode: &Inode,
+    ) -> Result<Self> {
+        let whole = Some(inode.size_bytes).filter(|bytes| *bytes <= WHOLE_BYTES);
+        let len_bytes = whole.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
+        let request = Request::OpenVouched { ino: inode.ino, len_bytes };
+        cluster.note_asked(len_bytes.into());
+        match cluster.ask_for(&home, &request)? {
+            Answer { response: Response::Vouched { handle, size_bytes, stamp }, payload } => {
+                let first = (len_bytes > 0).then_some(Landed { payload, size_bytes });
+                let open = (handle, size_bytes);
+                let file = Self::opened(cluster, home, inode.ino, open, first, false);
+                file.stamp.store(stamp, Ordering::Release);
+                Ok(file)
+            }
+            other => Err(unexpected(&home, &other.response)),
+        }
+    }
+
+    /// Begins to open a part of a striped file.
+    pub(crate) fn begin_opening_part(
+        cluster: &Arc<Cluster>,
+        home: NodeId,
+        ino: InodeId,
+        backing: BackingRef,
+        may_write: bool,
+    ) -> PartOpening {
+        let request = Request::OpenPart { ino, backing, may_write };
+        let begun = cluster.start_now(&home, &request, intarsia_transport::MAX_PATIENCE / 2);
+        PartOpening { cluster: Arc::clone(cluster), home, ino, backing, may_write, begun }
+    }
+
+    fn opened(
+        cluster: &Arc<Cluster>,
+        home: NodeId,
+        ino: InodeId,
+        (handle, size_bytes): (Handle, u64),
+        first: Option<Landed>,
+        may_write: bool,
+    ) -> Self {
+        Self {
+            ino,
+            part: None,
+            way: RwLock::new(Way { home, handle }),
+            spares: Mutex::default(),
+            may_write,
+            stamp: AtomicU64::new(0),
+            size_bytes: AtomicU64::new(size_bytes),
+            is_dirty: AtomicBool::new(false),
+            pieces: Pieces::new(cluster.piece_memory(), first),
+            cluster: Arc::clone(cluster),
+            copy: None,
+        }
+    }
+
+    /// Keeps what is read in `copy` as well.
+    pub(crate) fn with_copy(mut self, copy: Option<CopyInMaking>) -> Self {
+        self.copy = copy;
+        self
+    }
+
+    pub(crate) const fn may_write(&self) -> bool {
+        self.may_write
+    }
+
+    /// Goes on with `spares`, in this order, when the host fails that serves the file.
+    pub(crate) fn with_spares(self, mut spares: Vec<NodeId>) -> Self {
+        spares.reverse();
+        *self.spares.lock() = spares;
+        self
+    }
+
+    /// The host that serves it.
+    pub(crate) fn home(&self) -> NodeId {
+        self.way().home
+    }
+
+    fn way(&self) -> Way {
+        self.way.read().clone()
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The stamp under which its home vouches for the content, or 0.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Acquire)
+    }
+
+    /// Forgets what was fetched ahead.
+    pub(crate) fn forget_pieces(&self) {
+        self.pieces.forget();
+    }
+
+    /// Forgets what was fetched ahead, and asks how long the file is by now.
+    pub(crate) fn renew(&self) -> Result<()> {
+        self.pieces.forget();
+        self.fetch(&(0..0), None).map(|_| ())
+    }
+
+    /// Reads into `buffer`; fewer bytes only at the end of the file.
+    pub(crate) fn read_at(self: &Arc<Self>, buffer: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        let mut done = 0;
+        for part in buffer.chunks_mut(MAX_PAYLOAD_BYTES) {
+            let at = offset_bytes + done as u64;
+            let n = self.begin_read(at, part.len()).finish_into(part)?;
+            self.keep(at, &part[..n]);
+            done += n;
+            if n < part.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Begins to read at most [`MAX_PAYLOAD_BYTES`]: whatever is not here yet is asked for, if that needs no waiting.
+    pub(crate) fn begin_read(self: &Arc<Self>, offset_bytes: u64, len: usize) -> RemoteRead {
+        let range = offset_bytes..offset_bytes + len as u64;
+        let parts = self.parts_of(&range);
+        let read = RemoteRead { file: Arc::clone(self), range, parts, rest: None };
+        if !self.may_write {
+            let ask = |range: &Range<u64>| self.ask_now(range, AHEAD_PATIENCE);
+            self.pieces.read_ahead(&read.range, self.size_bytes(), !read.is_ready(), ask);
+        }
+        read
+    }
+
+    fn parts_of(&self, range: &Range<u64>) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut at = range.start;
+        for piece in self.pieces.covering(range) {
+            let here = at.max(piece.range().start)..range.end.min(piece.range().end);
+            parts.extend(self.gap(at..here.start, range));
+            at = here.end;
+            parts.push(Part { range: here, source: Source::Piece(piece) });
+        }
+        parts.extend(self.gap(at..range.end, range));
+        parts
+    }
+
+    /// A part that was not asked for ahead. The kernel asks for whole pages, so what is beyond the end of the file is
+    /// asked for only if nothing else is.
+    fn gap(&self, gap: Range<u64>, read: &Range<u64>) -> Option<Part> {
+        let is_past_end = gap.start >= self.size_bytes() && gap.start > read.start;
+        if gap.is_empty() || is_past_end {
+            return None;
+        }
+        let source = Source::Request(self.ask_now(&gap, intarsia_transport::MAX_PATIENCE / 2));
+        Some(Part { range: gap, source })
+    }
+
+    fn ask_now(&self, range: &Range<u64>, patience: Duration) -> Option<Pending> {
+        let way = self.way();
+        let begun = self.cluster.start_now(&way.home, &way.request(range), patience)?;
+        self.cluster.note_asked(range.end - range.start);
+        Some(begun)
+    }
+
+    fn ask(&self, range: &Range<u64>) -> Result<Answer> {
+        let way = self.way();
+        self.cluster.note_asked(range.end - range.start);
+        self.cluster.ask_for(&way.home, &way.request(range))
+    }
+
+    /// Where the file is open, for questions that are not asked here.
+    pub(crate) fn place(&self) -> (NodeId, Handle) {
+        let Way { home, handle } = self.way();
+        (home, handle)
+    }
+
+    /// Whether it can be opened anew without anything being lost: what was written through the handle is there.
+    const fn may_open_again(&self) -> bool {
+        !self.may_write || self.part.is_some()
+    }
+
+    /// Opens the file anew at `home`, because the connection was lost, and with it what was open.
+    pub(crate) fn open_again(&self, home: NodeId) -> Result<()> {
+        let request = match self.part {
+            Some(backing) => {
+                Request::OpenPart { ino: self.ino, backing, may_write: self.may_write }
+            }
+            None => Request::OpenVouched { ino: self.ino, len_bytes: 0 },
+        };
+        let (handle, stamp) = match self.cluster.call(&home, &request, None)? {
+            Response::Opened { handle, .. } => (handle, 0),
+            Response::Vouched { handle, stamp, .. } => (handle, stamp),
+            other => return Err(unexpected(&home, &other)),
+        };
+        *self.way.write() = Way { home, handle };
+        self.stamp.store(stamp, Ordering::Release);
+        Ok(())
+    }
+
+    /// Goes on with the next host that serves the file, unless another reader has done so already.
+    fn leave(&self, failed: &NodeId) -> bool {
+        let mut spares = self.spares.lock();
+        if self.home() != *failed {
+            return true;
+        }
+        while let Some(spare) = spares.pop() {
+            match self.open_again(spare.clone()) {
+                Ok(()) => {
+                    tracing::warn!(ino = %self.ino, %failed, %spare, "reading another copy");
+                    return true;
+                }
+                Err(error) => tracing::warn!(ino = %self.ino, %spare, %error, "no copy there"),
+            }
+        }
+        false
+    }
+
+    /// Waits for an answer, or asks and waits where nothing could be asked before.
+    fn fetch(&self, range: &Range<u64>, begun: Option<Pending>) -> Result<Buffer> {
+        let mut home = self.home();
+        let mut answer = match begun {
+            Some(pending) => self.cluster.wait_for(&home, pending),
+            None => self.ask(range),
+        };
+        if matches!(answer, Err(Error::BadHandle)) && self.may_open_again() {
+            answer = self.open_again(home.clone()).and_then(|()| self.ask(range));
+        }
+        while let Err(error) = &answer
+            && is_of_the_host(error)
+            && self.leave(&home)
+        {
+            home = self.home();
+            answer = self.ask(range);
+        }
+        match answer? {
+            Answer { response: Response::Data { size_bytes }, payload } => {
+                self.size_bytes.store(size_bytes, Ordering::Relaxed);
+                Ok(payload)
+            }
+            other => Err(unexpected(&home, &other.response)),
+        }
+    }
+
+    /// Writes all of `data`.
+    pub(crate) fn write_all_at(&self, data: &[u8], offset_bytes: u64) -> Result<()> {
+        let mut at = offset_bytes;
+        for part in data.chunks(MAX_PAYLOAD_BYTES) {
+            let target = Target::Handle(self.way().handle);
+            let request = Request::Write { target, offset_bytes: at };
+            self.change(&request, Some(part))?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Cuts or grows the file.
+    pub(crate) fn set_len(&self, size_bytes: u64) -> Result<()> {
+        let target = Target::Handle(self.way().handle);
+        self.change(&Request::Truncate { target, size_bytes }, None)
+    }
+
+    /// Allocates, zeroes or punches a range; `mode` as in `fallocate(2)`.
+    pub(crate) fn allocate(&self, mode: u32, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        let (target, mode) = (Target::Handle(self.way().handle), wire_mode(mode)?);
+        self.change(&Request::Allocate { target, offset_bytes, len_bytes, mode }, None)
+    }
+
+    fn change(&self, request: &Request, payload: Option<&[u8]>) -> Result<()> {
+        self.is_dirty.store(true, Ordering::Relaxed);
+        let home = self.home();
+        match self.cluster.call(&home, request, payload)? {
+            Response::Written { size_bytes } => {
+                self.size_bytes.store(size_bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            other => Err(unexpected(&home, &other)),
+        }
+    }
+
+    /// Has what was written published, as a close does.
+    pub(crate) fn flush(&self) -> Result<()> {
+        if !self.is_dirty.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let Way { home, handle } = self.way();
+        loop {
+            match self.cluster.call(&home, &Request::Flush { handle }, None)? {
+                Response::Done => return Ok(()),
+                // It makes copies on other hosts, as fast as these take them.
+                Response::Busy { retry_ms } => {
+                    std::thread::sleep(Duration::from_millis(u64::from(retry_ms)));
+                }
+                other => return Err(unexpected(&home, &other)),
+            }
+        }
+    }
+}
+
+/// A part of a striped file that is being opened.
+pub(crate) struct PartOpening {
+    cluster: Arc<Cluster>,
+    home: NodeId,
+    ino: InodeId,
+    backing: BackingRef,
+    may_write: bool,
+    /// None when it could not be sent without waiting.
+    begun: Option<Pending>,
+}
+
+impl PartOpening {
+    /// Waits until the part is open.
+    pub(crate) fn finish(self) -> Result<RemoteFile> {
+        let Self { cluster, home, ino, backing, may_write, begun } = self;
+        let response = match begun {
+            Some(pending) => cluster.finish(&home, pending)?,
+            None => cluster.call(&home, &Request::OpenPart { ino, backing, may_write }, None)?,
+        };
+        match response {
+            Response::Opened { handle, size_bytes } => {
+                let open = (handle, size_bytes);
+                let mut file = RemoteFile::opened(&cluster, home, ino, open, None, may_write);
+                file.part = Some(backing);
+                Ok(file)
+            }
+            other => Err(unexpected(&home, &other)),
+        }
+    }
+}
+
+impl Drop for RemoteFile {
+    fn drop(&mut self) {
+        let Way { home, handle } = self.way();
+        let close = Request::Close { handle };
+        if let Err(error) = self.cluster.tell(&home, &close) {
+            // It goes with the connection.
+            tracing::debug!(%home, %error, "a file stays open at its home for a while");
+        }
+    }
+}
+
+pub(crate) fn unexpected(home: &NodeId, response: &Response) -> Error {
+    Error::Engine(format!("{home} gave an answer that does not fit: {response:?}"))
+}
+
+/// A read of a remote file that has begun. What was asked for comes while its owner does other things.
+pub struct RemoteRead {
+    file: Arc<RemoteFile>,
+    range: Range<u64>,
+    parts: Vec<Part>,
+    /// Has what is missing at the end.
+    rest: Option<Rest>,
+}
+
+/// Where some of the bytes come from.
+struct Part {
+    range: Range<u64>,
+    source: Source,
+}
+
+enum Source {
+    Piece(Arc<Piece>),
+    /// None when it could not be sent without waiting.
+    Request(Option<Pending>),
+}
+
+/// Bytes as they came, so that they need not be copied to be handed on.
+enum Bytes {
+    Piece(Arc<Landed>, Range<usize>),
+    Answer(Buffer),
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Piece(landed, range) => landed.payload.get(range.clone()).unwrap_or_default(),
+            Self::Answer(buffer) => buffer,
+        }
+    }
+}
+
+impl RemoteRead {
+    /// Takes from `rest` what is missing at the end.
+    pub(crate) fn or_from(self, rest: Rest) -> Self {
+        Self { rest: Some(rest), ..self }
+    }
+
+    /// Whether all bytes are here, so that [`finish`](Self::finish) does not wait.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.parts.iter().all(|part| match &part.source {
+            Source::Piece(piece) => piece.is_ready(),
+            Source::Request(Some(pending)) => pending.is_ready(),
+            Source::Request(None) => false,
+        })
+    }
+
+    /// Waits for what is missing and hands the bytes to `deliver`, fewer than asked for only at the end of the
+    /// file. `scratch` is used where they come in several parts.
+    pub fn finish<T>(
+        mut self,
+        scratch: &mut Vec<u8>,
+        deliver: impl FnOnce(Result<&[u8]>) -> T,
+    ) -> T {
+        if self.rest.is_none()
+            && let [_] = self.parts.as_slice()
+            && let Some(only) = self.parts.pop()
+        {
+            return match self.file.bytes_of(only) {
+                Ok(bytes) => {
+                    let outcome = deliver(Ok(&bytes));
+                    self.file.keep(self.range.start, &bytes);
+                    outcome
+                }
+                Err(error) => deliver(Err(error)),
+            };
+        }
+        // What a former content filled up is not the file's.
+        let file = self.rest.is_none().then(|| Arc::clone(&self.file));
+        let start = self.range.start;
+        let len = usize::try_from(self.range.end - self.range.start).unwrap_or(usize::MAX);
+        if scratch.len() < len {
+            scratch.resize(len, 0);
+        }
+        match self.finish_into(&mut scratch[..len]) {
+            Ok(n) => {
+                let outcome = deliver(Ok(&scratch[..n]));
+                if let Some(file) = file {
+                    file.keep(start, &scratch[..n]);
+                }
+                outcome
+            }
+            Err(error) => deliver(Err(error)),
+        }
+    }
+
+    /// As [`finish`](Self::finish), with the bytes copied into `buffer`; how many there are.
+    pub(crate) fn finish_into(mut self, buffer: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        for part in std::mem::take(&mut self.parts) {
+            let wanted = part.range.end - part.range.start;
+            let bytes = self.file.bytes_of(part)?;
+            let n = bytes.len().min(buffer.len() - done);
+            buffer[done..done + n].copy_from_slice(&bytes[..n]);
+            done += n;
+            if (n as u64) < wanted {
+                break;
+            }
+        }
+        Ok(match &self.rest {
+            Some(rest) => rest.complete(buffer, done, self.range.start),
+            None => done,
+        })
+    }
+}
+
+impl RemoteFile {
+    /// Adds to the copy here, once whoever wanted the bytes has them.
+    fn keep(&self, offset_bytes: u64, bytes: &[u8]) {
+        if let Some(copy) = &self.copy {
+            copy.add(offset_bytes, bytes);
+        }
+    }
+
+    /// The bytes of a part.
+    fn bytes_of(&self, part: Part) -> Result<Bytes> {
+        let Part { range, source } = part;
+        let piece = match source {
+            Source::Request(begun) => {
+                return self.fetch(&range, begun).map(Bytes::Answer);
+            }
+            Source::Piece(piece) => piece,
+        };
+        let was_ready = piece.is_ready();
+        let landed = piece.wait();
+        if !was_ready {
+            self.pieces.waited_for(&piece);
+        }
+        self.pieces.consumed(&piece, range.end - range.start);
+        let offset = |at: u64| usize::try_from(at - piece.range().start).unwrap_or(usize::MAX);
+        let within = offset(range.start)..offset(range.end);
+        match landed {
+            Some(landed) if landed.payload.len() >= within.end => {
+                self.size_bytes.store(landed.size_bytes, Ordering::Relaxed);
+                Ok(Bytes::Piece(landed, within))
+            }
+            // It did not come, or the file was shorter then than it had been: its home says what is true.
+            _ => self.fetch(&range, None).map(Bytes::Answer),
+        }
+    }
+}

@@ -1,0 +1,660 @@
+//! An open file whose chunks lie on several hosts.
+//!
+//! Each part is a plain backing file that its host serves to whoever opens it; several hosts write to it at the same
+//! time and nobody asks another one for leave. Writes go on while the hosts take them, and a flush waits for all.
+//! The length is in the record: whoever flushes measures the parts and publishes the most that any shows.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use intarsia_policy::{Span, Stripe};
+use intarsia_transport::{Buffer, Pending};
+use intarsia_types::{Error, InodeId, Result, Timestamp};
+use intarsia_wire::{AllocateMode, Handle, MAX_PAYLOAD_BYTES, Request, Response};
+use parking_lot::Mutex;
+
+use crate::body::parts::PartFile;
+use crate::body::remote::{RemoteFile, RemoteRead, unexpected};
+use crate::clock::now;
+use crate::membership::cluster::Cluster;
+
+/// Written bytes that may be on their way to other hosts at once, for one file.
+const BEHIND_BYTES: usize = 8 << 20;
+/// Writes that may be on their way at once.
+const BEHIND_WRITES: usize = 256;
+
+/// Where a part is open.
+pub(crate) enum Part {
+    Here(Arc<PartFile>),
+    There(Arc<RemoteFile>),
+}
+
+/// An open striped file.
+pub(crate) struct StripedFile {
+    cluster: Arc<Cluster>,
+    ino: InodeId,
+    stripe: Stripe,
+    /// In stripe order.
+    parts: Vec<Part>,
+    may_write: bool,
+    known: Mutex<Known>,
+    behind: Mutex<Behind>,
+}
+
+/// What is known of the file as a whole.
+struct Known {
+    size_bytes: u64,
+    /// As the record last said.
+    cuts: u64,
+    unpublished: Option<Unpublished>,
+}
+
+/// What was written here since the last publication.
+#[derive(Clone)]
+pub(crate) struct Unpublished {
+    /// When last.
+    pub(crate) mtime: Timestamp,
+    /// To which parts.
+    written: Vec<bool>,
+}
+
+/// Writes on their way.
+#[derive(Default)]
+struct Behind {
+    writes: VecDeque<Write>,
+    bytes: usize,
+    /// Why one of them failed: what it was, and the system's number for it.
+    failure: Option<(String, i32)>,
+}
+
+struct Write {
+    part: usize,
+    range: Range<u64>,
+    bytes: usize,
+    pending: Pending,
+}
+
+/// What the parts are like together.
+pub(crate) struct Measure {
+    /// The end of the file, by the parts that answered.
+    pub(crate) size_bytes: u64,
+    /// Disk use in units of 512 bytes, if all answered.
+    pub(crate) blocks_512: Option<u64>,
+}
+
+impl StripedFile {
+    pub(crate) fn new(
+        cluster: &Arc<Cluster>,
+        ino: InodeId,
+        (stripe, parts): (Stripe, Vec<Part>),
+        (size_bytes, cuts): (u64, u64),
+        may_write: bool,
+    ) -> Self {
+        Self {
+            cluster: Arc::clone(cluster),
+            ino,
+            stripe,
+            parts,
+            may_write,
+            known: Mutex::new(Known { size_bytes, cuts, unpublished: None }),
+            behind: Mutex::default(),
+        }
+    }
+
+    pub(crate) const fn may_write(&self) -> bool {
+        self.may_write
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.known.lock().size_bytes
+    }
+
+    /// How often the length had been set when the record was last read.
+    pub(crate) fn cuts(&self) -> u64 {
+        self.known.lock().cuts
+    }
+
+    /// The record says so.
+    pub(crate) fn learn(&self, size_bytes: u64, cuts: u64) {
+        let mut known = self.known.lock();
+        let is_ours = known.unpublished.is_some();
+        known.size_bytes = if is_ours { size_bytes.max(known.size_bytes) } else { size_bytes };
+        known.cuts = cuts;
+    }
+
+    /// The length was set.
+    pub(crate) fn note_cut(&self, size_bytes: u64, cuts: u64) {
+        let mut known = self.known.lock();
+        (known.size_bytes, known.cuts) = (size_bytes, cuts);
+    }
+
+    /// Whether something was written here that is not published.
+    pub(crate) fn unpublished(&self) -> Option<Unpublished> {
+        self.known.lock().unpublished.clone()
+    }
+
+    pub(crate) fn take_unpublished(&self) -> Option<Unpublished> {
+        self.known.lock().unpublished.take()
+    }
+
+    /// It was not published after all.
+    pub(crate) fn put_back(&self, before: Unpublished) {
+        let mut known = self.known.lock();
+        match &mut known.unpublished {
+            Some(since) => {
+                since.written.iter_mut().zip(before.written).for_each(|(one, other)| *one |= other);
+            }
+            none => *none = Some(before),
+        }
+    }
+
+    fn note_write(&self, part: usize, end_bytes: u64) {
+        let mut known = self.known.lock();
+        known.size_bytes = known.size_bytes.max(end_bytes);
+        let parts = self.parts.len();
+        let fresh = || Unpublished { mtime: now(), written: vec![false; parts] };
+        let unpublished = known.unpublished.get_or_insert_with(fresh);
+        unpublished.mtime = now();
+        if let Some(written) = unpublished.written.get_mut(part) {
+            *written = true;
+        }
+    }
+
+    /// The spans of a range, by part: each list lies together within its part.
+    fn by_part(&self, range: Range<u64>) -> Vec<(usize, Vec<Span>)> {
+        let mut lists: Vec<(usize, Vec<Span>)> = Vec::new();
+        for span in self.stripe.spans(range) {
+            match lists.iter_mut().find(|(part, _)| *part == span.part) {
+                Some((_, spans)) => spans.push(span),
+                None => lists.push((span.part, vec![span])),
+            }
+        }
+        lists
+    }
+}
+
+/// The first byte within a part of spans that lie together there, and how many bytes they are.
+fn extent(spans: &[Span]) -> (u64, usize) {
+    let first = spans.first().map_or(0, |span| span.part_offset_bytes);
+    let len = spans.iter().map(|span| span.len_bytes).sum::<u64>();
+    (first, to_len(len))
+}
+
+fn to_len(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// The slice of a buffer for bytes `start..` of the file that a span is.
+fn place_of(span: &Span, start: u64) -> Range<usize> {
+    let from = to_len(span.offset_bytes - start);
+    from..from + to_len(span.len_bytes)
+}
+
+impl StripedFile {
+    /// Writes all of `data`. What goes to other hosts may still be on its way; [`drain`](Self::drain) waits for it.
+    pub(crate) fn write_all_at(&self, data: &[u8], offset_bytes: u64) -> Result<()> {
+        let mut at = offset_bytes;
+        for data in data.chunks(MAX_PAYLOAD_BYTES) {
+            let end = at.checked_add(data.len() as u64).ok_or(Error::FileTooLarge)?;
+            self.write(data, at..end)?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn write(&self, data: &[u8], range: Range<u64>) -> Result<()> {
+        let mut behind = self.behind.lock();
+        behind.fail()?;
+        if behind.writes.iter().any(|w| w.range.start < range.end && range.start < w.range.end) {
+            // In the order in which the program wrote.
+            self.finish_all(&mut behind);
+        }
+        let lists = self.by_part(range.clone());
+        for (part, spans) in &lists {
+            let Some(Part::There(remote)) = self.parts.get(*part) else { continue };
+            let (part_offset_bytes, len) = extent(spans);
+            while behind.writes.len() >= BEHIND_WRITES || behind.bytes + len > BEHIND_BYTES {
+                if !self.finish_oldest(&mut behind) {
+                    break;
+                }
+            }
+            self.note_write(*part, range.end.min(end_of(spans)));
+            let mut payload = self.cluster.buffer(len);
+            let mut filled = 0;
+            for span in spans {
+                let from = &data[place_of(span, range.start)];
+                payload[filled..filled + from.len()].copy_from_slice(from);
+                filled += from.len();
+            }
+            let pending = self.start_write(remote, part_offset_bytes, payload)?;
+            behind.bytes += len;
+            let range = spans.first().map_or(0, |s| s.offset_bytes)..end_of(spans);
+            behind.writes.push_back(Write { part: *part, range, bytes: len, pending });
+        }
+        for (part, spans) in &lists {
+            let Some(Part::Here(file)) = self.parts.get(*part) else { continue };
+            for span in spans {
+                self.note_write(*part, span.offset_bytes + span.len_bytes);
+                file.write_all_at(&data[place_of(span, range.start)], span.part_offset_bytes)?;
+            }
+        }
+        behind.fail()
+    }
+
+    fn start_write(
+        &self,
+        remote: &RemoteFile,
+        offset_bytes: u64,
+        payload: Buffer,
+    ) -> Result<Pending> {
+        let (home, handle) = remote.place();
+        self.cluster.require_not_lost(&home)?;
+        let target = intarsia_wire::Target::Handle(handle);
+        let request = Request::Write { target, offset_bytes };
+        self.cluster.start(&home, request, Some(payload))
+    }
+
+    /// Waits for the oldest write that is on its way; `false` if there is none.
+    fn finish_oldest(&self, behind: &mut Behind) -> bool {
+        let Some(write) = behind.writes.pop_front() else { return false };
+        behind.bytes -= write.bytes;
+        let Some(Part::There(remote)) = self.parts.get(write.part) else { return true };
+        let (home, _) = remote.place();
+        let failed = match self.cluster.finish(&home, write.pending) {
+            Ok(Response::Written { .. }) => return true,
+            Ok(other) => unexpected(&home, &other),
+            Err(error) => error,
+        };
+        if matches!(failed, Error::BadHandle) {
+            // For what is written from now on.
+            let _ = remote.open_again(home.clone());
+        }
+        tracing::error!(ino = %self.ino, %home, error = %failed, "bytes of a striped file were not taken");
+        let errno = if matches!(failed, Error::BadHandle) { 5 } else { failed.errno() };
+        let what = format!("bytes {:?} were not taken by {home}: {failed}", write.range);
+        behind.failure.get_or_insert((what, errno));
+        true
+    }
+
+    fn finish_all(&self, behind: &mut Behind) {
+        while self.finish_oldest(behind) {}
+    }
+
+    /// Waits for all writes that are on their way.
+    ///
+    /// # Errors
+    /// That of the first that failed since it was told last.
+    pub(crate) fn drain(&self) -> Result<()> {
+        let mut behind = self.behind.lock();
+        self.finish_all(&mut behind);
+        let failed = behind.fail();
+        behind.failure = None;
+        failed
+    }
+
+    /// Waits for writes whose bytes are about to be read.
+    fn settle(&self) {
+        if self.may_write {
+            self.finish_all(&mut self.behind.lock());
+        }
+    }
+}
+
+fn end_of(spans: &[Span]) -> u64 {
+    spans.last().map_or(0, |span| span.offset_bytes + span.len_bytes)
+}
+
+impl Behind {
+    fn fail(&self) -> Result<()> {
+        let Some((what, errno)) = &self.failure else { return Ok(()) };
+        if *errno == NO_SPACE {
+            return Err(Error::NoSpace(what.clone()));
+        }
+        Err(Error::io(what.clone(), std::io::Error::from_raw_os_error(*errno)))
+    }
+}
+
+const NO_SPACE: i32 = 28;
+
+impl StripedFile {
+    /// Asks all parts at the same time, those here by `here`, and waits for all answers.
+    fn ask_all(
+        &self,
+        question: impl Fn(usize, Handle) -> Request,
+        here: impl Fn(usize, &PartFile) -> Result<Response>,
+    ) -> Vec<Result<Response>> {
+        let patience = intarsia_transport::MAX_PATIENCE / 2;
+        let begin = |(at, part): (usize, &Part)| match part {
+            Part::There(remote) => {
+                let (home, handle) = remote.place();
+                self.cluster.start_now(&home, &question(at, handle), patience)
+            }
+            Part::Here(_) => None,
+        };
+        let begun: Vec<_> = self.parts.iter().enumerate().map(begin).collect();
+        let ask = |at, remote: &RemoteFile| {
+            let (home, handle) = remote.place();
+            self.cluster.call(&home, &question(at, handle), None)
+        };
+        let finish = |((at, part), begun): ((usize, &Part), Option<Pending>)| {
+            let remote = match part {
+                Part::Here(file) => return here(at, file),
+                Part::There(remote) => remote,
+            };
+            let (home, _) = remote.place();
+            let answer = match begun {
+                Some(pending) => self.cluster.finish(&home, pending),
+                None => ask(at, remote),
+            };
+            match answer {
+                Err(Error::BadHandle) => {
+                    remote.open_again(home)?;
+                    ask(at, remote)
+                }
+                other => other,
+            }
+        };
+        self.parts.iter().enumerate().zip(begun).map(finish).collect()
+    }
+
+    /// Asks all parts what they are like. Those that were written to must answer.
+    pub(crate) fn measure(&self, unpublished: Option<&Unpublished>) -> Result<Measure> {
+        let answers = self
+            .ask_all(|_, handle| Request::StatPart { handle }, |_, file| file.stat().map(status));
+        let mut measure = Measure { size_bytes: 0, blocks_512: Some(0) };
+        for (part, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(Response::Status { size_bytes, blocks_512, .. }) => {
+                    let end = self.stripe.end_of_part(part, size_bytes);
+                    measure.size_bytes = measure.size_bytes.max(end);
+                    measure.blocks_512 = measure.blocks_512.map(|sum| sum + blocks_512);
+                }
+                Ok(other) => {
+                    return Err(Error::Engine(format!("an answer that does not fit: {other:?}")));
+                }
+                Err(error) if unpublished.is_none_or(|u| u.written.get(part) == Some(&true)) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    tracing::debug!(ino = %self.ino, part, %error, "a part is not measured");
+                    measure.blocks_512 = None;
+                }
+            }
+        }
+        Ok(measure)
+    }
+
+    /// Sets the length of every part to what it is in a file of `size_bytes`.
+    pub(crate) fn set_len(&self, size_bytes: u64) -> Result<()> {
+        if i64::try_from(size_bytes).is_err() {
+            return Err(Error::FileTooLarge);
+        }
+        self.drain()?;
+        let len = |part| self.stripe.part_bytes(part, size_bytes);
+        let answers = self.ask_all(
+            |part, handle| Request::Truncate {
+                target: intarsia_wire::Target::Handle(handle),
+                size_bytes: len(part),
+            },
+            |part, file| {
+                file.set_len(len(part))?;
+                Ok(Response::Written { size_bytes: len(part) })
+            },
+        );
+        answers.into_iter().try_for_each(|answer| answer.map(|_| ()))
+    }
+
+    /// Has the parts that were written to put what they have on stable storage, if the deployment promises that.
+    pub(crate) fn sync(&self, data_only: bool) -> Result<()> {
+        let answers = self.ask_all(
+            |_, handle| Request::Flush { handle },
+            |_, file| file.sync(data_only).map(|()| Response::Done),
+        );
+        answers.into_iter().try_for_each(|answer| answer.map(|_| ()))
+    }
+
+    /// As `fallocate(2)`, without changing what is known of the length.
+    pub(crate) fn allocate(&self, mode: u32, range: Range<u64>) -> Result<()> {
+        let wire_mode = wire_mode(mode)?;
+        self.drain()?;
+        let mut extents = vec![None; self.parts.len()];
+        for span in self.stripe.spans(range.clone()) {
+            if let Some(extent) = extents.get_mut(span.part) {
+                let end = span.part_offset_bytes + span.len_bytes;
+                let (first, _) = extent.unwrap_or((span.part_offset_bytes, end));
+                *extent = Some((first, end));
+                self.note_write(span.part, 0);
+            }
+        }
+        let of = |part: usize| extents.get(part).copied().flatten().unwrap_or((0, 0));
+        let answers = self.ask_all(
+            |part, handle| match of(part) {
+                // A question that changes nothing.
+                (first, end) if first == end => Request::StatPart { handle },
+                (first, end) => Request::Allocate {
+                    target: intarsia_wire::Target::Handle(handle),
+                    offset_bytes: first,
+                    len_bytes: end - first,
+                    mode: wire_mode,
+                },
+            },
+            |part, file| {
+                let (first, end) = of(part);
+                if first < end {
+                    file.allocate(mode, first, end - first)?;
+                }
+                Ok(Response::Done)
+            },
+        );
+        answers.into_iter().try_for_each(|answer| answer.map(|_| ()))?;
+        const KEEP_SIZE: u32 = 1;
+        if mode & KEEP_SIZE == 0 {
+            let mut known = self.known.lock();
+            known.size_bytes = known.size_bytes.max(range.end);
+        }
+        Ok(())
+    }
+}
+
+/// What a part is like, as hosts tell each other.
+pub(crate) fn status(stat: intarsia_store::BackingStat) -> Response {
+    Response::Status {
+        size_bytes: stat.size_bytes,
+        blocks_512: stat.blocks_512,
+        mtime: stat.mtime,
+        ctime: stat.ctime,
+    }
+}
+
+/// The bits of `fallocate(2)` for a mode between nodes, and back.
+const MODES: [(u32, AllocateMode); 5] = [
+    (0, AllocateMode::Reserve),
+    (1, AllocateMode::ReserveKeepSize),
+    (3, AllocateMode::PunchHole),
+    (16, AllocateMode::ZeroRange),
+    (17, AllocateMode::ZeroRangeKeepSize),
+];
+
+/// What stands for the bits of `fallocate(2)` on the wire.
+pub(crate) fn wire_mode(bits: u32) -> Result<AllocateMode> {
+    let known = MODES.iter().find(|(known, _)| *known == bits);
+    known
+        .map(|(_, mode)| *mode)
+        .ok_or(Error::NotSupported("that mode of fallocate on a file of another host"))
+}
+
+/// The bits of `fallocate(2)`.
+pub(crate) fn allocate_bits(mode: AllocateMode) -> u32 {
+    MODES.iter().find(|(_, known)| *known == mode).map_or(0, |(bits, _)| *bits)
+}
+
+/// A read of a striped file that has begun.
+pub struct StripedRead {
+    file: Arc<StripedFile>,
+    /// Up to the end of the file.
+    range: Range<u64>,
+    parts: Vec<PartRead>,
+}
+
+/// A read of one part.
+struct PartRead {
+    spans: Vec<Span>,
+    source: Source,
+}
+
+enum Source {
+    Here(Arc<PartFile>),
+    There(RemoteRead),
+}
+
+impl StripedFile {
+    /// Begins to read at most [`MAX_PAYLOAD_BYTES`] from all hosts that have some of it.
+    pub(crate) fn begin_read(self: &Arc<Self>, offset_bytes: u64, len: usize) -> StripedRead {
+        self.settle();
+        let end = (offset_bytes.saturating_add(len as u64)).min(self.size_bytes());
+        let range = offset_bytes..end.max(offset_bytes);
+        let begin = |(part, spans): (usize, Vec<Span>)| {
+            let (first, len) = extent(&spans);
+            let source = match self.parts.get(part)? {
+                Part::Here(file) => Source::Here(Arc::clone(file)),
+                Part::There(remote) => Source::There(remote.begin_read(first, len)),
+            };
+            Some(PartRead { spans, source })
+        };
+        let parts = self.by_part(range.clone()).into_iter().filter_map(begin).collect();
+        StripedRead { file: Arc::clone(self), range, parts }
+    }
+
+    /// Reads into `buffer`; fewer bytes only at the end of the file.
+    pub(crate) fn read_at(self: &Arc<Self>, buffer: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        let mut done = 0;
+        for part in buffer.chunks_mut(MAX_PAYLOAD_BYTES) {
+            let n = self.begin_read(offset_bytes + done as u64, part.len()).finish_into(part)?;
+            done += n;
+            if n < part.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl StripedRead {
+    fn len(&self) -> usize {
+        to_len(self.range.end - self.range.start)
+    }
+
+    /// Whether nothing has to be waited for but this host's own disk.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.parts.iter().all(|part| match &part.source {
+            Source::Here(_) => true,
+            Source::There(read) => read.is_ready(),
+        })
+    }
+
+    /// As [`RemoteRead::finish`].
+    pub fn finish<T>(
+        mut self,
+        scratch: &mut Vec<u8>,
+        deliver: impl FnOnce(Result<&[u8]>) -> T,
+    ) -> T {
+        let len = self.len();
+        let is_one_span = matches!(
+            self.parts.as_slice(),
+            [PartRead { spans, source: Source::There(_) }] if spans.len() == 1
+        );
+        if is_one_span && let Some(PartRead { source: Source::There(read), .. }) = self.parts.pop()
+        {
+            return finish_one(read, len, scratch, deliver);
+        }
+        if scratch.len() < len {
+            scratch.resize(len, 0);
+        }
+        match self.finish_into(&mut scratch[..len]) {
+            Ok(n) => deliver(Ok(&scratch[..n])),
+            Err(error) => deliver(Err(error)),
+        }
+    }
+
+    /// With the bytes copied into `buffer`; how many there are.
+    fn finish_into(self, buffer: &mut [u8]) -> Result<usize> {
+        let (len, start) = (self.len(), self.range.start);
+        for part in self.parts {
+            let (first, part_len) = extent(&part.spans);
+            if let [only] = part.spans.as_slice() {
+                part.source.read(&mut buffer[place_of(only, start)], first)?;
+                continue;
+            }
+            let mut bytes = vec![0; part_len];
+            part.source.read(&mut bytes, first)?;
+            let mut rest = bytes.as_slice();
+            for span in &part.spans {
+                let (here, later) = rest.split_at(to_len(span.len_bytes));
+                buffer[place_of(span, start)].copy_from_slice(here);
+                rest = later;
+            }
+        }
+        drop(self.file);
+        Ok(len)
+    }
+}
+
+impl Source {
+    /// Fills `buffer`; with zeros from where the part ends, for the file goes on and nothing was written there.
+    fn read(self, buffer: &mut [u8], offset_bytes: u64) -> Result<()> {
+        let n = match self {
+            Self::Here(file) => file.read_at(buffer, offset_bytes)?,
+            Self::There(read) => read.finish_into(buffer)?,
+        };
+        buffer[n..].fill(0);
+        Ok(())
+    }
+}
+
+/// Hands on the bytes of a single span as they came.
+fn finish_one<T>(
+    read: RemoteRead,
+    len: usize,
+    scratch: &mut Vec<u8>,
+    deliver: impl FnOnce(Result<&[u8]>) -> T,
+) -> T {
+    let mut own = Vec::new();
+    read.finish(scratch, |bytes| match bytes {
+        Ok(bytes) if bytes.len() < len => {
+            own.extend_from_slice(bytes);
+            own.resize(len, 0);
+            deliver(Ok(&own))
+        }
+        other => deliver(other),
+    })
+}
+
+/// A read that other hosts take part in.
+pub enum FarRead {
+    /// Of a file that one host serves.
+    Remote(RemoteRead),
+    /// Of a file that several hosts serve together.
+    Striped(StripedRead),
+}
+
+impl FarRead {
+    /// Whether no other host has to be waited for.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        match self {
+            Self::Remote(read) => read.is_ready(),
+            Self::Striped(read) => read.is_ready(),
+        }
+    }
+
+    /// Waits for what is missing and hands the bytes to `deliver`, fewer than asked for only at the end of the
+    /// file. `scratch` is used where they come in several parts.
+    pub fn finish<T>(self, scratch: &mut Vec<u8>, deliver: impl FnOnce(Result<&[u8]>) -> T) -> T {
+        match self {
+            Self::Remote(read) => read.finish(scratch, deliver),
+            Self::Striped(read) => read.finish(scratch, deliver),
+        }
+    }
+}

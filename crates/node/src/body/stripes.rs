@@ -1,0 +1,387 @@
+//! Striped files: how they come about, and what their record says.
+//!
+//! A file is striped when it is opened for writing, has no bytes yet, and its hints say `place=stripe:N`. Whoever
+//! opens it holds the lease to write meanwhile, has an empty part made on each host, and names all of them in one
+//! commit that gives the lease up. From then on nobody needs one.
+
+use std::sync::Arc;
+
+use intarsia_meta::{Extra, FreeFile, Inode};
+use intarsia_policy::{Stripe, choose_copies};
+use intarsia_types::{
+    BackingRef, Durability, Error, Hint, HintKey, HintSet, InodeId, Integrity, Layout, NodeId,
+    Result, TierClass,
+};
+use intarsia_wire::{Request, Response};
+
+use crate::body::Body;
+use crate::body::remote::{RemoteFile, unexpected};
+use crate::body::striped::{Part, StripedFile, Unpublished};
+use crate::clock::now;
+use crate::inode::live::LiveState;
+use crate::membership::cluster::Cluster;
+use crate::node::Node;
+use crate::vfs::files::Caller;
+
+/// Length of a chunk where no hint says another.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// Attempts to publish a length while others set it.
+const ATTEMPTS: usize = 64;
+
+/// How a new file is to be striped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    hosts: u16,
+    chunk_bytes: u64,
+}
+
+/// An empty part that was made.
+struct NewPart {
+    backing: BackingRef,
+    /// The file, if it is here.
+    here: Option<intarsia_store::BackingFile>,
+}
+
+impl LiveState {
+    /// The file, if its chunks lie on several hosts.
+    pub(crate) const fn striped(&self) -> Option<&Arc<StripedFile>> {
+        match &self.body {
+            Some(Body::Striped(striped)) => Some(striped),
+            _ => None,
+        }
+    }
+
+    /// Whether writes go to the parts of a striped file.
+    pub(crate) fn writes_stripes(&self) -> bool {
+        self.striped().is_some_and(|striped| striped.may_write())
+    }
+}
+
+impl Node {
+    /// Whether a file that is born with these hints is striped.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for hints that cannot hold together; the log says what to do.
+    pub(crate) fn stripes_wanted(&self, hints: &HintSet) -> Result<Option<Wish>> {
+        let Some(hosts) = hints.stripes().filter(|_| self.is_shared()) else { return Ok(None) };
+        let refused = if self.wanted_copies(hints) > 1 {
+            Some(
+                "a striped file has one copy of each part: set replicas=1 on it (or on its directory), or choose another place",
+            )
+        } else if hints.integrity() == Integrity::Strict {
+            Some(
+                "what several hosts write at once has no checksums: set integrity=normal, or choose another place",
+            )
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            tracing::warn!(place = format!("stripe:{hosts}"), "refused: {why}");
+            return Err(Error::Invalid(format!("place=stripe:{hosts}: {why}")));
+        }
+        Ok(Some(Wish { hosts, chunk_bytes: hints.chunk_bytes().unwrap_or(CHUNK_BYTES) }))
+    }
+
+    /// Refuses to promise copies of a file that can have none.
+    pub(crate) fn refuse_copies_of_stripes(&self, ino: InodeId, hint: &Hint) -> Result<()> {
+        let wants_copies = hint.key() == HintKey::Replicas && hint.value() != "1";
+        if wants_copies && matches!(self.namespace.get(ino)?.layout, Layout::Striped { .. }) {
+            let why =
+                "a striped file has one copy of each part; copy it to a file of another place";
+            tracing::warn!(%ino, %hint, "refused: {why}");
+            return Err(Error::Invalid(format!("{hint}: {why}")));
+        }
+        Ok(())
+    }
+
+    /// Whether an existing file is to become striped, now that it is to be written.
+    pub(crate) fn is_to_be_striped(&self, inode: &Inode) -> Result<Option<(Wish, HintSet)>> {
+        if inode.layout != Layout::Empty || inode.size_bytes > 0 || !inode.has_xattrs {
+            return Ok(None);
+        }
+        let hints = self.own_hints(inode)?;
+        Ok(self.stripes_wanted(&hints)?.map(|wish| (wish, hints)))
+    }
+
+    /// Makes a file without bytes, to which this host has the lease to write, a striped one without a lease.
+    pub(crate) fn lay_stripes(
+        &self,
+        cluster: &Arc<Cluster>,
+        inode: &Inode,
+        wish: Wish,
+        hints: &HintSet,
+    ) -> Result<Inode> {
+        let hosts = cluster.roomy_hosts();
+        let ranked = choose_copies(&hosts, &[], hosts.len(), 0, inode.ino.0);
+        let parts = self.make_parts(cluster, inode.ino, ranked, wish, hints.tier())?;
+        let files: Vec<_> = parts.iter().map(|part| part.backing).collect();
+        let named = self.namespace.change(inode.ino, |now, extras| {
+            if now.layout != Layout::Empty || now.size_bytes > 0 {
+                return Err(Error::Busy("the file was changed while it was being striped".into()));
+            }
+            extras.extend([Extra::HoldWritable, Extra::ClearWritable]);
+            extras.extend(parts.iter().map(|part| match part.here {
+                Some(_) => Extra::TakeFree(part.backing),
+                None => Extra::ClaimFree(part.backing),
+            }));
+            let chunk_bytes = wish.chunk_bytes;
+            now.layout = Layout::Striped { parts: files.clone(), chunk_bytes, cuts: 0 };
+            Ok(())
+        });
+        named.inspect_err(|error| self.abandon_parts(cluster, inode, parts, error))
+    }
+
+    /// Has empty parts made on the first of `hosts` that can, at the same time; fewer than wished for only if there
+    /// are no more hosts.
+    fn make_parts(
+        &self,
+        cluster: &Arc<Cluster>,
+        ino: InodeId,
+        hosts: Vec<NodeId>,
+        wish: Wish,
+        class: Option<TierClass>,
+    ) -> Result<Vec<NewPart>> {
+        let wanted = usize::from(wish.hosts);
+        let mut hosts = hosts.into_iter();
+        let mut parts = Vec::new();
+        let mut failure = None;
+        while parts.len() < wanted {
+            let batch: Vec<_> = hosts.by_ref().take(wanted - parts.len()).collect();
+            if batch.is_empty() {
+                break;
+            }
+            for (host, made) in self.make_parts_at(cluster, ino, batch, class) {
+                match made {
+                    Ok(part) => parts.push(part),
+                    Err(error) => {
+                        tracing::warn!(%ino, %host, %error, "no part of a striped file there");
+                        failure = Some(error);
+                    }
+                }
+            }
+        }
+        if parts.is_empty() {
+            let none = || Error::NoSpace("no host of this store takes files".into());
+            return Err(failure.unwrap_or_else(none));
+        }
+        Ok(parts)
+    }
+
+    fn make_parts_at(
+        &self,
+        cluster: &Arc<Cluster>,
+        ino: InodeId,
+        hosts: Vec<NodeId>,
+        class: Option<TierClass>,
+    ) -> Vec<(NodeId, Result<NewPart>)> {
+        let tier = || self.tiers.choose(class);
+        let asked = class.or_else(|| self.tiers.get(tier().ok()?).ok().map(|tier| tier.class()));
+        let request = Request::PushWhole { ino, class: asked.unwrap_or(TierClass::Disk), sum: 0 };
+        let begin = |host: &NodeId| {
+            let is_here = *host == self.options.name;
+            (!is_here).then(|| cluster.start(host, request.clone(), None))
+        };
+        let begun: Vec<_> = hosts.iter().map(begin).collect();
+        let finish = |(host, begun): (NodeId, Option<Result<_>>)| {
+            let part = match begun {
+                None => tier()
+                    .and_then(|tier| self.tiers.take_file(tier, &self.namespace))
+                    .map(|(backing, file)| NewPart { backing, here: Some(file) }),
+                Some(begun) => begun.and_then(|pending| match cluster.finish(&host, pending)? {
+                    Response::Pushed { backing } => Ok(NewPart { backing, here: None }),
+                    other => Err(unexpected(&host, &other)),
+                }),
+            };
+            (host, part)
+        };
+        hosts.into_iter().zip(begun).map(finish).collect()
+    }
+
+    fn abandon_parts(&self, cluster: &Cluster, inode: &Inode, parts: Vec<NewPart>, error: &Error) {
+        let elsewhere: Vec<_> =
+            parts.iter().filter(|part| part.here.is_none()).map(|part| part.backing).collect();
+        self.refuse_copies(cluster, inode.ino, inode, &elsewhere);
+        for NewPart { backing, here } in parts {
+            if let Some(file) = here {
+                let free = FreeFile::of(inode.ino, backing.file);
+                self.untake_unrecorded(backing.tier, free, file, error);
+            }
+        }
+    }
+
+    /// Opens all parts of a striped file, at the same time.
+    ///
+    /// # Errors
+    /// EIO, ETIMEDOUT or EHOSTUNREACH when the host of a part does not serve it.
+    pub(crate) fn open_stripes(&self, inode: &Inode, may_write: bool) -> Result<StripedFile> {
+        let ino = inode.ino;
+        let damaged = |what: &str| Error::Corrupt { ino, what: what.into() };
+        let Layout::Striped { parts, chunk_bytes, cuts } = &inode.layout else {
+            return Err(damaged("a layout that is not striped"));
+        };
+        let cluster = self.cluster.as_ref().ok_or_else(|| damaged("a part on another host"))?;
+        let stripe = Stripe::new(parts.len(), *chunk_bytes)
+            .ok_or_else(|| damaged("stripes without parts or length"))?;
+        let begin = |backing: &BackingRef| {
+            if self.tiers.has(backing.tier) {
+                return Ok(None);
+            }
+            let home = cluster.home_of(backing.tier)?;
+            Ok(Some(RemoteFile::begin_opening_part(cluster, home, ino, *backing, may_write)))
+        };
+        let begun: Vec<_> = parts.iter().map(begin).collect::<Result<_>>()?;
+        let finish = |(backing, begun): (&BackingRef, Option<crate::body::remote::PartOpening>)| {
+            Ok(match begun {
+                None => Part::Here(self.open_part(ino, *backing)?),
+                Some(opening) => Part::There(Arc::new(opening.finish()?)),
+            })
+        };
+        // All that were begun are finished, or their hosts would keep them open.
+        let opened: Vec<Result<Part>> = parts.iter().zip(begun).map(finish).collect();
+        let opened = opened.into_iter().collect::<Result<_>>()?;
+        let known = (inode.size_bytes, *cuts);
+        Ok(StripedFile::new(cluster, ino, (stripe, opened), known, may_write))
+    }
+
+    /// Makes the entry fit for writing to a striped file.
+    pub(crate) fn write_stripes(&self, inode: &Inode, state: &mut LiveState) -> Result<()> {
+        if !state.writes_stripes() {
+            let striped = self.open_stripes(inode, true)?;
+            state.body = Some(Body::Striped(Arc::new(striped)));
+            state.sums = None;
+            state.is_checksummed = false;
+            state.hints = self.own_hints(inode)?;
+            state.record = Some(inode.clone());
+        }
+        Ok(())
+    }
+
+    /// Publishes what was written here to a striped file, if anything was.
+    pub(crate) fn publish_stripes(&self, striped: &StripedFile, ino: InodeId) -> Result<()> {
+        let drained = striped.drain();
+        let Some(unpublished) = striped.take_unpublished() else { return drained };
+        let published = self.try_publish_stripes(striped, ino, &unpublished);
+        if published.is_err() {
+            striped.put_back(unpublished);
+        }
+        drained.and(published)
+    }
+
+    fn try_publish_stripes(
+        &self,
+        striped: &StripedFile,
+        ino: InodeId,
+        unpublished: &Unpublished,
+    ) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let known = striped.cuts();
+            let measure = striped.measure(Some(unpublished))?;
+            let mut found = known;
+            let now = now();
+            let published = self.namespace.update(ino, |inode| {
+                found = cuts_of(inode)?;
+                if found != known {
+                    // Somebody has set the length since, and what was measured may be of before.
+                    return Ok(());
+                }
+                inode.size_bytes = inode.size_bytes.max(measure.size_bytes);
+                // Another host may have published a later measure before.
+                inode.blocks_512 = inode.blocks_512.max(measure.blocks_512.unwrap_or(0));
+                if inode.mtime < unpublished.mtime || inode.mtime > now {
+                    inode.mtime = unpublished.mtime;
+                }
+                inode.ctime = inode.ctime.max(unpublished.mtime);
+                Ok(())
+            });
+            match published {
+                // Another host removed the file, which is open here still.
+                Err(Error::NotFound) => return Ok(()),
+                Err(error) => return Err(error),
+                Ok(inode) => striped.learn(inode.size_bytes, found),
+            }
+            if found == known {
+                return Ok(());
+            }
+        }
+        Err(Error::Busy("other hosts keep setting the length of the file".into()))
+    }
+
+    /// Cuts or grows a striped file.
+    pub(crate) fn cut_stripes(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        size_bytes: u64,
+        caller: Caller,
+    ) -> Result<()> {
+        let Some(striped) = state.striped().map(Arc::clone) else { return Ok(()) };
+        striped.set_len(size_bytes)?;
+        let blocks_512 = match size_bytes {
+            0 => Some(0),
+            _ => striped.measure(None)?.blocks_512,
+        };
+        let now = now();
+        let mut cuts = 0;
+        let recorded = self.namespace.update(ino, |inode| {
+            let blocks = blocks_512.unwrap_or(inode.blocks_512);
+            let Layout::Striped { cuts: counted, .. } = &mut inode.layout else {
+                return Err(not_striped());
+            };
+            *counted += 1;
+            cuts = *counted;
+            inode.size_bytes = size_bytes;
+            inode.blocks_512 = blocks;
+            inode.mtime = now;
+            inode.ctime = now;
+            Ok(())
+        });
+        match recorded {
+            // Another host removed the file, which is open here still.
+            Err(Error::NotFound) if state.is_open() => state.is_orphan = true,
+            Err(error) => return Err(error),
+            Ok(inode) => state.record = Some(inode),
+        }
+        striped.note_cut(size_bytes, cuts);
+        if caller.keeps_set_id() || state.is_orphan {
+            Ok(())
+        } else {
+            self.clear_set_id_for(caller, ino)
+        }
+    }
+
+    /// Has what was written to a striped file on stable storage, where that is promised.
+    pub(crate) fn sync_stripes(&self, striped: &StripedFile, data_only: bool) -> Result<()> {
+        if self.options.durability == Durability::Sync {
+            striped.sync(data_only)?;
+            self.namespace.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Notes what another host has published of a striped file that is being written here.
+    pub(crate) fn renew_stripes(state: &mut LiveState, inode: &Inode) {
+        if let (Some(striped), Ok(cuts)) = (state.striped(), cuts_of(inode)) {
+            striped.learn(inode.size_bytes, cuts);
+            state.record = Some(inode.clone());
+        }
+    }
+
+    /// Removes what became of a file whose parts could not be made.
+    pub(crate) fn unmake(&self, parent: InodeId, name: &[u8], ino: InodeId) {
+        let is_still = self.namespace.lookup(parent, name).is_ok_and(|found| found.ino == ino);
+        if is_still && let Err(error) = self.unlink(parent, name) {
+            tracing::warn!(%ino, %error, "an empty file stays behind");
+        }
+    }
+}
+
+fn cuts_of(inode: &Inode) -> Result<u64> {
+    match &inode.layout {
+        Layout::Striped { cuts, .. } => Ok(*cuts),
+        _ => Err(not_striped()),
+    }
+}
+
+fn not_striped() -> Error {
+    Error::Busy("the file is not striped any more".into())
+}

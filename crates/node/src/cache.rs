@@ -1,0 +1,10 @@
+//! What is kept here of files whose bytes are at other hosts: cached copies in tiers, which are not replicas, and pages of the
+//! kernel.
+//!
+//! Owns those copies and what is known of the pages, on the reader's side and on the home's. Promises that both go when the
+//! content changes.
+
+pub(crate) mod far_pages;
+pub(crate) mod pages;
+pub(crate) mod remote_cache;
+pub(crate) mod vouch;

@@ -1,0 +1,532 @@
+//! Copies of other hosts' files, kept so that the next reader on this host reads locally.
+//!
+//! A copy is a plain backing file of a tier here that no record names, like the ready files of a pool: a clean stop
+//! removes it, and after a crash the next start removes it with all that no record names. It is whole, and of one
+//! version of an inode whose content nobody could change meanwhile: the record said that the content is summed, and
+//! whoever is to write takes that back before, in a commit that makes a new version. So the copy is true for as long as
+//! the record has that version. It counts as a copy for nobody: who asks where the bytes are is told of their home.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use intarsia_codec::BlockSums;
+use intarsia_meta::Inode;
+use intarsia_policy::{KeepRequest, kept_max_bytes, should_keep};
+use intarsia_store::{BackingFile, Tier};
+use intarsia_types::{BackingRef, Error, HintSet, InodeId, Integrity, Layout, Result, TierId};
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use crate::body::LocalBody;
+use crate::body::integrity::sum_file;
+use crate::node::Node;
+use crate::space::tiers::Tiers;
+
+/// More gaps than this between what has been read is no reading from front to back.
+const GAPS_MAX: usize = 64;
+
+/// What a node keeps of other hosts' files. Field names are stable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RemoteCacheStatus {
+    /// Files.
+    pub files: usize,
+    /// Their disk use.
+    pub bytes: u64,
+    /// Opens served by them.
+    pub hits: u64,
+    /// Opens of other hosts' files that were not.
+    pub misses: u64,
+}
+
+/// All copies of this node.
+pub(crate) struct RemoteCache {
+    tiers: Arc<Tiers>,
+    held: Mutex<Held>,
+    /// Copies in the making.
+    making: AtomicUsize,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Default)]
+struct Held {
+    copies: HashMap<InodeId, Copy>,
+    /// Inodes by their last use.
+    order: BTreeMap<u64, InodeId>,
+    turn: u64,
+    /// Disk use in each tier.
+    taken_bytes: HashMap<TierId, u64>,
+}
+
+/// A whole copy.
+#[derive(Clone)]
+struct Copy {
+    /// None when it may be of no single version.
+    version: Option<u64>,
+    size_bytes: u64,
+    backing: BackingRef,
+    file: Arc<BackingFile>,
+    blocks_512: u64,
+    /// The sums of its blocks, once somebody had to know them.
+    sums: Option<Arc<BlockSums>>,
+    last_turn: u64,
+}
+
+impl Copy {
+    const fn bytes(&self) -> u64 {
+        self.blocks_512 * 512
+    }
+}
+
+impl Held {
+    fn put(&mut self, ino: InodeId, mut copy: Copy) -> Option<Copy> {
+        self.turn += 1;
+        copy.last_turn = self.turn;
+        let before = self.take(ino);
+        self.order.insert(self.turn, ino);
+        *self.taken_bytes.entry(copy.backing.tier).or_default() += copy.bytes();
+        self.copies.insert(ino, copy);
+        before
+    }
+
+    fn take(&mut self, ino: InodeId) -> Option<Copy> {
+        let copy = self.copies.remove(&ino)?;
+        self.order.remove(&copy.last_turn);
+        let taken = self.taken_bytes.entry(copy.backing.tier).or_default();
+        *taken = taken.saturating_sub(copy.bytes());
+        Some(copy)
+    }
+
+    /// Notes a use.
+    fn touch(&mut self, ino: InodeId) -> Option<Copy> {
+        self.turn += 1;
+        let turn = self.turn;
+        let copy = self.copies.get_mut(&ino)?;
+        self.order.remove(&copy.last_turn);
+        copy.last_turn = turn;
+        self.order.insert(turn, ino);
+        Some(copy.clone())
+    }
+
+    /// The copy in a tier that was used longest ago, of those that nobody has open: the others would free nothing.
+    fn oldest_in(&self, tier: TierId) -> Option<InodeId> {
+        let is_spare =
+            |copy: &Copy| copy.backing.tier == tier && Arc::strong_count(&copy.file) == 1;
+        self.order.values().find(|ino| self.copies.get(ino).is_some_and(is_spare)).copied()
+    }
+
+    fn bytes_in(&self, tier: TierId) -> u64 {
+        self.taken_bytes.get(&tier).copied().unwrap_or(0)
+    }
+}
+
+impl RemoteCache {
+    pub(crate) fn new(tiers: Arc<Tiers>) -> Arc<Self> {
+        let zero = AtomicU64::default;
+        let making = AtomicUsize::new(0);
+        Arc::new(Self { tiers, held: Mutex::default(), making, hits: zero(), misses: zero() })
+    }
+
+    pub(crate) fn status(&self) -> RemoteCacheStatus {
+        let held = self.held.lock();
+        RemoteCacheStatus {
+            files: held.copies.len(),
+            bytes: held.taken_bytes.values().sum(),
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What copies take in a tier; they make way for files.
+    pub(crate) fn bytes_in(&self, tier: TierId) -> u64 {
+        self.held.lock().bytes_in(tier)
+    }
+
+    /// Whether there is no copy, and none in the making.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.making.load(Ordering::Acquire) == 0 && self.held.lock().copies.is_empty()
+    }
+
+    /// Changes what is known of a copy.
+    fn note(&self, ino: InodeId, backing: BackingRef, change: impl FnOnce(&mut Copy)) {
+        let mut held = self.held.lock();
+        if held.copies.get(&ino).is_some_and(|copy| copy.backing == backing)
+            && let Some(mut copy) = held.take(ino)
+        {
+            change(&mut copy);
+            held.put(ino, copy);
+        }
+    }
+
+    fn get(&self, ino: InodeId) -> Option<Copy> {
+        self.held.lock().touch(ino)
+    }
+
+    /// Keeps a copy, and lets go of others where they would take too much together.
+    fn keep(&self, ino: InodeId, copy: Copy) {
+        let Ok(tier) = self.tiers.get(copy.backing.tier) else { return };
+        tier.account(0, copy.blocks_512);
+        let before = self.held.lock().put(ino, copy);
+        before.into_iter().for_each(|copy| self.discard(copy));
+        self.shrink(tier, kept_max_bytes);
+    }
+
+    /// Keeps a file of a tier here that no record names any more, and of which the tier knows. Its content is of no
+    /// version yet.
+    pub(crate) fn adopt(&self, ino: InodeId, file: &LocalBody) -> Result<()> {
+        let stat = file.ro.stat()?;
+        let copy = Copy {
+            version: None,
+            size_bytes: stat.size_bytes,
+            backing: file.backing,
+            file: Arc::clone(&file.ro),
+            blocks_512: stat.blocks_512,
+            sums: None,
+            last_turn: 0,
+        };
+        let before = self.held.lock().put(ino, copy);
+        before.into_iter().for_each(|copy| self.discard(copy));
+        Ok(())
+    }
+
+    /// Throws away the copy of an inode, if there is one.
+    pub(crate) fn forget(&self, ino: InodeId) {
+        let copy = self.held.lock().take(ino);
+        copy.into_iter().for_each(|copy| self.discard(copy));
+    }
+
+    /// Throws away the oldest copies in a tier until they take at most what `limit` says of the room for them.
+    fn shrink(&self, tier: &Tier, limit: fn(u64) -> u64) {
+        loop {
+            let oldest = {
+                let mut held = self.held.lock();
+                let taken_bytes = held.bytes_in(tier.id());
+                if taken_bytes <= limit(tier.space().free_bytes + taken_bytes) {
+                    return;
+                }
+                held.oldest_in(tier.id()).and_then(|ino| held.take(ino))
+            };
+            let Some(copy) = oldest else { return };
+            self.discard(copy);
+        }
+    }
+
+    /// Makes room where there is little: as much stays free as copies take, and below the watermark there are none.
+    pub(crate) fn make_room(&self) {
+        for tier in self.tiers.iter() {
+            let limit = if tier.is_low() { |_| 0 } else { kept_max_bytes };
+            self.shrink(tier, limit);
+        }
+    }
+
+    /// Throws away all copies, for a clean stop.
+    pub(crate) fn clear(&self) {
+        let copies: Vec<_> = {
+            let mut held = self.held.lock();
+            held.order.clear();
+            held.taken_bytes.clear();
+            held.copies.drain().map(|(_, copy)| copy).collect()
+        };
+        copies.into_iter().for_each(|copy| self.discard(copy));
+    }
+
+    /// Whether a backing file is a copy, kept or in the making.
+    pub(crate) fn holds(&self, backing: BackingRef) -> bool {
+        self.held.lock().copies.values().any(|copy| copy.backing == backing)
+    }
+
+    fn discard(&self, copy: Copy) {
+        if let Ok(tier) = self.tiers.get(copy.backing.tier) {
+            tier.account(copy.blocks_512, 0);
+        }
+        self.give_back(copy.backing, copy.file);
+    }
+
+    /// Whoever still reads the file keeps it open; nobody else finds it again.
+    fn give_back(&self, backing: BackingRef, file: Arc<BackingFile>) {
+        let outcome = match Arc::try_unwrap(file) {
+            Ok(file) => self.tiers.give_back(backing, file).map(|_| ()),
+            Err(_) => self.tiers.get(backing.tier).and_then(|tier| tier.remove(backing.file)),
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(?backing, %error, "a copy that is not wanted stays until the next start");
+        }
+    }
+}
+
+/// A copy in the making: what is read from another host is written beside.
+pub(crate) struct CopyInMaking {
+    cache: Arc<RemoteCache>,
+    ino: InodeId,
+    version: u64,
+    size_bytes: u64,
+    backing: BackingRef,
+    /// Closed before the file is given back, which only its single holder can have emptied.
+    rw: Option<BackingFile>,
+    progress: Mutex<Progress>,
+    /// It will not be whole.
+    is_given_up: AtomicBool,
+}
+
+#[derive(Default)]
+struct Progress {
+    file: Option<Arc<BackingFile>>,
+    coverage: Coverage,
+}
+
+impl CopyInMaking {
+    /// Notes bytes that were read.
+    pub(crate) fn add(&self, offset_bytes: u64, bytes: &[u8]) {
+        if self.is_given_up.load(Ordering::Acquire) || offset_bytes >= self.size_bytes {
+            return;
+        }
+        let wanted = usize::try_from(self.size_bytes - offset_bytes).unwrap_or(usize::MAX);
+        let bytes = bytes.get(..wanted).unwrap_or(bytes);
+        let written = self.rw.as_ref().map_or(Ok(()), |rw| rw.write_all_at(bytes, offset_bytes));
+        if let Err(error) = written {
+            tracing::debug!(ino = %self.ino, %error, "a file read from another host is not kept");
+            self.is_given_up.store(true, Ordering::Release);
+            return;
+        }
+        let mut progress = self.progress.lock();
+        progress.coverage.add(offset_bytes..offset_bytes + bytes.len() as u64);
+        if progress.coverage.gaps() > GAPS_MAX {
+            self.is_given_up.store(true, Ordering::Release);
+        } else if progress.coverage.is_whole(self.size_bytes)
+            && let Some(file) = progress.file.take()
+        {
+            drop(progress);
+            self.finish(file);
+        }
+    }
+
+    fn finish(&self, file: Arc<BackingFile>) {
+        self.is_given_up.store(true, Ordering::Release);
+        match file.stat() {
+            Ok(stat) if stat.size_bytes == self.size_bytes => {
+                let copy = Copy {
+                    version: Some(self.version),
+                    size_bytes: self.size_bytes,
+                    backing: self.backing,
+                    file,
+                    blocks_512: stat.blocks_512,
+                    sums: None,
+                    last_turn: 0,
+                };
+                self.cache.keep(self.ino, copy);
+            }
+            _ => self.cache.give_back(self.backing, file),
+        }
+    }
+}
+
+impl Drop for CopyInMaking {
+    fn drop(&mut self) {
+        self.cache.making.fetch_sub(1, Ordering::AcqRel);
+        self.rw = None;
+        if let Some(file) = self.progress.get_mut().file.take() {
+            self.cache.give_back(self.backing, file);
+        }
+    }
+}
+
+impl Node {
+    /// The copy of an inode's content that is here, if it is still true.
+    pub(crate) fn kept_copy(&self, inode: &Inode) -> Option<LocalBody> {
+        let copy = self.remote_cache.get(inode.ino).filter(|copy| self.is_true(inode, copy));
+        let counter =
+            if copy.is_some() { &self.remote_cache.hits } else { &self.remote_cache.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let Some(copy) = copy else {
+            self.remote_cache.forget(inode.ino);
+            return None;
+        };
+        Some(LocalBody { backing: copy.backing, ro: copy.file, rw: None })
+    }
+
+    /// Whether a body that is a copy still has the content of `inode`.
+    pub(crate) fn is_kept_true(&self, inode: &Inode, backing: BackingRef) -> bool {
+        let copy = self.remote_cache.get(inode.ino).filter(|copy| copy.backing == backing);
+        copy.is_some_and(|copy| self.is_true(inode, &copy))
+    }
+
+    /// Of the same version, or of another one with the same content: the version changes with names and permissions
+    /// as well.
+    fn is_true(&self, inode: &Inode, copy: &Copy) -> bool {
+        if copy.version == Some(inode.version) {
+            return true;
+        }
+        if !inode.checksummed || inode.size_bytes != copy.size_bytes {
+            return false;
+        }
+        let is_same = self.has_same_sums(inode, copy);
+        is_same.unwrap_or_else(|error| {
+            tracing::debug!(ino = %inode.ino, %error, "a copy that cannot be compared is not used");
+            false
+        })
+    }
+
+    fn has_same_sums(&self, inode: &Inode, copy: &Copy) -> Result<bool> {
+        let stored = self.stored_sums(inode.ino)?;
+        let own = match &copy.sums {
+            Some(sums) => Arc::clone(sums),
+            None => Arc::new(sum_file(&copy.file)?),
+        };
+        let is_same = *own == stored;
+        let mut held = self.remote_cache.held.lock();
+        if let Some(kept) = held.copies.get_mut(&inode.ino).filter(|k| k.backing == copy.backing) {
+            kept.sums = Some(own);
+            if is_same {
+                kept.version = Some(inode.version);
+            }
+        }
+        Ok(is_same)
+    }
+
+    /// Takes a copy out of the cache, to become the file of its inode, and whether it is true. One that is not true
+    /// is taken only if it `is_open`: then the kernel can read no other file.
+    pub(crate) fn take_kept(&self, inode: &Inode, is_open: bool) -> Option<(LocalBody, bool)> {
+        let is_true =
+            self.remote_cache.get(inode.ino).is_some_and(|copy| self.is_true(inode, &copy));
+        let copy = self.remote_cache.held.lock().take(inode.ino)?;
+        if !is_true && !is_open {
+            self.remote_cache.discard(copy);
+            return None;
+        }
+        if let Ok(tier) = self.tiers.get(copy.backing.tier) {
+            tier.account(copy.blocks_512, 0);
+        }
+        Some((LocalBody { backing: copy.backing, ro: copy.file, rw: None }, is_true))
+    }
+
+    /// Brings a copy that the kernel reads past us to the present content of `inode`, in place: while the file is open
+    /// the kernel can be told of no other one.
+    pub(crate) fn renew_kept(&self, inode: &Inode, kept: &LocalBody) -> Result<()> {
+        let backing = kept.backing;
+        if !self.remote_cache.holds(backing) {
+            return Err(Error::Busy(
+                "another host has changed the file while it is open here; close it first".into(),
+            ));
+        }
+        // Not true of any version until it is whole.
+        self.remote_cache.note(inode.ino, backing, |copy| copy.version = None);
+        let size_bytes = self.copy_present(inode, backing)?;
+        let blocks_512 = kept.ro.stat()?.blocks_512;
+        // A copy that a record names does not change.
+        let version =
+            Some(inode.version).filter(|_| inode.checksummed || self.own_copy(inode).is_some());
+        let tier = self.tiers.get(backing.tier)?;
+        self.remote_cache.note(inode.ino, backing, |copy| {
+            tier.account(copy.blocks_512, blocks_512);
+            *copy = Copy { version, size_bytes, blocks_512, sums: None, ..copy.clone() };
+        });
+        Ok(())
+    }
+
+    /// Makes a backing file here what the record says; how long that is.
+    pub(crate) fn copy_present(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
+        match (self.own_copy(inode), &inode.layout) {
+            (Some(own), _) => self.copy_own(own, backing),
+            (None, Layout::Empty) => self.write_whole(backing, &[]),
+            (None, Layout::Inline) => self.write_whole(backing, &self.load_inline(inode)?),
+            (None, _) => self.fetch_to(inode, backing),
+        }
+    }
+
+    fn fetch_to(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
+        let cluster = self.cluster.as_ref().ok_or(Error::BadHandle)?;
+        let hosts = self.hosts_of(inode)?;
+        let source = Arc::new(self.open_elsewhere(cluster, inode, &hosts)?);
+        self.copy_here(&source, backing)
+    }
+
+    fn write_whole(&self, backing: BackingRef, bytes: &[u8]) -> Result<u64> {
+        let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
+        target.write_all_at(bytes, 0)?;
+        target.set_len(bytes.len() as u64)?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Begins a copy of a file that is about to be read from another host, if that is worth it.
+    pub(crate) fn begin_keeping(&self, inode: &Inode, hints: &HintSet) -> Option<CopyInMaking> {
+        self.remote_cache.make_room();
+        let tier = self.tiers.choose(hints.tier()).and_then(|id| self.tiers.get(id)).ok()?;
+        let taken_bytes = self.remote_cache.held.lock().bytes_in(tier.id());
+        let request = KeepRequest {
+            is_sealed: inode.checksummed,
+            is_strict: hints.integrity() == Integrity::Strict,
+            hint: hints.cache(),
+            size_bytes: inode.size_bytes,
+            room_bytes: tier.space().free_bytes + taken_bytes,
+            tier_is_low: tier.is_low(),
+        };
+        if !should_keep(&request) {
+            return None;
+        }
+        let (backing, file) = self.tiers.take_file(tier.id(), &self.namespace).ok()?;
+        let rw = match tier.open_file(backing.file, true) {
+            Ok(rw) => rw,
+            Err(error) => {
+                tracing::debug!(%error, "no copy is made");
+                self.tiers.untake_file(backing, file);
+                return None;
+            }
+        };
+        let file = Some(Arc::new(file));
+        self.remote_cache.making.fetch_add(1, Ordering::AcqRel);
+        self.settler_queue.watch_room();
+        Some(CopyInMaking {
+            cache: Arc::clone(&self.remote_cache),
+            ino: inode.ino,
+            version: inode.version,
+            size_bytes: inode.size_bytes,
+            backing,
+            rw: Some(rw),
+            progress: Mutex::new(Progress { file, ..Progress::default() }),
+            is_given_up: AtomicBool::new(false),
+        })
+    }
+}
+
+/// Which bytes of a file are there.
+#[derive(Debug, Default)]
+struct Coverage(BTreeMap<u64, u64>);
+
+impl Coverage {
+    fn add(&mut self, range: Range<u64>) {
+        let Range { mut start, mut end } = range;
+        while let Some((&from, &to)) = self.0.range(..=end).next_back()
+            && to >= start
+        {
+            self.0.remove(&from);
+            (start, end) = (start.min(from), end.max(to));
+        }
+        self.0.insert(start, end);
+    }
+
+    fn gaps(&self) -> usize {
+        self.0.len().saturating_sub(1)
+    }
+
+    fn is_whole(&self, size_bytes: u64) -> bool {
+        self.0.get(&0).is_some_and(|end| *end >= size_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_in_any_order_cover_a_file() {
+        let mut coverage = Coverage::default();
+        for (range, gaps) in [(0..10, 0), (30..40, 1), (20..25, 2), (25..30, 1), (5..22, 0)] {
+            assert!(!coverage.is_whole(40));
+            coverage.add(range);
+            assert_eq!(coverage.gaps(), gaps);
+        }
+        assert!(coverage.is_whole(40) && !coverage.is_whole(41));
+    }
+}

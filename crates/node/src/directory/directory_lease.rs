@@ -1,0 +1,396 @@
+//! Leases on directories: when this host asks for one, and how it gives one back.
+//!
+//! What a lease is stands in `intarsia_meta`. Asked for is the lease on a directory that this host uses
+//! several times in a row; who has been asked to give one back rests before it asks again, longer each
+//! time, so that a directory that several hosts change is soon left alone.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use intarsia_meta::{Owner, Recall, Recalled, allowance};
+use intarsia_types::{InodeId, Result};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+
+use crate::membership::cluster::Cluster;
+use crate::node::Node;
+
+/// Uses after which a lease is asked for, if they come within [`TOGETHER`].
+const USES: u32 = 4;
+const TOGETHER: Duration = Duration::from_secs(2);
+/// How long a directory is left alone after its lease was recalled; doubles each time.
+const REST_MIN: Duration = Duration::from_millis(100);
+const REST_MAX: Duration = Duration::from_secs(10);
+/// A lease that was kept for so many rests shows that the directory has calmed down.
+const CALM: u32 = 32;
+/// Misses after which everything in a leased directory is read at once.
+const MISSES: u32 = 16;
+/// A lease that was not used for so long is given back.
+const IDLE: Duration = Duration::from_secs(60);
+/// Most leases of one host, and most directories whose use is remembered.
+const LEASES_MAX: usize = 1024;
+const REMEMBERED_MAX: usize = 8192;
+
+/// How long a host that does not answer is asked for a lease, and how often.
+const PATIENCE: Duration = Duration::from_secs(8);
+const BRIEFLY: Duration = Duration::from_millis(500);
+const ASKED_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long the kernel keeps what a lease covers, and how long after our answer it may begin to: the program
+/// that asked has to run for that.
+const KEPT_BY_KERNEL: Duration = Duration::from_millis(20);
+const ON_ITS_WAY: Duration = Duration::from_millis(180);
+
+/// The other hosts, as those that hold leases.
+pub(crate) struct Neighbours(pub(crate) Arc<Cluster>);
+
+impl Recall for Neighbours {
+    fn is_current(&self) -> bool {
+        self.0.is_sure_member()
+    }
+
+    /// A host that does not answer is asked until it is known to be lost, or the time is up.
+    fn recall(&self, holder: &Owner, dir: InodeId) -> Result<Recalled> {
+        let patience = if allowance::is_brief() { BRIEFLY } else { PATIENCE };
+        let deadline = Instant::now() + allowance::of(patience);
+        let _limit = allowance::limit(deadline);
+        loop {
+            if self.0.is_over(holder) {
+                return Ok(Recalled::Lost);
+            }
+            match self.0.recall_directory(&holder.node, dir) {
+                Ok(()) => return Ok(Recalled::Released),
+                Err(error) if Instant::now() + ASKED_AGAIN > deadline => return Err(error),
+                Err(_) => std::thread::sleep(ASKED_AGAIN),
+            }
+        }
+    }
+}
+
+/// How one directory is used here.
+struct Use {
+    count: u32,
+    first: Instant,
+    last: Instant,
+    /// Since when its lease is held.
+    held: Option<Instant>,
+    /// How often the lease was or would have been given back: what was asked for before counts no more after.
+    returns: u64,
+    /// Threads that are giving it back.
+    returning: u32,
+    /// When the kernel was last told to keep something of it.
+    kept_by_kernel: Option<Instant>,
+    /// When a lease may be asked for again, and how long the next rest will be. The kernel is told to keep
+    /// names and attributes only under a lease that has lasted longer, for giving such a one back takes
+    /// time.
+    rests_until: Option<Instant>,
+    rest: Duration,
+    /// Misses since everything was last read, and how many more lead to its being read again.
+    misses: u32,
+    misses_max: u32,
+}
+
+impl Use {
+    const fn new(now: Instant) -> Self {
+        Self {
+            count: 0,
+            first: now,
+            last: now,
+            held: None,
+            returns: 0,
+            returning: 0,
+            kept_by_kernel: None,
+            rests_until: None,
+            rest: REST_MIN,
+            misses: 0,
+            misses_max: MISSES,
+        }
+    }
+
+    /// Counts a use; `returns` when a lease is to be asked for.
+    fn note(&mut self, now: Instant) -> Option<u64> {
+        self.last = now;
+        let rests = self.rests_until.is_some_and(|until| now < until);
+        if self.held.is_some() || self.returning > 0 || rests {
+            return None;
+        }
+        if now.duration_since(self.first) > TOGETHER {
+            (self.first, self.count) = (now, 0);
+        }
+        self.count += 1;
+        (self.count >= USES).then_some(self.returns)
+    }
+
+    /// The lease that was asked for at `returns` has come; whether it counts.
+    fn begin(&mut self, now: Instant, returns: u64) -> bool {
+        if self.returns != returns {
+            return false;
+        }
+        self.held = Some(now);
+        (self.misses, self.misses_max) = (0, MISSES);
+        true
+    }
+
+    /// The lease goes; `is_recalled` because another host wants to change something.
+    fn end(&mut self, now: Instant, is_recalled: bool) {
+        self.returns += 1;
+        self.count = 0;
+        let Some(held) = self.held.take() else { return };
+        if is_recalled {
+            let was_calm = now.duration_since(held) > self.rest * CALM;
+            if was_calm {
+                self.rest = REST_MIN;
+            }
+            self.rests_until = Some(now + self.rest);
+            self.rest = (self.rest * 2).min(REST_MAX);
+        }
+    }
+}
+
+/// The leases of this host, as far as they are its own business.
+#[derive(Default)]
+pub(crate) struct DirectoryLeases {
+    uses: Mutex<HashMap<InodeId, Use>>,
+    /// Read-locked while the kernel is told something, so that a lease is not given back before it has been.
+    telling: RwLock<()>,
+}
+
+impl DirectoryLeases {
+    fn with<T>(&self, dir: InodeId, f: impl FnOnce(&mut Use) -> T) -> Option<T> {
+        self.uses.lock().get_mut(&dir).map(f)
+    }
+
+    /// See [`Use::note`].
+    fn note(&self, dir: InodeId) -> Option<u64> {
+        let now = Instant::now();
+        let mut uses = self.uses.lock();
+        if uses.len() >= REMEMBERED_MAX && !uses.contains_key(&dir) {
+            uses.retain(|_, seen| {
+                let rests = seen.rests_until.is_some_and(|until| now < until);
+                let is_in_use = seen.held.is_some() || seen.returning > 0;
+                is_in_use || rests || now.duration_since(seen.last) < TOGETHER
+            });
+        }
+        uses.entry(dir).or_insert_with(|| Use::new(now)).note(now)
+    }
+
+    /// The leases that were not used for long, and the longest unused ones of too many.
+    fn idle(&self) -> Vec<InodeId> {
+        let now = Instant::now();
+        let uses = self.uses.lock();
+        let mut held: Vec<_> = uses
+            .iter()
+            .filter(|(_, seen)| seen.held.is_some())
+            .map(|(d, s)| (s.last, *d))
+            .collect();
+        held.sort_unstable();
+        let surplus = held.len().saturating_sub(LEASES_MAX);
+        let is_idle = |(at, (last, _)): &(usize, (Instant, InodeId))| {
+            *at < surplus || now.duration_since(*last) > IDLE
+        };
+        held.into_iter().enumerate().filter(is_idle).map(|(_, (_, dir))| dir).collect()
+    }
+}
+
+impl Node {
+    /// Notes that programs here use a directory, and asks for its lease when that pays.
+    pub(crate) fn use_directory(&self, dir: InodeId) {
+        if !self.is_shared() || !self.options.directory_leases {
+            return;
+        }
+        if let Some(returns) = self.directory_leases.note(dir) {
+            self.lease_directory(dir, returns);
+            return;
+        }
+        let misses = self.namespace.take_directory_misses(dir);
+        if misses == 0 {
+            return;
+        }
+        let is_due = self.directory_leases.with(dir, |seen| {
+            seen.misses += misses;
+            let is_due = seen.misses >= seen.misses_max;
+            if is_due {
+                // What makes it incomplete may come again: read less often each time.
+                (seen.misses, seen.misses_max) = (0, seen.misses_max.saturating_mul(2));
+            }
+            is_due
+        });
+        if is_due == Some(true)
+            && let Err(error) = self.namespace.fetch_directory(dir)
+        {
+            tracing::debug!(%dir, %error, "a leased directory could not be read as a whole");
+        }
+    }
+
+    fn lease_directory(&self, dir: InodeId, returns: u64) {
+        match self.namespace.lease_directory(dir) {
+            Ok(true) => {
+                let now = Instant::now();
+                let counts = self.directory_leases.with(dir, |seen| seen.begin(now, returns));
+                if counts != Some(true)
+                    && let Err(error) = self.return_directory(dir, false)
+                {
+                    tracing::debug!(%dir, %error, "a lease that came too late was not given back");
+                }
+            }
+            Ok(false) => {
+                self.directory_leases.with(dir, |seen| {
+                    seen.rests_until = Some(Instant::now() + REST_MAX);
+                });
+            }
+            Err(error) => tracing::debug!(%dir, %error, "no lease on the directory"),
+        }
+    }
+
+    /// Another host wants to change something of a directory.
+    pub(crate) fn give_up_directory(&self, dir: InodeId) -> Result<()> {
+        self.return_directory(dir, true)
+    }
+
+    fn return_directory(&self, dir: InodeId, is_recalled: bool) -> Result<()> {
+        // First nothing more is kept, nor the kernel told to; then what it was told before runs out; only
+        // then do others learn of it.
+        self.directory_leases.with(dir, |seen| {
+            seen.end(Instant::now(), is_recalled);
+            seen.returning += 1;
+        });
+        self.namespace.forget_directory(dir);
+        drop(self.directory_leases.telling.write());
+        let kept = self.directory_leases.with(dir, |seen| seen.kept_by_kernel);
+        if let Some(kept) = kept.flatten() {
+            let until = kept + KEPT_BY_KERNEL + ON_ITS_WAY;
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        }
+        let outcome = self.namespace.release_directory(dir);
+        self.directory_leases.with(dir, |seen| seen.returning -= 1);
+        outcome
+    }
+
+    /// The leases that this host had are others' to give now.
+    pub(crate) fn lose_directories(&self) {
+        let now = Instant::now();
+        self.directory_leases.uses.lock().values_mut().for_each(|seen| seen.end(now, false));
+        for dir in self.namespace.leased_directories() {
+            // Others have changed it without asking.
+            self.namespace.forget_directory(dir);
+        }
+    }
+
+    /// Gives back leases that nobody uses any more.
+    pub(crate) fn return_idle_directories(&self) {
+        for dir in self.directory_leases.idle() {
+            if let Err(error) = self.return_directory(dir, false) {
+                tracing::debug!(%dir, %error, "an idle lease was not given back");
+            }
+        }
+    }
+
+    /// Gives back all leases, for a clean stop: else others would have to find out that this host is gone.
+    pub(crate) fn return_directories(&self) -> Result<()> {
+        let mut outcome = Ok(());
+        for dir in self.namespace.leased_directories() {
+            outcome = outcome.and(self.namespace.release_directory(dir));
+        }
+        outcome
+    }
+}
+
+/// What the kernel may keep for a moment, if the lease on a directory that covers it has been held since it
+/// was read, and still is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cover {
+    pub(crate) dir: InodeId,
+    /// A moment before it was read.
+    pub(crate) read_after: Instant,
+}
+
+/// Held while the kernel is told something: from the decision how long it may keep it until our answer is on
+/// its way. Nothing that may wait for another host is done meanwhile.
+pub struct Telling<'a> {
+    node: &'a Node,
+    told: RefCell<Vec<InodeId>>,
+    _turn: RwLockReadGuard<'a, ()>,
+}
+
+impl Node {
+    /// To be held while the kernel is told something that it may keep.
+    #[must_use]
+    pub fn tell_kernel(&self) -> Telling<'_> {
+        let turn = self.directory_leases.telling.read();
+        Telling { node: self, told: RefCell::default(), _turn: turn }
+    }
+}
+
+impl Telling<'_> {
+    /// How long the kernel may keep it.
+    #[must_use]
+    pub fn lasts(&self, cover: Cover) -> Duration {
+        let (Cover { dir, read_after }, now) = (cover, Instant::now());
+        let leases = &self.node.directory_leases;
+        let is_kept = leases.with(dir, |seen| {
+            let is_calm = |since| now.duration_since(since) > seen.rest;
+            seen.held.is_some_and(|since| since < read_after && is_calm(since))
+        });
+        let namespace = &self.node.namespace;
+        if is_kept != Some(true)
+            || !namespace.holds_directory(dir)
+            || !namespace.keeps_directories()
+        {
+            return Duration::ZERO;
+        }
+        let mut told = self.told.borrow_mut();
+        if !told.contains(&dir) {
+            told.push(dir);
+        }
+        KEPT_BY_KERNEL
+    }
+
+    /// Whether the kernel is told to keep something.
+    #[must_use]
+    pub fn is_binding(&self) -> bool {
+        !self.told.borrow().is_empty()
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        for dir in self.told.get_mut().drain(..) {
+            let now = Instant::now();
+            self.node.directory_leases.with(dir, |seen| seen.kept_by_kernel = Some(now));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_was_recalled_while_it_was_asked_for_does_not_count() {
+        let mut now = Instant::now();
+        let mut seen = Use::new(now);
+        let asked = (0..USES).find_map(|_| seen.note(now)).unwrap();
+        seen.end(now, true);
+        assert!(!seen.begin(now, asked));
+        assert!(seen.held.is_none());
+        // Nor is it asked for while it is being given back.
+        seen.returning += 1;
+        assert!((0..USES * 2).all(|_| seen.note(now).is_none()));
+        seen.returning -= 1;
+        let asked = (0..USES).find_map(|_| seen.note(now)).unwrap();
+        assert!(seen.begin(now, asked));
+        assert_eq!(seen.note(now), None);
+        // Each recall of a lease that was not kept for long makes the rest longer.
+        for _ in 0..20 {
+            seen.end(now, true);
+            assert!((0..USES * 2).all(|_| seen.note(now).is_none()));
+            now = seen.rests_until.unwrap();
+            let asked = (0..USES * 2).find_map(|_| seen.note(now)).unwrap();
+            assert!(seen.begin(now, asked));
+        }
+        assert_eq!(seen.rest, REST_MAX);
+        seen.end(now + REST_MAX * (CALM + 1), true);
+        assert_eq!(seen.rest, REST_MIN * 2);
+    }
+}

@@ -1,0 +1,233 @@
+//! Small files of a store of several hosts, folded when they are published.
+//!
+//! At the close of a small file what it holds goes beside its inode, in the commit that publishes it. The
+//! backing file stays with the live entry until nobody can write to it any more, and no record names it; a
+//! crash leaves it to the next start. If it still holds then what was published, the lease to write is all
+//! that is left to give back, for many files in one commit, and no other host's lease on a directory is in
+//! the way. Else it is published again; and a file that is still mapped is named again as the place of its
+//! bytes.
+
+use intarsia_codec::block_sum;
+use intarsia_meta::{Extra, FreeFile, Inode};
+use intarsia_policy::{FoldLimits, should_fold};
+use intarsia_store::{BackingFile, is_unshared};
+use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result};
+
+use crate::body::{Body, LocalBody};
+use crate::inode::live::{Forgotten, LiveState};
+use crate::node::Node;
+
+/// What was published of a file whose bytes are still in a backing file, which no record names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EarlyFold {
+    len: usize,
+    sum: u64,
+}
+
+impl EarlyFold {
+    pub(crate) fn of(content: &[u8]) -> Self {
+        Self { len: content.len(), sum: block_sum(content) }
+    }
+}
+
+/// All that a file holds, unless that is more than `limit` bytes.
+fn content_up_to(file: &BackingFile, limit: usize) -> Result<Option<Vec<u8>>> {
+    // One byte more shows that it is longer, or has grown meanwhile.
+    let mut content = vec![0; limit.saturating_add(1)];
+    let n = file.read_at(&mut content, 0)?;
+    content.truncate(n);
+    Ok(Some(content).filter(|content| content.len() <= limit))
+}
+
+impl LiveState {
+    /// The backing file that no record names.
+    pub(crate) fn unnamed(&self) -> Option<BackingRef> {
+        self.early_fold.and(self.local()).map(|local| local.backing)
+    }
+}
+
+impl Node {
+    /// What a file in a backing file holds, if it is to be published beside its inode.
+    pub(crate) fn foldable(&self, state: &LiveState) -> Result<Option<Vec<u8>>> {
+        let limits = FoldLimits {
+            inline_bytes: self.options.inline_bytes.0,
+            budget_bytes: self.options.inline_budget.0,
+        };
+        let Some(local) = state.local().filter(|_| self.is_shared() && state.holds_lease) else {
+            return Ok(None);
+        };
+        let size_bytes = local.ro.stat()?.size_bytes;
+        if limits.inline_bytes == 0
+            || state.is_quarantined
+            || state.is_foreign
+            || state.is_withheld
+            || state.hints.integrity() == Integrity::Strict
+            || self.wanted_copies(&state.hints) > 1
+            || !should_fold(limits, size_bytes, self.inline_total_bytes())
+        {
+            return Ok(None);
+        }
+        content_up_to(&local.ro, usize::try_from(limits.inline_bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Makes an inode's record say that `content` stands beside it.
+    pub(crate) fn fold_record(inode: &mut Inode, content: &[u8], extras: &mut Vec<Extra>) {
+        inode.layout = if content.is_empty() { Layout::Empty } else { Layout::Inline };
+        extras.push(match content {
+            [] => Extra::DeleteBody,
+            _ => Extra::PutBody(content.into()),
+        });
+        inode.size_bytes = content.len() as u64;
+        inode.blocks_512 = inode.size_bytes.div_ceil(512);
+    }
+
+    /// Makes an inode's record name the backing file that it does not name.
+    pub(crate) fn unfold_record(inode: &mut Inode, home: BackingRef, extras: &mut Vec<Extra>) {
+        inode.layout = Layout::Local(home);
+        extras.push(Extra::DeleteBody);
+    }
+
+    /// Whether the backing file holds what was published.
+    pub(crate) fn is_as_folded(&self, state: &LiveState) -> Result<bool> {
+        let (Some(published), Some(local)) = (state.early_fold, state.local()) else {
+            return Ok(false);
+        };
+        let content = content_up_to(&local.ro, published.len)?;
+        Ok(content.is_some_and(|content| EarlyFold::of(&content) == published))
+    }
+
+    /// Whether a closed file that was folded early wants nothing but that its lease is given back. Not so while
+    /// it may be mapped.
+    fn is_ready(&self, state: &mut LiveState) -> Result<bool> {
+        if state.is_open() || state.is_orphan || state.overlay.is_dirty || state.sums.is_some() {
+            return Ok(false);
+        }
+        if let Some(Body::Local(local)) = &mut state.body {
+            local.rw = None;
+        }
+        let Some(local) = state.local().filter(|_| state.unnamed().is_some()) else {
+            return Ok(false);
+        };
+        Ok(is_unshared(local.ro.file()).unwrap_or(false) && self.is_as_folded(state)?)
+    }
+
+    /// Lets those of `files` settle that were folded early and have not changed since; the others are returned.
+    pub(crate) fn settle_folded(&self, files: &[InodeId]) -> Vec<InodeId> {
+        let lives: Vec<_> = files.iter().map(|ino| (*ino, self.live.get(*ino))).collect();
+        let (mut ready, mut left) = (Vec::new(), Vec::new());
+        for (ino, live) in &lives {
+            // Not waited for: whoever has it may be waiting for one that is held here already.
+            let state = live.as_ref().and_then(|live| live.try_lock()).filter(|s| !s.is_gone);
+            let ready_state = state
+                .and_then(|mut state| self.is_ready(&mut state).unwrap_or(false).then_some(state));
+            match ready_state {
+                Some(state) => ready.push((*ino, state)),
+                None => left.push(*ino),
+            }
+        }
+        ready.sort_by_key(|(ino, _)| ino.partition());
+        for group in ready.chunk_by_mut(|(a, _), (b, _)| a.partition() == b.partition()) {
+            let inos: Vec<InodeId> = group.iter().map(|(ino, _)| *ino).collect();
+            match self.namespace.release_writes(&inos) {
+                Ok(true) => {
+                    for (ino, state) in group {
+                        if let Err(error) = self.end_folded(*ino, state) {
+                            tracing::warn!(%ino, %error, "a backing file was not given back");
+                        }
+                        self.live.drop_if_idle(*ino, state);
+                    }
+                }
+                // One of them was removed or taken over by another host.
+                Ok(false) | Err(_) => left.extend(inos),
+            }
+        }
+        left
+    }
+
+    /// The file has settled: its backing file becomes a ready one again.
+    fn end_folded(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        self.count_settled(state);
+        state.is_queued = false;
+        state.early_fold = None;
+        let Some(Body::Local(LocalBody { backing, ro, .. })) = state.body.take() else {
+            return Ok(());
+        };
+        // The pages that passthrough left behind belong to the backing file; who reads next would miss them.
+        if let Some(page_cache) = self.page_cache.get()
+            && state.hints.cache() != Some(CacheHint::None)
+            && let Ok(stat) = ro.stat()
+        {
+            let mut content = vec![0; usize::try_from(stat.size_bytes).unwrap_or(0)];
+            let n = ro.read_at(&mut content, 0)?;
+            content.truncate(n);
+            if !content.is_empty() {
+                page_cache(ino, &content);
+            }
+        }
+        self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
+        state.accounted_512 = 0;
+        self.give_back(ino, backing, ro)
+    }
+
+    /// Settles one closed file that was folded early, as far as that can be done now; whether it has settled.
+    pub(crate) fn settle_one_folded(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        if self.is_ready(state)? {
+            if !self.namespace.release_writes(&[ino])? {
+                // Removed or taken over by another host, which has what was published.
+                tracing::debug!(%ino, "the lease to write was not this host's any more");
+            }
+            self.end_folded(ino, state)?;
+            return Ok(true);
+        }
+        let is_mapped =
+            state.local().is_some_and(|local| !is_unshared(local.ro.file()).unwrap_or(false));
+        state.overlay.is_dirty = true;
+        if is_mapped {
+            // It may be written to for long: not without a name.
+            state.keeps_name = true;
+        }
+        match self.persist(ino, state) {
+            Err(Error::NotFound) => {
+                // Removed by another host; with the record went the mark. Or it was never recorded.
+                self.note_broken_promise(ino, state);
+                let forgotten = state.forget_body();
+                self.discard_unnamed(ino, &forgotten);
+                Err(Error::NotFound)
+            }
+            outcome => outcome.map(|()| false),
+        }
+    }
+
+    /// Removes the backing file of an entry that is gone, if no record names it.
+    pub(crate) fn discard_unnamed(&self, ino: InodeId, forgotten: &Forgotten) {
+        let free = |backing: BackingRef| FreeFile::of(ino, backing.file);
+        match (forgotten.unnamed, forgotten.doubtful) {
+            (Some(backing), _) => self.settler_queue.reclaim(backing.tier, free(backing)),
+            (None, Some(backing)) => {
+                self.doubt(backing, free(backing), forgotten.accounted_512.unwrap_or(0));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Closes the bytes of an entry that goes on without them. What nobody knows to be named is looked for.
+    pub(crate) fn drop_body(&self, ino: InodeId, state: &mut LiveState) {
+        if let Some(backing) = state.doubtful() {
+            self.doubt(backing, FreeFile::of(ino, backing.file), state.accounted_512);
+        }
+        state.is_doubtful = false;
+        state.body = None;
+    }
+
+    /// Counts a file that has settled.
+    pub(crate) fn count_settled(&self, state: &mut LiveState) {
+        use std::sync::atomic::Ordering::Relaxed;
+        self.metrics.settled.fetch_add(1, Relaxed);
+        if state.early_fold.is_some() {
+            self.metrics.folded.fetch_add(1, Relaxed);
+        }
+        state.is_unsettled = false;
+        state.holds_lease = false;
+        state.sums = None;
+    }
+}

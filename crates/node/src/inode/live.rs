@@ -1,0 +1,341 @@
+//! Inodes that are open, or that somebody may still be writing to.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use intarsia_codec::BlockSums;
+use intarsia_meta::Inode;
+use intarsia_policy::IoMode;
+use intarsia_types::{BackingRef, HintSet, InodeId, Result, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::body::Body;
+use crate::cache::far_pages::Paged;
+use crate::cache::vouch::{Follower, Round};
+use crate::inode::doubts::is_uncertain;
+use crate::inode::early_fold::EarlyFold;
+use crate::replication::replicate::Copied;
+
+const SHARDS: usize = 32;
+
+/// What the mount got from the kernel for a backing file; dropping it unregisters the file.
+pub type KernelBacking = Arc<dyn Any + Send + Sync>;
+
+/// Length and times that the record does not have yet. Only for files served through the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Overlay {
+    pub(crate) size_bytes: u64,
+    pub(crate) mtime: Option<Timestamp>,
+    pub(crate) ctime: Option<Timestamp>,
+    pub(crate) is_dirty: bool,
+}
+
+/// The changing part of a live inode.
+pub(crate) struct LiveState {
+    /// Open handles.
+    pub(crate) handles: u32,
+    /// Open handles that may write, other hosts' included.
+    pub(crate) writers: u32,
+    /// Handles that other hosts have open here.
+    pub(crate) remote_handles: u32,
+    /// Hosts that keep what they read of it (see [`crate::cache::vouch`]).
+    pub(crate) followers: Vec<Follower>,
+    /// They are being told, or have just been, that it is about to change.
+    pub(crate) recall: Option<Arc<Round>>,
+    /// It was opened here to be read through the kernel's pages while its bytes are at another host, by somebody who may
+    /// have it open still.
+    pub(crate) paged: Option<Paged>,
+    /// Its name has just been given to another file: it stays for a moment, for whoever looked the name up
+    /// before and opens it now.
+    pub(crate) is_lingering: bool,
+    /// This host alone may write to the file (see [`crate::inode::lease`]). Always so without other hosts.
+    pub(crate) holds_lease: bool,
+    /// How the kernel serves it; fixed from the first open to the last release.
+    pub(crate) mode: IoMode,
+    /// Where the bytes are; `None` until somebody needs them.
+    pub(crate) body: Option<Body>,
+    /// The kernel's registration of the backing file, one for all handles.
+    pub(crate) kernel: Option<KernelBacking>,
+    pub(crate) overlay: Overlay,
+    /// The record as it was when it was last read for this entry.
+    pub(crate) record: Option<Inode>,
+    /// When it was last compared with what others may have changed.
+    pub(crate) followed_at: Option<Instant>,
+    /// The hints in force when it was opened.
+    pub(crate) hints: HintSet,
+    /// The namespace says that it may be being written.
+    pub(crate) is_unsettled: bool,
+    /// It was unsettled when this node started: a process from before may still write to it.
+    pub(crate) is_foreign: bool,
+    /// Another host has taken the file over while this one was lost, and it is open here still: what was
+    /// written here does not count (see [`crate::membership::fence`]).
+    pub(crate) is_quarantined: bool,
+    /// No name is left; it goes at the last release.
+    pub(crate) is_orphan: bool,
+    /// Sums that reads are checked against; `None` when there are none or they are not loaded.
+    pub(crate) sums: Option<BlockSums>,
+    /// The record says that the stored sums are right.
+    pub(crate) is_checksummed: bool,
+    /// The backing file's change time after our own last touch; a later one means that the kernel wrote.
+    pub(crate) seen_ctime: Timestamp,
+    /// What the copies on other hosts hold, since this host made them.
+    pub(crate) copied: Option<Copied>,
+    /// It was published beside its inode, and its backing file is named by no record (see [`crate::inode::early_fold`]).
+    pub(crate) early_fold: Option<EarlyFold>,
+    /// It is still mapped after its last close, and stays where it is.
+    pub(crate) keeps_name: bool,
+    /// A publication failed for want of copies: other hosts see the content of the one before.
+    pub(crate) is_withheld: bool,
+    /// A change of the record had no answer, so that nobody knows whether it names the backing file.
+    pub(crate) is_doubtful: bool,
+    /// Blocks that the tier's accounting knows of.
+    pub(crate) accounted_512: u64,
+    /// It lacked a copy while it was being written; whoever settles it sees to that.
+    pub(crate) lacks_copies: bool,
+    /// Whether the settler has it in its queue.
+    pub(crate) is_queued: bool,
+    /// No record names its backing file any more, which stays until the kernel reads it past the process no longer.
+    pub(crate) is_spared: bool,
+    /// Removed from the table: whoever still holds the entry must look it up again.
+    pub(crate) is_gone: bool,
+}
+
+impl LiveState {
+    fn new() -> Self {
+        Self {
+            handles: 0,
+            writers: 0,
+            remote_handles: 0,
+            followers: Vec::new(),
+            recall: None,
+            paged: None,
+            is_lingering: false,
+            holds_lease: false,
+            mode: IoMode::Cached,
+            body: None,
+            kernel: None,
+            overlay: Overlay::default(),
+            record: None,
+            followed_at: None,
+            hints: HintSet::default(),
+            is_unsettled: false,
+            is_foreign: false,
+            is_quarantined: false,
+            is_orphan: false,
+            sums: None,
+            is_checksummed: false,
+            seen_ctime: Timestamp::default(),
+            copied: None,
+            early_fold: None,
+            keeps_name: false,
+            is_withheld: false,
+            is_doubtful: false,
+            accounted_512: 0,
+            lacks_copies: false,
+            is_queued: false,
+            is_spared: false,
+            is_gone: false,
+        }
+    }
+
+    /// The backing file that a record may name or not.
+    pub(crate) fn doubtful(&self) -> Option<BackingRef> {
+        self.local().map(|local| local.backing).filter(|_| self.is_doubtful)
+    }
+
+    /// Takes note of what became of a change of the record.
+    pub(crate) fn note_change<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        let is_doubtful = outcome.as_ref().is_err_and(is_uncertain) && self.local().is_some();
+        self.is_doubtful |= is_doubtful;
+        outcome
+    }
+
+    /// Whether what was published is in other places than the file that is written to here, so that it outlives this
+    /// host until something else is published.
+    pub(crate) fn has_published_elsewhere(&self) -> bool {
+        let has_copies = |record: &Inode| record.layout.copies().len() > 1;
+        self.unnamed().is_some()
+            || (self.holds_lease && self.record.as_ref().is_some_and(has_copies))
+    }
+
+    /// Lets go of the bytes of an inode that is being removed.
+    pub(crate) fn forget_body(&mut self) -> Forgotten {
+        let forgotten = Forgotten {
+            accounted_512: self.local().map(|_| self.accounted_512),
+            size_bytes: self.body.as_ref().and_then(|_| self.size_bytes().ok()),
+            unnamed: self.unnamed(),
+            doubtful: self.doubtful(),
+        };
+        self.body = None;
+        self.sums = None;
+        self.is_unsettled = false;
+        self.holds_lease = false;
+        self.is_quarantined = false;
+        self.overlay.is_dirty = false;
+        self.copied = None;
+        self.early_fold = None;
+        self.keeps_name = false;
+        self.is_withheld = false;
+        self.is_doubtful = false;
+        self.accounted_512 = 0;
+        forgotten
+    }
+
+    /// Whether nothing is known here that the record does not say.
+    pub(crate) const fn is_idle(&self) -> bool {
+        !self.is_open() && !self.is_unsettled && !self.holds_lease && !self.overlay.is_dirty
+    }
+
+    /// Whether the kernel reads a file here past the process, and can be told of no other one.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.handles > 0 && self.mode == IoMode::Passthrough
+    }
+
+    /// Whether anybody has it open, here or on another host, or may be just about to.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.handles > 0 || self.remote_handles > 0 || self.is_lingering
+    }
+}
+
+/// What was known of the bytes of an inode that is being removed, and its record may not say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Forgotten {
+    /// The blocks accounted for its backing file.
+    pub(crate) accounted_512: Option<u64>,
+    /// Its last length.
+    pub(crate) size_bytes: Option<u64>,
+    /// A backing file that no record names.
+    pub(crate) unnamed: Option<BackingRef>,
+    /// A backing file that a record may name or not.
+    pub(crate) doubtful: Option<BackingRef>,
+}
+
+/// A live inode.
+pub(crate) struct Live {
+    pub(crate) ino: InodeId,
+    state: Mutex<LiveState>,
+}
+
+impl Live {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LiveState> {
+        self.state.lock()
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, LiveState>> {
+        self.state.try_lock()
+    }
+}
+
+/// The table of live inodes.
+///
+/// Lock order: an entry's state, then its shard. Nobody takes a state while holding a shard.
+pub(crate) struct LiveTable {
+    shards: Vec<Mutex<HashMap<InodeId, Arc<Live>>>>,
+    drops: AtomicU64,
+}
+
+impl LiveTable {
+    pub(crate) fn new() -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, drops: AtomicU64::new(0) }
+    }
+
+    fn shard(&self, ino: InodeId) -> &Mutex<HashMap<InodeId, Arc<Live>>> {
+        // Sequence numbers are dealt in turn, so the low bits spread evenly.
+        let index = usize::try_from(ino.0 % SHARDS as u64).unwrap_or(0);
+        &self.shards[index]
+    }
+
+    /// The entry, if the inode is live.
+    pub(crate) fn get(&self, ino: InodeId) -> Option<Arc<Live>> {
+        self.shard(ino).lock().get(&ino).cloned()
+    }
+
+    /// Whether the inode is live.
+    pub(crate) fn contains(&self, ino: InodeId) -> bool {
+        self.shard(ino).lock().contains_key(&ino)
+    }
+
+    fn get_or_insert(&self, ino: InodeId) -> Arc<Live> {
+        let fresh = || Arc::new(Live { ino, state: Mutex::new(LiveState::new()) });
+        Arc::clone(self.shard(ino).lock().entry(ino).or_insert_with(fresh))
+    }
+
+    /// Runs `f` on the locked entry, made if need be; an entry left idle is dropped afterwards.
+    pub(crate) fn with<T>(&self, ino: InodeId, f: impl FnOnce(&mut LiveState) -> T) -> T {
+        loop {
+            let live = self.get_or_insert(ino);
+            let mut state = live.lock();
+            if state.is_gone {
+                continue;
+            }
+            let result = f(&mut state);
+            self.drop_if_idle(ino, &mut state);
+            return result;
+        }
+    }
+
+    /// Runs `f` on the locked entry if there is one.
+    pub(crate) fn with_existing<T>(
+        &self,
+        ino: InodeId,
+        f: impl FnOnce(&mut LiveState) -> T,
+    ) -> Option<T> {
+        let live = self.get(ino)?;
+        let mut state = live.lock();
+        if state.is_gone {
+            return None;
+        }
+        let result = f(&mut state);
+        self.drop_if_idle(ino, &mut state);
+        Some(result)
+    }
+
+    /// As [`with`](Self::with), but gives up when somebody else has had the entry for so long.
+    pub(crate) fn try_with<T>(
+        &self,
+        ino: InodeId,
+        patience: Duration,
+        f: impl FnOnce(&mut LiveState) -> T,
+    ) -> Option<T> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let live = self.get_or_insert(ino);
+            let mut state = live.state.try_lock_until(deadline)?;
+            if state.is_gone {
+                continue;
+            }
+            let result = f(&mut state);
+            self.drop_if_idle(ino, &mut state);
+            return Some(result);
+        }
+    }
+
+    /// Drops a locked entry that was left idle.
+    pub(crate) fn drop_if_idle(&self, ino: InodeId, state: &mut LiveState) {
+        if state.is_idle() {
+            state.is_gone = true;
+            self.drops.fetch_add(1, Ordering::AcqRel);
+            self.shard(ino).lock().remove(&ino);
+        }
+    }
+
+    /// How many entries have been dropped so far. While this stays the same, an inode that is not live now
+    /// was not live before either, so its record had all that is known of it.
+    pub(crate) fn drops(&self) -> u64 {
+        self.drops.load(Ordering::Acquire)
+    }
+
+    /// Number of live inodes.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().len()).sum()
+    }
+
+    /// The entries of all live inodes now.
+    pub(crate) fn entries(&self) -> Vec<Arc<Live>> {
+        self.shards.iter().flat_map(|s| s.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+}

@@ -1,0 +1,324 @@
+//! How a node stops: what it does, what it says of it, and when it gives up waiting.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use intarsia_meta::allowance;
+use intarsia_store::Tier;
+use intarsia_types::{Durability, Error, InodeId, Result};
+use parking_lot::{Condvar, Mutex};
+use serde::Serialize;
+
+use crate::membership::gate::Gate;
+use crate::node::Node;
+
+/// Between two words about the progress.
+const TOLD_EVERY: Duration = Duration::from_millis(500);
+/// How long one file may wait for other hosts.
+const FILE_PATIENCE: Duration = Duration::from_secs(4);
+/// Files named that did not settle; all are counted.
+const NAMED_MAX: usize = 5;
+
+/// What is to become of what the node holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClosingMode {
+    /// It is kept: everything that can settle does, and what is in memory is written.
+    #[default]
+    Keep,
+    /// It is about to be deleted: nothing is settled or summed. If it is not deleted after all, the next start finds it
+    /// as after a crash.
+    Discard,
+}
+
+impl ClosingMode {
+    /// How long the metadata may leave questions unanswered, all in all.
+    const fn patience(self) -> Duration {
+        match self {
+            Self::Keep => Duration::from_secs(8),
+            Self::Discard => Duration::from_secs(2),
+        }
+    }
+}
+
+/// What a node that closes is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClosingStep {
+    /// It ends its background work.
+    #[default]
+    EndingBackgroundWork,
+    /// It settles files that were open or changed of late.
+    SettlingFiles,
+    /// It gives back its leases, and tells the other hosts that it stops.
+    LeavingStore,
+    /// It writes what is in memory to its disks.
+    WritingBack,
+}
+
+impl ClosingStep {
+    /// The step in words, for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::EndingBackgroundWork => "ending background work",
+            Self::SettlingFiles => "settling files",
+            Self::LeavingStore => "taking leave of the other hosts",
+            Self::WritingBack => "writing back to disk",
+        }
+    }
+}
+
+/// How far a node that closes is. Field names are stable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClosingProgress {
+    /// What it is doing.
+    pub step: ClosingStep,
+    /// The inode of the file that it is at.
+    pub inode: Option<u64>,
+    /// Bytes of the files that it is done with.
+    pub bytes_done: u64,
+    /// Bytes of the files that it is not done with.
+    pub bytes_left: u64,
+    /// Files that it is not done with.
+    pub files_left: u64,
+    /// For how long, in milliseconds, the metadata has left questions of the closing node unanswered.
+    pub metadata_silent_ms: u64,
+}
+
+/// What the thread that closes shares with the one that tells of it.
+#[derive(Default)]
+struct Closing {
+    state: Mutex<(ClosingProgress, bool)>,
+    done: Condvar,
+}
+
+impl Closing {
+    fn begin(&self, step: ClosingStep) {
+        let progress = &mut self.state.lock().0;
+        (progress.step, progress.inode) = (step, None);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ClosingProgress)) {
+        change(&mut self.state.lock().0);
+    }
+
+    /// Waits a moment for the end; how far it is if that has not come.
+    fn wait(&self) -> Option<ClosingProgress> {
+        let mut state = self.state.lock();
+        let until = Instant::now() + TOLD_EVERY;
+        while !state.1 {
+            if self.done.wait_until(&mut state, until).timed_out() {
+                return (!state.1).then_some(state.0);
+            }
+        }
+        None
+    }
+}
+
+/// Says that it is over, however the thread ends.
+struct Ended<'a>(&'a Closing);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().1 = true;
+        self.0.done.notify_all();
+    }
+}
+
+/// Files that did not settle because something failed.
+#[derive(Default)]
+struct Unsettled {
+    count: usize,
+    named: Vec<String>,
+}
+
+impl Unsettled {
+    fn add(&mut self, ino: InodeId) {
+        self.count += 1;
+        if self.named.len() < NAMED_MAX {
+            self.named.push(ino.to_string());
+        }
+    }
+
+    /// How many and which, for people.
+    fn in_words(&self) -> String {
+        match (self.count, self.count - self.named.len()) {
+            (0, _) => "no file is left unsettled".to_owned(),
+            (n, 0) => format!("{n} files are left unsettled (inodes {})", self.named.join(", ")),
+            (n, _) => {
+                format!("{n} files are left unsettled (inodes {}, ...)", self.named.join(", "))
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Stops in order: settles what can be settled, writes back, records a clean stop. Idempotent.
+    ///
+    /// # Errors
+    /// As [`close_with`](Self::close_with).
+    pub fn close(&self) -> Result<()> {
+        self.close_with(ClosingMode::Keep, &mut |_| {})
+    }
+
+    /// Stops in order, as `mode` says; idempotent. `progress` is told about twice a second how far it is.
+    ///
+    /// The metadata of a store of several hosts is waited for some 10 s in all. If it does not answer, what is left
+    /// keeps its durable marks, and the next start brings it into order as after a crash.
+    ///
+    /// # Errors
+    /// With [`ClosingMode::Keep`] the first failure, with what is left undone where the metadata did not answer; the
+    /// rest is tried all the same.
+    pub fn close_with(
+        &self,
+        mode: ClosingMode,
+        progress: &mut dyn FnMut(ClosingProgress),
+    ) -> Result<()> {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if let Some(gate) = &self.gate {
+            gate.begin_closing(mode.patience());
+        }
+        let closing = Closing::default();
+        std::thread::scope(|scope| {
+            let work = || {
+                let _ended = Ended(&closing);
+                self.close_now(mode, &closing)
+            };
+            let worker = std::thread::Builder::new().name("closing".into());
+            let Ok(worker) = worker.spawn_scoped(scope, work) else {
+                // Without a second thread nobody tells of it.
+                return self.close_now(mode, &closing);
+            };
+            while let Some(now) = closing.wait() {
+                let silence = self.gate.as_ref().map_or(Duration::ZERO, |gate| gate.silence());
+                let metadata_silent_ms = u64::try_from(silence.as_millis()).unwrap_or(u64::MAX);
+                progress(ClosingProgress { metadata_silent_ms, ..now });
+            }
+            let panicked = |_| Err(Error::Engine("the thread that stops the node panicked".into()));
+            worker.join().unwrap_or_else(panicked)
+        })
+    }
+
+    fn close_now(&self, mode: ClosingMode, closing: &Closing) -> Result<()> {
+        closing.begin(ClosingStep::EndingBackgroundWork);
+        self.stop_background();
+        match mode {
+            ClosingMode::Discard => {
+                closing.begin(ClosingStep::LeavingStore);
+                if let Err(error) = self.leave_cluster() {
+                    // Nothing that is kept depends on it.
+                    tracing::warn!(%error, "the other hosts find out by themselves that this one is gone");
+                }
+                Ok(())
+            }
+            ClosingMode::Keep if self.options.durability == Durability::Memory => {
+                closing.begin(ClosingStep::LeavingStore);
+                let left = self.leave_cluster();
+                self.wipe().and(left)
+            }
+            ClosingMode::Keep => self.close_keeping(closing),
+        }
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.gate.as_deref().is_some_and(Gate::is_shut)
+    }
+
+    fn close_keeping(&self, closing: &Closing) -> Result<()> {
+        let mut outcome = Ok(());
+        let mut note = |result: Result<()>| {
+            if let Err(error) = result {
+                if !self.is_cut_off() {
+                    tracing::error!(%error, "stopping");
+                }
+                if outcome.is_ok() {
+                    outcome = Err(error);
+                }
+            }
+        };
+        closing.begin(ClosingStep::SettlingFiles);
+        let mut unsettled = Unsettled::default();
+        note(self.settle_all(closing, &mut unsettled));
+        closing.begin(ClosingStep::LeavingStore);
+        note(self.return_directories());
+        note(self.leave_cluster());
+        closing.begin(ClosingStep::WritingBack);
+        self.remote_cache.clear();
+        note(self.tiers.drain(&self.namespace));
+        if self.is_cut_off() {
+            note(self.tiers.iter().try_for_each(Tier::sync));
+        } else {
+            note(self.sync_all());
+        }
+        if self.is_cut_off() || unsettled.count > 0 || !self.doubts.is_empty() {
+            // As after a crash the next start holds what is on disk against all records.
+            tracing::warn!(
+                "not everything could be recorded; the next start looks at all files here"
+            );
+        } else {
+            self.tiers.iter().for_each(|tier| note(tier.close()));
+        }
+        if self.is_cut_off() { Err(self.cut_off(&unsettled)) } else { outcome }
+    }
+
+    fn cut_off(&self, unsettled: &Unsettled) -> Error {
+        let patience_s = ClosingMode::Keep.patience().as_secs();
+        let what = format!(
+            "it did not answer for {patience_s} s while the node stopped: {}; the next start brings them into order as after a crash, and nothing that was acknowledged is lost",
+            unsettled.in_words()
+        );
+        tracing::error!(unsettled = unsettled.count, "{what}");
+        Error::Engine(what)
+    }
+
+    /// Settles whatever can be, until the metadata has been silent for too long.
+    fn settle_all(&self, closing: &Closing, unsettled: &mut Unsettled) -> Result<()> {
+        let length = |ino: InodeId| {
+            let known = self.live.with_existing(ino, |state| state.size_bytes());
+            (ino, known.and_then(Result::ok).unwrap_or(0))
+        };
+        let files: Vec<_> = self.live.entries().iter().map(|live| length(live.ino)).collect();
+        closing.change(|progress| {
+            progress.files_left = files.len() as u64;
+            progress.bytes_left = files.iter().map(|(_, bytes)| bytes).sum();
+        });
+        let mut outcome = Ok(());
+        for (ino, bytes) in files {
+            closing.change(|progress| progress.inode = Some(ino.0));
+            if let Err(error) = self.settle_to_close(ino) {
+                if unsettled.count < NAMED_MAX {
+                    tracing::error!(%ino, %error, "a file could not be settled");
+                }
+                unsettled.add(ino);
+                outcome = outcome.and(Err(error));
+            }
+            closing.change(|progress| {
+                progress.files_left = progress.files_left.saturating_sub(1);
+                progress.bytes_left = progress.bytes_left.saturating_sub(bytes);
+                progress.bytes_done += bytes;
+            });
+        }
+        outcome
+    }
+
+    fn settle_to_close(&self, ino: InodeId) -> Result<()> {
+        let cut_off = || Err(Error::Engine("it did not answer".into()));
+        if self.is_cut_off() {
+            let is_idle = self.live.with_existing(ino, |state| state.is_idle());
+            return if is_idle == Some(false) { cut_off() } else { Ok(()) };
+        }
+        let _limit = allowance::limit(Instant::now() + FILE_PATIENCE);
+        if self.live.with_existing(ino, |state| state.is_lingering) == Some(true) {
+            self.end_lingering(ino);
+        }
+        let persisted = match self.live.with_existing(ino, |state| self.persist(ino, state)) {
+            // Removed by another host, or never recorded: there is nothing to settle.
+            None | Some(Ok(()) | Err(Error::NotFound)) => Ok(()),
+            Some(Err(error)) => Err(error),
+        };
+        let settled = self.settle_now(ino);
+        persisted.and(settled)
+    }
+}

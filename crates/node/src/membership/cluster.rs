@@ -1,0 +1,683 @@
+//! The other hosts of a store: which tiers are theirs, and how to reach them.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use intarsia_meta::{
+    MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec, allowance,
+};
+use intarsia_policy::HostState;
+use intarsia_transport::{
+    Answer, Buffer, CallError, DeploymentKey, Identity, PeerFailure, Peers, Pending, Runtime,
+    Server,
+};
+use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result, TierId, Timestamp};
+use intarsia_wire::{RecallKind, Request, Response};
+use parking_lot::{Mutex, RwLock};
+
+use crate::body::pieces::PieceMemory;
+use crate::body::remote::unexpected;
+use crate::clock::now;
+use crate::membership::fence::Fence;
+use crate::membership::heart::Heart;
+use crate::membership::{Membership, Pace, Pulse, Seen};
+use crate::node::Node;
+use crate::peer::PeerService;
+use crate::rebalance::mover::Fetches;
+
+const EIO: i32 = 5;
+/// Threads that move bytes between hosts.
+const REACTORS: usize = 1;
+
+/// What makes a node one of several.
+#[derive(Clone)]
+pub struct ClusterOptions {
+    /// The metadata that all hosts share.
+    pub engine: Arc<dyn MetaEngine>,
+    /// The store's name, the same on every host: 32 hexadecimal digits.
+    pub store: String,
+    /// Where the other hosts reach this one. Port 0 takes any that is free.
+    pub listen: SocketAddr,
+    /// The deployment's key.
+    pub key: DeploymentKey,
+}
+
+/// What is recorded of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPresence {
+    /// Its name.
+    pub name: NodeId,
+    /// Where its node serves others, while it does.
+    pub address: Option<SocketAddr>,
+    /// Whether it is heard of.
+    pub is_alive: bool,
+    /// Whether it was told to leave.
+    pub is_leaving: bool,
+}
+
+impl std::fmt::Debug for ClusterOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterOptions").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// What became of a request to give back the right to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recalled {
+    /// It is free, and what was written is published.
+    Released,
+    /// The file is open there; whoever wants to write does so through that host.
+    InUse,
+    /// Ask again after this time.
+    Later(Duration),
+}
+
+/// The other hosts.
+pub(crate) struct Cluster {
+    me: NodeId,
+    identity: Identity,
+    listen: SocketAddr,
+    runtime: Runtime,
+    /// For looking up members and tiers.
+    directory: Namespace,
+    peers: Peers,
+    /// Whose each tier is. Changes only when a host comes back with empty disks, which shows as one member more.
+    homes: RwLock<HashMap<TierId, NodeId>>,
+    /// How many members there were at the last look.
+    member_count: AtomicUsize,
+    piece_memory: Arc<PieceMemory>,
+    /// Bytes of files asked of other hosts.
+    asked_bytes: AtomicU64,
+    server: Mutex<Option<Server>>,
+    membership: Membership,
+    /// Up while the other hosts have given this one up.
+    pub(crate) fence: Fence,
+    heart: Mutex<Option<Heart>>,
+    /// Files that come here from other hosts.
+    pub(crate) fetches: Fetches,
+    /// The last beat failed, and the log says so.
+    is_faint: AtomicBool,
+    /// This host stays a member, also if it was told to leave.
+    stays: AtomicBool,
+}
+
+impl Cluster {
+    /// `root` is what the root of a new store is to be; there is one already. From now on others see that
+    /// the host is starting.
+    pub(crate) fn new(
+        options: &ClusterOptions,
+        me: &NodeId,
+        root: RootSpec,
+        pace: Pace,
+    ) -> Result<Self> {
+        let directory = Namespace::open(Arc::clone(&options.engine), root, now())?;
+        let membership = Membership::begin(&directory, me, pace)?;
+        let runtime = Runtime::start(REACTORS)?;
+        let identity = Identity {
+            node: me.clone(),
+            store: options.store.parse().map_err(|e| Error::Invalid(format!("{e}")))?,
+            epoch: membership.owner().epoch,
+            key: options.key.clone(),
+        };
+        let peers = Peers::new(runtime.clone(), identity.clone(), identity.key.config())?;
+        Ok(Self {
+            me: me.clone(),
+            identity,
+            listen: options.listen,
+            runtime,
+            directory,
+            peers,
+            homes: RwLock::default(),
+            member_count: AtomicUsize::new(0),
+            piece_memory: PieceMemory::new(),
+            asked_bytes: AtomicU64::new(0),
+            server: Mutex::default(),
+            membership,
+            fence: Fence::default(),
+            heart: Mutex::default(),
+            fetches: Fetches::default(),
+            is_faint: AtomicBool::new(false),
+            stays: AtomicBool::new(false),
+        })
+    }
+
+    /// The name of this host.
+    pub(crate) const fn me(&self) -> &NodeId {
+        &self.me
+    }
+
+    /// The host that a tier belongs to.
+    pub(crate) fn home_of(&self, tier: TierId) -> Result<NodeId> {
+        if let Some(home) = self.homes.read().get(&tier) {
+            return Ok(home.clone());
+        }
+        let mut homes = self.homes.write();
+        for (id, known) in self.directory.tiers()? {
+            homes.insert(id, NodeId(known.host));
+        }
+        homes
+            .get(&tier)
+            .cloned()
+            .ok_or_else(|| Error::Engine(format!("tier {tier} belongs to no host of this store")))
+    }
+
+    /// Learns where the members are.
+    pub(crate) fn meet(&self) -> Result<()> {
+        self.membership.refresh(&self.directory)?;
+        self.connect();
+        Ok(())
+    }
+
+    /// Knows as peers those members that serve.
+    fn connect(&self) {
+        let all = self.membership.all();
+        // A host that is new may have taken over tiers.
+        if self.member_count.swap(all.len(), Ordering::Relaxed) < all.len() {
+            self.homes.write().clear();
+        }
+        let others = all.into_iter().filter(|(node, _)| *node != self.me);
+        let serving = others.filter(|(_, member)| member.state.is_alive());
+        self.peers.set_members(serving.filter_map(|(node, m)| Some((node, m.address?))));
+    }
+
+    /// Shows the others that this host lives.
+    pub(crate) fn beat(&self, tiers: &[MemberTier]) -> Result<Pulse> {
+        self.membership.beat(&self.directory, tiers)
+    }
+
+    /// Looks whether the others live.
+    pub(crate) fn look(&self) -> Result<Seen> {
+        let seen = self.membership.look(&self.directory)?;
+        self.connect();
+        Ok(seen)
+    }
+
+    /// See [`Membership::next_epoch`].
+    pub(crate) fn next_epoch(&self) -> Result<std::result::Result<u64, Pulse>> {
+        self.membership.next_epoch(&self.directory)
+    }
+
+    /// See [`Membership::revive`].
+    pub(crate) fn revive(&self, epoch: u64) -> Result<bool> {
+        self.membership.revive(&self.directory, epoch)
+    }
+
+    /// Whether this host was told to leave, as of its last beat.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.membership.is_leaving()
+    }
+
+    /// See [`Membership::order`].
+    pub(crate) fn order(&self, node: &NodeId, is_leaving: bool) -> Result<()> {
+        let state = self.membership.order(&self.directory, node, is_leaving)?;
+        match state {
+            MemberState::Serving | MemberState::Leaving => Ok(()),
+            other => Err(Error::Busy(format!("{node} is {}", other.name()))),
+        }
+    }
+
+    /// See [`Membership::forget`].
+    pub(crate) fn forget(&self, node: &NodeId) -> Result<()> {
+        self.membership.forget(&self.directory, node)
+    }
+
+    /// Puts into the log that beats fail, once, and that they are well again.
+    pub(crate) fn note_pulse(&self, outcome: Result<()>) {
+        let was_faint = self.is_faint.swap(outcome.is_err(), Ordering::Relaxed);
+        match outcome {
+            Err(error) if !was_faint => {
+                tracing::warn!(%error, "the metadata cannot be told that this host lives");
+            }
+            Ok(()) if was_faint => tracing::info!("the metadata hears of this host again"),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn hold_beats(&self, is_held: bool) {
+        if let Some(heart) = &*self.heart.lock() {
+            heart.pause(is_held);
+        }
+    }
+
+    /// The host is lost: nobody has heard of it for seconds, and what it alone held cannot be read.
+    pub(crate) fn is_lost(&self, node: &NodeId) -> bool {
+        self.membership.lost_since(node).is_some()
+    }
+
+    /// The hosts that live, this one among them, in the order of their names.
+    pub(crate) fn alive(&self) -> Vec<NodeId> {
+        let all = self.membership.all().into_iter();
+        all.filter(|(_, member)| member.state.is_alive()).map(|(node, _)| node).collect()
+    }
+
+    /// All members with what they last told about themselves, in the order of their names.
+    pub(crate) fn members(&self) -> Vec<(NodeId, MemberRecord)> {
+        self.membership.all()
+    }
+
+    /// Whether this host is a member, and no other one can have given it up.
+    pub(crate) fn is_sure_member(&self) -> bool {
+        !self.fence.is_up() && self.is_current()
+    }
+
+    /// Whether that life of a host is over, so that its leases can be taken over.
+    pub(crate) fn is_over(&self, owner: &Owner) -> bool {
+        // One that the last look did not show may have joined since, or have left for good.
+        if !self.membership.knows(&owner.node)
+            && let Err(error) = self.meet()
+        {
+            tracing::debug!(%error, "whether a host has joined cannot be found out");
+            return false;
+        }
+        self.membership.is_over(owner)
+    }
+
+    /// Whether that life of a host is over and left leases that nobody claims: the host is lost, or is back and has
+    /// claimed what it knows of. One that is starting is about to.
+    pub(crate) fn has_let_go(&self, owner: &Owner) -> bool {
+        let state = self.members().into_iter().find(|(node, _)| *node == owner.node);
+        let is_starting = state.is_some_and(|(_, member)| member.state == MemberState::Joining);
+        self.is_over(owner) && !is_starting
+    }
+
+    /// This host in its present life.
+    pub(crate) fn owner(&self) -> Owner {
+        self.membership.owner()
+    }
+
+    /// Whether no other host can have given this one up.
+    pub(crate) fn is_current(&self) -> bool {
+        self.membership.is_current()
+    }
+
+    /// EIO while the other hosts may have given this one up.
+    pub(crate) fn require_current(&self) -> Result<()> {
+        if !self.is_sure_member() {
+            let gone = std::io::Error::from_raw_os_error(EIO);
+            return Err(Error::io("the other hosts may have given this one up", gone));
+        }
+        Ok(())
+    }
+
+    /// EIO for a host that was given up and does not know it yet.
+    pub(crate) fn require_member(&self, node: &NodeId) -> Result<()> {
+        if self.is_lost_on_second_look(node) {
+            let gone = std::io::Error::from_raw_os_error(EIO);
+            return Err(Error::io(format!("host {node} was given up by the others"), gone));
+        }
+        Ok(())
+    }
+
+    /// A host that was lost at the last look may be back, with files that others have opened.
+    fn is_lost_on_second_look(&self, node: &NodeId) -> bool {
+        if !self.is_lost(node) {
+            return false;
+        }
+        if let Err(error) = self.meet() {
+            tracing::debug!(%error, "whether a lost host is back cannot be found out");
+        }
+        self.is_lost(node)
+    }
+
+    /// EIO for what only a lost host has.
+    pub(crate) fn require_not_lost(&self, home: &NodeId) -> Result<()> {
+        if !self.is_lost_on_second_look(home) {
+            return Ok(());
+        }
+        let Some(since) = self.membership.lost_since(home) else { return Ok(()) };
+        let what = format!(
+            "host {home} is lost since {}; what it alone held cannot be used until it is back ('intarsia lost' lists it)",
+            in_words(since)
+        );
+        Err(Error::io(what, std::io::Error::from_raw_os_error(EIO)))
+    }
+
+    /// How long another host may take to answer.
+    fn patience(&self) -> Duration {
+        allowance::of(self.identity.key.config().patience)
+    }
+
+    /// Asks `home` and waits for its answer, for a bounded time.
+    pub(crate) fn call(
+        &self,
+        home: &NodeId,
+        request: &Request,
+        payload: Option<&[u8]>,
+    ) -> Result<Response> {
+        let answer = self.ask(home, || {
+            let payload = payload.map(|bytes| self.peers.copy(bytes));
+            self.peers.call_within(home, request.clone(), payload, self.patience())
+        });
+        answer.map(|answer| answer.response)
+    }
+
+    /// Asks `home` for bytes and waits for them, for a bounded time.
+    pub(crate) fn ask_for(&self, home: &NodeId, request: &Request) -> Result<Answer> {
+        self.ask(home, || self.peers.call_within(home, request.clone(), None, self.patience()))
+    }
+
+    /// Asks `home` only if that needs no waiting.
+    pub(crate) fn start_now(
+        &self,
+        home: &NodeId,
+        request: &Request,
+        patience: Duration,
+    ) -> Option<Pending> {
+        self.peers.start_now(home, request.clone(), patience)
+    }
+
+    /// Waits for the answer to what was [started](Self::start_now).
+    pub(crate) fn wait_for(&self, home: &NodeId, begun: Pending) -> Result<Answer> {
+        begun.wait().map_err(|error| explain(home, error))
+    }
+
+    /// Counts bytes of a file that are asked of another host.
+    pub(crate) fn note_asked(&self, bytes: u64) {
+        self.asked_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of files asked of other hosts so far.
+    pub(crate) fn asked_bytes(&self) -> u64 {
+        self.asked_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The memory for what is fetched ahead.
+    pub(crate) const fn piece_memory(&self) -> &Arc<PieceMemory> {
+        &self.piece_memory
+    }
+
+    /// As [`call`](Self::call), waiting no longer than `patience`.
+    pub(crate) fn call_within(
+        &self,
+        home: &NodeId,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Response> {
+        let patience = allowance::of(patience);
+        let ask = || self.peers.call_within(home, request.clone(), None, patience);
+        self.ask(home, ask).map(|answer| answer.response)
+    }
+
+    /// Tells `home` something that needs no answer.
+    pub(crate) fn tell(&self, home: &NodeId, request: &Request) -> Result<()> {
+        self.ask(home, || self.peers.tell(home, request.clone()).map_err(CallError::from))
+    }
+
+    /// Asks `home` without waiting for the answer, which [`finish`](Self::finish) brings.
+    pub(crate) fn start(
+        &self,
+        home: &NodeId,
+        request: Request,
+        payload: Option<Buffer>,
+    ) -> Result<Pending> {
+        Ok(self.peers.start_within(home, request, payload, self.patience())?)
+    }
+
+    /// Waits for the answer to what was started.
+    pub(crate) fn finish(&self, home: &NodeId, pending: Pending) -> Result<Response> {
+        self.wait_for(home, pending).map(|answer| answer.response)
+    }
+
+    /// A payload of so many bytes to be filled; until then they are arbitrary.
+    pub(crate) fn buffer(&self, len_bytes: usize) -> Buffer {
+        self.peers.buffer(len_bytes)
+    }
+
+    /// A payload to send.
+    pub(crate) fn payload(&self, bytes: &[u8]) -> Buffer {
+        self.peers.copy(bytes)
+    }
+
+    /// The hosts that live, this one among them, in the order of their names, known anew.
+    pub(crate) fn living(&self) -> Result<Vec<NodeId>> {
+        self.meet()?;
+        Ok(self.alive())
+    }
+
+    /// Whether a host does not count as one that keeps a copy: it is lost, down, about to leave, or a member no
+    /// more.
+    pub(crate) fn has_given_up(&self, host: &NodeId) -> bool {
+        !self.membership.keeps_copies(host)
+    }
+
+    /// The hosts that take files, with the room that they have for copies.
+    pub(crate) fn roomy_hosts(&self) -> Vec<HostState> {
+        let all = self.members().into_iter();
+        let serving = all.filter(|(_, member)| member.state == MemberState::Serving);
+        serving.map(|(node, member)| HostState { node, free_bytes: free_bytes(&member) }).collect()
+    }
+
+    /// Looks for a host that is not known yet, and puts one that does not answer into the log.
+    fn ask<T>(
+        &self,
+        home: &NodeId,
+        mut question: impl FnMut() -> std::result::Result<T, CallError>,
+    ) -> Result<T> {
+        self.require_not_lost(home).inspect_err(|error| tracing::warn!(%error, "a lost host"))?;
+        let mut outcome = question();
+        if let Err(CallError::Peer(error)) = &outcome
+            && error.failure == PeerFailure::Unknown
+        {
+            self.meet()?;
+            outcome = question();
+        }
+        outcome.map_err(|error| explain(home, error))
+    }
+
+    /// Asks `holder` to give back the right to write.
+    pub(crate) fn recall(
+        &self,
+        holder: &NodeId,
+        ino: InodeId,
+        patience: Duration,
+    ) -> Result<Recalled> {
+        let request = Request::Recall { ino, kind: RecallKind::Write, epoch: 0 };
+        match self.call_within(holder, &request, patience)? {
+            Response::Released => Ok(Recalled::Released),
+            Response::Busy { retry_ms: 0 } => Ok(Recalled::InUse),
+            Response::Busy { retry_ms } => {
+                Ok(Recalled::Later(Duration::from_millis(u64::from(retry_ms))))
+            }
+            other => Err(unexpected(holder, &other)),
+        }
+    }
+
+    /// Asks `holder` to give back its lease on a directory.
+    pub(crate) fn recall_directory(&self, holder: &NodeId, dir: InodeId) -> Result<()> {
+        let request = Request::Recall { ino: dir, kind: RecallKind::Directory, epoch: 0 };
+        match self.call(holder, &request, None)? {
+            Response::Released => Ok(()),
+            other => Err(unexpected(holder, &other)),
+        }
+    }
+
+    /// Tells the home of a file that nobody needs it any more. It finds out by itself too, later.
+    pub(crate) fn note_garbage(&self, backing: BackingRef) {
+        let request = Request::Reclaim { tier: backing.tier, files: vec![backing.file] };
+        let told = self.home_of(backing.tier).and_then(|home| {
+            // A lost host looks for itself when it is back.
+            if self.is_lost(&home) { Ok(()) } else { self.tell(&home, &request) }
+        });
+        if let Err(error) = told {
+            tracing::debug!(%error, "a host learns later that it holds garbage");
+        }
+    }
+
+    fn serve(&self, node: &Arc<Node>) -> Result<SocketAddr> {
+        let handler = Arc::new(PeerService::new(Arc::downgrade(node)));
+        let identity = self.identity.clone();
+        let config = identity.key.config();
+        let server = Server::start(&self.runtime, self.listen, identity, config, handler)?;
+        let address = server.address();
+        *self.server.lock() = Some(server);
+        Ok(address)
+    }
+}
+
+/// Puts a host that does not answer into the log.
+fn explain(home: &NodeId, error: CallError) -> Error {
+    if let CallError::Peer(error) = &error {
+        tracing::warn!(%home, %error, "another host does not answer");
+    }
+    error.into()
+}
+
+/// Counts, as often as it is called, the nodes that are members of the store.
+///
+/// # Errors
+/// The engine's own, as for each call of what it returns.
+pub fn member_counter(engine: &Arc<dyn MetaEngine>) -> Result<impl Fn() -> Result<usize>> {
+    let root = RootSpec { perm: 0, uid: 0, gid: 0 };
+    let namespace = Namespace::open(Arc::clone(engine), root, now())?;
+    Ok(move || Ok(namespace.members()?.iter().filter(|(_, m)| m.state.is_alive()).count()))
+}
+
+/// What a member can take; a lot while it has not told yet.
+fn free_bytes(member: &MemberRecord) -> u64 {
+    if member.tiers.is_empty() {
+        return u64::MAX;
+    }
+    member.tiers.iter().filter(|tier| !tier.is_low).map(|tier| tier.free_bytes).sum()
+}
+
+/// A time as users read it.
+pub(crate) fn in_words(time: Timestamp) -> String {
+    let since_1970 = Duration::from_secs(u64::try_from(time.secs).unwrap_or(0));
+    humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_1970).to_string()
+}
+
+impl Node {
+    /// Begins to show the other hosts that this one lives. What it does before it serves them takes time.
+    pub(crate) fn begin_beating(self: &Arc<Self>) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        cluster.meet()?;
+        *cluster.heart.lock() = Some(Heart::start(self, self.options.pace().interval)?);
+        Ok(())
+    }
+
+    /// Begins to serve the other hosts, and tells them where.
+    pub(crate) fn join_cluster(self: &Arc<Self>) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        let address = cluster.serve(self)?;
+        match cluster.membership.serve(&cluster.directory, address)? {
+            Pulse::Alive => {}
+            Pulse::Lost | Pulse::Replaced => {
+                return Err(Error::Busy(format!(
+                    "{} was given up by the other hosts while it started; start it again",
+                    cluster.me
+                )));
+            }
+        }
+        self.settler_queue.collect();
+        cluster.meet()
+    }
+
+    /// Marks hosts as lost of which whoever brought the store up says that they are not there.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn give_up_hosts(&self, hosts: &[NodeId]) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        for host in hosts {
+            cluster.membership.give_up(&cluster.directory, host)?;
+        }
+        cluster.meet()
+    }
+
+    /// Shows the other hosts no more that this one lives.
+    pub(crate) fn stop_heart(&self) {
+        let heart = self.cluster.as_ref().and_then(|cluster| cluster.heart.lock().take());
+        if let Some(heart) = heart {
+            heart.stop();
+        }
+    }
+
+    /// Whether this host was told to leave.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving())
+    }
+
+    /// Keeps this host a member of the store when it closes, although it may have been told to leave: it has something that
+    /// the others need.
+    pub fn stay_member(&self) {
+        if let Some(cluster) = &self.cluster {
+            cluster.stays.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Stops serving the other hosts.
+    pub(crate) fn leave_cluster(&self) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        self.stop_heart();
+        drop(cluster.server.lock().take());
+        cluster.peers.set_members([]);
+        cluster.membership.hear_orders(&cluster.directory)?;
+        if cluster.is_leaving() {
+            if cluster.stays.load(Ordering::SeqCst) {
+                tracing::warn!("this host is to leave, but has metadata that is at no other yet");
+            } else if self.holds_files()? {
+                tracing::warn!(
+                    "this host is to leave, but has files that are at no other host yet"
+                );
+            } else if cluster.membership.leave(&cluster.directory)? {
+                return Ok(());
+            }
+        }
+        // What was kept in memory goes with the node.
+        let state = match self.options.durability {
+            Durability::Memory => MemberState::Lost,
+            Durability::Interval | Durability::Sync => MemberState::Stopped,
+        };
+        cluster.membership.stop(&cluster.directory, state).map(|_| ())
+    }
+}
+
+impl Node {
+    /// Looks up who the other members are and where. Done by itself when one is not known.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn meet_members(&self) -> Result<()> {
+        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.meet())
+    }
+
+    /// Answers other hosts again after [`stop_serving`](Self::stop_serving), at another address.
+    ///
+    /// # Errors
+    /// As a start.
+    pub fn serve_again(self: &Arc<Self>) -> Result<()> {
+        self.join_cluster()
+    }
+
+    /// The hosts that live, this one among them, in the order of their names; none in a store of one host.
+    #[must_use]
+    pub fn hosts_alive(&self) -> Vec<NodeId> {
+        self.cluster.as_ref().map(|cluster| cluster.alive()).unwrap_or_default()
+    }
+
+    /// What the members' records say of the hosts, this one among them; none in a store of one host, and while the others
+    /// may have given this one up.
+    #[must_use]
+    pub fn host_presences(&self) -> Option<Vec<HostPresence>> {
+        let cluster = self.cluster.as_ref().filter(|cluster| cluster.is_sure_member())?;
+        let presence = |(name, member): (NodeId, MemberRecord)| HostPresence {
+            name,
+            address: member.address,
+            is_alive: member.state.is_alive(),
+            is_leaving: member.is_leaving,
+        };
+        let all: Vec<_> = cluster.members().into_iter().map(presence).collect();
+        (!all.is_empty()).then_some(all)
+    }
+
+    /// Stops answering other hosts without telling them, as a crash would; for tests of such.
+    pub fn stop_serving(&self) {
+        if let Some(cluster) = &self.cluster {
+            drop(cluster.server.lock().take());
+        }
+    }
+}

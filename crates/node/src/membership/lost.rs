@@ -1,0 +1,207 @@
+//! Files whose only bytes are at hosts that are lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use intarsia_meta::{Inode, MemberState, Naming};
+use intarsia_types::{Error, InodeId, Layout, NodeId, Result};
+use serde::Serialize;
+
+use crate::membership::cluster::{Cluster, in_words};
+use crate::node::Node;
+
+/// Records looked at between two words about the progress.
+const PROGRESS_EVERY: u64 = 10_000;
+
+/// A file some of whose bytes are at lost hosts only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LostFile {
+    /// One of its paths within the store.
+    pub path: String,
+    /// Its other paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_paths: Vec<String>,
+    /// Its length by the record.
+    pub size_bytes: u64,
+    /// The lost hosts that had it, or parts of it.
+    pub hosts: Vec<String>,
+}
+
+/// A lost host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LostHost {
+    /// Its name.
+    pub host: String,
+    /// Since when it is lost.
+    pub since: String,
+}
+
+/// How much is lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LostSummary {
+    /// The hosts.
+    pub hosts: Vec<LostHost>,
+    /// Files that only they had.
+    pub files: u64,
+    /// Their lengths together.
+    pub bytes: u64,
+    /// Those of them that were removed now, because that was asked for.
+    pub removed: u64,
+}
+
+/// What was found of a lost file so far.
+struct Found {
+    inode: Inode,
+    names: Vec<Naming>,
+}
+
+impl Node {
+    /// Calls `each` with every file whose bytes are at lost hosts only, and with `removes` removes it then.
+    /// `progress` hears how many records have been looked at.
+    ///
+    /// # Errors
+    /// The engine's own; one that names the hosts that do not answer, when the metadata does not. [`Error::NotSupported`]
+    /// in a store of one host.
+    pub fn lost_files(
+        &self,
+        removes: bool,
+        each: &mut dyn FnMut(LostFile),
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<LostSummary> {
+        let cluster = self.cluster.as_ref().ok_or(NO_OTHERS)?;
+        self.require_metadata(cluster)?;
+        let lost = cluster.members().into_iter().filter(|(_, m)| m.state == MemberState::Lost);
+        let hosts: Vec<_> = lost
+            .map(|(node, member)| LostHost { host: node.0, since: in_words(member.since) })
+            .collect();
+        let mut summary = LostSummary { hosts, ..LostSummary::default() };
+        if summary.hosts.is_empty() {
+            return Ok(summary);
+        }
+        let mut found = self.survey_lost(cluster, progress)?;
+        self.name_lost(&mut found, progress)?;
+        for (ino, found) in found {
+            let homes = homes_of(cluster, &found.inode)?.into_iter();
+            let hosts = homes.filter(|node| cluster.is_lost(node)).map(|node| node.0).collect();
+            let mut paths = self.paths_of(ino, &found.names)?.into_iter();
+            // Removed since, or without a name because it is open at a host.
+            let Some(path) = paths.next() else { continue };
+            summary.files += 1;
+            summary.bytes += found.inode.size_bytes;
+            each(LostFile {
+                path,
+                other_paths: paths.collect(),
+                size_bytes: found.inode.size_bytes,
+                hosts,
+            });
+            if removes && self.remove_lost(cluster, &found)? {
+                summary.removed += 1;
+            }
+        }
+        Ok(summary)
+    }
+
+    fn survey_lost(
+        &self,
+        cluster: &Cluster,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<BTreeMap<InodeId, Found>> {
+        let mut found = BTreeMap::new();
+        let mut records = 0;
+        let mut outcome = Ok(());
+        self.namespace.each_inode(|inode| {
+            records += 1;
+            if records % PROGRESS_EVERY == 0 {
+                progress(records);
+            }
+            match is_lost(cluster, &inode) {
+                Ok(true) => drop(found.insert(inode.ino, Found { inode, names: Vec::new() })),
+                Ok(false) => {}
+                Err(error) => outcome = Err(error),
+            }
+        })?;
+        outcome.map(|()| found)
+    }
+
+    fn name_lost(
+        &self,
+        found: &mut BTreeMap<InodeId, Found>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        if found.is_empty() {
+            return Ok(());
+        }
+        let mut names = 0;
+        self.namespace.each_name(|naming| {
+            names += 1;
+            if names % PROGRESS_EVERY == 0 {
+                progress(names);
+            }
+            if let Some(found) = found.get_mut(&naming.ino) {
+                found.names.push(naming);
+            }
+        })
+    }
+
+    fn paths_of(&self, ino: InodeId, names: &[Naming]) -> Result<Vec<String>> {
+        let mut paths = BTreeSet::new();
+        for naming in names {
+            match self.path_of(naming) {
+                Ok(path) => drop(paths.insert(path)),
+                // A directory on the way up went meanwhile.
+                Err(Error::NotFound) => tracing::debug!(%ino, "a lost file has just been removed"),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(paths.into_iter().collect())
+    }
+
+    /// The path that a name is at the end of.
+    pub(crate) fn path_of(&self, naming: &Naming) -> Result<String> {
+        let parent = self.namespace.path_of(naming.parent)?;
+        let parent = String::from_utf8_lossy(&parent).into_owned();
+        let name = String::from_utf8_lossy(&naming.name).into_owned();
+        Ok(if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") })
+    }
+
+    /// Removes all names of a file, unless it is not what it was or its host is back.
+    fn remove_lost(&self, cluster: &Cluster, found: &Found) -> Result<bool> {
+        for naming in &found.names {
+            let now = match self.namespace.lookup(naming.parent, &naming.name) {
+                Err(Error::NotFound) => continue,
+                other => other?,
+            };
+            if now.ino != found.inode.ino
+                || now.layout != found.inode.layout
+                || !is_lost(cluster, &now)?
+            {
+                return Ok(false);
+            }
+            self.unlink(naming.parent, &naming.name)?;
+        }
+        Ok(true)
+    }
+}
+
+const NO_OTHERS: Error = Error::NotSupported("a store of one host has no other hosts");
+
+fn is_lost(cluster: &Cluster, inode: &Inode) -> Result<bool> {
+    let homes = homes_of(cluster, inode)?;
+    Ok(match inode.layout {
+        // Each has bytes that no other has.
+        Layout::Striped { .. } => homes.iter().any(|home| cluster.is_lost(home)),
+        _ => !homes.is_empty() && homes.iter().all(|home| cluster.is_lost(home)),
+    })
+}
+
+/// EIO for a file of which some bytes are at lost hosts only.
+pub(crate) fn require_some_copy(cluster: &Cluster, inode: &Inode) -> Result<()> {
+    if !is_lost(cluster, inode)? {
+        return Ok(());
+    }
+    homes_of(cluster, inode)?.iter().try_for_each(|home| cluster.require_not_lost(home))
+}
+
+/// The hosts that have the bytes of a file: each all of them, or its part; none when they are with its record.
+fn homes_of(cluster: &Cluster, inode: &Inode) -> Result<Vec<NodeId>> {
+    inode.layout.files().iter().map(|backing| cluster.home_of(backing.tier)).collect()
+}

@@ -1,0 +1,65 @@
+//! What a host knows of the others when the metadata does not answer: what was recorded last, and who takes connections.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use intarsia_meta::allowance;
+use intarsia_types::{Error, NodeId, Result};
+
+use crate::membership::cluster::Cluster;
+use crate::node::Node;
+
+/// How long the metadata may take to answer a question about the state of the store.
+const METADATA: Duration = Duration::from_secs(3);
+/// How long a host may take to take a connection.
+const CONNECT: Duration = Duration::from_millis(700);
+
+impl Node {
+    /// Asks the metadata something for a report, no longer than a few seconds.
+    pub(crate) fn ask_for_report<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
+        let _limit = allowance::limit(Instant::now() + METADATA);
+        ask()
+    }
+
+    /// What it means that the metadata does not answer: which hosts do not either.
+    ///
+    /// # Errors
+    /// When the metadata does answer with nothing, or this host may have been given up.
+    pub(crate) fn require_metadata(&self, cluster: &Cluster) -> Result<()> {
+        let trouble = match self.ask_for_report(|| cluster.meet()) {
+            Ok(()) if cluster.is_sure_member() => return Ok(()),
+            Ok(()) => "the other hosts may have given this one up".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let silent = self.silent_hosts();
+        let silent: Vec<&str> = silent.iter().map(|host| host.0.as_str()).collect();
+        let hosts = if silent.is_empty() {
+            "all hosts take connections".to_owned()
+        } else {
+            format!("these hosts do not answer: {}", silent.join(", "))
+        };
+        Err(Error::Engine(format!(
+            "the metadata does not answer, so nobody knows now what is lost; {hosts} ({trouble})"
+        )))
+    }
+
+    /// The other hosts of which the last that was heard is that they are up, and that take no connection now.
+    pub(crate) fn silent_hosts(&self) -> Vec<NodeId> {
+        let Some(cluster) = &self.cluster else { return Vec::new() };
+        let others = cluster.members().into_iter();
+        let others = others.filter(|(node, m)| node != cluster.me() && m.state.is_alive());
+        let asked: Vec<_> = others
+            .filter_map(|(node, member)| Some((node, member.address?)))
+            .map(|(node, address)| (node, std::thread::spawn(move || answers(address))))
+            .collect();
+        let silent = asked.into_iter().filter_map(|(node, asked)| {
+            let answers = asked.join().unwrap_or(false);
+            (!answers).then_some(node)
+        });
+        silent.collect()
+    }
+}
+
+fn answers(address: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&address, CONNECT).is_ok()
+}

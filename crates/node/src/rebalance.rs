@@ -1,0 +1,3 @@
+//! Files that move from host to host.
+
+pub(crate) mod mover;

@@ -1,0 +1,260 @@
+//! Copies of files that other hosts send here.
+//!
+//! A copy becomes the file's in three steps, and a crash between them leaves nothing behind and nothing named
+//! that is not there: it is written to a backing file of nobody; once complete that file goes into the ledger,
+//! beside the inode; and the host that sent it claims it from there, in the commit that names it in the record.
+//! Collecting takes a file out of the ledger before it removes it, so that of the two only one can happen.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use intarsia_codec::PieceSum;
+use intarsia_meta::FreeFile;
+use intarsia_store::{BackingFile, Tier};
+use intarsia_types::{BackingRef, Durability, Error, InodeId, Result, TierClass, TierId};
+use intarsia_wire::Handle;
+use parking_lot::Mutex;
+
+use crate::inode::doubts::is_uncertain;
+use crate::node::Node;
+use crate::space::tiers::Tiers;
+
+/// How long a complete copy waits for its sender to claim it.
+const CLAIMED_WITHIN: Duration = Duration::from_secs(60);
+
+/// A copy on its way here. Its file is given back when the last who is at work on it lets go, unless it was offered.
+pub(crate) struct Arrival {
+    tiers: Arc<Tiers>,
+    ino: InodeId,
+    backing: BackingRef,
+    /// For the pool, if nothing comes of it; none once somebody else sees to the file.
+    pooled: Option<BackingFile>,
+    file: BackingFile,
+    total_bytes: u64,
+    /// What the tier's accounting has set aside.
+    reserved_512: u64,
+    sum: Mutex<PieceSum>,
+}
+
+impl Arrival {
+    /// Writes a piece.
+    pub(crate) fn write(&self, offset_bytes: u64, piece: &[u8]) -> Result<()> {
+        if offset_bytes.checked_add(piece.len() as u64).is_none_or(|end| end > self.total_bytes) {
+            return Err(Error::Invalid("a piece beyond the end of the copy".into()));
+        }
+        self.file.write_all_at(piece, offset_bytes)?;
+        self.sum.lock().add(offset_bytes, piece);
+        Ok(())
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        let Some(pooled) = self.pooled.take() else { return };
+        let backing = self.backing;
+        let given_back = self.tiers.get(backing.tier).and_then(|tier| {
+            tier.account(self.reserved_512, 0);
+            self.tiers.give_back(backing, pooled)
+        });
+        if let Err(error) = given_back {
+            // It stands in no record, so the next start after a crash removes it.
+            tracing::warn!(file = %backing.file, %error, "a copy that was not completed stays on disk");
+        }
+    }
+}
+
+/// The copies that one host is sending.
+#[derive(Default)]
+pub(crate) struct Arrivals(Mutex<HashMap<Handle, Arc<Arrival>>>);
+
+impl Arrivals {
+    pub(crate) fn add(&self, handle: Handle, arrival: Arrival) {
+        self.0.lock().insert(handle, Arc::new(arrival));
+    }
+
+    pub(crate) fn get(&self, handle: Handle) -> Result<Arc<Arrival>> {
+        self.0.lock().get(&handle).cloned().ok_or(Error::BadHandle)
+    }
+
+    /// Takes one out; nobody else may be at work on it.
+    pub(crate) fn take(&self, handle: Handle) -> Result<Arrival> {
+        let arrival = self.0.lock().remove(&handle).ok_or(Error::BadHandle)?;
+        Arc::try_unwrap(arrival)
+            .map_err(|_| Error::Invalid("a copy was ended before all of it was sent".into()))
+    }
+
+    /// Gives one up, which somebody may still be at work on.
+    pub(crate) fn abandon(&self, handle: Handle) -> Result<()> {
+        self.0.lock().remove(&handle).map(drop).ok_or(Error::BadHandle)
+    }
+}
+
+/// Complete copies that stand in the ledger until their sender claims them.
+#[derive(Default)]
+pub(crate) struct Offers(Mutex<HashMap<BackingRef, Instant>>);
+
+impl Offers {
+    fn add(&self, backing: BackingRef) {
+        self.0.lock().insert(backing, Instant::now());
+    }
+
+    /// The sender wants the file collected.
+    pub(crate) fn withdraw(&self, backing: BackingRef) {
+        self.0.lock().remove(&backing);
+    }
+
+    /// Those of `listed`, all free files of a tier, that are not to be collected yet; forgets about files that
+    /// are free no more.
+    fn pending(&self, tier: TierId, listed: &[FreeFile]) -> Vec<BackingRef> {
+        let mut offers = self.0.lock();
+        offers.retain(|backing, since| {
+            let is_free = || listed.iter().any(|free| free.file == backing.file);
+            backing.tier != tier || (since.elapsed() < CLAIMED_WITHIN && is_free())
+        });
+        offers.keys().filter(|backing| backing.tier == tier).copied().collect()
+    }
+}
+
+impl Node {
+    /// Begins a copy of `total_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when no tier here has room for it.
+    pub(crate) fn begin_arrival(
+        &self,
+        ino: InodeId,
+        class: TierClass,
+        total_bytes: u64,
+    ) -> Result<Arrival> {
+        self.remote_cache.make_room();
+        let tier = self.tiers.get(self.tiers.choose(Some(class))?)?;
+        if tier.is_low() || !tier.fits(total_bytes) {
+            let dir = tier.dir().display();
+            return Err(Error::NoSpace(format!("a copy of {total_bytes} bytes in tier {dir}")));
+        }
+        let (backing, pooled) = self.tiers.take_file(tier.id(), &self.namespace)?;
+        let file = match tier.open_file(backing.file, true) {
+            Ok(file) => file,
+            Err(error) => {
+                self.tiers.untake_file(backing, pooled);
+                return Err(error);
+            }
+        };
+        if self.tiers.is_short() {
+            self.settler_queue.set_pool_short(true);
+        }
+        let reserved_512 = total_bytes.div_ceil(512);
+        tier.account(0, reserved_512);
+        let sum = Mutex::default();
+        let (tiers, pooled) = (Arc::clone(&self.tiers), Some(pooled));
+        Ok(Arrival { tiers, ino, backing, pooled, file, total_bytes, reserved_512, sum })
+    }
+
+    /// The copy is complete: it is verified, made to last as the deployment promises, and offered.
+    pub(crate) fn end_arrival(&self, mut arrival: Arrival, sum: u64) -> Result<BackingRef> {
+        match self.offer(&arrival, sum) {
+            Ok(blocks_512) => {
+                arrival.pooled = None;
+                self.tier_of(&arrival)?.account(arrival.reserved_512, blocks_512);
+                Ok(arrival.backing)
+            }
+            Err(error) if is_uncertain(&error) => {
+                // It may stand in the ledger, from which it would be collected while it served another file.
+                arrival.pooled = None;
+                let free = FreeFile::of(arrival.ino, arrival.backing.file);
+                self.doubt(arrival.backing, free, arrival.reserved_512);
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn offer(&self, arrival: &Arrival, sum: u64) -> Result<u64> {
+        if arrival.sum.lock().value() != sum {
+            return Err(Error::Corrupt {
+                ino: arrival.ino,
+                what: format!("a copy on its way to {}", self.options.name),
+            });
+        }
+        arrival.file.set_len(arrival.total_bytes)?;
+        if self.options.durability == Durability::Sync {
+            arrival.file.sync(true)?;
+        }
+        let blocks_512 = arrival.file.stat()?.blocks_512;
+        self.offers.add(arrival.backing);
+        let offered = self.namespace.offer_file(arrival.ino, arrival.backing);
+        if offered.is_err() {
+            self.offers.withdraw(arrival.backing);
+        }
+        offered.map(|()| blocks_512)
+    }
+
+    /// Removes a copy that was offered, unless its inode has it by now.
+    pub(crate) fn refuse_offer(&self, ino: InodeId, backing: BackingRef) -> Result<()> {
+        let tier = self.tiers.get(backing.tier)?;
+        self.offers.withdraw(backing);
+        let free = FreeFile::of(ino, backing.file);
+        let taken = self.namespace.take_free_file(backing.tier, free);
+        if self.or_doubt(backing.tier, &[free], taken)? {
+            self.remove_free_file(tier, backing.file)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the free files of a tier of ours out of the ledger, so that they can be removed; those that were
+    /// just offered stay.
+    pub(crate) fn take_garbage(&self, tier: &Tier) -> Result<Vec<FreeFile>> {
+        let listed = self.namespace.free_files(tier.id())?;
+        let pending = self.offers.pending(tier.id(), &listed);
+        let is_pending = |free: &FreeFile| pending.iter().any(|offer| offer.file == free.file);
+        let mut garbage: Vec<_> = listed.into_iter().filter(|free| !is_pending(free)).collect();
+        self.spare_passed(tier.id(), &mut garbage);
+        let taken = self.namespace.take_free_files(tier.id(), &garbage);
+        self.or_doubt(tier.id(), &garbage, taken)
+    }
+
+    fn tier_of(&self, arrival: &Arrival) -> Result<&Tier> {
+        self.tiers.get(arrival.backing.tier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+    use intarsia_types::ByteCount;
+
+    use super::*;
+    use crate::options::NodeOptions;
+
+    #[test]
+    fn a_copy_whose_sender_is_gone_goes_with_the_last_who_writes_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let options =
+            NodeOptions { watermark: ByteCount(0), ..NodeOptions::new(dir.path().join("store")) };
+        let node = Node::open(options).unwrap();
+        let used_bytes = || node.status().unwrap().tiers[0].space.used_bytes;
+        let before = used_bytes();
+        let endings: [&dyn Fn(Arrivals); 3] = [
+            &|arrivals| arrivals.abandon(Handle(1)).unwrap(),
+            &|arrivals| assert!(arrivals.take(Handle(1)).is_err(), "somebody writes to it"),
+            &|arrivals| drop(arrivals),
+        ];
+        for end in endings {
+            let arrival = node.begin_arrival(InodeId(7), TierClass::Disk, 1 << 20).unwrap();
+            let backing = arrival.backing;
+            let arrivals = Arrivals::default();
+            arrivals.add(Handle(1), arrival);
+            let writer = arrivals.get(Handle(1)).unwrap();
+            assert!(used_bytes() > before, "room is set aside");
+            end(arrivals);
+            writer.write(0, b"a late piece").unwrap();
+            drop(writer);
+            assert_eq!(used_bytes(), before);
+            let tier = node.tiers.get(backing.tier).unwrap();
+            assert!(node.tiers.is_pooled(backing) || tier.open_file(backing.file, false).is_err());
+        }
+        node.close().unwrap();
+    }
+}

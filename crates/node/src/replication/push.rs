@@ -1,0 +1,274 @@
+//! Sending a file's content to other hosts, each of which keeps it as a plain file of its own.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use intarsia_codec::{BLOCK_BYTES, BlockSums, PieceSum};
+use intarsia_store::BackingFile;
+use intarsia_transport::{Buffer, Pending};
+use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result, TierClass};
+use intarsia_wire::{Handle, Request, Response};
+
+use crate::background::throttle::Pace;
+use crate::body::remote::unexpected;
+use crate::membership::cluster::Cluster;
+use crate::node::Node;
+
+/// Read and sent at once. Pieces begin at multiples of it.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Pieces on their way to one host at the same time.
+const WINDOW: usize = 4;
+
+/// A content to be copied, which is that of the file up to `size_bytes`.
+pub(crate) struct CopySource<'a> {
+    pub(crate) ino: InodeId,
+    /// The version of the record when it was looked at.
+    pub(crate) version: u64,
+    pub(crate) file: &'a BackingFile,
+    pub(crate) size_bytes: u64,
+    /// What its blocks must be, where that is known.
+    pub(crate) sums: Option<&'a BlockSums>,
+    /// The class of tier in which copies are to lie.
+    pub(crate) class: TierClass,
+}
+
+/// What became of sending a content to several hosts.
+#[derive(Default)]
+pub(crate) struct Pushed {
+    /// The copies, offered by their hosts (see [`crate::replication::arrivals`]).
+    pub(crate) copies: Vec<(NodeId, BackingRef)>,
+    /// Hosts that have none, and why.
+    pub(crate) failures: Vec<(NodeId, Error)>,
+    /// The sum over the pieces.
+    pub(crate) sum: u64,
+}
+
+/// The way to one host.
+struct Lane<'a> {
+    cluster: &'a Cluster,
+    node: &'a NodeId,
+    handle: Handle,
+    in_flight: VecDeque<Pending>,
+}
+
+impl Lane<'_> {
+    fn send(&mut self, offset_bytes: u64, piece: Buffer) -> Result<()> {
+        while self.in_flight.len() >= WINDOW {
+            self.receive()?;
+        }
+        let request = Request::PushChunk { handle: self.handle, offset_bytes };
+        self.in_flight.push_back(self.cluster.start(self.node, request, Some(piece))?);
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<()> {
+        let Some(pending) = self.in_flight.pop_front() else { return Ok(()) };
+        match self.cluster.finish(self.node, pending)? {
+            Response::Done => Ok(()),
+            other => Err(unexpected(self.node, &other)),
+        }
+    }
+
+    fn end(mut self, sum: u64) -> Result<BackingRef> {
+        while !self.in_flight.is_empty() {
+            self.receive()?;
+        }
+        let end = Request::PushEnd { handle: self.handle, sum };
+        pushed(self.node, &self.cluster.call(self.node, &end, None)?)
+    }
+
+    fn abandon(self) {
+        // What is not ended goes with the connection; this makes it sooner.
+        if let Err(error) = self.cluster.tell(self.node, &Request::Close { handle: self.handle }) {
+            tracing::debug!(node = %self.node, %error, "a copy that was begun stays there for a while");
+        }
+    }
+}
+
+fn pushed(node: &NodeId, response: &Response) -> Result<BackingRef> {
+    match response {
+        Response::Pushed { backing } => Ok(*backing),
+        other => Err(unexpected(node, other)),
+    }
+}
+
+impl Node {
+    /// Sends `content` to all of `targets` at the same time.
+    ///
+    /// # Errors
+    /// That it cannot be read, or is not what its sums say; what goes wrong with a host is told in the outcome.
+    pub(crate) fn push(
+        &self,
+        cluster: &Arc<Cluster>,
+        content: &CopySource<'_>,
+        targets: &[NodeId],
+        pace: Pace<'_>,
+    ) -> Result<Pushed> {
+        if content.size_bytes <= PIECE_BYTES {
+            self.push_whole(cluster, content, targets, pace)
+        } else {
+            self.push_pieces(cluster, content, targets, pace)
+        }
+    }
+
+    fn push_whole(
+        &self,
+        cluster: &Cluster,
+        content: &CopySource<'_>,
+        targets: &[NodeId],
+        pace: Pace<'_>,
+    ) -> Result<Pushed> {
+        let piece = self.piece(content, 0)?;
+        let mut sum = PieceSum::default();
+        if !piece.is_empty() {
+            sum.add(0, &piece);
+        }
+        let request =
+            Request::PushWhole { ino: content.ino, class: content.class, sum: sum.value() };
+        let mut pushed = Pushed { sum: sum.value(), ..Pushed::default() };
+        let mut begun = Vec::new();
+        for node in targets {
+            pace.spend(piece.len() as u64)?;
+            let payload = Some(cluster.payload(&piece)).filter(|payload| !payload.is_empty());
+            match cluster.start(node, request.clone(), payload) {
+                Ok(pending) => begun.push((node, pending)),
+                Err(error) => pushed.failures.push((node.clone(), error)),
+            }
+        }
+        for (node, pending) in begun {
+            let answer = cluster.finish(node, pending);
+            pushed.note(node, answer.and_then(|answer| self::pushed(node, &answer)));
+        }
+        Ok(pushed)
+    }
+
+    fn push_pieces(
+        &self,
+        cluster: &Cluster,
+        content: &CopySource<'_>,
+        targets: &[NodeId],
+        pace: Pace<'_>,
+    ) -> Result<Pushed> {
+        let mut pushed = Pushed::default();
+        let mut lanes = Vec::new();
+        for node in targets {
+            match begin(cluster, content, node) {
+                Ok(lane) => lanes.push(lane),
+                Err(error) => pushed.failures.push((node.clone(), error)),
+            }
+        }
+        match self.send_pieces(cluster, content, &mut lanes, &mut pushed, pace) {
+            Ok(sum) => {
+                pushed.sum = sum;
+                for lane in lanes {
+                    let node = lane.node;
+                    pushed.note(node, lane.end(sum));
+                }
+                Ok(pushed)
+            }
+            Err(error) => {
+                lanes.into_iter().for_each(Lane::abandon);
+                Err(error)
+            }
+        }
+    }
+
+    fn send_pieces(
+        &self,
+        cluster: &Cluster,
+        content: &CopySource<'_>,
+        lanes: &mut Vec<Lane<'_>>,
+        pushed: &mut Pushed,
+        pace: Pace<'_>,
+    ) -> Result<u64> {
+        let mut sum = PieceSum::default();
+        let mut at = 0;
+        while !lanes.is_empty()
+            && let Some(next) = next_piece(content, at)?
+        {
+            let piece = self.piece(content, next)?;
+            sum.add(next, &piece);
+            let mut kept = Vec::new();
+            for mut lane in lanes.drain(..) {
+                pace.spend(piece.len() as u64)?;
+                match lane.send(next, cluster.payload(&piece)) {
+                    Ok(()) => kept.push(lane),
+                    Err(error) => {
+                        pushed.failures.push((lane.node.clone(), error));
+                        lane.abandon();
+                    }
+                }
+            }
+            *lanes = kept;
+            at = next + PIECE_BYTES;
+        }
+        Ok(sum.value())
+    }
+
+    /// The sum over the pieces of a content, as [`push`](Self::push) would tell it.
+    pub(crate) fn piece_sum(&self, content: &CopySource<'_>) -> Result<u64> {
+        let mut sum = PieceSum::default();
+        let mut at = 0;
+        while let Some(next) = next_piece(content, at)? {
+            sum.add(next, &self.piece(content, next)?);
+            at = next + PIECE_BYTES;
+        }
+        Ok(sum.value())
+    }
+
+    /// Reads the piece at `offset_bytes` and compares it with its sums.
+    fn piece(&self, content: &CopySource<'_>, offset_bytes: u64) -> Result<Vec<u8>> {
+        let len_bytes = PIECE_BYTES.min(content.size_bytes.saturating_sub(offset_bytes));
+        let mut piece = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
+        if content.file.read_at(&mut piece, offset_bytes)? < piece.len() {
+            return Err(Error::Busy("the file was cut while it was being copied".into()));
+        }
+        let Some(sums) = content.sums else { return Ok(piece) };
+        let blocks = piece.chunks(usize::try_from(BLOCK_BYTES).unwrap_or(usize::MAX));
+        for (index, block) in (offset_bytes / BLOCK_BYTES..).zip(blocks) {
+            if !sums.verify(usize::try_from(index).unwrap_or(usize::MAX), block) {
+                self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
+                let what = format!("block {index} of the content, which is not copied");
+                return Err(Error::Corrupt { ino: content.ino, what });
+            }
+        }
+        Ok(piece)
+    }
+}
+
+impl Pushed {
+    fn note(&mut self, node: &NodeId, outcome: Result<BackingRef>) {
+        match outcome {
+            Ok(backing) => self.copies.push((node.clone(), backing)),
+            Err(error) => self.failures.push((node.clone(), error)),
+        }
+    }
+}
+
+fn begin<'a>(cluster: &'a Cluster, content: &CopySource<'_>, node: &'a NodeId) -> Result<Lane<'a>> {
+    let begin = Request::PushBegin {
+        ino: content.ino,
+        version: content.version,
+        class: content.class,
+        total_bytes: content.size_bytes,
+    };
+    match cluster.call(node, &begin, None)? {
+        Response::Opened { handle, .. } => {
+            Ok(Lane { cluster, node, handle, in_flight: VecDeque::new() })
+        }
+        other => Err(unexpected(node, &other)),
+    }
+}
+
+/// Where the first piece at or after `at` begins that is not all hole.
+fn next_piece(content: &CopySource<'_>, at: u64) -> Result<Option<u64>> {
+    if at >= content.size_bytes {
+        return Ok(None);
+    }
+    match content.file.seek(at, false) {
+        Ok(data) if data < content.size_bytes => Ok(Some(data - data % PIECE_BYTES)),
+        Ok(_) | Err(Error::NoData) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,453 @@
+//! Further copies of a file's content on other hosts.
+//!
+//! The record names the home's backing file first, then the copies. A copy holds the content as of the last
+//! publication and is never changed: to publish another content, new copies are made beside the old ones, and
+//! one commit names the new and puts the old into the ledger. So until that commit all hosts agree on the old
+//! content, and from then on all of them have the new one; whichever host is lost, one of the two is whole.
+//!
+//! With `close=safe`, and for `fsync`, the publication waits for its copies. Else it names the home alone, and
+//! they are made in the background (see [`crate::replication::replicator`]).
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use intarsia_meta::{Extra, Inode};
+use intarsia_policy::choose_copies;
+use intarsia_store::{BackingFile, BackingStat};
+use intarsia_types::{
+    BackingRef, CloseMode, Error, HintSet, InodeId, Integrity, Layout, NodeId, Result, TierClass,
+    Timestamp,
+};
+
+use crate::background::throttle::Pace;
+use crate::body::integrity::checksum_extras;
+use crate::inode::live::LiveState;
+use crate::membership::cluster::Cluster;
+use crate::node::Node;
+use crate::replication::push::CopySource;
+use crate::vfs::files::TICK;
+
+/// From this length on it is cheaper to wait for the clock to tick than to read the file twice.
+const WAIT_FOR_TICK_BYTES: u64 = 4 << 20;
+
+/// When content is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// A program closes the file.
+    Close,
+    /// A program calls `fsync`.
+    Sync,
+}
+
+/// The content that the copies on other hosts hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copied {
+    size_bytes: u64,
+    /// The change time of the home's file just before it was read.
+    ctime: Timestamp,
+    /// Over the pieces.
+    sum: u64,
+    /// Whatever changes the file later changes the time too: the clock had ticked before the file was read.
+    is_exact: bool,
+}
+
+/// What is published once the copies are made.
+struct Publication {
+    file: Arc<BackingFile>,
+    backing: BackingRef,
+    class: TierClass,
+    stat: BackingStat,
+    mtime: Option<Timestamp>,
+    ctime: Option<Timestamp>,
+    strict_sums: Vec<Extra>,
+    record: Inode,
+    copied: Option<Copied>,
+    wanted: usize,
+}
+
+/// New copies, and why there are not more.
+pub(crate) struct Made {
+    pub(crate) copies: Vec<BackingRef>,
+    failures: Vec<(NodeId, Error)>,
+    sum: u64,
+}
+
+impl Node {
+    /// How many copies a file with these hints is to have, the one at its home among them.
+    pub(crate) fn wanted_copies(&self, hints: &HintSet) -> usize {
+        if self.is_shared() {
+            usize::from(hints.replicas().unwrap_or(self.options.replicas)).max(1)
+        } else {
+            1
+        }
+    }
+
+    fn awaits_copies(&self, state: &LiveState, moment: Moment) -> bool {
+        let is_promised = match state.hints.close_asked() {
+            Some(mode) => mode == CloseMode::Safe,
+            None => moment == Moment::Sync,
+        };
+        is_promised
+            && state.holds_lease
+            && state.local().is_some()
+            && self.wanted_copies(&state.hints) > 1
+    }
+
+    /// Whether publishing the file's content now waits for other hosts.
+    pub(crate) fn publishes_copies(&self, ino: InodeId, moment: Moment) -> bool {
+        self.is_shared()
+            && self.live.with_existing(ino, |s| self.awaits_copies(s, moment)).unwrap_or(false)
+    }
+
+    /// Whether a closed file is not published yet for want of copies.
+    pub(crate) fn is_withheld(&self, ino: InodeId) -> bool {
+        let withheld = |state: &mut LiveState| state.is_withheld && !state.is_open();
+        self.live.with_existing(ino, withheld).unwrap_or(false)
+    }
+
+    /// Publishes what was written, with as many copies as the file is to have.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] or EHOSTUNREACH when there are not enough hosts for them. Then other hosts see what
+    /// they saw before, unless at least one copy was made.
+    pub(crate) fn publish_copies(&self, ino: InodeId) -> Result<()> {
+        let mut outcome = self.try_publish_copies(ino);
+        if outcome.is_err() && self.reconcile_if_taken(ino).unwrap_or(false) {
+            outcome = self.try_publish_copies(ino);
+        }
+        if outcome.is_err() {
+            // Others see the old content, which has its copies, until this one has.
+            self.live.with_existing(ino, |state| state.is_withheld = state.holds_lease);
+        }
+        outcome
+    }
+
+    fn try_publish_copies(&self, ino: InodeId) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        let _turn = self.copying.lock(ino);
+        let Some(publication) = self
+            .live
+            .with_existing(ino, |state| self.begin_publication(ino, state))
+            .transpose()?
+            .flatten()
+        else {
+            return Ok(());
+        };
+        let publication = self.wait_for_tick(publication)?;
+        let source = publication.source(ino);
+        let is_exact = is_ticked(publication.stat.ctime);
+        let old = publication.record.layout.copies();
+        if let Some(copied) = publication.copied
+            && copied.size_bytes == publication.stat.size_bytes
+            && old.len() >= publication.wanted
+            && !copied.is_exact
+            && copied.sum == self.piece_sum(&source)?
+        {
+            let copied = Copied { ctime: publication.stat.ctime, is_exact, ..copied };
+            return self.end_publication(cluster, ino, &publication, old, copied);
+        }
+        let count = publication.wanted - 1;
+        let made = self.make_copies(cluster, &source, &[], count, Pace::Now)?;
+        let copied = Copied {
+            size_bytes: publication.stat.size_bytes,
+            ctime: publication.stat.ctime,
+            sum: made.sum,
+            is_exact,
+        };
+        if made.copies.is_empty() {
+            return Err(self.too_few(ino, &publication, &made));
+        }
+        self.end_publication(cluster, ino, &publication, &made.copies, copied)?;
+        if made.copies.len() < count {
+            return Err(self.too_few(ino, &publication, &made));
+        }
+        Ok(())
+    }
+
+    /// What there is to publish with copies, if anything.
+    fn begin_publication(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+    ) -> Result<Option<Publication>> {
+        if !self.awaits_copies(state, Moment::Sync) && !self.awaits_copies(state, Moment::Close) {
+            // Another host has it by now, or it is gone.
+            state.is_withheld &= state.holds_lease;
+            return Ok(None);
+        }
+        let wanted = self.wanted_copies(&state.hints);
+        let record = self.namespace.get(ino);
+        let record = match record {
+            Err(Error::NotFound) => {
+                // Nobody is to see it any more, so that nothing keeps it from settling.
+                state.is_orphan = true;
+                state.is_withheld = false;
+                state.overlay.is_dirty = false;
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let is_changed =
+            state.is_withheld || state.overlay.is_dirty || self.has_changed_unseen(state)?;
+        // What stands beside the inode has its copies there.
+        let has_copies = record.layout.copies().len() >= wanted || state.unnamed().is_some();
+        if !is_changed && has_copies {
+            return Ok(None);
+        }
+        self.notice_writes(state)?;
+        let Some(local) = state.local() else { return Ok(None) };
+        let is_strict = state.hints.integrity() == Integrity::Strict;
+        let home_class = self.tiers.get(local.backing.tier)?.class();
+        Ok(Some(Publication {
+            stat: local.ro.stat()?,
+            file: Arc::clone(&local.ro),
+            backing: local.backing,
+            class: state.hints.tier().unwrap_or(home_class),
+            mtime: state.overlay.mtime,
+            ctime: state.overlay.ctime,
+            strict_sums: match &state.sums {
+                Some(sums) if is_strict => checksum_extras(sums),
+                _ => Vec::new(),
+            },
+            record,
+            copied: state.copied,
+            wanted,
+        }))
+    }
+
+    /// For a long file: has the clock tick, so that the file's change time tells later whether it is still
+    /// what was read.
+    fn wait_for_tick(&self, publication: Publication) -> Result<Publication> {
+        let is_long = publication.stat.size_bytes >= WAIT_FOR_TICK_BYTES;
+        if !is_long || is_ticked(publication.stat.ctime) {
+            return Ok(publication);
+        }
+        std::thread::sleep(TICK);
+        Ok(Publication { stat: publication.file.stat()?, ..publication })
+    }
+
+    /// Whether the copies on other hosts hold what the home's file holds now, as far as this host made them.
+    pub(crate) fn is_copied(&self, ino: InodeId, state: &LiveState) -> Result<bool> {
+        let (Some(copied), Some(local)) = (state.copied, state.local()) else { return Ok(false) };
+        let stat = local.ro.stat()?;
+        if copied.is_of(&stat) {
+            return Ok(true);
+        }
+        if copied.is_exact || copied.size_bytes != stat.size_bytes {
+            return Ok(false);
+        }
+        let source = CopySource {
+            ino,
+            version: 0,
+            file: &local.ro,
+            size_bytes: stat.size_bytes,
+            sums: None,
+            class: TierClass::Disk,
+        };
+        Ok(copied.sum == self.piece_sum(&source)?)
+    }
+
+    /// Tells the hosts of files that went into the ledger.
+    pub(crate) fn note_dropped(&self, dropped: &[BackingRef]) {
+        if let Some(cluster) = &self.cluster {
+            dropped.iter().for_each(|backing| cluster.note_garbage(*backing));
+        }
+    }
+
+    /// Names the home and `further` as what holds the content of `publication`.
+    fn end_publication(
+        &self,
+        cluster: &Cluster,
+        ino: InodeId,
+        publication: &Publication,
+        further: &[BackingRef],
+        copied: Copied,
+    ) -> Result<()> {
+        let mut dropped = Vec::new();
+        let outcome = self.live.with(ino, |state| {
+            let is_same = state.local().is_some_and(|local| local.backing == publication.backing);
+            if !is_same || !state.holds_lease {
+                return Err(Error::Busy("the file was taken from this host meanwhile".into()));
+            }
+            self.account(state)?;
+            let blocks_512 = state.accounted_512;
+            let stat = publication.stat;
+            let is_unchanged =
+                state.local().is_some_and(|local| local.ro.stat().is_ok_and(|now| now == stat));
+            // What was written meanwhile is in the sums or in the copies or in both.
+            let sums = publication.strict_sums.as_slice();
+            let sums = if is_unchanged { sums } else { &[] };
+            let is_unnamed = state.unnamed().is_some();
+            let changed = self.namespace.change(ino, |inode, extras| {
+                extras.push(Extra::HoldWritable);
+                extras.extend_from_slice(sums);
+                if is_unnamed {
+                    Self::unfold_record(inode, publication.backing, extras);
+                }
+                dropped = take_over_copies(inode, publication.backing, further, extras)?;
+                inode.size_bytes = stat.size_bytes;
+                inode.blocks_512 = blocks_512;
+                inode.mtime = publication.mtime.unwrap_or(inode.mtime);
+                inode.ctime = publication.ctime.unwrap_or(inode.ctime);
+                Ok(())
+            });
+            let inode = state.note_change(changed)?;
+            state.early_fold = None;
+            state.copied = Some(copied);
+            state.is_checksummed |= !sums.is_empty();
+            state.record = Some(inode);
+            state.is_withheld = false;
+            if is_unchanged {
+                state.overlay.is_dirty = false;
+                state.overlay.mtime = None;
+                state.overlay.ctime = None;
+                state.seen_ctime = stat.ctime;
+            }
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            self.refuse_copies(cluster, ino, &publication.record, further);
+            return match error {
+                // Removed while its copies were made.
+                Error::NotFound => Ok(()),
+                error => Err(error),
+            };
+        }
+        self.note_dropped(&dropped);
+        Ok(())
+    }
+
+    /// Makes up to `count` copies on hosts that `holds` does not name and that are not this one. A host that
+    /// fails is replaced by another while there is one.
+    pub(crate) fn make_copies(
+        &self,
+        cluster: &Arc<Cluster>,
+        source: &CopySource<'_>,
+        holds: &[NodeId],
+        count: usize,
+        pace: Pace<'_>,
+    ) -> Result<Made> {
+        let mut made = Made { copies: Vec::new(), failures: Vec::new(), sum: 0 };
+        let mut tried = holds.to_vec();
+        tried.push(self.options.name.clone());
+        let mut hosts = cluster.roomy_hosts();
+        let mut has_met = false;
+        while made.copies.len() < count {
+            let missing = count - made.copies.len();
+            let seed = source.ino.0;
+            let targets = choose_copies(&hosts, &tried, missing, source.size_bytes, seed);
+            if targets.is_empty() {
+                if std::mem::replace(&mut has_met, true) {
+                    break;
+                }
+                // Some may have come since the last beat.
+                cluster.meet()?;
+                hosts = cluster.roomy_hosts();
+                continue;
+            }
+            let pushed = self.push(cluster, source, &targets, pace)?;
+            tried.extend(targets);
+            for (node, error) in &pushed.failures {
+                tracing::warn!(ino = %source.ino, %node, %error, "a copy could not be made");
+            }
+            made.sum = pushed.sum;
+            made.failures.extend(pushed.failures);
+            made.copies.extend(pushed.copies.into_iter().map(|(_, backing)| backing));
+        }
+        let sent_bytes = source.size_bytes * made.copies.len() as u64;
+        self.copy_metrics.count(made.copies.len() as u64, sent_bytes, made.failures.len() as u64);
+        Ok(made)
+    }
+
+    fn too_few(&self, ino: InodeId, publication: &Publication, made: &Made) -> Error {
+        const EHOSTUNREACH: i32 = 113;
+        let failures: Vec<_> =
+            made.failures.iter().map(|(node, error)| format!("{node}: {error}")).collect();
+        let why = match failures.as_slice() {
+            [] => "no other host that is alive has room".to_owned(),
+            failures => failures.join("; "),
+        };
+        let what = format!(
+            "inode {ino}: {} of {} copies of what was written could be made ({why})",
+            made.copies.len() + 1,
+            publication.wanted,
+        );
+        tracing::error!("{what}");
+        let is_full = !made.failures.is_empty()
+            && made.failures.iter().all(|(_, e)| matches!(e, Error::NoSpace(_)));
+        if is_full {
+            return Error::NoSpace(what);
+        }
+        Error::io(what, std::io::Error::from_raw_os_error(EHOSTUNREACH))
+    }
+
+    /// Tells the hosts of copies that were made for nothing. They find out by themselves too, later.
+    pub(crate) fn refuse_copies(
+        &self,
+        cluster: &Cluster,
+        ino: InodeId,
+        record: &Inode,
+        copies: &[BackingRef],
+    ) {
+        let known = record.layout.copies();
+        for backing in copies.iter().filter(|backing| !known.contains(backing)) {
+            let drop =
+                intarsia_wire::Request::Drop { ino, backing: *backing, version: record.version };
+            let told = cluster.home_of(backing.tier).and_then(|node| cluster.tell(&node, &drop));
+            if let Err(error) = told {
+                tracing::debug!(%ino, %error, "a copy that is not needed is collected later");
+            }
+        }
+    }
+}
+
+impl Publication {
+    fn source(&self, ino: InodeId) -> CopySource<'_> {
+        CopySource {
+            ino,
+            version: self.record.version,
+            file: &self.file,
+            size_bytes: self.stat.size_bytes,
+            sums: None,
+            class: self.class,
+        }
+    }
+}
+
+impl Copied {
+    /// Whether the home's file has surely not changed since.
+    pub(crate) fn is_of(&self, stat: &BackingStat) -> bool {
+        self.is_exact && self.size_bytes == stat.size_bytes && self.ctime == stat.ctime
+    }
+}
+
+/// Makes `home` and `further` the copies of `inode`; the files that it had before and has no more go into the
+/// ledger, and are returned.
+pub(crate) fn take_over_copies(
+    inode: &mut Inode,
+    home: BackingRef,
+    further: &[BackingRef],
+    extras: &mut Vec<Extra>,
+) -> Result<Vec<BackingRef>> {
+    let old = inode.layout.copies().to_vec();
+    if !old.contains(&home) {
+        return Err(Error::Engine(
+            "another host has taken over the file; what was written here since is lost".into(),
+        ));
+    }
+    let new: Vec<_> =
+        std::iter::once(home).chain(further.iter().copied().filter(|copy| *copy != home)).collect();
+    let is_new = |copy: &&BackingRef| !old.contains(copy);
+    extras.extend(new.iter().filter(is_new).map(|copy| Extra::ClaimFree(*copy)));
+    let dropped: Vec<_> = old.iter().copied().filter(|copy| !new.contains(copy)).collect();
+    extras.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
+    if new != old {
+        inode.layout = Layout::of_copies(new);
+    }
+    Ok(dropped)
+}
+
+/// Whether what changes a file from now on gets a later time than this.
+fn is_ticked(ctime: Timestamp) -> bool {
+    SystemTime::now().duration_since(ctime.into()).is_ok_and(|age| age >= TICK)
+}

@@ -1,0 +1,360 @@
+//! Background work on copies: files that have too few of them, closes that other hosts wait for.
+//!
+//! One thread makes the copies that nobody waits for, at a bounded rate; some others publish what somebody
+//! does wait for. All sleep without a time-out while there is nothing to do.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use intarsia_types::{Error, InodeId, Result};
+use parking_lot::{Condvar, Mutex};
+
+use crate::node::Node;
+
+/// A first attempt that failed is repeated after so long; the pause doubles, up to some seconds when few files wait
+/// and up to [`RETRY_MAX`] when many do.
+const RETRY_MIN: Duration = Duration::from_millis(500);
+const RETRY_FEW: Duration = Duration::from_secs(4);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+/// So that no more than a hundred attempts are made in a second.
+const RETRY_EACH: Duration = Duration::from_millis(10);
+/// An outcome that nobody asked for in so long is forgotten.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Closes that are published at once, so that a long file does not hold up all short ones.
+const PUBLISHERS: usize = 4;
+/// What is told to whoever waits for a close.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A file with too few copies, as far as is known.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    due: Instant,
+    retry: Duration,
+    size_bytes: u64,
+}
+
+/// A close of another host, under way here.
+struct Closing {
+    since: Instant,
+    outcome: Option<Result<()>>,
+}
+
+#[derive(Default)]
+struct Work {
+    waiting: HashMap<InodeId, Waiting>,
+    /// The same by time.
+    by_due: BTreeMap<(Instant, InodeId), ()>,
+    waiting_bytes: u64,
+    /// Being worked on, and counted as waiting still.
+    current: Option<(InodeId, Waiting)>,
+    survey_due: Option<Instant>,
+    to_publish: VecDeque<InodeId>,
+    closings: HashMap<InodeId, Closing>,
+    is_stopping: bool,
+}
+
+impl Work {
+    fn add(&mut self, ino: InodeId, waiting: Waiting) {
+        self.remove(ino);
+        self.waiting_bytes += waiting.size_bytes;
+        self.by_due.insert((waiting.due, ino), ());
+        self.waiting.insert(ino, waiting);
+    }
+
+    fn remove(&mut self, ino: InodeId) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&ino)?;
+        self.by_due.remove(&(waiting.due, ino));
+        self.waiting_bytes -= waiting.size_bytes;
+        Some(waiting)
+    }
+}
+
+/// What waits for the replicator.
+#[derive(Default)]
+pub(crate) struct CopyQueue {
+    work: Mutex<Work>,
+    wake: Condvar,
+    publish: Condvar,
+}
+
+/// Files and bytes that wait for copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backlog {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What became of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempted {
+    /// The file has what it should have, or others see to it.
+    Done,
+    /// Something is missing still.
+    Again,
+}
+
+enum Task {
+    Stop,
+    Survey,
+    Copy(InodeId),
+}
+
+impl CopyQueue {
+    /// A file has fewer copies than it should.
+    pub(crate) fn add(&self, ino: InodeId, size_bytes: u64) {
+        let waiting = Waiting { due: Instant::now(), retry: RETRY_MIN, size_bytes };
+        self.work.lock().add(ino, waiting);
+        self.wake.notify_one();
+    }
+
+    /// All files are to be looked at after `pause`, or sooner if that was asked already.
+    pub(crate) fn survey_in(&self, pause: Duration) {
+        let due = Instant::now() + pause;
+        let mut work = self.work.lock();
+        if work.survey_due.is_none_or(|other| due < other) {
+            work.survey_due = Some(due);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Publishes a file with its copies on another thread, once for all who ask meanwhile. `Some` is the
+    /// outcome; `None` means that it is under way: ask again.
+    pub(crate) fn publish(&self, ino: InodeId) -> Option<Result<()>> {
+        let mut work = self.work.lock();
+        work.closings
+            .retain(|_, closing| closing.outcome.is_none() || closing.since.elapsed() < REMEMBERED);
+        if let Some(closing) = work.closings.get_mut(&ino) {
+            let outcome = closing.outcome.take()?;
+            work.closings.remove(&ino);
+            return Some(outcome);
+        }
+        work.closings.insert(ino, Closing { since: Instant::now(), outcome: None });
+        work.to_publish.push_back(ino);
+        self.publish.notify_one();
+        None
+    }
+
+    /// What waits now.
+    pub(crate) fn backlog(&self) -> Backlog {
+        let work = self.work.lock();
+        let (files, bytes) = work.current.map_or((0, 0), |(_, waiting)| (1, waiting.size_bytes));
+        Backlog { files: work.waiting.len() as u64 + files, bytes: work.waiting_bytes + bytes }
+    }
+
+    fn next(&self) -> Task {
+        let mut work = self.work.lock();
+        work.current = None;
+        loop {
+            let now = Instant::now();
+            if work.is_stopping {
+                return Task::Stop;
+            }
+            if work.survey_due.is_some_and(|due| due <= now) {
+                work.survey_due = None;
+                return Task::Survey;
+            }
+            let first = work.by_due.keys().next().copied();
+            if let Some((due, ino)) = first
+                && due <= now
+                && let Some(waiting) = work.remove(ino)
+            {
+                work.current = Some((ino, waiting));
+                return Task::Copy(ino);
+            }
+            match first.map(|(due, _)| due).into_iter().chain(work.survey_due).min() {
+                Some(due) => drop(self.wake.wait_until(&mut work, due)),
+                None => self.wake.wait(&mut work),
+            }
+        }
+    }
+
+    /// The file that was last given out is to be tried again, unless it was added anew.
+    fn retry(&self) {
+        let mut work = self.work.lock();
+        if let Some((ino, waiting)) = work.current
+            && !work.waiting.contains_key(&ino)
+        {
+            let due = Instant::now() + waiting.retry;
+            let count = u32::try_from(work.waiting.len()).unwrap_or(u32::MAX);
+            let most = RETRY_EACH.saturating_mul(count).clamp(RETRY_FEW, RETRY_MAX);
+            let retry = (waiting.retry * 2).min(most);
+            work.add(ino, Waiting { due, retry, ..waiting });
+        }
+    }
+
+    /// All that waits to be tried again is tried now: the hosts are others than they were.
+    pub(crate) fn hurry(&self) {
+        let mut work = self.work.lock();
+        let now = Instant::now();
+        let waiting: Vec<_> = work.waiting.iter().map(|(ino, waiting)| (*ino, *waiting)).collect();
+        for (ino, waiting) in waiting {
+            work.remove(ino);
+            let due = waiting.due.min(now);
+            work.add(ino, Waiting { due, retry: RETRY_MIN, ..waiting });
+        }
+        self.wake.notify_one();
+    }
+
+    fn next_publication(&self) -> Option<InodeId> {
+        let mut work = self.work.lock();
+        loop {
+            if work.is_stopping {
+                return None;
+            }
+            if let Some(ino) = work.to_publish.pop_front() {
+                return Some(ino);
+            }
+            self.publish.wait(&mut work);
+        }
+    }
+
+    fn published(&self, ino: InodeId, outcome: Result<()>) {
+        let closing = Closing { since: Instant::now(), outcome: Some(outcome) };
+        self.work.lock().closings.insert(ino, closing);
+    }
+
+    fn stop(&self) {
+        self.work.lock().is_stopping = true;
+        self.wake.notify_all();
+        self.publish.notify_all();
+    }
+}
+
+/// The threads.
+pub(crate) struct Replicator {
+    node: Weak<Node>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Replicator {
+    pub(crate) fn start(node: &Arc<Node>) -> Result<Self> {
+        let weak = Arc::downgrade(node);
+        let mut threads = Vec::new();
+        let publishers =
+            std::iter::repeat_n(("publisher", publish_all as fn(&Weak<Node>)), PUBLISHERS);
+        for (name, work) in std::iter::once(("copies", copy_all as _)).chain(publishers) {
+            let node = weak.clone();
+            let thread = std::thread::Builder::new().name(name.into()).spawn(move || work(&node));
+            threads.push(thread.map_err(|e| Error::io("start a thread for copies", e))?);
+        }
+        Ok(Self { node: weak, threads })
+    }
+
+    pub(crate) fn stop(self) {
+        if let Some(node) = self.node.upgrade() {
+            node.copy_queue.stop();
+            node.throttle.stop();
+        }
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread for copies panicked");
+            }
+        }
+    }
+}
+
+fn copy_all(node: &Weak<Node>) {
+    while let Some(node) = node.upgrade() {
+        let outcome = match node.copy_queue.next() {
+            Task::Stop => return,
+            Task::Survey => node.survey_copies().map(|()| Attempted::Done),
+            Task::Copy(ino) => node.replicate(ino),
+        };
+        match outcome {
+            Ok(Attempted::Done) => {}
+            Ok(Attempted::Again) => node.copy_queue.retry(),
+            Err(error) => {
+                tracing::warn!(%error, "a file waits for its copies");
+                node.copy_queue.retry();
+            }
+        }
+    }
+}
+
+fn publish_all(node: &Weak<Node>) {
+    while let Some(node) = node.upgrade() {
+        let Some(ino) = node.copy_queue.next_publication() else { return };
+        let outcome = node.publish_copies(ino);
+        node.copy_queue.published(ino, outcome);
+    }
+}
+
+impl Node {
+    /// Publishes what another host wrote through this one; if that waits for copies, `Some` tells when to ask
+    /// again.
+    pub(crate) fn flush_for_peer(&self, ino: InodeId) -> Result<Option<Duration>> {
+        if !self.publishes_copies(ino, crate::replication::replicate::Moment::Close) {
+            return self.flush(ino).map(|()| None);
+        }
+        match self.copy_queue.publish(ino) {
+            None => Ok(Some(ASK_AGAIN)),
+            Some(outcome) => outcome.map(|()| None),
+        }
+    }
+}
+
+/// Counts of copies, for the metrics.
+#[derive(Debug, Default)]
+pub(crate) struct CopyMetrics {
+    /// Copies made on other hosts.
+    pub(crate) made: AtomicU64,
+    /// Their bytes.
+    pub(crate) made_bytes: AtomicU64,
+    /// Attempts that failed, one for each host.
+    pub(crate) failed: AtomicU64,
+    /// Files that lost a copy with its host and have as many as they should again.
+    pub(crate) repaired: AtomicU64,
+}
+
+impl CopyMetrics {
+    pub(crate) fn count(&self, made: u64, bytes: u64, failed: u64) {
+        self.made.fetch_add(made, Ordering::Relaxed);
+        self.made_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.failed.fetch_add(failed, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use intarsia_types::PartitionId;
+
+    use super::*;
+
+    fn ino(n: u64) -> InodeId {
+        InodeId::new(PartitionId(0), n)
+    }
+
+    #[test]
+    fn a_file_waits_once_and_is_counted_until_it_is_done() {
+        let queue = CopyQueue::default();
+        queue.add(ino(1), 100);
+        queue.add(ino(1), 300);
+        queue.add(ino(2), 50);
+        assert_eq!(queue.backlog(), Backlog { files: 2, bytes: 350 });
+        assert!(matches!(queue.next(), Task::Copy(first) if first == ino(1)));
+        assert_eq!(queue.backlog(), Backlog { files: 2, bytes: 350 });
+        queue.retry();
+        assert!(matches!(queue.next(), Task::Copy(second) if second == ino(2)));
+        assert_eq!(queue.backlog(), Backlog { files: 2, bytes: 350 });
+        // The first comes again after its pause.
+        assert!(matches!(queue.next(), Task::Copy(first) if first == ino(1)));
+        assert_eq!(queue.backlog(), Backlog { files: 1, bytes: 300 });
+        queue.stop();
+        assert!(matches!(queue.next(), Task::Stop));
+        assert_eq!(queue.backlog(), Backlog::default());
+    }
+
+    #[test]
+    fn one_publication_serves_all_who_ask_meanwhile() {
+        let queue = CopyQueue::default();
+        assert!(queue.publish(ino(1)).is_none());
+        assert!(queue.publish(ino(1)).is_none());
+        assert_eq!(queue.next_publication(), Some(ino(1)));
+        queue.published(ino(1), Err(Error::NotFound));
+        assert!(matches!(queue.publish(ino(1)), Some(Err(Error::NotFound))));
+        assert!(queue.publish(ino(1)).is_none(), "asked anew");
+    }
+}

@@ -1,0 +1,332 @@
+//! New files for which this host has no room: another host takes them in, and they are written through it.
+//!
+//! A file without bytes in a tier stands beside its inode until it grows. When it does and every tier here is below
+//! its watermark, the host with most room becomes its home: it takes the lease to write from this one, makes a
+//! backing file, and keeps the file open for this host, with what it holds so far. From then on it is a file of that
+//! host like any other that is written through it (see [`crate::inode::lease`]). Nobody is without the lease meanwhile: it
+//! passes in one commit, conditional on the asker still having it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use intarsia_meta::{Extra, FreeFile, Inode, Owner, WriteLease};
+use intarsia_policy::{Home, HomeReason, IoMode, choose_home};
+use intarsia_store::is_unwritten;
+use intarsia_types::{Error, HintSet, InodeId, Layout, NodeId, Result, TierId};
+use parking_lot::Mutex;
+
+use crate::body::Body;
+use crate::body::remote::RemoteFile;
+use crate::clock::now;
+use crate::inode::live::LiveState;
+use crate::membership::cluster::Cluster;
+use crate::node::Node;
+use crate::space::tiers::full;
+
+/// Hosts that are asked to take in one file: what is known of their room is up to a beat old.
+const HOSTS_ASKED: usize = 4;
+/// Between two words about it in the log.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// When the log last said that files go elsewhere, or nowhere.
+#[derive(Default)]
+pub(crate) struct Shortage(Mutex<[Option<Instant>; 2]>);
+
+impl Shortage {
+    /// Whether the log is to say it again.
+    fn is_news(&self, is_full: bool) -> bool {
+        let mut told = self.0.lock();
+        let told = &mut told[usize::from(is_full)];
+        let is_news = told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
+        if is_news {
+            *told = Some(Instant::now());
+        }
+        is_news
+    }
+}
+
+impl Node {
+    /// Where the bytes of a new file are to be, and why.
+    pub(crate) fn home_for_new(&self, hints: &HintSet, seed: u64) -> (Home, HomeReason) {
+        self.remote_cache.make_room();
+        let is_leaving = self.is_leaving();
+        if let Some(tier) = self.tiers.only_one_with_room().filter(|_| !is_leaving) {
+            return (Home::Here(tier), HomeReason::RoomHere);
+        }
+        choose_home(&self.tiers.states(), hints.tier(), is_leaving, || self.other_hosts(), seed)
+    }
+
+    /// The tier here in which a new file is to be born, unless it is to be born elsewhere.
+    pub(crate) fn tier_for_new(&self, hints: &HintSet, seed: u64) -> Option<TierId> {
+        match self.home_for_new(hints, seed).0 {
+            Home::Here(tier) => Some(tier),
+            Home::Elsewhere { .. } | Home::Nowhere => None,
+        }
+    }
+
+    fn other_hosts(&self) -> Vec<intarsia_policy::HostState> {
+        let hosts = self.cluster.as_ref().map(|cluster| cluster.roomy_hosts());
+        hosts.into_iter().flatten().filter(|host| host.node != self.options.name).collect()
+    }
+
+    /// Moves the bytes that stand beside the inode to where a growing file is to have them.
+    pub(crate) fn give_home(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        let (home, reason) = self.home_for_new(&state.hints, ino.0);
+        let last = match home {
+            Home::Here(tier) => Some(tier),
+            Home::Elsewhere { hosts, otherwise } => {
+                if self.may_be_handed_out(state) && self.hand_out(ino, state, &hosts, reason)? {
+                    return Ok(());
+                }
+                otherwise
+            }
+            Home::Nowhere => None,
+        };
+        match last {
+            Some(tier) => self.unfold_into(ino, state, tier),
+            None if self.is_shared() => Err(self.refuse_for_room(reason.as_str())),
+            None => Err(self.refuse_for_room("every tier is full")),
+        }
+    }
+
+    /// Counts a write that gets ENOSPC because of `why`, and says so in the log now and then.
+    pub(crate) fn refuse_for_room(&self, why: &str) -> Error {
+        let refused = self.metrics.refused_for_room.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.shortage.is_news(true) {
+            let help = if self.is_shared() {
+                "remove files, add a tier, or have a host join"
+            } else {
+                "remove files, or add a tier"
+            };
+            tracing::warn!(why, refused, "writes get ENOSPC; {help}");
+        }
+        Error::NoSpace(why.to_owned())
+    }
+
+    /// Whether another host can become the home of a file. One that is open for another host already, or has lost its
+    /// name, stays; and so does one that the kernel is to write by itself.
+    fn may_be_handed_out(&self, state: &LiveState) -> bool {
+        let is_passed = state.handles > 0 && state.mode == IoMode::Passthrough;
+        state.holds_lease
+            && state.remote_handles == 0
+            && !state.is_orphan
+            && !state.is_quarantined
+            && !is_passed
+    }
+
+    /// Has the first of `hosts` that will take the file in. `false` when none did, and all is as it was.
+    fn hand_out(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        hosts: &[NodeId],
+        reason: HomeReason,
+    ) -> Result<bool> {
+        let (Some(cluster), Some(Body::Inline(bytes))) = (&self.cluster, &state.body) else {
+            return Ok(false);
+        };
+        let bytes = bytes.clone();
+        // Else no other host knows of the file.
+        self.namespace.keep_promise(ino)?;
+        for host in hosts.iter().take(HOSTS_ASKED) {
+            let taken = match RemoteFile::take_in(cluster, host, ino, &bytes) {
+                Ok(remote) => Some(remote),
+                Err(error) => {
+                    tracing::debug!(%ino, %host, %error, "a host did not take a file in");
+                    self.after_refusal(cluster, host, ino, state, error)?
+                }
+            };
+            if let Some(remote) = taken {
+                self.tell_handed_out(ino, host, reason);
+                hold_remotely(state, remote);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// `host` did not say that it took the file in. The file, if it did nevertheless.
+    fn after_refusal(
+        &self,
+        cluster: &Arc<Cluster>,
+        host: &NodeId,
+        ino: InodeId,
+        state: &mut LiveState,
+        refusal: Error,
+    ) -> Result<Option<RemoteFile>> {
+        let taken = match self.namespace.acquire_write(ino)? {
+            WriteLease::Held(_) => return Ok(None),
+            WriteLease::HeldBy(owner) if owner.node == *host => {
+                RemoteFile::open(cluster, host.clone(), ino, true)
+            }
+            WriteLease::HeldBy(_) | WriteLease::Unneeded(_) => Err(refusal),
+        };
+        // What was written here and not published is with whoever took it, or lost.
+        taken.map(Some).inspect_err(|_| {
+            state.holds_lease = false;
+            state.is_quarantined = true;
+            state.overlay.is_dirty = false;
+        })
+    }
+
+    fn tell_handed_out(&self, ino: InodeId, host: &NodeId, reason: HomeReason) {
+        let files = self.metrics.born_elsewhere.fetch_add(1, Ordering::Relaxed) + 1;
+        let reason = reason.as_str();
+        if self.shortage.is_news(false) {
+            tracing::warn!(%ino, %host, reason, files, "new files go to other hosts");
+        } else {
+            tracing::debug!(%ino, %host, reason, "a new file went to another host");
+        }
+    }
+
+    /// Becomes the home of a file that `asker` has the lease to and no room for. It holds `content`. How long it is.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] without a tier above its watermark, [`Error::Busy`] for a file that `asker` may not write,
+    /// or that has its bytes in a tier. After a failure `asker` has the lease, unless the metadata cannot be told.
+    pub(crate) fn take_in(&self, asker: &NodeId, ino: InodeId, content: &[u8]) -> Result<u64> {
+        self.live.with(ino, |state| {
+            state.require_ours()?;
+            let inode = self.namespace.get(ino)?;
+            if !matches!(inode.layout, Layout::Empty | Layout::Inline) || state.holds_lease {
+                return Err(Error::Busy("the file has a home already".into()));
+            }
+            state.hints = self.own_hints(&inode)?;
+            let (home, reason) = self.home_for_new(&state.hints, ino.0);
+            let (Home::Here(tier), HomeReason::RoomHere) = (home, reason) else {
+                return Err(full());
+            };
+            let owner = match self.namespace.writer(ino)? {
+                Some(owner) if owner.node == *asker => owner,
+                _ => return Err(Error::Busy(format!("{asker} may not write to the file"))),
+            };
+            if !self.namespace.hand_over_write(ino, &owner, &self.namespace.owner())? {
+                return Err(Error::Busy(format!("{asker} may not write to the file")));
+            }
+            state.holds_lease = true;
+            if let Err(error) = self.fill(&inode, state, tier, content) {
+                self.return_to(&owner, ino, state);
+                return Err(error);
+            }
+            state.remote_handles += 1;
+            state.writers += 1;
+            self.metrics.taken_in.fetch_add(1, Ordering::Relaxed);
+            state.size_bytes()
+        })
+    }
+
+    /// Puts `content`, of which the record may not know yet, into a backing file.
+    fn fill(
+        &self,
+        inode: &Inode,
+        state: &mut LiveState,
+        tier: TierId,
+        content: &[u8],
+    ) -> Result<()> {
+        self.renew_body(state, inode)?;
+        let Some(Body::Inline(published)) = &mut state.body else {
+            return Err(Error::Busy("the file has a home already".into()));
+        };
+        if published != content {
+            *published = content.to_vec();
+            state.overlay.is_dirty = true;
+            state.overlay.mtime = Some(now());
+            state.overlay.ctime = Some(now());
+        }
+        self.unfold_into(inode.ino, state, tier)
+    }
+
+    /// Gives the lease back to whom it came from, with nothing changed.
+    fn return_to(&self, owner: &Owner, ino: InodeId, state: &mut LiveState) {
+        self.drop_body(ino, state);
+        state.overlay = crate::inode::live::Overlay::default();
+        match self.namespace.hand_over_write(ino, &self.namespace.owner(), owner) {
+            Ok(_) => state.holds_lease = false,
+            Err(error) => {
+                tracing::warn!(%ino, %owner, %error, "a lease to write is given back later");
+                self.enqueue_settle(ino, state);
+            }
+        }
+    }
+
+    /// Before a file is cut to nothing, or written that holds nothing: lets go of its backing file here if this tier has
+    /// no room even without it and another host has. It is a new file then.
+    pub(crate) fn let_go_for_room(
+        &self,
+        inode: &Inode,
+        state: &mut LiveState,
+        is_cut: bool,
+    ) -> Result<()> {
+        let is_settled_here = !state.is_open()
+            && state.unnamed().is_none()
+            && inode.layout.copies().first() == state.local().map(|local| &local.backing);
+        let Some(local) =
+            state.local().filter(|_| is_settled_here && self.may_be_handed_out(state))
+        else {
+            return Ok(());
+        };
+        let (tier, stat) = (self.tiers.get(local.backing.tier)?, local.ro.stat()?);
+        let held_bytes = stat.blocks_512 * 512;
+        let has_room = !tier.is_low_without(held_bytes) && (held_bytes > 0 || tier.fits(1));
+        if has_room
+            || !(is_cut || stat.size_bytes == 0)
+            || !matches!(self.home_for_new(&state.hints, inode.ino.0).0, Home::Elsewhere { .. })
+            || !is_unwritten(local.ro.file()).unwrap_or(false)
+        {
+            return Ok(());
+        }
+        self.drop_content(inode, state)
+    }
+
+    /// Records that a file to which this host has the lease holds nothing, and is in no tier any more.
+    pub(crate) fn drop_content(&self, inode: &Inode, state: &mut LiveState) -> Result<()> {
+        let dropped = inode.layout.copies().to_vec();
+        let mut extras = vec![Extra::HoldWritable];
+        extras.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
+        if inode.checksummed {
+            extras.push(Extra::DeleteChecksums { from: 0 });
+        }
+        let changed = self.namespace.update_with(inode.ino, &extras, |found| {
+            if found.layout != inode.layout {
+                return Err(Error::Busy("the file moved while it was being cut".into()));
+            }
+            found.layout = Layout::Empty;
+            found.checksummed = false;
+            (found.size_bytes, found.blocks_512) = (0, 0);
+            (found.mtime, found.ctime) = (now(), now());
+            Ok(())
+        });
+        let emptied = state.note_change(changed)?;
+        for backing in dropped {
+            match (self.tiers.has(backing.tier), &self.cluster) {
+                (true, _) => {
+                    let free = FreeFile::of(inode.ino, backing.file);
+                    self.settler_queue.reclaim(backing.tier, free);
+                }
+                (false, Some(cluster)) => cluster.note_garbage(backing),
+                (false, None) => {}
+            }
+        }
+        state.body = Some(Body::Inline(Vec::new()));
+        state.sums = None;
+        state.is_checksummed = false;
+        state.is_unsettled = false;
+        state.copied = None;
+        state.accounted_512 = 0;
+        state.overlay.size_bytes = 0;
+        state.record = Some(emptied);
+        Ok(())
+    }
+}
+
+/// The file is written through its home from now on, which has all that was written here.
+fn hold_remotely(state: &mut LiveState, remote: RemoteFile) {
+    state.overlay = crate::inode::live::Overlay::default();
+    state.overlay.size_bytes = remote.size_bytes();
+    state.body = Some(Body::Remote(Arc::new(remote)));
+    state.sums = None;
+    state.is_checksummed = false;
+    state.is_unsettled = false;
+    state.holds_lease = false;
+}

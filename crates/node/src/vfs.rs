@@ -1,0 +1,12 @@
+//! What programs ask of the file system, one call each: names, files, attributes, extended attributes.
+//!
+//! Owns nothing but the rules of POSIX. Asks `inode` for what is open, `body` for bytes, `space` for a tier, `directory` for
+//! leases, and the namespace for records. Promises what `docs/semantics.md` says of each call.
+
+pub(crate) mod acl;
+pub(crate) mod attributes;
+pub(crate) mod creations;
+pub(crate) mod files;
+pub(crate) mod hints;
+pub(crate) mod names;
+pub(crate) mod xattrs;

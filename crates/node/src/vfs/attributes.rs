@@ -1,0 +1,507 @@
+//! `stat` and everything that changes what it shows.
+
+use std::time::Instant;
+
+use intarsia_meta::Inode;
+use intarsia_policy::IoMode;
+use intarsia_types::{Attr, Error, FileKind, InodeId, Layout, Result, Timestamp};
+
+use crate::body::Body;
+use crate::clock::now;
+use crate::directory::directory_lease::Cover;
+use crate::inode::lease::{Attempt, Content};
+use crate::inode::live::LiveState;
+use crate::node::Node;
+use crate::vfs::files::{Caller, without_set_id};
+
+/// A time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The present.
+    Now,
+    /// This time.
+    At(Timestamp),
+}
+
+impl SetTime {
+    fn resolve(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Now => now,
+            Self::At(t) => t,
+        }
+    }
+}
+
+/// The attributes to change; the kernel has checked that the caller may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttrChange {
+    /// Permission bits.
+    pub perm: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Length.
+    pub size_bytes: Option<u64>,
+    /// Last access.
+    pub atime: Option<SetTime>,
+    /// Last change of the content.
+    pub mtime: Option<SetTime>,
+    /// Last change of the inode, when the kernel keeps it itself.
+    pub ctime: Option<Timestamp>,
+}
+
+/// How long the kernel may keep attributes without asking again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// Until the kernel itself changes them.
+    Long,
+    /// A moment, which whoever asks for the lease on a directory back waits for.
+    Leased(Cover),
+    /// A moment: a mapping may be changing the times past kernel and process.
+    Brief,
+    /// Not at all: a process that outlived the last node may be changing the length.
+    None,
+}
+
+/// The moment before a record was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    /// What [`drops`](crate::inode::live::LiveTable::drops) said.
+    drops: u64,
+    at: Instant,
+}
+
+impl Node {
+    /// The length of a regular file at this moment.
+    pub(crate) fn length_now(&self, ino: InodeId) -> Result<u64> {
+        match self.live.with_existing(ino, |s| s.body.is_some().then(|| s.size_bytes())).flatten() {
+            Some(size_bytes) => size_bytes,
+            None => Ok(self.namespace.get(ino)?.size_bytes),
+        }
+    }
+
+    /// How long the kernel may keep what a name in `dir` means, or that it means nothing, if that was read
+    /// after `read_after`.
+    #[must_use]
+    pub fn name_validity(&self, dir: InodeId, read_after: Instant) -> Validity {
+        let cover = Cover { dir, read_after };
+        if self.is_shared() { Validity::Leased(cover) } else { Validity::Long }
+    }
+
+    /// How long the kernel may keep the attributes of an inode whose record has them all. In a store of
+    /// several hosts another one may change anything at any time, unless a lease covers it.
+    fn lasting(&self, inode: &Inode, before: Before) -> Validity {
+        match inode.covered_by() {
+            _ if !self.is_shared() => Validity::Long,
+            Some(dir) => Validity::Leased(Cover { dir, read_after: before.at }),
+            None => Validity::None,
+        }
+    }
+
+    fn validity(&self, state: &LiveState, inode: &Inode, before: Before) -> Validity {
+        match (state.is_unsettled, state.is_foreign) {
+            (true, _) if self.is_shared() => Validity::None,
+            (false, _) if self.is_shared() && state.holds_lease => Validity::None,
+            (false, _) => self.lasting(inode, before),
+            (true, false) => Validity::Brief,
+            (true, true) => Validity::None,
+        }
+    }
+
+    fn unless_shared(&self, validity: Validity) -> Validity {
+        if self.is_shared() { Validity::None } else { validity }
+    }
+
+    /// To be asked before a record is read for its attributes.
+    pub(crate) fn before_reading(&self) -> Before {
+        Before { drops: self.live.drops(), at: Instant::now() }
+    }
+
+    /// How long the kernel may keep that a name in `dir` means nothing: the lower file system may bring it.
+    #[must_use]
+    pub fn absence_validity(&self, dir: InodeId, read_after: Instant) -> Validity {
+        if self.has_lower() { Validity::None } else { self.name_validity(dir, read_after) }
+    }
+
+    /// A file of the lower file system may be changed there at any time.
+    fn unless_lower(&self, inode: &Inode, validity: Validity) -> Validity {
+        match (&inode.layout, validity) {
+            (Layout::Lower { .. }, _) if inode.kind == FileKind::Regular => Validity::None,
+            _ => validity,
+        }
+    }
+}
+
+impl Node {
+    /// The attributes of an inode, and how long they hold.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], or the system's own from a backing file.
+    pub fn attributes(&self, ino: InodeId) -> Result<(Attr, Validity)> {
+        let before = self.before_reading();
+        match self.namespace.get(ino) {
+            Ok(inode) => self.overlaid(&self.renewed(inode)?, before),
+            Err(Error::NotFound) => self.departed_attributes(ino).ok_or(Error::NotFound),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The last attributes of an inode without a record, for whoever still holds it.
+    pub(crate) fn departed_attributes(&self, ino: InodeId) -> Option<(Attr, Validity)> {
+        let attr = self.departed.get(ino).or_else(|| {
+            // Another host removed it while it is open here.
+            let last = self.live.with_existing(ino, |state| state.record.clone()).flatten()?;
+            Some(Attr { nlink: 0, ..last.attr() })
+        })?;
+        Some((attr, Validity::Long))
+    }
+
+    /// The record's attributes with what a live entry knows better. `before` is of before the record was
+    /// read.
+    pub(crate) fn overlaid(&self, inode: &Inode, before: Before) -> Result<(Attr, Validity)> {
+        if inode.kind != FileKind::Regular {
+            return Ok((inode.attr(), self.lasting(inode, before)));
+        }
+        let live = self.live.with_existing(inode.ino, |state| {
+            // Under the entry's lock: what the entry knew may have gone into the record since the caller
+            // read it, and then neither of the two would have it.
+            let recorded = match self.namespace.get(inode.ino) {
+                Ok(recorded) => {
+                    self.follow(state, &recorded)?;
+                    recorded
+                }
+                Err(Error::NotFound) => inode.clone(),
+                Err(error) => return Err(error),
+            };
+            if let Some(last) = self.departed.get(inode.ino) {
+                // Removed since, and its length may never have come into the record.
+                return Ok((last, self.unless_shared(Validity::Long)));
+            }
+            let mut attr = recorded.attr();
+            overlay(self, state, &recorded, &mut attr)?;
+            self.follow_length(state, &mut attr);
+            let validity = self.unless_lower(&recorded, self.validity(state, &recorded, before));
+            Ok((attr, validity))
+        });
+        if let Some(answer) = live {
+            return answer;
+        }
+        if self.live.drops() == before.drops {
+            return Ok(self.settled_attributes(inode, before));
+        }
+        // It may have settled since the caller read the record, whose length would then be of before;
+        // and the kernel would believe it for long.
+        match self.namespace.get(inode.ino) {
+            Ok(settled) => Ok(self.settled_attributes(&settled, before)),
+            // Or it was removed, and its length never came into the record.
+            Err(Error::NotFound) => Ok(match self.departed.get(inode.ino) {
+                Some(last) => (last, self.unless_shared(Validity::Long)),
+                None => self.settled_attributes(inode, before),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes attributes.
+    ///
+    /// # Errors
+    /// As `chmod`, `chown`, `truncate` and `utimensat`.
+    pub fn set_attributes(
+        &self,
+        caller: Caller,
+        ino: InodeId,
+        change: &AttrChange,
+    ) -> Result<(Attr, Validity)> {
+        match self.change_attributes(caller, ino, change) {
+            // The kernel may flush the times of a file after its last name and handle went.
+            Err(Error::NotFound) => self.attributes(ino),
+            other => other,
+        }
+    }
+
+    fn change_attributes(
+        &self,
+        caller: Caller,
+        ino: InodeId,
+        change: &AttrChange,
+    ) -> Result<(Attr, Validity)> {
+        if *change == AttrChange::default() {
+            return self.drop_set_id(caller, ino);
+        }
+        if let Some(size_bytes) = change.size_bytes {
+            self.truncate(caller, ino, size_bytes)?;
+        }
+        let is_size_alone =
+            *change == AttrChange { size_bytes: change.size_bytes, ..AttrChange::default() };
+        if is_size_alone {
+            return self.attributes(ino);
+        }
+        if self.defer_times(ino, change) {
+            return self.attributes(ino);
+        }
+        if change.mtime.is_some()
+            && let Some(striped) = self.striped(ino)
+        {
+            // Else the publication would put the time of the last write over the one that is set.
+            self.publish_stripes(&striped, ino)?;
+        }
+        let now = now();
+        let before = self.before_reading();
+        let inode = self.namespace.update(ino, |inode| {
+            apply(inode, change, now);
+            Ok(())
+        })?;
+        if let (Some(perm), true) = (change.perm, inode.has_xattrs) {
+            self.chmod_acl(ino, perm)?;
+        }
+        if let Some(mtime) = change.mtime {
+            self.carry_mtime(ino, mtime.resolve(now))?;
+        }
+        self.overlaid(&inode, before)
+    }
+
+    /// A change of nothing is how the kernel has set-id bits cleared before a write, and with an owner set
+    /// to what it was. It takes the bits from the answer.
+    fn drop_set_id(&self, caller: Caller, ino: InodeId) -> Result<(Attr, Validity)> {
+        let inode = self.namespace.get(ino)?;
+        if inode.kind != FileKind::Directory && caller.set_id_cleared(&inode) != inode.perm {
+            self.clear_set_id_for(caller, ino)?;
+        }
+        self.attributes(ino)
+    }
+
+    /// Times alone, of an open file served through the process, wait for its flush: the kernel sends
+    /// them once per file when it writes back.
+    fn defer_times(&self, ino: InodeId, change: &AttrChange) -> bool {
+        let AttrChange { mtime: Some(mtime), ctime, .. } = *change else { return false };
+        let is_times_alone = change.perm.is_none()
+            && change.uid.is_none()
+            && change.gid.is_none()
+            && change.size_bytes.is_none()
+            && change.atime.is_none();
+        if !is_times_alone {
+            return false;
+        }
+        let now = now();
+        self.live
+            .with_existing(ino, |state| {
+                let defers =
+                    state.writers > 0 && state.mode == IoMode::Cached && state.striped().is_none();
+                if defers {
+                    state.overlay.mtime = Some(mtime.resolve(now));
+                    state.overlay.ctime = Some(ctime.unwrap_or(now));
+                    state.overlay.is_dirty = true;
+                }
+                defers
+            })
+            .unwrap_or(false)
+    }
+
+    /// Puts an explicit modification time on the backing file of a live inode too, so that a later write
+    /// past the process shows against it.
+    fn carry_mtime(&self, ino: InodeId, mtime: Timestamp) -> Result<()> {
+        self.live
+            .with_existing(ino, |state| {
+                state.overlay.mtime = None;
+                if let Some(local) = state.local() {
+                    local.ro.set_mtime(mtime)?;
+                    state.mark_seen();
+                }
+                Ok(())
+            })
+            .unwrap_or(Ok(()))
+    }
+
+    fn truncate(&self, caller: Caller, ino: InodeId, size_bytes: u64) -> Result<()> {
+        let content = if size_bytes == 0 { Content::Dropped } else { Content::Kept };
+        self.with_live(ino, |state| {
+            if let Some(retry) = self.recall_followers(ino, state) {
+                return Ok(Attempt::Again(retry));
+            }
+            match self.prepare(ino, state, Some(content)) {
+                Err(Error::NotSupported(_)) => {
+                    return Err(Error::Invalid("only regular files have a length to set".into()));
+                }
+                Err(error) => return Err(error),
+                Ok(Attempt::Again(retry)) => return Ok(Attempt::Again(retry)),
+                Ok(Attempt::Done(inode)) => {
+                    self.ensure_loaded(ino, state)?;
+                    self.spare_followers(inode, state, size_bytes)?;
+                }
+            }
+            self.truncate_live(ino, state, size_bytes, caller)?;
+            self.after_idle_write(ino, state).map(Attempt::Done)
+        })
+    }
+
+    /// Sets the length of a loaded live file and the times that go with it.
+    pub(crate) fn truncate_live(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        size_bytes: u64,
+        caller: Caller,
+    ) -> Result<()> {
+        if state.striped().is_some() {
+            return self.cut_stripes(ino, state, size_bytes, caller);
+        }
+        let grows =
+            matches!(state.body, Some(Body::Inline(_))) && size_bytes > self.options.inline_bytes.0;
+        if grows {
+            self.unfold(ino, state)?;
+        }
+        if let Some(remote) = state.remote() {
+            remote.set_len(size_bytes)?;
+            state.overlay.size_bytes = size_bytes;
+            return if caller.keeps_set_id() { Ok(()) } else { self.clear_set_id_for(caller, ino) };
+        }
+        let old_size_bytes = state.size_bytes()?;
+        if size_bytes == 0 && matches!(state.body, Some(Body::Lower(_))) {
+            // What is dropped need not be copied first.
+            state.body = Some(Body::Inline(Vec::new()));
+        }
+        match &mut state.body {
+            Some(Body::Inline(bytes)) if size_bytes <= self.options.inline_bytes.0 => {
+                bytes.resize(usize::try_from(size_bytes).unwrap_or(0), 0);
+            }
+            _ => {
+                self.unfold(ino, state)?;
+                self.mark_unsettled(ino, state)?;
+                let file = self.writable(state)?;
+                file.set_len(size_bytes)?;
+                Self::resize_sums(state, &file, old_size_bytes, size_bytes)?;
+                self.account(state)?;
+            }
+        }
+        let now = now();
+        state.overlay.size_bytes = size_bytes;
+        state.overlay.is_dirty = true;
+        state.overlay.mtime = Some(now);
+        state.overlay.ctime = Some(now);
+        let is_published_later = state.handles > 0 && state.has_published_elsewhere();
+        if (state.mode == IoMode::Passthrough || state.handles == 0) && !is_published_later {
+            self.persist(ino, state)?;
+        }
+        state.mark_seen();
+        if !caller.keeps_set_id() {
+            self.clear_set_id_for(caller, ino)?;
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    /// The attributes of an inode that was not live before its record was read: the record has them all.
+    pub(crate) fn settled_attributes(&self, inode: &Inode, before: Before) -> (Attr, Validity) {
+        let mut attr = inode.attr();
+        if matches!(inode.layout, Layout::Inline) {
+            attr.blocks_512 = inode.size_bytes.div_ceil(512);
+        }
+        (attr, self.unless_lower(inode, self.lasting(inode, before)))
+    }
+}
+
+/// Lays what a live file knows over the record's attributes.
+fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -> Result<()> {
+    if let Some(striped) = state.striped() {
+        // What was written here and is not published yet is seen here.
+        if let Some(unpublished) = striped.unpublished() {
+            attr.size_bytes = striped.size_bytes();
+            attr.mtime = attr.mtime.max(unpublished.mtime);
+            attr.ctime = attr.ctime.max(unpublished.mtime);
+        }
+        return Ok(());
+    }
+    if node.is_shared() && !state.holds_lease && !state.writes_remotely() {
+        // Whoever may write has put into the record what others are to know.
+        return Ok(());
+    }
+    if state.body.is_none() {
+        if !state.is_unsettled {
+            return Ok(());
+        }
+        // After a crash: somebody may have written since, so the file itself is asked.
+        node.load_body(state, inode)?;
+    }
+    attr.mtime = state.overlay.mtime.unwrap_or(attr.mtime);
+    attr.ctime = state.overlay.ctime.unwrap_or(attr.ctime);
+    match &state.body {
+        Some(Body::Local(local)) => {
+            let stat = local.ro.stat()?;
+            attr.size_bytes = stat.size_bytes;
+            attr.blocks_512 = stat.blocks_512;
+            if stat.ctime > state.seen_ctime && node.trusts_backing_times(state) {
+                attr.mtime = stat.mtime;
+                attr.ctime = attr.ctime.max(stat.ctime);
+            }
+        }
+        Some(Body::Inline(bytes)) => {
+            attr.size_bytes = bytes.len() as u64;
+            attr.blocks_512 = attr.size_bytes.div_ceil(512);
+        }
+        // What was written from here through the other host, at least.
+        Some(Body::Remote(remote)) if remote.may_write() => attr.size_bytes = remote.size_bytes(),
+        Some(Body::Remote(_) | Body::Kept(_) | Body::Striped(_) | Body::Lower(_)) | None => {}
+    }
+    Ok(())
+}
+
+impl Node {
+    /// Whether a change of the backing file's times was a program's doing: with a write-back cache the
+    /// kernel keeps the times itself and its flushes mean nothing.
+    pub(crate) fn trusts_backing_times(&self, state: &LiveState) -> bool {
+        let has_write_back = self.has_write_back.load(std::sync::atomic::Ordering::Acquire);
+        !(has_write_back && state.mode == IoMode::Cached && state.handles > 0)
+    }
+}
+
+fn apply(inode: &mut Inode, change: &AttrChange, now: Timestamp) {
+    if let Some(perm) = change.perm {
+        inode.perm = perm & 0o7777;
+    }
+    let is_chown = change.uid.is_some() || change.gid.is_some();
+    if is_chown && inode.kind != FileKind::Directory && change.perm.is_none() {
+        inode.perm = without_set_id(inode.perm);
+    }
+    inode.uid = change.uid.unwrap_or(inode.uid);
+    inode.gid = change.gid.unwrap_or(inode.gid);
+    if let Some(t) = change.atime {
+        inode.atime = t.resolve(now);
+    }
+    if let Some(t) = change.mtime {
+        inode.mtime = t.resolve(now);
+    }
+    inode.ctime = change.ctime.unwrap_or(now);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod tests {
+    use intarsia_types::ByteCount;
+
+    use super::*;
+    use crate::options::NodeOptions;
+    use crate::vfs::names::NewName;
+
+    #[test]
+    fn a_length_that_never_came_into_the_record_is_told_to_who_asks_while_the_file_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let options =
+            NodeOptions { watermark: ByteCount(0), ..NodeOptions::new(dir.path().join("store")) };
+        let node = Node::open(options).unwrap();
+        let caller = Caller { uid: 0, gid: 0 };
+        let new = NewName { kind: FileKind::Regular, perm: 0o644, umask: 0, rdev: 0, target: None };
+        let no_kernel = |_: std::os::fd::BorrowedFd<'_>| Err(std::io::Error::other("no kernel"));
+        let (attr, _) =
+            node.create_file(caller, InodeId::ROOT, b"f", &new, true, &no_kernel).unwrap();
+        // Whoever asks reads the record, and is held up until all the rest is over.
+        let before = node.before_reading();
+        let record = node.namespace.get(attr.ino).unwrap();
+        node.write(attr.ino, 0, b"content", false, false).unwrap();
+        node.release(attr.ino, true);
+        node.unlink(InodeId::ROOT, b"f").unwrap();
+        assert_eq!(node.overlaid(&record, before).unwrap().0.size_bytes, 7);
+        node.close().unwrap();
+    }
+}

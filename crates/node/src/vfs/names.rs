@@ -1,0 +1,498 @@
+//! Names: looking up, creating, linking, removing, renaming, listing.
+
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, SystemTime};
+
+use intarsia_meta::{DirEntry, FreeFile, Inode, NewInode, RenameMode};
+use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout, Result};
+use parking_lot::Mutex;
+
+use crate::body::LocalBody;
+use crate::clock::now;
+use crate::inode::live::Forgotten;
+use crate::node::Node;
+use crate::space::tiers::full;
+use crate::vfs::acl::{self, Acl};
+use crate::vfs::attributes::Validity;
+use crate::vfs::files::{Caller, Opened, Registrar};
+
+/// Removed inodes whose last attributes are still told, to whoever holds them without an open handle
+/// (a working directory, an `O_PATH` descriptor).
+const DEPARTED_KEPT: usize = 1024;
+
+/// A directory that has not changed for so long is not just being changed.
+const STILL: Duration = Duration::from_secs(1);
+
+/// The last attributes of inodes that are gone.
+#[derive(Debug)]
+pub(crate) struct Departed(Mutex<(VecDeque<InodeId>, HashMap<InodeId, Attr>)>);
+
+impl Departed {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    /// The record of a file that was just written may not know its length yet.
+    fn add(&self, inode: &Inode, size_bytes: u64) {
+        let mut attr = inode.attr();
+        attr.nlink = 0;
+        attr.size_bytes = size_bytes;
+        let mut guard = self.0.lock();
+        let (order, attrs) = &mut *guard;
+        if attrs.insert(inode.ino, attr).is_none() {
+            order.push_back(inode.ino);
+        }
+        if order.len() > DEPARTED_KEPT
+            && let Some(oldest) = order.pop_front()
+        {
+            attrs.remove(&oldest);
+        }
+    }
+
+    pub(crate) fn get(&self, ino: InodeId) -> Option<Attr> {
+        self.0.lock().1.get(&ino).cloned()
+    }
+}
+
+/// What a new entry is to be.
+#[derive(Clone, Debug)]
+pub struct NewName {
+    /// Kind of file.
+    pub kind: FileKind,
+    /// Permission bits as asked for.
+    pub perm: u16,
+    /// Bits that the caller's umask takes away.
+    pub umask: u16,
+    /// Device number of a device file.
+    pub rdev: u32,
+    /// Target of a symbolic link.
+    pub target: Option<Vec<u8>>,
+}
+
+impl Node {
+    /// The entry `name` of a directory; of any inode "." is itself.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] and its like.
+    pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
+        if name == b"." {
+            let before = self.before_reading();
+            let inode = self.renewed(self.namespace.get(parent)?)?;
+            return self.overlaid(&inode, before);
+        }
+        self.use_directory(parent);
+        let before = self.before_reading();
+        // The kernel looks up in directories only.
+        let inode = match self.namespace.lookup_in_directory(parent, name) {
+            Err(Error::NotFound) if self.adopt_name(parent, name)? => {
+                self.namespace.lookup(parent, name)?
+            }
+            found => self.renewed(found?)?,
+        };
+        self.note_lockable(name, inode.ino);
+        self.overlaid(&inode, before)
+    }
+
+    /// Creates an entry that is not opened: directory, symbolic link, special or empty regular file.
+    ///
+    /// # Errors
+    /// As `mkdir(2)`, `mknod(2)`, `symlink(2)`.
+    pub fn make(
+        &self,
+        caller: Caller,
+        parent: InodeId,
+        name: &[u8],
+        new: &NewName,
+    ) -> Result<(Attr, Validity)> {
+        self.use_directory(parent);
+        let before = self.before_reading();
+        self.adopt_for_change(parent, name)?;
+        let directory = self.namespace.get(parent)?;
+        let (inherited, effective) = self.hints_for_new(&directory, name)?;
+        let hints = if new.kind == FileKind::Directory { inherited } else { effective };
+        let record = self.new_inode(caller, &directory, new, Layout::Empty, &hints, false)?;
+        let inode = self.namespace.create(parent, name, record, now())?;
+        Ok(self.settled_attributes(&inode, before))
+    }
+
+    /// Creates a regular file and opens it.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::NoSpace`] and the others of `open(2)` with `O_CREAT`.
+    pub fn create_file(
+        &self,
+        caller: Caller,
+        parent: InodeId,
+        name: &[u8],
+        new: &NewName,
+        write: bool,
+        registrar: &Registrar<'_>,
+    ) -> Result<(Attr, Opened)> {
+        self.await_sure_membership()?;
+        self.help_settling();
+        self.use_directory(parent);
+        self.adopt_for_change(parent, name)?;
+        let directory = self.namespace.get(parent)?;
+        let (_, hints) = self.hints_for_new(&directory, name)?;
+        let stripes = self.stripes_wanted(&hints)?;
+        let fresh = match stripes {
+            Some(_) => None,
+            None => self.take_for_passthrough(&hints)?,
+        };
+        let layout = fresh.as_ref().map_or(Layout::Empty, |local| Layout::Local(local.backing));
+        let is_marked = fresh.is_some() || self.is_shared();
+        let mut record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
+        // Whoever may write tells when it closes the file.
+        record.may_wait = write && stripes.is_none() && self.options.directory_leases;
+        // Until it is open, so that it is known here.
+        let _creation = self.is_shared().then(|| self.creations.begin());
+        let inode = match self.namespace.create(parent, name, record, now()) {
+            Ok(inode) => {
+                if self.namespace.has_promises() {
+                    self.promises.look();
+                }
+                inode
+            }
+            Err(e) => {
+                self.untake(fresh, &e);
+                return Err(e);
+            }
+        };
+        let opened = match stripes {
+            Some(wish) => self
+                .open_new_striped(caller, &inode, write, (wish, hints))
+                .inspect_err(|_| self.unmake(parent, name, inode.ino))?,
+            None => self.open_new(caller, &inode, write, (fresh, hints), registrar)?,
+        };
+        self.note_lockable(name, inode.ino);
+        Ok((inode.attr(), opened))
+    }
+
+    /// A backing file for a new file that the kernel will serve by itself, if it will.
+    fn take_for_passthrough(&self, hints: &HintSet) -> Result<Option<LocalBody>> {
+        if !self.has_passthrough.load(std::sync::atomic::Ordering::Acquire)
+            || hints.integrity() == Integrity::Strict
+        {
+            return Ok(None);
+        }
+        let id = match self.tier_for_new(hints, 0) {
+            Some(id) => id,
+            // As long as it is small it needs no tier, and then another host may have room.
+            None if self.is_shared() => return Ok(None),
+            None => return Err(full()),
+        };
+        let tier = self.tiers.get(id)?;
+        if tier.is_low() || !tier.file_system().is_stackable {
+            return Ok(None);
+        }
+        let (backing, file) = self.tiers.take_file(id, &self.namespace)?;
+        if self.tiers.is_short() {
+            self.settler_queue.set_pool_short(true);
+        }
+        Ok(Some(LocalBody::new(backing, file)))
+    }
+
+    /// Gives back the file that was to be the body of an inode, which was not made because of `error`.
+    fn untake(&self, fresh: Option<LocalBody>, error: &Error) {
+        if let Some(LocalBody { backing, ro, .. }) = fresh
+            && let Ok(file) = std::sync::Arc::try_unwrap(ro)
+        {
+            self.untake_unrecorded(backing.tier, FreeFile::reserved(backing.file), file, error);
+        }
+    }
+
+    fn new_inode(
+        &self,
+        caller: Caller,
+        directory: &Inode,
+        new: &NewName,
+        layout: Layout,
+        hints: &HintSet,
+        mark_writable: bool,
+    ) -> Result<NewInode> {
+        if directory.kind != FileKind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        let passes_group = directory.perm & 0o2000 != 0;
+        let inherited = match new.kind {
+            FileKind::Symlink => None,
+            _ => self.default_acl(directory)?,
+        };
+        let mut xattrs = Self::hint_xattrs(hints);
+        let mut perm = match inherited {
+            None if new.kind == FileKind::Symlink => 0o777,
+            None => new.perm & 0o7777 & !(new.umask & 0o777),
+            // The default list takes the umask's place.
+            Some(acl) => inherit_acl(&acl, new, &mut xattrs),
+        };
+        if passes_group && new.kind == FileKind::Directory {
+            perm |= 0o2000;
+        }
+        let gid = if passes_group { directory.gid } else { caller.gid };
+        let mut record = NewInode::new(new.kind, perm, caller.uid, gid);
+        record.rdev = new.rdev;
+        record.target.clone_from(&new.target);
+        record.layout = layout;
+        record.mark_writable = mark_writable;
+        record.xattrs = xattrs;
+        Ok(record)
+    }
+
+    fn default_acl(&self, directory: &Inode) -> Result<Option<Acl>> {
+        if !directory.has_xattrs {
+            return Ok(None);
+        }
+        match self.namespace.get_xattr(directory.ino, acl::DEFAULT_NAME) {
+            Ok(value) => Ok(Acl::parse(&value)),
+            Err(Error::NoAttribute) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for anything else.
+    pub fn read_link(&self, ino: InodeId) -> Result<Vec<u8>> {
+        self.namespace.get(ino)?.target.ok_or_else(|| Error::Invalid("not a symbolic link".into()))
+    }
+
+    /// Gives an inode another name.
+    ///
+    /// # Errors
+    /// As `link(2)`.
+    pub fn link(&self, ino: InodeId, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
+        let before = self.before_reading();
+        self.adopt_for_change(parent, name)?;
+        let inode = self.namespace.link(ino, parent, name, now())?;
+        self.overlaid(&inode, before)
+    }
+
+    /// Removes a name that is not a directory's.
+    ///
+    /// # Errors
+    /// As `unlink(2)`.
+    pub fn unlink(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+        self.use_directory(parent);
+        self.hide_name(parent, name)?;
+        let kept = Cell::new(None);
+        let unlinked = self.namespace.unlink(parent, name, self.keeps_orphan(&kept), now());
+        let inode = self.or_doubt_orphan(kept.get(), unlinked)?;
+        self.after_unlink(&inode, kept.get().is_some());
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// As `rmdir(2)`.
+    pub fn rmdir(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+        self.hide_name(parent, name)?;
+        self.complete_named(parent, name)?;
+        let inode = self.namespace.rmdir(parent, name, now())?;
+        self.departed.add(&inode, inode.size_bytes);
+        Ok(())
+    }
+
+    /// Renames, replacing, refusing to replace, or exchanging.
+    ///
+    /// # Errors
+    /// As `renameat2(2)`.
+    pub fn rename(
+        &self,
+        parent: InodeId,
+        name: &[u8],
+        new_parent: InodeId,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        self.adopt_for_change(new_parent, new_name)?;
+        if mode == RenameMode::Exchange {
+            self.adopt_for_change(parent, name)?;
+        } else {
+            self.hide_name(parent, name)?;
+            self.complete_named(new_parent, new_name)?;
+        }
+        // A name that is replaced exists throughout, so whoever opens it, on whatever host, meets the old file or the new
+        // one. The kernel asks for the inode first and opens it then, and tries no more than twice.
+        let kept = Cell::new(None);
+        let keeps = |ino| {
+            kept.set(Some(ino));
+            true
+        };
+        let replaced =
+            self.namespace.rename(parent, name, new_parent, new_name, mode, keeps, now());
+        match self.or_doubt_orphan(kept.get(), replaced)? {
+            Some(inode) if inode.kind != FileKind::Directory => self.linger(&inode),
+            Some(inode) => self.after_unlink(&inode, false),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Lets a replaced file go in a moment.
+    fn linger(&self, inode: &Inode) {
+        if inode.nlink > 0 {
+            return;
+        }
+        self.live.with(inode.ino, |state| {
+            state.is_orphan = true;
+            state.is_lingering = true;
+        });
+        self.settler_queue.linger(inode.ino);
+    }
+
+    /// Tells the namespace to keep the record of an inode that is open, and notes that it did.
+    fn keeps_orphan<'a>(
+        &'a self,
+        kept: &'a Cell<Option<InodeId>>,
+    ) -> impl Fn(InodeId) -> bool + 'a {
+        move |ino| {
+            let is_open = self.live.with_existing(ino, |s| s.is_open()).unwrap_or(false);
+            kept.set(is_open.then_some(ino));
+            is_open
+        }
+    }
+
+    /// What becomes of an inode that lost a name: nothing while it has others; while it is open it waits
+    /// for its last release; else its bytes go.
+    fn after_unlink(&self, inode: &Inode, is_kept: bool) {
+        if inode.nlink > 0 {
+            return;
+        }
+        let mut forgotten = Forgotten::default();
+        let still_open = self.live.with_existing(inode.ino, |state| {
+            state.is_orphan = state.is_open();
+            if !state.is_orphan {
+                forgotten = state.forget_body();
+                // Under the entry's lock: whoever asks for attributes sees the length in one place or the other.
+                self.remote_cache.forget(inode.ino);
+                self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
+            }
+            state.is_orphan
+        });
+        if still_open == Some(true) {
+            return;
+        }
+        if is_kept {
+            // Its last handle closed between the namespace's question and now.
+            self.reap(inode.ino, forgotten);
+        } else {
+            self.dispose(inode, forgotten);
+        }
+    }
+
+    /// Gets rid of the bytes of an inode that the namespace has let go of.
+    pub(crate) fn dispose(&self, inode: &Inode, forgotten: Forgotten) {
+        let blocks_512 = forgotten.accounted_512.unwrap_or(inode.blocks_512);
+        self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
+        self.discard_unnamed(inode.ino, &forgotten);
+        for (at, backing) in inode.layout.files().iter().enumerate() {
+            match (self.tiers.get(backing.tier), &self.cluster) {
+                (Ok(tier), _) => {
+                    if !self.is_shared() && at == 0 {
+                        tier.account(blocks_512, 0);
+                    }
+                    let free = FreeFile::of(inode.ino, backing.file);
+                    self.settler_queue.reclaim(backing.tier, free);
+                }
+                // Its host finds it in the ledger sooner or later; a word makes it sooner.
+                (Err(_), Some(cluster)) => cluster.note_garbage(*backing),
+                (Err(_), None) => {}
+            }
+        }
+    }
+
+    /// The entries after a cookie, about `limit` of them.
+    ///
+    /// # Errors
+    /// [`Error::NotDirectory`] and its like. The listing is complete or fails.
+    pub fn list(&self, dir: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
+        self.use_directory(dir);
+        let listed = self
+            .complete(dir, after_cookie)
+            .and_then(|()| self.namespace.list(dir, after_cookie, limit));
+        match listed {
+            Err(Error::NotFound) if self.departed.get(dir).is_some() => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
+    /// Whether a listing of a directory brings attributes that the kernel may keep. Of one that other hosts may change at
+    /// any moment it brings none: each would be asked for again at once.
+    #[must_use]
+    pub fn is_listed_with_attributes(&self, dir: InodeId) -> bool {
+        self.use_directory(dir);
+        !self.is_shared() || self.namespace.holds_directory(dir)
+    }
+
+    /// As [`list`](Self::list), with attributes.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn list_plus(
+        &self,
+        dir: InodeId,
+        after_cookie: u64,
+        limit: usize,
+    ) -> Result<Vec<(DirEntry, Attr, Validity)>> {
+        let before = self.before_reading();
+        // Asked before the records are read: what is not live now has all that is known in its record.
+        let is_live = |entry: &DirEntry| self.live.contains(entry.ino);
+        let listed = self
+            .complete(dir, after_cookie)
+            .and_then(|()| self.namespace.list_plus(dir, after_cookie, limit, is_live));
+        match listed {
+            Err(Error::NotFound) if self.departed.get(dir).is_some() => Ok(Vec::new()),
+            Err(e) => Err(e),
+            Ok(entries) => entries
+                .into_iter()
+                .map(|(entry, inode, was_live)| {
+                    let (attr, validity) = match was_live {
+                        true => self.overlaid(&inode, before)?,
+                        false => self.settled_attributes(&inode, before),
+                    };
+                    Ok((entry, attr, validity))
+                })
+                .collect(),
+        }
+    }
+
+    /// Whether the kernel may keep a listing of a directory, and use one that it kept.
+    ///
+    /// Not of one that is just changing: with several programs listing and changing a directory at once, a listing that the
+    /// kernel kept (Linux 6.18) showed a removed name about once in 10,000 listings.
+    #[must_use]
+    pub fn may_cache_listing(&self, dir: InodeId) -> bool {
+        let is_still = |inode: &Inode| {
+            let now: SystemTime = now().into();
+            let age = now.duration_since(inode.ctime.into());
+            // The lower file system may bring names at any time.
+            let is_merged = matches!(inode.layout, Layout::Lower { .. });
+            !is_merged && age.is_ok_and(|age| age >= STILL)
+        };
+        !self.is_shared() && self.namespace.get(dir).is_ok_and(|inode| is_still(&inode))
+    }
+
+    /// The parent of a directory, for "..".
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn parent_of(&self, dir: InodeId) -> Result<InodeId> {
+        Ok(self.namespace.get(dir)?.parent)
+    }
+}
+
+/// The permission bits of a new inode below a directory with a default list, whose lists join `xattrs`.
+fn inherit_acl(default: &Acl, new: &NewName, xattrs: &mut Vec<(Vec<u8>, Vec<u8>)>) -> u16 {
+    let mut own = default.clone();
+    own.restrict(new.perm);
+    if !own.is_minimal() {
+        xattrs.push((acl::ACCESS_NAME.to_vec(), own.encode()));
+    }
+    if new.kind == FileKind::Directory {
+        xattrs.push((acl::DEFAULT_NAME.to_vec(), default.encode()));
+    }
+    new.perm & 0o7000 | own.mode_bits()
+}

@@ -1,0 +1,187 @@
+//! Extended attributes: those of users, our hints among them, and the ones that answer questions.
+
+use intarsia_meta::SetMode;
+use intarsia_types::{Error, FileKind, HINT_PREFIX, HintKey, InodeId, LOCATION_NAME, Result};
+
+use crate::clock::now;
+use crate::node::Node;
+use crate::vfs::acl::{self, Acl};
+use crate::vfs::hints::parse_attribute;
+
+/// Read-only: how the bytes are kept.
+const LAYOUT_NAME: &str = "user.intarsia.layout";
+/// Read-only: who serves this file, as JSON.
+const NODE_NAME: &str = "user.intarsia.node";
+/// Read-only: whether somebody may be writing to this file: `written`, `unsettled` or `settled`.
+const STATE_NAME: &str = "user.intarsia.state";
+const VIRTUAL_NAMES: [&str; 4] = [LOCATION_NAME, LAYOUT_NAME, NODE_NAME, STATE_NAME];
+
+impl Node {
+    /// Sets an attribute. Hints are validated; the log says what a refused one should have been.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`] for the read-only ones, [`Error::Invalid`] for a malformed hint.
+    pub fn set_xattr(&self, ino: InodeId, name: &[u8], value: &[u8], mode: SetMode) -> Result<()> {
+        if name == acl::ACCESS_NAME {
+            return self.set_access_acl(ino, value);
+        }
+        if name == acl::DEFAULT_NAME && Acl::parse(value).is_none() {
+            return Err(Error::Invalid("not an access control list".into()));
+        }
+        let hint = self.check_settable(ino, name, value)?;
+        self.namespace.set_xattr(ino, name, value, mode, now())?;
+        if let Some(hint) = hint {
+            self.apply_hint(ino, hint.key(), Some(hint.value()));
+        }
+        Ok(())
+    }
+
+    /// Keeps list and mode bits in step; a list that says no more than the bits is not stored.
+    fn set_access_acl(&self, ino: InodeId, value: &[u8]) -> Result<()> {
+        let acl =
+            Acl::parse(value).ok_or_else(|| Error::Invalid("not an access control list".into()))?;
+        if acl.is_minimal() {
+            match self.namespace.remove_xattr(ino, acl::ACCESS_NAME, now()) {
+                Ok(()) | Err(Error::NoAttribute) => {}
+                Err(e) => return Err(e),
+            }
+        } else {
+            self.namespace.set_xattr(ino, acl::ACCESS_NAME, value, SetMode::Either, now())?;
+        }
+        let now = now();
+        self.namespace.update(ino, |inode| {
+            inode.perm = inode.perm & 0o7000 | acl.mode_bits();
+            inode.ctime = now;
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Makes the access list, if there is one, follow a `chmod`.
+    pub(crate) fn chmod_acl(&self, ino: InodeId, perm: u16) -> Result<()> {
+        let value = match self.namespace.get_xattr(ino, acl::ACCESS_NAME) {
+            Ok(value) => value,
+            Err(Error::NoAttribute) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        if let Some(mut acl) = Acl::parse(&value) {
+            acl.set_mode(perm);
+            let value = acl.encode();
+            self.namespace.set_xattr(ino, acl::ACCESS_NAME, &value, SetMode::Either, now())?;
+        }
+        Ok(())
+    }
+
+    fn check_settable(
+        &self,
+        ino: InodeId,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<Option<intarsia_types::Hint>> {
+        let Ok(name) = std::str::from_utf8(name) else { return Ok(None) };
+        if VIRTUAL_NAMES.contains(&name) {
+            return Err(Error::NotPermitted);
+        }
+        match parse_attribute(name, value) {
+            None => Ok(None),
+            Some(Ok(hint)) => self.refuse_copies_of_stripes(ino, &hint).map(|()| Some(hint)),
+            Some(Err(e)) => {
+                tracing::warn!(%ino, attribute = name, "refused: {e}");
+                Err(Error::Invalid(e.to_string()))
+            }
+        }
+    }
+
+    /// The value of an attribute.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`].
+    pub fn get_xattr(&self, ino: InodeId, name: &[u8]) -> Result<Vec<u8>> {
+        if name.starts_with(HINT_PREFIX.as_bytes())
+            && let Some(value) = self.virtual_xattr(ino, name)?
+        {
+            return Ok(value.into_bytes());
+        }
+        match self.namespace.get_xattr(ino, name) {
+            Err(Error::NotFound) if self.departed_attributes(ino).is_some() => {
+                Err(Error::NoAttribute)
+            }
+            other => other.map(|v| v.to_vec()),
+        }
+    }
+
+    fn virtual_xattr(&self, ino: InodeId, name: &[u8]) -> Result<Option<String>> {
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        if name == NODE_NAME {
+            return Ok(Some(self.who_am_i()));
+        }
+        if name != LOCATION_NAME && name != LAYOUT_NAME && name != STATE_NAME {
+            return Ok(None);
+        }
+        let inode = self.namespace.get(ino)?;
+        if inode.kind != FileKind::Regular {
+            return Err(Error::NoAttribute);
+        }
+        Ok(Some(match name {
+            LOCATION_NAME => {
+                self.hosts_of(&inode)?.into_iter().map(|host| host.0).collect::<Vec<_>>().join(",")
+            }
+            STATE_NAME => self.state_of(ino)?.to_owned(),
+            _ => self.describe_layout(&inode),
+        }))
+    }
+
+    /// Whether somebody has the file open for writing here, or may be writing to it, here or elsewhere.
+    fn state_of(&self, ino: InodeId) -> Result<&'static str> {
+        let here = self.live.with_existing(ino, |state| {
+            let is_changed = state.is_unsettled || state.overlay.is_dirty || state.holds_lease;
+            (state.writers > 0, is_changed)
+        });
+        Ok(match here {
+            Some((true, _)) => "written",
+            Some((_, true)) => "unsettled",
+            _ if self.is_shared() && self.namespace.is_marked_writable(ino)? => "unsettled",
+            _ => "settled",
+        })
+    }
+
+    fn who_am_i(&self) -> String {
+        serde_json::json!({
+            "node": self.options.name.0,
+            "store": self.store,
+            "dir": self.options.dir,
+            "pid": std::process::id(),
+            "shared": self.is_shared(),
+            "version": env!("CARGO_PKG_VERSION"),
+        })
+        .to_string()
+    }
+
+    /// The names of the attributes; those that only answer questions are left out, so that copying
+    /// tools do not try to write them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn list_xattr(&self, ino: InodeId) -> Result<Vec<Vec<u8>>> {
+        match self.namespace.list_xattr(ino) {
+            Err(Error::NotFound) if self.departed_attributes(ino).is_some() => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
+    /// Removes an attribute.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`], [`Error::NotPermitted`] for the read-only ones.
+    pub fn remove_xattr(&self, ino: InodeId, name: &[u8]) -> Result<()> {
+        let text = std::str::from_utf8(name).unwrap_or_default();
+        if VIRTUAL_NAMES.contains(&text) {
+            return Err(Error::NotPermitted);
+        }
+        self.namespace.remove_xattr(ino, name, now())?;
+        if let Some(key) = HintKey::from_attribute(text) {
+            self.apply_hint(ino, key, None);
+        }
+        Ok(())
+    }
+}
