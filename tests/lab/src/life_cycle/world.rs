@@ -175,9 +175,14 @@ impl World {
         [words(before), words(&[&self.mount(n).display().to_string()]), words(after)].concat()
     }
 
-    /// Ends the node of a host as a crash would.
+    /// Ends the node of a host as a crash would, and waits until it is gone.
     pub(crate) fn kill_node(&self, n: usize) {
-        remains::claimed_by(&self.store(n).join("node.lock")).into_iter().for_each(crate::kill);
+        let lock = self.store(n).join("node.lock");
+        remains::claimed_by(&lock).into_iter().for_each(crate::kill);
+        let deadline = Instant::now() + END_PATIENCE;
+        while remains::claimed_by(&lock).is_some() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Ends one metadata server of a host, if one runs.
