@@ -260,6 +260,7 @@ impl LeasedEngine {
             Ok(CommitOutcome::Applied) => {
                 table.apply(mutations, &touched, leases);
                 table.confirm(assumed);
+                table.note_made(assumed, &touched);
                 leases_in(conditions).for_each(|dir| table.note_alone(dir, leases));
             }
             Ok(CommitOutcome::Conflict { index }) => {

@@ -475,3 +475,31 @@ fn a_lease_that_is_long_in_coming_holds_up_no_other() {
         assert!(is_waiting && granted > 10, "{granted} granted meanwhile");
     });
 }
+
+/// The lease goes and is had again while a promised file is being recorded: what was read then lacks the file.
+#[test]
+fn a_promised_file_is_there_when_it_was_recorded_under_a_later_lease() {
+    type Job = Box<dyn FnOnce() + Send>;
+    let before_commit: Arc<Mutex<Option<Job>>> = Arc::default();
+    let next = Arc::clone(&before_commit);
+    let engine = Hooked::new(Arc::new(MemoryEngine::new(5)), move |_| {
+        let job = next.lock().unwrap().take();
+        job.into_iter().for_each(|job| job());
+        Ok(())
+    });
+    let world = World::over(1, engine);
+    let host = world.at(0);
+    let d = host.create(InodeId::ROOT, b"d", dir(), at(1)).unwrap().ino;
+    make(host, d, b"a", at(2)).unwrap();
+    assert!(host.has_promises());
+    let hosts = Arc::clone(&world.hosts);
+    *before_commit.lock().unwrap() = Some(Box::new(move || {
+        let host = hosts[0].1.get().unwrap();
+        assert!(host.lease_directory(d).unwrap());
+        host.fetch_directory(d).unwrap();
+    }));
+    host.forget_directory(d);
+    assert!(!host.has_promises() && before_commit.lock().unwrap().is_none());
+    assert_eq!(host.lookup(d, b"a").unwrap(), world.truth.lookup(d, b"a").unwrap());
+    world.check();
+}

@@ -265,6 +265,19 @@ impl Table {
         }
     }
 
+    /// Names that were assumed have been committed, but for those that the same commit has `touched` again. What was read
+    /// of their directory under a lease that began in between says that they are not there.
+    pub(super) fn note_made(&mut self, assumed: &[Mutation], touched: &[Key]) {
+        for mutation in assumed {
+            let key = mutation.key();
+            let held = keys::inode_of(key).and_then(|dir| self.held.get(&dir));
+            let is_known = held.is_none_or(|held| matches!(held.names.get(key), Some(Some(_))));
+            if key.first() == Some(&keys::DENTRY) && !is_known && !touched.contains(key) {
+                self.forget(key);
+            }
+        }
+    }
+
     /// A commit of this process failed, or nobody knows what came of it.
     pub(super) fn give_up(&mut self, touched: &[Key], leases: u64, is_known_to_fail: bool) {
         for key in touched {
@@ -378,6 +391,25 @@ impl Table {
 mod tests {
     use super::*;
     use crate::Bytes;
+
+    #[test]
+    fn a_name_that_is_committed_under_a_later_lease_is_not_taken_for_absent() {
+        let dir = InodeId(7);
+        let prefix = keys::by_inode(keys::DENTRY, dir);
+        let name = Key::copy_from(&[&prefix[..], b"12345678n"].concat());
+        let made = [Mutation::Put(name.clone(), Bytes::copy_from(&[0; 9]))];
+        let mut table = Table::default();
+        table.begin(dir, true);
+        let reading = table.changes.start_reading();
+        table.complete(reading, dir, std::iter::empty());
+        assert_eq!(table.find(&name), Some(None), "it was read before the commit");
+        let listing = table.changes.start_reading();
+        table.note_made(&made, std::slice::from_ref(&name));
+        assert_eq!(table.find(&name), Some(None), "the same commit has removed it");
+        table.note_made(&made, &[]);
+        table.complete(listing, dir, std::iter::empty());
+        assert_eq!((table.find(&name), table.is_complete(dir)), (None, false));
+    }
 
     #[test]
     fn nothing_is_kept_of_a_directory_that_a_lost_commit_may_change() {
