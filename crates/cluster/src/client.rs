@@ -117,7 +117,8 @@ impl Connection {
         }
         command.query(&mut self.inner).map_err(|e| {
             let name: Vec<&str> = words.iter().take(2).copied().collect();
-            Error::Engine(format!("metadata server at {}: {}: {e}", self.address, name.join(" ")))
+            let why = if e.is_timeout() { "no answer in time".into() } else { e.to_string() };
+            Error::Engine(format!("metadata server at {}: {}: {why}", self.address, name.join(" ")))
         })
     }
 

@@ -95,13 +95,6 @@ impl Findings {
                 self.has_accepted_loss = !options.is_empty();
                 return Some(hosts);
             }
-            let others = hosts_of_another_store(&said.text);
-            if said.code == Some(USAGE) && !others.is_empty() {
-                // One was brought up alone after its disks had gone, and has a store of its own since.
-                let said = self.patiently(world, &world.down(&others, &["--purge"]), |_| false);
-                self.expect(&said, &[0]);
-                continue;
-            }
             let told = hosts_told(&said.text).filter(|told| *told != hosts);
             let is_offered = may_be == Losses::Names && said.text.contains(ACCEPT_LOSS);
             match (said.code, told) {
@@ -194,28 +187,8 @@ fn hosts_told(text: &str) -> Option<Vec<usize>> {
     (!hosts.is_empty()).then_some(hosts)
 }
 
-/// The hosts that a message says hold another store than most of them do.
-fn hosts_of_another_store(text: &str) -> Vec<usize> {
-    let Some(rest) = text.split("parts of different stores: ").nth(1) else { return Vec::new() };
-    let groups = rest.lines().next().unwrap_or_default().split(';').map(|group| {
-        let names = group.split(" of ").next().unwrap_or_default().split(", ");
-        names.filter_map(|name| name.trim().strip_prefix('n')?.parse().ok()).collect()
-    });
-    let mut groups: Vec<Vec<usize>> = groups.collect();
-    groups.sort_by_key(Vec::len);
-    groups.pop();
-    groups.concat()
-}
-
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn the_store_of_fewer_hosts_is_read_from_the_message() {
-        let text = "error: the hosts hold parts of different stores: n2, n3 of 15b5; n1 of 4f69\nhelp: name the hosts";
-        assert_eq!(super::hosts_of_another_store(text), [1]);
-        assert!(super::hosts_of_another_store("error: n1 has left").is_empty());
-    }
-
     #[test]
     fn the_hosts_are_read_from_the_message() {
         let text = "n3 has left the store, which is of the hosts n1, n2 now; what lies on it";

@@ -200,8 +200,11 @@ impl Story<'_> {
         let hosts = self.hosts();
         let host = *self.random.choose(&hosts);
         match self.random.below(20) {
-            0..6 => self.verb(&self.world.up(&hosts, &[])),
-            6 => self.verb(&self.world.up(&[host], &[])),
+            // A host that has lost its disks would found a store of its own.
+            6 if self.world.store(host).join("store.json").exists() => {
+                self.verb(&self.world.up(&[host], &[]));
+            }
+            0..7 => self.verb(&self.world.up(&hosts, &[])),
             7..9 => {
                 self.stop_writers();
                 self.verb(&self.world.down(&hosts, &[]));
