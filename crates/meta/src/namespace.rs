@@ -31,7 +31,7 @@ mod xattr;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use intarsia_types::{Error, InodeId, Result, Timestamp};
 use parking_lot::RwLock;
@@ -58,13 +58,16 @@ use self::numbers::Numbers;
 use self::recover::Sightings;
 use self::transaction::Transaction;
 use self::two_phase::Suspects;
-use crate::{EngineStats, Inode, MetaEngine, OpId, Value, keys};
+use crate::{EngineStats, Inode, MetaEngine, OpId, Value, allowance, keys};
 
-/// How often an operation is tried when others keep changing what it read. Each failure means that
-/// another commit succeeded, so the bound is only met under absurd contention.
+/// How often at least an operation is tried when others keep changing what it read, and for how long.
 const ATTEMPTS: u32 = 1000;
+const ATTEMPTED: Duration = Duration::from_secs(8);
 /// Attempts before a thread lets others run first.
 const EAGER_ATTEMPTS: u32 = 4;
+/// Attempts before it rests in between: whoever is in the way may need the processor.
+const RESTLESS_ATTEMPTS: u32 = 100;
+const REST: Duration = Duration::from_millis(1);
 
 /// The namespace of one store.
 pub struct Namespace {
@@ -156,15 +159,25 @@ impl Namespace {
     }
 
     /// Repeats `attempt` until it returns a value or an error.
+    #[track_caller]
     fn retry<T>(&self, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-        for round in 0..ATTEMPTS {
+        let mut deadline = None;
+        for round in 0.. {
             if let Some(done) = attempt()? {
                 return Ok(done);
             }
-            if round >= EAGER_ATTEMPTS {
+            if round >= RESTLESS_ATTEMPTS {
+                let until = || Instant::now() + allowance::of(ATTEMPTED);
+                if Instant::now() > *deadline.get_or_insert_with(until) && round >= ATTEMPTS {
+                    break;
+                }
+                std::thread::sleep(REST);
+            } else if round >= EAGER_ATTEMPTS {
                 std::thread::yield_now();
             }
         }
+        let place = std::panic::Location::caller();
+        tracing::warn!(%place, "an operation was outrun by others all the time");
         Err(Error::Busy("the metadata kept changing under this operation".into()))
     }
 }
