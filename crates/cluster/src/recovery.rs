@@ -154,7 +154,7 @@ struct Found {
 fn best_older(kept: &[(NodeId, Kept)], witnesses: &[Witness], id: &ServerId) -> Option<Found> {
     let peers = || witnesses.iter().flat_map(|witness| witness.view.peers());
     let last = peers().filter(|peer| peer.id == *id).max_by_key(|peer| peer.config_epoch)?;
-    let is_in_office = |id: &ServerId| last_owners(witnesses).contains_key(id);
+    let owners = last_owners(witnesses);
     let found = copies(kept).filter_map(|copy| {
         let view = Topology::parse_file(copy.map).ok()?;
         let myself = view.myself()?;
@@ -162,7 +162,7 @@ fn best_older(kept: &[(NodeId, Kept)], witnesses: &[Witness], id: &ServerId) -> 
             Role::Primary(_) => myself,
             Role::Replica(primary) => view.by_id(primary)?,
         };
-        if !reign.shares_slots(last) || (!copy.is_aside && is_in_office(&reign.id)) {
+        if !reign.shares_slots(last) || (!copy.is_aside && owners.contains_key(&reign.id)) {
             return None;
         }
         // Nobody else was a replica of the last primary, so it took no changes; or nobody followed this one.

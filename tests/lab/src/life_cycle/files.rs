@@ -83,7 +83,7 @@ pub fn write_on(dir: &Path, log: &Path, stop: &Path, seed: u64) -> io::Result<()
 }
 
 /// What a story may have lost by what it did to the hosts.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Losses {
     None,
     /// Copies of files: `lost` names them.

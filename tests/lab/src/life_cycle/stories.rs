@@ -213,9 +213,7 @@ impl Story<'_> {
             10 => self.verb(&self.world.down(&hosts, &["--force"])),
             11 => self.verb(&self.world.join(&[])),
             12 if hosts.len() > 2 => {
-                if self.may_be == Losses::None {
-                    self.may_be = Losses::Copies;
-                }
+                self.may_be = self.may_be.max(Losses::Copies);
                 self.verb(&self.world.about(&["leave", "n3"], 1, &[]));
             }
             13 => self.verb(&self.world.about(&["lost"], 1, &[])),
