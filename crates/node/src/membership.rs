@@ -404,6 +404,15 @@ impl Membership {
         seen.get(node).filter(|m| m.state == MemberState::Lost).map(|m| m.since)
     }
 
+    /// Whether a host lives as far as this one can tell: it has beaten lately. A host that died is not heard of for
+    /// longer than it takes to be lost.
+    pub(crate) fn hears(&self, node: &NodeId) -> bool {
+        let watch = self.watch.lock();
+        let Some(since) = watch.last_look.map(|look| look.elapsed()) else { return false };
+        let silent = watch.silences.get(node).map(|silence| silence.lasts);
+        silent.is_some_and(|silent| silent + since < self.pace.lost_after)
+    }
+
     /// Whether the last look showed a host of this name.
     pub(crate) fn knows(&self, node: &NodeId) -> bool {
         self.seen.read().contains_key(node)
@@ -482,15 +491,18 @@ mod tests {
         let (_, c) = host(&engine, "c");
         let first = a.owner();
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !is_lost(&a, "c") {
+        let mut hears_b = false;
+        while !is_lost(&a, "c") || !hears_b {
             assert!(Instant::now() < deadline, "c is never missed");
             for (directory, member) in [(&a_dir, &a), (&b_dir, &b)] {
                 assert_eq!(member.beat(directory, &[]).unwrap(), Pulse::Alive);
                 member.look(directory).unwrap();
             }
+            hears_b |= a.hears(&NodeId("b".into()));
             std::thread::sleep(PACE.interval);
         }
         assert!(!is_lost(&a, "b") && !is_lost(&b, "a"), "whose beats arrive");
+        assert!(!a.hears(&NodeId("c".into())) && !a.hears(&NodeId("stranger".into())));
         assert!(a.is_over(&c.owner()) && !a.is_over(&b.owner()));
         // c wakes up and is told; then it lives again, as another.
         let old = c.owner();

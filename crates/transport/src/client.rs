@@ -28,9 +28,41 @@ pub struct Answer {
 #[derive(Clone, Copy)]
 pub(crate) struct Until {
     /// For room among what is in flight.
-    pub(crate) room: Instant,
+    pub(crate) room: Deadline,
     /// For the answer.
-    pub(crate) answer: Instant,
+    pub(crate) answer: Deadline,
+}
+
+/// When a wait ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    /// At the earliest.
+    pub(crate) usual: Instant,
+    /// At the latest. In between it goes on while the caller finds that the peer is merely slow.
+    pub(crate) last: Instant,
+}
+
+/// Between two looks whether a peer is merely slow.
+const STEP: Duration = Duration::from_millis(250);
+
+impl Deadline {
+    pub(crate) const fn at(usual: Instant) -> Self {
+        Self { usual, last: usual }
+    }
+
+    /// The end of the next part of the wait; none when it is over.
+    fn next(self, is_slow: &dyn Fn() -> bool) -> Option<Instant> {
+        let now = Instant::now();
+        if now < self.usual {
+            return Some(self.usual);
+        }
+        (now < self.last && is_slow()).then(|| self.last.min(now + STEP))
+    }
+}
+
+/// A caller that does not wait for slow peers.
+pub(crate) const fn never() -> bool {
+    false
 }
 
 /// A peer as messages name it.
@@ -136,6 +168,7 @@ impl Client {
         request: Request,
         payload: Option<Buffer>,
         until: Until,
+        is_slow: &dyn Fn() -> bool,
     ) -> Result<Pending, PeerError> {
         let Until { room, answer: deadline } = until;
         let doing = request.name();
@@ -143,10 +176,10 @@ impl Client {
         let sent_bytes = payload.as_deref().map_or(0, <[u8]>::len);
         let cost_bytes = sent_bytes + request.answer_bytes() + config::MESSAGE_BYTES;
         let (id, slot) = self
-            .take_off(cost_bytes, begun, room)
+            .take_off(cost_bytes, begun, room, is_slow)
             .map_err(|failure| self.peer.error(doing, failure))?;
         let pending = Pending { client: self, id, slot, begun, deadline, doing };
-        let patience_ms = millis(deadline.saturating_duration_since(begun));
+        let patience_ms = millis(deadline.last.saturating_duration_since(begun));
         let body = Body::Request {
             id,
             patience_ms: u32::try_from(patience_ms).unwrap_or(u32::MAX),
@@ -203,7 +236,8 @@ impl Client {
         &self,
         cost_bytes: usize,
         begun: Instant,
-        deadline: Instant,
+        deadline: Deadline,
+        is_slow: &dyn Fn() -> bool,
     ) -> Result<(u64, Arc<Slot>), PeerFailure> {
         if cost_bytes > self.room_bytes {
             let limit = self.room_bytes;
@@ -219,13 +253,14 @@ impl Client {
             if flights.in_flight_bytes + cost_bytes <= self.room_bytes {
                 break;
             }
-            if self.landed.wait_until(&mut flights, deadline).timed_out() {
+            let Some(until) = deadline.next(is_slow) else {
                 let waited_ms = millis(begun.elapsed());
                 let room = self.room_bytes;
                 return Err(PeerFailure::Unreachable(format!(
-                    "{room} bytes in flight and none answered within {waited_ms} ms"
+                    "no room among {room} bytes in flight within {waited_ms} ms"
                 )));
-            }
+            };
+            self.landed.wait_until(&mut flights, until);
         }
         let id = flights.next_id;
         flights.next_id += 1;
@@ -291,7 +326,7 @@ pub struct Pending {
     id: u64,
     slot: Arc<Slot>,
     begun: Instant,
-    deadline: Instant,
+    deadline: Deadline,
     doing: &'static str,
 }
 
@@ -307,7 +342,16 @@ impl Pending {
     /// # Errors
     /// No usable answer in time, or the peer answered with an error.
     pub fn wait(self) -> Result<Answer, CallError> {
-        let landed = self.outcome().map_err(|failure| {
+        self.wait_while(&never)
+    }
+
+    /// As [`Self::wait`]; what was started with [`start_while`](crate::Peers::start_while) is waited for beyond that
+    /// while `is_slow` holds, which is asked several times a second.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_while(self, is_slow: &dyn Fn() -> bool) -> Result<Answer, CallError> {
+        let landed = self.outcome(is_slow).map_err(|failure| {
             let error = self.client.peer.error(self.doing, failure);
             if matches!(error.failure, PeerFailure::Timeout { .. }) {
                 tracing::warn!(%error, "no answer from a peer");
@@ -326,18 +370,16 @@ impl Pending {
         }
     }
 
-    fn outcome(&self) -> Result<Landed, PeerFailure> {
+    fn outcome(&self, is_slow: &dyn Fn() -> bool) -> Result<Landed, PeerFailure> {
         let mut outcome = self.slot.outcome.lock();
         loop {
             if let Some(outcome) = outcome.take() {
                 return outcome;
             }
-            if self.slot.filled.wait_until(&mut outcome, self.deadline).timed_out() {
-                // It may have come in the last moment.
-                return outcome.take().unwrap_or(Err(PeerFailure::Timeout {
-                    waited_ms: millis(self.begun.elapsed()),
-                }));
-            }
+            let Some(until) = self.deadline.next(is_slow) else {
+                return Err(PeerFailure::Timeout { waited_ms: millis(self.begun.elapsed()) });
+            };
+            self.slot.filled.wait_until(&mut outcome, until);
         }
     }
 }

@@ -1,11 +1,45 @@
 //! Limits and times of connections, with defaults that suit a cluster's network.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use intarsia_wire::{MAX_PAYLOAD_BYTES, Protection};
 
+use crate::client::Deadline;
+
 /// The longest time that a call may wait, whatever its caller asks for.
 pub const MAX_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest time that a call may wait for a peer that lives and is slow.
+pub const MAX_SLOWNESS: Duration = Duration::from_secs(60);
+
+/// How long a call may wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    usual: Duration,
+    last: Duration,
+}
+
+impl From<Duration> for Patience {
+    /// For an answer of any peer; at most [`MAX_PATIENCE`].
+    fn from(usual: Duration) -> Self {
+        let usual = usual.min(MAX_PATIENCE);
+        Self { usual, last: usual }
+    }
+}
+
+impl Patience {
+    /// As long as that for the answer of any peer, and [`MAX_SLOWNESS`] for one that lives and is slow, of which
+    /// [`Pending::wait_while`](crate::Pending::wait_while) is told.
+    #[must_use]
+    pub fn slow(usual: Duration) -> Self {
+        Self { last: MAX_SLOWNESS, ..Self::from(usual) }
+    }
+
+    pub(crate) fn deadline(self) -> Deadline {
+        let now = Instant::now();
+        Deadline { usual: now + self.usual, last: now + self.last }
+    }
+}
 
 /// How connections behave; the same on all nodes of a deployment.
 #[derive(Clone, Debug)]

@@ -28,7 +28,7 @@ mod workers;
 
 pub use buffer::{Buffer, BufferPool};
 pub use client::{Answer, Pending};
-pub use config::{Config, MAX_PATIENCE};
+pub use config::{Config, MAX_PATIENCE, MAX_SLOWNESS, Patience};
 pub use error::{CallError, PeerError, PeerFailure, StartError};
 pub use handler::{Handler, Reply};
 pub use key::{DeploymentKey, Identity};

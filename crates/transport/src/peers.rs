@@ -11,10 +11,10 @@ use intarsia_wire::{Lane as Kind, Request};
 use parking_lot::RwLock;
 
 use crate::bond::Bond;
-use crate::client::{Answer, Client, Peer, Pending, Until};
+use crate::client::{Answer, Client, Deadline, Peer, Pending, Until, never};
 use crate::lane::{Context, Lane};
 use crate::{
-    Buffer, CallError, Config, Identity, MAX_PATIENCE, PeerError, PeerFailure, Runtime, StartError,
+    Buffer, CallError, Config, Identity, Patience, PeerError, PeerFailure, Runtime, StartError,
 };
 
 /// The other nodes of the deployment. Calls come from plain threads, never from a reactor or a handler that was
@@ -95,7 +95,7 @@ impl Peers {
         self.start(node, request, payload)?.wait()
     }
 
-    /// Asks and waits at most `patience` (and never longer than [`MAX_PATIENCE`]).
+    /// Asks and waits at most `patience` (and never longer than [`crate::MAX_PATIENCE`]).
     ///
     /// # Errors
     /// As [`Self::call`].
@@ -155,7 +155,34 @@ impl Peers {
         payload: Option<Buffer>,
         patience: Duration,
     ) -> Result<Pending, PeerError> {
-        let deadline = Instant::now() + patience.min(MAX_PATIENCE);
+        self.start_until(node, request, payload, Patience::from(patience).deadline(), &never)
+    }
+
+    /// As [`Self::start_within`], for a peer that may be slow: while `is_slow` holds, the caller waits beyond
+    /// `patience`, at most [`crate::MAX_SLOWNESS`] in all, for room among what is in flight and then with
+    /// [`Pending::wait_while`] for the answer.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_while(
+        &self,
+        node: &NodeId,
+        request: Request,
+        payload: Option<Buffer>,
+        patience: Duration,
+        is_slow: &dyn Fn() -> bool,
+    ) -> Result<Pending, PeerError> {
+        self.start_until(node, request, payload, Patience::slow(patience).deadline(), is_slow)
+    }
+
+    fn start_until(
+        &self,
+        node: &NodeId,
+        request: Request,
+        payload: Option<Buffer>,
+        deadline: Deadline,
+        is_slow: &dyn Fn() -> bool,
+    ) -> Result<Pending, PeerError> {
         let sent_bytes = payload.as_deref().map_or(0, <[u8]>::len);
         let weight = sent_bytes.max(request.answer_bytes());
         let doing = request.name();
@@ -163,10 +190,10 @@ impl Peers {
         let is_bulk = weight > self.context.config.bulk_from_bytes;
         let client = member
             .lane(is_bulk)
-            .client(self.runtime.reactor(), deadline)
+            .client(self.runtime.reactor(), deadline.usual)
             .or_else(|failure| member.up_bulk().filter(|_| is_bulk).ok_or(failure))
             .map_err(|failure| member.peer.error(doing, failure))?;
-        client.ask(request, payload, Until { room: deadline, answer: deadline })
+        client.ask(request, payload, Until { room: deadline, answer: deadline }, is_slow)
     }
 
     /// Asks only if that needs no waiting: a connection is up and has room among what is in flight. For what is good
@@ -176,14 +203,14 @@ impl Peers {
         &self,
         node: &NodeId,
         request: Request,
-        patience: Duration,
+        patience: impl Into<Patience>,
     ) -> Option<Pending> {
         let member = self.members.read().get(node).cloned()?;
         let is_bulk = request.answer_bytes() > self.context.config.bulk_from_bytes;
         let up = member.lane(is_bulk).existing().map(|(client, _)| client);
         let client = up.or_else(|| member.up_bulk().filter(|_| is_bulk))?;
-        let deadline = Instant::now() + patience.min(MAX_PATIENCE);
-        client.ask(request, None, Until { room: Instant::now(), answer: deadline }).ok()
+        let (room, answer) = (Deadline::at(Instant::now()), patience.into().deadline());
+        client.ask(request, None, Until { room, answer }, &never).ok()
     }
 
     /// Sends a message that has no answer, and of which nobody learns whether it arrived. Never waits: without any

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{BOTH, FILE_BYTES, FULL, PANIC, Pair, SLOW, config, content, node, read, wait_for};
@@ -280,6 +280,37 @@ fn memory_is_bounded_by_what_may_be_in_flight() {
     drop(started);
     assert_eq!(pair.peers.status()[0].in_flight_bytes, 0);
     pair.peers.call(&pair.to, read(slow, 0, 1 << 20), None).unwrap();
+}
+
+#[test]
+fn a_peer_that_is_slow_is_waited_for_as_long_as_its_caller_finds_that_it_lives() {
+    let pair = Pair::new(Config { in_flight_bytes: 1, ..Config::default() });
+    let slow = pair.open(SLOW);
+    let patience = Duration::from_millis(100);
+    let start = |is_slow: &dyn Fn() -> bool| {
+        pair.peers.start_while(&pair.to, read(slow, 0, 4 << 20), None, patience, is_slow)
+    };
+    let looks = AtomicUsize::new(0);
+    let lives_for_three_looks = || looks.fetch_add(1, Ordering::SeqCst) < 3;
+    let given_up = start(&|| true).unwrap().wait_while(&lives_for_three_looks).unwrap_err();
+    assert!(given_up.to_string().contains("no answer within"), "{given_up}");
+    assert_eq!(looks.load(Ordering::SeqCst), 4, "it is asked until it says no");
+    assert!(matches!(start(&|| true).unwrap().wait(), Err(CallError::Peer(_))), "or never");
+
+    let held = [start(&|| true).unwrap(), start(&|| true).unwrap()];
+    looks.store(0, Ordering::SeqCst);
+    let no_room = start(&lives_for_three_looks).err().unwrap();
+    assert!(no_room.to_string().contains("in flight"), "{no_room}");
+    assert_eq!(looks.load(Ordering::SeqCst), 4, "also for room");
+    std::thread::scope(|scope| {
+        let last = scope.spawn(|| start(&|| true).unwrap().wait_while(&|| true));
+        for pending in held {
+            scope.spawn(|| pending.wait_while(&|| true).unwrap());
+        }
+        wait_for("both to hang", || pair.files.gate.waiting.load(Ordering::SeqCst) >= 2);
+        pair.files.gate.open();
+        assert_eq!(last.join().unwrap().unwrap().payload.len(), 4 << 20);
+    });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::Inode;
-use intarsia_transport::{Answer, Buffer, Pending};
+use intarsia_transport::{Answer, Buffer, MAX_PATIENCE, Patience, Pending};
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
 use parking_lot::{Mutex, RwLock};
@@ -142,7 +142,8 @@ impl RemoteFile {
         may_write: bool,
     ) -> PartOpening {
         let request = Request::OpenPart { ino, backing, may_write };
-        let begun = cluster.start_now(&home, &request, intarsia_transport::MAX_PATIENCE / 2);
+        let patience = Patience::slow(MAX_PATIENCE / 2);
+        let begun = cluster.start_now(&home, &request, patience);
         PartOpening { cluster: Arc::clone(cluster), home, ino, backing, may_write, begun }
     }
 
@@ -262,7 +263,7 @@ impl RemoteFile {
         if gap.is_empty() || is_past_end {
             return None;
         }
-        let source = Source::Request(self.ask_now(&gap, intarsia_transport::MAX_PATIENCE / 2));
+        let source = Source::Request(self.ask_now(&gap, MAX_PATIENCE / 2));
         Some(Part { range: gap, source })
     }
 
@@ -276,7 +277,17 @@ impl RemoteFile {
     fn ask(&self, range: &Range<u64>) -> Result<Answer> {
         let way = self.way();
         self.cluster.note_asked(range.end - range.start);
-        self.cluster.ask_for(&way.home, &way.request(range))
+        let request = way.request(range);
+        if self.has_spares() {
+            // Another host may have the bytes sooner.
+            self.cluster.ask_for(&way.home, &request)
+        } else {
+            self.cluster.call_slow(&way.home, &request, None)
+        }
+    }
+
+    fn has_spares(&self) -> bool {
+        !self.spares.lock().is_empty()
     }
 
     /// Where the file is open, for questions that are not asked here.
@@ -333,6 +344,9 @@ impl RemoteFile {
             Some(pending) => self.cluster.wait_for(&home, pending),
             None => self.ask(range),
         };
+        if answer.as_ref().is_err_and(is_late) && !self.has_spares() {
+            answer = self.ask(range);
+        }
         if matches!(answer, Err(Error::BadHandle)) && self.may_open_again() {
             answer = self.open_again(home.clone()).and_then(|()| self.ask(range));
         }
@@ -379,7 +393,7 @@ impl RemoteFile {
     fn change(&self, request: &Request, payload: Option<&[u8]>) -> Result<()> {
         self.is_dirty.store(true, Ordering::Relaxed);
         let home = self.home();
-        match self.cluster.call(&home, request, payload)? {
+        match self.cluster.call_slow(&home, request, payload)?.response {
             Response::Written { size_bytes } => {
                 self.size_bytes.store(size_bytes, Ordering::Relaxed);
                 Ok(())
@@ -395,7 +409,7 @@ impl RemoteFile {
         }
         let Way { home, handle } = self.way();
         loop {
-            match self.cluster.call(&home, &Request::Flush { handle }, None)? {
+            match self.cluster.call_slow(&home, &Request::Flush { handle }, None)?.response {
                 Response::Done => return Ok(()),
                 // It makes copies on other hosts, as fast as these take them.
                 Response::Busy { retry_ms } => {
@@ -424,7 +438,10 @@ impl PartOpening {
         let Self { cluster, home, ino, backing, may_write, begun } = self;
         let response = match begun {
             Some(pending) => cluster.finish(&home, pending)?,
-            None => cluster.call(&home, &Request::OpenPart { ino, backing, may_write }, None)?,
+            None => {
+                let request = Request::OpenPart { ino, backing, may_write };
+                cluster.call_slow(&home, &request, None)?.response
+            }
         };
         match response {
             Response::Opened { handle, size_bytes } => {
@@ -447,6 +464,12 @@ impl Drop for RemoteFile {
             tracing::debug!(%home, %error, "a file stays open at its home for a while");
         }
     }
+}
+
+/// Whether a host did not answer in time.
+fn is_late(error: &Error) -> bool {
+    const ETIMEDOUT: i32 = 110;
+    error.errno() == ETIMEDOUT
 }
 
 pub(crate) fn unexpected(home: &NodeId, response: &Response) -> Error {

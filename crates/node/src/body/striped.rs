@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use intarsia_policy::{Span, Stripe};
-use intarsia_transport::{Buffer, Pending};
+use intarsia_transport::{Buffer, MAX_PATIENCE, Patience, Pending};
 use intarsia_types::{Error, InodeId, Result, Timestamp};
 use intarsia_wire::{AllocateMode, Handle, MAX_PAYLOAD_BYTES, Request, Response};
 use parking_lot::Mutex;
@@ -324,7 +324,7 @@ impl StripedFile {
         question: impl Fn(usize, Handle) -> Request,
         here: impl Fn(usize, &PartFile) -> Result<Response>,
     ) -> Vec<Result<Response>> {
-        let patience = intarsia_transport::MAX_PATIENCE / 2;
+        let patience = Patience::slow(MAX_PATIENCE / 2);
         let begin = |(at, part): (usize, &Part)| match part {
             Part::There(remote) => {
                 let (home, handle) = remote.place();
@@ -335,7 +335,7 @@ impl StripedFile {
         let begun: Vec<_> = self.parts.iter().enumerate().map(begin).collect();
         let ask = |at, remote: &RemoteFile| {
             let (home, handle) = remote.place();
-            self.cluster.call(&home, &question(at, handle), None)
+            self.cluster.call_slow(&home, &question(at, handle), None).map(|answer| answer.response)
         };
         let finish = |((at, part), begun): ((usize, &Part), Option<Pending>)| {
             let remote = match part {

@@ -11,8 +11,8 @@ use intarsia_meta::{
 };
 use intarsia_policy::HostState;
 use intarsia_transport::{
-    Answer, Buffer, CallError, DeploymentKey, Identity, PeerFailure, Peers, Pending, Runtime,
-    Server,
+    Answer, Buffer, CallError, DeploymentKey, Identity, Patience, PeerFailure, Peers, Pending,
+    Runtime, Server,
 };
 use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result, TierId, Timestamp};
 use intarsia_wire::{RecallKind, Request, Response};
@@ -354,6 +354,24 @@ impl Cluster {
         answer.map(|answer| answer.response)
     }
 
+    /// As [`call`](Self::call), for what can take `home` long because its disks are slow: while it lives it is waited
+    /// for longer.
+    pub(crate) fn call_slow(
+        &self,
+        home: &NodeId,
+        request: &Request,
+        payload: Option<&[u8]>,
+    ) -> Result<Answer> {
+        let is_slow = || self.membership.hears(home);
+        self.ask(home, || {
+            let payload = payload.map(|bytes| self.peers.copy(bytes));
+            let patience = self.patience();
+            let begun =
+                self.peers.start_while(home, request.clone(), payload, patience, &is_slow)?;
+            begun.wait_while(&is_slow)
+        })
+    }
+
     /// Asks `home` for bytes and waits for them, for a bounded time.
     pub(crate) fn ask_for(&self, home: &NodeId, request: &Request) -> Result<Answer> {
         self.ask(home, || self.peers.call_within(home, request.clone(), None, self.patience()))
@@ -364,7 +382,7 @@ impl Cluster {
         &self,
         home: &NodeId,
         request: &Request,
-        patience: Duration,
+        patience: impl Into<Patience>,
     ) -> Option<Pending> {
         self.peers.start_now(home, request.clone(), patience)
     }
@@ -406,19 +424,23 @@ impl Cluster {
         self.ask(home, || self.peers.tell(home, request.clone()).map_err(CallError::from))
     }
 
-    /// Asks `home` without waiting for the answer, which [`finish`](Self::finish) brings.
+    /// Asks `home` without waiting for the answer, which [`finish`](Self::finish) brings. For what can take it long
+    /// because its disks are slow: while it lives it is waited for longer.
     pub(crate) fn start(
         &self,
         home: &NodeId,
         request: Request,
         payload: Option<Buffer>,
     ) -> Result<Pending> {
-        Ok(self.peers.start_within(home, request, payload, self.patience())?)
+        let is_slow = || self.membership.hears(home);
+        Ok(self.peers.start_while(home, request, payload, self.patience(), &is_slow)?)
     }
 
-    /// Waits for the answer to what was started.
+    /// Waits for the answer to what was [started](Self::start).
     pub(crate) fn finish(&self, home: &NodeId, pending: Pending) -> Result<Response> {
-        self.wait_for(home, pending).map(|answer| answer.response)
+        let is_slow = || self.membership.hears(home);
+        let answer = pending.wait_while(&is_slow).map_err(|error| explain(home, error))?;
+        Ok(answer.response)
     }
 
     /// A payload of so many bytes to be filled; until then they are arbitrary.

@@ -75,7 +75,7 @@ impl Lane<'_> {
             self.receive()?;
         }
         let end = Request::PushEnd { handle: self.handle, sum };
-        pushed(self.node, &self.cluster.call(self.node, &end, None)?)
+        pushed(self.node, &self.cluster.call_slow(self.node, &end, None)?.response)
     }
 
     fn abandon(self) {
