@@ -10,8 +10,9 @@ pub(crate) mod striped;
 pub(crate) mod stripes;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use intarsia_meta::{Extra, Inode};
+use intarsia_meta::{Extra, Inode, allowance};
 use intarsia_store::BackingFile;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result, TierId};
 
@@ -176,23 +177,24 @@ impl Node {
         Err(Error::Corrupt { ino: inode.ino, what })
     }
 
-    /// Whether somebody has changed the record since it was read.
-    pub(crate) fn has_changed(&self, inode: &Inode) -> bool {
-        self.namespace.version(inode.ino).is_ok_and(|now| now != inode.version)
-    }
-
     /// Makes the body accessible that the record says now.
     pub(crate) fn load_present(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        /// How often others may change it meanwhile.
-        const ATTEMPTS: u32 = 8;
-        let mut attempts = 0..ATTEMPTS;
+        /// How long others may go on changing it meanwhile.
+        const CHANGING: Duration = Duration::from_secs(5);
+        let deadline = Instant::now() + allowance::of(CHANGING);
         loop {
             let inode = self.namespace.get(ino)?;
             match self.load_body(state, &inode) {
-                Err(Error::Busy(_)) if attempts.next().is_some() && self.has_changed(&inode) => {}
+                Err(Error::Busy(_))
+                    if self.may_have_changed(&inode) && Instant::now() < deadline => {}
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Whether the record was changed or removed since it was read, or nobody can say.
+    fn may_have_changed(&self, inode: &Inode) -> bool {
+        !self.namespace.version(inode.ino).is_ok_and(|now| now == inode.version)
     }
 
     /// The descriptor that the process writes through.
