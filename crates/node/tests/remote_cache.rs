@@ -340,3 +340,36 @@ fn a_crash_leaves_nothing_of_a_copy_or_of_half_of_one() {
         wait_until("no backing file is left", || deployment.files(name) == 0);
     }
 }
+
+#[test]
+fn who_wants_to_write_beside_a_reader_past_the_process_waits_for_it_or_for_the_writer_elsewhere() {
+    let deployment = Deployment::new();
+    let close = |node: &Node, ino| {
+        node.flush(ino).unwrap();
+        node.release(ino, true);
+    };
+    for reader_goes_first in [true, false] {
+        let (a, b, ino) = two_copies(&deployment);
+        a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+        a.write(ino, 0, b"by a", false, false).unwrap();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| overwrite(&b, ino, 4, b" and b", false));
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(!writer.is_finished(), "neither has closed the file");
+            if reader_goes_first {
+                b.release(ino, false);
+            } else {
+                close(&a, ino);
+            }
+            writer.join().unwrap().unwrap();
+        });
+        if reader_goes_first {
+            close(&a, ino);
+            b.open_file(ROOT_CALLER, ino, false, false, &kernel).unwrap();
+        }
+        for node in [&a, &b] {
+            assert!(get(node, "f").unwrap().starts_with(b"by a and b"));
+        }
+        end(&deployment, (&a, &b), ino);
+    }
+}

@@ -29,6 +29,8 @@ const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
 const SILENT: Duration = Duration::from_millis(200);
 /// How long the home of a file may take to answer.
 const HOME_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks whether a reader past the process, or the writer elsewhere, has closed the file.
+const PASSED: Duration = Duration::from_millis(50);
 /// A file that is just moving is looked for again after so long.
 const MOVING: Duration = Duration::from_millis(5);
 /// Read from another host at once while a file moves here.
@@ -134,7 +136,13 @@ impl Node {
                         return Err(error);
                     }
                 }
-                let outcome = self.settle_in(cluster, &inode, state, content);
+                let outcome = match self.settle_in(cluster, &inode, state, content) {
+                    // It moved once more meanwhile, or who has an older copy open here is about to close it.
+                    Err(error @ Error::Busy(_)) => {
+                        Ok(Attempt::Again(Retry { after: MOVING, error }))
+                    }
+                    outcome => outcome,
+                };
                 if !matches!(outcome, Ok(Attempt::Done(_))) || state.writes_remotely() {
                     self.give_lease_back(ino, state);
                 }
@@ -244,6 +252,10 @@ impl Node {
             return Ok(Attempt::Done(inode.clone()));
         };
         let home = cluster.home_of(backing.tier)?;
+        if state.is_passed() {
+            // What the kernel reads may be a copy that is not the file's any more.
+            self.renew_body(state, inode)?;
+        }
         let own = own.filter(|_| !(state.is_passed() && state.kept().is_some()));
         match (cluster.recall(&home, inode.ino, HOME_PATIENCE), content) {
             (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(Retry::contended(pause))),
@@ -456,8 +468,10 @@ impl Node {
         state: &mut LiveState,
     ) -> Result<Attempt<Inode>> {
         if state.handles > 0 && state.mode == IoMode::Passthrough {
-            return Err(Error::Busy(format!(
-                "{holder} is writing to the file, which is open here for reading past the process"
+            // The kernel reads and writes a file past the process for all who have it open, or for none.
+            return Ok(Attempt::Again(Retry::after(
+                PASSED,
+                "another host is writing to the file, which is open here for reading past the process",
             )));
         }
         let remote = match RemoteFile::open(cluster, holder, ino, true) {

@@ -249,8 +249,14 @@ impl Node {
 
     /// Tells the hosts of files that went into the ledger.
     pub(crate) fn note_dropped(&self, dropped: &[BackingRef]) {
-        if let Some(cluster) = &self.cluster {
-            dropped.iter().for_each(|backing| cluster.note_garbage(*backing));
+        let Some(cluster) = &self.cluster else { return };
+        for backing in dropped {
+            if self.tiers.has(backing.tier) {
+                self.offers.withdraw(*backing);
+                self.settler_queue.collect();
+            } else {
+                cluster.note_garbage(*backing);
+            }
         }
     }
 
