@@ -11,8 +11,11 @@ use super::world::{HOSTS, Said, World};
 const BUSY_PATIENCE: Duration = Duration::from_secs(90);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 const BUSY: i32 = 4;
+const GENERAL: i32 = 1;
 const USAGE: i32 = 2;
 const ACCEPT_LOSS: &str = "--accept-loss";
+/// What `up` says of a store that is up in part and has to go down first.
+const BEYOND_REPAIR: &str = "which does not come back by itself";
 
 /// What was found in a case.
 #[derive(Default)]
@@ -98,6 +101,11 @@ impl Findings {
             let told = hosts_told(&said.text).filter(|told| *told != hosts);
             let is_offered = may_be == Losses::Names && said.text.contains(ACCEPT_LOSS);
             match (said.code, told) {
+                (Some(GENERAL), _) if said.text.contains(BEYOND_REPAIR) => {
+                    let all: Vec<usize> = (1..=HOSTS).collect();
+                    let said = self.patiently(world, &world.down(&all, &[]), |_| false);
+                    self.expect(&said, &[0]);
+                }
                 (Some(USAGE), Some(told)) => hosts = told,
                 (Some(USAGE), None) if is_offered && options.is_empty() => {
                     options = &[ACCEPT_LOSS];

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use intarsia_cluster::deployment::Deployment;
+use intarsia_cluster::servers::Kept;
 use intarsia_cluster::{formation, recovery};
 use intarsia_types::{Durability, NodeId};
 
@@ -126,12 +127,8 @@ pub(super) fn recover(
     if store.durability == Durability::Memory {
         return Ok(warning.into_iter().collect());
     }
-    let of_host = |(host, found): (&NodeId, &Inspection)| {
-        found.kept.iter().map(|one| (host.clone(), one.clone())).collect::<Vec<_>>()
-    };
-    let kept: Vec<_> = seen.iter().flat_map(of_host).collect();
-    let plan =
-        recovery::plan(store, &kept, accepts_loss).map_err(|e| Failure::usage(e.to_string()))?;
+    let plan = recovery::plan(store, &kept(seen), accepts_loss);
+    let plan = plan.map_err(|e| Failure::usage(e.to_string()))?;
     assembly.emptied = plan.emptied;
     for name in plan.restored {
         let is_same = |one: &KeptServer| one.host == name.host && one.number == name.number;
@@ -140,6 +137,31 @@ pub(super) fn recover(
         assembly.kept.push(KeptServer { host: name.host, number: name.number, is_complete: true });
     }
     Ok(plan.warning.into_iter().chain(warning).collect())
+}
+
+/// Why the metadata of a store that is up in part does not become whole by itself: of some of it no copy runs that had
+/// everything. None where that is not so, or cannot be told from what was seen.
+pub(super) fn beyond_repair(seen: &BTreeMap<NodeId, Inspection>) -> Option<String> {
+    let store = found(seen).ok()??.deployment;
+    let is_kept = formation::has_replicas(&store) && store.durability != Durability::Memory;
+    if !is_kept || !store.hosts().all(|member| seen.contains_key(&member.name)) {
+        return None;
+    }
+    let up = seen.iter().filter(|(_, s)| s.running.is_some()).map(|(host, _)| host.0.as_str());
+    let up = up.collect::<Vec<_>>().join(", ");
+    let why = recovery::plan(&store, &kept(seen), false).err()?;
+    Some(format!(
+        "the store is up on {up} without a part of its metadata, which does not come back by itself; {why}"
+    ))
+    .filter(|_| !up.is_empty())
+}
+
+/// The metadata servers whose data lies on these hosts.
+fn kept(seen: &BTreeMap<NodeId, Inspection>) -> Vec<(NodeId, Kept)> {
+    let of_host = |(host, found): (&NodeId, &Inspection)| {
+        found.kept.iter().map(|one| (host.clone(), one.clone())).collect::<Vec<_>>()
+    };
+    seen.iter().flat_map(of_host).collect()
 }
 
 /// Whether one host goes on as the only one: a primary takes no changes without a copy on another host, unless the user
@@ -203,6 +225,7 @@ pub(super) fn warning(assembly: &Assembly) -> Option<String> {
 mod tests {
     use super::*;
     use crate::deployment::examples::{member, store};
+    use crate::process::Process;
 
     fn named(hosts: &[u8]) -> Vec<(NodeId, IpAddr)> {
         hosts.iter().map(|n| (member(*n).name, member(*n).address)).collect()
@@ -243,6 +266,37 @@ mod tests {
             let (warnings, is_single) = recovered(of, hosts, true).unwrap();
             assert!(!is_single && warnings.is_empty(), "{warnings:?}");
         }
+    }
+
+    /// What the first server of a host knows of a Cluster of three primaries without replicas.
+    fn view_of(host: usize) -> Kept {
+        let peer = |(at, slots): (usize, &str)| {
+            let flag = if at + 1 == host { "myself," } else { "" };
+            let (n, id) = (at + 1, format!("{:040x}", at + 1));
+            format!("{id} 10.0.0.{n}:7401@7402 {flag}master - 0 0 {n} connected {slots}\n")
+        };
+        let slots = ["0-5460", "5461-10922", "10923-16383"];
+        let map = slots.into_iter().enumerate().map(peer).collect();
+        Kept { has_data: true, is_complete: true, map, ..Kept::default() }
+    }
+
+    #[test]
+    fn a_part_of_the_metadata_that_no_host_has_is_not_waited_for() {
+        let mut seen = seen(&[1, 2, 3]);
+        let bundle = Bundle::for_tests(&store(3));
+        for (n, (_, one)) in (1..).zip(&mut seen) {
+            one.bundle = Some(bundle.clone());
+            one.running = (n > 1).then(|| Process::current().unwrap());
+            one.kept = vec![view_of(n)];
+        }
+        assert_eq!(beyond_repair(&seen), None, "its server comes back with its host");
+        seen.get_mut(&member(1).name).unwrap().kept.clear();
+        let why = beyond_repair(&seen).unwrap();
+        assert!(why.contains("up on n2, n3 without") && why.contains("no copy of"), "{why}");
+        let unseen = seen.clone().into_iter().skip(1).collect();
+        assert_eq!(beyond_repair(&unseen), None, "n1 may have it");
+        seen.values_mut().for_each(|one| one.running = None);
+        assert_eq!(beyond_repair(&seen), None, "nothing of it is up");
     }
 
     #[test]

@@ -58,9 +58,7 @@ pub(crate) fn up(hosts: &Hosts, arguments: &Up, global: &Global) -> Outcome<Exit
         None => describe(hosts, &settings, arguments)?,
     };
     if arguments.dry_run {
-        let launch = hosts.agents(Duty::Inspect, |host| request.orders(host, Some(&new), None))?;
-        let mut agents = Conversation::begin(&launch);
-        let seen = looked(agents.hear(&request.names(), LOOK, |_, _| {}))?;
+        let seen = request.look(&new)?;
         let plan = plan(&request, joined.as_ref(), new, &seen)?;
         return request.show_plan(&seen, &plan);
     }
@@ -86,7 +84,7 @@ pub(crate) fn up(hosts: &Hosts, arguments: &Up, global: &Global) -> Outcome<Exit
         agents.end(TAKE_BACK);
         request.start_for_job(&plan)?
     } else {
-        request.start(agents, &plan)?
+        request.start(agents, &plan).map_err(|failure| request.explained(failure, &plan))?
     };
     failpoint::reach("up:stayed");
     joined.map_or(Ok(()), |joined| joined.record())?;
@@ -256,6 +254,25 @@ impl<'a> Request<'a> {
                 "the other hosts are up; give the same command again to start the missing ones",
             )),
         }
+    }
+
+    /// Looks at all hosts, and leaves them as they are.
+    fn look(&self, bundle: &Bundle) -> Outcome<BTreeMap<NodeId, Inspection>> {
+        let orders = |host: &NodeId| self.orders(host, Some(bundle), None);
+        let mut agents = Conversation::begin(&self.hosts.agents(Duty::Inspect, orders)?);
+        looked(agents.hear(&self.names(), LOOK, |_, _| {}))
+    }
+
+    /// What it means that a host of a store which is up elsewhere did not start.
+    fn explained(&self, failure: Failure, plan: &Plan) -> Failure {
+        if !plan.assembly.is_running || self.arguments.join.is_some() {
+            return failure;
+        }
+        let seen = self.look(&plan.bundle).ok();
+        let Some(why) = seen.and_then(|seen| roster::beyond_repair(&seen)) else { return failure };
+        Failure { message: format!("{}\n{why}", failure.message), ..failure }.with_help(
+            "take the store down with 'intarsia down' and all its hosts, and bring it up again: then it begins with what is left",
+        )
     }
 
     /// The same by a launcher that stays behind.
