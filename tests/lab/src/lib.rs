@@ -344,8 +344,8 @@ fn pid_in(record: &Path) -> Option<i32> {
     line.trim().parse().ok()
 }
 
-/// One that has ended by itself is as good.
-fn kill(pid: i32) {
+/// Ends a process that the cluster started, as a crash would. One that has ended by itself is as good.
+pub fn kill(pid: i32) {
     let pid = Pid::from_raw(pid).expect("a pid");
     let _ = kill_process(pid, Signal::KILL);
 }

@@ -14,6 +14,8 @@ const BUSY: i32 = 4;
 const GENERAL: i32 = 1;
 const USAGE: i32 = 2;
 const ACCEPT_LOSS: &str = "--accept-loss";
+/// What `up` says where nothing can be read any more.
+const LOST_ROOT: &str = "which has the root of all names";
 /// What `up` says of a store that is up in part and has to go down first.
 const BEYOND_REPAIR: &str = "which does not come back by itself";
 
@@ -26,6 +28,8 @@ pub(crate) struct Findings {
     pub(crate) files: usize,
     /// The store came up only because what no host has any more was given up, as `up` offered.
     pub(crate) has_accepted_loss: bool,
+    /// It cannot come up: no host has a copy of the root of all names any more, as `up` says.
+    pub(crate) has_lost_root: bool,
     /// The verbs that were given, with what they ended with.
     pub(crate) history: Vec<String>,
     /// Where the logs are kept.
@@ -109,6 +113,10 @@ impl Findings {
                 (Some(USAGE), Some(told)) => hosts = told,
                 (Some(USAGE), None) if is_offered && options.is_empty() => {
                     options = &[ACCEPT_LOSS];
+                }
+                (Some(USAGE), None) if may_be == Losses::Names && said.text.contains(LOST_ROOT) => {
+                    self.has_lost_root = true;
+                    return None;
                 }
                 _ => {
                     self.wrong.push(format!(

@@ -24,6 +24,8 @@ pub struct Report {
     pub acknowledged: usize,
     /// Stories that went on without names of which no host had a copy any more.
     pub accepted_losses: usize,
+    /// Stories that ended with the root of all names lost, of which no host had a copy any more.
+    pub lost_roots: usize,
     /// What was wrong, with the case.
     pub violations: Vec<String>,
 }
@@ -71,6 +73,13 @@ impl fmt::Display for Report {
                 f,
                 "{} went on by --accept-loss, after the disks of a host were gone",
                 self.accepted_losses
+            )?;
+        }
+        if self.lost_roots > 0 {
+            writeln!(
+                f,
+                "{} ended without the root of all names, after the disks of a host were gone",
+                self.lost_roots
             )?;
         }
         for (reason, count) in &self.skipped {

@@ -70,6 +70,7 @@ pub fn tell(plan: &Stories) -> Report {
                     report.verbs += findings.verbs;
                     report.acknowledged += acknowledged;
                     report.accepted_losses += usize::from(findings.has_accepted_loss);
+                    report.lost_roots += usize::from(findings.has_lost_root);
                     let verdict = if findings.wrong.is_empty() { "ok" } else { "WRONG" };
                     eprintln!(
                         "{verdict} story --count 1 --seed {seed} ({} verbs, {acknowledged} files)",

@@ -149,9 +149,13 @@ pub(super) fn beyond_repair(seen: &BTreeMap<NodeId, Inspection>) -> Option<Strin
     }
     let up = seen.iter().filter(|(_, s)| s.running.is_some()).map(|(host, _)| host.0.as_str());
     let up = up.collect::<Vec<_>>().join(", ");
-    let why = recovery::plan(&store, &kept(seen), false).err()?;
+    let why = match recovery::plan(&store, &kept(seen), false) {
+        Err(why) => why.to_string(),
+        Ok(plan) if !plan.restored.is_empty() => "a copy of it was set aside".to_owned(),
+        Ok(_) => return None,
+    };
     Some(format!(
-        "the store is up on {up} without a part of its metadata, which does not come back by itself; {why}"
+        "the store is up on {up} without a part of its metadata, which does not come back by itself: {why}"
     ))
     .filter(|_| !up.is_empty())
 }
