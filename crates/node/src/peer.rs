@@ -361,9 +361,8 @@ impl PeerService {
                 tracing::debug!(%tier, files = files.len(), "another host let go of files here");
                 let node = self.node()?;
                 for file in files {
-                    node.offers.withdraw(BackingRef { tier, file });
+                    node.let_go(BackingRef { tier, file });
                 }
-                node.settler_queue.collect();
                 Response::Done
             }
             Request::Replicate { inos } => {

@@ -263,11 +263,11 @@ impl RemoteFile {
         if gap.is_empty() || is_past_end {
             return None;
         }
-        let source = Source::Request(self.ask_now(&gap, MAX_PATIENCE / 2));
+        let source = Source::Request(self.ask_now(&gap, self.patience()));
         Some(Part { range: gap, source })
     }
 
-    fn ask_now(&self, range: &Range<u64>, patience: Duration) -> Option<Pending> {
+    fn ask_now(&self, range: &Range<u64>, patience: impl Into<Patience>) -> Option<Pending> {
         let way = self.way();
         let begun = self.cluster.start_now(&way.home, &way.request(range), patience)?;
         self.cluster.note_asked(range.end - range.start);
@@ -279,11 +279,16 @@ impl RemoteFile {
         self.cluster.note_asked(range.end - range.start);
         let request = way.request(range);
         if self.has_spares() {
-            // Another host may have the bytes sooner.
             self.cluster.ask_for(&way.home, &request)
         } else {
             self.cluster.call_slow(&way.home, &request, None)
         }
+    }
+
+    /// How long the host may take: where another one may have the bytes sooner, no longer than any.
+    fn patience(&self) -> Patience {
+        let usual = MAX_PATIENCE / 2;
+        if self.has_spares() { usual.into() } else { Patience::slow(usual) }
     }
 
     fn has_spares(&self) -> bool {
@@ -344,9 +349,6 @@ impl RemoteFile {
             Some(pending) => self.cluster.wait_for(&home, pending),
             None => self.ask(range),
         };
-        if answer.as_ref().is_err_and(is_late) && !self.has_spares() {
-            answer = self.ask(range);
-        }
         if matches!(answer, Err(Error::BadHandle)) && self.may_open_again() {
             answer = self.open_again(home.clone()).and_then(|()| self.ask(range));
         }
@@ -464,12 +466,6 @@ impl Drop for RemoteFile {
             tracing::debug!(%home, %error, "a file stays open at its home for a while");
         }
     }
-}
-
-/// Whether a host did not answer in time.
-fn is_late(error: &Error) -> bool {
-    const ETIMEDOUT: i32 = 110;
-    error.errno() == ETIMEDOUT
 }
 
 pub(crate) fn unexpected(home: &NodeId, response: &Response) -> Error {

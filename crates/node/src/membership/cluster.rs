@@ -387,9 +387,10 @@ impl Cluster {
         self.peers.start_now(home, request.clone(), patience)
     }
 
-    /// Waits for the answer to what was [started](Self::start_now).
+    /// Waits for the answer to what was [started](Self::start_now), as long as was said there.
     pub(crate) fn wait_for(&self, home: &NodeId, begun: Pending) -> Result<Answer> {
-        begun.wait().map_err(|error| explain(home, error))
+        let is_slow = || self.membership.hears(home);
+        begun.wait_while(&is_slow).map_err(|error| explain(home, error))
     }
 
     /// Counts bytes of a file that are asked of another host.
@@ -438,9 +439,7 @@ impl Cluster {
 
     /// Waits for the answer to what was [started](Self::start).
     pub(crate) fn finish(&self, home: &NodeId, pending: Pending) -> Result<Response> {
-        let is_slow = || self.membership.hears(home);
-        let answer = pending.wait_while(&is_slow).map_err(|error| explain(home, error))?;
-        Ok(answer.response)
+        self.wait_for(home, pending).map(|answer| answer.response)
     }
 
     /// A payload of so many bytes to be filled; until then they are arbitrary.
