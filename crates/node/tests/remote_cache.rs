@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, get, hint, metric, no_kernel, overwrite, pattern, put, regular,
-    size, wait_until,
+    Deployment, MIB, ROOT_CALLER, close_writer, get, hint, metric, no_kernel, overwrite, pattern,
+    put, regular, size, wait_until,
 };
 use intarsia_node::{AttrChange, KernelBacking, Node, NodeOptions};
 use intarsia_types::{ByteCount, Error, InodeId, TierSpec};
@@ -344,10 +344,6 @@ fn a_crash_leaves_nothing_of_a_copy_or_of_half_of_one() {
 #[test]
 fn who_wants_to_write_beside_a_reader_past_the_process_waits_for_it_or_for_the_writer_elsewhere() {
     let deployment = Deployment::new();
-    let close = |node: &Node, ino| {
-        node.flush(ino).unwrap();
-        node.release(ino, true);
-    };
     for reader_goes_first in [true, false] {
         let (a, b, ino) = two_copies(&deployment);
         a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
@@ -359,12 +355,12 @@ fn who_wants_to_write_beside_a_reader_past_the_process_waits_for_it_or_for_the_w
             if reader_goes_first {
                 b.release(ino, false);
             } else {
-                close(&a, ino);
+                close_writer(&a, ino);
             }
             writer.join().unwrap().unwrap();
         });
         if reader_goes_first {
-            close(&a, ino);
+            close_writer(&a, ino);
             b.open_file(ROOT_CALLER, ino, false, false, &kernel).unwrap();
         }
         for node in [&a, &b] {

@@ -196,16 +196,31 @@ fn set_aside(server: &Path) {
     }
 }
 
+/// Writes so many files on the first host, each with its name in it.
+fn write_files(cluster: &Cluster, count: usize) -> Vec<String> {
+    let names: Vec<String> = (0..count).map(|n| format!("f{n}")).collect();
+    for name in &names {
+        fs::write(cluster.mount(1).join(name), name).unwrap();
+    }
+    names
+}
+
+/// All three hosts read what was [written](write_files).
+fn assert_all_read(cluster: &Cluster, names: &[String]) {
+    for n in 1..=3 {
+        for name in names {
+            assert_eq!(fs::read_to_string(cluster.mount(n).join(name)).unwrap(), *name, "n{n}");
+        }
+    }
+}
+
 #[test]
 fn the_only_copy_of_a_part_of_the_names_is_found_where_a_server_has_set_it_aside() {
     if is_unmet() {
         return;
     }
     let cluster = Cluster::start(3);
-    let names: Vec<String> = (0..200).map(|n| format!("f{n}")).collect();
-    for name in &names {
-        fs::write(cluster.mount(1).join(name), name).unwrap();
-    }
+    let names = write_files(&cluster, 200);
     let output = down(&cluster, &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // Replicas that hold nothing of their own any more, and the primary of one of them is gone for good.
@@ -214,11 +229,7 @@ fn the_only_copy_of_a_part_of_the_names_is_found_where_a_server_has_set_it_aside
     }
     fs::remove_dir_all(cluster.store(3)).unwrap();
     cluster.up_again();
-    for n in 1..=3 {
-        for name in &names {
-            assert_eq!(fs::read_to_string(cluster.mount(n).join(name)).unwrap(), *name, "n{n}");
-        }
-    }
+    assert_all_read(&cluster, &names);
 }
 
 #[test]
@@ -325,10 +336,7 @@ fn a_store_whose_last_copies_go_while_the_others_are_up_comes_up_with_what_is_le
         return;
     }
     let cluster = Cluster::start(3);
-    let names: Vec<String> = (0..50).map(|n| format!("f{n}")).collect();
-    for name in &names {
-        fs::write(cluster.mount(1).join(name), name).unwrap();
-    }
+    let names = write_files(&cluster, 50);
     let is_aside = |number: usize| {
         let server = cluster.store(2).join(format!("servers/{number}"));
         server.join("aside").exists().then_some(())
@@ -357,9 +365,7 @@ fn a_store_whose_last_copies_go_while_the_others_are_up_comes_up_with_what_is_le
         }
     }
     assert_eq!(code, Some(0), "{said}");
-    for (n, name) in (1..=3).flat_map(|n| names.iter().map(move |name| (n, name))) {
-        assert_eq!(fs::read_to_string(cluster.mount(n).join(name)).unwrap(), *name, "n{n}");
-    }
+    assert_all_read(&cluster, &names);
 }
 
 #[test]

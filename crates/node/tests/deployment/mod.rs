@@ -156,6 +156,10 @@ pub(crate) fn write_and_close(node: &Node, ino: InodeId, at: u64, content: &[u8]
     for (i, part) in content.chunks(MIB).enumerate() {
         node.write(ino, at + (i * MIB) as u64, part, false, false).unwrap();
     }
+    close_writer(node, ino);
+}
+
+pub(crate) fn close_writer(node: &Node, ino: InodeId) {
     node.flush(ino).unwrap();
     node.release(ino, true);
 }

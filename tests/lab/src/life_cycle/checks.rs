@@ -106,8 +106,7 @@ impl Findings {
             let is_offered = may_be == Losses::Names && said.text.contains(ACCEPT_LOSS);
             match (said.code, told) {
                 (Some(GENERAL), _) if said.text.contains(BEYOND_REPAIR) => {
-                    let all: Vec<usize> = (1..=HOSTS).collect();
-                    let said = self.patiently(world, &world.down(&all, &[]), |_| false);
+                    let said = self.down_all(world, &[]);
                     self.expect(&said, &[0]);
                 }
                 (Some(USAGE), Some(told)) => hosts = told,
@@ -147,6 +146,12 @@ impl Findings {
         self.wrong.extend(files::work(world, &hosts, 7));
     }
 
+    /// Takes it down on whatever hosts it can have.
+    fn down_all(&mut self, world: &World, options: &[&str]) -> Said {
+        let all: Vec<usize> = (1..=HOSTS).collect();
+        self.patiently(world, &world.down(&all, options), |_| false)
+    }
+
     /// Takes it down; then nothing runs and nothing is mounted.
     pub(crate) fn down_ends_all(&mut self, world: &World) {
         let said = self.patiently(world, &world.down(&[1, 2, 3], &[]), |_| false);
@@ -160,8 +165,7 @@ impl Findings {
         if !self.wrong.is_empty() && self.kept.is_none() {
             self.kept = world.keep_logs();
         }
-        let all: Vec<usize> = (1..=HOSTS).collect();
-        let said = self.patiently(world, &world.down(&all, &["--purge"]), |_| false);
+        let said = self.down_all(world, &["--purge"]);
         self.expect(&said, &[0, 5]);
         // A process that is ending has a moment.
         let begun = Instant::now();

@@ -149,6 +149,9 @@ pub(super) fn beyond_repair(seen: &BTreeMap<NodeId, Inspection>) -> Option<Strin
     }
     let up = seen.iter().filter(|(_, s)| s.running.is_some()).map(|(host, _)| host.0.as_str());
     let up = up.collect::<Vec<_>>().join(", ");
+    if up.is_empty() {
+        return None;
+    }
     let why = match recovery::plan(&store, &kept(seen), false) {
         Err(why) => why.to_string(),
         Ok(plan) if !plan.restored.is_empty() => "a copy of it was set aside".to_owned(),
@@ -157,7 +160,6 @@ pub(super) fn beyond_repair(seen: &BTreeMap<NodeId, Inspection>) -> Option<Strin
     Some(format!(
         "the store is up on {up} without a part of its metadata, which does not come back by itself: {why}"
     ))
-    .filter(|_| !up.is_empty())
 }
 
 /// The metadata servers whose data lies on these hosts.
