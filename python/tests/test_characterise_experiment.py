@@ -15,7 +15,7 @@ from intarsia.characterise.experiment import (
     plackett_burman,
     read_experiment,
 )
-from intarsia.characterise.experiment.driver import require_directory
+from intarsia.characterise.experiment.target import require_directory
 
 FACTORS = """\
 [experiment]
@@ -110,7 +110,7 @@ def test_a_factor_file_is_read_and_its_faults_are_named(tmp_path: Path) -> None:
     path = tmp_path / "factors.toml"
     path.write_text(FACTORS)
     experiment = read_experiment(path)
-    assert experiment.arguments({"block": 1, "kind": -1}) == ["--bs=64k", "--rw=read"]
+    assert experiment.options_of({"block": 1, "kind": -1}) == {"bs": "64k", "rw": "read"}
     for old, new, message in (
         ('high = "64k"', 'high = "4k"', "both levels are 4k"),
         ('kind = "workload"', 'kind = "disk"', "factors.kind.kind"),
@@ -157,4 +157,4 @@ def test_fio_is_run_once_for_each_row_and_goes_on_after_an_interruption(
     kept = results.read_text()
     assert all(line in kept for line in lines[:-1])
     assert main([*words, "--seed", "2"]) == 1
-    assert "another experiment or seed" in capsys.readouterr().err
+    assert "another experiment, target or seed" in capsys.readouterr().err

@@ -32,7 +32,9 @@ _COMMANDS = (
     "balance",
     "migrate",
     "screen",
+    "coverage",
     "trial",
+    "study",
 )
 
 

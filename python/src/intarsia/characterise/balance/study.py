@@ -6,6 +6,7 @@ stores were measured with. No model scores its own choice.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,6 +57,32 @@ class Score:
     loads_ms: list[Floats] = field(default_factory=list)
     stores_ms: list[Floats] = field(default_factory=list)
     moves: list[int] = field(default_factory=list)
+
+
+def as_json(scores: Mapping[str, Score]) -> str:
+    """Return scores as text that `from_json` reads."""
+    return json.dumps(
+        {
+            name: {
+                "loads_ms": [one.tolist() for one in score.loads_ms],
+                "stores_ms": [one.tolist() for one in score.stores_ms],
+                "moves": score.moves,
+            }
+            for name, score in scores.items()
+        }
+    )
+
+
+def from_json(text: str) -> dict[str, Score]:
+    """Return the scores of `as_json`; raises ValueError, KeyError or TypeError for other text."""
+    return {
+        name: Score(
+            [np.array(one) for one in row["loads_ms"]],
+            [np.array(one) for one in row["stores_ms"]],
+            list(row["moves"]),
+        )
+        for name, row in json.loads(text).items()
+    }
 
 
 @dataclass(frozen=True)

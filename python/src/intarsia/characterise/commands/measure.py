@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +15,18 @@ import numpy as np
 from intarsia.characterise import commands as shared
 from intarsia.characterise import design, samples, stores
 from intarsia.characterise.balance import study
-from intarsia.characterise.load import Points, load_of
+from intarsia.characterise.commands.target import add_options, open_target
+from intarsia.characterise.errors import CharacteriseError
+from intarsia.characterise.load import READ, Load, Points, load_of, points_of
 from intarsia.characterise.model.base import Samples
 from intarsia.characterise.samples import Measurements
+from intarsia.characterise.stores import real
+from intarsia.characterise.units import size_of
 from intarsia.simulate.progress import Progress
 
 _AT_ONCE = 100
+_REAL = design.Region(4096, 2**18, 1, 32)
+"""What is asked of a real store, within seconds and a file of moderate size."""
 
 
 def add_parser(commands: Any) -> None:
@@ -24,45 +34,61 @@ def add_parser(commands: Any) -> None:
     parser = shared.add(
         commands,
         "measure",
-        "measure loads on a simulated store",
+        "measure loads on a real or simulated store",
         "Measure single loads that fill the space of random share, read share, size and "
-        "outstanding "
-        "requests evenly, and groups of usual loads together. 400 loads give a better model "
-        "than the "
-        "published grid of 1600. The file is what `fit` and `compare` read.",
+        "outstanding requests evenly, and groups of usual loads together. A store is the name of "
+        "a simulated one, or a directory or device, where fio runs. The file is what `fit` and "
+        "`compare` read. An interrupted measurement of a real store goes on where it was.",
         "  python -m intarsia.characterise measure fc-raid5 --out fast.csv\n"
         "  python -m intarsia.characterise measure ssd --points 200 --groups 0 --out ssd.csv\n"
+        "  python -m intarsia.characterise measure /mnt/store --out mine.csv\n"
+        "  python -m intarsia.characterise measure . --delay-ms 2 --rate 40MB --out slow.csv\n"
         "  python -m intarsia.characterise measure disk --grid --out grid.csv     the published "
         "1600\n",
     )
-    parser.add_argument("store", metavar="STORE", help="a name that `stores` lists")
+    parser.add_argument("store", metavar="STORE", help="a name that `stores` lists, or a path")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.csv", help="the samples")
-    parser.add_argument("--points", type=shared.positive, default=400, help="single loads (400)")
-    parser.add_argument("--groups", type=int, default=80, help="groups measured together (80)")
+    parser.add_argument(
+        "--points", type=shared.positive, help="single loads (400; 120 on a real store)"
+    )
+    parser.add_argument("--groups", type=int, help="measured together (80; 24 on a real store)")
     parser.add_argument(
         "--grid", action="store_true", help="the published grid instead of --points"
     )
-    parser.add_argument("--requests", type=shared.positive, default=800, help="of each load (800)")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers (1)")
+    simulated = parser.add_argument_group("a simulated store")
+    simulated.add_argument(
+        "--requests", type=shared.positive, default=800, help="of each load (800)"
+    )
+    real_ones = parser.add_argument_group("a real store")
+    real_ones.add_argument("--seconds", type=float, default=1.0, help="for each load (1)")
+    real_ones.add_argument("--size", default="256m", help="of the file that is used (256m)")
+    real_ones.add_argument(
+        "--buffered", action="store_true", help="through the page cache, not past it"
+    )
+    real_ones.add_argument("--only-reads", action="store_true", help="no load writes")
+    add_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> None:
     """Measure and write."""
-    settings = stores.preset(chosen.store)
-    points = design.grid() if chosen.grid else _points(chosen)
-    groups = study.random_mixes(max(chosen.groups, 0), chosen.seed + 100)
-    cases = [(settings, [load_of(row)]) for row in points]
-    cases += [(settings, group) for group in groups]
-    latencies: list[float] = []
-    with Progress(chosen.store, len(cases)) as progress:
-        for start in range(0, len(cases), _AT_ONCE):
-            part = cases[start : start + _AT_ONCE]
-            found = stores.measure(part, seed=chosen.seed + start, requests=chosen.requests)
-            latencies += [one.mean_ms for one in found]
-            for _ in part:
-                progress.step()
-    measured = np.array(latencies)
+    is_real = chosen.store not in stores.presets()
+    if is_real and not Path(chosen.store).exists():
+        raise CharacteriseError(
+            f"{chosen.store} is no path, and no simulated store; there are "
+            f"{', '.join(stores.presets())}"
+        )
+    points = _points(chosen, is_real)
+    groups = study.random_mixes(_count(chosen.groups, 24 if is_real else 80), chosen.seed + 100)
+    if is_real:
+        groups = [[_fitting(load) for load in group] for group in groups]
+    if chosen.only_reads:
+        points[:, READ] = 100
+        groups = [[Load(one.random, 100, one.bytes, one.outstanding) for one in g] for g in groups]
+    cases = [[load_of(row)] for row in points] + groups
+    found = _real(chosen, cases) if is_real else _simulated(chosen, cases)
+    measured = np.array(found)
     single = Samples(points, measured[: len(points)])
     groups_measured = measured[len(points) :]
     samples.write(chosen.out, Measurements(single, tuple(map(tuple, groups)), groups_measured))
@@ -72,5 +98,92 @@ def run(chosen: argparse.Namespace) -> None:
     )
 
 
-def _points(chosen: argparse.Namespace) -> Points:
-    return design.spread(chosen.points, design.BALANCING, chosen.seed)
+def _simulated(chosen: argparse.Namespace, cases: Sequence[list[Load]]) -> list[float]:
+    settings = stores.preset(chosen.store)
+    latencies: list[float] = []
+    with Progress(chosen.store, len(cases)) as progress:
+        for start in range(0, len(cases), _AT_ONCE):
+            part = [(settings, loads) for loads in cases[start : start + _AT_ONCE]]
+            found = stores.measure(part, seed=chosen.seed + start, requests=chosen.requests)
+            latencies += [one.mean_ms for one in found]
+            for _ in part:
+                progress.step()
+    return latencies
+
+
+def _real(chosen: argparse.Namespace, cases: Sequence[list[Load]]) -> list[float]:
+    """Measure in random order, so that what changes with time meets all loads alike."""
+    way = real.Way(
+        seconds=chosen.seconds,
+        size_bytes=int(size_of(chosen.size, "--size")),
+        is_buffered=chosen.buffered,
+    )
+    order = np.random.default_rng(chosen.seed).permutation(len(cases))
+    with (
+        open_target(chosen, Path(chosen.store), way.size_bytes) as target,
+        _kept(chosen.out, [target.label, asdict(way), _plain(cases)]) as kept,
+        Progress(target.label, len(cases)) as progress,
+    ):
+        try:
+            for number in (int(one) for one in order):
+                if number not in kept.latency_ms:
+                    target.require()
+                    kept.add(number, real.measure(target, cases[number], way))
+                progress.step()
+        finally:
+            real.tidy(target)
+        return [kept.latency_ms[number] for number in range(len(cases))]
+
+
+class _Kept:
+    """What was measured so far, in a file beside the samples."""
+
+    def __init__(self, path: Path, plan: Any) -> None:
+        self._path = path
+        self.latency_ms: dict[int, float] = {}
+        first = json.dumps(plan)
+        lines = path.read_text().splitlines() if path.exists() else []
+        if lines and lines[0] != first:
+            raise CharacteriseError(
+                f"{path} is of another measurement: choose another --out, or delete it"
+            )
+        for line in lines[1:]:
+            try:
+                number, latency = json.loads(line)
+            except ValueError:
+                continue  # Cut off when the command was killed; it is measured again.
+            self.latency_ms[int(number)] = float(latency)
+        text = [first, *(json.dumps(one) for one in self.latency_ms.items())]
+        path.write_text("\n".join(text) + "\n")
+
+    def add(self, number: int, latency_ms: float) -> None:
+        self.latency_ms[number] = latency_ms
+        with open(self._path, "a") as file:
+            file.write(json.dumps([number, latency_ms]) + "\n")
+
+
+@contextmanager
+def _kept(out: Path, plan: Any) -> Iterator[_Kept]:
+    path = out.with_name(out.name + ".part")
+    yield _Kept(path, plan)
+    path.unlink()
+
+
+def _plain(cases: Sequence[list[Load]]) -> list[Any]:
+    return [points_of(case).tolist() for case in cases]
+
+
+def _count(given: int | None, usual: int) -> int:
+    return usual if given is None else max(given, 0)
+
+
+def _fitting(load: Load) -> Load:
+    """Return a usual load with requests no larger than those that were measured by themselves."""
+    return Load(load.random, load.read, min(load.bytes, _REAL.bytes_most), load.outstanding)
+
+
+def _points(chosen: argparse.Namespace, is_real: bool) -> Points:
+    if chosen.grid:
+        return design.grid()
+    count = chosen.points or (120 if is_real else 400)
+    return design.spread(count, _REAL if is_real else design.BALANCING, chosen.seed)

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from intarsia.characterise import commands as shared
+from intarsia.characterise.commands.target import add_options, open_target
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.experiment import (
     Effect,
+    Experiment,
     design_for,
     important,
     main_effects,
     read_experiment,
 )
-from intarsia.characterise.experiment.driver import METRICS, run_all, table
+from intarsia.characterise.experiment.driver import metrics_of, run_all, table
 from intarsia.characterise.experiment.figure import effect_figure
 from intarsia.simulate.progress import Progress
 from intarsia.simulate.report.write import write_figure
+
+_BUILT_IN = ("fio", "fio-published", "postmark")
 
 
 def add_parser(commands: Any) -> None:
@@ -29,66 +35,77 @@ def add_parser(commands: Any) -> None:
     parser = shared.add(
         commands,
         "screen",
-        "find the knobs of fio that matter in a directory",
-        "Run fio at two levels of each knob, in a Plackett-Burman design folded over, so that "
-        "the effect "
-        "of each knob is free of interactions of two. Runs are in random order, warmed up, and "
-        "checked; "
-        "an interrupted command goes on where it was. The knobs are those of a factor file.",
+        "find the knobs of fio or PostMark that matter on a store",
+        "Run fio or PostMark at two levels of each knob, in a Plackett-Burman design folded over, "
+        "so that the effect of each knob is free of interactions of two. Runs are in random order, "
+        "warmed up, and checked; an interrupted command goes on where it was. The knobs are those "
+        "of a factor file. A block device is only read unless you let it be overwritten, and "
+        "refused while it is in use.",
         "  python -m intarsia.characterise screen /mnt/store --out build/screen\n"
+        "  python -m intarsia.characterise screen /mnt/store --knobs postmark --out build/small\n"
         "  python -m intarsia.characterise screen . --factors my.toml --seconds 2 --repetitions 2 "
         "--out build/mine\n"
+        "  python -m intarsia.characterise screen . --delay-ms 2 --rate 20MB --out build/slow\n"
         "  python -m intarsia.characterise screen --print-factors > my.toml     to start from\n",
     )
-    parser.add_argument("directory", type=Path, nargs="?", help="where fio makes and removes files")
+    parser.add_argument(
+        "store", type=Path, nargs="?", help="a directory, for files that go again; or a device"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="raw results, plots")
     parser.add_argument("--factors", type=Path, metavar="FILE.toml", help="knobs and levels")
-    parser.add_argument("--print-factors", action="store_true", help="print the usual factor file")
+    parser.add_argument(
+        "--knobs", choices=_BUILT_IN, default="fio", help="those that come with it (fio)"
+    )
+    parser.add_argument("--print-factors", action="store_true", help="print the factor file")
     parser.add_argument("--no-fold", action="store_true", help="half the runs, effects mixed up")
     parser.add_argument("--seconds", type=float, help="of each run, instead of the file's")
     parser.add_argument("--repetitions", type=shared.positive, help="instead of the file's")
     parser.add_argument("--seed", type=int, default=1, help="of the order (1)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> None:
     """Screen and print."""
-    usual = files("intarsia.characterise.experiment") / "fio.toml"
     if chosen.print_factors:
-        print(usual.read_text(), end="")
+        print((files("intarsia.characterise.experiment") / f"{chosen.knobs}.toml").read_text())
         return
-    if chosen.directory is None or chosen.out is None:
+    if chosen.store is None or chosen.out is None:
         raise CharacteriseError("give a directory, and --out for the results")
-    with as_file(usual) as path:
-        experiment = read_experiment(chosen.factors or path)
-    changes = {"seconds": chosen.seconds, "repetitions": chosen.repetitions}
-    wanted = {name: value for name, value in changes.items() if value is not None}
-    experiment = type(experiment)(**{**experiment.__dict__, **wanted})
+    experiment = _experiment(chosen)
+    units = metrics_of(experiment)
     names = tuple(one.name for one in experiment.factors)
     design = design_for(names, folded=not chosen.no_fold)
-    total = len(design.signs) * experiment.repetitions
     started = time.monotonic()
-    with Progress(experiment.name, total) as progress:
+    with (
+        open_target(chosen, chosen.store, experiment.size_bytes) as target,
+        Progress(experiment.name, len(design.signs) * experiment.repetitions) as progress,
+    ):
         runs = run_all(
             experiment,
             design,
-            chosen.directory,
+            target,
             chosen.out / "runs.jsonl",
             seed=chosen.seed,
             say=lambda _: progress.step(),
         )
+    measured = {name: table(runs, design, experiment.repetitions, name) for name in units}
+    missing = [name for name, one in measured.items() if not np.isfinite(one).all()]
     effects = {
-        metric: main_effects(design, table(runs, design, experiment.repetitions, metric))
-        for metric in METRICS
+        name: main_effects(design, one) for name, one in measured.items() if name not in missing
     }
-    write_figure(effect_figure(effects, METRICS), chosen.out / "effects")
+    if not effects:
+        raise CharacteriseError("no metric was measured in every run; see runs.jsonl in --out")
+    write_figure(effect_figure(effects, units), chosen.out / "effects")
     doubtful = [one for one in runs if one.problems]
     if chosen.json:
         shared.print_json(
             {
                 "runs": len(runs),
+                "target": target.label,
                 "doubtful": [asdict(one) for one in doubtful],
+                "missing": missing,
                 "effects": {
                     name: [asdict(one) for one in found] for name, found in effects.items()
                 },
@@ -99,16 +116,27 @@ def run(chosen: argparse.Namespace) -> None:
         )
         return
     out = shared.console()
-    out.print(f"{len(runs)} runs of {len(names)} knobs, {time.monotonic() - started:.0f} s")
+    took = f"{len(runs)} runs of {len(names)} knobs, {time.monotonic() - started:.0f} s"
+    out.print(f"{target.label}: {took}", soft_wrap=True)
     for metric, found in effects.items():
-        _print(metric, found)
+        _print(metric, units[metric], found)
+    for metric in missing:
+        out.print(f"{metric}: left out, as not every run has it", style="dim")
     for problem in sorted({text for one in doubtful for text in one.problems}):
         count = sum(problem in one.problems for one in doubtful)
         out.print(f"doubtful: {count} runs: {problem}", style="dim")
 
 
-def _print(metric: str, found: list[Effect]) -> None:
-    unit = METRICS[metric]
+def _experiment(chosen: argparse.Namespace) -> Experiment:
+    with as_file(files("intarsia.characterise.experiment") / f"{chosen.knobs}.toml") as path:
+        experiment = read_experiment(chosen.factors or path)
+    changes = {"seconds": chosen.seconds, "repetitions": chosen.repetitions}
+    return replace(
+        experiment, **{name: value for name, value in changes.items() if value is not None}
+    )
+
+
+def _print(metric: str, unit: str, found: list[Effect]) -> None:
     chosen = important(found)
     shared.console().print(
         f"{metric}: {', '.join(one.name for one in chosen)} make up "

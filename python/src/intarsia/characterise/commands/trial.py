@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -85,15 +84,7 @@ def _run(chosen: argparse.Namespace, raw: Path) -> dict[str, study.Score]:
         with_oracle=chosen.oracle,
         say=shared.say,
     )
-    text = {
-        name: {
-            "loads_ms": [one.tolist() for one in score.loads_ms],
-            "stores_ms": [one.tolist() for one in score.stores_ms],
-            "moves": score.moves,
-        }
-        for name, score in scores.items()
-    }
-    write_atomically(raw, json.dumps(text).encode())
+    write_atomically(raw, study.as_json(scores).encode())
     return scores
 
 
@@ -103,15 +94,7 @@ def _knowledge(chosen: argparse.Namespace) -> study.Knowledge:
 
 def _read(raw: Path) -> dict[str, study.Score]:
     try:
-        found = json.loads(raw.read_text())
-        return {
-            name: study.Score(
-                [np.array(one) for one in row["loads_ms"]],
-                [np.array(one) for one in row["stores_ms"]],
-                list(row["moves"]),
-            )
-            for name, row in found.items()
-        }
+        return study.from_json(raw.read_text())
     except (ValueError, KeyError, TypeError) as error:
         raise CharacteriseError(f"{raw}: {error!r}: run the trial without --again") from None
 

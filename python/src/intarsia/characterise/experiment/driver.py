@@ -1,26 +1,25 @@
-"""Runs of fio: in random order, resumable, warmed up, and looked at before they count."""
+"""Runs of a design: in random order, resumable, warmed up, and looked at before they count."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from intarsia.characterise.errors import CharacteriseError
+from intarsia.characterise.experiment import fio, postmark
 from intarsia.characterise.experiment.design import Design
-from intarsia.characterise.experiment.factors import Experiment
+from intarsia.characterise.experiment.factors import Experiment, Tool
+from intarsia.characterise.experiment.target import Target
 from intarsia.characterise.load import Floats
 from intarsia.simulate.files import write_atomically
 
-METRICS = {"throughput": "MB/s", "latency": "ms"}
-_FEWEST = 50
-_BUSY = 95.0
+_TOOLS: dict[Tool, ModuleType] = {Tool.FIO: fio, Tool.POSTMARK: postmark}
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,26 @@ class Run:
     """Why the run may not measure the store; it counts all the same, and the report says so."""
 
 
+def metrics_of(experiment: Experiment) -> dict[str, str]:
+    """Return the metrics that an experiment looks at, with their units.
+
+    Raises `CharacteriseError` for one that its tool does not have.
+    """
+    tool = _TOOLS[experiment.tool]
+    wanted = experiment.metrics or tool.USUAL
+    for name in wanted:
+        if name not in tool.METRICS:
+            raise CharacteriseError(
+                f"experiment.metrics: {experiment.tool} has no {name}; it has "
+                f"{', '.join(tool.METRICS)}"
+            )
+    return {name: tool.METRICS[name] for name in wanted}
+
+
 def run_all(
     experiment: Experiment,
     design: Design,
-    directory: Path,
+    target: Target,
     results: Path,
     *,
     seed: int = 1,
@@ -46,39 +61,34 @@ def run_all(
     """Do all runs that `results` does not have yet, and return all.
 
     Each repetition has its own random order, so that what changes with time meets all levels alike.
-    Raises `CharacteriseError` when fio is missing or fails, or the directory goes away; what was
+    Raises `CharacteriseError` when the tool is missing or fails, or the target goes away; what was
     measured until then stays.
     """
-    if shutil.which("fio") is None:
-        raise CharacteriseError("fio is not in the PATH: install it (Debian: apt install fio)")
-    require_directory(directory)
-    header = {"experiment": asdict(experiment), "signs": design.signs.tolist(), "seed": seed}
-    done = _read(results, header)
+    tool = _TOOLS[experiment.tool]
+    tool.require(experiment, design, target)
+    target.require()
+    header = {
+        "experiment": asdict(experiment),
+        "target": target.label,
+        "names": list(design.names),
+        "is_folded": design.is_folded,
+        "signs": design.signs.tolist(),
+        "seed": seed,
+    }
+    done = _resume(results, header)
     have = {(one.row, one.repetition) for one in done}
     for repetition in range(experiment.repetitions):
         order = np.random.default_rng([seed, repetition]).permutation(len(design.signs))
         for row in (int(one) for one in order):
             if (row, repetition) in have:
                 continue
-            require_directory(directory)
-            made = _run(experiment, design, row, repetition, directory)
+            target.require()
+            made = Run(row, repetition, *tool.run(experiment, design, row, target))
             with open(results, "a") as file:
                 file.write(json.dumps(asdict(made)) + "\n")
             done.append(made)
             say(made)
     return done
-
-
-def require_directory(directory: Path) -> None:
-    """Raise `CharacteriseError` unless files can be made there."""
-    if directory.is_block_device():
-        raise CharacteriseError(
-            f"{directory} is a device, and runs write: give a directory of a file system on it"
-        )
-    if not directory.is_dir():
-        raise CharacteriseError(
-            f"{directory}: no directory; has the store gone away? The same command goes on later"
-        )
 
 
 def table(runs: list[Run], design: Design, repetitions: int, metric: str) -> Floats:
@@ -89,7 +99,23 @@ def table(runs: list[Run], design: Design, repetitions: int, metric: str) -> Flo
     return found
 
 
-def _read(results: Path, header: dict[str, Any]) -> list[Run]:
+def read_runs(results: Path) -> tuple[dict[str, Any], Design, list[Run]]:
+    """Read what `run_all` wrote: what was run, its design, the runs.
+
+    Raises `CharacteriseError` that names the file when it is of something else.
+    """
+    try:
+        lines = results.read_text().splitlines()
+        header = json.loads(lines[0])
+        design = Design(
+            np.array(header["signs"]), tuple(header["names"]), bool(header["is_folded"])
+        )
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise CharacteriseError(f"{results}: {error!r}: `screen` writes such a file") from None
+    return header, design, _parse(lines[1:])
+
+
+def _resume(results: Path, header: dict[str, Any]) -> list[Run]:
     text = json.dumps(header)
     if not results.exists():
         results.parent.mkdir(parents=True, exist_ok=True)
@@ -98,71 +124,29 @@ def _read(results: Path, header: dict[str, Any]) -> list[Run]:
     lines = results.read_text().splitlines()
     if not lines or json.loads(lines[0]) != json.loads(text):
         raise CharacteriseError(
-            f"{results} is of another experiment or seed: choose another --out, or delete it"
+            f"{results} is of another experiment, target or seed: choose another --out, or "
+            "delete it"
         )
+    runs = _parse(lines[1:])
+    rest = [json.dumps(asdict(one)) for one in runs]
+    write_atomically(results, ("\n".join([text, *rest]) + "\n").encode())
+    return runs
+
+
+def _parse(lines: list[str]) -> list[Run]:
     runs = []
-    for line in lines[1:]:
+    for line in lines:
         try:
             one = json.loads(line)
             runs.append(Run(**{**one, "problems": tuple(one["problems"])}))
         except (ValueError, TypeError, KeyError):
             # Cut off when the command was killed; it is measured again.
             continue
-    rest = [json.dumps(asdict(one)) for one in runs]
-    write_atomically(results, ("\n".join([text, *rest]) + "\n").encode())
     return runs
 
 
-def _run(experiment: Experiment, design: Design, row: int, repetition: int, directory: Path) -> Run:
-    command = [
-        "fio",
-        "--name=intarsia-screening",
-        f"--directory={directory}",
-        f"--size={experiment.size_bytes}",
-        f"--runtime={experiment.seconds:g}s",
-        f"--ramp_time={experiment.warmup:g}s",
-        "--time_based",
-        "--group_reporting",
-        "--output-format=json",
-        "--unlink=1",
-        *experiment.arguments(design.run(row)),
-    ]
-    limit_s = 60 + 10 * (experiment.seconds + experiment.warmup)
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        raise CharacteriseError(
-            f"fio did not end within {limit_s:.0f} s: {' '.join(command)}"
-        ) from None
-    start = done.stdout.find("{")
-    if done.returncode != 0 or start < 0:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no word"]
-        raise CharacteriseError(f"fio failed ({last[0]}) with: {' '.join(command)}")
-    job = json.loads(done.stdout[start:])
-    return Run(row, repetition, _metrics(job["jobs"][0]), _problems(job, experiment))
-
-
-def _metrics(job: dict[str, Any]) -> dict[str, float]:
-    sides = [job["read"], job["write"]]
-    count = sum(side["total_ios"] for side in sides)
-    waited = sum(side["total_ios"] * side["lat_ns"]["mean"] for side in sides)
-    return {
-        "throughput": sum(side["bw_bytes"] for side in sides) / 1e6,
-        "latency": waited / count / 1e6 if count else float("nan"),
-    }
-
-
-def _problems(report: dict[str, Any], experiment: Experiment) -> tuple[str, ...]:
-    job = report["jobs"][0]
-    count = job["read"]["total_ios"] + job["write"]["total_ios"]
-    found = []
-    if count < _FEWEST:
-        found.append(f"only {count} requests")
-    if job["job_runtime"] < 500 * experiment.seconds:
-        found.append("it ended early")
-    if job["usr_cpu"] + job["sys_cpu"] > _BUSY:
-        found.append("the processor was busy, so the store may not have been")
-    for disk in report.get("disk_util", []):
-        if disk.get("util", 100) < 10:
-            found.append(f"{disk['name']} was busy {disk['util']:.0f} % only")
-    return tuple(found)
+def metrics_of_runs(results: Path) -> dict[str, str]:
+    """Return the units of the metrics that runs have."""
+    header, _, _ = read_runs(results)
+    tool = _TOOLS[Tool(header["experiment"]["tool"])]
+    return dict(tool.METRICS)

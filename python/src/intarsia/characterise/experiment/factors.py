@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.characterise.errors import CharacteriseError
+from intarsia.characterise.experiment.design import Design
 from intarsia.characterise.units import size_of
 
 
@@ -35,9 +36,16 @@ class Factor:
         return self.high if sign > 0 else self.low
 
 
+class Tool(StrEnum):
+    """What runs."""
+
+    FIO = "fio"
+    POSTMARK = "postmark"
+
+
 @dataclass(frozen=True)
 class Experiment:
-    """Knobs, and how a run of fio is made of their levels."""
+    """Knobs, and how a run of a benchmark is made of their levels."""
 
     name: str
     factors: tuple[Factor, ...]
@@ -47,14 +55,35 @@ class Experiment:
     warmup: float
     repetitions: int
     size_bytes: int
+    tool: Tool = Tool.FIO
+    metrics: tuple[str, ...] = ()
+    """What is looked at; none: what is usual for the tool."""
+    jobs: str = ""
+    """The factor that says how many jobs of fio run at the same time."""
+    alike: str = ""
+    """The factor of which the high level makes these jobs equal; at the low level each takes the
+    levels of another row of the design."""
 
-    def arguments(self, signs: dict[str, int]) -> list[str]:
-        """Return the options of fio for a level (-1 or 1) of each factor."""
+    def options_of(self, signs: dict[str, int]) -> dict[str, str]:
+        """Return the options of the tool for a level (-1 or 1) of each factor."""
         levels = {one.name: one.level(signs[one.name]) for one in self.factors} | self.constants
-        return [f"--{name}={text.format(**levels)}" for name, text in self.options.items()]
+        return {name: text.format(**levels) for name, text in self.options.items()}
+
+    def job_rows(self, design: Design, row: int) -> list[int]:
+        """Return the row of the design from which each job of a run takes its options."""
+        if not self.jobs:
+            return [row]
+        signs = design.run(row)
+        (factor,) = (one for one in self.factors if one.name == self.jobs)
+        count = int(factor.level(signs[self.jobs]))
+        if not self.alike or signs[self.alike] > 0:
+            return [row] * count
+        return [(row + number) % len(design.signs) for number in range(count)]
 
 
-_SETTINGS = {"name", "seconds", "warmup", "repetitions", "size"}
+_SETTINGS = {
+    "name", "tool", "metrics", "seconds", "warmup", "repetitions", "size", "jobs", "alike",
+}  # fmt: skip
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -91,9 +120,20 @@ def _experiment(table: dict[str, Any]) -> Experiment:
         float(settings.get("warmup", 0)),
         int(_positive(settings.get("repetitions", 3), "experiment.repetitions")),
         int(size_of(settings.get("size", "64m"), "experiment.size")),
+        _tool(settings.get("tool", "fio")),
+        tuple(str(one) for one in settings.get("metrics", ())),
+        str(settings.get("jobs", "")),
+        str(settings.get("alike", "")),
     )
     _require_use(made)
     return made
+
+
+def _tool(text: Any) -> Tool:
+    try:
+        return Tool(text)
+    except ValueError:
+        raise CharacteriseError(f"experiment.tool: {text}; one of {', '.join(Tool)}") from None
 
 
 def _factor(name: str, table: Any) -> Factor:
@@ -119,7 +159,10 @@ def _require_use(made: Experiment) -> None:
         if name is not None
     }
     known = {one.name for one in made.factors}
-    if unused := known - used:
+    for field in ("jobs", "alike"):
+        if (name := getattr(made, field)) and name not in known:
+            raise CharacteriseError(f"experiment.{field}: there is no factor {name}")
+    if unused := known - used - {made.jobs, made.alike}:
         raise CharacteriseError(f"factors.{min(unused)}: no option uses {{{min(unused)}}}")
     if unknown := used - known - set(made.constants):
         raise CharacteriseError(f"options: {{{min(unknown)}}} is no factor and no constant")

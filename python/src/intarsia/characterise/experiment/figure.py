@@ -10,12 +10,22 @@ from matplotlib.figure import Figure
 from intarsia.characterise.experiment.effects import Effect, important
 from intarsia.simulate.report.style import BLUE, GREY, SKY, figure, style
 
+_COLUMNS = 3
+_BARS = 16
+"""So many bars fit into a panel of usual height."""
+
 
 def effect_figure(effects: Mapping[str, Sequence[Effect]], units: Mapping[str, str]) -> Figure:
     """Draw the effects on each metric with their intervals, the largest on top."""
     with style():
-        made, panels = figure(len(effects), 1, size=1.15)
-        for panel, (metric, found) in zip(panels, effects.items(), strict=True):
+        columns = min(len(effects), _COLUMNS)
+        made, panels = figure(columns, -(-len(effects) // columns), size=1.15)
+        width, height = made.get_size_inches()
+        bars = max(len(found) for found in effects.values())
+        made.set_size_inches(width, height * max(1.0, bars / _BARS))
+        for panel in panels[len(effects) :]:
+            panel.remove()
+        for panel, (metric, found) in zip(panels, effects.items(), strict=False):
             chosen = important(found)
             colours = [GREY if one.is_dummy else BLUE if one in chosen else SKY for one in found]
             value = np.array([one.value for one in found])

@@ -16,7 +16,7 @@ from intarsia.characterise.model import conformal
 from intarsia.characterise.model.base import Band
 from intarsia.characterise.model.process import StoreModel, features
 
-_INPUTS = 7
+_INPUTS = 8
 _STEP = 0.02
 _RECENT = 400
 

@@ -1,9 +1,9 @@
 """Our model of a store: a Gaussian process over loads, with conformal intervals.
 
-It predicts the logarithm of the latency for each outstanding request. What is smooth in a load's
-numbers it follows without a choice of terms; how far a load is from measured ones it knows; and
-because errors on left-out loads set the width of the interval, the interval covers what it says
-whether or not the process is a true description.
+It predicts the logarithm of the latency for each outstanding request, as what is left over of a
+coarse `trend`. What is smooth in a load's numbers it follows without a choice of terms; how far a
+load is from measured ones it knows; and because errors on left-out loads set the width of the
+interval, the interval covers what it says whether or not the process is a true description.
 """
 
 from __future__ import annotations
@@ -16,13 +16,23 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from intarsia.characterise.errors import CharacteriseError, OutsideError
-from intarsia.characterise.load import BYTES, OUTSTANDING, RANDOM, READ, Floats, Mask, Points
-from intarsia.characterise.model import conformal
+from intarsia.characterise.load import (
+    BYTES,
+    OUTSTANDING,
+    RANDOM,
+    READ,
+    Floats,
+    Mask,
+    Numbers,
+    Points,
+)
+from intarsia.characterise.model import conformal, trend
 from intarsia.characterise.model.base import Band, Samples
 
 LEAST = 40
 """Fewer measured loads are refused."""
 _TUNED_ON = 256
+"""At most so many loads choose the hyperparameters, and half of all; the others tell the errors."""
 _FOLDS = 10
 _ROOM = 1.25
 """Beyond the measured sizes and depths by this factor it still predicts."""
@@ -32,7 +42,7 @@ def features(points: Points) -> Floats:
     """Return what the process sees of each load.
 
     A share near 0 or 100 % changes more than one in the middle, so each has a linear and a
-    logarithmic coordinate.
+    logarithmic coordinate. Requests that are no whole pages cost more than their neighbours.
     """
     random, write = points[:, RANDOM] / 100, 1 - points[:, READ] / 100
     return np.column_stack(
@@ -43,6 +53,7 @@ def features(points: Points) -> Floats:
             np.log1p(25 * write) / np.log(26),
             np.log2(points[:, BYTES]) / 5,
             np.log2(points[:, OUTSTANDING]) / 5,
+            4 * np.log(trend.pages_over_bytes(points)),
         ]
     )
 
@@ -95,6 +106,8 @@ class StoreModel:
 
     samples: Samples
     kernel: Kernel
+    times: Floats
+    """Of the `trend`."""
     scores: Floats
     """Errors on left-out loads over the process's own standard deviation."""
     mixed_scores: Floats = field(default_factory=lambda: np.empty(0))
@@ -106,7 +119,7 @@ class StoreModel:
     _posterior: _Posterior = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        targets = np.log(self.samples.latency_ms / self.samples.points[:, OUTSTANDING])
+        targets = _targets(self.samples, self.times)
         made = _Posterior.of(self.kernel, features(self.samples.points), targets)
         object.__setattr__(self, "_posterior", made)
 
@@ -123,7 +136,8 @@ class StoreModel:
     def logarithm(self, points: Points) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of the logarithm of the latency."""
         mean, deviation = self._posterior.at(features(points))
-        return mean + np.log(points[:, OUTSTANDING]), deviation
+        coarse = trend.logarithm(self.times, points) + np.log(points[:, OUTSTANDING])
+        return mean + coarse, deviation
 
     def is_inside(self, points: Points) -> Mask:
         """Return which loads lie where the store was measured."""
@@ -155,6 +169,7 @@ class StoreModel:
             "signal": self.kernel.signal,
             "noise": self.kernel.noise,
             "lengths": list(self.kernel.lengths),
+            "times_ms": self.times.tolist(),
             "scores": self.scores.tolist(),
             "mixed_scores": self.mixed_scores.tolist(),
             "mixed_shift": self.mixed_shift,
@@ -168,6 +183,7 @@ class StoreModel:
             return cls(
                 Samples(np.array(data["points"]), np.array(data["latency_ms"])),
                 Kernel(data["signal"], data["noise"], tuple(data["lengths"])),
+                np.array(data["times_ms"]),
                 np.array(data["scores"]),
                 np.array(data["mixed_scores"]),
                 float(data["mixed_shift"]),
@@ -190,36 +206,55 @@ def fit(samples: Samples, seed: int = 7) -> StoreModel:
         )
     if not (np.isfinite(samples.latency_ms).all() and (samples.latency_ms > 0).all()):
         raise CharacteriseError("a measured latency is not above 0 ms: are the samples complete?")
-    inputs = features(samples.points)
-    targets = np.log(samples.latency_ms / samples.points[:, OUTSTANDING])
-    kernel = _tune(inputs, targets, seed)
-    fold = conformal.folds(len(samples), _FOLDS, seed)
-    scores = np.empty(len(samples))
+    order = np.random.default_rng(seed).permutation(len(samples))
+    count = min(_TUNED_ON, len(samples) // 2)
+    kernel = _tune(samples.part(order[:count]), seed)
+    scores = _scores(samples, kernel, order[count:], seed)
+    return StoreModel(samples, kernel, trend.fit(samples), scores)
+
+
+def _targets(samples: Samples, times: Floats) -> Floats:
+    """Return what the trend leaves over of the logarithm for each outstanding request."""
+    slope = samples.latency_ms / samples.points[:, OUTSTANDING]
+    return np.asarray(np.log(slope) - trend.logarithm(times, samples.points), dtype=np.float64)
+
+
+def _scores(samples: Samples, kernel: Kernel, judged: Numbers, seed: int) -> Floats:
+    """Return the error of each judged load by a model without it, over that model's own deviation.
+
+    The hyperparameters come from other loads than these. Else the errors would be smaller than
+    those of new loads, and intervals too narrow.
+    """
+    fold = conformal.folds(len(judged), _FOLDS, seed)
+    scores = np.empty(len(judged))
     for one in range(_FOLDS):
-        rest = fold != one
-        posterior = _Posterior.of(kernel, inputs[rest], targets[rest])
-        mean, deviation = posterior.at(inputs[~rest])
-        scores[~rest] = np.abs(targets[~rest] - mean) / deviation
-    return StoreModel(samples, kernel, scores)
+        is_rest = np.ones(len(samples), dtype=bool)
+        is_rest[judged[fold == one]] = False
+        rest, out = samples.part(is_rest), samples.part(judged[fold == one])
+        times = trend.fit(rest)
+        posterior = _Posterior.of(kernel, features(rest.points), _targets(rest, times))
+        mean, deviation = posterior.at(features(out.points))
+        scores[fold == one] = np.abs(_targets(out, times) - mean) / deviation
+    return scores
 
 
-def _tune(inputs: Floats, targets: Floats, seed: int) -> Kernel:
-    """Find the hyperparameters by maximum likelihood, on a part of many loads."""
+def _tune(samples: Samples, seed: int) -> Kernel:
+    """Find the hyperparameters by maximum likelihood."""
     # Only fitting needs it, and importing it takes longer than a prediction.
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-    chosen = np.random.default_rng(seed).permutation(len(inputs))[:_TUNED_ON]
+    inputs, targets = features(samples.points), _targets(samples, trend.fit(samples))
     size = inputs.shape[1]
-    start = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(
+    start = ConstantKernel(1.0, (1e-3, 1e3)) * Matern(
         np.ones(size), (0.1, 50.0), nu=2.5
     ) + WhiteKernel(1e-2, (1e-5, 1.0))
     process = GaussianProcessRegressor(start, normalize_y=False, random_state=seed)
     with warnings.catch_warnings():
         # A length at its bound means that a feature does not matter.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        process.fit(inputs[chosen], targets[chosen] - targets[chosen].mean())
+        process.fit(inputs, targets - targets.mean())
     signal, noise = process.kernel_.k1, process.kernel_.k2
     return Kernel(
         float(signal.k1.constant_value),

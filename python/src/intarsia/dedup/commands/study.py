@@ -36,7 +36,8 @@ def describe(commands: Any) -> None:
         "--packages",
         type=Path,
         metavar="DIR",
-        help="also releases of a Python package, which pip downloads to here (60 MB)",
+        help="also seven releases of each of five Python packages, which pip downloads to here "
+        "(250 MB)",
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all draws (1)")
     add_output(parser)

@@ -31,7 +31,7 @@ from intarsia.dedup.inputs import read_backup
 from intarsia.dedup.pipeline import Machine, Mode, bounded, simulate
 from intarsia.dedup.runs import profile as run_profile
 from intarsia.dedup.study.published import BY_NAME, DATA_SETS, profile
-from intarsia.dedup.trace import Trace
+from intarsia.dedup.trace import Trace, joined
 from intarsia.simulate.files import write_atomically
 
 Row = dict[str, Any]
@@ -59,8 +59,15 @@ class Size:
 WHOLE = Size(40_000, 20, 10, 1.0, 200, 200_000, 16_000_000, 400_000)
 QUICK = Size(6_000, 2, 1, 1.0, 24, 20_000, 2_000_000, 200_000)
 
-# Releases of one package with code and data, for those who ask for real histories.
-RELEASES = tuple(f"django==4.2.{minor}" for minor in (1, 2, 3, 4, 5))
+# Releases one after the other, for those who ask for real histories: a framework, a database
+# library, services described as data, an automation tool, models of which each release has more.
+HISTORIES = {
+    "django": tuple(f"django==4.2.{patch}" for patch in range(1, 8)),
+    "sqlalchemy": tuple(f"sqlalchemy==2.0.{patch}" for patch in range(20, 27)),
+    "botocore": tuple(f"botocore==1.34.{patch}" for patch in range(0, 70, 10)),
+    "ansible-core": tuple(f"ansible-core==2.16.{patch}" for patch in range(1, 8)),
+    "transformers": tuple(f"transformers==4.{minor}.0" for minor in range(36, 43)),
+}
 
 
 def measure(size: Size, seed: int, packages: Path | None, tell: Callable[[str], None]) -> Samples:
@@ -143,9 +150,20 @@ def _forecasts(size: Size, seed: int, packages: Path | None) -> Iterator[Row]:
             traces = tree_traces(tree, seed + turn, Chunker(), FULLS, size.tree_scale)
             yield forecast_row("tree", tree, seed + turn, traces)
     if packages is not None:
-        releases = fetch_releases(packages, RELEASES)
-        traces = [read_backup(path, Chunker()) for path in releases]
-        yield forecast_row("package", RELEASES[0].split("==")[0], seed, traces)
+        yield from _package_forecasts(packages)
+
+
+def _package_forecasts(packages: Path) -> Iterator[Row]:
+    """Take each run of five releases as five fulls; then all packages as one machine."""
+    histories = {
+        name: [read_backup(path, Chunker()) for path in fetch_releases(packages, releases)]
+        for name, releases in HISTORIES.items()
+    }
+    together = zip(*histories.values(), strict=True)
+    histories["all five"] = [joined(f"step-{n}", fulls) for n, fulls in enumerate(together)]
+    for name, traces in histories.items():
+        for start in range(len(traces) - FULLS + 1):
+            yield forecast_row("package", name, start, traces[start : start + FULLS])
 
 
 def forecast_row(kind: str, corpus: str, seed: int, traces: Sequence[Trace]) -> Row:

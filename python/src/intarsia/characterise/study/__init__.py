@@ -1,0 +1,1 @@
+"""The published study of stores and balancing, drawn again from raw samples."""
