@@ -32,6 +32,7 @@ LANES = ("fast", "servers", "mount", "lab")
 # Each program of this lane starts whole stores over several hosts: two at once starve each
 # other's servers.
 ONE_AT_A_TIME = "lab"
+ENGINES = "tests/workflows/test_engines.py"
 # Lines of a failure that are printed once more at the end.
 FAILURE_LINES = 20
 # What all of it may take, and what one program may.
@@ -41,6 +42,7 @@ LIMIT_S = 20 * 60
 LONG = (
     "tests-workflows",
     "python-tests",
+    "tests-engines",
     "meta-transactions",
     "tests-posix-promises",
     "tests-lab-silence",
@@ -243,7 +245,9 @@ def others() -> list[Program]:
     pytest = [sys.executable, "-m", "pytest"]
     examples = ["cargo", "test", "--workspace", "--locked", "--doc"]
     return [
-        Program("tests-workflows", "mount", [*pytest, "tests/workflows"]),
+        Program("tests-workflows", "mount", [*pytest, "tests/workflows", f"--ignore={ENGINES}"]),
+        # It has a store over four hosts.
+        Program("tests-engines", "lab", [*pytest, ENGINES]),
         Program("python-tests", "mount", [*pytest, "python/tests"]),
         Program("rust-documentation", "fast", examples),
     ]

@@ -32,6 +32,7 @@ DEDUP_ROOMS = {
     "study": {"", "corpora"},
     "commands": {"", "corpora", "study"},
 }
+PACKAGE = ROOT / "python/src/intarsia"
 IMPORT = re.compile(r"^\s*(?:from|import) ([\w.]+)", re.MULTILINE)
 
 CRATES = sorted(path.parent.name for path in ROOT.glob("crates/*/Cargo.toml"))
@@ -104,3 +105,20 @@ def test_rooms_of_dedup_import_downwards(room: str) -> None:
                 assert used in DEDUP_ROOMS[room] | {room}, f"{path} imports {name}"
             elif room in ("", "corpora") and path.name != "figures.py":
                 assert name.split(".")[0] not in ("pandas", "matplotlib"), f"{path}: {name}"
+
+
+def test_policies_know_no_engine_and_no_system() -> None:
+    for path in (PACKAGE / "schedule").glob("*.py"):
+        for name in IMPORT.findall(path.read_text()):
+            inside = name == "intarsia.locate" or name.startswith("intarsia.schedule")
+            outside = name in ("__future__", "collections.abc", "dataclasses", "typing")
+            assert inside or outside, f"{path} imports {name}"
+
+
+def test_an_engine_is_imported_only_by_the_module_named_after_it() -> None:
+    engines = {"dask", "distributed", "fsspec", "parsl", "snakemake_interface_common"}
+    for path in [PACKAGE / "locate.py", *(PACKAGE / "engines").glob("*.py")]:
+        used = {name.split(".")[0] for name in IMPORT.findall(path.read_text())} & engines
+        own = {"dask": {"dask", "distributed"}, "filesystem": {"fsspec"}, "parsl": {"parsl"}}
+        own |= {"snakemake": {"snakemake_interface_common"}}
+        assert used <= own.get(path.stem, set()), path

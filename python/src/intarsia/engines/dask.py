@@ -1,0 +1,195 @@
+"""Dask runs tasks on the hosts where their input files lie.
+
+`beside` answers for tasks that are submitted by hand:
+
+    hosts = workers_by_host(client, "/mnt/work")
+    client.submit(work, path, workers=beside([path], hosts), allow_other_workers=True)
+
+`install` has the scheduler do so for every task, when it is about to run: its input files are
+those of its annotation, else the paths below the directory among its arguments.
+
+    install(client, "/mnt/work")
+    client.submit(work, path)                             # an argument
+    with dask.annotate(intarsia_inputs=[path]):           # where it is in no argument
+        client.submit(work, number)
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from dask.typing import Key
+from distributed import Client
+from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
+
+from intarsia.locate import host_of, locate
+from intarsia.schedule import PATIENCE_S, Host, Task, soonest_local
+
+#: The annotation that names a task's input files.
+INPUTS = "intarsia_inputs"
+#: The topic of `client.get_events` that says which task was placed where, and with how many of
+#: its input bytes on a disk of that host.
+EVENTS = "intarsia"
+_WORKERS = "intarsia-workers"
+_PLUGIN = "intarsia"
+
+Policy = Callable[[Task, Sequence[Host]], Host | None]
+
+
+def workers_by_host(client: Client, directory: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """Ask every worker for the name of its host in the store that `directory` is in.
+
+    Returns addresses of workers by host. Raises ValueError for a worker that does not see it.
+    """
+    found = defaultdict(list)
+    for address, host in client.run(host_of, os.fspath(directory)).items():
+        if host is None:
+            raise ValueError(f"worker {address}: {directory} is in no store there; mount it first")
+        found[host].append(address)
+    return dict(found)
+
+
+def beside(
+    paths: Iterable[str | os.PathLike[str]], workers: Mapping[str, list[str]]
+) -> list[str] | None:
+    """Return the workers on the host that holds most bytes of `paths`; None: no host is nearer.
+
+    The value for `workers=` of `Client.submit` and `Client.map`, with `allow_other_workers=True`.
+    """
+    held = locate(paths).bytes_by_host
+    return next((workers[host] for host in held if host in workers), None)
+
+
+def install(
+    client: Client,
+    directory: str | os.PathLike[str],
+    *,
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """Have the scheduler place tasks with input files below `directory`; `remove` ends it.
+
+    A task is sent to the host that holds most of its input, unless that host is busy for
+    `patience_s` longer than the least busy one. Workers and the scheduler's host must
+    see the store's `directory` at the same path. Tasks that name `workers=` are left alone.
+    """
+    workers = workers_by_host(client, directory)
+    policy = partial(soonest_local, patience_s=patience_s)
+    client.register_plugin(Placement(os.fspath(directory), policy, workers))
+    client.register_plugin(HostName(os.fspath(directory)))
+
+
+def remove(client: Client) -> None:
+    """Have the scheduler place tasks by itself again."""
+    client.unregister_worker_plugin(_PLUGIN)
+    client.unregister_scheduler_plugin(_PLUGIN)
+
+
+class HostName(WorkerPlugin):
+    """Tells the scheduler which of the store's hosts a worker is on that comes later."""
+
+    name = _PLUGIN
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def setup(self, worker: Any) -> None:
+        """Tell it when the worker starts, or at once."""
+        host = host_of(self._directory)
+        if host is not None:
+            worker.log_event(_WORKERS, {"worker": worker.address, "host": host})
+
+
+class Placement(SchedulerPlugin):
+    """Restricts a task, when its last dependency is done, to workers beside its input."""
+
+    name = _PLUGIN
+
+    def __init__(self, directory: str, policy: Policy, workers: Mapping[str, list[str]]) -> None:
+        self._directory = directory
+        self._policy = policy
+        self._host_of = {address: host for host, found in workers.items() for address in found}
+        self._placed: set[Key] = set()
+
+    async def start(self, scheduler: Any) -> None:
+        """Look whether this host sees the store."""
+        self._scheduler = scheduler
+        if host_of(self._directory) is None:
+            raise ValueError(f"{self._directory} is in no store on the scheduler's host")
+
+    def log_event(self, topic: str, msg: Any) -> None:
+        """Take note of a worker's host."""
+        if topic == _WORKERS:
+            self._host_of[msg["worker"]] = msg["host"]
+
+    def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
+        """Forget a worker that has gone."""
+        self._host_of.pop(worker, None)
+
+    def transition(self, key: Key, start: str, finish: str, *_: Any, **__: Any) -> None:
+        """Place what is about to run: tasks that wait for nothing, or no longer."""
+        task = self._scheduler.tasks.get(key)
+        if finish in ("memory", "erred", "forgotten"):
+            self._placed.discard(key)
+        if task is None or finish not in ("waiting", "memory"):
+            return
+        for ready in [task] if finish == "waiting" else list(task.dependents):
+            if ready.state == "waiting" and not ready.waiting_on:
+                self._place(ready)
+
+    def _place(self, state: Any) -> None:
+        is_restricted = state.worker_restrictions or state.host_restrictions
+        if is_restricted and state.key not in self._placed:
+            return
+        inputs = Task.reading(locate(self._inputs(state)))
+        workers = defaultdict(list)
+        for address, host in self._host_of.items():
+            if address in self._scheduler.workers:
+                workers[host].append(address)
+        hosts = [self._host(name, addresses) for name, addresses in workers.items()]
+        chosen = self._policy(inputs, hosts) if inputs.bytes_by_host else None
+        if chosen is None:
+            return
+        self._scheduler.set_restrictions({state.key: workers[chosen.name]})
+        state.loose_restrictions = True
+        self._placed.add(state.key)
+        told = {
+            "key": str(state.key),
+            "host": chosen.name,
+            "local_bytes": inputs.local_bytes(chosen.name),
+            "input_bytes": inputs.input_bytes,
+        }
+        self._scheduler.log_event(EVENTS, told)
+
+    def _host(self, name: str, addresses: Iterable[str]) -> Host:
+        workers = [self._scheduler.workers[address] for address in addresses]
+        free = sum(max(0, worker.nthreads - len(worker.processing)) for worker in workers)
+        wait_s = min(worker.occupancy / worker.nthreads for worker in workers)
+        return Host(name, free, 0.0 if free else wait_s)
+
+    def _inputs(self, state: Any) -> list[str]:
+        named = (state.annotations or {}).get(INPUTS)
+        if named is not None:
+            return [os.fspath(path) for path in named]
+        return [path for path in paths_in(state.run_spec) if path.startswith(f"{self._directory}/")]
+
+
+def paths_in(value: Any) -> Iterator[str]:
+    """Yield the strings and paths among the arguments of a task, also those in containers."""
+    if isinstance(value, str | os.PathLike):
+        path = os.fspath(value)
+        if isinstance(path, str):
+            yield path
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from paths_in(one)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for one in value:
+            yield from paths_in(one)
+    else:
+        # A node of the graph: a task or container with `args` and `kwargs`, or data with `value`.
+        for name in ("args", "kwargs", "value"):
+            yield from paths_in(getattr(value, name, ()))

@@ -1,0 +1,271 @@
+"""Parsl runs apps on the hosts where their input files lie.
+
+hosts = ["node01", "node02"]
+parsl.load(Config(executors=placed_executors(hosts, address="10.0.0.1")))
+
+@python_app(executors=["intarsia"])
+def work(inputs=(), outputs=()): ...
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from parsl.data_provider.data_manager import default_staging
+from parsl.data_provider.files import File
+from parsl.data_provider.staging import Staging
+from parsl.executors import HighThroughputExecutor
+from parsl.executors.base import ParslExecutor
+from parsl.executors.high_throughput.executor import DEFAULT_LAUNCH_CMD
+from parsl.launchers.base import Launcher
+from parsl.providers import LocalProvider
+
+from intarsia.engines.shell import SSH, on_host
+from intarsia.locate import locate
+from intarsia.schedule import PATIENCE_S, Policy, Task, TaskQueue, delayed
+
+#: The label that apps give in `executors=`.
+LABEL = "intarsia"
+#: How long the first task waits for the workers of all hosts.
+START_TIMEOUT_S = 120.0
+_POLL_S = 0.1
+_SCHEME = "intarsia"
+_HTEX = "parsl.executors.high_throughput"
+
+
+class StoreStaging(Staging):
+    """Files `intarsia:///mnt/work/a` are used where they are: `/mnt/work/a`, on every host."""
+
+    def can_stage_in(self, file: File) -> bool:
+        """Whether it is a file of a store."""
+        return bool(file.scheme == _SCHEME)
+
+    def can_stage_out(self, file: File) -> bool:
+        """Whether it is a file of a store."""
+        return bool(file.scheme == _SCHEME)
+
+    def stage_in(self, dm: Any, executor: str, file: File, parent_fut: Future[Any] | None) -> None:
+        """Say where it is."""
+        file.local_path = _path_of(file)
+
+    def stage_out(self, dm: Any, executor: str, file: File, app_fu: Future[Any]) -> None:
+        """Say where it is to be."""
+        file.local_path = _path_of(file)
+
+
+def _path_of(file: File) -> str:
+    if file.netloc:
+        raise ValueError(f"{file.url}: write an absolute path, as in intarsia:///mnt/work/a")
+    return str(file.path)
+
+
+class PlacedExecutor(ParslExecutor):
+    """Hands each task, when its dependencies are done, to the executor of a host by a policy."""
+
+    def __init__(
+        self,
+        executors: Mapping[str, ParslExecutor],
+        *,
+        slots: int = 1,
+        policy: Policy | None = None,
+        patience_s: float = PATIENCE_S,
+        start_timeout_s: float = START_TIMEOUT_S,
+        label: str = LABEL,
+        storage_access: Sequence[Staging] | None = None,
+    ) -> None:
+        """`executors`: by the name that the store has for their host, with `slots` workers each.
+
+        They stand in the configuration too, so that Parsl starts and ends them. Tasks begin when
+        the workers of all hosts have come, and fail if one has none within `start_timeout_s`.
+        """
+        super().__init__()
+        self.label = label
+        self.storage_access = list(storage_access or [])
+        self._executors = dict(executors)
+        self._absent = list(executors)
+        self._patience_s = patience_s
+        self._start_timeout_s = start_timeout_s
+        self._lock = threading.Lock()
+        self._tasks: dict[Future[Any], Callable[[str], Future[Any]]] = {}
+        self._queue: TaskQueue[Future[Any]] = TaskQueue(
+            dict.fromkeys(executors, slots), policy or partial(delayed, patience_s=patience_s)
+        )
+        self._timer: threading.Timer | None = None
+        #: What began: host, bytes of the input there, bytes of the input.
+        self.placed: list[tuple[str, int, int]] = []
+
+    def submit(
+        self,
+        func: Callable[..., Any],
+        resource_specification: dict[str, Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> Future[Any]:
+        """Take a task whose dependencies are done; files among its arguments are its input.
+
+        The first one waits for workers, so that none goes to a host that only looks free. Raises
+        TimeoutError when a host has none.
+        """
+        self._wait_for_workers()
+        read = {name: value for name, value in kwargs.items() if name != "outputs"}
+        inputs = locate(_files_in([args, read]))
+        future: Future[Any] = Future()
+
+        def begin(host: str) -> Future[Any]:
+            inner: Future[Any] = self._executors[host].submit(
+                func, resource_specification, *args, **kwargs
+            )
+            return inner
+
+        with self._lock:
+            self._tasks[future] = begin
+            self._queue.add(future, Task.reading(inputs), time.monotonic())
+        self._start()
+        return future
+
+    def _wait_for_workers(self) -> None:
+        deadline_s = time.monotonic() + self._start_timeout_s
+        while self._absent and time.monotonic() < deadline_s:
+            self._absent = [host for host in self._absent if _is_absent(self._executors[host])]
+            if self._absent:
+                time.sleep(_POLL_S)
+        if self._absent:
+            raise TimeoutError(
+                f"no workers came from {', '.join(self._absent)} within "
+                f"{self._start_timeout_s:g} s; {self.run_dir}/submit_scripts has what they said"
+            )
+
+    def _start(self) -> None:
+        with self._lock:
+            starts = self._queue.start(time.monotonic())
+            self.placed += [
+                (start.host, start.task.local_bytes(start.host), start.task.input_bytes)
+                for start in starts
+            ]
+            begun = [(start, self._tasks.pop(start.key)) for start in starts]
+            self._look_again()
+        for start, begin in begun:
+            try:
+                inner = begin(start.host)
+            except Exception as error:
+                self._end(start.key, error=error)
+                continue
+            inner.add_done_callback(partial(self._done, start.key))
+
+    def _look_again(self) -> None:
+        """Have `_start` called once more when the patience of what waits now has ended."""
+        if len(self._queue) and self._timer is None:
+            self._timer = threading.Timer(self._patience_s, self._patience_ended)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _patience_ended(self) -> None:
+        with self._lock:
+            self._timer = None
+        self._start()
+
+    def _done(self, outer: Future[Any], inner: Future[Any]) -> None:
+        error = inner.exception()
+        self._end(outer, error=error, result=None if error else inner.result())
+
+    def _end(self, outer: Future[Any], *, error: BaseException | None, result: Any = None) -> None:
+        with self._lock:
+            self._queue.finish(outer, time.monotonic())
+        if error is None:
+            outer.set_result(result)
+        else:
+            outer.set_exception(error)
+        self._start()
+
+    def shutdown(self) -> None:
+        """Begin no more tasks; the executors of the hosts are ended by Parsl."""
+        with self._lock:
+            for future in list(self._tasks):
+                self._queue.discard(future)
+                future.cancel()
+            self._tasks.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+        super().shutdown()
+
+
+def _is_absent(executor: ParslExecutor) -> bool:
+    """Whether workers may still come; an executor that has failed says why to the tasks it gets."""
+    connected = getattr(executor, "connected_managers", None)
+    if connected is None or getattr(executor, "bad_state_is_set", False):
+        return False
+    return not connected()
+
+
+class HostLauncher(Launcher):
+    """Runs the workers of a block on one host."""
+
+    def __init__(self, host: str, shell: str = SSH) -> None:
+        super().__init__(debug=False)
+        self.host = host
+        self.shell = shell
+
+    def __call__(
+        self, command: str, tasks_per_node: int, nodes_per_block: int, script_dir: str = ""
+    ) -> str:
+        """Return the command that runs `command` there."""
+        return shlex.join(on_host(self.shell, self.host, command, Path.cwd()))
+
+
+def placed_executors(
+    hosts: Sequence[str],
+    *,
+    address: str,
+    workers: int = 1,
+    shell: str = SSH,
+    patience_s: float = PATIENCE_S,
+    policy: Policy | None = None,
+) -> list[ParslExecutor]:
+    """Return executors for `Config(executors=...)`: one for each host, and one for apps to name.
+
+    `hosts`: as the store names them and `shell` reaches them. `address`: of this host, to which
+    the workers connect. `workers`: processes on each host.
+    """
+    pool = f"{shlex.quote(sys.executable)} -m {_HTEX}.process_worker_pool"
+    by_host: dict[str, ParslExecutor] = {}
+    for host in hosts:
+        by_host[host] = HighThroughputExecutor(
+            label=f"{LABEL}-{host}",
+            address=address,
+            max_workers_per_node=workers,
+            cores_per_worker=1e-6,
+            # By this interpreter, whatever the PATH of a host names.
+            launch_cmd=DEFAULT_LAUNCH_CMD.replace("process_worker_pool.py", pool, 1),
+            interchange_launch_cmd=[sys.executable, "-m", f"{_HTEX}.interchange"],
+            provider=LocalProvider(
+                init_blocks=1, min_blocks=1, max_blocks=1, launcher=HostLauncher(host, shell)
+            ),
+        )
+    placed = PlacedExecutor(
+        by_host,
+        slots=workers,
+        policy=policy,
+        patience_s=patience_s,
+        storage_access=[StoreStaging(), *default_staging],
+    )
+    return [*by_host.values(), placed]
+
+
+def _files_in(value: Any) -> Iterator[str]:
+    if isinstance(value, os.PathLike):
+        yield os.fspath(value)
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _files_in(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _files_in(one)

@@ -1,0 +1,24 @@
+"""How commands are run on another host: by `ssh`, or whatever stands for it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+#: `-tt` ends the command when the connection does.
+SSH = "ssh -tt -o BatchMode=yes {host}"
+
+
+def on_host(shell: str, host: str, command: str, directory: Path) -> list[str]:
+    """Return the words that run `command` on `host`, in `directory`.
+
+    `shell` is a command with `{host}` for the host's name. It gets one more word, which a shell
+    of the host is to read, as `ssh` does. Raises ValueError if `{host}` is missing.
+
+    >>> on_host("ssh {host}", "n2", "make a.fits", Path("/mnt/work"))
+    ['ssh', 'n2', 'cd /mnt/work && make a.fits']
+    """
+    if "{host}" not in shell:
+        raise ValueError(f"{shell!r} has no {{host}} for the host's name, as in {SSH!r}")
+    words = [word.replace("{host}", host) for word in shlex.split(shell)]
+    return [*words, f"cd {shlex.quote(str(directory))} && {command}"]

@@ -1,0 +1,205 @@
+"""Snakemake runs jobs on the hosts where their input files lie: `snakemake --executor intarsia`.
+
+The working directory is in a store that all hosts have mounted at the same place. Jobs are begun
+by `ssh`, on hosts with free cores.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Optional
+
+from snakemake_interface_common.exceptions import WorkflowError
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+
+from intarsia.engines.shell import SSH, on_host
+from intarsia.locate import host_of, locate
+from intarsia.schedule import PATIENCE_S, Policy, Start, Task, TaskQueue, blind, delayed
+
+_LOGS = Path(".snakemake/intarsia")
+_POLL_S = 0.2
+_PATTERN = "user.intarsia.pattern"
+#: What the flags `access.*` of input files say, as hints of the store.
+HINTS = {"sequential": "sequential", "random": "random", "multi": "broadcast"}
+POLICIES = ("delayed", "blind")
+
+
+# Snakemake reads the types of the fields, so that annotations of this file are no strings.
+@dataclass
+class ExecutorSettings(ExecutorSettingsBase):
+    """Options of the command line, each with `--intarsia-` before it."""
+
+    hosts: Optional[str] = field(  # noqa: UP045
+        default=None,
+        metadata={
+            "help": "Hosts that run jobs, with commas between; as the store names them and "
+            "--intarsia-shell reaches them. Example: node01,node02",
+            "required": True,
+        },
+    )
+    cores: int = field(
+        default=1, metadata={"help": "Cores for jobs on each host; a job takes its threads."}
+    )
+    shell: str = field(
+        default=SSH,
+        metadata={"help": "Command that runs its last word in a shell of {host}. Default: " + SSH},
+    )
+    patience: float = field(
+        default=PATIENCE_S,
+        metadata={
+            "help": "Seconds that a job waits for the host that holds most of its input, before "
+            "it runs elsewhere."
+        },
+    )
+    policy: str = field(
+        default="delayed",
+        metadata={
+            "help": "delayed: to the host that holds most of the input, within the patience; "
+            "blind: to the host with most free cores.",
+            "choices": POLICIES,
+        },
+    )
+
+
+common_settings = CommonSettings(
+    non_local_exec=True,
+    implies_no_shared_fs=False,
+    job_deploy_sources=False,
+    pass_group_args=True,
+)
+
+
+class Executor(RemoteExecutor):
+    """Begins jobs on hosts as cores come free, and looks after them."""
+
+    def __post_init__(self) -> None:
+        settings: ExecutorSettings = self.executor_settings
+        self._settings = settings
+        self._directory = Path.cwd()
+        if host_of(self._directory) is None:
+            raise WorkflowError(
+                f"{self._directory} is in no store, so its files have no hosts: give --directory "
+                "a directory below a store's mount"
+            )
+        self._lock = threading.Lock()
+        self._jobs: dict[Any, Any] = {}
+        self._processes: dict[Any, subprocess.Popen[bytes]] = {}
+        self._hosts: dict[Any, str] = {}
+        try:
+            program = on_host(settings.shell, "host", "true", self._directory)[0]
+            self._queue: TaskQueue[Any] = TaskQueue(
+                dict.fromkeys(_names(settings.hosts or ""), settings.cores), _policy(settings)
+            )
+        except ValueError as error:
+            raise WorkflowError(str(error)) from error
+        if shutil.which(program) is None:
+            raise WorkflowError(f"--intarsia-shell: the program {program} is not in the PATH")
+
+    @property
+    def next_seconds_between_status_checks(self) -> float:
+        """How soon jobs are looked after again: they are processes of this host, so it is cheap."""
+        return _POLL_S
+
+    def run_job(self, job: Any) -> None:
+        """Take a job that is ready; it begins when the policy has a host for it."""
+        _pass_on_hints(job.input)
+        task = Task.reading(locate(job.input), slots=job.threads)
+        with self._lock:
+            self._jobs[job.jobid] = job
+            self._queue.add(job.jobid, task, time.monotonic())
+        self.report_job_submission(SubmittedJobInfo(job))
+        self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            for start in self._queue.start(time.monotonic()):
+                self._begin(start)
+
+    def _begin(self, start: Start[Any]) -> None:
+        job = self._jobs[start.key]
+        command = self.format_job_exec(job)
+        words = on_host(self._settings.shell, start.host, command, self._directory)
+        with self._log_of(job).open("wb") as log:
+            self._processes[start.key] = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._hosts[start.key] = start.host
+        held, size = start.task.local_bytes(start.host), start.task.input_bytes
+        self.logger.info(
+            f"Job {start.key} ({job.name}) runs on {start.host}: "
+            f"{held} of {size} input bytes are local."
+        )
+
+    def _log_of(self, job: Any) -> Path:
+        log = self._directory / _LOGS / f"{job.name}-{job.jobid}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return log
+
+    async def check_active_jobs(
+        self, active_jobs: list[SubmittedJobInfo]
+    ) -> AsyncGenerator[SubmittedJobInfo, None]:
+        """Report jobs that have ended and yield the others; begin those that wait."""
+        for info in active_jobs:
+            code = self._ended(info.job.jobid)
+            if code is None:
+                yield info
+            elif code == 0:
+                self.report_job_success(info)
+            else:
+                log = self._log_of(info.job)
+                said = f"{info.job.name} ended with {code} on {self._hosts[info.job.jobid]}. "
+                self.report_job_error(info, msg=said, aux_logs=[str(log)])
+        # Jobs that wait for a host are among the active ones.
+        if active_jobs:
+            self._start()
+
+    def _ended(self, jobid: Any) -> int | None:
+        """Return the exit code of a job that has ended, and give back its cores."""
+        with self._lock:
+            process = self._processes.get(jobid)
+            code = None if process is None else process.poll()
+            if code is not None:
+                del self._processes[jobid], self._jobs[jobid]
+                self._queue.finish(jobid, time.monotonic())
+            return code
+
+    def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
+        """End what runs, and forget what waits."""
+        with self._lock:
+            for info in active_jobs:
+                self._queue.discard(info.job.jobid)
+            for process in self._processes.values():
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
+
+
+def _names(hosts: str) -> list[str]:
+    return [name.strip() for name in hosts.split(",") if name.strip()]
+
+
+def _policy(settings: ExecutorSettings) -> Policy:
+    return blind if settings.policy == "blind" else partial(delayed, patience_s=settings.patience)
+
+
+def _pass_on_hints(files: Iterable[Any]) -> None:
+    """Tell the store how input files are read, where the workflow says so."""
+    for file in files:
+        access = getattr(file, "flags", {}).get("access_pattern")
+        if access is not None and str(access) in HINTS:
+            # Advice: a file that does not take it is read all the same.
+            with suppress(OSError):
+                os.setxattr(file, _PATTERN, HINTS[str(access)].encode())

@@ -1,0 +1,61 @@
+"""The hosts of a lab, as a cluster has them: one path of the store on all, reached by a shell."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from intarsia.lab_store import LabStore
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Longer than any example takes on a busy machine.
+_LIMIT_S = 150
+
+# As sshd does: the words are joined, and a shell of the host reads them. What is mounted at the
+# common path is seen by the command alone.
+_SHELL = r"""#!/bin/sh
+host=$1; shift
+exec {binary} lab exec --lab {lab} "$host" -- unshare --mount sh -c '
+  mount --bind "$1" "$2"; shift 2; cd /; exec sh -c "$*"' sh {base}-"$host" {mount} "$@"
+"""
+
+
+class Hosts:
+    """Runs commands on the hosts of a lab's store, which is at `mount` on each of them."""
+
+    def __init__(self, store: LabStore, directory: Path) -> None:
+        self.store = store
+        self.mount = directory / "work"
+        self.mount.mkdir()
+        base = str(store.mounts[0]).removesuffix("-n1")
+        script = directory / "on"
+        script.write_text(
+            _SHELL.format(binary=store.binary, lab=store.lab, base=base, mount=self.mount)
+        )
+        script.chmod(0o755)
+        #: For `--shell` of the adapters.
+        self.shell = f"{script} {{host}}"
+        self._script = script
+
+    def run(self, host: str, *words: str | Path) -> str:
+        """Run a command on a host; return what it prints on both outputs."""
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "python/src")}
+        done = subprocess.run(
+            [self._script, host, shlex.join(map(str, words))],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
+            env=environment,
+        )
+        assert done.returncode == 0, f"{words} ended with {done.returncode}:\n{done.stdout}"
+        return done.stdout
+
+    def python(self, host: str, *words: str | Path) -> str:
+        """Run Python on a host; return what it prints."""
+        return self.run(host, sys.executable, *words)

@@ -1,0 +1,199 @@
+"""Tasks run beside their data: the adapters with the real engines, on a store over four hosts."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import parsl
+import pytest
+from conftest import SCRATCH, require
+from distributed import Client, LocalCluster
+from intarsia.engines import dask as beside_data
+from intarsia.engines.parsl import PlacedExecutor, StoreStaging
+from intarsia.lab_store import LabStore, lab_problem
+from intarsia.locate import Located, locate
+from intarsia.schedule import Policy, blind
+from lab_hosts import ROOT, Hosts
+from parsl import Config, File
+from parsl.executors import ThreadPoolExecutor
+
+NAMES = "n1,n2,n3,n4"
+#: The first address of a lab's network.
+ADDRESS = "10.77.0.1"
+EXAMPLES = ROOT / "docs/user/engines"
+# Above what stands beside its inode, also when packed.
+PART_LINES = 60_000
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    """A store over four hosts."""
+    problem = lab_problem()
+    require(problem is None, str(problem))
+    with tempfile.TemporaryDirectory(prefix="engines-", dir=SCRATCH) as place:
+        directory = Path(place).resolve()
+        store = LabStore.up(directory / "mnt", directory / "store", 4)
+        try:
+            yield Hosts(store, directory)
+        finally:
+            store.down(purge=True)
+        assert not store.leftovers()
+
+
+@pytest.fixture
+def job(hosts: Hosts) -> Path:
+    """A new directory of the store, by the path of the first host."""
+    return Path(tempfile.mkdtemp(dir=hosts.store.mounts[0]))
+
+
+def make_parts(hosts: Hosts, job: Path, count: int = 4) -> None:
+    """Have the third and the fourth host write files in turn."""
+    (job / "parts").mkdir()
+    chance = random.Random(5)
+    for number in range(count):
+        lines = ["# a part\n", *(f"{chance.getrandbits(128):032x}\n" for _ in range(PART_LINES))]
+        mount = hosts.store.mounts[2 + number % 2]
+        (mount / job.name / "parts" / f"{number}.txt").write_text("".join(lines))
+
+
+def host_of_file(path: Path) -> str:
+    (file,) = locate([path]).files
+    assert file.problem is None, file
+    assert len(file.hosts) == 1, file
+    return file.hosts[0]
+
+
+def local_tasks(job: Path) -> int:
+    """Count the tasks that ran where their input lies: a file is born where it was written."""
+    steps = []
+    for part in sorted((job / "parts").iterdir()):
+        cleaned, packed = job / "clean" / part.name, job / "packed" / f"{part.name}.gz"
+        assert cleaned.stat().st_size == part.stat().st_size - len("# a part\n")
+        steps += [(part, cleaned), (cleaned, packed)]
+    return sum(host_of_file(source) == host_of_file(target) for source, target in steps)
+
+
+def run_example(hosts: Hosts, job: Path, engine: str, *options: str) -> None:
+    """Run an example of the users' pages on the first host, for work on all of them."""
+    place = hosts.mount / job.name
+    if engine == "snakemake":
+        words = ["-m", "snakemake", "--executor", "intarsia", "--jobs", "4"]
+        words += ["--intarsia-hosts", NAMES, "--intarsia-shell", hosts.shell]
+        words += ["--snakefile", str(EXAMPLES / "Snakefile"), "--directory", str(place)]
+    else:
+        words = [str(EXAMPLES / f"{engine}_pipeline.py"), str(place), "--hosts", NAMES]
+        words += ["--address", ADDRESS, "--shell", hosts.shell]
+    hosts.python("n1", *words, *options)
+
+
+def test_dask_runs_every_task_where_its_input_lies(hosts: Hosts, job: Path) -> None:
+    make_parts(hosts, job)
+    run_example(hosts, job, "dask")
+    assert local_tasks(job) == 8
+
+
+def test_dask_by_itself_does_not(hosts: Hosts, job: Path) -> None:
+    """Four workers take a task each, and two hosts have the input."""
+    make_parts(hosts, job)
+    run_example(hosts, job, "dask", "--blind")
+    assert local_tasks(job) < 8
+
+
+def test_dask_by_hand_and_what_is_no_store(hosts: Hosts, job: Path) -> None:
+    make_parts(hosts, job, 1)
+    part = job / "parts/0.txt"
+    cluster = LocalCluster(n_workers=2, processes=False, dashboard_address=None)
+    with cluster, Client(cluster) as client:
+        with pytest.raises(ValueError, match=r"worker .*: /proc is in no store there"):
+            beside_data.install(client, "/proc")
+        here = beside_data.workers_by_host(client, job)
+        assert [len(workers) for workers in here.values()] == [2]
+        assert beside_data.beside([part], here) is None
+        assert beside_data.beside([part], here | {"n3": ["tcp://there"]}) == ["tcp://there"]
+    found = beside_data.paths_in({"a": ["/x", Path("/y")], "b": ({"/z"}, 7)})
+    assert list(found) == ["/x", "/y", "/z"]
+
+
+def test_snakemake_runs_every_job_where_its_input_lies_and_passes_hints_on(
+    hosts: Hosts, job: Path
+) -> None:
+    make_parts(hosts, job, 2)
+    run_example(hosts, job, "snakemake", "--intarsia-patience", "60")
+    assert local_tasks(job) == 4
+    assert os.getxattr(job / "parts/0.txt", "user.intarsia.pattern") == b"sequential"
+
+
+def test_snakemake_with_a_policy_that_knows_no_data_does_not(hosts: Hosts, job: Path) -> None:
+    """The first two jobs begin on the first two hosts."""
+    make_parts(hosts, job, 2)
+    run_example(hosts, job, "snakemake", "--intarsia-policy", "blind")
+    assert local_tasks(job) < 4
+
+
+def test_parsl_runs_every_app_where_its_input_lies(hosts: Hosts, job: Path) -> None:
+    make_parts(hosts, job)
+    # A host has four processes, which take long to start: three hosts are enough.
+    run_example(hosts, job, "parsl", "--patience", "60", "--hosts", "n1,n3,n4")
+    assert local_tasks(job) == 8
+
+
+@pytest.mark.parametrize(("policy", "expected"), [(None, ["n3", "n4"]), (blind, ["n1", "n2"])])
+def test_parsl_hands_apps_to_the_executor_of_a_host_by_the_policy(
+    policy: Policy | None, expected: list[str], hosts: Hosts, job: Path, tmp_path: Path
+) -> None:
+    """With threads in place of the workers of each host."""
+    make_parts(hosts, job, 2)
+    threads = {name: ThreadPoolExecutor(label=name) for name in NAMES.split(",")}
+    placed = PlacedExecutor(threads, policy=policy, patience_s=60, storage_access=[StoreStaging()])
+    both_began = threading.Barrier(2)
+
+    def size_of(part: File) -> int:
+        both_began.wait(timeout=60)
+        return Path(part).stat().st_size
+
+    size = parsl.python_app(size_of, executors=["intarsia"])
+    executors = [*threads.values(), placed]
+    config = Config(executors=executors, run_dir=str(tmp_path), initialize_logging=False)
+    with parsl.load(config):
+        parts = [job / "parts/0.txt", job / "parts/1.txt"]
+        found = [size(File(f"intarsia://{part}")) for part in parts]
+        assert [future.result() for future in found] == [part.stat().st_size for part in parts]
+    assert [host for host, _, _ in placed.placed] == expected
+    assert all((held == of) == (policy is None) for _, held, of in placed.placed)
+
+
+def test_locate_says_hosts_bytes_and_what_is_wrong(hosts: Hosts, job: Path) -> None:
+    make_parts(hosts, job)
+    (job / "small").write_text("beside its inode")
+    paths = [job / "parts/0.txt", job / "parts/1.txt", job / "small", job, job / "none", ROOT]
+    found = locate(paths)
+    size = paths[0].stat().st_size
+    assert found.files[0] == Located(str(paths[0]), size, {"n3": size})
+    assert found.files[0].copies == 1
+    assert found.files[2].is_everywhere
+    assert found.bytes_by_host == {"n3": size, "n4": paths[1].stat().st_size}
+    assert [file.problem for file in found.unknown] == [
+        "is no regular file",
+        "No such file or directory",
+        "lies in no store",
+    ]
+
+
+def test_locate_knows_copies_and_the_chunks_of_striped_files(hosts: Hosts, job: Path) -> None:
+    hints = {"copies": {"replicas": "2", "close": "safe"}, "striped": {"place": "stripe:2"}}
+    hints["striped"]["chunk"] = "64KiB"
+    for name, wanted in hints.items():
+        (job / name).mkdir()
+        for hint, value in wanted.items():
+            os.setxattr(job / name, f"user.intarsia.{hint}", value.encode())
+        (job / name / "file").write_bytes(bytes(200_000))
+    copies, striped = locate([job / "copies/file", job / "striped/file"]).files
+    assert copies.copies == 2
+    assert list(copies.bytes_by_host.values()) == [200_000, 200_000]
+    assert striped.copies == 0
+    assert list(striped.bytes_by_host.values()) == [2 * 65_536, 200_000 - 2 * 65_536]
