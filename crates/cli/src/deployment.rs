@@ -9,8 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use intarsia_cluster::deployment::{Deployment, Encrypt, Secrets};
+use intarsia_cluster::deployment::{Deployment, Encrypt};
 use intarsia_cluster::formation;
+use intarsia_cluster::secrets::Secrets;
 use intarsia_cluster::supervision::{Holding, Redundancy, Supervisor};
 use intarsia_meta::MetaEngine;
 use intarsia_node::{ClusterOptions, DeploymentKey, Node};

@@ -9,8 +9,9 @@ use redis::{
     IntoConnectionInfo, RedisConnectionInfo, TlsCertificates,
 };
 
-use crate::deployment::{Secret, ServerAddress};
+use crate::deployment::ServerAddress;
 use crate::private;
+use crate::secrets::Secret;
 
 /// The user of the nodes: data, no administration.
 pub const CLIENT_USER: &str = "intarsia";

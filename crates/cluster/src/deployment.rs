@@ -12,10 +12,10 @@ use std::str::FromStr;
 use intarsia_types::{Durability, Error, NodeId, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::document::{VERSION, parse, to_toml};
 use crate::private;
+use crate::secrets::random_hex;
 
-/// Version of the files; a program refuses versions it does not know.
-const VERSION: u32 = 1;
 /// Ports of a server: for clients, and for the other servers of the Cluster.
 const PORTS_PER_SERVER: u16 = 2;
 /// Most servers on one host: a primary, a replica, and replicas for hosts that left.
@@ -334,137 +334,12 @@ impl Deployment {
     }
 }
 
-/// A text that is never shown.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// 256 random bits in hexadecimal.
-    ///
-    /// # Errors
-    /// When the system gives no random bits.
-    pub fn random() -> Result<Self> {
-        random_hex::<32>().map(Self)
-    }
-
-    /// A text that somebody else made.
-    #[must_use]
-    pub const fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// The text itself, for the one who must send it.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// The passwords of a deployment. Its key, by which nodes and servers know each other, is a file of
-/// its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Secrets {
-    version: u32,
-    /// The store that they belong to.
-    pub store: String,
-    /// Password of the metadata servers' user for nodes: data, no administration.
-    pub client_password: Secret,
-    /// Password of the metadata servers' user for supervision and replication.
-    pub keeper_password: Secret,
-    /// The URL of metadata servers that exist, with user and password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url: Option<Secret>,
-}
-
-impl Secrets {
-    /// New secrets for this store.
-    ///
-    /// # Errors
-    /// When the system gives no random bits.
-    pub fn generate(store: &str) -> Result<Self> {
-        Ok(Self {
-            url: None,
-            version: VERSION,
-            store: store.to_owned(),
-            client_password: Secret::random()?,
-            keeper_password: Secret::random()?,
-        })
-    }
-
-    /// Reads the secrets.
-    ///
-    /// # Errors
-    /// When the file cannot be read, can be read by others, or is malformed.
-    pub fn read(path: &Path) -> Result<Self> {
-        let text = private::read_file(path)?;
-        let secrets: Self = parse(path, &text)?;
-        if secrets.version != VERSION {
-            return Err(Error::Invalid(format!(
-                "{}: version {} is unknown here; use the program that wrote it",
-                path.display(),
-                secrets.version
-            )));
-        }
-        Ok(secrets)
-    }
-
-    /// Writes the secrets with mode 0600.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        private::write_file(path, self.to_text()?.as_bytes())
-    }
-
-    /// The secrets as the text of their file.
-    ///
-    /// # Errors
-    /// When they cannot be written as TOML.
-    pub fn to_text(&self) -> Result<String> {
-        to_toml(self)
-    }
-}
-
-fn to_toml(value: &impl Serialize) -> Result<String> {
-    toml::to_string(value).map_err(|e| Error::Invalid(format!("cannot be written as TOML: {e}")))
-}
-
-fn parse<T: for<'de> Deserialize<'de>>(path: &Path, text: &str) -> Result<T> {
-    toml::from_str(text).map_err(|e| {
-        // The reader's own message shows the line, which of a file of secrets must not be.
-        let before = e.span().and_then(|s| text.get(..s.start)).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-        Error::Invalid(format!(
-            "{}, line {line}, column {column}: {}; bring the store down and up again to have it written anew",
-            path.display(),
-            e.message()
-        ))
-    })
-}
-
-/// Random bytes of the system in hexadecimal.
-fn random_hex<const BYTES: usize>() -> Result<String> {
-    use std::io::Read;
-    let mut bytes = [0u8; BYTES];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut f| f.read_exact(&mut bytes))
-        .map_err(|e| Error::io("read /dev/urandom", e))?;
-    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
+
+    use crate::secrets::Secrets;
 
     fn member(name: &str, last: u8) -> Member {
         Member {

@@ -51,9 +51,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 
 use crate::asking::first_answer;
 use crate::client::{Access, Connection, KEEPER_USER};
-use crate::deployment::{Deployment, Secrets, ServerName};
+use crate::deployment::{Deployment, ServerName};
 use crate::formation::replication_of;
 use crate::process::wait_readable;
+use crate::secrets::Secrets;
 use crate::servers::{Program, Replication, Settings, Start};
 use crate::topology::{Health, Topology};
 

@@ -92,7 +92,7 @@ fn only_who_has_the_password_gets_something_and_a_node_cannot_administer() {
     form(&fleet.deployment, &fleet.keeper(), PATIENCE).unwrap();
     let address = fleet.deployment.members[0].server(0).unwrap();
     let mut stranger = fleet.client();
-    stranger.password = intarsia_cluster::deployment::Secret::random().unwrap();
+    stranger.password = intarsia_cluster::secrets::Secret::random().unwrap();
     assert!(stranger.connect(&address).is_err());
 
     // Who names no user is the default user, which is off.

@@ -39,6 +39,17 @@ pub enum Condition {
     PrefixEmpty(Key),
 }
 
+impl Condition {
+    /// The key has `value` still, `None` meaning that it has none.
+    #[must_use]
+    pub fn still(key: Key, value: Option<Value>) -> Self {
+        match value {
+            Some(value) => Self::Equals(key, value),
+            None => Self::Absent(key),
+        }
+    }
+}
+
 /// One change of a commit. Mutations apply in order; each sees the ones before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mutation {

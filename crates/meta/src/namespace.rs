@@ -9,6 +9,7 @@ mod create;
 mod deployment;
 mod directory_lease;
 mod free;
+mod group;
 mod lease;
 mod link;
 mod list;
@@ -20,6 +21,7 @@ mod numbers;
 mod orphan;
 mod owner;
 mod path;
+mod patience;
 mod promises;
 mod recover;
 mod rename;
@@ -41,6 +43,7 @@ pub use self::create::{NewInode, Origin};
 pub use self::deployment::{MemberRecord, MemberState, MemberTier, TierRecord};
 pub use self::directory_lease::{Recall, Recalled};
 pub use self::free::FreeFile;
+pub use self::group::GroupRecord;
 pub use self::lease::WriteLease;
 pub use self::link::LINK_MAX;
 pub use self::list::{DirEntry, Naming};
@@ -55,9 +58,9 @@ pub use crate::keys::NAME_MAX;
 
 use self::directory_lease::Leases;
 use self::numbers::Numbers;
+use self::patience::{PATIENCE, Suspects};
 use self::recover::Sightings;
 use self::transaction::Transaction;
-use self::two_phase::Suspects;
 use crate::{EngineStats, Inode, MetaEngine, OpId, Value, allowance, keys};
 
 /// How often at least an operation is tried when others keep changing what it read, and for how long.
@@ -105,7 +108,7 @@ impl Namespace {
             next_op: AtomicU64::new(0),
             numbers,
             owner: RwLock::default(),
-            patience: two_phase::PATIENCE,
+            patience: PATIENCE,
             suspects: Suspects::default(),
             sightings: Sightings::default(),
             leases: None,

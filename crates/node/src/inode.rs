@@ -6,5 +6,8 @@
 
 pub(crate) mod doubts;
 pub(crate) mod early_fold;
+pub(crate) mod following;
 pub(crate) mod lease;
 pub(crate) mod live;
+pub(crate) mod moving;
+pub(crate) mod publication;

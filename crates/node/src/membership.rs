@@ -9,6 +9,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod description;
+mod detector;
 pub(crate) mod fence;
 pub(crate) mod gate;
 pub(crate) mod heart;
@@ -20,7 +21,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use intarsia_meta::{MemberRecord, MemberState, MemberTier, Namespace, Owner};
-use intarsia_types::{Error, NodeId, Result, Timestamp};
+use intarsia_types::{Error, NodeId, Result};
 use parking_lot::{Mutex, RwLock};
 
 use crate::clock::now;
@@ -310,130 +311,6 @@ impl Membership {
             return Err(Error::Busy(format!("{node} has just come back")));
         }
         self.refresh(directory)
-    }
-
-    /// Looks at all members, and marks those lost that have been silent for too long.
-    pub(crate) fn look(&self, directory: &Namespace) -> Result<Seen> {
-        let begun = Instant::now();
-        self.refresh(directory)?;
-        for (node, record) in self.judge(begun) {
-            let lost = record.entering(MemberState::Lost, now());
-            if directory.put_member(&node, Some(&record), &lost)? {
-                let silent_ms = u64::try_from(self.pace.lost_after.as_millis()).unwrap_or(u64::MAX);
-                tracing::error!(
-                    host = %node, silent_ms,
-                    "a host has not been heard of; it is lost, and what it alone held gives EIO until it is back"
-                );
-                self.seen.write().insert(node, lost);
-            }
-        }
-        let lost = self.in_state(MemberState::Lost);
-        let mut mourned = self.mourned.lock();
-        let is_news = !lost.is_subset(&mourned);
-        *mourned = lost;
-        let serving = self.in_state(MemberState::Serving);
-        let mut welcomed = self.welcomed.lock();
-        let is_more = !serving.is_subset(&welcomed);
-        *welcomed = serving;
-        Ok(match (is_news, is_more) {
-            (true, _) => Seen::Loss,
-            (false, true) => Seen::Arrival,
-            (false, false) => Seen::Calm,
-        })
-    }
-
-    fn in_state(&self, state: MemberState) -> BTreeSet<NodeId> {
-        let seen = self.seen.read();
-        seen.iter().filter(|(_, m)| m.state == state).map(|(node, _)| node.clone()).collect()
-    }
-
-    /// Whether a host is one that files can stay at.
-    pub(crate) fn keeps_copies(&self, node: &NodeId) -> bool {
-        let seen = self.seen.read();
-        seen.get(node)
-            .is_some_and(|m| matches!(m.state, MemberState::Serving | MemberState::Joining))
-    }
-
-    /// Reads the records of all members.
-    pub(crate) fn refresh(&self, directory: &Namespace) -> Result<()> {
-        let now: BTreeMap<_, _> = directory.members()?.into_iter().collect();
-        let mut seen = self.seen.write();
-        for (node, record) in &now {
-            let before = seen.get(node).map(|before| before.state);
-            if before.is_some_and(|before| before != record.state) && *node != self.me {
-                tracing::info!(host = %node, state = record.state.name(), "a host has changed its state");
-            }
-        }
-        *seen = now;
-        Ok(())
-    }
-
-    /// The members that have been silent for too long, by a look that began at `begun`.
-    fn judge(&self, begun: Instant) -> Vec<(NodeId, MemberRecord)> {
-        let mut watch = self.watch.lock();
-        let gap =
-            watch.last_look.map_or(Duration::ZERO, |last| begun.saturating_duration_since(last));
-        let gap = gap.min(self.pace.most_silence());
-        // What was read is of between then and now; counting from now makes no silence longer than it was.
-        watch.last_look = Some(Instant::now());
-        let seen = self.seen.read();
-        watch.silences.retain(|node, _| seen.contains_key(node));
-        let mut silent = Vec::new();
-        for (node, record) in seen.iter() {
-            if *node == self.me || !record.state.is_alive() {
-                watch.silences.remove(node);
-                continue;
-            }
-            let heard = Silence { epoch: record.epoch, beat: record.beat, lasts: Duration::ZERO };
-            let silence = watch.silences.entry(node.clone()).or_insert(heard);
-            if (silence.epoch, silence.beat) == (heard.epoch, heard.beat) {
-                silence.lasts += gap;
-            } else {
-                *silence = heard;
-            }
-            if silence.lasts >= self.pace.lost_after {
-                silent.push((node.clone(), record.clone()));
-            }
-        }
-        silent
-    }
-
-    /// Whether a host is lost, and since when.
-    pub(crate) fn lost_since(&self, node: &NodeId) -> Option<Timestamp> {
-        let seen = self.seen.read();
-        seen.get(node).filter(|m| m.state == MemberState::Lost).map(|m| m.since)
-    }
-
-    /// Whether a host lives as far as this one can tell: it has beaten lately. A host that died is not heard of for
-    /// longer than it takes to be lost.
-    pub(crate) fn hears(&self, node: &NodeId) -> bool {
-        let watch = self.watch.lock();
-        let Some(since) = watch.last_look.map(|look| look.elapsed()) else { return false };
-        let silent = watch.silences.get(node).map(|silence| silence.lasts);
-        silent.is_some_and(|silent| silent + since < self.pace.lost_after)
-    }
-
-    /// Whether the last look showed a host of this name.
-    pub(crate) fn knows(&self, node: &NodeId) -> bool {
-        self.seen.read().contains_key(node)
-    }
-
-    /// Whether that life of a host is over, so that what it held can be taken over.
-    pub(crate) fn is_over(&self, owner: &Owner) -> bool {
-        if owner.node == self.me {
-            return owner.epoch < self.mine.lock().epoch;
-        }
-        match self.seen.read().get(&owner.node) {
-            None => true,
-            Some(found) if found.epoch == owner.epoch => !found.state.is_alive(),
-            // A later epoch than the one recorded is of a host that is just coming back.
-            Some(found) => found.epoch > owner.epoch,
-        }
-    }
-
-    /// All members with what they last told, in the order of their names.
-    pub(crate) fn all(&self) -> Vec<(NodeId, MemberRecord)> {
-        self.seen.read().iter().map(|(node, record)| (node.clone(), record.clone())).collect()
     }
 }
 

@@ -73,6 +73,10 @@ pub struct Metrics {
     pub summed_bytes: AtomicU64,
     /// New files that another host took in, for want of room here.
     pub born_elsewhere: AtomicU64,
+    /// New files that were born where their hints wish them.
+    pub placed_as_hinted: AtomicU64,
+    /// New files that were not born where their hints wish them.
+    pub placed_otherwise: AtomicU64,
     /// New files of other hosts that this one took in.
     pub taken_in: AtomicU64,
     /// Writes that got ENOSPC.
@@ -95,6 +99,8 @@ impl Default for Metrics {
             checksum_failures: zero(),
             summed_bytes: zero(),
             born_elsewhere: zero(),
+            placed_as_hinted: zero(),
+            placed_otherwise: zero(),
             taken_in: zero(),
             refused_for_room: zero(),
         }
@@ -186,6 +192,16 @@ impl Metrics {
                 "files_born_elsewhere_total",
                 "New files that other hosts took in for want of room here",
                 &self.born_elsewhere,
+            ),
+            (
+                "files_placed_as_hinted_total",
+                "New files that were born where their hints wish them",
+                &self.placed_as_hinted,
+            ),
+            (
+                "files_placed_otherwise_total",
+                "New files that were not born where their hints wish them",
+                &self.placed_otherwise,
             ),
             ("files_taken_in_total", "New files of other hosts taken in here", &self.taken_in),
             (

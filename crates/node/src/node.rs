@@ -37,6 +37,7 @@ use crate::replication::arrivals::Offers;
 use crate::replication::repair::FIRST_SURVEY;
 use crate::replication::replicator::{CopyMetrics, CopyQueue, Replicator};
 use crate::space::elsewhere::Shortage;
+use crate::space::placing::Groups;
 use crate::space::tiers::Tiers;
 use crate::vfs::creations::Creations;
 use crate::vfs::names::Departed;
@@ -66,6 +67,8 @@ pub struct Node {
     /// Which directories this host has leased, of those that it shares with others.
     pub(crate) directory_leases: DirectoryLeases,
     pub(crate) departed: Departed,
+    /// In a store of several hosts: where groups of files go.
+    pub(crate) groups: Groups,
     pub(crate) shortage: Shortage,
     /// Files that lack copies on other hosts.
     pub(crate) copy_queue: CopyQueue,
@@ -98,7 +101,7 @@ pub struct Node {
     pub(crate) is_mounted: AtomicBool,
     pub(crate) started: Instant,
     settler: Mutex<Option<Settler>>,
-    pub(crate) settler_queue: crate::background::settler::Queue,
+    pub(crate) settler_queue: crate::background::queue::Queue,
     pub(crate) is_closed: AtomicBool,
     /// In a store of several hosts: bounds what closing waits for.
     pub(crate) gate: Option<Arc<Gate>>,
@@ -152,7 +155,7 @@ impl Node {
             }
             None => namespace,
         };
-        let settler_queue = crate::background::settler::Queue::new(raise_descriptor_limit());
+        let settler_queue = crate::background::queue::Queue::new(raise_descriptor_limit());
         let rules = RwLock::new(Arc::new(options.rules.clone()));
         let syncs_names = options.durability == Durability::Sync;
         let tiers = Arc::new(Tiers::new(tiers, overflow.as_deref(), syncs_names));
@@ -172,6 +175,7 @@ impl Node {
             lower,
             directory_leases: DirectoryLeases::default(),
             departed: Departed::new(),
+            groups: Groups::default(),
             shortage: Shortage::default(),
             copy_queue: CopyQueue::default(),
             lacking: Mutex::default(),

@@ -13,12 +13,12 @@ use parking_lot::Mutex;
 use crate::body::parts::PartFile;
 use crate::body::striped::{allocate_bits, status};
 use crate::cache::vouch::PeerOpening;
-use crate::membership::cluster::Recalled;
+use crate::membership::cluster::{NO_HEIR, Recalled};
 use crate::node::Node;
-use crate::rebalance::mover::Fetched;
+use crate::rebalance::fetch::Fetched;
 use crate::replication::arrivals::Arrivals;
 use crate::vfs::attributes::AttrChange;
-use crate::vfs::files::Caller;
+use crate::vfs::caller::Caller;
 
 /// Permissions were checked by the kernel of the host that asks.
 const PEER: Caller = Caller { uid: 0, gid: 0 };
@@ -336,8 +336,10 @@ impl PeerService {
                     },
                 }
             }
-            Request::Recall { ino, kind: RecallKind::Write, .. } => {
-                match self.node()?.give_up(ino)? {
+            Request::Recall { ino, kind: RecallKind::Write, epoch } => {
+                let heir = (epoch != NO_HEIR)
+                    .then(|| intarsia_meta::Owner::new(session.node.0.clone(), epoch));
+                match self.node()?.give_up(ino, heir)? {
                     Recalled::Released => Response::Released,
                     Recalled::InUse => Response::Busy { retry_ms: 0 },
                     Recalled::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },

@@ -1,4 +1,5 @@
-//! The room of this host's tiers, and what becomes of a new file when there is none.
+//! Where new files are born: in a tier of this host, where their hints wish them, or where there is room.
 
 pub(crate) mod elsewhere;
+pub(crate) mod placing;
 pub(crate) mod tiers;

@@ -5,8 +5,14 @@
 
 pub(crate) mod acl;
 pub(crate) mod attributes;
+pub(crate) mod caller;
 pub(crate) mod creations;
-pub(crate) mod files;
 pub(crate) mod hints;
 pub(crate) mod names;
+pub(crate) mod open;
+pub(crate) mod read;
+pub(crate) mod release;
+pub(crate) mod sync;
+pub(crate) mod truncate;
+pub(crate) mod write;
 pub(crate) mod xattrs;

@@ -11,23 +11,16 @@ use std::time::{Duration, Instant};
 
 use deployment::{
     Deployment, MIB, ROOT_CALLER, content_of, crash, get, hint, metric, no_kernel, pattern, put,
-    put_in, regular, wait_until, write_and_close,
+    put_in, records, regular, wait_until, write_and_close,
 };
 use hooked::Hooked;
-use intarsia_meta::{MetaEngine, Namespace, RootSpec};
 use intarsia_node::{AttrChange, NewName, Node, RenameMode, SetMode};
-use intarsia_types::{ByteCount, Error, FileKind, InodeId, Result, Timestamp};
+use intarsia_types::{ByteCount, Error, FileKind, InodeId, Result};
 
 /// New files have two copies when their close returns.
 fn two_copies_at_close(node: &Node) {
     hint(node, "replicas", "2");
     hint(node, "close", "safe");
-}
-
-/// What the metadata say, past all nodes.
-fn records(engine: Arc<dyn MetaEngine>) -> Namespace {
-    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
-    Namespace::open(engine, root, Timestamp { secs: 1, nanos: 0 }).unwrap()
 }
 
 fn close_outcome(node: &Node, ino: InodeId, at: u64, content: &[u8]) -> Result<()> {

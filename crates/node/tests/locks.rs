@@ -9,22 +9,16 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use deployment::{Deployment, ROOT_CALLER, no_kernel, regular, wait_until};
-use intarsia_meta::{Namespace, Owner, RootSpec, WriteLease};
+use deployment::{Deployment, ROOT_CALLER, close_all, no_kernel, records, regular, wait_until};
+use intarsia_meta::{Owner, WriteLease};
 use intarsia_node::{LockClaim, LockKind, LockMode, LockOutcome, LockSpan, Node};
-use intarsia_types::{InodeId, NodeId, Result, Timestamp};
+use intarsia_types::{InodeId, NodeId, Result};
 use proptest::prelude::*;
 
 /// Longer than anything takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 /// So long nothing happens where nothing should.
 const QUIET: Duration = Duration::from_millis(300);
-
-fn namespace(deployment: &Deployment) -> Namespace {
-    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
-    let now = Timestamp { secs: 1, nanos: 0 };
-    Namespace::open(deployment.engine(), root, now).unwrap()
-}
 
 /// A file that is created at `node` and left open for writing there.
 fn create(node: &Node, name: &str) -> InodeId {
@@ -90,12 +84,6 @@ fn in_the_way(node: &Arc<Node>, ino: InodeId, claim: LockClaim) -> Option<(NodeI
     let (sender, receiver) = channel();
     node.test_lock(ino, claim, move |outcome| sender.send(outcome).unwrap());
     receiver.recv_timeout(LIMIT).unwrap().unwrap()
-}
-
-fn close_all(nodes: &[&Arc<Node>]) {
-    for node in nodes {
-        node.close().unwrap();
-    }
 }
 
 use LockMode::{Exclusive, Shared};
@@ -281,7 +269,7 @@ fn what_was_written_under_a_lock_is_read_under_the_next() {
         assert_eq!(read_all(&nodes[1], ino), number(ROUNDS * nodes.len()), "{name}");
         nodes[1].release(ino, true);
     }
-    close_all(&nodes.iter().collect::<Vec<_>>());
+    close_all(&nodes);
 }
 
 #[test]
@@ -289,7 +277,7 @@ fn nothing_is_left_of_the_locks_of_a_closed_file() {
     let deployment = Deployment::new();
     let (a, b) = (deployment.start("a"), deployment.start("b"));
     a.meet_members().unwrap();
-    let namespace = namespace(&deployment);
+    let namespace = records(deployment.engine());
     let ino = create(&a, "f");
     open(&b, ino);
     assert!(!a.has_locks(ino) && namespace.lock_master(ino).unwrap().is_none());
@@ -328,7 +316,7 @@ fn attentive(deployment: &Deployment) -> [Arc<Node>; 3] {
 fn the_locks_of_a_lost_host_vanish_and_the_next_master_knows_those_of_the_living() {
     let deployment = Deployment::new();
     let [a, b, c] = attentive(&deployment);
-    let namespace = namespace(&deployment);
+    let namespace = records(deployment.engine());
     // On a host that stays, so that only the locks are of the lost one.
     let ino = create(&b, "f");
     open(&a, ino);
@@ -468,7 +456,7 @@ fn a_right_to_write_that_its_host_does_not_know_of_is_in_nobodys_way() {
     let ino = deployment::put(&a, "f", b"by a");
     assert!(a.wait_until_settled(std::time::Instant::now() + LIMIT));
     // Host a asked for it, and the answer was lost.
-    let namespace = namespace(&deployment);
+    let namespace = records(deployment.engine());
     let members = namespace.members().unwrap();
     let (_, member) = members.iter().find(|(node, _)| node.0 == "a").unwrap();
     let asker = namespace.with_owner(Owner::new("a", member.epoch));

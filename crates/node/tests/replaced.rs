@@ -7,6 +7,7 @@ mod deployment;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use deployment::{
     Deployment, MIB, ROOT_CALLER, content_of, hint, no_kernel, pattern, put, wait_until,
@@ -14,6 +15,8 @@ use deployment::{
 use intarsia_node::{Node, RenameMode};
 use intarsia_types::{Error, InodeId, Result};
 
+/// How long a replaced file can still be opened.
+const PROMISED: Duration = Duration::from_secs(1);
 /// None, one byte, about the inline limit, larger than comes with an open, several requests.
 const SIZES: [usize; 7] = [0, 1, 4095, 4096, 4097, 200_000, 3 * MIB + 17];
 /// How the directory's new files are kept.
@@ -49,8 +52,14 @@ fn a_replaced_file_is_opened_on_every_host_by_who_looked_it_up_before_and_goes_i
             let known = nodes.each_ref().map(|node| find(node, &name).unwrap());
             put(b, "new", &new);
             replace(b, "new", &name);
+            let replaced = Instant::now();
             for (node, ino) in nodes.iter().zip(known) {
-                assert!(content_of(node, ino).unwrap() == old, "{name}: what it was");
+                match content_of(node, ino) {
+                    Ok(content) => assert!(content == old, "{name}: what it was"),
+                    // A busy machine may take longer than what is promised.
+                    Err(Error::NotFound) if replaced.elapsed() > PROMISED => {}
+                    Err(error) => panic!("{name}: {error}"),
+                }
                 let now = find(node, &name).unwrap();
                 assert!(content_of(node, now).unwrap() == new, "{name}: what it is");
             }

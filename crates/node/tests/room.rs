@@ -4,40 +4,16 @@
 
 mod deployment;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, content_of, crash, get, hint, metric, no_kernel, overwrite,
-    pattern, put, regular, wait_until, write_and_close,
+    Deployment, MIB, ROOT_CALLER, close_all, content_of, crash, get, hint, home, metric, no_kernel,
+    overwrite, pattern, put, regular, wait_until, write_and_close,
 };
 use intarsia_node::{AttrChange, Node};
-use intarsia_types::{ByteCount, Error, InodeId, TierSpec};
+use intarsia_types::{Error, InodeId};
 
 const KIB: usize = 1 << 10;
-
-/// A host whose one tier holds so much, and takes no new files with less than an eighth of that left.
-fn start(deployment: &Deployment, name: &str, capacity_mib: u64) -> Arc<Node> {
-    deployment.start_as(name, |options| {
-        let capacity = Some(ByteCount::mib(capacity_mib));
-        options.tiers = vec![TierSpec { dir: options.dir.join("tier"), class: None, capacity }];
-        options.watermark = ByteCount::mib(64);
-        // So that nobody waits long for what others tell.
-        options.beat_ms = 100;
-    })
-}
-
-/// Hosts that know how much room the others have.
-fn hosts<const N: usize>(deployment: &Deployment, sizes: [(&str, u64); N]) -> [Arc<Node>; N] {
-    let nodes = sizes.map(|(name, capacity_mib)| start(deployment, name, capacity_mib));
-    for node in &nodes {
-        wait_until("all hosts have told their room", || {
-            let hosts = node.status().unwrap().hosts;
-            hosts.len() == N && hosts.iter().all(|host| host.capacity_bytes > 0)
-        });
-    }
-    nodes
-}
 
 /// Fills an eight-MiB host so far that it takes no new files.
 fn fill(node: &Node, name: &str) {
@@ -45,18 +21,10 @@ fn fill(node: &Node, name: &str) {
     assert!(node.status().unwrap().tiers[0].is_low);
 }
 
-fn home(node: &Node, name: &str) -> String {
-    node.locate(&format!("/{name}")).unwrap().nodes.concat()
-}
-
-fn close_all<const N: usize>(nodes: &[Arc<Node>; N]) {
-    nodes.iter().for_each(|node| node.close().unwrap());
-}
-
 #[test]
 fn a_new_file_of_a_full_host_goes_to_the_one_with_most_room() {
     let deployment = Deployment::new();
-    let nodes = hosts(&deployment, [("a", 8), ("b", 16), ("c", 64)]);
+    let nodes = deployment.start_all_sized([("a", 8), ("b", 16), ("c", 64)]);
     let [a, b, c] = &nodes;
     put(a, "victim", &pattern(64 * KIB, 1));
     fill(a, "filling");
@@ -101,7 +69,7 @@ fn a_new_file_of_a_full_host_goes_to_the_one_with_most_room() {
 #[test]
 fn many_small_writes_to_many_files_all_find_a_home() {
     let deployment = Deployment::new();
-    let nodes = hosts(&deployment, [("a", 8), ("b", 64), ("c", 64)]);
+    let nodes = deployment.start_all_sized([("a", 8), ("b", 64), ("c", 64)]);
     let [a, b, c] = &nodes;
     fill(a, "filling");
     let content = |n: u8| pattern(20_000 + usize::from(n), n);
@@ -134,7 +102,7 @@ fn many_small_writes_to_many_files_all_find_a_home() {
 #[test]
 fn a_small_file_keeps_what_was_published_until_it_has_grown_and_is_closed() {
     let deployment = Deployment::new();
-    let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
+    let nodes = deployment.start_all_sized([("a", 8), ("b", 64)]);
     let [a, b] = &nodes;
     fill(a, "filling");
     let ino = put(a, "f", b"old");
@@ -154,7 +122,7 @@ fn a_small_file_keeps_what_was_published_until_it_has_grown_and_is_closed() {
 #[test]
 fn whatever_makes_a_file_grow_finds_it_a_home() {
     let deployment = Deployment::new();
-    let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
+    let nodes = deployment.start_all_sized([("a", 8), ("b", 64)]);
     let [a, b] = &nodes;
     fill(a, "filling");
     let make = |name: &str| {
@@ -193,7 +161,7 @@ fn whatever_makes_a_file_grow_finds_it_a_home() {
 #[test]
 fn a_file_of_another_host_is_written_through_it_when_there_is_no_room_here() {
     let deployment = Deployment::new();
-    let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
+    let nodes = deployment.start_all_sized([("a", 8), ("b", 64)]);
     let [a, b] = &nodes;
     fill(a, "filling");
     let mut content = pattern(3 * MIB, 4);
@@ -210,7 +178,7 @@ fn a_file_of_another_host_is_written_through_it_when_there_is_no_room_here() {
 #[test]
 fn a_host_that_does_not_answer_is_passed_over_and_copies_are_made_as_ever() {
     let deployment = Deployment::new();
-    let nodes = hosts(&deployment, [("a", 8), ("b", 32), ("c", 64)]);
+    let nodes = deployment.start_all_sized([("a", 8), ("b", 32), ("c", 64)]);
     let [a, b, c] = &nodes;
     fill(a, "filling");
     c.stop_serving();
@@ -232,7 +200,7 @@ fn a_host_that_does_not_answer_is_passed_over_and_copies_are_made_as_ever() {
 #[test]
 fn a_store_of_full_hosts_gives_enospc() {
     let deployment = Deployment::new();
-    let nodes = hosts(&deployment, [("a", 8), ("b", 8)]);
+    let nodes = deployment.start_all_sized([("a", 8), ("b", 8)]);
     let [a, b] = &nodes;
     fill(a, "at a");
     fill(b, "at b");
@@ -257,7 +225,7 @@ fn a_store_of_full_hosts_gives_enospc() {
 #[test]
 fn an_open_file_that_meets_the_end_of_its_tier_stays_and_gets_enospc() {
     let deployment = Deployment::new();
-    let nodes = hosts(&deployment, [("a", 8), ("b", 64)]);
+    let nodes = deployment.start_all_sized([("a", 8), ("b", 64)]);
     let [a, _] = &nodes;
     let (made, _) =
         a.create_file(ROOT_CALLER, InodeId::ROOT, b"f", &regular(), true, &no_kernel).unwrap();
@@ -274,7 +242,7 @@ fn an_open_file_that_meets_the_end_of_its_tier_stays_and_gets_enospc() {
 #[test]
 fn space_is_that_of_all_hosts_that_are_alive() {
     let deployment = Deployment::new();
-    let [a, b, c] = hosts(&deployment, [("a", 8), ("b", 16), ("c", 64)]);
+    let [a, b, c] = deployment.start_all_sized([("a", 8), ("b", 16), ("c", 64)]);
     put(&b, "f", &pattern(4 * MIB, 1));
     let mib = |node: &Node| {
         let (space, _) = node.space().unwrap();

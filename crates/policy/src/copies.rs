@@ -52,9 +52,14 @@ fn usable<'h>(hosts: &'h [HostState], holds: &[NodeId], size_bytes: u64) -> Vec<
     roomy.collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
-/// FNV-1a over the seed and the name, with the finalizer of `MurmurHash3` to spread the last bytes.
-fn mixed(seed: u64, node: &NodeId) -> u64 {
-    let bytes = seed.to_le_bytes().into_iter().chain(node.0.bytes());
+/// A number for a host that differs from seed to seed.
+pub(crate) fn mixed(seed: u64, node: &NodeId) -> u64 {
+    mixed_text(seed, &node.0)
+}
+
+/// FNV-1a over the seed and a text, with the finalizer of `MurmurHash3` to spread the last bytes.
+pub(crate) fn mixed_text(seed: u64, text: &str) -> u64 {
+    let bytes = seed.to_le_bytes().into_iter().chain(text.bytes());
     let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

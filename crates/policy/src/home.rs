@@ -35,9 +35,19 @@ pub enum HomeReason {
     LastBytes,
     /// Every tier of every host is below its watermark, and none of this host takes a byte.
     Full,
+    /// The files of its group are there.
+    Group,
+    /// Files like it are dealt over the hosts by their room.
+    Spread,
 }
 
 impl HomeReason {
+    /// Whether a hint was followed.
+    #[must_use]
+    pub const fn is_wish(self) -> bool {
+        matches!(self, Self::Group | Self::Spread)
+    }
+
     /// The reason in words, for the log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -56,6 +66,8 @@ impl HomeReason {
             Self::Full => {
                 "every tier of every host is full or below its watermark, and none of this host takes a byte more"
             }
+            Self::Group => "the files of its group are there",
+            Self::Spread => "files are dealt over the hosts by their room",
         }
     }
 }
@@ -77,7 +89,7 @@ pub fn choose_home(
 ) -> (Home, HomeReason) {
     let chosen =
         choose_tier(tiers, wanted).and_then(|id| tiers.iter().find(|tier| tier.id == id).copied());
-    let roomy = chosen.filter(|tier| tier.has_room() && !tier.is_overflow);
+    let roomy = chosen.filter(TierState::is_roomy);
     let here = roomy.map(|tier| (Home::Here(tier.id), HomeReason::RoomHere));
     if let Some(here) = here.clone().filter(|_| !is_leaving) {
         return here;

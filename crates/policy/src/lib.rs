@@ -7,6 +7,7 @@ mod fold;
 mod home;
 mod io_mode;
 mod keep;
+mod place;
 mod placement;
 mod stripe;
 
@@ -16,5 +17,6 @@ pub use fold::{FoldLimits, should_fold};
 pub use home::{Home, HomeReason, choose_home};
 pub use io_mode::{IoMode, OpenRequest, choose_io_mode};
 pub use keep::{KeepRequest, kept_max_bytes, should_keep};
+pub use place::{HostWish, PlaceRequest, Plan, choose_group_host, place};
 pub use placement::{TierState, choose_tier};
 pub use stripe::{Span, Stripe};

@@ -23,6 +23,12 @@ impl TierState {
     pub const fn has_room(&self) -> bool {
         !self.is_low && self.free_bytes > 0
     }
+
+    /// Whether it takes new files while others do too: it has room, and is no overflow.
+    #[must_use]
+    pub const fn is_roomy(&self) -> bool {
+        self.has_room() && !self.is_overflow
+    }
 }
 
 /// Chooses a tier for a new file: the class asked for, else the fastest; when all are below their
@@ -32,7 +38,7 @@ impl TierState {
 /// `tiers` is in the order of the configuration, which decides between equals. `None` only for no tiers.
 #[must_use]
 pub fn choose_tier(tiers: &[TierState], wanted: Option<TierClass>) -> Option<TierId> {
-    let roomy = || tiers.iter().filter(|t| t.has_room() && !t.is_overflow);
+    let roomy = || tiers.iter().filter(|t| t.is_roomy());
     let of_class = wanted.and_then(|class| roomy().find(|t| t.class == class));
     let nearest = || {
         // With a class asked for, the next slower one is closer to the wish than a faster one.

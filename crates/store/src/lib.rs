@@ -9,6 +9,7 @@ mod lease;
 mod lower;
 mod pool;
 mod probe;
+mod replace;
 mod tier;
 
 pub use file::{BackingFile, BackingStat};
@@ -16,4 +17,6 @@ pub use lease::{LeaseTest, is_unshared, is_unwritten, test_lease};
 pub use lower::{LowerEntry, LowerTree};
 pub use pool::{Pool, PooledFile};
 pub use probe::{FileSystem, probe};
-pub use tier::{Space, Tier, TierOptions, replace_file, tier_at};
+pub use replace::replace_file;
+pub use tier::identity::tier_at;
+pub use tier::{Space, Tier, TierOptions};

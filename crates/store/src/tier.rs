@@ -6,39 +6,30 @@
 //! DIR/data/HHHHHHHHH/…   backing files, 4,096 numbers to a directory, mode 0600
 //! ```
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use intarsia_types::{BackingFileId, ByteCount, Error, Result, TierClass, TierId, TierSpec};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::probe::{FileSystem, probe};
-use crate::{BackingFile, PooledFile, is_unshared};
+use crate::{BackingFile, PooledFile, is_unshared, replace_file};
 
-/// Version of the layout on disk.
-const FORMAT: u32 = 1;
+pub(crate) mod identity;
+
+use self::identity::{
+    FORMAT, Identity, check_identity, make_directory, mount_identity, read_identity,
+    refuse_foreign_content, take_lock,
+};
+
 /// Backing files to a directory.
 const FILES_PER_DIRECTORY_SHIFT: u32 = 12;
 /// Between two counts at rest, in times that the last one took.
 const COUNT_PAUSE: u32 = 100;
-
-/// What `DIR/tier.json` holds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Identity {
-    format: u32,
-    store: String,
-    tier: TierId,
-    /// Bytes in use at the last clean stop; absent while in use and after a crash.
-    used_bytes: Option<u64>,
-    /// The mount that the tier is on while in use: see [`mount_identity`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mount: Option<String>,
-}
 
 /// How a tier is to be opened.
 #[derive(Clone, Debug)]
@@ -424,147 +415,6 @@ impl Tier {
     }
 }
 
-/// What is the same for as long as the kernel keeps what was written to a directory: the machine's start, and the
-/// mount. Before Linux 6.8 another mount can have the number of one that is gone.
-fn mount_identity(dir: &Path) -> Option<String> {
-    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-    /// `STATX_MNT_ID_UNIQUE` and `STATX_MNT_ID` of the kernel's `linux/stat.h`.
-    const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
-    const REUSED: StatxFlags = StatxFlags::from_bits_retain(0x1000);
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let stat = statx(CWD, dir, AtFlags::empty(), UNIQUE | REUSED).ok()?;
-    Some(format!("{} {}", boot.trim(), stat.stx_mnt_id))
-}
-
-/// Replaces a small file as a whole: a crash leaves the old or the new content, on stable storage.
-///
-/// On a full disk a file that is there already is overwritten where it lies, which takes no room: a store must come up
-/// there, so that something can be removed. Only a crash in that very moment can leave a mixture.
-///
-/// # Errors
-/// The system's own.
-pub fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = Path::new(&temporary);
-    let written = write_whole(temporary, content).and_then(|()| std::fs::rename(temporary, path));
-    let written = match written {
-        Err(error) if error.kind() == std::io::ErrorKind::StorageFull && path.exists() => {
-            // It may hold an inode, and what is left is to be as before.
-            let _ = std::fs::remove_file(temporary);
-            overwrite(path, content)
-        }
-        other => other,
-    };
-    written.map_err(|e| Error::io(format!("write {}", path.display()), e))
-}
-
-fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(path)?;
-    file.write_all(content)?;
-    file.sync_all()
-}
-
-fn overwrite(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.write_all_at(content, 0)?;
-    file.set_len(content.len() as u64)?;
-    file.sync_all()
-}
-
-/// Makes one directory, readable by us alone; its parent must exist, so that a typing error shows.
-fn make_directory(dir: &Path) -> Result<()> {
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Ok(()) => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-        Err(e) => Err(Error::io(
-            format!(
-                "directory {} cannot be made (does its parent exist, may we write there?)",
-                dir.display()
-            ),
-            e,
-        )),
-    }
-}
-
-fn take_lock(dir: &Path) -> Result<File> {
-    let path = dir.join("lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(|e| Error::io(format!("lock file {}", path.display()), e))?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy(format!(
-            "{} is in use by another node; run 'intarsia down' on its mount first",
-            dir.display()
-        ))),
-        Err(e) => Err(Error::io(format!("lock {}", path.display()), e.into())),
-    }
-}
-
-/// Which tier of `store` lies in a directory already; none in one that is new, another store's or unreadable.
-#[must_use]
-pub fn tier_at(dir: &Path, store: &str) -> Option<TierId> {
-    let found = read_identity(dir).ok().flatten()?;
-    (found.store == store).then_some(found.tier)
-}
-
-fn read_identity(dir: &Path) -> Result<Option<Identity>> {
-    let path = dir.join("tier.json");
-    match std::fs::read(&path) {
-        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|e| {
-            Error::Invalid(format!(
-                "{} is damaged: {e}; restore it or remove the tier",
-                path.display()
-            ))
-        }),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io(format!("read {}", path.display()), e)),
-    }
-}
-
-fn check_identity(dir: &Path, found: Option<&Identity>, store: &str, id: TierId) -> Result<()> {
-    let Some(found) = found else { return Ok(()) };
-    let refuse = |why: String| Err(Error::Invalid(format!("tier {}: {why}", dir.display())));
-    if found.format != FORMAT {
-        return refuse(format!(
-            "written in format {}, this version reads format {FORMAT}",
-            found.format
-        ));
-    }
-    if found.store != store {
-        return refuse(format!(
-            "belongs to store {}, not to {store}; name another directory",
-            found.store
-        ));
-    }
-    if found.tier != id {
-        return refuse(format!("is tier {} of the store, not {id}", found.tier));
-    }
-    Ok(())
-}
-
-/// A directory with other things in it is somebody's data, not an empty tier.
-fn refuse_foreign_content(dir: &Path) -> Result<()> {
-    let fail = |e| Error::io(format!("list {}", dir.display()), e);
-    for entry in std::fs::read_dir(dir).map_err(fail)? {
-        let name = entry.map_err(fail)?.file_name();
-        if !matches!(name.to_str(), Some("lock" | "tier.json.new" | "lost+found")) {
-            return Err(Error::Invalid(format!(
-                "directory {} is not empty (it holds '{}') and is no tier; name an empty or a new one",
-                dir.display(),
-                name.display()
-            )));
-        }
-    }
-    Ok(())
-}
-
 fn parse_file_name(name: &str) -> Option<BackingFileId> {
     (name.len() == 16).then(|| u64::from_str_radix(name, 16).ok().map(BackingFileId))?
 }
@@ -580,16 +430,6 @@ mod tests {
             store: "test".into(),
             watermark: ByteCount(0),
         }
-    }
-
-    #[test]
-    fn what_is_overwritten_where_it_lies_is_the_new_content_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tier.json");
-        replace_file(&path, b"a long content").unwrap();
-        overwrite(&path, b"short").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"short");
-        assert!(overwrite(&dir.path().join("absent"), b"x").is_err());
     }
 
     #[test]

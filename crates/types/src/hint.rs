@@ -3,13 +3,16 @@
 //! Every hint is advice. A malformed value is refused with a message that teaches; an unknown name
 //! under the prefix is refused too, so that a spelling mistake does not pass silently.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ByteCount;
+
+mod set;
+
+pub use set::HintSet;
 
 /// The prefix of every hint's attribute name.
 pub const HINT_PREFIX: &str = "user.intarsia.";
@@ -109,11 +112,13 @@ impl HintKey {
         matches!(self, Self::Tier | Self::Cache | Self::Close | Self::Integrity)
     }
 
-    /// Whether a store acts on it now with this value: of places it follows some.
+    /// Whether a store acts on it now with this value: of patterns it follows some.
     #[must_use]
     pub fn is_acted_upon_as(self, value: &str, by_several_hosts: bool) -> bool {
-        let is_followed = self != Self::Place
-            || matches!(parse_place(value), Some(Placement::Local | Placement::Stripe(_)));
+        let is_followed = match self {
+            Self::Pattern => matches!(value, "pipeline" | "reduce" | "distribute"),
+            _ => true,
+        };
         is_followed && self.is_acted_upon(by_several_hosts)
     }
 
@@ -121,7 +126,8 @@ impl HintKey {
     #[must_use]
     pub const fn is_acted_upon(self, by_several_hosts: bool) -> bool {
         self.acted_upon_on_one_host()
-            || (by_several_hosts && matches!(self, Self::Place | Self::Replicas | Self::Chunk))
+            || (by_several_hosts
+                && matches!(self, Self::Place | Self::Replicas | Self::Chunk | Self::Pattern))
     }
 
     /// The hint behind a full attribute name, if it is one of ours.
@@ -152,6 +158,11 @@ impl FromStr for HintKey {
             .ok_or_else(|| HintError::UnknownName { name: text.to_owned() })
     }
 }
+
+/// Longest name of a group, with its host.
+const GROUP_MAX_BYTES: usize = 64;
+/// Shortest region of a scattered file.
+const REGION_MIN_BYTES: u64 = 4096;
 
 /// Why a hint was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -191,6 +202,59 @@ pub enum Placement {
     Scatter(ByteCount),
     /// Dealt over so many nodes.
     Stripe(u16),
+}
+
+/// How a workflow uses a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// One task writes it, one reads it.
+    Pipeline,
+    /// Many tasks read all of it.
+    Broadcast,
+    /// One task reads it with many others that other tasks wrote.
+    Reduce,
+    /// Many tasks read a region each.
+    Scatter,
+    /// Many tasks write a region each.
+    Gather,
+    /// It is read again and again on the same host.
+    Reuse,
+    /// It is one of many that tasks read, one each.
+    Distribute,
+    /// It is read from its beginning to its end.
+    Sequential,
+    /// It is read in no order.
+    Random,
+}
+
+impl Pattern {
+    /// All patterns with their names.
+    pub const ALL: [(&'static str, Self); 9] = [
+        ("pipeline", Self::Pipeline),
+        ("broadcast", Self::Broadcast),
+        ("reduce", Self::Reduce),
+        ("scatter", Self::Scatter),
+        ("gather", Self::Gather),
+        ("reuse", Self::Reuse),
+        ("distribute", Self::Distribute),
+        ("sequential", Self::Sequential),
+        ("random", Self::Random),
+    ];
+
+    /// The pattern of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, pattern)| *pattern)
+    }
+}
+
+/// How the chunks of a file are dealt over hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dealing {
+    /// Over how many; `None` for all.
+    pub hosts: Option<u16>,
+    /// Length of a chunk, if it is said.
+    pub chunk_bytes: Option<u64>,
 }
 
 /// How the kernel's page cache is used for a file.
@@ -289,18 +353,7 @@ fn is_valid(key: HintKey, value: &str) -> bool {
         HintKey::Compress => matches!(value, "none" | "auto" | "lz4" | "zstd"),
         HintKey::Dedup => matches!(value, "on" | "off"),
         HintKey::Cache => parse_cache(value).is_some(),
-        HintKey::Pattern => matches!(
-            value,
-            "pipeline"
-                | "broadcast"
-                | "reduce"
-                | "scatter"
-                | "gather"
-                | "reuse"
-                | "distribute"
-                | "sequential"
-                | "random"
-        ),
+        HintKey::Pattern => Pattern::from_name(value).is_some(),
         HintKey::Lifetime => {
             matches!(value, "scratch" | "job" | "keep")
                 || value.strip_prefix("reads:").is_some_and(|n| in_range(n, 1, u64::MAX))
@@ -317,16 +370,25 @@ fn in_range(text: &str, low: u64, high: u64) -> bool {
         && text.parse::<u64>().is_ok_and(|n| (low..=high).contains(&n))
 }
 
+/// A group, or a group and its host.
+fn is_group(text: &str) -> bool {
+    let has_all =
+        text.rsplit_once('@').is_none_or(|(group, host)| !group.is_empty() && !host.is_empty());
+    (1..=GROUP_MAX_BYTES).contains(&text.len()) && has_all
+}
+
 fn parse_place(value: &str) -> Option<Placement> {
     if value == "local" {
         return Some(Placement::Local);
     }
     let (how, what) = value.split_once(':')?;
     match how {
-        "collocate" if !what.is_empty() && what.len() <= 64 => {
-            Some(Placement::Collocate(what.to_owned()))
-        }
-        "scatter" => what.parse().ok().filter(|b: &ByteCount| b.0 > 0).map(Placement::Scatter),
+        "collocate" if is_group(what) => Some(Placement::Collocate(what.to_owned())),
+        "scatter" => what
+            .parse()
+            .ok()
+            .filter(|b: &ByteCount| b.0 >= REGION_MIN_BYTES)
+            .map(Placement::Scatter),
         "stripe" if in_range(what, 1, 4096) => what.parse().ok().map(Placement::Stripe),
         _ => None,
     }
@@ -337,119 +399,6 @@ fn parse_cache(value: &str) -> Option<CacheHint> {
         "keep" => Some(CacheHint::Keep),
         "none" => Some(CacheHint::None),
         size => size.parse().ok().map(CacheHint::Limit),
-    }
-}
-
-/// The hints in force for one file: its own over the rules' over those inherited.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HintSet(BTreeMap<HintKey, String>);
-
-impl HintSet {
-    /// Adds a hint, replacing one of the same name.
-    pub fn set(&mut self, hint: Hint) {
-        self.0.insert(hint.key, hint.value);
-    }
-
-    /// Removes a hint.
-    pub fn remove(&mut self, key: HintKey) {
-        self.0.remove(&key);
-    }
-
-    /// Adds every hint of `other`, which wins.
-    pub fn overlay(&mut self, other: &Self) {
-        for (k, v) in &other.0 {
-            self.0.insert(*k, v.clone());
-        }
-    }
-
-    /// The value of a hint.
-    #[must_use]
-    pub fn get(&self, key: HintKey) -> Option<&str> {
-        self.0.get(&key).map(String::as_str)
-    }
-
-    /// The hints by name.
-    pub fn iter(&self) -> impl Iterator<Item = (HintKey, &str)> {
-        self.0.iter().map(|(k, v)| (*k, v.as_str()))
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The class of tier asked for.
-    #[must_use]
-    pub fn tier(&self) -> Option<crate::TierClass> {
-        self.get(HintKey::Tier)?.parse().ok()
-    }
-
-    /// What `close` is to wait for, if that was asked.
-    #[must_use]
-    pub fn close_asked(&self) -> Option<CloseMode> {
-        match self.get(HintKey::Close)? {
-            "fast" => Some(CloseMode::Fast),
-            _ => Some(CloseMode::Safe),
-        }
-    }
-
-    /// How many copies are asked for.
-    #[must_use]
-    pub fn replicas(&self) -> Option<u16> {
-        self.get(HintKey::Replicas)?.parse().ok()
-    }
-
-    /// What `close` waits for.
-    #[must_use]
-    pub fn close(&self) -> CloseMode {
-        self.close_asked().unwrap_or_default()
-    }
-
-    /// How strictly reads are verified.
-    #[must_use]
-    pub fn integrity(&self) -> Integrity {
-        match self.get(HintKey::Integrity) {
-            Some("strict") => Integrity::Strict,
-            _ => Integrity::Normal,
-        }
-    }
-
-    /// How the page cache is used.
-    #[must_use]
-    pub fn cache(&self) -> Option<CacheHint> {
-        self.get(HintKey::Cache).and_then(parse_cache)
-    }
-
-    /// Where the bytes are to lie.
-    #[must_use]
-    pub fn place(&self) -> Option<Placement> {
-        self.get(HintKey::Place).and_then(parse_place)
-    }
-
-    /// Over how many hosts the chunks are to be dealt, if they are.
-    #[must_use]
-    pub fn stripes(&self) -> Option<u16> {
-        match self.place()? {
-            Placement::Stripe(count) => Some(count),
-            _ => None,
-        }
-    }
-
-    /// Length of a chunk.
-    #[must_use]
-    pub fn chunk_bytes(&self) -> Option<u64> {
-        self.get(HintKey::Chunk)?.parse().ok().map(|ByteCount(bytes)| bytes)
-    }
-}
-
-impl FromIterator<Hint> for HintSet {
-    fn from_iter<I: IntoIterator<Item = Hint>>(hints: I) -> Self {
-        let mut set = Self::default();
-        for hint in hints {
-            set.set(hint);
-        }
-        set
     }
 }
 
@@ -510,13 +459,14 @@ mod tests {
     }
 
     #[test]
-    fn of_places_some_are_followed() {
+    fn of_patterns_some_are_followed() {
         let is_followed = |text: &str, by_several| {
             let hint: Hint = text.parse().unwrap();
             hint.key().is_acted_upon_as(hint.value(), by_several)
         };
         assert!(is_followed("place=stripe:4", true) && !is_followed("place=stripe:4", false));
-        assert!(!is_followed("place=collocate:a", true));
+        assert!(is_followed("place=collocate:a", true) && !is_followed("place=collocate:a", false));
+        assert!(is_followed("pattern=reduce", true) && !is_followed("pattern=gather", true));
         assert!(is_followed("chunk=1MiB", true) && is_followed("tier=disk", false));
     }
 

@@ -17,8 +17,8 @@ pub use bytes::{ByteCount, ParseByteCountError};
 pub use durability::Durability;
 pub use error::{Error, Result};
 pub use hint::{
-    CacheHint, CloseMode, HINT_PREFIX, Hint, HintError, HintKey, HintSet, Integrity, LOCATION_NAME,
-    Placement,
+    CacheHint, CloseMode, Dealing, HINT_PREFIX, Hint, HintError, HintKey, HintSet, Integrity,
+    LOCATION_NAME, Pattern, Placement,
 };
 pub use id::{BackingFileId, InodeId, NodeId, PartitionId, TierId};
 pub use layout::{BackingRef, Layout, LowerStamp};

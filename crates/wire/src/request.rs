@@ -152,7 +152,8 @@ pub enum Request {
         ino: InodeId,
         /// Which lease.
         kind: RecallKind,
-        /// The lease's epoch; a holder of a later one keeps it.
+        /// Of `Read`, the stamp of the pages. Of `Write`, the life of the asker, to whom the holder passes the right in the
+        /// commit with which it gives it up; 0 if it is to pass to nobody, which a holder may always do.
         epoch: u64,
     },
     /// 13: forget what you cached of this inode. Sent one-way: a hint, correctness never rests on it.

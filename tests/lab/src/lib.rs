@@ -9,11 +9,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use intarsia_posix_tests::{intarsia, run, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+/// Between two looks at something that is waited for.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A store over several hosts.
 pub struct Cluster {
@@ -52,6 +55,17 @@ pub fn allowance_for_load() -> Duration {
     let text = std::fs::read_to_string("/proc/loadavg").expect("the load");
     let load = text.split(' ').next().and_then(|load| load.parse::<f64>().ok()).expect("a number");
     Duration::from_secs_f64(load.min(30.0))
+}
+
+/// What `probe` finds within a bound of time, if it does.
+pub(crate) fn within<T>(bound: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + bound;
+    loop {
+        match probe() {
+            None if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
+            outcome => return outcome,
+        }
+    }
 }
 
 impl Cluster {
@@ -216,6 +230,23 @@ impl Cluster {
     #[must_use]
     pub fn store(&self, n: usize) -> PathBuf {
         self.dir.path().join(format!("n{n}"))
+    }
+
+    /// What `intarsia check --content` says, as JSON, on a host where it does not find the store whole within `bound`.
+    ///
+    /// # Panics
+    /// When it cannot be run.
+    #[must_use]
+    pub fn damage(&self, host: usize, bound: Duration) -> Option<String> {
+        let mut said = String::new();
+        let is_whole = within(bound, || {
+            let mut check = Command::new(intarsia());
+            check.args(["check", "--content", "--json"]).arg(self.mount(host));
+            let output = check.output().expect("intarsia check");
+            said = String::from_utf8_lossy(&output.stdout).into_owned();
+            output.status.success().then_some(())
+        });
+        is_whole.is_none().then_some(said)
     }
 
     /// What the nodes put into their logs as errors.

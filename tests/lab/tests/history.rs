@@ -159,7 +159,7 @@ impl Clients {
                 operations: u64::MAX,
                 time,
                 pause,
-                directories: DIRECTORIES,
+                directories: u16::try_from(directories_of(workload)).unwrap(),
                 names,
                 gate: Arc::clone(&gates[host - 1]),
             };
@@ -266,15 +266,31 @@ fn what_clients_see_is_possible_while_parts_die_and_links_are_cut() {
 const EIO: i32 = 5;
 
 /// What the directories of the replacements have set, so that files are kept in every way there is, and move between them.
-const LAYOUTS: [&[&str]; DIRECTORIES as usize] =
-    [&[], &["replicas=2"], &["place=stripe:2", "chunk=64KiB"]];
+const LAYOUTS: [&[&str]; 4] =
+    [&[], &["replicas=2"], &["place=stripe:2", "chunk=64KiB"], &["integrity=strict"]];
+
+/// How many directories the clients of a workload make files in.
+const fn directories_of(workload: Workload) -> usize {
+    match workload {
+        Workload::Mixed => DIRECTORIES as usize,
+        Workload::Replacing => LAYOUTS.len(),
+    }
+}
+
+/// Nothing is left on any host that nobody knows of, and no content differs from its checksums.
+fn assert_whole(cluster: &Cluster) {
+    for host in 1..=HOSTS {
+        // What was replaced last is collected a while later.
+        assert_eq!(cluster.damage(host, RECOVERY), None, "check on n{host}");
+    }
+}
 
 /// A while of replacements by one seed, with hosts that serve files by passthrough or not.
 fn replace(options: &[&str], seed: u64, time: Duration) {
     let cluster = Cluster::start_with(HOSTS, options);
     let dir = cluster.mount(1).join("replacements");
     fs::create_dir(&dir).unwrap();
-    client::make_directories(&dir, DIRECTORIES).unwrap();
+    client::make_directories(&dir, u16::try_from(LAYOUTS.len()).unwrap()).unwrap();
     for (number, hints) in LAYOUTS.iter().enumerate().filter(|(_, hints)| !hints.is_empty()) {
         let set = ["hint", "set"];
         run(Command::new(intarsia()).args(set).args(*hints).arg(dir.join(format!("d{number}"))));
@@ -299,7 +315,9 @@ fn replace(options: &[&str], seed: u64, time: Duration) {
     let is_overload = verdict.failures.keys().all(|(_, errno)| *errno == EIO);
     assert!(is_overload, "{verdict:#?}");
     let errors = cluster.errors();
-    assert!(!errors.contains("corrupt") && !errors.contains("no record"), "{errors}");
+    let is_wrong = ["corrupt", "no record", "checksum"].iter().any(|word| errors.contains(word));
+    assert!(!is_wrong, "{errors}");
+    assert_whole(&cluster);
 }
 
 /// `make test-replacements` runs it for an hour, or as long as one likes.

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use intarsia_cluster::deployment::{Deployment, Engine, Secret, Secrets};
+use intarsia_cluster::deployment::{Deployment, Engine};
+use intarsia_cluster::secrets::{Secret, Secrets};
 use intarsia_node::DeploymentKey;
 use intarsia_types::Result;
 use serde::{Deserialize, Serialize};

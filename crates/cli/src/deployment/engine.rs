@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use intarsia_cluster::client::CLIENT_USER;
-use intarsia_cluster::deployment::{Deployment, Encrypt, Engine, Secrets, ServerAddress};
+use intarsia_cluster::deployment::{Deployment, Encrypt, Engine, ServerAddress};
 use intarsia_cluster::formation;
+use intarsia_cluster::secrets::Secrets;
 use intarsia_cluster::servers::Replication;
 use intarsia_meta::engines::{RedisEngine, RedisOptions, RedisTls};
 use intarsia_types::{Error, Result};

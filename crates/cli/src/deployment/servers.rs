@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use intarsia_cluster::client::{Access, KEEPER_USER};
-use intarsia_cluster::deployment::{Deployment, Member, Secrets, ServerName};
+use intarsia_cluster::deployment::{Deployment, Member, ServerName};
 use intarsia_cluster::formation;
 use intarsia_cluster::recovery::{self, Survivor};
+use intarsia_cluster::secrets::Secrets;
 use intarsia_cluster::servers::{Program, Start};
 use intarsia_cluster::supervision::{Begin, HostSeen, Roster, Supervisor, Watch};
 use intarsia_meta::engines::RedisEngine;

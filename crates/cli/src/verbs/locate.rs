@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use intarsia_policy::{Span, Stripe};
 use serde::Serialize;
 
 use super::xattr;
@@ -15,13 +16,23 @@ struct Located {
     /// The nodes that hold it, heaviest first.
     nodes: Vec<String>,
     layout: serde_json::Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chunks: Option<Vec<Chunk>>,
+}
+
+/// A run of bytes that lies on one host, or on each of several.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Chunk {
+    offset_bytes: u64,
+    len_bytes: u64,
+    nodes: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &cli::Locate) -> Outcome<Exit> {
     let mut found = Vec::new();
     let mut first_failure: Option<Failure> = None;
     for file in &arguments.files {
-        match locate(file) {
+        match locate(file, arguments.chunks) {
             Ok(located) => found.push(located),
             Err(failure) => {
                 output::failure(&failure);
@@ -32,27 +43,90 @@ pub(crate) fn run(arguments: &cli::Locate) -> Outcome<Exit> {
     if arguments.json {
         output::json(&found)?;
     } else if !found.is_empty() {
-        output::data(&output::columns(&found.iter().map(row).collect::<Vec<_>>()))?;
+        output::data(&output::columns(&found.iter().flat_map(rows).collect::<Vec<_>>()))?;
     }
     Ok(first_failure.map_or(Exit::Ok, |f| f.exit))
 }
 
-fn locate(file: &Path) -> Outcome<Located> {
+fn locate(file: &Path, wants_chunks: bool) -> Outcome<Located> {
     xattr::require_store(file)?;
     let nodes = xattr::location(file)?.unwrap_or_default();
-    let nodes = nodes.split(',').filter(|n| !n.is_empty()).map(str::to_owned).collect();
+    let nodes: Vec<_> = nodes.split(',').filter(|n| !n.is_empty()).map(str::to_owned).collect();
+    let text = xattr::get(file, xattr::LAYOUT_NAME)?;
+    let chunks = if wants_chunks {
+        let size_bytes = file.metadata().map_err(|e| Failure::io(file.display(), &e))?.len();
+        Some(chunks(text.as_deref().unwrap_or_default(), &nodes, size_bytes))
+    } else {
+        None
+    };
     // The layout is JSON or a bare word.
-    let layout = xattr::get(file, xattr::LAYOUT_NAME)?.map_or(serde_json::Value::Null, |text| {
+    let layout = text.map_or(serde_json::Value::Null, |text| {
         serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text))
     });
-    Ok(Located { file: file.display().to_string(), nodes, layout })
+    Ok(Located { file: file.display().to_string(), nodes, layout, chunks })
 }
 
-fn row(located: &Located) -> Vec<String> {
+/// The chunks of a file of `size_bytes`, in order. Of a file that is not dealt over hosts there is one, on all of `nodes`.
+fn chunks(layout: &str, nodes: &[String], size_bytes: u64) -> Vec<Chunk> {
+    let field = |name: &str| {
+        let fields = layout.split(' ').filter_map(|field| field.split_once('='));
+        fields.filter(|(known, _)| *known == name).map(|(_, value)| value).next()
+    };
+    let hosts: Vec<&str> =
+        field("hosts").map(|hosts| hosts.split(',').collect()).unwrap_or_default();
+    let chunk_bytes = field("chunk").and_then(|bytes| bytes.parse().ok());
+    let stripe = chunk_bytes.and_then(|chunk_bytes| Stripe::new(hosts.len(), chunk_bytes));
+    let Some(stripe) = stripe else {
+        return vec![Chunk { offset_bytes: 0, len_bytes: size_bytes, nodes: nodes.to_vec() }];
+    };
+    let chunk = |Span { part, offset_bytes, len_bytes, .. }| Chunk {
+        offset_bytes,
+        len_bytes,
+        nodes: vec![hosts[part].to_owned()],
+    };
+    stripe.spans(0..size_bytes).map(chunk).collect()
+}
+
+fn rows(located: &Located) -> Vec<Vec<String>> {
+    if let Some(chunks) = &located.chunks {
+        let row = |chunk: &Chunk| {
+            let Chunk { offset_bytes, len_bytes, nodes } = chunk;
+            vec![located.file.clone(), format!("{offset_bytes}+{len_bytes}"), nodes.join(",")]
+        };
+        return chunks.iter().map(row).collect();
+    }
     let layout = match &located.layout {
         serde_json::Value::Null => String::new(),
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    vec![located.file.clone(), located.nodes.join(","), layout]
+    vec![vec![located.file.clone(), located.nodes.join(","), layout]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(offset_bytes: u64, len_bytes: u64, nodes: &[&str]) -> Chunk {
+        let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+        Chunk { offset_bytes, len_bytes, nodes }
+    }
+
+    #[test]
+    fn chunks_are_dealt_in_turn_and_the_last_one_is_what_is_left() {
+        let layout = "striped parts=2 chunk=100 tiers=4,9 hosts=a,b";
+        let nodes = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(
+            chunks(layout, &nodes, 250),
+            [chunk(0, 100, &["a"]), chunk(100, 100, &["b"]), chunk(200, 50, &["a"])]
+        );
+        assert_eq!(chunks(layout, &nodes, 0), []);
+    }
+
+    #[test]
+    fn a_file_that_is_not_dealt_is_one_chunk_wherever_it_lies() {
+        let nodes = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(chunks("replicated tier=3", &nodes, 7), [chunk(0, 7, &["a", "b"])]);
+        assert_eq!(chunks("striped parts=2 chunk=0 hosts=a,b", &nodes, 7).len(), 1);
+    }
 }

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use intarsia_types::{ByteCount, Durability, Error, Result};
 
 use crate::client::{CLIENT_USER, KEEPER_USER};
-use crate::deployment::{Secrets, ServerAddress};
+use crate::deployment::ServerAddress;
 use crate::private;
+use crate::secrets::Secrets;
 
 /// Milliseconds after which a silent server counts as failed.
 pub(crate) const NODE_TIMEOUT_MS: u32 = 2000;

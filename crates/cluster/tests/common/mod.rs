@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use intarsia_cluster::client::{Access, CLIENT_USER, KEEPER_USER};
-use intarsia_cluster::deployment::{Deployment, Engine, Member, Secrets, ServerName};
+use intarsia_cluster::deployment::{Deployment, Engine, Member, ServerName};
 use intarsia_cluster::formation;
 use intarsia_cluster::process::Process;
+use intarsia_cluster::secrets::Secrets;
 use intarsia_cluster::servers::{self, Program, Server, Settings, Start};
 use intarsia_cluster::supervision::{Begin, HostSeen, Roster, Supervisor, Watch};
 use intarsia_cluster::watchdog;

@@ -10,6 +10,7 @@ mod command;
 mod failure;
 mod keys;
 mod library;
+mod options;
 mod outage;
 mod server;
 mod session;
@@ -26,11 +27,12 @@ use std::time::{Duration, Instant};
 use intarsia_types::{Error, PartitionId, Result};
 use parking_lot::Mutex;
 use redis::{Value as Answer, cmd};
-use tracing::{error, info, warn};
+use tracing::{error, info, trace, warn};
 
 use self::failure::Failure;
 use self::keys::PartitionKeys;
 use self::library::LIBRARY;
+pub use self::options::{RedisOptions, RedisTls};
 use self::outage::{Need, Outages};
 use self::server::{Connector, Server};
 use self::session::{KEEP, Session};
@@ -54,55 +56,6 @@ const SLOW: Duration = Duration::from_secs(1);
 /// How old the servers' own figures may be.
 const FIGURES_AGE: Duration = Duration::from_secs(5);
 const FIGURES_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How to reach the servers and what to demand of them.
-#[derive(Clone)]
-pub struct RedisOptions {
-    /// `redis://` or, for TLS, `rediss://`, as `redis://user:password@host:port`. Any server of a Cluster
-    /// leads to the others; several are for the case that the first is down. Credentials and transport
-    /// of the first hold for all.
-    pub urls: Vec<String>,
-    /// Name of the store; all its keys begin with it, so that stores can share servers.
-    pub store: String,
-    /// Partitions of a new store: by default 64 on a Cluster and 1 on a single server. A store keeps the
-    /// number it was made with; another one here is an error.
-    pub partitions: Option<u16>,
-    /// Refuses commits while a shard has no replica in sync. Without it a shard without replicas accepts
-    /// them, and loses what was acknowledged when its primary is lost.
-    pub require_replica: bool,
-    /// How long an operation is tried before it fails.
-    pub timeout: Duration,
-    /// Certificates, where those of the system do not serve.
-    pub tls: Option<RedisTls>,
-}
-
-/// Whose servers are believed, in PEM.
-#[derive(Clone)]
-pub enum RedisTls {
-    /// Those whose certificates an authority signed for the names by which they are called.
-    Authority {
-        /// The authority.
-        authority: Vec<u8>,
-        /// Our own certificate and its key, where the servers ask for one.
-        identity: Option<(Vec<u8>, Vec<u8>)>,
-    },
-    /// Those that hold the key of the deployment, one certificate and its private key. It is ours too, and no other
-    /// certificate is accepted, so the name in it, the same on every host, is not compared.
-    Deployment(Vec<u8>),
-}
-
-impl Default for RedisOptions {
-    fn default() -> Self {
-        Self {
-            urls: Vec::new(),
-            store: "intarsia".into(),
-            partitions: None,
-            require_replica: true,
-            timeout: Duration::from_secs(9),
-            tls: None,
-        }
-    }
-}
 
 /// Metadata in Redis or Valkey. Any number of these, in any processes, may share one store.
 pub struct RedisEngine {
@@ -384,6 +337,7 @@ impl MetaEngine for RedisEngine {
 
     fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
         self.counters.gets.fetch_add(1, Relaxed);
+        trace!(partition = partition.0, key = %key.escape_ascii(), "get");
         Ok(self.read(partition, std::iter::once(key))?.pop().flatten())
     }
 
@@ -394,6 +348,7 @@ impl MetaEngine for RedisEngine {
         follow: fn(&[u8]) -> Option<Key>,
     ) -> Result<Option<(Value, Option<Value>)>> {
         self.counters.gets.fetch_add(2, Relaxed);
+        trace!(partition = partition.0, key = %key.escape_ascii(), "get and follow");
         let keys = self.keys(partition)?;
         let command = command::follow(keys, &self.store_id, key);
         let answer = self.read_slot(keys.slot, &reading(partition), &command)?;
@@ -424,6 +379,8 @@ impl MetaEngine for RedisEngine {
 
     fn get_many(&self, partition: PartitionId, keys: &[Key]) -> Result<Vec<Option<Value>>> {
         self.counters.gets.fetch_add(keys.len() as u64, Relaxed);
+        let first = keys.first().map(|key| &**key).unwrap_or_default();
+        trace!(partition = partition.0, keys = keys.len(), first = %first.escape_ascii(), "get many");
         self.read(partition, keys.iter().map(|key| &**key))
     }
 
@@ -436,6 +393,7 @@ impl MetaEngine for RedisEngine {
     ) -> Result<Vec<(Key, Value)>> {
         check_prefix(prefix)?;
         self.counters.scans.fetch_add(1, Relaxed);
+        trace!(partition = partition.0, prefix = %prefix.escape_ascii(), "scan");
         let keys = self.keys(partition)?;
         let after = match after {
             Some(after) if after.starts_with(prefix) => after,
@@ -461,6 +419,7 @@ impl MetaEngine for RedisEngine {
         conditions: &[Condition],
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
+        trace!(partition = partition.0, ?conditions, ?mutations, "commit");
         let keys = self.keys(partition)?;
         let operation = self
             .session

@@ -17,7 +17,7 @@ const MEMBER: &str = "member/";
 const DESCRIPTION: &str = "description";
 const PAGE: usize = 1000;
 
-const HOME: PartitionId = InodeId::ROOT.partition();
+pub(super) const HOME: PartitionId = InodeId::ROOT.partition();
 
 /// A tier of some host. Stored as the format byte and `postcard` of the fields in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,13 +124,16 @@ impl MemberRecord {
     }
 }
 
-fn encode(record: &impl Serialize) -> Result<Value> {
+pub(super) fn encode(record: &impl Serialize) -> Result<Value> {
     postcard::to_extend(record, vec![FORMAT])
         .map(Bytes::from)
         .map_err(|e| Error::Engine(format!("a record of the deployment cannot be encoded: {e}")))
 }
 
-fn decode<T: DeserializeOwned>(record: &[u8], what: impl std::fmt::Display) -> Result<T> {
+pub(super) fn decode<T: DeserializeOwned>(
+    record: &[u8],
+    what: impl std::fmt::Display,
+) -> Result<T> {
     let unreadable = || Error::Engine(format!("the record of {what} cannot be read"));
     let [FORMAT, fields @ ..] = record else { return Err(unreadable()) };
     match postcard::take_from_bytes(fields) {
@@ -230,10 +233,8 @@ impl Namespace {
     ) -> Result<bool> {
         let key = member_key(node);
         let mut transaction = Transaction::in_partition(HOME);
-        transaction.first.expect(match expected {
-            Some(expected) => Condition::Equals(key.clone(), encode(expected)?),
-            None => Condition::Absent(key.clone()),
-        });
+        let expected = expected.map(encode).transpose()?;
+        transaction.first.expect(Condition::still(key.clone(), expected));
         transaction.first.put(key, encode(member)?);
         self.commit(transaction)
     }
@@ -274,16 +275,14 @@ impl Namespace {
     pub fn put_description(&self, expected: Option<&[u8]>, description: &[u8]) -> Result<bool> {
         let key = keys::superblock(DESCRIPTION);
         let mut transaction = Transaction::in_partition(HOME);
-        transaction.first.expect(match expected {
-            Some(expected) => Condition::Equals(key.clone(), Bytes::from(expected.to_vec())),
-            None => Condition::Absent(key.clone()),
-        });
+        let expected = expected.map(|expected| Bytes::from(expected.to_vec()));
+        transaction.first.expect(Condition::still(key.clone(), expected));
         transaction.first.put(key, Bytes::from(description.to_vec()));
         self.commit(transaction)
     }
 
     /// The superblock values whose names start with `prefix`, with the rest of their names.
-    fn superblock_values(&self, prefix: &str) -> Result<Vec<(Vec<u8>, Value)>> {
+    pub(super) fn superblock_values(&self, prefix: &str) -> Result<Vec<(Vec<u8>, Value)>> {
         let prefix = keys::superblock(prefix);
         let mut values = Vec::new();
         let mut after: Option<Key> = None;

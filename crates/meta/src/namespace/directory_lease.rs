@@ -117,7 +117,7 @@ impl Namespace {
             let mut transaction = Transaction::at(dir);
             let part = &mut transaction.first;
             part.require(Condition::Unheld(keys::inode(dir)), || Error::NotFound);
-            part.expect(is_still(&key, record));
+            part.expect(Condition::still(key.clone(), record));
             part.put(key.clone(), holders.with(&me).encode());
             Ok(self.commit(transaction)?.then_some(true))
         })?;
@@ -283,7 +283,7 @@ impl Namespace {
             }
             let mut transaction = Transaction::at(dir);
             let part = &mut transaction.first;
-            part.expect(is_still(&key, record));
+            part.expect(Condition::still(key.clone(), record));
             let left = holders.without(holder);
             if left.is_empty() {
                 part.delete(key.clone());
@@ -301,11 +301,4 @@ fn unanswered() -> Error {
 
 fn lease_key(dir: InodeId) -> Key {
     keys::by_inode(keys::LEASE, dir).as_slice().into()
-}
-
-fn is_still(key: &Key, record: Option<Bytes>) -> Condition {
-    match record {
-        Some(record) => Condition::Equals(key.clone(), record),
-        None => Condition::Absent(key.clone()),
-    }
 }

@@ -55,10 +55,8 @@ impl Namespace {
     ) -> Result<bool> {
         let key = master_key(ino);
         let mut transaction = Transaction::at(ino);
-        transaction.first.expect(match expected {
-            Some(expected) => Condition::Equals(key.clone(), expected.encode()?),
-            None => Condition::Absent(key.clone()),
-        });
+        let expected = expected.map(LockMaster::encode).transpose()?;
+        transaction.first.expect(Condition::still(key.clone(), expected));
         match master {
             Some(master) => transaction.first.put(key, master.encode()?),
             None => transaction.first.delete(key),

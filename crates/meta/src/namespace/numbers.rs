@@ -76,10 +76,7 @@ impl Namespace {
         let end = start
             .checked_add(count)
             .ok_or_else(|| Error::NoSpace(format!("all numbers of '{name}' are used")))?;
-        part.expect(match old {
-            Some(old) => Condition::Equals(key.clone(), old),
-            None => Condition::Absent(key.clone()),
-        });
+        part.expect(Condition::still(key.clone(), old));
         part.put(key, encode_counter(end));
         Ok(start..end)
     }

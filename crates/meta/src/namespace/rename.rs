@@ -176,10 +176,7 @@ impl Namespace {
         let key = keys::superblock(MOVES);
         let old = self.read(HOME, &key)?;
         let moves = old.as_deref().map_or(Ok(0), decode_counter)?;
-        let turn = match old {
-            Some(old) => Condition::Equals(key.clone(), old),
-            None => Condition::Absent(key.clone()),
-        };
+        let turn = Condition::still(key.clone(), old);
         let part = transaction.part(HOME);
         part.expect(turn.clone());
         part.put(key, encode_counter(moves.wrapping_add(1)));

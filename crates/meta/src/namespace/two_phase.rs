@@ -1,71 +1,22 @@
 //! Transactions over several partitions: two-phase commit whose state is in the engine alone, so that any
 //! node can finish what another began. `docs/internals/transactions.md` describes it with its invariants.
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_types::{Error, PartitionId, Result};
-use parking_lot::Mutex;
 
 use super::Namespace;
+use super::patience::Patience;
 use super::transaction::{Part, Transaction, merged_keys};
 use crate::intent::Intent;
 use crate::pending::{Fate, Pending, Prepared};
 use crate::{CommitOutcome, Condition, Key, Mutation, OpId, Value, keys};
 
-/// How long a transaction that was met undecided is left to its coordinator, which takes milliseconds
-/// when it lives.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-const FIRST_PAUSE: Duration = Duration::from_micros(200);
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-/// How long a session that left a transaction undecided is hardly waited for.
-const SUSPECTED: Duration = Duration::from_secs(10);
 /// How long it is waited for then: enough for one that lives and was slow once, or those who keep looking at what it
 /// changes would never let it.
 const SUSPECTED_PATIENCE: Duration = Duration::from_millis(20);
 /// Intents read at once to see whether only they are in the way.
 const PAGE: usize = 64;
-
-/// What is left of the time that an operation waits for others, in pauses that grow.
-pub(super) struct Patience {
-    left: Duration,
-    next: Duration,
-}
-
-impl Patience {
-    pub(super) fn new(all: Duration) -> Self {
-        Self { left: all, next: FIRST_PAUSE }
-    }
-
-    /// Sleeps a little; `false` when there is no time left.
-    fn pause(&mut self) -> bool {
-        let pause = self.next.min(self.left);
-        if pause.is_zero() {
-            return false;
-        }
-        std::thread::sleep(pause);
-        self.left -= pause;
-        self.next = (self.next * 2).min(LONGEST_PAUSE);
-        true
-    }
-}
-
-/// Sessions of other nodes that left a transaction undecided: for a while nobody waits long for others of theirs, so
-/// that all that a dead node left costs one wait. A node that lives only tries again.
-#[derive(Default)]
-pub(super) struct Suspects(Mutex<HashMap<u64, Instant>>);
-
-impl Suspects {
-    fn contains(&self, session: u64) -> bool {
-        self.0.lock().get(&session).is_some_and(|since| since.elapsed() < SUSPECTED)
-    }
-
-    fn add(&self, session: u64) {
-        let mut suspects = self.0.lock();
-        suspects.retain(|_, since| since.elapsed() < SUSPECTED);
-        suspects.insert(session, Instant::now());
-    }
-}
 
 impl Namespace {
     /// Commits; `false` when it must be tried again from the start.

@@ -3,7 +3,7 @@
 use intarsia_types::{BackingRef, InodeId, Result};
 
 use super::transaction::Part;
-use super::{Namespace, Stored, Transaction};
+use super::{Namespace, Owner, Stored, Transaction};
 use crate::{Bytes, Inode, keys};
 
 /// Something that changes together with an inode.
@@ -15,6 +15,8 @@ pub enum Extra {
     HoldWritable,
     /// Records that the file has settled.
     ClearWritable,
+    /// Passes the right to write to another owner.
+    PassWritable(Owner),
     /// The backing file belongs to no inode any more.
     PutFree(BackingRef),
     /// The backing file belongs to this inode now.
@@ -129,6 +131,9 @@ impl Namespace {
             Extra::MarkWritable => part.put(key(keys::WRITABLE).as_slice(), self.mark()),
             Extra::HoldWritable => self.require_write(part, inode.ino),
             Extra::ClearWritable => part.delete(key(keys::WRITABLE).as_slice()),
+            Extra::PassWritable(owner) => {
+                part.put(key(keys::WRITABLE).as_slice(), owner.encode());
+            }
             Extra::PutFree(backing) => part.mark(&keys::free(backing)),
             Extra::TakeFree(backing) => part.delete(keys::free(backing).as_slice()),
             Extra::ClaimFree(backing) => Self::claim_free(part, backing),

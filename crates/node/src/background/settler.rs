@@ -4,17 +4,16 @@
 //! Until then nothing is derived from its content. One thread does all of it and sleeps
 //! without a time-out while there is nothing to do.
 
-use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{Extra, FreeFile, allowance};
+use intarsia_meta::{Extra, FreeFile, Inode, Owner, allowance};
 use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{is_unshared, is_unwritten};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result, TierId};
-use parking_lot::{Condvar, Mutex};
 
 use crate::body::integrity::{Summed, checksum_extras, sum_file_unless};
 use crate::body::{Body, LocalBody};
@@ -22,293 +21,36 @@ use crate::inode::live::LiveState;
 use crate::node::Node;
 use crate::replication::replicate::take_over_copies;
 
-/// How long a closed file rests before it is touched: programs often reopen what they just wrote.
-const REST: Duration = Duration::from_millis(1500);
-/// Rest after a file was found still being written; doubles up to [`RETRY_MAX`].
-const RETRY_MIN: Duration = Duration::from_millis(200);
-const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Closed files beyond which resting stops, so that descriptors and memory stay bounded. With twice as
-/// many, whoever creates a file settles one first.
-const BACKLOG_MAX: usize = 8192;
-/// The backlog may hold this part of the descriptors that the process may have.
-const DESCRIPTOR_SHARE: usize = 4;
-/// In a store of several hosts: what was removed is collected so long after the first word of it, and at
-/// least so often.
-const COLLECT_SOON: Duration = Duration::from_secs(1);
-const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
-/// While there are copies of other hosts' files, the room is looked at so often: the kernel writes past us.
-const ROOM_INTERVAL: Duration = Duration::from_secs(1);
+use super::queue::{Summing, Task, Waiting};
+
 /// A change over several partitions that is not finished after so long has no host any more.
 const ABANDONED: Duration = Duration::from_secs(60);
-/// A replaced file can still be opened for so long, unless so many others have been replaced since.
-const LINGER: Duration = Duration::from_secs(1);
-const LINGERING_MAX: usize = 1024;
 /// Closed files looked at together, with several hosts.
 const SETTLE_BATCH: usize = 63;
-/// Removed files let go of in one commit.
-const RECLAIM_BATCH: usize = 256;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Waiting {
-    due: Instant,
-    ino: InodeId,
-    retry: Duration,
+/// What becomes of the right to write when a file settles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// Nobody has it.
+    Settled,
+    /// Nobody has it, but another host is about to take it.
+    Recalled,
+    /// This host has it, in the same commit.
+    PassedTo(Owner),
 }
 
-impl Ord for Waiting {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        other.due.cmp(&self.due).then_with(|| other.ino.cmp(&self.ino))
-    }
-}
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-#[derive(Default)]
-struct Work {
-    /// Closed for the first time: due in the order of arrival.
-    closed: VecDeque<Waiting>,
-    /// Found still being written.
-    retried: BinaryHeap<Waiting>,
-    /// Settled, to be summed.
-    to_sum: VecDeque<InodeId>,
-    /// Replaced, in the order in which that was.
-    lingering: VecDeque<(Instant, InodeId)>,
-    /// Backing files without an owner.
-    to_reclaim: VecDeque<(TierId, FreeFile)>,
-    /// Some pool wants files: closed small ones are folded without rest, for theirs.
-    is_pool_short: bool,
-    wants_recount: bool,
-    /// When the ledger is to be searched for files of ours that other hosts let go of.
-    collect_due: Option<Instant>,
-    /// When to look whether copies of other hosts' files take room that others need.
-    room_due: Option<Instant>,
-    /// The thread is at work on something that stands in no queue any more.
-    is_busy: bool,
-    is_stopping: bool,
-}
-
-/// What waits for the settler.
-pub(crate) struct Queue {
-    work: Mutex<Work>,
-    wake: Condvar,
-    backlog_max: usize,
-}
-
-enum Task {
-    Settle(Waiting),
-    Sum(InodeId),
-    Depart(InodeId),
-    Reclaim(Vec<(TierId, FreeFile)>),
-    Refill,
-    Recount,
-    Collect,
-    MakeRoom,
-    Stop,
-}
-
-impl Queue {
-    /// `descriptors_max` is how many descriptors the process may have.
-    pub(crate) fn new(descriptors_max: usize) -> Self {
-        let backlog_max = BACKLOG_MAX.min(descriptors_max / DESCRIPTOR_SHARE);
-        Self { work: Mutex::default(), wake: Condvar::new(), backlog_max }
-    }
-
-    /// A closed file to settle before another is created, when the settler cannot keep up.
-    fn pop_overdue(&self) -> Option<Waiting> {
-        let mut work = self.work.lock();
-        let is_overfull = work.closed.len() > self.backlog_max * 2;
-        is_overfull.then(|| work.closed.pop_front()).flatten()
-    }
-
-    fn push(&self, change: impl FnOnce(&mut Work)) {
-        change(&mut self.work.lock());
-        self.wake.notify_one();
-    }
-
-    /// Files that wait: closed and not settled, settled and not summed, removed and not reclaimed.
-    pub(crate) fn backlog(&self) -> (usize, usize, usize) {
-        let work = self.work.lock();
-        let unreclaimed = work.to_reclaim.len() + work.lingering.len();
-        (work.closed.len() + work.retried.len(), work.to_sum.len(), unreclaimed)
-    }
-
-    pub(crate) fn settle(&self, ino: InodeId) {
-        let waiting = Waiting { due: Instant::now() + REST, ino, retry: RETRY_MIN };
-        let mut work = self.work.lock();
-        let is_first = work.closed.is_empty();
-        work.closed.push_back(waiting);
-        let is_crowded = work.closed.len() == self.backlog_max + 1;
-        drop(work);
-        if is_first || is_crowded {
-            self.wake.notify_one();
+impl Release {
+    pub(crate) fn extra(&self) -> Extra {
+        match self {
+            Self::Settled | Self::Recalled => Extra::ClearWritable,
+            Self::PassedTo(heir) => Extra::PassWritable(heir.clone()),
         }
     }
 
-    /// A file was replaced.
-    pub(crate) fn linger(&self, ino: InodeId) {
-        let mut work = self.work.lock();
-        work.lingering.push_back((Instant::now() + LINGER, ino));
-        let is_news = work.lingering.len() == 1 || work.lingering.len() == LINGERING_MAX + 1;
-        drop(work);
-        if is_news {
-            self.wake.notify_one();
+    const fn summing(&self) -> Summing {
+        match self {
+            Self::Settled => Summing::Soon,
+            Self::Recalled | Self::PassedTo(_) => Summing::AfterRest,
         }
-    }
-
-    /// A backing file lost its owner.
-    pub(crate) fn reclaim(&self, tier: TierId, file: FreeFile) {
-        let mut work = self.work.lock();
-        work.to_reclaim.push_back((tier, file));
-        let is_first = work.to_reclaim.len() == 1;
-        drop(work);
-        if is_first {
-            self.wake.notify_one();
-        }
-    }
-
-    /// Some backing file of this host may have lost its owner.
-    pub(crate) fn collect(&self) {
-        let due = Instant::now() + COLLECT_SOON;
-        let mut work = self.work.lock();
-        let is_sooner = work.collect_due.is_none_or(|other| due < other);
-        if is_sooner {
-            work.collect_due = Some(due);
-            drop(work);
-            self.wake.notify_one();
-        }
-    }
-
-    /// There are copies of other hosts' files, or soon will be.
-    pub(crate) fn watch_room(&self) {
-        let mut work = self.work.lock();
-        if work.room_due.is_none() {
-            work.room_due = Some(Instant::now() + ROOM_INTERVAL);
-            drop(work);
-            self.wake.notify_one();
-        }
-    }
-
-    fn collect_later(&self) {
-        self.work.lock().collect_due.get_or_insert(Instant::now() + COLLECT_INTERVAL);
-    }
-
-    fn retry(&self, waiting: Waiting) {
-        let retry = (waiting.retry * 2).min(RETRY_MAX);
-        let due = Instant::now() + waiting.retry;
-        self.push(|work| work.retried.push(Waiting { due, retry, ..waiting }));
-    }
-
-    /// Says whether closed files are wanted for their backing files.
-    pub(crate) fn set_pool_short(&self, is_short: bool) {
-        let mut work = self.work.lock();
-        let is_news = is_short && !work.is_pool_short;
-        work.is_pool_short = is_short;
-        drop(work);
-        if is_news {
-            self.wake.notify_one();
-        }
-    }
-
-    /// Has a file summed that nobody writes to.
-    pub(crate) fn sum_later(&self, ino: InodeId) {
-        self.push(|work| work.to_sum.push_back(ino));
-    }
-
-    /// Asks for the space in use to be counted anew.
-    pub(crate) fn recount(&self) {
-        self.push(|work| work.wants_recount = true);
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.work.lock().is_stopping
-    }
-
-    fn is_at_rest(&self) -> bool {
-        !self.work.lock().is_busy && self.backlog() == (0, 0, 0)
-    }
-
-    /// Further closed files that are due, at most so many.
-    fn pop_due(&self, limit: usize) -> Vec<Waiting> {
-        let now = Instant::now();
-        let mut work = self.work.lock();
-        let mut due = Vec::new();
-        while due.len() < limit && work.has_due(now, self.backlog_max) {
-            due.extend(work.closed.pop_front());
-        }
-        due
-    }
-
-    /// The next thing to do; waits until there is one. Asking says that the one before is done.
-    fn next(&self) -> Task {
-        let mut work = self.work.lock();
-        work.is_busy = false;
-        loop {
-            if let Some(task) = work.pop(Instant::now(), self.backlog_max) {
-                work.is_busy = true;
-                return task;
-            }
-            match work.next_due() {
-                Some(due) => drop(self.wake.wait_until(&mut work, due)),
-                None => self.wake.wait(&mut work),
-            }
-        }
-    }
-}
-
-impl Work {
-    /// What is to be done now, most urgent first.
-    fn pop(&mut self, now: Instant, backlog_max: usize) -> Option<Task> {
-        if self.is_stopping {
-            return Some(Task::Stop);
-        }
-        if self.is_pool_short && self.closed.is_empty() {
-            self.is_pool_short = false;
-            return Some(Task::Refill);
-        }
-        if std::mem::take(&mut self.wants_recount) {
-            return Some(Task::Recount);
-        }
-        if self.collect_due.is_some_and(|due| due <= now) {
-            self.collect_due = None;
-            return Some(Task::Collect);
-        }
-        let has_crowd = self.lingering.len() > LINGERING_MAX;
-        if self.lingering.front().is_some_and(|(due, _)| has_crowd || *due <= now) {
-            return self.lingering.pop_front().map(|(_, ino)| Task::Depart(ino));
-        }
-        if self.room_due.is_some_and(|due| due <= now) {
-            self.room_due = None;
-            return Some(Task::MakeRoom);
-        }
-        if !self.to_reclaim.is_empty() {
-            let n = self.to_reclaim.len().min(RECLAIM_BATCH);
-            return Some(Task::Reclaim(self.to_reclaim.drain(..n).collect()));
-        }
-        if self.has_due(now, backlog_max) {
-            return self.closed.pop_front().map(Task::Settle);
-        }
-        if self.retried.peek().is_some_and(|first| first.due <= now) {
-            return self.retried.pop().map(Task::Settle);
-        }
-        self.to_sum.pop_front().map(Task::Sum)
-    }
-
-    /// Whether a closed file is to be settled now.
-    fn has_due(&self, now: Instant, backlog_max: usize) -> bool {
-        let is_crowded = self.closed.len() > backlog_max || self.is_pool_short;
-        self.closed.front().is_some_and(|first| is_crowded || first.due <= now)
-    }
-
-    /// When something that waits will be due.
-    fn next_due(&self) -> Option<Instant> {
-        let first_closed = self.closed.front().map(|w| w.due);
-        let first_retried = self.retried.peek().map(|w| w.due);
-        let first_lingering = self.lingering.front().map(|(due, _)| *due);
-        let queues = [first_closed, first_retried, first_lingering];
-        queues.into_iter().chain([self.collect_due, self.room_due]).flatten().min()
     }
 }
 
@@ -333,7 +75,7 @@ impl Settler {
 
     pub(crate) fn stop(self) {
         if let Some(node) = self.node.upgrade() {
-            node.settler_queue.push(|work| work.is_stopping = true);
+            node.settler_queue.stop();
         }
         if self.thread.join().is_err() {
             tracing::error!("the settler thread panicked");
@@ -419,7 +161,7 @@ impl Node {
         }
         let is_settled = self.live.with_existing(ino, |state| {
             state.is_queued = false;
-            allowance::asking_briefly(|| self.try_settle(ino, state))
+            allowance::asking_briefly(|| self.try_settle(ino, state, &Release::Settled))
         });
         match is_settled.transpose() {
             Ok(Some(false)) => {
@@ -445,24 +187,30 @@ impl Node {
 
     /// Settles at once whatever can be, for a clean stop.
     pub(crate) fn settle_now(&self, ino: InodeId) -> Result<()> {
-        match self.live.with_existing(ino, |state| self.try_settle(ino, state)).transpose() {
+        let settled = |state: &mut LiveState| self.try_settle(ino, state, &Release::Settled);
+        match self.live.with_existing(ino, settled).transpose() {
             Err(Error::NotFound) => Ok(()),
             other => other.map(|_| ()),
         }
     }
 
     /// Whether the file has settled (or is open again, and not ours to settle).
-    pub(crate) fn try_settle(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
-        let outcome = self.settle_entry(ino, state);
+    pub(crate) fn try_settle(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        release: &Release,
+    ) -> Result<bool> {
+        let outcome = self.settle_entry(ino, state, release);
         state.note_change(outcome)
     }
 
-    fn settle_entry(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+    fn settle_entry(&self, ino: InodeId, state: &mut LiveState, release: &Release) -> Result<bool> {
         if state.is_open() || !(state.is_unsettled || state.holds_lease) {
             return Ok(true);
         }
         if state.unnamed().is_some() {
-            return self.settle_one_folded(ino, state);
+            return self.settle_one_folded(ino, state, release);
         }
         let inode = match self.namespace.get(ino) {
             Err(Error::NotFound) => {
@@ -485,7 +233,7 @@ impl Node {
         let Some(local) = state.local() else {
             // Folded before a crash, mark left behind; or a lease to write a file beside its inode.
             let mut extras = self.lease_extras(state);
-            extras.push(Extra::ClearWritable);
+            extras.push(release.extra());
             self.namespace.update_with(ino, &extras, |_| Ok(()))?;
             state.is_unsettled = false;
             state.holds_lease = false;
@@ -493,12 +241,12 @@ impl Node {
             return Ok(true);
         };
         let size_bytes = local.ro.stat()?.size_bytes;
-        if !self.try_fold(ino, state, size_bytes)? {
+        if !self.try_fold(ino, state, size_bytes, release)? {
             let Some(local) = state.local() else { return Ok(true) };
             if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
                 return Ok(false);
             }
-            self.record_settled(ino, state)?;
+            self.record_settled(&inode, state, release)?;
         }
         self.metrics.settled.fetch_add(1, Ordering::Relaxed);
         state.is_unsettled = false;
@@ -510,24 +258,31 @@ impl Node {
         Ok(true)
     }
 
-    fn record_settled(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+    /// `known` is what the record said a moment ago.
+    fn record_settled(
+        &self,
+        known: &Inode,
+        state: &mut LiveState,
+        release: &Release,
+    ) -> Result<()> {
+        let ino = known.ino;
         let Some(local) = state.local() else { return Ok(()) };
         let (stat, home) = (local.ro.stat()?, local.backing);
         self.tiers.get(home.tier)?.account(state.accounted_512, stat.blocks_512);
         state.accounted_512 = stat.blocks_512;
         let was_written = stat.ctime > state.seen_ctime;
         let mut extras = self.lease_extras(state);
-        extras.push(Extra::ClearWritable);
+        extras.push(release.extra());
         let is_strict = state.hints.integrity() == Integrity::Strict;
         match (&state.sums, is_strict) {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
-            _ => self.settler_queue.sum_later(ino),
+            _ => self.settler_queue.sum_later(ino, release.summing()),
         }
         let is_same =
             if state.copied.is_some() { self.is_copied(ino, state)? } else { !was_written };
         let is_news = state.is_withheld || !is_same;
         let mut dropped = Vec::new();
-        let inode = self.namespace.change(ino, |inode, more| {
+        let inode = self.namespace.change_known(known, |inode, more| {
             more.extend_from_slice(&extras);
             let further = if is_news { Vec::new() } else { inode.layout.copies().to_vec() };
             dropped = take_over_copies(inode, home, &further, more)?;
@@ -551,7 +306,13 @@ impl Node {
     ///
     /// Nobody else having it open means that nobody can write to it either. What is true of the file is
     /// asked after that: `size_bytes` from before only saves the trouble for large ones.
-    fn try_fold(&self, ino: InodeId, state: &mut LiveState, size_bytes: u64) -> Result<bool> {
+    fn try_fold(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        size_bytes: u64,
+        release: &Release,
+    ) -> Result<bool> {
         let limits = FoldLimits {
             inline_bytes: self.options.inline_bytes.0,
             budget_bytes: self.options.inline_budget.0,
@@ -574,7 +335,7 @@ impl Node {
         let backing = local.backing;
         let was_written = stat.ctime > state.seen_ctime;
         let mut extras = self.lease_extras(state);
-        extras.push(Extra::ClearWritable);
+        extras.push(release.extra());
         let mut dropped = Vec::new();
         if self.namespace.records_reserved_files() {
             // Else a file that is given back below would stand in the ledger and in the pool. A crash in

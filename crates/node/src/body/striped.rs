@@ -4,6 +4,8 @@
 //! time and nobody asks another one for leave. Writes go on while the hosts take them, and a flush waits for all.
 //! The length is in the record: whoever flushes measures the parts and publishes the most that any shows.
 
+pub(crate) mod read;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use intarsia_wire::{AllocateMode, Handle, MAX_PAYLOAD_BYTES, Request, Response};
 use parking_lot::Mutex;
 
 use crate::body::parts::PartFile;
-use crate::body::remote::{RemoteFile, RemoteRead, unexpected};
+use crate::body::remote::{RemoteFile, unexpected};
 use crate::clock::now;
 use crate::membership::cluster::Cluster;
 
@@ -487,174 +489,4 @@ pub(crate) fn wire_mode(bits: u32) -> Result<AllocateMode> {
 /// The bits of `fallocate(2)`.
 pub(crate) fn allocate_bits(mode: AllocateMode) -> u32 {
     MODES.iter().find(|(_, known)| *known == mode).map_or(0, |(bits, _)| *bits)
-}
-
-/// A read of a striped file that has begun.
-pub struct StripedRead {
-    file: Arc<StripedFile>,
-    /// Up to the end of the file.
-    range: Range<u64>,
-    parts: Vec<PartRead>,
-}
-
-/// A read of one part.
-struct PartRead {
-    spans: Vec<Span>,
-    source: Source,
-}
-
-enum Source {
-    Here(Arc<PartFile>),
-    There(RemoteRead),
-}
-
-impl StripedFile {
-    /// Begins to read at most [`MAX_PAYLOAD_BYTES`] from all hosts that have some of it.
-    pub(crate) fn begin_read(self: &Arc<Self>, offset_bytes: u64, len: usize) -> StripedRead {
-        self.settle();
-        let end = (offset_bytes.saturating_add(len as u64)).min(self.size_bytes());
-        let range = offset_bytes..end.max(offset_bytes);
-        let begin = |(part, spans): (usize, Vec<Span>)| {
-            let (first, len) = extent(&spans);
-            let source = match self.parts.get(part)? {
-                Part::Here(file) => Source::Here(Arc::clone(file)),
-                Part::There(remote) => Source::There(remote.begin_read(first, len)),
-            };
-            Some(PartRead { spans, source })
-        };
-        let parts = self.by_part(range.clone()).into_iter().filter_map(begin).collect();
-        StripedRead { file: Arc::clone(self), range, parts }
-    }
-
-    /// Reads into `buffer`; fewer bytes only at the end of the file.
-    pub(crate) fn read_at(self: &Arc<Self>, buffer: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        let mut done = 0;
-        for part in buffer.chunks_mut(MAX_PAYLOAD_BYTES) {
-            let n = self.begin_read(offset_bytes + done as u64, part.len()).finish_into(part)?;
-            done += n;
-            if n < part.len() {
-                break;
-            }
-        }
-        Ok(done)
-    }
-}
-
-impl StripedRead {
-    fn len(&self) -> usize {
-        to_len(self.range.end - self.range.start)
-    }
-
-    /// Whether nothing has to be waited for but this host's own disk.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.parts.iter().all(|part| match &part.source {
-            Source::Here(_) => true,
-            Source::There(read) => read.is_ready(),
-        })
-    }
-
-    /// As [`RemoteRead::finish`].
-    pub fn finish<T>(
-        mut self,
-        scratch: &mut Vec<u8>,
-        deliver: impl FnOnce(Result<&[u8]>) -> T,
-    ) -> T {
-        let len = self.len();
-        let is_one_span = matches!(
-            self.parts.as_slice(),
-            [PartRead { spans, source: Source::There(_) }] if spans.len() == 1
-        );
-        if is_one_span && let Some(PartRead { source: Source::There(read), .. }) = self.parts.pop()
-        {
-            return finish_one(read, len, scratch, deliver);
-        }
-        if scratch.len() < len {
-            scratch.resize(len, 0);
-        }
-        match self.finish_into(&mut scratch[..len]) {
-            Ok(n) => deliver(Ok(&scratch[..n])),
-            Err(error) => deliver(Err(error)),
-        }
-    }
-
-    /// With the bytes copied into `buffer`; how many there are.
-    fn finish_into(self, buffer: &mut [u8]) -> Result<usize> {
-        let (len, start) = (self.len(), self.range.start);
-        for part in self.parts {
-            let (first, part_len) = extent(&part.spans);
-            if let [only] = part.spans.as_slice() {
-                part.source.read(&mut buffer[place_of(only, start)], first)?;
-                continue;
-            }
-            let mut bytes = vec![0; part_len];
-            part.source.read(&mut bytes, first)?;
-            let mut rest = bytes.as_slice();
-            for span in &part.spans {
-                let (here, later) = rest.split_at(to_len(span.len_bytes));
-                buffer[place_of(span, start)].copy_from_slice(here);
-                rest = later;
-            }
-        }
-        drop(self.file);
-        Ok(len)
-    }
-}
-
-impl Source {
-    /// Fills `buffer`; with zeros from where the part ends, for the file goes on and nothing was written there.
-    fn read(self, buffer: &mut [u8], offset_bytes: u64) -> Result<()> {
-        let n = match self {
-            Self::Here(file) => file.read_at(buffer, offset_bytes)?,
-            Self::There(read) => read.finish_into(buffer)?,
-        };
-        buffer[n..].fill(0);
-        Ok(())
-    }
-}
-
-/// Hands on the bytes of a single span as they came.
-fn finish_one<T>(
-    read: RemoteRead,
-    len: usize,
-    scratch: &mut Vec<u8>,
-    deliver: impl FnOnce(Result<&[u8]>) -> T,
-) -> T {
-    let mut own = Vec::new();
-    read.finish(scratch, |bytes| match bytes {
-        Ok(bytes) if bytes.len() < len => {
-            own.extend_from_slice(bytes);
-            own.resize(len, 0);
-            deliver(Ok(&own))
-        }
-        other => deliver(other),
-    })
-}
-
-/// A read that other hosts take part in.
-pub enum FarRead {
-    /// Of a file that one host serves.
-    Remote(RemoteRead),
-    /// Of a file that several hosts serve together.
-    Striped(StripedRead),
-}
-
-impl FarRead {
-    /// Whether no other host has to be waited for.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        match self {
-            Self::Remote(read) => read.is_ready(),
-            Self::Striped(read) => read.is_ready(),
-        }
-    }
-
-    /// Waits for what is missing and hands the bytes to `deliver`, fewer than asked for only at the end of the
-    /// file. `scratch` is used where they come in several parts.
-    pub fn finish<T>(self, scratch: &mut Vec<u8>, deliver: impl FnOnce(Result<&[u8]>) -> T) -> T {
-        match self {
-            Self::Remote(read) => read.finish(scratch, deliver),
-            Self::Striped(read) => read.finish(scratch, deliver),
-        }
-    }
 }

@@ -21,7 +21,7 @@ use crate::clock::now;
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
-use crate::vfs::files::Caller;
+use crate::vfs::caller::Caller;
 
 /// Length of a chunk where no hint says another.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -63,7 +63,7 @@ impl Node {
     /// # Errors
     /// [`Error::Invalid`] for hints that cannot hold together; the log says what to do.
     pub(crate) fn stripes_wanted(&self, hints: &HintSet) -> Result<Option<Wish>> {
-        let Some(hosts) = hints.stripes().filter(|_| self.is_shared()) else { return Ok(None) };
+        let Some(dealing) = hints.dealing().filter(|_| self.is_shared()) else { return Ok(None) };
         let refused = if self.wanted_copies(hints) > 1 {
             Some(
                 "a striped file has one copy of each part: set replicas=1 on it (or on its directory), or choose another place",
@@ -76,10 +76,12 @@ impl Node {
             None
         };
         if let Some(why) = refused {
-            tracing::warn!(place = format!("stripe:{hosts}"), "refused: {why}");
-            return Err(Error::Invalid(format!("place=stripe:{hosts}: {why}")));
+            let place = hints.get(HintKey::Place).unwrap_or_default();
+            tracing::warn!(place, "refused: {why}");
+            return Err(Error::Invalid(format!("place={place}: {why}")));
         }
-        Ok(Some(Wish { hosts, chunk_bytes: hints.chunk_bytes().unwrap_or(CHUNK_BYTES) }))
+        let hosts = dealing.hosts.unwrap_or(u16::MAX);
+        Ok(Some(Wish { hosts, chunk_bytes: dealing.chunk_bytes.unwrap_or(CHUNK_BYTES) }))
     }
 
     /// Refuses to promise copies of a file that can have none.

@@ -22,10 +22,10 @@ use parking_lot::Mutex;
 
 use crate::body::Body;
 use crate::body::remote::RemoteFile;
-use crate::body::striped::FarRead;
+use crate::body::striped::read::FarRead;
 use crate::inode::live::LiveState;
 use crate::node::Node;
-use crate::vfs::files::Reading;
+use crate::vfs::read::Reading;
 
 /// How long the kernel keeps a page of a file that is being written elsewhere.
 const BRIEF: Duration = Duration::from_millis(20);

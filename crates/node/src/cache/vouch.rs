@@ -237,7 +237,12 @@ impl Node {
         if content == Content::Kept && state.size_bytes()? > COPIED_MAX {
             return Ok(inode);
         }
-        self.bring_home(cluster, &[], &inode, state, content).or_else(|error| {
+        let hints = self.own_hints(&inode);
+        let moved = hints.and_then(|hints| {
+            state.hints = hints;
+            self.bring_home(cluster, &[], &inode, state, content)
+        });
+        moved.or_else(|error| {
             tracing::warn!(ino = %inode.ino, %error, "readers on other hosts may see zeros where a file is cut");
             Ok(inode)
         })

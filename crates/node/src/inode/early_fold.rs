@@ -13,6 +13,7 @@ use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{BackingFile, is_unshared};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result};
 
+use crate::background::settler::Release;
 use crate::body::{Body, LocalBody};
 use crate::inode::live::{Forgotten, LiveState};
 use crate::node::Node;
@@ -170,9 +171,20 @@ impl Node {
     }
 
     /// Settles one closed file that was folded early, as far as that can be done now; whether it has settled.
-    pub(crate) fn settle_one_folded(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+    pub(crate) fn settle_one_folded(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        release: &Release,
+    ) -> Result<bool> {
         if self.is_ready(state)? {
-            if !self.namespace.release_writes(&[ino])? {
+            let is_released = match release {
+                Release::Settled | Release::Recalled => self.namespace.release_writes(&[ino])?,
+                Release::PassedTo(heir) => {
+                    self.namespace.hand_over_write(ino, &self.namespace.owner(), heir)?
+                }
+            };
+            if !is_released {
                 // Removed or taken over by another host, which has what was published.
                 tracing::debug!(%ino, "the lease to write was not this host's any more");
             }

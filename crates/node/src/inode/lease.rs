@@ -8,19 +8,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::{Extra, FreeFile, Inode, Owner, WriteLease, allowance};
+use intarsia_meta::{Extra, Inode, Owner, WriteLease, allowance};
 use intarsia_policy::IoMode;
 use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Result};
 
+use crate::background::settler::Release;
+use crate::body::Body;
 use crate::body::remote::RemoteFile;
-use crate::body::{Body, LocalBody};
 use crate::cache::vouch::{PeerOpening, being_told};
 use crate::inode::live::LiveState;
 use crate::membership::cluster::{Cluster, Recalled};
 use crate::membership::lost::require_some_copy;
 use crate::node::Node;
 use crate::replication::copies::is_of_the_host;
-use crate::replication::replicate::take_over_copies;
 
 /// How long an open tries to get a lease that keeps moving.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -34,7 +34,7 @@ const PASSED: Duration = Duration::from_millis(50);
 /// A file that is just moving is looked for again after so long.
 const MOVING: Duration = Duration::from_millis(5);
 /// Read from another host at once while a file moves here.
-const MOVE_BYTES: usize = 1 << 20;
+pub(super) const MOVE_BYTES: usize = 1 << 20;
 
 /// An attempt that may have to be made again, with the entry let go of in between.
 pub(crate) enum Attempt<T> {
@@ -185,7 +185,7 @@ impl Node {
         }
     }
 
-    fn regular(&self, ino: InodeId) -> Result<Inode> {
+    pub(super) fn regular(&self, ino: InodeId) -> Result<Inode> {
         let inode = self.namespace.get(ino)?;
         check_regular(&inode)?;
         Ok(inode)
@@ -198,7 +198,8 @@ impl Node {
         ino: InodeId,
         state: &mut LiveState,
     ) -> Result<Attempt<Inode>> {
-        match cluster.recall(holder, ino, HOLDER_PATIENCE) {
+        // In one commit with what the holder has yet to record, where it can.
+        match cluster.recall(holder, ino, Some(&self.namespace.owner()), HOLDER_PATIENCE) {
             Ok(Recalled::Released) => Ok(Attempt::Again(Retry::contended(Duration::ZERO))),
             Ok(Recalled::Later(pause)) => Ok(Attempt::Again(Retry::contended(pause))),
             Ok(Recalled::InUse) => self.write_through(cluster, holder.clone(), ino, state),
@@ -246,6 +247,7 @@ impl Node {
             self.renew_body(state, inode)?;
             if state.is_passed() && state.kept().is_some() {
                 // What the kernel reads is the file that it writes to.
+                state.hints = self.own_hints(inode)?;
                 return self.bring_home(cluster, &[], inode, state, content).map(Attempt::Done);
             }
             require_here(state, inode)?;
@@ -257,7 +259,8 @@ impl Node {
             self.renew_body(state, inode)?;
         }
         let own = own.filter(|_| !(state.is_passed() && state.kept().is_some()));
-        match (cluster.recall(&home, inode.ino, HOME_PATIENCE), content) {
+        let hints = self.own_hints(inode)?;
+        match (cluster.recall(&home, inode.ino, None, HOME_PATIENCE), content) {
             (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(Retry::contended(pause))),
             (Ok(Recalled::InUse), _) => {
                 // Whoever reads there keeps reading the same file, so that is where it is written.
@@ -269,16 +272,23 @@ impl Node {
                 let given_up = recalled.is_err().then_some(backing);
                 self.become_home(inode, own, given_up, state).map(Attempt::Done)
             }
-            (Ok(Recalled::Released) | Err(_), Content::Dropped) if !self.tiers.have_room() => {
+            (Ok(Recalled::Released) | Err(_), Content::Dropped)
+                if !self.tiers.have_room() || self.stays_by_hint(&hints) =>
+            {
+                // It is a new file from here on, and goes where such files go.
+                state.hints = hints;
                 self.drop_content(inode, state)?;
                 self.regular(inode.ino).map(Attempt::Done)
             }
-            (Ok(Recalled::Released), Content::Kept) if !self.tiers.have_room() => {
+            (Ok(Recalled::Released), Content::Kept)
+                if !self.tiers.have_room() || self.stays_by_hint(&hints) =>
+            {
                 // It stays where it is.
                 self.give_lease_back(inode.ino, state);
                 self.write_through(cluster, home, inode.ino, state)
             }
             (Ok(Recalled::Released), _) | (Err(_), Content::Dropped) => {
+                state.hints = hints;
                 let source = std::slice::from_ref(&home);
                 self.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
             }
@@ -286,176 +296,13 @@ impl Node {
                 let hosts = self.hosts_of(inode)?;
                 match hosts.split_first() {
                     Some((_, others @ [_, ..])) => {
+                        state.hints = hints;
                         self.bring_home(cluster, others, inode, state, content).map(Attempt::Done)
                     }
                     _ => Err(error),
                 }
             }
         }
-    }
-
-    /// Makes this host, which has a copy, the home of a file that nobody writes to. The other copies stay
-    /// named, for they hold what is published, but for `given_up`.
-    fn become_home(
-        &self,
-        inode: &Inode,
-        own: BackingRef,
-        given_up: Option<BackingRef>,
-        state: &mut LiveState,
-    ) -> Result<Inode> {
-        let others: Vec<_> =
-            inode.layout.copies().iter().copied().filter(|copy| Some(*copy) != given_up).collect();
-        let mut dropped = Vec::new();
-        let moved = self.namespace.change(inode.ino, |now, extras| {
-            if now.layout != inode.layout {
-                return Err(Error::Busy("the file moved while it was being moved".into()));
-            }
-            extras.push(Extra::HoldWritable);
-            dropped = take_over_copies(now, own, &others, extras)?;
-            Ok(())
-        })?;
-        self.note_dropped(&dropped);
-        self.renew_body(state, &moved)?;
-        Ok(moved)
-    }
-
-    /// Copies a file that nobody writes to from the first of `sources` that serves it to a tier here, which
-    /// becomes its home.
-    pub(crate) fn bring_home(
-        &self,
-        cluster: &Arc<Cluster>,
-        sources: &[NodeId],
-        inode: &Inode,
-        state: &mut LiveState,
-        content: Content,
-    ) -> Result<Inode> {
-        state.hints = self.own_hints(inode)?;
-        let (new, is_whole) = self.place_for(inode, state)?;
-        let backing = new.backing;
-        let copied = match content {
-            Content::Kept if !is_whole && sources.is_empty() => {
-                self.copy_present(inode, backing).map(|_| ())
-            }
-            Content::Kept if !is_whole => self
-                .open_elsewhere(cluster, inode, sources)
-                .and_then(|source| self.copy_whole(&Arc::new(source), inode, backing)),
-            _ => Ok(()),
-        };
-        let moved = copied.and_then(|()| self.record_move(inode, backing, content));
-        let (moved, dropped) = match moved {
-            Ok(moved) => moved,
-            Err(error) => {
-                drop(new);
-                self.discard_unrecorded(inode.ino, backing, &error)?;
-                return Err(error);
-            }
-        };
-        self.note_dropped(&dropped);
-        state.body = Some(Body::Local(new));
-        state.sums = None;
-        state.is_checksummed = false;
-        state.is_unsettled = true;
-        state.overlay.size_bytes = moved.size_bytes;
-        state.accounted_512 = 0;
-        self.account(state)?;
-        state.mark_seen();
-        state.record = Some(moved.clone());
-        Ok(moved)
-    }
-
-    /// The file here that is to hold a file of another host, and whether it has the content already.
-    fn place_for(&self, inode: &Inode, state: &LiveState) -> Result<(LocalBody, bool)> {
-        let is_open = state.handles > 0 && state.mode == IoMode::Passthrough;
-        let open = state.kept().filter(|_| is_open);
-        match (self.take_kept(inode, open.is_some()), open) {
-            (Some(kept), None) => Ok(kept),
-            (Some((kept, is_true)), Some(open)) if kept.backing == open.backing => {
-                Ok((kept, is_true))
-            }
-            (_, Some(_)) => Err(Error::Busy(
-                "an older copy of the file is open here for reading past the process".into(),
-            )),
-            (None, None) => {
-                self.remote_cache.make_room();
-                let tier = self.tiers.choose(state.hints.tier())?;
-                let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
-                Ok((LocalBody::new(backing, file), false))
-            }
-        }
-    }
-
-    fn copy_whole(
-        &self,
-        source: &Arc<RemoteFile>,
-        inode: &Inode,
-        backing: BackingRef,
-    ) -> Result<()> {
-        let size_bytes = self.copy_here(source, backing)?;
-        if size_bytes == inode.size_bytes {
-            return Ok(());
-        }
-        let (home, wanted_bytes) = (source.home(), inode.size_bytes);
-        let what = format!("{size_bytes} bytes came from {home}, not {wanted_bytes}");
-        Err(Error::Corrupt { ino: inode.ino, what })
-    }
-
-    /// Makes a backing file here what `source` is; how long that is.
-    pub(crate) fn copy_here(&self, source: &Arc<RemoteFile>, backing: BackingRef) -> Result<u64> {
-        self.copy_from(backing, |buffer, at| source.read_at(buffer, at))
-    }
-
-    /// As [`copy_here`](Self::copy_here), from what `read` reads.
-    pub(crate) fn copy_from(
-        &self,
-        backing: BackingRef,
-        read: impl Fn(&mut [u8], u64) -> Result<usize>,
-    ) -> Result<u64> {
-        let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
-        let mut buffer = vec![0; MOVE_BYTES];
-        let mut at = 0;
-        loop {
-            let n = read(&mut buffer, at)?;
-            if n == 0 {
-                break;
-            }
-            target.write_all_at(&buffer[..n], at)?;
-            at += n as u64;
-        }
-        target.set_len(at)?;
-        Ok(at)
-    }
-
-    /// Names `new` as the home's file in place of the old home's. The other copies hold the same content, if it
-    /// is kept.
-    fn record_move(
-        &self,
-        inode: &Inode,
-        new: BackingRef,
-        content: Content,
-    ) -> Result<(Inode, Vec<BackingRef>)> {
-        let home = inode.layout.backing();
-        // Nor does a host have two copies.
-        let is_kept = |copy: &BackingRef| {
-            content == Content::Kept && Some(*copy) != home && !self.tiers.has(copy.tier)
-        };
-        let (kept, dropped): (Vec<_>, Vec<_>) =
-            inode.layout.copies().iter().copied().partition(is_kept);
-        let mut extras = vec![Extra::HoldWritable, Extra::TakeFree(new)];
-        extras.extend((inode.layout == Layout::Inline).then_some(Extra::DeleteBody));
-        extras.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
-        let copies: Vec<_> = std::iter::once(new).chain(kept).collect();
-        let moved = self.namespace.update_with(inode.ino, &extras, |now| {
-            if now.layout != inode.layout {
-                return Err(Error::Busy("the file moved while it was being moved".into()));
-            }
-            now.layout = Layout::of_copies(copies.clone());
-            now.checksummed = false;
-            if content == Content::Dropped {
-                now.size_bytes = 0;
-            }
-            Ok(())
-        })?;
-        Ok((moved, dropped))
     }
 
     /// Opens the file for writing at the host that may, unless it is to be tried again: it is telling readers of the file
@@ -495,119 +342,6 @@ impl Node {
         if let Err(error) = self.namespace.update_with(ino, &extras, |_| Ok(())) {
             tracing::debug!(%ino, %error, "a lease to write was not given back");
         }
-    }
-
-    /// Has the body be that of the record, unless it is being written here.
-    pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
-        if state.writes_stripes() {
-            Self::renew_stripes(state, inode);
-            return Ok(());
-        }
-        if self.is_outdated(state, inode)? {
-            state.hints = self.own_hints(inode)?;
-            self.replace_body(state, inode)?;
-        }
-        if state.body.is_none() {
-            state.hints = self.own_hints(inode)?;
-            // Another host's orphan is not for this one to remove.
-            state.is_orphan |= inode.nlink == 0 && !self.is_shared();
-            self.load_body(state, inode)?;
-        }
-        state.record = Some(inode.clone());
-        state.followed_at = Some(Instant::now());
-        Ok(())
-    }
-
-    /// Makes the body that of the record. If the file was removed or changed again meanwhile, what is open stays
-    /// readable as it was.
-    fn replace_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
-        let doubtful = state.doubtful();
-        let mut old =
-            (state.body.take(), state.record.replace(inode.clone()), state.is_checksummed);
-        let loaded = self.load_body(state, inode);
-        if loaded.is_ok() {
-            self.note_former(state, old.0.take());
-        }
-        if state.is_open() && matches!(loaded, Err(Error::NotFound | Error::Busy(_))) {
-            (state.body, state.record, state.is_checksummed) = old;
-            return loaded;
-        }
-        if let Some(backing) = doubtful {
-            self.doubt(backing, FreeFile::of(inode.ino, backing.file), state.accounted_512);
-        }
-        state.is_doubtful = false;
-        if state.is_served_by_us() && !self.has_true_pages(inode.ino, state) {
-            self.old_pages.note(inode.ino);
-        }
-        loaded
-    }
-
-    /// Whether another host has changed the file since its body was read. What is being written here is newer than
-    /// any record.
-    fn is_outdated(&self, state: &mut LiveState, inode: &Inode) -> Result<bool> {
-        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
-        let is_ours = state.is_unsettled || state.overlay.is_dirty || state.writes_remotely();
-        let is_kept_true = |kept: &LocalBody| self.is_kept_true(inode, kept.backing);
-        let is_known = is_known && state.kept().is_none_or(is_kept_true);
-        if state.body.is_none() || is_ours || is_known {
-            return Ok(false);
-        }
-        let is_passed = state.is_passed();
-        let is_named = |local: &LocalBody| inode.layout.copies().contains(&local.backing);
-        if is_passed && state.local().is_some_and(|local| !is_named(local)) {
-            self.keep_dropped(inode, state)?;
-        }
-        let stays = match &state.body {
-            // A copy that is named is of what the record says: copies are replaced, never changed.
-            Some(Body::Local(local)) => is_named(local),
-            // While it is open the kernel can be told of no other file.
-            Some(Body::Kept(kept)) if is_passed => {
-                if !is_kept_true(kept) {
-                    self.renew_kept(inode, kept).map_err(|error| self.explained(inode, error))?;
-                }
-                true
-            }
-            // The file has a place of its own here now.
-            Some(Body::Kept(_)) if self.own_copy(inode).is_some() => false,
-            Some(Body::Kept(kept)) => is_kept_true(kept),
-            _ => false,
-        };
-        if !stays && is_passed {
-            return Err(Error::Busy(
-                "another host has moved the file while it is open here; close it first".into(),
-            ));
-        }
-        state.sums = None;
-        state.is_checksummed = stays && inode.checksummed && state.kept().is_none();
-        Ok(!stays)
-    }
-
-    /// Goes over to what another host has made of a file that is open here. At once, for if it is removed next it is to
-    /// stay readable. Not a file that is written here: dropping the kernel's pages while it asks for a length keeps it from
-    /// taking that, and who holds a lock would not see to the end.
-    pub(crate) fn follow(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
-        if !self.is_shared()
-            || !state.is_served_by_us()
-            || state.holds_lease
-            || state.writes_stripes()
-            || state.is_quarantined
-        {
-            return Ok(());
-        }
-        let followed = match self.is_outdated(state, inode) {
-            Ok(true) => self.replace_body(state, inode),
-            Ok(false) => Ok(()),
-            // Removed meanwhile; it stays as it was.
-            Err(Error::NotFound) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        match followed {
-            Ok(()) => state.followed_at = Some(Instant::now()),
-            Err(error) => {
-                tracing::debug!(ino = %inode.ino, %error, "whoever reads the file tries again");
-            }
-        }
-        Ok(())
     }
 
     /// Opens a file for another host, for one that keeps what it reads if there is a `follower`: a file whose bytes are
@@ -672,10 +406,12 @@ impl Node {
         Ok(())
     }
 
-    /// Another host wants to write, or to take the bytes to itself.
-    pub(crate) fn give_up(&self, ino: InodeId) -> Result<Recalled> {
+    /// Another host wants to write, or to take the bytes to itself. A lease that this host has passes to `heir` if there
+    /// is one; else, or where nothing is known of the file here, nobody has it.
+    pub(crate) fn give_up(&self, ino: InodeId, heir: Option<Owner>) -> Result<Recalled> {
         /// A second attempt after so long, while somebody is busy with the entry here.
         const SOON: Duration = Duration::from_millis(20);
+        let release = heir.map_or(Release::Recalled, Release::PassedTo);
         let outcome = self.live.try_with(ino, SOON, |state| {
             if state.striped().is_some() {
                 // There is no lease any more.
@@ -689,7 +425,7 @@ impl Node {
                     return Ok(Recalled::Later(SOON));
                 }
                 self.release_unknown(ino)?;
-            } else if !self.try_settle(ino, state)? {
+            } else if !self.try_settle(ino, state, &release)? {
                 // Somebody has it mapped still.
                 return Ok(Recalled::InUse);
             }

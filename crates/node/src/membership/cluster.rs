@@ -1,5 +1,8 @@
 //! The other hosts of a store: which tiers are theirs, and how to reach them.
 
+mod calls;
+mod presence;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,28 +10,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::{
-    MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec, allowance,
+    MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec,
 };
 use intarsia_policy::HostState;
-use intarsia_transport::{
-    Answer, Buffer, CallError, DeploymentKey, Identity, Patience, PeerFailure, Peers, Pending,
-    Runtime, Server,
-};
-use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result, TierId, Timestamp};
-use intarsia_wire::{RecallKind, Request, Response};
+use intarsia_transport::{Buffer, DeploymentKey, Identity, Peers, Runtime, Server};
+use intarsia_types::{BackingRef, Error, NodeId, Result, TierId, Timestamp};
+use intarsia_wire::Request;
 use parking_lot::{Mutex, RwLock};
 
 use crate::body::pieces::PieceMemory;
-use crate::body::remote::unexpected;
 use crate::clock::now;
 use crate::membership::fence::Fence;
 use crate::membership::heart::Heart;
 use crate::membership::{Membership, Pace, Pulse, Seen};
 use crate::node::Node;
 use crate::peer::PeerService;
-use crate::rebalance::mover::Fetches;
+use crate::rebalance::fetch::Fetches;
 
 const EIO: i32 = 5;
+/// In the place of a life, in a recall: the right to write is to pass to nobody.
+pub(crate) const NO_HEIR: u64 = 0;
 /// Threads that move bytes between hosts.
 const REACTORS: usize = 1;
 
@@ -335,111 +336,9 @@ impl Cluster {
         Err(Error::io(what, std::io::Error::from_raw_os_error(EIO)))
     }
 
-    /// How long another host may take to answer.
-    fn patience(&self) -> Duration {
-        allowance::of(self.identity.key.config().patience)
-    }
-
-    /// Asks `home` and waits for its answer, for a bounded time.
-    pub(crate) fn call(
-        &self,
-        home: &NodeId,
-        request: &Request,
-        payload: Option<&[u8]>,
-    ) -> Result<Response> {
-        let answer = self.ask(home, || {
-            let payload = payload.map(|bytes| self.peers.copy(bytes));
-            self.peers.call_within(home, request.clone(), payload, self.patience())
-        });
-        answer.map(|answer| answer.response)
-    }
-
-    /// As [`call`](Self::call), for what can take `home` long because its disks are slow: while it lives it is waited
-    /// for longer.
-    pub(crate) fn call_slow(
-        &self,
-        home: &NodeId,
-        request: &Request,
-        payload: Option<&[u8]>,
-    ) -> Result<Answer> {
-        let is_slow = || self.membership.hears(home);
-        self.ask(home, || {
-            let payload = payload.map(|bytes| self.peers.copy(bytes));
-            let patience = self.patience();
-            let begun =
-                self.peers.start_while(home, request.clone(), payload, patience, &is_slow)?;
-            begun.wait_while(&is_slow)
-        })
-    }
-
-    /// Asks `home` for bytes and waits for them, for a bounded time.
-    pub(crate) fn ask_for(&self, home: &NodeId, request: &Request) -> Result<Answer> {
-        self.ask(home, || self.peers.call_within(home, request.clone(), None, self.patience()))
-    }
-
-    /// Asks `home` only if that needs no waiting.
-    pub(crate) fn start_now(
-        &self,
-        home: &NodeId,
-        request: &Request,
-        patience: impl Into<Patience>,
-    ) -> Option<Pending> {
-        self.peers.start_now(home, request.clone(), patience)
-    }
-
-    /// Waits for the answer to what was [started](Self::start_now), as long as was said there.
-    pub(crate) fn wait_for(&self, home: &NodeId, begun: Pending) -> Result<Answer> {
-        let is_slow = || self.membership.hears(home);
-        begun.wait_while(&is_slow).map_err(|error| explain(home, error))
-    }
-
-    /// Counts bytes of a file that are asked of another host.
-    pub(crate) fn note_asked(&self, bytes: u64) {
-        self.asked_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Bytes of files asked of other hosts so far.
-    pub(crate) fn asked_bytes(&self) -> u64 {
-        self.asked_bytes.load(Ordering::Relaxed)
-    }
-
     /// The memory for what is fetched ahead.
     pub(crate) const fn piece_memory(&self) -> &Arc<PieceMemory> {
         &self.piece_memory
-    }
-
-    /// As [`call`](Self::call), waiting no longer than `patience`.
-    pub(crate) fn call_within(
-        &self,
-        home: &NodeId,
-        request: &Request,
-        patience: Duration,
-    ) -> Result<Response> {
-        let patience = allowance::of(patience);
-        let ask = || self.peers.call_within(home, request.clone(), None, patience);
-        self.ask(home, ask).map(|answer| answer.response)
-    }
-
-    /// Tells `home` something that needs no answer.
-    pub(crate) fn tell(&self, home: &NodeId, request: &Request) -> Result<()> {
-        self.ask(home, || self.peers.tell(home, request.clone()).map_err(CallError::from))
-    }
-
-    /// Asks `home` without waiting for the answer, which [`finish`](Self::finish) brings. For what can take it long
-    /// because its disks are slow: while it lives it is waited for longer.
-    pub(crate) fn start(
-        &self,
-        home: &NodeId,
-        request: Request,
-        payload: Option<Buffer>,
-    ) -> Result<Pending> {
-        let is_slow = || self.membership.hears(home);
-        Ok(self.peers.start_while(home, request, payload, self.patience(), &is_slow)?)
-    }
-
-    /// Waits for the answer to what was [started](Self::start).
-    pub(crate) fn finish(&self, home: &NodeId, pending: Pending) -> Result<Response> {
-        self.wait_for(home, pending).map(|answer| answer.response)
     }
 
     /// A payload of so many bytes to be filled; until then they are arbitrary.
@@ -471,50 +370,6 @@ impl Cluster {
         serving.map(|(node, member)| HostState { node, free_bytes: free_bytes(&member) }).collect()
     }
 
-    /// Looks for a host that is not known yet, and puts one that does not answer into the log.
-    fn ask<T>(
-        &self,
-        home: &NodeId,
-        mut question: impl FnMut() -> std::result::Result<T, CallError>,
-    ) -> Result<T> {
-        self.require_not_lost(home).inspect_err(|error| tracing::warn!(%error, "a lost host"))?;
-        let mut outcome = question();
-        if let Err(CallError::Peer(error)) = &outcome
-            && error.failure == PeerFailure::Unknown
-        {
-            self.meet()?;
-            outcome = question();
-        }
-        outcome.map_err(|error| explain(home, error))
-    }
-
-    /// Asks `holder` to give back the right to write.
-    pub(crate) fn recall(
-        &self,
-        holder: &NodeId,
-        ino: InodeId,
-        patience: Duration,
-    ) -> Result<Recalled> {
-        let request = Request::Recall { ino, kind: RecallKind::Write, epoch: 0 };
-        match self.call_within(holder, &request, patience)? {
-            Response::Released => Ok(Recalled::Released),
-            Response::Busy { retry_ms: 0 } => Ok(Recalled::InUse),
-            Response::Busy { retry_ms } => {
-                Ok(Recalled::Later(Duration::from_millis(u64::from(retry_ms))))
-            }
-            other => Err(unexpected(holder, &other)),
-        }
-    }
-
-    /// Asks `holder` to give back its lease on a directory.
-    pub(crate) fn recall_directory(&self, holder: &NodeId, dir: InodeId) -> Result<()> {
-        let request = Request::Recall { ino: dir, kind: RecallKind::Directory, epoch: 0 };
-        match self.call(holder, &request, None)? {
-            Response::Released => Ok(()),
-            other => Err(unexpected(holder, &other)),
-        }
-    }
-
     /// Tells the home of a file that nobody needs it any more. It finds out by itself too, later.
     pub(crate) fn note_garbage(&self, backing: BackingRef) {
         let request = Request::Reclaim { tier: backing.tier, files: vec![backing.file] };
@@ -536,14 +391,6 @@ impl Cluster {
         *self.server.lock() = Some(server);
         Ok(address)
     }
-}
-
-/// Puts a host that does not answer into the log.
-fn explain(home: &NodeId, error: CallError) -> Error {
-    if let CallError::Peer(error) = &error {
-        tracing::warn!(%home, %error, "another host does not answer");
-    }
-    error.into()
 }
 
 /// Counts, as often as it is called, the nodes that are members of the store.
@@ -571,134 +418,9 @@ pub(crate) fn in_words(time: Timestamp) -> String {
 }
 
 impl Node {
-    /// Begins to show the other hosts that this one lives. What it does before it serves them takes time.
-    pub(crate) fn begin_beating(self: &Arc<Self>) -> Result<()> {
-        let Some(cluster) = &self.cluster else { return Ok(()) };
-        cluster.meet()?;
-        *cluster.heart.lock() = Some(Heart::start(self, self.options.pace().interval)?);
-        Ok(())
-    }
-
-    /// Begins to serve the other hosts, and tells them where.
-    pub(crate) fn join_cluster(self: &Arc<Self>) -> Result<()> {
-        let Some(cluster) = &self.cluster else { return Ok(()) };
-        let address = cluster.serve(self)?;
-        match cluster.membership.serve(&cluster.directory, address)? {
-            Pulse::Alive => {}
-            Pulse::Lost | Pulse::Replaced => {
-                return Err(Error::Busy(format!(
-                    "{} was given up by the other hosts while it started; start it again",
-                    cluster.me
-                )));
-            }
-        }
-        self.settler_queue.collect();
-        cluster.meet()
-    }
-
-    /// Marks hosts as lost of which whoever brought the store up says that they are not there.
-    ///
-    /// # Errors
-    /// The engine's own.
-    pub fn give_up_hosts(&self, hosts: &[NodeId]) -> Result<()> {
-        let Some(cluster) = &self.cluster else { return Ok(()) };
-        for host in hosts {
-            cluster.membership.give_up(&cluster.directory, host)?;
-        }
-        cluster.meet()
-    }
-
-    /// Shows the other hosts no more that this one lives.
-    pub(crate) fn stop_heart(&self) {
-        let heart = self.cluster.as_ref().and_then(|cluster| cluster.heart.lock().take());
-        if let Some(heart) = heart {
-            heart.stop();
-        }
-    }
-
     /// Whether this host was told to leave.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving())
-    }
-
-    /// Keeps this host a member of the store when it closes, although it may have been told to leave: it has something that
-    /// the others need.
-    pub fn stay_member(&self) {
-        if let Some(cluster) = &self.cluster {
-            cluster.stays.store(true, Ordering::SeqCst);
-        }
-    }
-
-    /// Stops serving the other hosts.
-    pub(crate) fn leave_cluster(&self) -> Result<()> {
-        let Some(cluster) = &self.cluster else { return Ok(()) };
-        self.stop_heart();
-        drop(cluster.server.lock().take());
-        cluster.peers.set_members([]);
-        cluster.membership.hear_orders(&cluster.directory)?;
-        if cluster.is_leaving() {
-            if cluster.stays.load(Ordering::SeqCst) {
-                tracing::warn!("this host is to leave, but has metadata that is at no other yet");
-            } else if self.holds_files()? {
-                tracing::warn!(
-                    "this host is to leave, but has files that are at no other host yet"
-                );
-            } else if cluster.membership.leave(&cluster.directory)? {
-                return Ok(());
-            }
-        }
-        // What was kept in memory goes with the node.
-        let state = match self.options.durability {
-            Durability::Memory => MemberState::Lost,
-            Durability::Interval | Durability::Sync => MemberState::Stopped,
-        };
-        cluster.membership.stop(&cluster.directory, state).map(|_| ())
-    }
-}
-
-impl Node {
-    /// Looks up who the other members are and where. Done by itself when one is not known.
-    ///
-    /// # Errors
-    /// The engine's own.
-    pub fn meet_members(&self) -> Result<()> {
-        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.meet())
-    }
-
-    /// Answers other hosts again after [`stop_serving`](Self::stop_serving), at another address.
-    ///
-    /// # Errors
-    /// As a start.
-    pub fn serve_again(self: &Arc<Self>) -> Result<()> {
-        self.join_cluster()
-    }
-
-    /// The hosts that live, this one among them, in the order of their names; none in a store of one host.
-    #[must_use]
-    pub fn hosts_alive(&self) -> Vec<NodeId> {
-        self.cluster.as_ref().map(|cluster| cluster.alive()).unwrap_or_default()
-    }
-
-    /// What the members' records say of the hosts, this one among them; none in a store of one host, and while the others
-    /// may have given this one up.
-    #[must_use]
-    pub fn host_presences(&self) -> Option<Vec<HostPresence>> {
-        let cluster = self.cluster.as_ref().filter(|cluster| cluster.is_sure_member())?;
-        let presence = |(name, member): (NodeId, MemberRecord)| HostPresence {
-            name,
-            address: member.address,
-            is_alive: member.state.is_alive(),
-            is_leaving: member.is_leaving,
-        };
-        let all: Vec<_> = cluster.members().into_iter().map(presence).collect();
-        (!all.is_empty()).then_some(all)
-    }
-
-    /// Stops answering other hosts without telling them, as a crash would; for tests of such.
-    pub fn stop_serving(&self) {
-        if let Some(cluster) = &self.cluster {
-            drop(cluster.server.lock().take());
-        }
     }
 }

@@ -10,55 +10,25 @@ use std::time::{Duration, Instant};
 
 use intarsia_meta::{Inode, MemberRecord, MemberState};
 use intarsia_policy::{HostRoom, Transfer, choose_host, plan_balance};
-use intarsia_types::{Error, InodeId, Layout, NodeId, Result};
+use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::{Request, Response};
 use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::body::remote::unexpected;
-use crate::inode::lease::{Attempt, Content};
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
 
+use super::fetch::Fetched;
+
 /// Files on their way at the same time.
 const AT_ONCE: usize = 4;
-/// A longer file is copied beside the answer to whoever asked for it, which would come too late.
-const LONG_BYTES: u64 = 8 << 20;
-/// Long files on their way to one host at the same time.
-const LONG_AT_ONCE: usize = 2;
-/// When to ask again for a long file.
-const LONG_PAUSE: Duration = Duration::from_millis(50);
 /// Files named that could not be moved; all are counted.
 const NAMED_MAX: usize = 1000;
 /// Deviation from the even share that balancing leaves alone, in percent of a host's capacity.
 const TOLERANCE_PERCENT: u8 = 5;
-/// How long further copies may take until the next of them is made, and how often that is looked at.
-const COPY_PATIENCE: Duration = Duration::from_secs(10);
-const COPY_PAUSE: Duration = Duration::from_millis(500);
-const STRIPED: &str = "a part of the striped file is there, and parts do not move; copy it to a new file, and remove it";
-const TOO_FEW_HOSTS: &str = "a copy of it is there, and could not be made elsewhere";
 /// Between two words about the progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-
-/// What became of a request to fetch a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fetched {
-    /// It is here.
-    Here,
-    /// Somebody has it open.
-    InUse,
-    /// It is on its way; ask again after this time.
-    Later(Duration),
-}
-
-enum Fetch {
-    Running,
-    Over(Result<Fetched>),
-}
-
-/// Long files that this host fetches.
-#[derive(Default)]
-pub(crate) struct Fetches(Mutex<HashMap<InodeId, Fetch>>);
 
 /// How files are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,10 +73,10 @@ pub struct MoveReport {
 }
 
 /// A file that is to move, and where to.
-struct Errand {
-    ino: InodeId,
-    bytes: u64,
-    to: NodeId,
+pub(super) struct Errand {
+    pub(super) ino: InodeId,
+    pub(super) bytes: u64,
+    pub(super) to: NodeId,
 }
 
 /// Keeps an average rate.
@@ -116,7 +86,7 @@ struct Pacer {
 }
 
 impl Pacer {
-    fn new(options: MoveOptions) -> Self {
+    pub(super) fn new(options: MoveOptions) -> Self {
         Self { bytes_per_s: options.bytes_per_s, free_from: Mutex::new(Instant::now()) }
     }
 
@@ -134,216 +104,12 @@ impl Pacer {
 }
 
 impl Node {
-    /// Moves all files of `host` to the other hosts, and has it leave the store when it is taken down after
-    /// that. What could not move is in the report; asking again goes on. A host that is lost is forgotten at
-    /// once, if there is no file that only it had.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`] when the others have no room, [`Error::Busy`] for a host that is down, or lost with
-    /// files; the engine's own.
-    pub fn empty_host(
-        self: &Arc<Self>,
-        host: &NodeId,
-        options: MoveOptions,
-        progress: &mut dyn FnMut(MoveProgress),
-    ) -> Result<MoveReport> {
-        let cluster = self.others()?;
-        cluster.meet()?;
-        let members = cluster.members();
-        let Some((_, member)) = members.iter().find(|(node, _)| node == host) else {
-            return Err(Error::Invalid(format!("no host of this store has the name {host}")));
-        };
-        match member.state {
-            MemberState::Lost => return self.forget_host(cluster, host, progress),
-            MemberState::Stopped | MemberState::Joining => {
-                return Err(Error::Busy(format!(
-                    "{host} is {}; only a host that is up can hand over its files",
-                    member.state.name()
-                )));
-            }
-            MemberState::Serving | MemberState::Leaving => {}
-        }
-        require_room(&members, host)?;
-        cluster.order(host, true)?;
-        self.drain(cluster, host, options, progress)
-    }
-
-    /// Takes back that a host is to leave.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unknown host, else the engine's own.
-    pub fn keep_host(&self, host: &NodeId) -> Result<()> {
-        self.others()?.order(host, false).map(|_| ())
-    }
-
-    fn others(&self) -> Result<&Arc<Cluster>> {
+    pub(super) fn others(&self) -> Result<&Arc<Cluster>> {
         self.cluster.as_ref().ok_or(Error::NotSupported("a store of one host has no other hosts"))
     }
 
-    fn forget_host(
-        &self,
-        cluster: &Arc<Cluster>,
-        host: &NodeId,
-        progress: &mut dyn FnMut(MoveProgress),
-    ) -> Result<MoveReport> {
-        self.make_up_for(cluster, host, progress)?;
-        let mut files = 0_u64;
-        self.each_file_at(cluster, host, |_| files += 1)?;
-        self.each_striped_at(cluster, host, |_| files += 1)?;
-        if files > 0 {
-            return Err(Error::Busy(format!(
-                "{host} is lost and {files} files were there; if it will not come back, 'intarsia lost --forget' removes those that no other host has"
-            )));
-        }
-        for ino in self.namespace.orphans_of(host)? {
-            self.reap(ino, crate::inode::live::Forgotten::default());
-        }
-        cluster.forget(host)?;
-        Ok(MoveReport::default())
-    }
-
-    /// Has the copies that a lost host had made anew, where another host has one, and waits until that is done or does
-    /// not go on.
-    fn make_up_for(
-        &self,
-        cluster: &Arc<Cluster>,
-        host: &NodeId,
-        progress: &mut dyn FnMut(MoveProgress),
-    ) -> Result<()> {
-        let (mut most, mut changed) = (0, (usize::MAX, Instant::now()));
-        loop {
-            let mut by_host: BTreeMap<NodeId, Vec<(InodeId, u64)>> = BTreeMap::new();
-            let mut outcome = Ok(());
-            self.namespace.each_inode(|inode| match self.second_copy(cluster, &inode, host) {
-                Ok(Some(other)) => {
-                    by_host.entry(other).or_default().push((inode.ino, bytes_of(&inode)));
-                }
-                Ok(None) => {}
-                Err(error) => outcome = Err(error),
-            })?;
-            outcome?;
-            let left: usize = by_host.values().map(Vec::len).sum();
-            if left < changed.0 {
-                changed = (left, Instant::now());
-            }
-            if left == 0 || changed.1.elapsed() > COPY_PATIENCE {
-                return Ok(());
-            }
-            most = most.max(left);
-            let bytes_left = by_host.values().flatten().map(|(_, bytes)| bytes).sum();
-            progress(MoveProgress {
-                files_done: (most - left) as u64,
-                files_left: left as u64,
-                bytes_left,
-                ..MoveProgress::default()
-            });
-            for (other, files) in by_host {
-                self.tell_lacking(cluster, &other, files);
-            }
-            std::thread::sleep(COPY_PAUSE);
-        }
-    }
-
-    /// A host that lives and has a file of which a copy is at the lost host `host`.
-    fn second_copy(
-        &self,
-        cluster: &Cluster,
-        inode: &Inode,
-        host: &NodeId,
-    ) -> Result<Option<NodeId>> {
-        let copies = inode.layout.copies();
-        if copies.len() < 2 {
-            return Ok(None);
-        }
-        let homes = copies.iter().map(|copy| cluster.home_of(copy.tier));
-        let homes: Vec<NodeId> = homes.collect::<Result<_>>()?;
-        let other = homes.iter().find(|home| !cluster.has_given_up(home));
-        Ok(other.filter(|_| homes.contains(host)).cloned())
-    }
-
-    /// Moves files until none is left, or none moves any more.
-    fn drain(
-        self: &Arc<Self>,
-        cluster: &Arc<Cluster>,
-        host: &NodeId,
-        options: MoveOptions,
-        progress: &mut dyn FnMut(MoveProgress),
-    ) -> Result<MoveReport> {
-        let mut total = MoveReport::default();
-        loop {
-            let mut files = Vec::new();
-            self.each_file_at(cluster, host, |inode| files.push((inode.ino, bytes_of(inode))))?;
-            let (errands, homeless) = assign(files, rooms(&cluster.members(), Some(host)));
-            let pass = self.run_errands(cluster, errands, options, &total, progress);
-            let moved = pass.files;
-            let stuck: Vec<_> = pass.stuck.into_iter().chain(homeless).collect();
-            total.files += pass.files;
-            total.bytes += pass.bytes;
-            // Another look after some have moved: more may have come, and what was open may be closed.
-            if moved == 0 {
-                let copies = self.replace_copies(cluster, host)?;
-                let short = copies.into_iter().map(|ino| (ino, TOO_FEW_HOSTS.to_owned()));
-                let mut stuck: Vec<_> = stuck.into_iter().chain(short).collect();
-                self.each_striped_at(cluster, host, |inode| {
-                    stuck.push((inode.ino, STRIPED.to_owned()));
-                })?;
-                total.stuck = stuck.len() as u64;
-                total.stuck_files = self.name_stuck(stuck)?;
-                return Ok(total);
-            }
-        }
-    }
-
-    /// Has the further copies at `host` made elsewhere; returns the files for which that did not come about.
-    fn replace_copies(&self, cluster: &Arc<Cluster>, host: &NodeId) -> Result<Vec<InodeId>> {
-        let mut changed = (usize::MAX, Instant::now());
-        loop {
-            let mut by_home: BTreeMap<NodeId, Vec<(InodeId, u64)>> = BTreeMap::new();
-            self.each_copy_at(cluster, host, |inode, home| {
-                by_home.entry(home).or_default().push((inode.ino, bytes_of(inode)));
-            })?;
-            let left: usize = by_home.values().map(Vec::len).sum();
-            if left < changed.0 {
-                changed = (left, Instant::now());
-            }
-            if left == 0 || changed.1.elapsed() > COPY_PATIENCE {
-                return Ok(by_home.into_values().flatten().map(|(ino, _)| ino).collect());
-            }
-            for (home, files) in by_home {
-                self.tell_lacking(cluster, &home, files);
-            }
-            std::thread::sleep(COPY_PAUSE);
-        }
-    }
-
-    /// Calls `each` with every file that has a further copy at `host`, and its home.
-    fn each_copy_at(
-        &self,
-        cluster: &Cluster,
-        host: &NodeId,
-        mut each: impl FnMut(&Inode, NodeId),
-    ) -> Result<()> {
-        let mut outcome = Ok(());
-        self.namespace.each_inode(|inode| {
-            let copies = inode.layout.copies();
-            if copies.len() < 2 {
-                return;
-            }
-            let homes: Result<Vec<_>> =
-                copies.iter().map(|copy| cluster.home_of(copy.tier)).collect();
-            match homes.as_deref() {
-                Ok([first, others @ ..]) if first != host && others.contains(host) => {
-                    each(&inode, first.clone());
-                }
-                Ok(_) => {}
-                Err(_) => outcome = homes.map(|_| ()),
-            }
-        })?;
-        outcome
-    }
-
     /// Calls `each` with every file whose home is `host`.
-    fn each_file_at(
+    pub(super) fn each_file_at(
         &self,
         cluster: &Cluster,
         host: &NodeId,
@@ -354,27 +120,6 @@ impl Node {
             let Some(backing) = inode.layout.backing() else { return };
             match cluster.home_of(backing.tier) {
                 Ok(home) if home == *host => each(&inode),
-                Ok(_) => {}
-                Err(error) => outcome = Err(error),
-            }
-        })?;
-        outcome
-    }
-
-    /// Calls `each` with every striped file that has a part at `host`.
-    fn each_striped_at(
-        &self,
-        cluster: &Cluster,
-        host: &NodeId,
-        mut each: impl FnMut(&Inode),
-    ) -> Result<()> {
-        let mut outcome = Ok(());
-        self.namespace.each_inode(|inode| {
-            let Layout::Striped { parts, .. } = &inode.layout else { return };
-            let homes: Result<Vec<_>> =
-                parts.iter().map(|part| cluster.home_of(part.tier)).collect();
-            match homes {
-                Ok(homes) if homes.contains(host) => each(&inode),
                 Ok(_) => {}
                 Err(error) => outcome = Err(error),
             }
@@ -439,7 +184,7 @@ impl Node {
         })
     }
 
-    fn run_errands(
+    pub(super) fn run_errands(
         self: &Arc<Self>,
         cluster: &Arc<Cluster>,
         errands: Vec<Errand>,
@@ -493,7 +238,7 @@ impl Node {
         }
     }
 
-    fn name_stuck(&self, stuck: Vec<(InodeId, String)>) -> Result<Vec<StuckFile>> {
+    pub(super) fn name_stuck(&self, stuck: Vec<(InodeId, String)>) -> Result<Vec<StuckFile>> {
         if stuck.is_empty() {
             return Ok(Vec::new());
         }
@@ -521,12 +266,12 @@ impl Node {
 
 /// What became of a round of errands.
 #[derive(Default)]
-struct Pass {
-    files: u64,
-    bytes: u64,
+pub(super) struct Pass {
+    pub(super) files: u64,
+    pub(super) bytes: u64,
     files_left: u64,
     bytes_left: u64,
-    stuck: Vec<(InodeId, String)>,
+    pub(super) stuck: Vec<(InodeId, String)>,
 }
 
 impl Pass {
@@ -558,84 +303,13 @@ impl Pass {
     }
 }
 
-impl Node {
-    /// Becomes the home of a file; of a long one in the background.
-    pub(crate) fn fetch(self: &Arc<Self>, ino: InodeId) -> Result<Fetched> {
-        let cluster = self.others()?;
-        let mut fetches = cluster.fetches.0.lock();
-        match fetches.remove(&ino) {
-            Some(Fetch::Over(outcome)) => return outcome,
-            Some(running) => {
-                fetches.insert(ino, running);
-                return Ok(Fetched::Later(LONG_PAUSE));
-            }
-            None => {}
-        }
-        let inode = self.namespace.get(ino)?;
-        if inode.size_bytes <= LONG_BYTES {
-            drop(fetches);
-            return self.bring_here(ino);
-        }
-        let running = fetches.values().filter(|fetch| matches!(fetch, Fetch::Running)).count();
-        if running < LONG_AT_ONCE {
-            let node = Arc::clone(self);
-            let fetch = move || {
-                let outcome = node.bring_here(ino);
-                if let Some(cluster) = &node.cluster {
-                    cluster.fetches.0.lock().insert(ino, Fetch::Over(outcome));
-                }
-            };
-            std::thread::Builder::new()
-                .name("fetch".into())
-                .spawn(fetch)
-                .map_err(|e| Error::io("start a thread that fetches a file", e))?;
-            fetches.insert(ino, Fetch::Running);
-        }
-        Ok(Fetched::Later(LONG_PAUSE))
-    }
-
-    /// Takes the lease and the bytes of a file that nobody has open.
-    fn bring_here(&self, ino: InodeId) -> Result<Fetched> {
-        self.await_membership()?;
-        let inode = self.namespace.get(ino)?;
-        if self.own_copy(&inode).is_none() && !self.tiers.have_room() {
-            return Err(Error::NoSpace(format!("the tiers of {} are full", self.options.name)));
-        }
-        self.with_live(ino, |state| {
-            if state.is_open() {
-                return Ok(Attempt::Done(Fetched::InUse));
-            }
-            match self.prepare(ino, state, Some(Content::Kept))? {
-                Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
-                Attempt::Done(_) => {}
-            }
-            if state.writes_remotely() {
-                // It is open at its home.
-                state.body = None;
-                return Ok(Attempt::Done(Fetched::InUse));
-            }
-            self.enqueue_settle(ino, state);
-            Ok(Attempt::Done(Fetched::Here))
-        })
-    }
-
-    /// Whether some file has its bytes in a tier of this host.
-    pub(crate) fn holds_files(&self) -> Result<bool> {
-        let mut holds = false;
-        self.namespace.each_inode(|inode| {
-            holds |= inode.layout.files().iter().any(|copy| self.tiers.has(copy.tier));
-        })?;
-        Ok(holds)
-    }
-}
-
 /// What a file takes, as far as its record knows.
-fn bytes_of(inode: &Inode) -> u64 {
+pub(super) fn bytes_of(inode: &Inode) -> u64 {
     inode.size_bytes
 }
 
 /// The hosts that take files, without `except`.
-fn rooms(members: &[(NodeId, MemberRecord)], except: Option<&NodeId>) -> Vec<HostRoom> {
+pub(super) fn rooms(members: &[(NodeId, MemberRecord)], except: Option<&NodeId>) -> Vec<HostRoom> {
     members
         .iter()
         .filter(|(node, member)| member.state == MemberState::Serving && Some(node) != except)
@@ -643,7 +317,7 @@ fn rooms(members: &[(NodeId, MemberRecord)], except: Option<&NodeId>) -> Vec<Hos
         .collect()
 }
 
-fn room(node: &NodeId, member: &MemberRecord) -> HostRoom {
+pub(super) fn room(node: &NodeId, member: &MemberRecord) -> HostRoom {
     let open = member.tiers.iter().filter(|tier| !tier.is_low);
     HostRoom {
         node: node.clone(),
@@ -652,7 +326,7 @@ fn room(node: &NodeId, member: &MemberRecord) -> HostRoom {
     }
 }
 
-fn require_room(members: &[(NodeId, MemberRecord)], host: &NodeId) -> Result<()> {
+pub(super) fn require_room(members: &[(NodeId, MemberRecord)], host: &NodeId) -> Result<()> {
     let used = members.iter().find(|(node, _)| node == host).map_or(0, |(_, member)| {
         let used = member.tiers.iter().map(|t| t.capacity_bytes.saturating_sub(t.free_bytes));
         used.sum::<u64>()
@@ -667,7 +341,7 @@ fn require_room(members: &[(NodeId, MemberRecord)], host: &NodeId) -> Result<()>
 }
 
 /// Gives each file a new home; those that fit nowhere are returned with the reason.
-fn assign(
+pub(super) fn assign(
     files: Vec<(InodeId, u64)>,
     mut rooms: Vec<HostRoom>,
 ) -> (Vec<Errand>, Vec<(InodeId, String)>) {

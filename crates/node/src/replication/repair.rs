@@ -14,6 +14,7 @@ use intarsia_types::{
 };
 use intarsia_wire::Request;
 
+use crate::background::queue::Summing;
 use crate::background::throttle::Pace;
 use crate::inode::lease::{Attempt, Content};
 use crate::inode::live::LiveState;
@@ -97,10 +98,10 @@ impl Node {
                 let is_told = self.tell_lacking(cluster, first, vec![(ino, inode.size_bytes)]);
                 return Ok(if is_told { Attempted::Done } else { Attempted::Again });
             } else if writer.node == self.options.name {
-                self.give_up(ino)?;
+                self.give_up(ino, None)?;
             } else if !cluster.is_over(&writer) {
                 // It may have the right without knowing.
-                let recalled = cluster.recall(&writer.node, ino, RECALL_PATIENCE);
+                let recalled = cluster.recall(&writer.node, ino, None, RECALL_PATIENCE);
                 tracing::debug!(%ino, ?recalled, "asked the writer of a file that lacks copies");
             }
             return Ok(Attempted::Again);
@@ -134,7 +135,7 @@ impl Node {
                     let forgotten = state.forget_body();
                     self.discard_unnamed(ino, &forgotten);
                 }
-                self.settler_queue.sum_later(ino);
+                self.settler_queue.sum_later(ino, Summing::Soon);
             }
             Ok(attempt)
         })

@@ -22,10 +22,10 @@ use intarsia_types::{
 use crate::background::throttle::Pace;
 use crate::body::integrity::checksum_extras;
 use crate::inode::live::LiveState;
+use crate::inode::publication::TICK;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
 use crate::replication::push::CopySource;
-use crate::vfs::files::TICK;
 
 /// From this length on it is cheaper to wait for the clock to tick than to read the file twice.
 const WAIT_FOR_TICK_BYTES: u64 = 4 << 20;

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use intarsia_meta::{Extra, FreeFile, Inode, Owner, WriteLease};
-use intarsia_policy::{Home, HomeReason, IoMode, choose_home};
+use intarsia_policy::{Home, HomeReason, IoMode, Plan};
 use intarsia_store::is_unwritten;
 use intarsia_types::{Error, HintSet, InodeId, Layout, NodeId, Result, TierId};
 use parking_lot::Mutex;
@@ -22,6 +22,7 @@ use crate::clock::now;
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
+use crate::space::placing::Wish;
 use crate::space::tiers::full;
 
 /// Hosts that are asked to take in one file: what is known of their room is up to a beat old.
@@ -47,47 +48,47 @@ impl Shortage {
 }
 
 impl Node {
-    /// Where the bytes of a new file are to be, and why.
-    pub(crate) fn home_for_new(&self, hints: &HintSet, seed: u64) -> (Home, HomeReason) {
-        self.remote_cache.make_room();
-        let is_leaving = self.is_leaving();
-        if let Some(tier) = self.tiers.only_one_with_room().filter(|_| !is_leaving) {
-            return (Home::Here(tier), HomeReason::RoomHere);
-        }
-        choose_home(&self.tiers.states(), hints.tier(), is_leaving, || self.other_hosts(), seed)
-    }
-
     /// The tier here in which a new file is to be born, unless it is to be born elsewhere.
     pub(crate) fn tier_for_new(&self, hints: &HintSet, seed: u64) -> Option<TierId> {
-        match self.home_for_new(hints, seed).0 {
+        match self.plan_for_new(hints, seed).home {
             Home::Here(tier) => Some(tier),
             Home::Elsewhere { .. } | Home::Nowhere => None,
         }
     }
 
-    fn other_hosts(&self) -> Vec<intarsia_policy::HostState> {
-        let hosts = self.cluster.as_ref().map(|cluster| cluster.roomy_hosts());
-        hosts.into_iter().flatten().filter(|host| host.node != self.options.name).collect()
-    }
-
     /// Moves the bytes that stand beside the inode to where a growing file is to have them.
     pub(crate) fn give_home(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        let (home, reason) = self.home_for_new(&state.hints, ino.0);
-        let last = match home {
-            Home::Here(tier) => Some(tier),
+        let Plan { home, reason } = self.plan_for_new(&state.hints, ino.0);
+        let (last, is_as_wished) = match home {
+            Home::Here(tier) => (Some(tier), reason.is_wish()),
             Home::Elsewhere { hosts, otherwise } => {
                 if self.may_be_handed_out(state) && self.hand_out(ino, state, &hosts, reason)? {
+                    self.note_placed(&state.hints, reason.is_wish());
                     return Ok(());
                 }
-                otherwise
+                (otherwise, false)
             }
-            Home::Nowhere => None,
+            Home::Nowhere => (None, false),
         };
+        self.note_placed(&state.hints, is_as_wished);
         match last {
             Some(tier) => self.unfold_into(ino, state, tier),
             None if self.is_shared() => Err(self.refuse_for_room(reason.as_str())),
             None => Err(self.refuse_for_room("every tier is full")),
         }
+    }
+
+    /// Counts a file whose hints say where it is to be, if they do.
+    pub(crate) fn note_placed(&self, hints: &HintSet, is_as_wished: bool) {
+        if self.wish_of(hints) == Wish::Maker {
+            return;
+        }
+        let counter = if is_as_wished {
+            &self.metrics.placed_as_hinted
+        } else {
+            &self.metrics.placed_otherwise
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a write that gets ENOSPC because of `why`, and says so in the log now and then.
@@ -171,13 +172,15 @@ impl Node {
     }
 
     fn tell_handed_out(&self, ino: InodeId, host: &NodeId, reason: HomeReason) {
-        let files = self.metrics.born_elsewhere.fetch_add(1, Ordering::Relaxed) + 1;
-        let reason = reason.as_str();
-        if self.shortage.is_news(false) {
-            tracing::warn!(%ino, %host, reason, files, "new files go to other hosts");
-        } else {
-            tracing::debug!(%ino, %host, reason, "a new file went to another host");
+        let why = reason.as_str();
+        if !reason.is_wish() {
+            let files = self.metrics.born_elsewhere.fetch_add(1, Ordering::Relaxed) + 1;
+            if self.shortage.is_news(false) {
+                tracing::warn!(%ino, %host, reason = why, files, "new files go to other hosts");
+                return;
+            }
         }
+        tracing::debug!(%ino, %host, reason = why, "a new file went to another host");
     }
 
     /// Becomes the home of a file that `asker` has the lease to and no room for. It holds `content`. How long it is.
@@ -193,7 +196,7 @@ impl Node {
                 return Err(Error::Busy("the file has a home already".into()));
             }
             state.hints = self.own_hints(&inode)?;
-            let (home, reason) = self.home_for_new(&state.hints, ino.0);
+            let Plan { home, reason } = self.plan_here(&state.hints, ino.0);
             let (Home::Here(tier), HomeReason::RoomHere) = (home, reason) else {
                 return Err(full());
             };
@@ -271,7 +274,7 @@ impl Node {
         let has_room = !tier.is_low_without(held_bytes) && (held_bytes > 0 || tier.fits(1));
         if has_room
             || !(is_cut || stat.size_bytes == 0)
-            || !matches!(self.home_for_new(&state.hints, inode.ino.0).0, Home::Elsewhere { .. })
+            || !matches!(self.plan_here(&state.hints, inode.ino.0).home, Home::Elsewhere { .. })
             || !is_unwritten(local.ro.file()).unwrap_or(false)
         {
             return Ok(());

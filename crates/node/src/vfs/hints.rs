@@ -1,9 +1,10 @@
 //! The hints in force for a file: its own attributes over the rules, over what its directory passes on.
 
 use intarsia_meta::Inode;
-use intarsia_types::{Error, HINT_PREFIX, Hint, HintKey, HintSet, InodeId, Result};
+use intarsia_types::{Error, FileKind, HINT_PREFIX, Hint, HintKey, HintSet, InodeId, Result};
 
 use crate::node::Node;
+use crate::space::placing::name_group;
 
 impl Node {
     /// The hints stored with an inode itself.
@@ -32,24 +33,33 @@ impl Node {
         Ok(hints)
     }
 
-    /// The hints that a new entry `name` of `parent` starts with, rules included.
-    pub(crate) fn hints_for_new(&self, parent: &Inode, name: &[u8]) -> Result<(HintSet, HintSet)> {
-        let inherited = self.own_hints(parent)?;
-        let rules = self.rules();
-        if rules.rules().is_empty() {
-            return Ok((inherited.clone(), inherited));
+    /// The hints that a new entry `name` of `parent` starts with. Rules are for what is no directory.
+    pub(crate) fn hints_for_new(
+        &self,
+        parent: &Inode,
+        name: &[u8],
+        kind: FileKind,
+    ) -> Result<HintSet> {
+        let mut hints = self.own_hints(parent)?;
+        if kind == FileKind::Directory {
+            return Ok(hints);
         }
-        let name = String::from_utf8_lossy(name);
-        let by_rule = if rules.needs_path() {
-            let directory = self.namespace.path_of(parent.ino)?;
-            let directory = String::from_utf8_lossy(&directory);
-            rules.hints_for(&format!("{}/{name}", directory.trim_end_matches('/')))
-        } else {
-            rules.hints_for(&name)
-        };
-        let mut effective = inherited.clone();
-        effective.overlay(&by_rule);
-        Ok((inherited, effective))
+        let rules = self.rules();
+        if !rules.rules().is_empty() {
+            let name = String::from_utf8_lossy(name);
+            let by_rule = if rules.needs_path() {
+                let directory = self.namespace.path_of(parent.ino)?;
+                let directory = String::from_utf8_lossy(&directory);
+                rules.hints_for(&format!("{}/{name}", directory.trim_end_matches('/')))
+            } else {
+                rules.hints_for(&name)
+            };
+            hints.overlay(&by_rule);
+        }
+        if kind == FileKind::Regular {
+            name_group(&mut hints, parent.ino);
+        }
+        Ok(hints)
     }
 
     /// Sets hints on a new inode as attributes, so that they stay when the directory's change.

@@ -12,10 +12,12 @@ use crate::body::LocalBody;
 use crate::clock::now;
 use crate::inode::live::Forgotten;
 use crate::node::Node;
+use crate::space::placing::Wish;
 use crate::space::tiers::full;
 use crate::vfs::acl::{self, Acl};
 use crate::vfs::attributes::Validity;
-use crate::vfs::files::{Caller, Opened, Registrar};
+use crate::vfs::caller::Caller;
+use crate::vfs::open::{Opened, Registrar};
 
 /// Removed inodes whose last attributes are still told, to whoever holds them without an open handle
 /// (a working directory, an `O_PATH` descriptor).
@@ -109,8 +111,7 @@ impl Node {
         let before = self.before_reading();
         self.adopt_for_change(parent, name)?;
         let directory = self.namespace.get(parent)?;
-        let (inherited, effective) = self.hints_for_new(&directory, name)?;
-        let hints = if new.kind == FileKind::Directory { inherited } else { effective };
+        let hints = self.hints_for_new(&directory, name, new.kind)?;
         let record = self.new_inode(caller, &directory, new, Layout::Empty, &hints, false)?;
         let inode = self.namespace.create(parent, name, record, now())?;
         Ok(self.settled_attributes(&inode, before))
@@ -134,7 +135,7 @@ impl Node {
         self.use_directory(parent);
         self.adopt_for_change(parent, name)?;
         let directory = self.namespace.get(parent)?;
-        let (_, hints) = self.hints_for_new(&directory, name)?;
+        let hints = self.hints_for_new(&directory, name, FileKind::Regular)?;
         let stripes = self.stripes_wanted(&hints)?;
         let fresh = match stripes {
             Some(_) => None,
@@ -173,6 +174,8 @@ impl Node {
     fn take_for_passthrough(&self, hints: &HintSet) -> Result<Option<LocalBody>> {
         if !self.has_passthrough.load(std::sync::atomic::Ordering::Acquire)
             || hints.integrity() == Integrity::Strict
+            // Where it goes follows from its number, which it has not yet.
+            || self.wish_of(hints) == Wish::Spread
         {
             return Ok(None);
         }
@@ -187,6 +190,7 @@ impl Node {
             return Ok(None);
         }
         let (backing, file) = self.tiers.take_file(id, &self.namespace)?;
+        self.note_placed(hints, true);
         if self.tiers.is_short() {
             self.settler_queue.set_pool_short(true);
         }

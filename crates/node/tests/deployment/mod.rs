@@ -2,16 +2,17 @@
 
 #![allow(dead_code, reason = "not every test uses every part")]
 
+use std::borrow::Borrow;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use intarsia_meta::MetaEngine;
 use intarsia_meta::engines::MemoryEngine;
+use intarsia_meta::{MetaEngine, Namespace, RootSpec};
 use intarsia_node::{Caller, ClusterOptions, KernelBacking, NewName, Node, NodeOptions, SetMode};
 use intarsia_transport::DeploymentKey;
-use intarsia_types::{ByteCount, FileKind, InodeId, NodeId, Result};
+use intarsia_types::{ByteCount, FileKind, InodeId, NodeId, Result, TierSpec, Timestamp};
 
 pub(crate) const ROOT_CALLER: Caller = Caller { uid: 0, gid: 0 };
 pub(crate) const STORE: &str = "000102030405060708090a0b0c0d0e0f";
@@ -68,6 +69,32 @@ impl Deployment {
         Node::open(options).unwrap()
     }
 
+    /// A host whose one tier holds so much, and takes no new files with less than an eighth of that left.
+    pub(crate) fn start_sized(&self, name: &str, capacity_mib: u64) -> Arc<Node> {
+        self.start_as(name, |options| {
+            let capacity = Some(ByteCount::mib(capacity_mib));
+            options.tiers = vec![TierSpec { dir: options.dir.join("tier"), class: None, capacity }];
+            options.watermark = ByteCount::mib(64);
+            // So that nobody waits long for what others tell.
+            options.beat_ms = 100;
+        })
+    }
+
+    /// Hosts of so many MiB that know how much room the others have.
+    pub(crate) fn start_all_sized<const N: usize>(
+        &self,
+        sizes: [(&str, u64); N],
+    ) -> [Arc<Node>; N] {
+        let nodes = sizes.map(|(name, capacity_mib)| self.start_sized(name, capacity_mib));
+        for node in &nodes {
+            wait_until("all hosts have told their room", || {
+                let hosts = node.status().unwrap().hosts;
+                hosts.len() == N && hosts.iter().all(|host| host.capacity_bytes > 0)
+            });
+        }
+        nodes
+    }
+
     /// Starts several hosts that know each other.
     pub(crate) fn start_all<const N: usize>(&self, names: [&str; N]) -> [Arc<Node>; N] {
         let nodes = names.map(|name| self.start(name));
@@ -113,6 +140,21 @@ impl Deployment {
             .join(&located.nodes[0])
             .join(format!("store/tier/data/{group:013x}/{file}"))
     }
+}
+
+/// What the metadata say, past all nodes.
+pub(crate) fn records(engine: Arc<dyn MetaEngine>) -> Namespace {
+    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+    Namespace::open(engine, root, Timestamp { secs: 1, nanos: 0 }).unwrap()
+}
+
+/// The host that has a file, by its path from the root.
+pub(crate) fn home(node: &Node, path: &str) -> String {
+    node.locate(&format!("/{path}")).unwrap().nodes.concat()
+}
+
+pub(crate) fn close_all(nodes: &[impl Borrow<Arc<Node>>]) {
+    nodes.iter().for_each(|node| node.borrow().close().unwrap());
 }
 
 /// Ends a node as a crash would, as far as others can see; its files stay.

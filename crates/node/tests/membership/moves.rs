@@ -81,6 +81,10 @@ fn a_host_whose_metadata_is_needed_stays_a_member_although_it_was_told_to_leave(
 fn what_a_host_makes_after_it_was_told_to_leave_is_born_elsewhere() {
     let deployment = Deployment::new();
     let [a, b] = deployment.start_all(["a", "b"]);
+    wait_until("both have told their room", || {
+        let hosts = a.status().unwrap().hosts;
+        hosts.len() == 2 && hosts.iter().all(|host| host.free_bytes > 0)
+    });
     empty(&a, "b");
     // It hears of the order with its next beat.
     let mut numbers = 0..;

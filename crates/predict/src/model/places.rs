@@ -9,7 +9,7 @@ use intarsia_policy::{
     Home, HostRoom, HostState, Stripe, TierState, choose_copies, choose_home, choose_host,
     choose_tier,
 };
-use intarsia_types::{ByteCount, HintSet, NodeId, Placement as Wish, TierClass, TierId};
+use intarsia_types::{ByteCount, Dealing, HintSet, NodeId, Placement as Wish, TierClass, TierId};
 
 use crate::Problem;
 use crate::configuration::{Configuration, Placement, Roles};
@@ -183,9 +183,10 @@ impl<'a> Places<'a> {
 
     /// Over how many hosts a file is dealt, if it is, and in runs of how many bytes.
     fn width(&self, hints: &HintSet, file: FileId, chunk_bytes: u64) -> (Option<u32>, u64) {
+        if let Some(Dealing { hosts, chunk_bytes: said }) = hints.dealing() {
+            return (Some(hosts.map_or(u32::MAX, u32::from)), said.unwrap_or(chunk_bytes));
+        }
         match (hints.place(), self.configuration.placement) {
-            (Some(Wish::Stripe(width)), _) => (Some(width.into()), chunk_bytes),
-            (Some(Wish::Scatter(ByteCount(run))), _) => (Some(u32::MAX), run.max(1)),
             (None, Placement::RoundRobin) => (Some(self.configuration.stripe_width), chunk_bytes),
             _ => (None, self.workload.files[file].size_bytes.max(1)),
         }

@@ -17,7 +17,7 @@ pub(super) fn reasons(advice: &Advice, workload: &Workload) -> Vec<String> {
     reasons.extend(trade(advice, best));
     if best.configuration.placement == Placement::Collocate {
         reasons.push(
-            "Stores of this program do not collocate yet: they keep the hint, and place such files locally.".into(),
+            "In a store, files that a task reads together are collocated by a hint on their directory: pattern=reduce, or place=collocate:GROUP.".into(),
         );
     }
     reasons

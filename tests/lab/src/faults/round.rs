@@ -14,7 +14,7 @@ use super::book::{Book, Findings, Tally};
 use super::disk::Disk;
 use super::stutter::Stutter;
 use super::{Kind, Report};
-use crate::{Cluster, kill};
+use crate::{Cluster, LOOK_AGAIN, kill, within};
 
 const HOSTS: usize = 4;
 const MIB: u64 = 1 << 20;
@@ -26,7 +26,6 @@ const ENDS_WITHIN: Duration = Duration::from_secs(40);
 const NOTICED_WITHIN: Duration = Duration::from_secs(60);
 /// The store is whole again sooner.
 const WHOLE_WITHIN: Duration = Duration::from_secs(120);
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -363,16 +362,8 @@ impl<'a> Rounds<'a> {
     fn finish(self, report: &mut Report) {
         for host in 1..=HOSTS {
             // What an answer left that was lost goes a while later.
-            let mut said = String::new();
-            let is_clean = within(WHOLE_WITHIN, || {
-                let mut check = Command::new(intarsia());
-                check.args(["check", "--content", "--json"]).arg(self.cluster.mount(host));
-                let output = check.output().expect("intarsia check");
-                said = String::from_utf8_lossy(&output.stdout).into_owned();
-                output.status.success().then_some(())
-            });
-            if is_clean.is_none() {
-                report.trouble.push(format!("check on n{host}: {said}"));
+            if let Some(damage) = self.cluster.damage(host, WHOLE_WITHIN) {
+                report.trouble.push(format!("check on n{host}: {damage}"));
             }
         }
         for index in 0..HOSTS {
@@ -430,14 +421,4 @@ fn location(file: &Path) -> std::io::Result<String> {
     let n = rustix::fs::getxattr(file, "user.intarsia.location", &mut value)?;
     value.truncate(n);
     Ok(String::from_utf8_lossy(&value).into_owned())
-}
-
-fn within<T>(bound: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + bound;
-    loop {
-        match probe() {
-            None if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
-            outcome => return outcome,
-        }
-    }
 }

@@ -1,0 +1,319 @@
+//! What waits for the settler, and what of it is due.
+
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::{Duration, Instant};
+
+use intarsia_meta::FreeFile;
+use intarsia_types::{InodeId, TierId};
+use parking_lot::{Condvar, Mutex};
+
+/// How long a closed file rests before it is touched: programs often reopen what they just wrote.
+const REST: Duration = Duration::from_millis(1500);
+/// Rest after a file was found still being written; doubles up to [`RETRY_MAX`].
+const RETRY_MIN: Duration = Duration::from_millis(200);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Closed files beyond which resting stops, so that descriptors and memory stay bounded. With twice as
+/// many, whoever creates a file settles one first.
+const BACKLOG_MAX: usize = 8192;
+/// The backlog may hold this part of the descriptors that the process may have.
+const DESCRIPTOR_SHARE: usize = 4;
+/// In a store of several hosts: what was removed is collected so long after the first word of it, and at
+/// least so often.
+const COLLECT_SOON: Duration = Duration::from_secs(1);
+const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
+/// While there are copies of other hosts' files, the room is looked at so often: the kernel writes past us.
+const ROOM_INTERVAL: Duration = Duration::from_secs(1);
+/// A replaced file can still be opened for so long, unless so many others have been replaced since.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGERING_MAX: usize = 1024;
+/// Removed files let go of in one commit.
+const RECLAIM_BATCH: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) due: Instant,
+    pub(super) ino: InodeId,
+    pub(super) retry: Duration,
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.due.cmp(&self.due).then_with(|| other.ino.cmp(&self.ino))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[derive(Default)]
+struct Work {
+    /// Closed for the first time: due in the order of arrival.
+    closed: VecDeque<Waiting>,
+    /// Found still being written.
+    retried: BinaryHeap<Waiting>,
+    /// Settled, to be summed.
+    to_sum: VecDeque<InodeId>,
+    /// Settled for a host that wants to write, to be summed if it comes to nothing.
+    recalled: VecDeque<(Instant, InodeId)>,
+    /// Replaced, in the order in which that was.
+    lingering: VecDeque<(Instant, InodeId)>,
+    /// Backing files without an owner.
+    to_reclaim: VecDeque<(TierId, FreeFile)>,
+    /// Some pool wants files: closed small ones are folded without rest, for theirs.
+    is_pool_short: bool,
+    wants_recount: bool,
+    /// When the ledger is to be searched for files of ours that other hosts let go of.
+    collect_due: Option<Instant>,
+    /// When to look whether copies of other hosts' files take room that others need.
+    room_due: Option<Instant>,
+    /// The thread is at work on something that stands in no queue any more.
+    is_busy: bool,
+    is_stopping: bool,
+}
+
+/// What waits for the settler.
+pub(crate) struct Queue {
+    work: Mutex<Work>,
+    wake: Condvar,
+    backlog_max: usize,
+}
+
+/// When a file that has settled is summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Summing {
+    /// As soon as nothing else is to be done.
+    Soon,
+    /// After a rest: another host is about to write to it, most likely.
+    AfterRest,
+}
+
+pub(super) enum Task {
+    Settle(Waiting),
+    Sum(InodeId),
+    Depart(InodeId),
+    Reclaim(Vec<(TierId, FreeFile)>),
+    Refill,
+    Recount,
+    Collect,
+    MakeRoom,
+    Stop,
+}
+
+impl Queue {
+    /// `descriptors_max` is how many descriptors the process may have.
+    pub(crate) fn new(descriptors_max: usize) -> Self {
+        let backlog_max = BACKLOG_MAX.min(descriptors_max / DESCRIPTOR_SHARE);
+        Self { work: Mutex::default(), wake: Condvar::new(), backlog_max }
+    }
+
+    /// A closed file to settle before another is created, when the settler cannot keep up.
+    pub(super) fn pop_overdue(&self) -> Option<Waiting> {
+        let mut work = self.work.lock();
+        let is_overfull = work.closed.len() > self.backlog_max * 2;
+        is_overfull.then(|| work.closed.pop_front()).flatten()
+    }
+
+    fn push(&self, change: impl FnOnce(&mut Work)) {
+        change(&mut self.work.lock());
+        self.wake.notify_one();
+    }
+
+    /// Files that wait: closed and not settled, settled and not summed, removed and not reclaimed.
+    pub(crate) fn backlog(&self) -> (usize, usize, usize) {
+        let work = self.work.lock();
+        let unreclaimed = work.to_reclaim.len() + work.lingering.len();
+        let unsummed = work.to_sum.len() + work.recalled.len();
+        (work.closed.len() + work.retried.len(), unsummed, unreclaimed)
+    }
+
+    pub(crate) fn settle(&self, ino: InodeId) {
+        let waiting = Waiting { due: Instant::now() + REST, ino, retry: RETRY_MIN };
+        let mut work = self.work.lock();
+        let is_first = work.closed.is_empty();
+        work.closed.push_back(waiting);
+        let is_crowded = work.closed.len() == self.backlog_max + 1;
+        drop(work);
+        if is_first || is_crowded {
+            self.wake.notify_one();
+        }
+    }
+
+    /// A file was replaced.
+    pub(crate) fn linger(&self, ino: InodeId) {
+        let mut work = self.work.lock();
+        work.lingering.push_back((Instant::now() + LINGER, ino));
+        let is_news = work.lingering.len() == 1 || work.lingering.len() == LINGERING_MAX + 1;
+        drop(work);
+        if is_news {
+            self.wake.notify_one();
+        }
+    }
+
+    /// A backing file lost its owner.
+    pub(crate) fn reclaim(&self, tier: TierId, file: FreeFile) {
+        let mut work = self.work.lock();
+        work.to_reclaim.push_back((tier, file));
+        let is_first = work.to_reclaim.len() == 1;
+        drop(work);
+        if is_first {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Some backing file of this host may have lost its owner.
+    pub(crate) fn collect(&self) {
+        let due = Instant::now() + COLLECT_SOON;
+        let mut work = self.work.lock();
+        let is_sooner = work.collect_due.is_none_or(|other| due < other);
+        if is_sooner {
+            work.collect_due = Some(due);
+            drop(work);
+            self.wake.notify_one();
+        }
+    }
+
+    /// There are copies of other hosts' files, or soon will be.
+    pub(crate) fn watch_room(&self) {
+        let mut work = self.work.lock();
+        if work.room_due.is_none() {
+            work.room_due = Some(Instant::now() + ROOM_INTERVAL);
+            drop(work);
+            self.wake.notify_one();
+        }
+    }
+
+    pub(super) fn collect_later(&self) {
+        self.work.lock().collect_due.get_or_insert(Instant::now() + COLLECT_INTERVAL);
+    }
+
+    pub(super) fn retry(&self, waiting: Waiting) {
+        let retry = (waiting.retry * 2).min(RETRY_MAX);
+        let due = Instant::now() + waiting.retry;
+        self.push(|work| work.retried.push(Waiting { due, retry, ..waiting }));
+    }
+
+    /// Says whether closed files are wanted for their backing files.
+    pub(crate) fn set_pool_short(&self, is_short: bool) {
+        let mut work = self.work.lock();
+        let is_news = is_short && !work.is_pool_short;
+        work.is_pool_short = is_short;
+        drop(work);
+        if is_news {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Has a file summed that nobody writes to.
+    pub(crate) fn sum_later(&self, ino: InodeId, summing: Summing) {
+        self.push(|work| match summing {
+            Summing::Soon => work.to_sum.push_back(ino),
+            Summing::AfterRest => work.recalled.push_back((Instant::now() + REST, ino)),
+        });
+    }
+
+    /// Asks for the space in use to be counted anew.
+    pub(crate) fn recount(&self) {
+        self.push(|work| work.wants_recount = true);
+    }
+
+    /// Has the thread that works on all of it end.
+    pub(super) fn stop(&self) {
+        self.push(|work| work.is_stopping = true);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.work.lock().is_stopping
+    }
+
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.work.lock().is_busy && self.backlog() == (0, 0, 0)
+    }
+
+    /// Further closed files that are due, at most so many.
+    pub(super) fn pop_due(&self, limit: usize) -> Vec<Waiting> {
+        let now = Instant::now();
+        let mut work = self.work.lock();
+        let mut due = Vec::new();
+        while due.len() < limit && work.has_due(now, self.backlog_max) {
+            due.extend(work.closed.pop_front());
+        }
+        due
+    }
+
+    /// The next thing to do; waits until there is one. Asking says that the one before is done.
+    pub(super) fn next(&self) -> Task {
+        let mut work = self.work.lock();
+        work.is_busy = false;
+        loop {
+            if let Some(task) = work.pop(Instant::now(), self.backlog_max) {
+                work.is_busy = true;
+                return task;
+            }
+            match work.next_due() {
+                Some(due) => drop(self.wake.wait_until(&mut work, due)),
+                None => self.wake.wait(&mut work),
+            }
+        }
+    }
+}
+
+impl Work {
+    /// What is to be done now, most urgent first.
+    fn pop(&mut self, now: Instant, backlog_max: usize) -> Option<Task> {
+        if self.is_stopping {
+            return Some(Task::Stop);
+        }
+        if self.is_pool_short && self.closed.is_empty() {
+            self.is_pool_short = false;
+            return Some(Task::Refill);
+        }
+        if std::mem::take(&mut self.wants_recount) {
+            return Some(Task::Recount);
+        }
+        if self.collect_due.is_some_and(|due| due <= now) {
+            self.collect_due = None;
+            return Some(Task::Collect);
+        }
+        let has_crowd = self.lingering.len() > LINGERING_MAX;
+        if self.lingering.front().is_some_and(|(due, _)| has_crowd || *due <= now) {
+            return self.lingering.pop_front().map(|(_, ino)| Task::Depart(ino));
+        }
+        if self.room_due.is_some_and(|due| due <= now) {
+            self.room_due = None;
+            return Some(Task::MakeRoom);
+        }
+        if !self.to_reclaim.is_empty() {
+            let n = self.to_reclaim.len().min(RECLAIM_BATCH);
+            return Some(Task::Reclaim(self.to_reclaim.drain(..n).collect()));
+        }
+        if self.has_due(now, backlog_max) {
+            return self.closed.pop_front().map(Task::Settle);
+        }
+        if self.retried.peek().is_some_and(|first| first.due <= now) {
+            return self.retried.pop().map(Task::Settle);
+        }
+        if self.recalled.front().is_some_and(|(due, _)| *due <= now) {
+            return self.recalled.pop_front().map(|(_, ino)| Task::Sum(ino));
+        }
+        self.to_sum.pop_front().map(Task::Sum)
+    }
+
+    /// Whether a closed file is to be settled now.
+    fn has_due(&self, now: Instant, backlog_max: usize) -> bool {
+        let is_crowded = self.closed.len() > backlog_max || self.is_pool_short;
+        self.closed.front().is_some_and(|first| is_crowded || first.due <= now)
+    }
+
+    /// When something that waits will be due.
+    fn next_due(&self) -> Option<Instant> {
+        let first_closed = self.closed.front().map(|w| w.due);
+        let first_retried = self.retried.peek().map(|w| w.due);
+        let first_lingering = self.lingering.front().map(|(due, _)| *due);
+        let first_recalled = self.recalled.front().map(|(due, _)| *due);
+        let queues = [first_closed, first_retried, first_lingering, first_recalled];
+        queues.into_iter().chain([self.collect_due, self.room_due]).flatten().min()
+    }
+}

@@ -1,0 +1,125 @@
+//! A live file follows its record, which another host has changed.
+
+use std::time::Instant;
+
+use intarsia_meta::{FreeFile, Inode};
+use intarsia_types::{Error, Result};
+
+use crate::body::{Body, LocalBody};
+use crate::inode::live::LiveState;
+use crate::node::Node;
+
+impl Node {
+    /// Has the body be that of the record, unless it is being written here.
+    pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        if state.writes_stripes() {
+            Self::renew_stripes(state, inode);
+            return Ok(());
+        }
+        if self.is_outdated(state, inode)? {
+            state.hints = self.own_hints(inode)?;
+            self.replace_body(state, inode)?;
+        }
+        if state.body.is_none() {
+            state.hints = self.own_hints(inode)?;
+            // Another host's orphan is not for this one to remove.
+            state.is_orphan |= inode.nlink == 0 && !self.is_shared();
+            self.load_body(state, inode)?;
+        }
+        state.record = Some(inode.clone());
+        state.followed_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Makes the body that of the record. If the file was removed or changed again meanwhile, what is open stays
+    /// readable as it was.
+    pub(super) fn replace_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        let doubtful = state.doubtful();
+        let mut old =
+            (state.body.take(), state.record.replace(inode.clone()), state.is_checksummed);
+        let loaded = self.load_body(state, inode);
+        if loaded.is_ok() {
+            self.note_former(state, old.0.take());
+        }
+        if state.is_open() && matches!(loaded, Err(Error::NotFound | Error::Busy(_))) {
+            (state.body, state.record, state.is_checksummed) = old;
+            return loaded;
+        }
+        if let Some(backing) = doubtful {
+            self.doubt(backing, FreeFile::of(inode.ino, backing.file), state.accounted_512);
+        }
+        state.is_doubtful = false;
+        if state.is_served_by_us() && !self.has_true_pages(inode.ino, state) {
+            self.old_pages.note(inode.ino);
+        }
+        loaded
+    }
+
+    /// Whether another host has changed the file since its body was read. What is being written here is newer than
+    /// any record.
+    fn is_outdated(&self, state: &mut LiveState, inode: &Inode) -> Result<bool> {
+        let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
+        let is_ours = state.is_unsettled || state.overlay.is_dirty || state.writes_remotely();
+        let is_kept_true = |kept: &LocalBody| self.is_kept_true(inode, kept.backing);
+        let is_known = is_known && state.kept().is_none_or(is_kept_true);
+        if state.body.is_none() || is_ours || is_known {
+            return Ok(false);
+        }
+        let is_passed = state.is_passed();
+        let is_named = |local: &LocalBody| inode.layout.copies().contains(&local.backing);
+        if is_passed && state.local().is_some_and(|local| !is_named(local)) {
+            self.keep_dropped(inode, state)?;
+        }
+        let stays = match &state.body {
+            // A copy that is named is of what the record says: copies are replaced, never changed.
+            Some(Body::Local(local)) => is_named(local),
+            // While it is open the kernel can be told of no other file.
+            Some(Body::Kept(kept)) if is_passed => {
+                if !is_kept_true(kept) {
+                    self.renew_kept(inode, kept).map_err(|error| self.explained(inode, error))?;
+                }
+                true
+            }
+            // The file has a place of its own here now.
+            Some(Body::Kept(_)) if self.own_copy(inode).is_some() => false,
+            Some(Body::Kept(kept)) => is_kept_true(kept),
+            _ => false,
+        };
+        if !stays && is_passed {
+            return Err(Error::Busy(
+                "another host has moved the file while it is open here; close it first".into(),
+            ));
+        }
+        state.sums = None;
+        state.is_checksummed = stays && inode.checksummed && state.kept().is_none();
+        Ok(!stays)
+    }
+
+    /// Goes over to what another host has made of a file that is open here. At once, for if it is removed next it is to
+    /// stay readable. Not a file that is written here: dropping the kernel's pages while it asks for a length keeps it from
+    /// taking that, and who holds a lock would not see to the end.
+    pub(crate) fn follow(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
+        if !self.is_shared()
+            || !state.is_served_by_us()
+            || state.holds_lease
+            || state.writes_stripes()
+            || state.is_quarantined
+        {
+            return Ok(());
+        }
+        let followed = match self.is_outdated(state, inode) {
+            Ok(true) => self.replace_body(state, inode),
+            Ok(false) => Ok(()),
+            // Removed meanwhile; it stays as it was.
+            Err(Error::NotFound) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match followed {
+            Ok(()) => state.followed_at = Some(Instant::now()),
+            Err(error) => {
+                tracing::debug!(ino = %inode.ino, %error, "whoever reads the file tries again");
+            }
+        }
+        Ok(())
+    }
+}

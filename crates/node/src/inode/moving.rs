@@ -1,0 +1,182 @@
+//! A file whose home becomes this host, with its bytes.
+
+use std::sync::Arc;
+
+use intarsia_meta::{Extra, Inode};
+use intarsia_policy::IoMode;
+use intarsia_types::{BackingRef, Error, Layout, NodeId, Result};
+
+use crate::body::remote::RemoteFile;
+use crate::body::{Body, LocalBody};
+use crate::inode::live::LiveState;
+use crate::membership::cluster::Cluster;
+use crate::node::Node;
+use crate::replication::replicate::take_over_copies;
+
+use super::lease::{Content, MOVE_BYTES};
+
+impl Node {
+    /// Makes this host, which has a copy, the home of a file that nobody writes to. The other copies stay
+    /// named, for they hold what is published, but for `given_up`.
+    pub(super) fn become_home(
+        &self,
+        inode: &Inode,
+        own: BackingRef,
+        given_up: Option<BackingRef>,
+        state: &mut LiveState,
+    ) -> Result<Inode> {
+        let others: Vec<_> =
+            inode.layout.copies().iter().copied().filter(|copy| Some(*copy) != given_up).collect();
+        let mut dropped = Vec::new();
+        let moved = self.namespace.change(inode.ino, |now, extras| {
+            if now.layout != inode.layout {
+                return Err(Error::Busy("the file moved while it was being moved".into()));
+            }
+            extras.push(Extra::HoldWritable);
+            dropped = take_over_copies(now, own, &others, extras)?;
+            Ok(())
+        })?;
+        self.note_dropped(&dropped);
+        self.renew_body(state, &moved)?;
+        Ok(moved)
+    }
+
+    /// Copies a file that nobody writes to from the first of `sources` that serves it to a tier here, which
+    /// becomes its home. `state` has the file's hints.
+    pub(crate) fn bring_home(
+        &self,
+        cluster: &Arc<Cluster>,
+        sources: &[NodeId],
+        inode: &Inode,
+        state: &mut LiveState,
+        content: Content,
+    ) -> Result<Inode> {
+        let (new, is_whole) = self.place_for(inode, state)?;
+        let backing = new.backing;
+        let copied = match content {
+            Content::Kept if !is_whole && sources.is_empty() => {
+                self.copy_present(inode, backing).map(|_| ())
+            }
+            Content::Kept if !is_whole => self
+                .open_elsewhere(cluster, inode, sources)
+                .and_then(|source| self.copy_whole(&Arc::new(source), inode, backing)),
+            _ => Ok(()),
+        };
+        let moved = copied.and_then(|()| self.record_move(inode, backing, content));
+        let (moved, dropped) = match moved {
+            Ok(moved) => moved,
+            Err(error) => {
+                drop(new);
+                self.discard_unrecorded(inode.ino, backing, &error)?;
+                return Err(error);
+            }
+        };
+        self.note_dropped(&dropped);
+        state.body = Some(Body::Local(new));
+        state.sums = None;
+        state.is_checksummed = false;
+        state.is_unsettled = true;
+        state.overlay.size_bytes = moved.size_bytes;
+        state.accounted_512 = 0;
+        self.account(state)?;
+        state.mark_seen();
+        state.record = Some(moved.clone());
+        Ok(moved)
+    }
+
+    /// The file here that is to hold a file of another host, and whether it has the content already.
+    fn place_for(&self, inode: &Inode, state: &LiveState) -> Result<(LocalBody, bool)> {
+        let is_open = state.handles > 0 && state.mode == IoMode::Passthrough;
+        let open = state.kept().filter(|_| is_open);
+        match (self.take_kept(inode, open.is_some()), open) {
+            (Some(kept), None) => Ok(kept),
+            (Some((kept, is_true)), Some(open)) if kept.backing == open.backing => {
+                Ok((kept, is_true))
+            }
+            (_, Some(_)) => Err(Error::Busy(
+                "an older copy of the file is open here for reading past the process".into(),
+            )),
+            (None, None) => {
+                self.remote_cache.make_room();
+                let tier = self.tiers.choose(state.hints.tier())?;
+                let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
+                Ok((LocalBody::new(backing, file), false))
+            }
+        }
+    }
+
+    fn copy_whole(
+        &self,
+        source: &Arc<RemoteFile>,
+        inode: &Inode,
+        backing: BackingRef,
+    ) -> Result<()> {
+        let size_bytes = self.copy_here(source, backing)?;
+        if size_bytes == inode.size_bytes {
+            return Ok(());
+        }
+        let (home, wanted_bytes) = (source.home(), inode.size_bytes);
+        let what = format!("{size_bytes} bytes came from {home}, not {wanted_bytes}");
+        Err(Error::Corrupt { ino: inode.ino, what })
+    }
+
+    /// Makes a backing file here what `source` is; how long that is.
+    pub(crate) fn copy_here(&self, source: &Arc<RemoteFile>, backing: BackingRef) -> Result<u64> {
+        self.copy_from(backing, |buffer, at| source.read_at(buffer, at))
+    }
+
+    /// As [`copy_here`](Self::copy_here), from what `read` reads.
+    pub(crate) fn copy_from(
+        &self,
+        backing: BackingRef,
+        read: impl Fn(&mut [u8], u64) -> Result<usize>,
+    ) -> Result<u64> {
+        let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
+        let mut buffer = vec![0; MOVE_BYTES];
+        let mut at = 0;
+        loop {
+            let n = read(&mut buffer, at)?;
+            if n == 0 {
+                break;
+            }
+            target.write_all_at(&buffer[..n], at)?;
+            at += n as u64;
+        }
+        target.set_len(at)?;
+        Ok(at)
+    }
+
+    /// Names `new` as the home's file in place of the old home's. The other copies hold the same content, if it
+    /// is kept.
+    fn record_move(
+        &self,
+        inode: &Inode,
+        new: BackingRef,
+        content: Content,
+    ) -> Result<(Inode, Vec<BackingRef>)> {
+        let home = inode.layout.backing();
+        // Nor does a host have two copies.
+        let is_kept = |copy: &BackingRef| {
+            content == Content::Kept && Some(*copy) != home && !self.tiers.has(copy.tier)
+        };
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            inode.layout.copies().iter().copied().partition(is_kept);
+        let mut extras = vec![Extra::HoldWritable, Extra::TakeFree(new)];
+        extras.extend((inode.layout == Layout::Inline).then_some(Extra::DeleteBody));
+        extras.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
+        let copies: Vec<_> = std::iter::once(new).chain(kept).collect();
+        let moved = self.namespace.change_known(inode, |now, more| {
+            more.extend_from_slice(&extras);
+            if now.layout != inode.layout {
+                return Err(Error::Busy("the file moved while it was being moved".into()));
+            }
+            now.layout = Layout::of_copies(copies.clone());
+            now.checksummed = false;
+            if content == Content::Dropped {
+                now.size_bytes = 0;
+            }
+            Ok(())
+        })?;
+        Ok((moved, dropped))
+    }
+}

@@ -1,0 +1,185 @@
+//! What was written becomes the record, which other hosts read.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use intarsia_meta::{Extra, Inode};
+use intarsia_types::{Error, FileKind, InodeId, Integrity, Layout, Result};
+
+use crate::body::Body;
+use crate::body::integrity::checksum_extras;
+use crate::body::striped::StripedFile;
+use crate::inode::early_fold::EarlyFold;
+use crate::inode::live::LiveState;
+use crate::node::Node;
+use crate::replication::replicate::take_over_copies;
+
+/// Some kernels keep times to a tick of at most so much: what follows within it does not show in them.
+pub(crate) const TICK: Duration = Duration::from_millis(20);
+
+impl Node {
+    pub(crate) fn ensure_loaded(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if state.body.is_some() {
+            return Ok(());
+        }
+        let inode = self.namespace.get(ino)?;
+        if inode.kind != FileKind::Regular {
+            return Err(Error::Invalid("not a regular file".into()));
+        }
+        state.hints = self.own_hints(&inode)?;
+        self.load_body(state, &inode)
+    }
+
+    /// Brings the tier's accounting up to date with one live file.
+    pub(crate) fn account(&self, state: &mut LiveState) -> Result<()> {
+        let Some(local) = state.local() else { return Ok(()) };
+        let blocks = local.ro.stat()?.blocks_512;
+        self.tiers.get(local.backing.tier)?.account(state.accounted_512, blocks);
+        state.accounted_512 = blocks;
+        Ok(())
+    }
+
+    /// The file, if it is live and striped.
+    pub(crate) fn striped(&self, ino: InodeId) -> Option<Arc<StripedFile>> {
+        self.live.with_existing(ino, |state| state.striped().map(Arc::clone)).flatten()
+    }
+
+    /// Publishes what was written to an inode, if it is live.
+    pub(crate) fn publish_now(&self, ino: InodeId) -> Result<()> {
+        self.live.with_existing(ino, |state| self.publish(ino, state)).unwrap_or(Ok(()))
+    }
+
+    /// Makes what was written known to other hosts, which is more than the record has to have here.
+    pub(crate) fn publish(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        state.require_ours()?;
+        if let Some(remote) = state.remote() {
+            return remote.flush();
+        }
+        if let Some(striped) = state.striped() {
+            return self.publish_stripes(striped, ino);
+        }
+        if self.is_shared() && state.writers > 0 && self.has_changed_unseen(state)? {
+            state.overlay.is_dirty = true;
+        }
+        match self.persist(ino, state) {
+            // Another host removed the file, which is open here still.
+            Err(Error::NotFound) if self.is_shared() => {
+                state.is_orphan = true;
+                state.overlay.is_dirty = false;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the backing file is not what the record says, as far as the file system can tell.
+    pub(crate) fn has_changed_unseen(&self, state: &LiveState) -> Result<bool> {
+        let Some(local) = state.local() else { return Ok(false) };
+        let stat = local.ro.stat()?;
+        if state.copied.is_some_and(|copied| copied.is_of(&stat)) {
+            return Ok(false);
+        }
+        let is_recorded = state
+            .record
+            .as_ref()
+            .is_some_and(|r| r.size_bytes == stat.size_bytes && r.mtime == stat.mtime);
+        if is_recorded && self.is_as_folded(state)? {
+            return Ok(false);
+        }
+        let age = SystemTime::now().duration_since(stat.ctime.into()).unwrap_or_default();
+        Ok(!is_recorded || age < TICK || stat.ctime > state.seen_ctime)
+    }
+
+    /// Writes what the overlay knows into the record.
+    pub(crate) fn persist(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if let Some(striped) = state.striped() {
+            return self.publish_stripes(striped, ino);
+        }
+        if !state.overlay.is_dirty {
+            return Ok(());
+        }
+        self.notice_writes(state)?;
+        let mut extras = self.lease_extras(state);
+        let size_bytes = state.size_bytes()?;
+        let layout = match &state.body {
+            Some(Body::Inline(bytes)) if bytes.is_empty() => {
+                extras.push(Extra::DeleteBody);
+                Some(Layout::Empty)
+            }
+            Some(Body::Inline(bytes)) => {
+                extras.push(Extra::PutBody(bytes.as_slice().into()));
+                Some(Layout::Inline)
+            }
+            _ => None,
+        };
+        let folded = if state.keeps_name { None } else { self.foldable(state)? };
+        let was_folded = state.early_fold.is_some();
+        if let (Some(sums), true) = (&state.sums, state.hints.integrity() == Integrity::Strict) {
+            extras.extend(checksum_extras(sums));
+            state.is_checksummed = true;
+        }
+        self.account(state)?;
+        let (overlay, blocks_512) = (state.overlay, state.accounted_512);
+        let home = state.local().map(|local| local.backing);
+        let known = state.record.clone();
+        let keeps_copies = self.is_copied(ino, state)?;
+        let mut dropped = Vec::new();
+        let change = |inode: &mut Inode, more: &mut Vec<Extra>| {
+            more.extend_from_slice(&extras);
+            inode.size_bytes = size_bytes;
+            inode.blocks_512 = blocks_512;
+            match (home, &folded) {
+                (Some(home), Some(content)) => {
+                    dropped = inode.layout.copies().to_vec();
+                    dropped.retain(|copy| *copy != home);
+                    more.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
+                    Self::fold_record(inode, content, more);
+                }
+                (Some(home), None) if was_folded => Self::unfold_record(inode, home, more),
+                // The copies on other hosts are of what was published before.
+                (Some(home), None) if !keeps_copies => {
+                    dropped = take_over_copies(inode, home, &[], more)?;
+                }
+                _ => {}
+            }
+            inode.mtime = overlay.mtime.unwrap_or(inode.mtime);
+            inode.ctime = overlay.ctime.unwrap_or(inode.ctime);
+            if let Some(layout) = &layout {
+                inode.layout = layout.clone();
+            }
+            Ok(())
+        };
+        let changed = match &known {
+            Some(known) => self.namespace.change_known(known, change),
+            None => self.namespace.change(ino, change),
+        };
+        let inode = state.note_change(changed)?;
+        self.note_dropped(&dropped);
+        state.early_fold = folded.as_deref().map(EarlyFold::of);
+        state.copied = state.copied.filter(|_| keeps_copies);
+        state.is_withheld = false;
+        state.overlay.is_dirty = false;
+        state.overlay.mtime = None;
+        state.overlay.ctime = None;
+        state.record = Some(inode);
+        state.mark_seen();
+        Ok(())
+    }
+
+    /// What makes a change of content conditional on the right to write, where others may take it.
+    pub(crate) fn lease_extras(&self, state: &LiveState) -> Vec<Extra> {
+        let is_bound = state.holds_lease || state.is_quarantined;
+        if self.is_shared() && is_bound { vec![Extra::HoldWritable] } else { Vec::new() }
+    }
+
+    /// Takes over the times of what was written past the process after its own last touch.
+    pub(crate) fn notice_writes(&self, state: &mut LiveState) -> Result<()> {
+        let Some(local) = state.local() else { return Ok(()) };
+        let stat = local.ro.stat()?;
+        if stat.ctime > state.seen_ctime && self.trusts_backing_times(state) {
+            state.overlay.mtime = Some(stat.mtime);
+            state.overlay.ctime = state.overlay.ctime.max(Some(stat.ctime));
+        }
+        Ok(())
+    }
+}

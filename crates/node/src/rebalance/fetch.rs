@@ -1,0 +1,109 @@
+//! A host fetches a file, as another one asks it to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_types::{Error, InodeId, Result};
+use parking_lot::Mutex;
+
+use crate::inode::lease::{Attempt, Content};
+use crate::node::Node;
+
+/// A longer file is copied beside the answer to whoever asked for it, which would come too late.
+const LONG_BYTES: u64 = 8 << 20;
+/// Long files on their way to one host at the same time.
+const LONG_AT_ONCE: usize = 2;
+/// When to ask again for a long file.
+const LONG_PAUSE: Duration = Duration::from_millis(50);
+
+/// What became of a request to fetch a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fetched {
+    /// It is here.
+    Here,
+    /// Somebody has it open.
+    InUse,
+    /// It is on its way; ask again after this time.
+    Later(Duration),
+}
+
+enum Fetch {
+    Running,
+    Over(Result<Fetched>),
+}
+
+/// Long files that this host fetches.
+#[derive(Default)]
+pub(crate) struct Fetches(Mutex<HashMap<InodeId, Fetch>>);
+
+impl Node {
+    /// Becomes the home of a file; of a long one in the background.
+    pub(crate) fn fetch(self: &Arc<Self>, ino: InodeId) -> Result<Fetched> {
+        let cluster = self.others()?;
+        let mut fetches = cluster.fetches.0.lock();
+        match fetches.remove(&ino) {
+            Some(Fetch::Over(outcome)) => return outcome,
+            Some(running) => {
+                fetches.insert(ino, running);
+                return Ok(Fetched::Later(LONG_PAUSE));
+            }
+            None => {}
+        }
+        let inode = self.namespace.get(ino)?;
+        if inode.size_bytes <= LONG_BYTES {
+            drop(fetches);
+            return self.bring_here(ino);
+        }
+        let running = fetches.values().filter(|fetch| matches!(fetch, Fetch::Running)).count();
+        if running < LONG_AT_ONCE {
+            let node = Arc::clone(self);
+            let fetch = move || {
+                let outcome = node.bring_here(ino);
+                if let Some(cluster) = &node.cluster {
+                    cluster.fetches.0.lock().insert(ino, Fetch::Over(outcome));
+                }
+            };
+            std::thread::Builder::new()
+                .name("fetch".into())
+                .spawn(fetch)
+                .map_err(|e| Error::io("start a thread that fetches a file", e))?;
+            fetches.insert(ino, Fetch::Running);
+        }
+        Ok(Fetched::Later(LONG_PAUSE))
+    }
+
+    /// Takes the lease and the bytes of a file that nobody has open.
+    fn bring_here(&self, ino: InodeId) -> Result<Fetched> {
+        self.await_membership()?;
+        let inode = self.namespace.get(ino)?;
+        if self.own_copy(&inode).is_none() && !self.tiers.have_room() {
+            return Err(Error::NoSpace(format!("the tiers of {} are full", self.options.name)));
+        }
+        self.with_live(ino, |state| {
+            if state.is_open() {
+                return Ok(Attempt::Done(Fetched::InUse));
+            }
+            match self.prepare(ino, state, Some(Content::Kept))? {
+                Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
+                Attempt::Done(_) => {}
+            }
+            if state.writes_remotely() {
+                // It is open at its home.
+                state.body = None;
+                return Ok(Attempt::Done(Fetched::InUse));
+            }
+            self.enqueue_settle(ino, state);
+            Ok(Attempt::Done(Fetched::Here))
+        })
+    }
+
+    /// Whether some file has its bytes in a tier of this host.
+    pub(crate) fn holds_files(&self) -> Result<bool> {
+        let mut holds = false;
+        self.namespace.each_inode(|inode| {
+            holds |= inode.layout.files().iter().any(|copy| self.tiers.has(copy.tier));
+        })?;
+        Ok(holds)
+    }
+}

@@ -1,0 +1,276 @@
+//! Opening regular files: what mode each is served in, and what the kernel is told.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+
+use intarsia_meta::Inode;
+use intarsia_policy::{IoMode, OpenRequest, choose_io_mode};
+use intarsia_types::{Error, HintSet, InodeId, Integrity, Result};
+
+use crate::body::stripes::Wish;
+use crate::body::{Body, LocalBody};
+use crate::cache::far_pages::{Grant, Stamp};
+use crate::inode::lease::{Attempt, Content};
+use crate::inode::live::LiveState;
+use crate::node::Node;
+use crate::vfs::caller::Caller;
+
+pub use crate::inode::live::KernelBacking;
+
+/// Registers a backing file with the kernel for passthrough.
+pub type Registrar<'a> = dyn Fn(BorrowedFd<'_>) -> std::io::Result<KernelBacking> + 'a;
+
+/// How an open file is to be served.
+#[derive(Clone)]
+pub struct Opened {
+    /// The kernel's registration, for passthrough; else requests come to the process.
+    pub passthrough: Option<KernelBacking>,
+    /// Whether `close` has to tell us, because something must happen then.
+    pub wants_flush: bool,
+    /// All changes come through this kernel, so its pages stay true from one open to the next.
+    pub keeps_cache: bool,
+    /// Pages that the kernel cached at an earlier open may soon be stale: passthrough writes go past them.
+    pub outdates_cache: bool,
+    /// It is read here, and another host may change it at any moment.
+    pub changes_elsewhere: bool,
+    /// The bytes are at another host, and the kernel reads them through its pages.
+    pub is_paged: bool,
+    /// The pages that the kernel cached at an earlier open are to be dropped, and then
+    /// [`begin_pages`](Node::begin_pages) is to be told.
+    pub begins_pages: Option<Stamp>,
+    /// Truncating it cleared set-id bits, which the kernel leaves to us and does not look at again.
+    pub outdates_mode: bool,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened").field("passthrough", &self.passthrough.is_some()).finish()
+    }
+}
+
+/// What an open asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OpenFlags {
+    pub(crate) write: bool,
+    pub(crate) truncate: bool,
+}
+
+impl Node {
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// As `open(2)`; [`Error::Io`] when the backing file is missing.
+    pub fn open_file(
+        &self,
+        caller: Caller,
+        ino: InodeId,
+        write: bool,
+        truncate: bool,
+        registrar: &Registrar<'_>,
+    ) -> Result<Opened> {
+        let flags = OpenFlags { write: write || truncate, truncate };
+        if flags.write {
+            self.await_sure_membership()?;
+        }
+        let content = if truncate { Content::Dropped } else { Content::Kept };
+        self.with_live(ino, |state| {
+            if flags.write
+                && let Some(retry) = self.recall_followers(ino, state)
+            {
+                return Ok(Attempt::Again(retry));
+            }
+            // Read under the entry's lock: nothing can fold or write the file from here on.
+            let inode = match self.prepare(ino, state, flags.write.then_some(content))? {
+                Attempt::Done(inode) => self.renewed(inode)?,
+                Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
+            };
+            Self::drop_stale_lower(state, &inode);
+            if state.body.is_none() {
+                state.hints = self.own_hints(&inode)?;
+                state.is_orphan = inode.nlink == 0;
+                self.load_body(state, &inode)?;
+            }
+            let inode = if truncate { self.spare_followers(inode, state, 0)? } else { inode };
+            let was_lower = matches!(state.body, Some(Body::Lower(_)));
+            let opened = self.open_loaded(caller, &inode, state, flags, registrar);
+            if opened.is_err() && was_lower && state.local().is_none() {
+                // Nothing has become of a truncation; the file is as it was.
+                state.body = None;
+            }
+            if opened.is_err() && state.holds_lease && !state.is_open() {
+                self.enqueue_settle(ino, state);
+            }
+            opened.map(Attempt::Done)
+        })
+    }
+
+    /// Opens an inode that was just created, with the backing file taken for it, if any.
+    pub(crate) fn open_new(
+        &self,
+        caller: Caller,
+        inode: &Inode,
+        write: bool,
+        fresh: (Option<LocalBody>, HintSet),
+        registrar: &Registrar<'_>,
+    ) -> Result<Opened> {
+        let flags = OpenFlags { write, truncate: false };
+        self.live.with(inode.ino, |state| {
+            if state.body.is_none() {
+                let (body, hints) = fresh;
+                state.hints = hints;
+                state.holds_lease = self.is_shared();
+                state.is_unsettled = body.is_some();
+                state.body = Some(body.map_or(Body::Inline(Vec::new()), Body::Local));
+                state.record = Some(inode.clone());
+                state.mark_seen();
+            }
+            self.open_loaded(caller, inode, state, flags, registrar)
+        })
+    }
+
+    /// Opens an inode that was just created and is to be striped.
+    pub(crate) fn open_new_striped(
+        &self,
+        caller: Caller,
+        inode: &Inode,
+        write: bool,
+        (wish, hints): (Wish, HintSet),
+    ) -> Result<Opened> {
+        let Some(cluster) = &self.cluster else { return Err(Error::BadHandle) };
+        let flags = OpenFlags { write, truncate: false };
+        self.live.with(inode.ino, |state| {
+            let inode = self.lay_stripes(cluster, inode, wish, &hints)?;
+            self.write_stripes(&inode, state)?;
+            state.hints = hints;
+            self.open_loaded(caller, &inode, state, flags, &|_| {
+                Err(std::io::ErrorKind::Unsupported.into())
+            })
+        })
+    }
+
+    fn open_loaded(
+        &self,
+        caller: Caller,
+        inode: &Inode,
+        state: &mut LiveState,
+        flags: OpenFlags,
+        registrar: &Registrar<'_>,
+    ) -> Result<Opened> {
+        if flags.write && self.is_shared() {
+            self.let_go_for_room(inode, state, flags.truncate)?;
+        }
+        if flags.truncate && matches!(state.body, Some(Body::Lower(_))) {
+            // What is dropped need not be copied first.
+            state.body = Some(Body::Inline(Vec::new()));
+        } else if flags.write {
+            self.copy_up(inode.ino, state)?;
+        }
+        if state.handles == 0 {
+            state.mode = self.choose_mode(caller, state, inode, flags);
+        }
+        if state.mode == IoMode::Passthrough {
+            self.prepare_passthrough(inode.ino, state, flags, registrar)?;
+        }
+        if flags.write {
+            self.mark_unsettled(inode.ino, state)?;
+        }
+        state.handles += 1;
+        state.writers += u32::from(flags.write);
+        if flags.truncate
+            && let Err(e) = self.truncate_live(inode.ino, state, 0, caller)
+        {
+            state.handles -= 1;
+            state.writers -= u32::from(flags.write);
+            return Err(e);
+        }
+        let outdates_mode =
+            flags.truncate && !caller.keeps_set_id() && caller.set_id_cleared(inode) != inode.perm;
+        Ok(Opened { outdates_mode, ..self.opened(inode.ino, state, flags) })
+    }
+
+    fn choose_mode(
+        &self,
+        caller: Caller,
+        state: &LiveState,
+        inode: &Inode,
+        flags: OpenFlags,
+    ) -> IoMode {
+        let tier = match state.local() {
+            Some(local) => Some(local.backing.tier),
+            None if state.kept().is_some() => state.kept().map(|copy| copy.backing.tier),
+            None if state.remote().is_some() || state.striped().is_some() => None,
+            None if flags.write => self.tier_for_new(&state.hints, inode.ino.0),
+            None => None,
+        };
+        let tier = tier.and_then(|id| self.tiers.get(id).ok());
+        choose_io_mode(&OpenRequest {
+            mount_has_passthrough: self.has_passthrough.load(Ordering::Acquire),
+            tier_is_stackable: tier.is_some_and(|t| t.file_system().is_stackable),
+            tier_is_low: flags.write && tier.is_some_and(intarsia_store::Tier::is_low),
+            is_strict: state.hints.integrity() == Integrity::Strict,
+            has_backing: tier.is_some(),
+            clears_set_id: flags.write && inode.perm & 0o6000 != 0 && !caller.keeps_set_id(),
+        })
+    }
+
+    fn prepare_passthrough(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        flags: OpenFlags,
+        registrar: &Registrar<'_>,
+    ) -> Result<()> {
+        if state.local().is_none() && flags.write {
+            self.unfold_here(ino, state)?;
+        }
+        if state.kernel.is_some() {
+            return Ok(());
+        }
+        let Some(local) = state.local().or(state.kept()) else { return Ok(()) };
+        match registrar(local.ro.as_fd()) {
+            Ok(kernel) => state.kernel = Some(kernel),
+            Err(e) => {
+                tracing::warn!(%ino, error = %e, "no passthrough for this file; served through the process");
+                state.mode = IoMode::Cached;
+            }
+        }
+        Ok(())
+    }
+
+    fn opened(&self, ino: InodeId, state: &mut LiveState, flags: OpenFlags) -> Opened {
+        let is_passthrough = state.mode == IoMode::Passthrough;
+        let counter = if is_passthrough {
+            &self.metrics.opens_passthrough
+        } else {
+            &self.metrics.opens_cached
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let syncs_at_close = flags.write && self.syncs_at_close(state);
+        let is_far = !flags.write && !is_passthrough && self.changes_elsewhere(state);
+        let grant = if is_far { self.grant_pages(ino, state) } else { Grant::Refused };
+        let is_paged = grant != Grant::Refused;
+        if is_paged {
+            state.paged.get_or_insert_default();
+        }
+        Opened {
+            passthrough: state.kernel.clone().filter(|_| is_passthrough),
+            // Other hosts see at their next open what was closed here.
+            wants_flush: (flags.write && (!is_passthrough || self.is_shared())) || syncs_at_close,
+            keeps_cache: (!self.is_shared() && !self.take_outdated(ino)) || is_paged,
+            outdates_cache: is_passthrough && flags.write,
+            changes_elsewhere: is_far && !is_paged,
+            is_paged,
+            begins_pages: grant.begins(),
+            outdates_mode: false,
+        }
+    }
+
+    pub(crate) fn changes_elsewhere(&self, state: &LiveState) -> bool {
+        let is_elsewhere = match &state.body {
+            Some(Body::Remote(_) | Body::Striped(_)) => true,
+            Some(Body::Inline(_)) => !state.holds_lease,
+            Some(Body::Local(_) | Body::Kept(_) | Body::Lower(_)) | None => false,
+        };
+        self.is_shared() && is_elsewhere
+    }
+}

@@ -1,0 +1,182 @@
+//! Reading: where the bytes are, and how far a read comes without waiting for another host.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use intarsia_store::BackingFile;
+use intarsia_types::{Error, InodeId, Result};
+
+use crate::body::Body;
+use crate::body::remote::RemoteFile;
+use crate::body::striped::StripedFile;
+use crate::body::striped::read::FarRead;
+use crate::inode::live::LiveState;
+use crate::node::Node;
+
+/// What was looked at so lately is not looked at again to find the end of a file: as long as the kernel keeps attributes.
+const RECENT: Duration = Duration::from_millis(20);
+
+fn is_recent(at: Option<Instant>) -> bool {
+    at.is_some_and(|at| at.elapsed() < RECENT)
+}
+
+/// How far a read came without waiting for another host.
+pub enum Reading {
+    /// So many bytes are in the buffer.
+    Done(usize),
+    /// The bytes are on their way.
+    Elsewhere(FarRead),
+}
+
+/// Where the bytes for a read are.
+pub(super) enum Source {
+    /// So many are in the buffer already.
+    Done(usize),
+    File(Arc<BackingFile>),
+    Remote(Arc<RemoteFile>),
+    Striped(Arc<StripedFile>),
+}
+
+impl Node {
+    /// Reads into `buffer`; fewer bytes only at the end of the file. May wait for another host.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when a checksum does not match, else the system's own.
+    pub fn read(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
+        match self.source_of(ino, offset_bytes, buffer)? {
+            Source::Done(n) => Ok(self.count_read(n)),
+            Source::File(file) => Ok(self.count_read(file.read_at(buffer, offset_bytes)?)),
+            // With no lock held: the other host may have something to ask of us meanwhile.
+            Source::Remote(remote) => Ok(self.count_read(remote.read_at(buffer, offset_bytes)?)),
+            Source::Striped(striped) => Ok(self.count_read(striped.read_at(buffer, offset_bytes)?)),
+        }
+    }
+
+    /// Reads into `buffer` what is on this host, or begins to fetch it from another one.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn begin_read(
+        &self,
+        ino: InodeId,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Result<Reading> {
+        let n = match self.source_of(ino, offset_bytes, buffer)? {
+            Source::Done(n) => n,
+            Source::File(file) => file.read_at(buffer, offset_bytes)?,
+            Source::Remote(remote) => {
+                let read = remote.begin_read(offset_bytes, buffer.len());
+                return Ok(Reading::Elsewhere(FarRead::Remote(read)));
+            }
+            Source::Striped(striped) => {
+                let read = striped.begin_read(offset_bytes, buffer.len());
+                return Ok(Reading::Elsewhere(FarRead::Striped(read)));
+            }
+        };
+        Ok(Reading::Done(self.count_read(n)))
+    }
+
+    /// Counts bytes that were read through the process.
+    pub fn count_read(&self, bytes: usize) -> usize {
+        self.metrics.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        bytes
+    }
+
+    fn source_of(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<Source> {
+        self.live.with(ino, |state| {
+            state.require_ours()?;
+            let end = offset_bytes.saturating_add(buffer.len() as u64);
+            let ends_before = self.known_end(state).filter(|known| end > *known);
+            if ends_before.is_some_and(|_| !is_recent(state.followed_at)) {
+                self.follow_present(ino, state)?;
+            } else if ends_before.is_some_and(|known| offset_bytes >= known) {
+                return Ok(Source::Done(0));
+            }
+            if state.body.is_none() {
+                self.load_present(ino, state)?;
+            }
+            if let Some(striped) = state.striped()
+                && offset_bytes.saturating_add(buffer.len() as u64) > striped.size_bytes()
+            {
+                // Another host may have written on.
+                let renewed =
+                    self.namespace.get(ino).and_then(|inode| self.renew_body(state, &inode));
+                match renewed {
+                    // Removed or changed again meanwhile: what is open stays readable as it was.
+                    Err(Error::NotFound | Error::Busy(_)) if state.body.is_some() => {}
+                    outcome => outcome?,
+                }
+            }
+            if state.paged.is_some()
+                && self.changes_elsewhere(state)
+                && !self.has_true_pages(ino, state)
+            {
+                self.note_brief_pages(ino, state);
+            }
+            self.load_sums(ino, state)?;
+            match &state.body {
+                Some(Body::Striped(striped)) => Ok(Source::Striped(Arc::clone(striped))),
+                Some(Body::Remote(remote)) => Ok(Source::Remote(Arc::clone(remote))),
+                Some(Body::Inline(bytes)) => {
+                    let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
+                    let rest = bytes.get(from..).unwrap_or(&[]);
+                    let n = rest.len().min(buffer.len());
+                    buffer[..n].copy_from_slice(&rest[..n]);
+                    Ok(Source::Done(n))
+                }
+                Some(Body::Local(local) | Body::Kept(local)) => match &state.sums {
+                    // Under the lock, so that no write comes between the bytes and their sums.
+                    Some(sums) => self
+                        .read_verified(ino, sums, &local.ro, offset_bytes, buffer)
+                        .map(Source::Done),
+                    None => Ok(Source::File(Arc::clone(&local.ro))),
+                },
+                Some(Body::Lower(lower)) => Ok(Source::File(Arc::clone(&lower.file))),
+                None => Err(Error::BadHandle),
+            }
+        })
+    }
+
+    /// Where a file ends that another host may change, as far as is known here.
+    fn known_end(&self, state: &LiveState) -> Option<u64> {
+        match &state.body {
+            _ if !self.is_shared() => None,
+            Some(Body::Remote(remote)) if !remote.may_write() => Some(remote.size_bytes()),
+            Some(Body::Inline(bytes)) if !state.holds_lease => Some(bytes.len() as u64),
+            _ => None,
+        }
+    }
+
+    /// As [`follow`](Self::follow), what the record says now; a file that was removed is as it was.
+    fn follow_present(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        match self.namespace.get(ino) {
+            Ok(inode) => self.follow(state, &inode),
+            Err(Error::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next data or hole at or after an offset.
+    ///
+    /// # Errors
+    /// [`Error::NoData`] past the end.
+    pub fn seek(&self, ino: InodeId, offset_bytes: u64, hole: bool) -> Result<u64> {
+        self.live.with(ino, |state| {
+            self.ensure_loaded(ino, state)?;
+            match &state.body {
+                Some(Body::Local(local)) => local.ro.seek(offset_bytes, hole),
+                Some(Body::Lower(lower)) => lower.file.seek(offset_bytes, hole),
+                _ => {
+                    let size = state.size_bytes()?;
+                    match offset_bytes {
+                        at if at >= size => Err(Error::NoData),
+                        _ if hole => Ok(size),
+                        at => Ok(at),
+                    }
+                }
+            }
+        })
+    }
+}

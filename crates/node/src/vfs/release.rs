@@ -1,0 +1,116 @@
+//! The last reference to an open handle goes: what is left to be recorded, settled or removed.
+
+use intarsia_types::{CacheHint, Error, InodeId};
+
+use crate::body::Body;
+use crate::inode::live::{Forgotten, LiveState};
+use crate::node::Node;
+
+impl Node {
+    /// Nobody has the file open any more. If it was promised and could not be recorded, nobody else knows of its bytes.
+    pub(crate) fn note_broken_promise(&self, ino: InodeId, state: &mut LiveState) {
+        state.is_doubtful |= self.namespace.forget_promise(ino) && state.local().is_some();
+    }
+
+    /// The last reference to an open handle is gone.
+    pub fn release(&self, ino: InodeId, was_writer: bool) {
+        self.release_handle(ino, was_writer, |state| {
+            state.handles = state.handles.saturating_sub(1);
+        });
+    }
+
+    /// Another host has closed a file that it had open here.
+    pub(crate) fn release_remote(&self, ino: InodeId, was_writer: bool) {
+        self.release_handle(ino, was_writer, |state| {
+            state.remote_handles = state.remote_handles.saturating_sub(1);
+        });
+    }
+
+    /// Nobody opens a replaced file any more by the name that it had.
+    pub(crate) fn end_lingering(&self, ino: InodeId) {
+        self.release_handle(ino, false, |state| state.is_lingering = false);
+    }
+
+    fn release_handle(&self, ino: InodeId, was_writer: bool, let_go: fn(&mut LiveState)) {
+        let departed = self.live.with_existing(ino, |state| {
+            let_go(state);
+            state.writers = state.writers.saturating_sub(u32::from(was_writer));
+            if state.writers == 0
+                && let Some(Body::Local(local)) = &mut state.body
+            {
+                local.rw = None;
+            }
+            if state.handles == 0 {
+                state.kernel = None;
+                state.paged = None;
+                self.old_pages.forget(ino);
+                self.far_pages.closed(ino);
+            }
+            if state.is_open() {
+                return None;
+            }
+            self.note_broken_promise(ino, state);
+            if std::mem::take(&mut state.is_spared) {
+                self.settler_queue.collect();
+            }
+            if state.is_quarantined {
+                let forgotten = state.forget_body();
+                self.discard_unnamed(ino, &forgotten);
+                return None;
+            }
+            if state.is_orphan {
+                return Some(state.forget_body());
+            }
+            self.last_release(ino, state);
+            None
+        });
+        if let Some(Some(forgotten)) = departed {
+            self.reap(ino, forgotten);
+        }
+    }
+
+    fn last_release(&self, ino: InodeId, state: &mut LiveState) {
+        if !state.is_withheld
+            && let Err(e) = self.persist(ino, state)
+        {
+            tracing::error!(%ino, error = %e, "the last changes of a closed file could not be recorded");
+        }
+        if state.is_unsettled
+            && let Err(e) = self.account(state)
+        {
+            tracing::warn!(%ino, error = %e, "the space of a closed file is not accounted");
+        }
+        if state.hints.cache() == Some(CacheHint::None)
+            && let Some(local) = state.local()
+        {
+            local.ro.drop_cache();
+        }
+        if state.is_unsettled || state.holds_lease {
+            self.enqueue_settle(ino, state);
+        } else {
+            let has_own = state.record.as_ref().is_some_and(|inode| self.own_copy(inode).is_some());
+            let is_double = has_own && state.kept().is_some();
+            self.drop_body(ino, state);
+            state.sums = None;
+            if is_double {
+                self.remote_cache.forget(ino);
+            }
+        }
+    }
+
+    /// Removes an orphan for good; `blocks_512` is what was accounted for it, if that is known.
+    pub(crate) fn reap(&self, ino: InodeId, forgotten: Forgotten) {
+        match self.namespace.reap(ino) {
+            Ok(inode) => self.dispose(&inode, forgotten),
+            Err(Error::NotFound) => self.discard_unnamed(ino, &forgotten),
+            Err(e) if self.is_shared() => {
+                tracing::warn!(%ino, error = %e, "an unlinked file stays for now");
+                self.discard_unnamed(ino, &forgotten);
+                self.doubt_orphan(ino);
+            }
+            Err(e) => {
+                tracing::error!(%ino, error = %e, "an unlinked file stays until the next start");
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `close` and `fsync`: what was written becomes part of the record, and durable where that was promised.
+
+use std::sync::Arc;
+
+use intarsia_store::BackingFile;
+use intarsia_types::{CloseMode, Durability, Error, InodeId, Result};
+
+use crate::inode::live::LiveState;
+use crate::node::Node;
+use crate::replication::replicate::Moment;
+
+impl Node {
+    /// A close: what was written becomes part of the record, and durable where that was promised.
+    ///
+    /// # Errors
+    /// What went wrong with the data since the last flush, so that `close` reports it.
+    pub fn flush(&self, ino: InodeId) -> Result<()> {
+        self.await_membership_to_publish(ino)?;
+        if let Some(striped) = self.striped(ino) {
+            self.publish_stripes(&striped, ino)?;
+            let syncs = self.live.with_existing(ino, |state| self.syncs_at_close(state));
+            return if syncs == Some(true) { self.sync_stripes(&striped, true) } else { Ok(()) };
+        }
+        let has_copies = self.publishes_copies(ino, Moment::Close);
+        if has_copies {
+            self.publish_copies(ino)?;
+        }
+        let syncs = self.live.with_existing(ino, |state| {
+            if !has_copies {
+                self.publish(ino, state)?;
+            }
+            Ok::<_, Error>(
+                self.syncs_at_close(state).then(|| state.local().map(|l| Arc::clone(&l.ro))),
+            )
+        });
+        let syncs = syncs.transpose()?.flatten();
+        self.keep_creation(ino)?;
+        match syncs {
+            Some(file) => self.sync_file(file.as_deref(), true),
+            None => Ok(()),
+        }
+    }
+
+    /// `fsync`: durable as the deployment promises. With `durability=interval` that is the page cache,
+    /// which survives the death of any process; the background flush follows within the interval.
+    ///
+    /// # Errors
+    /// The system's own; a failed flush is final.
+    pub fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
+        self.await_membership_to_publish(ino)?;
+        if let Some(striped) = self.striped(ino) {
+            self.publish_stripes(&striped, ino)?;
+            return self.sync_stripes(&striped, data_only);
+        }
+        let has_copies = self.publishes_copies(ino, Moment::Sync);
+        if has_copies {
+            self.publish_copies(ino)?;
+        }
+        let file = self.live.with_existing(ino, |state| {
+            if !has_copies {
+                self.publish(ino, state)?;
+            }
+            Ok::<_, Error>(state.local().map(|l| Arc::clone(&l.ro)))
+        });
+        let file = file.transpose()?.flatten();
+        self.keep_creation(ino)?;
+        if self.options.durability == Durability::Sync {
+            self.sync_file(file.as_deref(), data_only)?;
+        }
+        Ok(())
+    }
+
+    /// A file that was made here is there for all hosts from now on, if nothing was published that says so.
+    fn keep_creation(&self, ino: InodeId) -> Result<()> {
+        self.namespace.keep_promise(ino).inspect_err(|_| {
+            self.live.with_existing(ino, |state| {
+                state.is_orphan = true;
+                state.is_doubtful |= state.local().is_some();
+                state.overlay.is_dirty = false;
+            });
+        })
+    }
+
+    fn sync_file(&self, file: Option<&BackingFile>, data_only: bool) -> Result<()> {
+        file.map_or(Ok(()), |f| f.sync(data_only))?;
+        self.namespace.sync()
+    }
+
+    pub(crate) fn syncs_at_close(&self, state: &LiveState) -> bool {
+        self.options.durability == Durability::Sync && state.hints.close() == CloseMode::Safe
+    }
+
+    /// Whether closing the file, or `fsync` if `is_sync`, waits until copies of it are made on other hosts, which may
+    /// take as long as the network needs for its bytes.
+    #[must_use]
+    pub fn waits_for_copies(&self, ino: InodeId, is_sync: bool) -> bool {
+        self.publishes_copies(ino, if is_sync { Moment::Sync } else { Moment::Close })
+    }
+
+    /// Whether a flush may wait for a device or for other hosts, so that it should not hold up an event loop.
+    #[must_use]
+    pub fn flush_may_block(&self, ino: InodeId) -> bool {
+        self.options.durability == Durability::Sync
+            || self.publishes_copies(ino, Moment::Close)
+            || self.striped(ino).is_some()
+    }
+}

@@ -1,0 +1,90 @@
+//! A file is cut, or made longer, to a length.
+
+use intarsia_policy::IoMode;
+use intarsia_types::{Error, InodeId, Result};
+
+use crate::body::Body;
+use crate::clock::now;
+use crate::inode::lease::{Attempt, Content};
+use crate::inode::live::LiveState;
+use crate::node::Node;
+use crate::vfs::caller::Caller;
+
+impl Node {
+    pub(super) fn truncate(&self, caller: Caller, ino: InodeId, size_bytes: u64) -> Result<()> {
+        let content = if size_bytes == 0 { Content::Dropped } else { Content::Kept };
+        self.with_live(ino, |state| {
+            if let Some(retry) = self.recall_followers(ino, state) {
+                return Ok(Attempt::Again(retry));
+            }
+            match self.prepare(ino, state, Some(content)) {
+                Err(Error::NotSupported(_)) => {
+                    return Err(Error::Invalid("only regular files have a length to set".into()));
+                }
+                Err(error) => return Err(error),
+                Ok(Attempt::Again(retry)) => return Ok(Attempt::Again(retry)),
+                Ok(Attempt::Done(inode)) => {
+                    self.ensure_loaded(ino, state)?;
+                    self.spare_followers(inode, state, size_bytes)?;
+                }
+            }
+            self.truncate_live(ino, state, size_bytes, caller)?;
+            self.after_idle_write(ino, state).map(Attempt::Done)
+        })
+    }
+
+    /// Sets the length of a loaded live file and the times that go with it.
+    pub(crate) fn truncate_live(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        size_bytes: u64,
+        caller: Caller,
+    ) -> Result<()> {
+        if state.striped().is_some() {
+            return self.cut_stripes(ino, state, size_bytes, caller);
+        }
+        let grows =
+            matches!(state.body, Some(Body::Inline(_))) && size_bytes > self.options.inline_bytes.0;
+        if grows {
+            self.unfold(ino, state)?;
+        }
+        if let Some(remote) = state.remote() {
+            remote.set_len(size_bytes)?;
+            state.overlay.size_bytes = size_bytes;
+            return if caller.keeps_set_id() { Ok(()) } else { self.clear_set_id_for(caller, ino) };
+        }
+        let old_size_bytes = state.size_bytes()?;
+        if size_bytes == 0 && matches!(state.body, Some(Body::Lower(_))) {
+            // What is dropped need not be copied first.
+            state.body = Some(Body::Inline(Vec::new()));
+        }
+        match &mut state.body {
+            Some(Body::Inline(bytes)) if size_bytes <= self.options.inline_bytes.0 => {
+                bytes.resize(usize::try_from(size_bytes).unwrap_or(0), 0);
+            }
+            _ => {
+                self.unfold(ino, state)?;
+                self.mark_unsettled(ino, state)?;
+                let file = self.writable(state)?;
+                file.set_len(size_bytes)?;
+                Self::resize_sums(state, &file, old_size_bytes, size_bytes)?;
+                self.account(state)?;
+            }
+        }
+        let now = now();
+        state.overlay.size_bytes = size_bytes;
+        state.overlay.is_dirty = true;
+        state.overlay.mtime = Some(now);
+        state.overlay.ctime = Some(now);
+        let is_published_later = state.handles > 0 && state.has_published_elsewhere();
+        if (state.mode == IoMode::Passthrough || state.handles == 0) && !is_published_later {
+            self.persist(ino, state)?;
+        }
+        state.mark_seen();
+        if !caller.keeps_set_id() {
+            self.clear_set_id_for(caller, ino)?;
+        }
+        Ok(())
+    }
+}

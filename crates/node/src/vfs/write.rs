@@ -1,0 +1,280 @@
+//! Writing, allocating and copying ranges.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use intarsia_policy::IoMode;
+use intarsia_types::{Error, InodeId, Result};
+
+use crate::body::Body;
+use crate::clock::now;
+use crate::inode::live::LiveState;
+use crate::node::Node;
+use crate::vfs::read::Source;
+
+impl Node {
+    /// Writes all of `data`. `is_write_back` means that the kernel flushes pages whose times it keeps
+    /// itself; `kills_set_id` that it leaves clearing the set-id bits to us.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], else the system's own. Nothing is half-written within a tier's capacity.
+    pub fn write(
+        &self,
+        ino: InodeId,
+        offset_bytes: u64,
+        data: &[u8],
+        is_write_back: bool,
+        kills_set_id: bool,
+    ) -> Result<()> {
+        if kills_set_id {
+            self.clear_set_id(ino)?;
+        }
+        self.await_membership()?;
+        let elsewhere = self.live.with_existing(ino, |state| match &state.body {
+            Some(Body::Remote(remote)) => Some(Source::Remote(Arc::clone(remote))),
+            Some(Body::Striped(striped)) => Some(Source::Striped(Arc::clone(striped))),
+            _ => None,
+        });
+        let elsewhere = elsewhere.flatten();
+        if elsewhere.is_some() {
+            // With no lock held, as for reading.
+            match elsewhere {
+                Some(Source::Remote(remote)) => remote.write_all_at(data, offset_bytes)?,
+                Some(Source::Striped(striped)) => striped.write_all_at(data, offset_bytes)?,
+                _ => {}
+            }
+            self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+            return Ok(());
+        }
+        let target = self.live.with(ino, |state| -> Result<Source> {
+            state.require_ours()?;
+            self.ensure_loaded(ino, state)?;
+            if self.write_inline(ino, state, offset_bytes, data)? {
+                note_write(state, offset_bytes + data.len() as u64, is_write_back);
+                return Ok(Source::Done(data.len()));
+            }
+            if let Some(remote) = state.remote() {
+                return Ok(Source::Remote(Arc::clone(remote)));
+            }
+            self.mark_unsettled(ino, state)?;
+            self.require_room(state, data.len() as u64)?;
+            let file = self.writable(state)?;
+            if state.sums.is_none() {
+                return Ok(Source::File(file));
+            }
+            let old_size_bytes = state.size_bytes()?;
+            file.write_all_at(data, offset_bytes)?;
+            Self::renew_sums(state, &file, offset_bytes, data.len() as u64, old_size_bytes)?;
+            note_write(state, offset_bytes + data.len() as u64, is_write_back);
+            Ok(Source::Done(data.len()))
+        })?;
+        match target {
+            Source::File(file) => {
+                file.write_all_at(data, offset_bytes)?;
+                let end = offset_bytes + data.len() as u64;
+                self.live.with_existing(ino, |state| note_write(state, end, is_write_back));
+            }
+            // It has just gone to another host.
+            Source::Remote(remote) => remote.write_all_at(data, offset_bytes)?,
+            Source::Striped(_) | Source::Done(_) => {}
+        }
+        self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes into an inline body if it stays small enough; else moves it to a backing file first.
+    fn write_inline(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<bool> {
+        let Some(Body::Inline(bytes)) = &mut state.body else {
+            self.copy_up(ino, state)?;
+            return Ok(false);
+        };
+        let end = offset_bytes + data.len() as u64;
+        if end > self.options.inline_bytes.0 || state.mode == IoMode::Passthrough {
+            self.unfold(ino, state)?;
+            return Ok(false);
+        }
+        let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
+        if bytes.len() < from + data.len() {
+            bytes.resize(from + data.len(), 0);
+        }
+        bytes[from..from + data.len()].copy_from_slice(data);
+        Ok(true)
+    }
+
+    /// Below the watermark every byte is accounted before it is written, so that a capacity holds.
+    fn require_room(&self, state: &mut LiveState, bytes: u64) -> Result<()> {
+        let Some(local) = state.local() else { return Ok(()) };
+        let tier = self.tiers.get(local.backing.tier)?;
+        if !tier.is_low() {
+            return Ok(());
+        }
+        self.account(state)?;
+        self.remote_cache.make_room();
+        let Some(local) = state.local() else { return Ok(()) };
+        let tier = self.tiers.get(local.backing.tier)?;
+        if tier.fits(bytes) {
+            Ok(())
+        } else {
+            Err(self.refuse_for_room(&format!("tier {} is full", tier.dir().display())))
+        }
+    }
+
+    /// `fallocate(2)`: allocate, punch or zero a range.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], or EOPNOTSUPP from the file system below.
+    pub fn allocate(
+        &self,
+        ino: InodeId,
+        offset_bytes: u64,
+        len_bytes: u64,
+        mode: u32,
+    ) -> Result<()> {
+        const KEEP_SIZE: u32 = 1;
+        const PUNCH_HOLE: u32 = 2;
+        if let Some(striped) = self.striped(ino) {
+            let end = offset_bytes.checked_add(len_bytes).ok_or(Error::FileTooLarge)?;
+            return striped.allocate(mode, offset_bytes..end);
+        }
+        let elsewhere = self.live.with(ino, |state| {
+            self.ensure_loaded(ino, state)?;
+            self.unfold(ino, state)?;
+            if let Some(remote) = state.remote() {
+                return Ok(Some(Arc::clone(remote)));
+            }
+            self.mark_unsettled(ino, state)?;
+            if mode & PUNCH_HOLE == 0 {
+                self.require_room(state, len_bytes)?;
+            }
+            let file = self.writable(state)?;
+            let old_size_bytes = state.size_bytes()?;
+            file.allocate(mode, offset_bytes, len_bytes)?;
+            let new_size_bytes = state.size_bytes()?;
+            let end = (offset_bytes + len_bytes).min(new_size_bytes);
+            if end > offset_bytes {
+                let len = end - offset_bytes;
+                Self::renew_sums(state, &file, offset_bytes, len, old_size_bytes)?;
+            }
+            if mode & KEEP_SIZE == 0 || mode & PUNCH_HOLE != 0 {
+                note_write(state, new_size_bytes, false);
+            }
+            self.account(state)?;
+            self.after_idle_write(ino, state)?;
+            Ok::<_, Error>(None)
+        })?;
+        // With no lock held, as for writing.
+        elsewhere.map_or(Ok(()), |remote| remote.allocate(mode, offset_bytes, len_bytes))
+    }
+
+    /// A file changed while nobody has it open: record it and let it settle.
+    pub(crate) fn after_idle_write(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if state.is_open() {
+            return Ok(());
+        }
+        if let Some(Body::Local(local)) = &mut state.body {
+            local.rw = None;
+        }
+        if let Some(remote) = state.remote() {
+            remote.flush()?;
+        }
+        self.persist(ino, state)?;
+        if state.is_unsettled || state.holds_lease {
+            self.enqueue_settle(ino, state);
+        } else {
+            state.body = None;
+        }
+        Ok(())
+    }
+
+    /// Copies a range between two files without bringing it to user space, sharing blocks where the
+    /// file system below can. May copy less than asked.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::NotSupported`] to make the kernel fall back to read and write.
+    pub fn copy_range(
+        &self,
+        from: InodeId,
+        from_offset_bytes: u64,
+        to: InodeId,
+        to_offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<usize> {
+        let source = self.live.with(from, |state| {
+            self.ensure_loaded(from, state)?;
+            self.load_sums(from, state)?;
+            let is_verified = state.sums.is_some();
+            Ok::<_, Error>(state.local().filter(|_| !is_verified).map(|l| Arc::clone(&l.ro)))
+        })?;
+        let Some(source) = source else {
+            return self.copy_through_memory(
+                from,
+                from_offset_bytes,
+                to,
+                to_offset_bytes,
+                len_bytes,
+            );
+        };
+        let copied = self.live.with(to, |state| {
+            self.ensure_loaded(to, state)?;
+            self.unfold(to, state)?;
+            if state.local().is_none() {
+                return Ok(None);
+            }
+            self.mark_unsettled(to, state)?;
+            self.require_room(state, len_bytes)?;
+            let target = self.writable(state)?;
+            let old_size_bytes = state.size_bytes()?;
+            let len = usize::try_from(len_bytes.min(1 << 30)).unwrap_or(usize::MAX);
+            let n = source.copy_to(from_offset_bytes, &target, to_offset_bytes, len)?;
+            Self::renew_sums(state, &target, to_offset_bytes, n as u64, old_size_bytes)?;
+            note_write(state, to_offset_bytes + n as u64, false);
+            self.after_idle_write(to, state)?;
+            Ok::<_, Error>(Some(n))
+        })?;
+        match copied {
+            Some(n) => Ok(n),
+            // Its bytes are at another host.
+            None => {
+                self.copy_through_memory(from, from_offset_bytes, to, to_offset_bytes, len_bytes)
+            }
+        }
+    }
+
+    /// Copies at most 1 MiB of a small or verified file.
+    fn copy_through_memory(
+        &self,
+        from: InodeId,
+        from_offset_bytes: u64,
+        to: InodeId,
+        to_offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<usize> {
+        let mut buffer = vec![0; usize::try_from(len_bytes.min(1 << 20)).unwrap_or(0)];
+        let n = self.read(from, from_offset_bytes, &mut buffer)?;
+        self.write(to, to_offset_bytes, &buffer[..n], false, false)?;
+        Ok(n)
+    }
+
+    /// Whether somebody may write to the file through the process now.
+    #[must_use]
+    pub fn is_written_through_us(&self, ino: InodeId) -> bool {
+        self.live.with_existing(ino, |s| s.writers > 0 && s.mode == IoMode::Cached).unwrap_or(false)
+    }
+}
+
+fn note_write(state: &mut LiveState, end_bytes: u64, is_write_back: bool) {
+    state.overlay.size_bytes = state.overlay.size_bytes.max(end_bytes);
+    state.overlay.is_dirty = true;
+    if !is_write_back {
+        let now = now();
+        state.overlay.mtime = Some(now);
+        state.overlay.ctime = Some(now);
+    }
+    state.mark_seen();
+}

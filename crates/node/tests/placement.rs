@@ -1,0 +1,152 @@
+//! Hints that say where files go: beside their group, dealt over all hosts, in regions.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
+mod deployment;
+
+use std::collections::BTreeMap;
+
+use deployment::{
+    Deployment, MIB, ROOT_CALLER, close_all, content_of, get, hint, home, metric, overwrite,
+    pattern, put_in, regular, wait_until,
+};
+use intarsia_node::{NewName, Node, SetMode};
+use intarsia_types::{FileKind, InodeId};
+
+const KIB: usize = 1 << 10;
+
+/// A directory whose files have these hints.
+fn directory(node: &Node, name: &str, hints: &[(&str, &str)]) -> InodeId {
+    let new = NewName { kind: FileKind::Directory, perm: 0o755, ..regular() };
+    let (attr, _) = node.make(ROOT_CALLER, InodeId::ROOT, name.as_bytes(), &new).unwrap();
+    for (key, value) in hints {
+        let key = format!("user.intarsia.{key}");
+        node.set_xattr(attr.ino, key.as_bytes(), value.as_bytes(), SetMode::Either).unwrap();
+    }
+    attr.ino
+}
+
+#[test]
+fn files_of_a_group_lie_on_one_host_whoever_makes_them() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all_sized([("a", 64), ("b", 64), ("c", 64)]);
+    let groups = ["x", "y", "z"];
+    let mut homes = BTreeMap::new();
+    for group in groups {
+        let place = format!("collocate:{group}");
+        let dir = directory(&nodes[0], group, &[("place", &place)]);
+        for (n, node) in nodes.iter().enumerate() {
+            let content = pattern(200 * KIB + n, u8::try_from(n).unwrap());
+            let ino = put_in(node, dir, &format!("f{n}"), &content);
+            for reader in &nodes {
+                assert_eq!(content_of(reader, ino).unwrap(), content);
+            }
+            let home = home(node, &format!("{group}/f{n}"));
+            assert_eq!(homes.entry(group).or_insert_with(|| home.clone()), &home, "{group} {n}");
+        }
+    }
+    let mut used: Vec<_> = homes.values().cloned().collect();
+    used.sort();
+    assert_eq!(used, ["a", "b", "c"], "three groups on three hosts");
+    let sum = |name| nodes.iter().map(|node| metric(node, name)).sum::<u64>();
+    assert_eq!(sum("files_placed_as_hinted_total"), 9);
+    assert_eq!(sum("files_placed_otherwise_total"), 0);
+    close_all(&nodes);
+}
+
+#[test]
+fn a_group_can_name_its_host_and_goes_on_without_it() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all_sized([("a", 64), ("b", 64), ("c", 8)]);
+    let [a, b, c] = &nodes;
+    let at_b = directory(a, "at-b", &[("place", "collocate:sums@b")]);
+    put_in(a, at_b, "one", &pattern(300 * KIB, 1));
+    put_in(c, at_b, "two", &pattern(300 * KIB, 2));
+    assert_eq!((home(a, "at-b/one"), home(a, "at-b/two")), ("b".into(), "b".into()));
+
+    let nowhere = directory(a, "nowhere", &[("place", "collocate:sums@elsewhere")]);
+    let ino = put_in(a, nowhere, "f", &pattern(300 * KIB, 3));
+    assert_eq!(home(b, "nowhere/f"), "a", "advice that cannot be followed");
+    assert_eq!(content_of(b, ino).unwrap(), pattern(300 * KIB, 3));
+    assert_eq!(metric(a, "files_placed_otherwise_total"), 1);
+
+    // A host that is full takes none either.
+    let at_c = directory(a, "at-c", &[("place", "collocate:more@c")]);
+    put_in(c, InodeId::ROOT, "filling", &pattern(7 * MIB + 256 * KIB, 7));
+    wait_until("the others know that it is full", || {
+        let hosts = a.status().unwrap().hosts;
+        hosts.iter().any(|host| host.host == "c" && host.free_bytes < (2 * MIB) as u64)
+    });
+    put_in(a, at_c, "f", &pattern(300 * KIB, 4));
+    assert_ne!(home(b, "at-c/f"), "c");
+    assert_eq!(get(c, "filling").unwrap().len(), 7 * MIB + 256 * KIB);
+    close_all(&nodes);
+}
+
+#[test]
+fn a_file_of_a_group_stays_there_whoever_writes_it_anew() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all_sized([("a", 64), ("b", 64), ("c", 64)]);
+    let [a, _, c] = &nodes;
+    let dir = directory(a, "d", &[("place", "collocate:g@b")]);
+    let ino = put_in(a, dir, "f", &pattern(300 * KIB, 1));
+    assert_eq!(home(a, "d/f"), "b");
+    overwrite(c, ino, 1000, &pattern(5000, 9), false).unwrap();
+    let mut expected = pattern(300 * KIB, 1);
+    expected[1000..6000].copy_from_slice(&pattern(5000, 9));
+    assert_eq!((home(a, "d/f"), content_of(a, ino).unwrap()), ("b".into(), expected));
+    overwrite(c, ino, 0, &pattern(400 * KIB, 2), true).unwrap();
+    assert_eq!((home(a, "d/f"), content_of(a, ino).unwrap()), ("b".into(), pattern(400 * KIB, 2)));
+    close_all(&nodes);
+}
+
+#[test]
+fn what_is_reduced_together_lies_together_without_a_name_for_it() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all_sized([("a", 64), ("b", 64)]);
+    let dir = directory(&nodes[0], "partial", &[("pattern", "reduce")]);
+    let mut homes = Vec::new();
+    for (n, node) in nodes.iter().enumerate() {
+        put_in(node, dir, &format!("f{n}"), &pattern(200 * KIB, 1));
+        homes.push(home(node, &format!("partial/f{n}")));
+    }
+    assert_eq!(homes[0], homes[1]);
+    close_all(&nodes);
+}
+
+#[test]
+fn files_that_are_distributed_are_dealt_over_all_hosts() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all_sized([("a", 64), ("b", 64), ("c", 64)]);
+    hint(&nodes[0], "pattern", "distribute");
+    let mut files: BTreeMap<String, u32> = BTreeMap::new();
+    for n in 0..60u8 {
+        let name = format!("f{n}");
+        put_in(&nodes[0], InodeId::ROOT, &name, &pattern(100 * KIB, n));
+        assert_eq!(get(&nodes[1], &name).unwrap(), pattern(100 * KIB, n));
+        *files.entry(home(&nodes[0], &name)).or_default() += 1;
+    }
+    assert_eq!(files.len(), 3, "{files:?}");
+    assert!(files.values().all(|count| *count >= 8), "{files:?}");
+    close_all(&nodes);
+}
+
+#[test]
+fn the_regions_of_a_scattered_file_lie_on_hosts_that_one_can_read() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all_sized([("a", 64), ("b", 64), ("c", 64)]);
+    let dir = directory(&nodes[0], "d", &[("place", "scatter:20000")]);
+    let content = pattern(170_001, 5);
+    let ino = put_in(&nodes[0], dir, "f", &content);
+    for node in &nodes {
+        assert_eq!(content_of(node, ino).unwrap(), content);
+    }
+    let layout = nodes[1].get_xattr(ino, b"user.intarsia.layout").unwrap();
+    let layout = String::from_utf8(layout).unwrap();
+    assert!(layout.starts_with("striped parts=3 chunk=20000 "), "{layout}");
+    let hosts = layout.rsplit_once("hosts=").unwrap().1;
+    let mut hosts: Vec<_> = hosts.split(',').collect();
+    hosts.sort_unstable();
+    assert_eq!(hosts, ["a", "b", "c"]);
+    close_all(&nodes);
+}
