@@ -48,6 +48,19 @@ def stat_all(directory, files):
     return files
 
 
+def list_all(directory, files):
+    """List the directory as `ls -l` does, with the attributes of every file."""
+    assert sum(entry.stat().st_nlink for entry in os.scandir(directory)) == files
+    return files
+
+
+def make_directories(cluster, name, count):
+    """Every host in turn makes a directory in one directory."""
+    for n in range(count):
+        (cluster.mount(n % cluster.hosts + 1) / name / f"d{n}").mkdir()
+    return count
+
+
 def read_all(directory, files):
     """Open and read every file."""
     for n in range(files):
@@ -238,7 +251,9 @@ def small_files(cluster, number, files, suffix=""):
         "create + 4 KiB + close": lambda: create(cluster.mount(1) / name, files),
         "stat on another host": lambda: stat_all(cluster.mount(2) / name, files),
         "open + read 4 KiB on another host": lambda: read_all(cluster.mount(3) / name, files),
+        "`ls -l` on another host": lambda: list_all(cluster.mount(cluster.hosts) / name, files),
         "unlink on another host": lambda: unlink_all(cluster.mount(2) / name, files),
+        "mkdir, each host in turn": lambda: make_directories(cluster, name, min(files, 200)),
     }
     return {what + suffix: timed(cluster, work) for what, work in steps.items()}
 

@@ -23,7 +23,6 @@ example:
   bench/hosts.py --only storm --storm 1000000
 """
 
-import argparse
 import itertools
 import json
 import multiprocessing
@@ -36,9 +35,10 @@ import sys
 import time
 from pathlib import Path
 
+import command_line
 import cluster
-import lab_peers
 import labs
+import peers
 
 BODY = os.urandom(4096)
 BLOCK = 1 << 20
@@ -509,7 +509,7 @@ def bounds(arguments, found):
             )
         if not has_central(arguments):
             continue
-        with lab_peers.Central(arguments.program, arguments.data_hosts + 1, link, arguments.work) as central:
+        with peers.Central(arguments.program, arguments.data_hosts + 1, link, arguments.work) as central:
             hosts = list(central.numbers())[1:]
             # Another client reads it than wrote it, or its own cache would answer.
             reader_of = dict(zip(hosts, hosts[1:] + hosts[:1]))
@@ -529,7 +529,7 @@ def bounds(arguments, found):
 def has_central(arguments):
     """Whether there is a central server to compare with."""
     try:
-        lab_peers.Central.check(arguments.program)
+        peers.Central.check(arguments.program)
     except labs.Absent as absent:
         say(f"the central server is left out: {absent}")
         return False
@@ -554,7 +554,7 @@ def blast(arguments, found):
             with store_of(arguments, hosts, SLOW_LINK) as store:
                 replay(store, list(store.numbers()), "store", hosts, found)
             if has_central(arguments):
-                with lab_peers.Central(arguments.program, hosts + 1, SLOW_LINK, arguments.work) as central:
+                with peers.Central(arguments.program, hosts + 1, SLOW_LINK, arguments.work) as central:
                     replay(central, list(central.numbers())[1:], "central server", hosts, found)
 
 
@@ -774,12 +774,7 @@ SECTIONS = {
 
 def main():
     """Measure and print."""
-    usage, _, examples = __doc__.partition("example:")
-    parser = argparse.ArgumentParser(
-        description=usage,
-        epilog="example:" + examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line.parser(__doc__)
 
     def numbers(text):
         return [int(part) for part in text.split(",")]

@@ -34,6 +34,29 @@ def end_on_signals():
         signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
+def present(kinds, program):
+    """Those of the systems, by name, that can be measured here; the others are named with the reason."""
+    found = {}
+    for name, kind in kinds.items():
+        try:
+            kind.check(program)
+            found[name] = kind
+        except Absent as absent:
+            print(f"{Path(sys.argv[0]).name}: {name} is left out: {absent}", file=sys.stderr)
+    return found
+
+
+def in_turn(names, rounds):
+    """The number of a round and a name, for each name in each round."""
+    names = list(names)
+    for number in range(rounds):
+        # Whoever came first would always meet the quieter machine.
+        first = number % max(1, len(names))
+        for name in names[first:] + names[:first]:
+            print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr)
+            yield number, name
+
+
 @contextlib.contextmanager
 def undisturbed():
     """Clearing up is not interrupted."""
@@ -55,6 +78,8 @@ class Lab:
 
     # Programs that must be there, and the Debian packages that have them.
     needs = {"redis-server": "redis-server"}
+    # Programs that no package has, and what builds them.
+    built = {}
 
     def __init__(self, program, hosts, link=None, work="/dev/shm", **rest):
         self.program, self.hosts, self.link, self.work = program, hosts, link, work
@@ -74,6 +99,9 @@ class Lab:
         if missing:
             packages = " ".join(dict.fromkeys(missing.values()))
             raise Absent(f"{', '.join(missing)} missing; apt-get install {packages}")
+        for name, how in cls.built.items():
+            if not shutil.which(name):
+                raise Absent(f"{name} is missing; {how}")
 
     def __enter__(self):
         self.check(self.program)

@@ -9,12 +9,12 @@ example:
   bench/many_hosts.py --hosts 32 --meta-hosts 32        servers on every host, as before there was a choice
 """
 
-import argparse
 import json
 import statistics
 import time
 from pathlib import Path
 
+import command_line
 import labs
 
 SERVERS = ("redis-server", "valkey-server")
@@ -56,12 +56,7 @@ def smoke(lab):
 
 
 def main():
-    usage, _, examples = __doc__.partition("example:")
-    parser = argparse.ArgumentParser(
-        description=usage,
-        epilog="example:" + examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line.parser(__doc__)
     parser.add_argument("--hosts", default="4,16,32,64", help="numbers of hosts (default 4,16,32,64)")
     parser.add_argument("--meta-hosts", type=int, help="hosts with metadata servers (default: the program's)")
     parser.add_argument("--idle", type=float, default=20, help="seconds of idleness that are measured (default 20)")

@@ -10,7 +10,6 @@ example:
   bench/profile_store.py --mib 64 --repeat 2          a first look
 """
 
-import argparse
 import ctypes
 import ctypes.util
 import datetime
@@ -22,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import command_line
 from systems import INTARSIA, Absent, Intarsia
 
 # A checkpoint that a reboot takes back is none.
@@ -36,12 +36,7 @@ PARITIES = 2
 
 
 def parse_arguments():
-    usage, _, examples = __doc__.partition("example:")
-    parser = argparse.ArgumentParser(
-        description=usage,
-        epilog="example:" + examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line.parser(__doc__)
     parser.add_argument("--mib", type=int, default=512, help="size of a checkpoint (default 512)")
     parser.add_argument("--repeat", type=int, default=5, help="repetitions (default 5)")
     parser.add_argument(

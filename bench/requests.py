@@ -10,7 +10,6 @@ example:
   bench/requests.py --systems floor,intarsia --actions create,stat-cold --files 500
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import command_line
 import processes
 from systems import SYSTEMS, Absent
 
@@ -186,12 +186,7 @@ def detail(kinds):
 
 
 def parse_arguments():
-    about, _, examples = __doc__.partition("example:")
-    parser = argparse.ArgumentParser(
-        description=about,
-        epilog="example:" + examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line.parser(__doc__)
     parser.add_argument("--systems", default=DEFAULT_SYSTEMS, help="default: %(default)s")
     parser.add_argument("--actions", default=",".join(ACTIONS), help="default: all of %(default)s")
     parser.add_argument(

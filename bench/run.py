@@ -10,7 +10,6 @@ example:
   bench/run.py --systems native,intarsia --workloads workflow --workflow 'sh ~/montage.sh'
 """
 
-import argparse
 import datetime
 import os
 import platform
@@ -22,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import command_line
 import processes
 import report
 import workloads
@@ -32,12 +32,7 @@ IDLE_S, QUICK_IDLE_S = 30, 3
 
 
 def parse_arguments():
-    usage, _, examples = __doc__.partition("example:")
-    parser = argparse.ArgumentParser(
-        description=usage,
-        epilog="example:" + examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line.parser(__doc__)
     parser.add_argument(
         "--systems",
         default=DEFAULT_SYSTEMS,

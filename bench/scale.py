@@ -12,13 +12,13 @@ example:
   INTARSIA=target/release/intarsia bench/scale.py --cases local-writes --nodes 1048576
 """
 
-import argparse
 import json
 import os
 import statistics
 import sys
 from pathlib import Path
 
+import command_line
 import processes
 
 ROSS_EVENTS_PER_S_AND_CORE = 504e9 / 1_966_080
@@ -43,12 +43,7 @@ CASES = {
 
 
 def parse_arguments():
-    usage, _, examples = __doc__.partition("example:")
-    parser = argparse.ArgumentParser(
-        description=usage,
-        epilog="example:" + examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line.parser(__doc__)
     parser.add_argument("--cases", default=",".join(CASES), help=f"of {', '.join(CASES)}")
     parser.add_argument("--nodes", help=f"numbers of nodes (default {NODES})")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each (default 3)")
