@@ -338,21 +338,24 @@ fn remedy(deployment: &Deployment, witnesses: &[Witness]) -> Remedy {
     remedy
 }
 
-/// Who held each slot last, with ranges of slots.
+/// Who held each slot last, with ranges of slots. Of two under one epoch it is the one that is there.
 fn last_owners(witnesses: &[Witness]) -> BTreeMap<ServerId, Vec<(u16, u16)>> {
-    let mut owners: Vec<Option<(u64, &ServerId)>> = vec![None; usize::from(SLOTS)];
+    let alive: BTreeSet<&ServerId> =
+        witnesses.iter().filter_map(|w| Some(&w.view.myself()?.id)).collect();
+    let mut owners: Vec<Option<(u64, bool, &ServerId)>> = vec![None; usize::from(SLOTS)];
     for peer in witnesses.iter().flat_map(|w| w.view.peers()).filter(|p| p.has_slots()) {
         let Role::Primary(ranges) = &peer.role else { continue };
+        let claim = Some((peer.config_epoch, alive.contains(&peer.id), &peer.id));
         for range in ranges {
             let range = usize::from(*range.start())..=usize::from(*range.end());
             for owner in owners.get_mut(range).into_iter().flatten() {
-                *owner = (*owner).max(Some((peer.config_epoch, &peer.id)));
+                *owner = (*owner).max(claim);
             }
         }
     }
     let mut found: BTreeMap<ServerId, Vec<(u16, u16)>> = BTreeMap::new();
     for (slot, owner) in (0..).zip(owners) {
-        let Some((_, owner)) = owner else { continue };
+        let Some((.., owner)) = owner else { continue };
         let ranges = found.entry(owner.clone()).or_default();
         match ranges.last_mut().filter(|(_, last)| *last + 1 == slot) {
             Some((_, last)) => *last = slot,
@@ -414,9 +417,24 @@ fn wait_until_served(
         if ordered.elapsed() >= ORDER_AGAIN {
             ordered = Instant::now();
             take_over(&remedy(deployment, &witnesses), seats)?;
+            claim_anew(&witnesses, seats)?;
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Has primaries hold their slots under newer epochs, where a server ascribes some to one that is gone. An heir that had not
+/// heard of the last epoch may have taken over under just that one, and servers believe neither of two under one epoch
+/// (Redis Cluster specification, "configuration epoch"). The primary with the newest epoch keeps it, and is passed by the
+/// others: the next look finds it behind them.
+fn claim_anew(witnesses: &[Witness], seats: &mut [Connection]) -> Result<()> {
+    for (witness, seat) in witnesses.iter().zip(seats) {
+        if witness.view.myself().is_some_and(Peer::has_slots) {
+            let said: String = seat.ask(&["CLUSTER", "BUMPEPOCH"])?;
+            tracing::warn!(server = %seat.address(), said, "claims its slots anew");
+        }
+    }
+    Ok(())
 }
 
 /// What keeps the primaries that are there from serving all slots. What a replica knows does not matter, nor what one

@@ -62,6 +62,55 @@ fn an_heir_that_had_not_heard_of_the_last_epoch_takes_over_all_the_same() {
     assert_eq!(held, 3, "{view:?}");
 }
 
+/// The heir took over under just the epoch that the others know of the dead primary: of two claims under one epoch servers
+/// believe neither, and tell nobody of it.
+#[test]
+fn an_heir_that_took_over_under_the_epoch_of_the_dead_primary_is_believed_in_the_end() {
+    if program().is_none() {
+        return;
+    }
+    let fleet = Fleet::new(3);
+    let servers = fleet.start_servers(Start::Empty);
+    form(&fleet.deployment, &fleet.keeper(), PATIENCE).unwrap();
+    let ask = |name: &ServerName| {
+        Topology::ask(&mut fleet.keeper().connect(&fleet.settings(name).address).unwrap()).unwrap()
+    };
+    let lost = ServerName { host: fleet.host(2), number: 0 };
+    let view = ask(&lost);
+    let dead = view.myself().unwrap().clone();
+    let heir = view.replicas_of(&dead.id).next().unwrap().clone();
+    let heir_name = fleet.deployment.server_at(heir.address.ip, heir.address.port).unwrap();
+    drop(servers);
+    fleet.stop_all();
+
+    // The dead primary's epoch is the last of all.
+    let map = fleet.settings(&heir_name).dir.join("nodes.conf");
+    let before = std::fs::read_to_string(&map).unwrap();
+    let epoch = before.lines().find(|line| line.starts_with(&dead.id.0)).unwrap();
+    let (epoch, slots) = (epoch.split(' ').nth(6).unwrap(), epoch.split(' ').nth(8).unwrap());
+    let reigns = |line: &str| -> Option<String> {
+        let fields: Vec<&str> = line.split(' ').collect();
+        if fields[0] == dead.id.0 {
+            return None;
+        }
+        let is_heir = fields[0] == heir.id.0;
+        let heir = || format!("{} {} myself,master - 0 0 {epoch} connected {slots}", fields[0], fields[1]);
+        Some(if is_heir { heir() } else { line.to_owned() })
+    };
+    let after: Vec<String> = before.lines().filter_map(reigns).collect();
+    std::fs::write(&map, after.join("\n") + "\n").unwrap();
+
+    let there = [0, 1].map(|host| fleet.host(host));
+    let all = there
+        .iter()
+        .flat_map(|host| [0, 1].map(|number| ServerName { host: host.clone(), number }));
+    let survivors: Vec<Survivor> = all.map(|name| Survivor { name, is_complete: true }).collect();
+    let _again: Vec<_> =
+        survivors.iter().map(|one| fleet.start_server(&one.name, Start::Kept)).collect();
+    recover(&fleet.deployment, &fleet.keeper(), &survivors, &[], PATIENCE).unwrap();
+    assert!(ask(&heir_name).myself().unwrap().has_slots());
+}
+
 /// A primary died, its replica took over and was lost before the primary had copied anything: what the primary had set
 /// aside is the only copy, and goes by a name that the others have forgotten.
 #[test]
