@@ -37,6 +37,11 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const BRIEFLY: Duration = Duration::from_millis(500);
 const ASKED_AGAIN: Duration = Duration::from_millis(100);
 
+/// The kernel is told to keep something only under a lease that has been held for so long. Giving such a one back makes
+/// another host wait as long as some thousand calls of the kernel take, and the stages of a workflow that change hands are
+/// shorter than this.
+const KERNEL_CALM_MIN: Duration = Duration::from_secs(2);
+
 /// How long the kernel keeps what a lease covers, and how long after our answer it may begin to: the program
 /// that asked has to run for that.
 const KEPT_BY_KERNEL: Duration = Duration::from_millis(20);
@@ -329,7 +334,7 @@ impl Telling<'_> {
         let (Cover { dir, read_after }, now) = (cover, Instant::now());
         let leases = &self.node.directory_leases;
         let is_kept = leases.with(dir, |seen| {
-            let is_calm = |since| now.duration_since(since) > seen.rest;
+            let is_calm = |since| now.duration_since(since) > seen.rest.max(KERNEL_CALM_MIN);
             seen.held.is_some_and(|since| since < read_after && is_calm(since))
         });
         let namespace = &self.node.namespace;
