@@ -1,5 +1,6 @@
 //! Each kernel request becomes one call on the node and one reply.
 
+mod batch;
 mod listing;
 
 use std::ffi::OsStr;
@@ -12,10 +13,10 @@ use std::time::SystemTime;
 
 use fuser::{
     AccessFlags, BackingId, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle,
-    Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, Notifier,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, RequestId, TimeOrNow, WriteFlags,
+    Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner,
+    Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, RequestId, TimeOrNow, WriteFlags,
 };
 use intarsia_node::{
     AttrChange, Caller, FarRead, KernelBacking, LockKind, LockSpan, Metrics, NewName, Node, Op,
@@ -737,6 +738,24 @@ impl Filesystem for Adapter {
         reply: ReplyDirectoryPlus,
     ) {
         self.list_plus(&Self::start_in(req, n, Op::ReadDirPlus), n, offset, reply);
+    }
+
+    fn ioctl(
+        &self,
+        req: &Request,
+        n: INodeNo,
+        _fh: FileHandle,
+        flags: IoctlFlags,
+        cmd: u32,
+        asked: &[u8],
+        _out_bytes: u32,
+        reply: ReplyIoctl,
+    ) {
+        if flags.contains(IoctlFlags::FUSE_IOCTL_DIR) {
+            self.batch(req, n, cmd, asked, reply);
+        } else {
+            reply.error(Errno::ENOTTY);
+        }
     }
 
     fn statfs(&self, req: &Request, _ino: INodeNo, reply: ReplyStatfs) {

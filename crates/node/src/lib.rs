@@ -50,6 +50,7 @@ pub use rebalance::mover::{MoveOptions, MoveProgress, MoveReport, StuckFile};
 pub use status::{HostStatus, Location, Status, TierStatus};
 pub use vfs::attributes::{AttrChange, SetTime, Validity};
 pub use vfs::caller::Caller;
+pub use vfs::locating::Located;
 pub use vfs::names::NewName;
 pub use vfs::open::{KernelBacking, Opened, Registrar};
 pub use vfs::read::Reading;

@@ -8,6 +8,7 @@ pub(crate) mod attributes;
 pub(crate) mod caller;
 pub(crate) mod creations;
 pub(crate) mod hints;
+pub(crate) mod locating;
 pub(crate) mod names;
 pub(crate) mod open;
 pub(crate) mod read;

@@ -1,4 +1,4 @@
-"""Where files of a store lie: many paths in one call, asked of the mount itself."""
+"""Where files of a store lie: many paths at once, asked of the mount itself."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from intarsia.batch import answers
+
 _NODE = "user.intarsia.node"
 _LOCATION = "user.intarsia.location"
 _LAYOUT = "user.intarsia.layout"
 # The bytes of these stand beside the inode, or in the file system below: no host is nearer to them.
 _EVERYWHERE = frozenset({"empty", "inline", "packed", "lower"})
+# The longest name of a file. (Linux: NAME_MAX.)
+_NAME_BYTES_MAX = 255
 # What `getxattr` says where a file has no such attribute.
 _NO_ATTRIBUTE = frozenset({errno.ENODATA, errno.EOPNOTSUPP})
 
@@ -77,14 +81,46 @@ def locate(paths: Iterable[str | os.PathLike[str]]) -> Locations:
     >>> locate(["/proc/self/status"]).unknown[0].problem
     'lies in no store'
     """
+    asked = [os.fspath(path) for path in paths]
+    found = _at_once(asked)
     nodes: dict[int, str | None] = {}
-    return Locations(tuple(_located(os.fspath(path), nodes) for path in paths))
+    return Locations(tuple(found.get(path) or _located(path, nodes) for path in asked))
 
 
 def host_of(path: str | os.PathLike[str]) -> str | None:
     """Name the host whose mount `path` is in, or return None where `path` is in no store."""
     value = _attribute(os.fspath(path), _NODE)
     return None if value is None else str(json.loads(value)["node"])
+
+
+def _at_once(paths: list[str]) -> dict[str, Located]:
+    """Locate what one call for each directory can tell: regular files of stores."""
+    directories: dict[str, dict[str, str]] = {}
+    for path in paths:
+        directory, name = os.path.split(path)
+        if name not in ("", ".", "..") and len(os.fsencode(name)) <= _NAME_BYTES_MAX:
+            directories.setdefault(directory or ".", {})[name] = path
+    found = {}
+    for directory, names in directories.items():
+        try:
+            if host_of(directory) is None:
+                continue
+            for path, answer in zip(names.values(), answers(directory, [*names]), strict=True):
+                if located := _told(path, answer):
+                    found[path] = located
+        except OSError:
+            # Each path by itself finds out what is wrong.
+            continue
+    return found
+
+
+def _told(path: str, answer: str) -> Located | None:
+    """What an answer says; None where it says too little."""
+    layout, *rest = answer.split(" ")
+    words = dict(word.split("=", 1) for word in rest)
+    if "size" not in words:
+        return None
+    return _lying(path, int(words["size"]), layout, words.get("chunk"), words["hosts"].split(","))
 
 
 def _located(path: str, nodes: dict[int, str | None]) -> Located:
@@ -108,13 +144,18 @@ def _in_store(path: str, size_bytes: int, here: str) -> Located:
     # One host that is not this one holds the whole file: its layout need not be asked for.
     if len(hosts) == 1 and hosts[0] != here:
         return Located(path, size_bytes, {hosts[0]: size_bytes})
-    layout = (_attribute(path, _LAYOUT) or "").split()
-    kind = layout[0] if layout else ""
-    if kind in _EVERYWHERE:
+    layout = (_attribute(path, _LAYOUT) or "").split() or [""]
+    words = dict(word.split("=", 1) for word in layout[1:])
+    return _lying(path, size_bytes, layout[0], words.get("chunk"), hosts)
+
+
+def _lying(
+    path: str, size_bytes: int, layout: str, chunk_bytes: str | None, hosts: list[str]
+) -> Located:
+    if layout in _EVERYWHERE:
         return Located(path, size_bytes, is_everywhere=True)
-    if kind == "striped":
-        words = dict(word.split("=", 1) for word in layout[1:])
-        held = striped_bytes(size_bytes, int(words["chunk"]), hosts)
+    if chunk_bytes is not None:
+        held = striped_bytes(size_bytes, int(chunk_bytes), hosts)
         return Located(path, size_bytes, held)
     return Located(path, size_bytes, dict.fromkeys(hosts, size_bytes))
 

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use intarsia_meta::{Owner, Recall, Recalled, allowance};
 use intarsia_types::{InodeId, Result};
@@ -37,9 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const BRIEFLY: Duration = Duration::from_millis(500);
 const ASKED_AGAIN: Duration = Duration::from_millis(100);
 
-/// The kernel is told to keep something only under a lease that has been held for so long. Giving such a one back makes
-/// another host wait as long as some thousand calls of the kernel take, and the stages of a workflow that change hands are
-/// shorter than this.
+/// The kernel is told to keep something only of a directory that no other host has changed for so long, as far as this one
+/// can tell. Taking it back makes another host wait as long as some thousand calls of the kernel take, and the stages of a
+/// workflow that change hands are shorter than this.
 const KERNEL_CALM_MIN: Duration = Duration::from_secs(2);
 
 /// How long the kernel keeps what a lease covers, and how long after our answer it may begin to: the program
@@ -80,6 +80,8 @@ struct Use {
     last: Instant,
     /// Since when its lease is held.
     held: Option<Instant>,
+    /// How long nobody had changed the directory when its lease was had.
+    calm_before: Duration,
     /// How often the lease was or would have been given back: what was asked for before counts no more after.
     returns: u64,
     /// Threads that are giving it back.
@@ -103,6 +105,7 @@ impl Use {
             first: now,
             last: now,
             held: None,
+            calm_before: Duration::ZERO,
             returns: 0,
             returning: 0,
             kept_by_kernel: None,
@@ -128,13 +131,19 @@ impl Use {
     }
 
     /// The lease that was asked for at `returns` has come; whether it counts.
-    fn begin(&mut self, now: Instant, returns: u64) -> bool {
+    fn begin(&mut self, now: Instant, returns: u64, calm_before: Duration) -> bool {
         if self.returns != returns {
             return false;
         }
-        self.held = Some(now);
+        (self.held, self.calm_before) = (Some(now), calm_before);
         (self.misses, self.misses_max) = (0, MISSES);
         true
+    }
+
+    /// Whether the lease, held since `since`, is likely to be held on.
+    fn is_calm(&self, now: Instant, since: Instant) -> bool {
+        let held = now.duration_since(since);
+        held > self.rest && held + self.calm_before > KERNEL_CALM_MIN
     }
 
     /// The lease goes; `is_recalled` because another host wants to change something.
@@ -231,8 +240,8 @@ impl Node {
     fn lease_directory(&self, dir: InodeId, returns: u64) {
         match self.namespace.lease_directory(dir) {
             Ok(true) => {
-                let now = Instant::now();
-                let counts = self.directory_leases.with(dir, |seen| seen.begin(now, returns));
+                let (now, calm) = (Instant::now(), self.unchanged_for(dir));
+                let counts = self.directory_leases.with(dir, |seen| seen.begin(now, returns, calm));
                 if counts != Some(true)
                     && let Err(error) = self.return_directory(dir, false)
                 {
@@ -246,6 +255,12 @@ impl Node {
             }
             Err(error) => tracing::debug!(%dir, %error, "no lease on the directory"),
         }
+    }
+
+    /// How long a directory has not been changed, by the clock of the host that did: a guess.
+    fn unchanged_for(&self, dir: InodeId) -> Duration {
+        let changed = self.namespace.get(dir).map(|inode| SystemTime::from(inode.ctime));
+        changed.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default()
     }
 
     /// Another host wants to change something of a directory.
@@ -334,8 +349,7 @@ impl Telling<'_> {
         let (Cover { dir, read_after }, now) = (cover, Instant::now());
         let leases = &self.node.directory_leases;
         let is_kept = leases.with(dir, |seen| {
-            let is_calm = |since| now.duration_since(since) > seen.rest.max(KERNEL_CALM_MIN);
-            seen.held.is_some_and(|since| since < read_after && is_calm(since))
+            seen.held.is_some_and(|since| since < read_after && seen.is_calm(now, since))
         });
         let namespace = &self.node.namespace;
         if is_kept != Some(true)
@@ -372,19 +386,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_kernel_is_told_of_a_directory_that_has_been_calm() {
+        let now = Instant::now();
+        let mut seen = Use::new(now);
+        assert!(seen.begin(now, 0, Duration::ZERO));
+        assert!(!seen.is_calm(now + REST_MIN * 2, now));
+        assert!(seen.is_calm(now + KERNEL_CALM_MIN + REST_MIN, now));
+        // What was calm before the lease counts, but not for the rest after a recall.
+        assert!(seen.begin(now, 0, KERNEL_CALM_MIN));
+        assert!(!seen.is_calm(now + REST_MIN / 2, now));
+        assert!(seen.is_calm(now + REST_MIN * 2, now));
+    }
+
+    #[test]
     fn a_lease_that_was_recalled_while_it_was_asked_for_does_not_count() {
         let mut now = Instant::now();
         let mut seen = Use::new(now);
         let asked = (0..USES).find_map(|_| seen.note(now)).unwrap();
         seen.end(now, true);
-        assert!(!seen.begin(now, asked));
+        assert!(!seen.begin(now, asked, Duration::ZERO));
         assert!(seen.held.is_none());
         // Nor is it asked for while it is being given back.
         seen.returning += 1;
         assert!((0..USES * 2).all(|_| seen.note(now).is_none()));
         seen.returning -= 1;
         let asked = (0..USES).find_map(|_| seen.note(now)).unwrap();
-        assert!(seen.begin(now, asked));
+        assert!(seen.begin(now, asked, Duration::ZERO));
         assert_eq!(seen.note(now), None);
         // Each recall of a lease that was not kept for long makes the rest longer.
         for _ in 0..20 {
@@ -392,7 +419,7 @@ mod tests {
             assert!((0..USES * 2).all(|_| seen.note(now).is_none()));
             now = seen.rests_until.unwrap();
             let asked = (0..USES * 2).find_map(|_| seen.note(now)).unwrap();
-            assert!(seen.begin(now, asked));
+            assert!(seen.begin(now, asked, Duration::ZERO));
         }
         assert_eq!(seen.rest, REST_MAX);
         seen.end(now + REST_MAX * (CALM + 1), true);

@@ -83,17 +83,20 @@ impl Node {
             let inode = self.renewed(self.namespace.get(parent)?)?;
             return self.overlaid(&inode, before);
         }
-        self.use_directory(parent);
         let before = self.before_reading();
-        // The kernel looks up in directories only.
-        let inode = match self.namespace.lookup_in_directory(parent, name) {
-            Err(Error::NotFound) if self.adopt_name(parent, name)? => {
-                self.namespace.lookup(parent, name)?
-            }
-            found => self.renewed(found?)?,
-        };
+        let inode = self.find(parent, name)?;
         self.note_lockable(name, inode.ino);
         self.overlaid(&inode, before)
+    }
+
+    /// The record of what a name in a directory means, from below where it is not here.
+    pub(crate) fn find(&self, dir: InodeId, name: &[u8]) -> Result<Inode> {
+        self.use_directory(dir);
+        // The kernel looks up in directories only.
+        match self.namespace.lookup_in_directory(dir, name) {
+            Err(Error::NotFound) if self.adopt_name(dir, name)? => self.namespace.lookup(dir, name),
+            found => self.renewed(found?),
+        }
     }
 
     /// Creates an entry that is not opened: directory, symbolic link, special or empty regular file.

@@ -1,0 +1,94 @@
+//! One call that locates many files of a directory: `ioctl(2)` on the open directory.
+//!
+//! The buffer holds names, each ended by a zero byte, the last one by two; it comes back with as many answers as fit, in
+//! the same form. `python/src/intarsia/locate.py` and `docs/user/intarsia.h` have the other side.
+
+use fuser::{Errno, INodeNo, ReplyIoctl, Request};
+use intarsia_node::{Located, Op};
+use intarsia_types::{Error, InodeId};
+
+use super::{Adapter, caller};
+use crate::convert::{errno, ino};
+
+/// Bytes of the buffer, both ways: as many as an `ioctl` number can tell.
+const BUFFER_BYTES: usize = (1 << 14) - 4;
+/// `_IOWR('I', 1, char[BUFFER_BYTES])` of `<linux/ioctl.h>`.
+const LOCATE: u32 = 3 << 30 | (BUFFER_BYTES as u32) << 16 | (b'I' as u32) << 8 | 1;
+
+impl Adapter {
+    /// Answers the call if it is ours.
+    pub(super) fn batch(&self, req: &Request, n: INodeNo, cmd: u32, asked: &[u8], reply: ReplyIoctl) {
+        if cmd != LOCATE {
+            return reply.error(Errno::ENOTTY);
+        }
+        let timer = Self::start_in(req, n, Op::Locate);
+        match self.node.may_search(caller(req), ino(n)) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.finish(&timer, false);
+                return reply.error(Errno::EACCES);
+            }
+            Err(e) => {
+                self.finish(&timer, false);
+                return reply.error(errno(&e, "locate"));
+            }
+        }
+        let answers = self.locate_all(ino(n), asked);
+        self.finish(&timer, true);
+        reply.ioctl(0, &answers);
+    }
+
+    /// The answers that fit, and zeros up to the end of the buffer.
+    fn locate_all(&self, dir: InodeId, asked: &[u8]) -> Vec<u8> {
+        let mut answers = Vec::with_capacity(BUFFER_BYTES);
+        for name in names(asked) {
+            let answer = match self.node.locate_in(dir, name) {
+                Ok(located) => in_words(&located),
+                Err(Error::Invalid(_)) => "other".to_owned(),
+                Err(error) => format!("errno={}", error.errno()),
+            };
+            // One zero ends the answer, one more the last of all.
+            if answers.len() + answer.len() + 2 > BUFFER_BYTES {
+                break;
+            }
+            answers.extend_from_slice(answer.as_bytes());
+            answers.push(0);
+        }
+        answers.resize(BUFFER_BYTES, 0);
+        answers
+    }
+}
+
+/// The names in a buffer; what is no name is not there for anybody.
+fn names(asked: &[u8]) -> impl Iterator<Item = &[u8]> {
+    asked.split(|byte| *byte == 0).take_while(|name| !name.is_empty())
+}
+
+fn in_words(located: &Located) -> String {
+    let Located { size_bytes, layout, chunk_bytes, hosts } = located;
+    let hosts: Vec<&str> = hosts.iter().map(|host| host.0.as_str()).collect();
+    let chunk = chunk_bytes.map(|bytes| format!(" chunk={bytes}")).unwrap_or_default();
+    format!("{layout} size={size_bytes}{chunk} hosts={}", hosts.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use intarsia_types::NodeId;
+
+    #[test]
+    fn names_end_at_the_empty_one_or_with_the_buffer() {
+        let all = |asked: &'static [u8]| names(asked).collect::<Vec<_>>();
+        assert_eq!(all(b"a\0bb\0\0c\0"), [b"a".as_slice(), b"bb"]);
+        assert_eq!(all(b"a\0bb"), [b"a".as_slice(), b"bb"]);
+        assert!(all(b"").is_empty());
+        assert!(all(b"\0a\0").is_empty());
+    }
+
+    #[test]
+    fn an_answer_says_all_in_words() {
+        let hosts = vec![NodeId("a".into()), NodeId("b".into())];
+        let located = Located { size_bytes: 7, layout: "striped", chunk_bytes: Some(4), hosts };
+        assert_eq!(in_words(&located), "striped size=7 chunk=4 hosts=a,b");
+    }
+}
