@@ -14,6 +14,7 @@ example:
 import json
 import os
 import statistics
+import sys
 import time
 
 import command_line
@@ -77,12 +78,19 @@ def main():
     found = {name: [] for name in chosen}
     loads = []
     for number, name in labs.in_turn(chosen, arguments.repeat):
+        if name not in found:
+            continue
         loads.append(os.getloadavg()[0])
-        found[name].append(measure(chosen[name], number, arguments, inputs))
+        try:
+            found[name].append(measure(chosen[name], number, arguments, inputs))
+        except SystemExit as failure:
+            # What the others have shown so far is kept.
+            print(f"{name} is left out from here on: {failure}", file=sys.stderr)
+            del found[name]
     if arguments.json:
         said = {"arguments": vars(arguments), "loads": loads, "rounds": found}
         print(json.dumps(said, indent=1))
-    elif chosen:
+    elif found:
         show(found, loads, arguments)
 
 

@@ -69,6 +69,8 @@ struct Work {
     collect_due: Option<Instant>,
     /// When to look whether copies of other hosts' files take room that others need.
     room_due: Option<Instant>,
+    /// When to look next for changes that nobody finished.
+    sweep_due: Option<Instant>,
     /// The thread is at work on something that stands in no queue any more.
     is_busy: bool,
     is_stopping: bool,
@@ -183,6 +185,17 @@ impl Queue {
             drop(work);
             self.wake.notify_one();
         }
+    }
+
+    /// Whether changes that nobody finished are to be looked for now; then not again for a while.
+    pub(super) fn is_sweep_due(&self) -> bool {
+        let now = Instant::now();
+        let mut work = self.work.lock();
+        let is_due = work.sweep_due.is_none_or(|due| due <= now);
+        if is_due {
+            work.sweep_due = Some(now + COLLECT_INTERVAL / 2);
+        }
+        is_due
     }
 
     pub(super) fn collect_later(&self) {

@@ -427,17 +427,19 @@ impl Node {
         Ok(())
     }
 
-    /// Removes files of this host that the ledger says belong to no inode any more, and finishes changes
-    /// whose host has died.
-    pub(crate) fn collect(&self) -> Result<()> {
+    /// Removes files of this host that the ledger says belong to no inode any more. From time to time it also finishes changes
+    /// whose host has died: that takes a question a partition, and files may lose their owners every second.
+    fn collect(&self) -> Result<()> {
         self.settler_queue.collect_later();
         self.return_idle_directories();
         self.remove_free_files()?;
         self.resolve_doubts()?;
         self.resolve_orphans()?;
         self.recount_at_rest()?;
-        let recovered = self.namespace.recover_transactions(ABANDONED)?;
-        tracing::debug!(?recovered, "looked for changes that nobody finished");
+        if self.settler_queue.is_sweep_due() {
+            let recovered = self.namespace.recover_transactions(ABANDONED)?;
+            tracing::debug!(?recovered, "looked for changes that nobody finished");
+        }
         Ok(())
     }
 

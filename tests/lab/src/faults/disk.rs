@@ -50,6 +50,12 @@ impl Disk {
     pub(crate) fn power_up(&self) {
         self.detach();
         self.attach();
+        // Whoever has copied the mounts since, as every new lab does, keeps the file system without power in use.
+        let probe = self.place.join("probe");
+        File::create(&probe).expect(
+            "a disk with power: a mount namespace that was made meanwhile keeps the old one; make no labs beside this",
+        );
+        let _ = std::fs::remove_file(probe);
     }
 
     fn detach(&self) {
