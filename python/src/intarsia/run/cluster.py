@@ -57,7 +57,7 @@ class RunCrew(DaskCrew):
         deadline = time.monotonic() + _START_S
         joined: set[str] = set()
         while len(joined) < hosts and time.monotonic() < deadline:
-            events = self.wait(0.1)
+            events = self._next(0.1)
             self._early += events
             joined |= {event.host for event in events if isinstance(event, HostJoined)}
             for event in events:
@@ -75,6 +75,9 @@ class RunCrew(DaskCrew):
         if self._early:
             early, self._early = self._early, []
             return early
+        return self._next(timeout_s)
+
+    def _next(self, timeout_s: float) -> list[Event]:
         if self._workers is not None:
             for text in self._workers.look():
                 self._say(text)

@@ -138,8 +138,8 @@ class Engine:
         name = signal.Signals(number).name
         if number == signal.SIGINT and not self._is_draining:
             self._view.say(
-                f"{name}: nothing more begins; {len(self._sent)} tasks end first "
-                "(once more to end them now)"
+                f"{name}: nothing more begins; tasks that run: {len(self._sent)} "
+                "(once more ends them now)"
             )
         else:
             self._crew.stop_tasks()
@@ -200,7 +200,7 @@ class Engine:
         if not self._settings.keeps_going and not self._is_draining:
             self._is_draining = True
             if self._sent:
-                self._view.say(f"nothing more begins; {len(self._sent)} tasks end first")
+                self._view.say(f"nothing more begins; tasks that run: {len(self._sent)}")
 
     def _start(self) -> None:
         """Hand over what may begin now."""

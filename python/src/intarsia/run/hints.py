@@ -11,8 +11,8 @@ from intarsia.run.graph import Graph
 WORTH_BYTES = 128 << 10
 # Fewer files than this are read from their hosts in the time of one.
 _GROUP_FILES = 3
-# What `replicas` takes.
-_MOST_COPIES = 16
+# Fewer readers than this may well run where the file lies.
+_SPREAD_READERS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,8 @@ def _derived(graph: Graph, file: str, cluster: Cluster) -> dict[str, str]:
     if cluster.hosts < 2 or not readers:
         return {}
     if len(readers) > 1:
-        # Several whole copies spread as fast as one, and each reader of one needs no link.
-        copies = min(cluster.hosts, len(readers), _MOST_COPIES)
-        return {"pattern": "broadcast", "replicas": str(copies)}
+        # No `replicas`: copies that are made at once take the link as long as the readers do.
+        return {"pattern": "broadcast"} if len(readers) >= _SPREAD_READERS else {}
     if file not in graph.producer:
         return {}
     (reader,) = readers
@@ -81,9 +80,7 @@ def _is_worth(graph: Graph, file: str, cluster: Cluster) -> bool:
 
 
 def _joined(derived: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Let a task's own hints win; a place of its own excludes derived copies and patterns."""
-    excluded = {"replicas", "pattern", "place"} if {"place", "pattern"} & set(own) else set()
-    if "replicas" in own:
-        excluded = excluded | {"pattern"}
+    """Let a task's own hints win; a place or pattern of its own excludes derived ones."""
+    excluded = {"pattern", "place"} if {"pattern", "place"} & set(own) else set()
     kept = {name: value for name, value in derived.items() if name not in excluded}
     return kept | dict(own)

@@ -15,7 +15,7 @@ from intarsia.run.lanes import lanes_of
 from intarsia.run.order import Result
 from intarsia.run.summary import lines_of
 from intarsia.simulate.report.document import Plot, Report, Section, Table
-from intarsia.simulate.report.style import COLOURS, GREY, figure, legend_below
+from intarsia.simulate.report.style import COLOURS, GREY, figure, legend_below, style
 from intarsia.simulate.report.write import write_report
 
 _MEGA = 1e6
@@ -61,10 +61,11 @@ def _plots(history: History) -> tuple[Plot, ...]:
         return ()
     stages = list(dict.fromkeys(task.stage for task in history.graph.tasks.values()))
     colours = {stage: COLOURS[number % len(COLOURS)] for number, stage in enumerate(stages)}
-    return (
-        Plot("timeline", "Each row is a slot of a host", _timeline(history, colours)),
-        Plot("bytes", "Bytes read from disks, by stage", _bytes(history)),
-    )
+    with style():
+        return (
+            Plot("timeline", "Each row is a slot of a host", _timeline(history, colours)),
+            Plot("bytes", "Bytes read from disks, by stage", _bytes(history)),
+        )
 
 
 def _timeline(history: History, colours: dict[str, str]) -> Figure:

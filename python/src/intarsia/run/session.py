@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -85,10 +85,17 @@ class Choices:
         return partial(delayed, patience_s=self.patience_s)
 
 
+class _StoppedEarly(BaseException):
+    """A signal came before the first task or after the last one; its argument is the number."""
+
+
 def carry_out(choices: Choices) -> int:
     """Run a workflow; returns the exit code, and says on standard error what went wrong."""
     try:
-        return _Session(choices).run()
+        with _handling(_stop_early):
+            return _Session(choices).run()
+    except _StoppedEarly as stop:
+        return 128 + int(stop.args[0])
     except GraphError as error:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return _USAGE
@@ -98,6 +105,21 @@ def carry_out(choices: Choices) -> int:
     except (ClusterError, JournalError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return _FAILURE
+
+
+def _stop_early(number: int, _: object) -> None:
+    raise _StoppedEarly(number)
+
+
+@contextlib.contextmanager
+def _handling(handler: Callable[[int, object], None]) -> Iterator[None]:
+    """Have `handler` take the signals that stop a run."""
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, one in before.items():
+            signal.signal(number, one)
 
 
 class _Session:
@@ -147,7 +169,10 @@ class _Session:
             hints = chosen_hints(self._graph, self._choices.hints, len(crew.hosts))
             self._make_inputs(crew, missing, hints)
             plan = plan_of(self._graph, self._directory, journal)
-            with self._signals(crew), contextlib.closing(self._view):
+            with (
+                _handling(lambda number, _: crew.tell(StopAsked(number))),
+                contextlib.closing(self._view),
+            ):
                 return self._go(crew, plan, journal, hints)
 
     def _go(
@@ -207,19 +232,6 @@ class _Session:
         is_store = host_of(self._directory) is not None
         by_path = {str(self._directory / file): hints[file] for file in missing if file in hints}
         crew.make(parts, by_path if is_store else {})
-
-    @contextlib.contextmanager
-    def _signals(self, crew: RunCrew) -> Iterator[None]:
-        """Have signals stop the run in good order."""
-        before = {
-            number: signal.signal(number, lambda number, _: crew.tell(StopAsked(number)))
-            for number in _SIGNALS
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _conclude(self, history: History, journal: Journal) -> int:
         choices = self._choices

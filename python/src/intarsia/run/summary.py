@@ -66,7 +66,6 @@ def lines_of(history: History) -> list[str]:
             f"read from disks: {history.input_bytes / _MEGA:.1f} MB, {share:.0f} % of them where "
             f"the task ran, {summary['remote_bytes'] / _MEGA:.1f} MB from other hosts"
         )
-    lines += [f"failed: {name}: {why}" for name, why in history.failed.items()]
     lines += [f"warning: {text}" for text in history.warnings]
     if history.stopped_by:
         lines.append(f"stopped: {history.stopped_by}; the same command goes on from here")
