@@ -14,30 +14,37 @@ from typing import IO
 from intarsia.locate import host_of
 from intarsia.run.keeper import Ended, Keeper
 from intarsia.run.order import Order, Outcome, Result, Stamp
+from intarsia.run.patience import patiently
 
 # No program gives a file this time, so a file that has it was not written to.
 _UNTOUCHED_NS = 1_000_000_000
 _PIECE = 1 << 20
+# What cannot be read for so long after its host went cannot be read at all.
+_RECOVERY_S = 15.0
 
 
 def attempt(order: Order, keeper: Keeper) -> Outcome:
     """Make one attempt. Never raises for what the task does wrong."""
     began_s = time.time()
     try:
-        hint_problem = _prepare(order)
-        with _log_of(order) as log:
+        hint_problem = patiently(lambda: _prepare(order))
+        with patiently(lambda: _log_of(order)) as log:
             ended = keeper.run(order.command, order.directory, log, order.stdin, order.timeout_s)
+        made = patiently(lambda: _stamps(order.outputs))
     except OSError as error:
-        return Outcome(Result.FAILED, str(error), None, began_s, time.time())
-    made = {path: stamp for path in order.outputs if (stamp := stamp_of(path)) is not None}
+        result = Result.FAILED if _sees(order) else Result.WORKER_LOST
+        return Outcome(result, str(error), None, began_s, time.time())
     missing = [path for path in order.outputs if path not in made or _is_untouched(made[path])]
     result, detail = _judged(order, ended, missing)
     lost: tuple[str, ...] = ()
+    if result is not Result.DONE and not _sees(order):
+        result, detail = Result.WORKER_LOST, f"{order.directory} is gone from its host"
     if result in (Result.FAILED, Result.TIMEOUT) and order.checks_inputs:
-        lost = tuple(path for path in order.inputs if not is_readable(path))
+        lost = tuple(path for path in order.inputs if is_lost(path))
         result = Result.LOST_INPUT if lost else result
     if result is not Result.DONE:
-        _remove(order.outputs)
+        with contextlib.suppress(OSError):
+            _remove(order.outputs)
         made = {}
     return Outcome(
         result,
@@ -54,23 +61,37 @@ def attempt(order: Order, keeper: Keeper) -> Outcome:
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """Return the stamp of a regular file; None where there is none."""
+    """Return the stamp of a regular file; None where there is none. Raises OSError."""
     try:
         about = os.stat(path)  # noqa: PTH116 - there may be thousands
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return Stamp(about.st_size, about.st_mtime_ns) if stat.S_ISREG(about.st_mode) else None
 
 
-def is_readable(path: str) -> bool:
-    """Whether every byte of a file can be read now."""
+def read_whole(path: str) -> None:
+    """Read a file to its end; raises OSError."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(_PIECE):
+            pass
+
+
+def is_lost(path: str) -> bool:
+    """Whether a file cannot be read, also when the store had time to recover."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            while file.read(_PIECE):
-                pass
+        patiently(lambda: read_whole(path), _RECOVERY_S)
     except OSError:
-        return False
-    return True
+        return True
+    return False
+
+
+def _stamps(paths: Iterable[str]) -> dict[str, Stamp]:
+    return {path: stamp for path in paths if (stamp := stamp_of(path)) is not None}
+
+
+def _sees(order: Order) -> bool:
+    """Whether the directory of the run is still there, on this host."""
+    return os.path.isdir(order.directory)  # noqa: PTH112
 
 
 def _prepare(order: Order) -> str:
@@ -135,5 +156,5 @@ def _signal_name(number: int) -> str:
 
 def _remove(paths: Iterable[str]) -> None:
     for path in paths:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(path)  # noqa: PTH108

@@ -13,7 +13,7 @@ import dask
 from distributed import Client, LocalCluster
 
 from intarsia.run.crew import DaskCrew
-from intarsia.run.events import Broken, Event, HostJoined
+from intarsia.run.events import Broken, Event, HostJoined, HostRefused
 from intarsia.run.hosts import Workers
 
 # A host that has not been heard of for so long is lost.
@@ -56,15 +56,21 @@ class RunCrew(DaskCrew):
         """Wait until so many hosts have joined; raises ClusterError if none does."""
         deadline = time.monotonic() + _START_S
         joined: set[str] = set()
-        while len(joined) < hosts and time.monotonic() < deadline:
+        refused: dict[str, str] = {}
+        while len(joined) + len(refused) < hosts and time.monotonic() < deadline:
             events = self._next(0.1)
             self._early += events
             joined |= {event.host for event in events if isinstance(event, HostJoined)}
             for event in events:
                 if isinstance(event, Broken):
                     raise ClusterError(event.reason)
+                if isinstance(event, HostRefused):
+                    refused[event.host] = event.reason
             if self._workers is not None and self._workers.are_gone():
                 break
+        if refused and not joined:
+            host, reason = next(iter(refused.items()))
+            raise ClusterError(f"no host can run tasks; {host}: {reason}")
         if not joined:
             raise ClusterError(f"no worker came within {_START_S:g} s")
         if len(joined) < hosts:

@@ -88,11 +88,12 @@ class _Reader:
         self._name = name
         self._fields: Mapping[str, Any] = fields if isinstance(fields, dict) else {}
         self._problems = problems
+        self._is_mapping = isinstance(fields, dict)
         if not _NAME.fullmatch(name):
             self._problems.append(
                 f"task {name}: its name may have letters, digits, '_', '-' and '.', up to 200"
             )
-        if not isinstance(fields, dict):
+        if not self._is_mapping:
             self._problems.append(f"task {name}: a mapping with the key 'command' is expected")
         problems += [
             _unknown(f"task {name}: ", key, _FIELDS) for key in self._fields if key not in _FIELDS
@@ -101,7 +102,7 @@ class _Reader:
     def task(self) -> Task:
         """Return the task, which is of use only if there are no problems."""
         command = self._fields.get("command")
-        if self._fields and (not isinstance(command, str) or not command.strip()):
+        if self._is_mapping and (not isinstance(command, str) or not command.strip()):
             self._wrong("command", "a command for the shell is expected")
         return Task(
             self._name,

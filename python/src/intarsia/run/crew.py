@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import queue
@@ -14,8 +15,8 @@ from distributed import Client, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from intarsia.locate import host_of
-from intarsia.run.attempt import attempt, is_readable
-from intarsia.run.events import Broken, Event, HostJoined, HostLeft, TaskEnded
+from intarsia.run.attempt import attempt, read_whole
+from intarsia.run.events import Broken, Event, HostJoined, HostLeft, HostRefused, TaskEnded
 from intarsia.run.keeper import Keeper
 from intarsia.run.order import Order, Outcome, Result
 from intarsia.run.replay import make_files
@@ -71,7 +72,8 @@ def stop_here(dask_worker: Any) -> None:
 def read_files(paths: Sequence[str]) -> None:
     """Read files whole, for the store to keep them on this host."""
     for path in paths:
-        is_readable(path)
+        with contextlib.suppress(OSError):
+            read_whole(path)
 
 
 def _keeper(worker: Any) -> Keeper:
@@ -179,7 +181,10 @@ class DaskCrew:
         worker, future = self._begun.pop(key)
         self._free(worker)
         if future.status == "finished":
-            return [TaskEnded(key, future.result(timeout=_ANSWER_S))]
+            outcome: Outcome = future.result(timeout=_ANSWER_S)
+            # The worker lives, but the directory is gone from its host: it would fail every task.
+            left = self._left(worker) if outcome.result is Result.WORKER_LOST else []
+            return [*left, TaskEnded(key, outcome)]
         if future.status == "error":
             failure = future.exception(timeout=_ANSWER_S)
             is_killed = type(failure).__name__ == "KilledWorker"
@@ -198,7 +203,7 @@ class DaskCrew:
         if told is None:
             return []
         if not told["sees"]:
-            return [Broken(f"the worker on {told['host']} does not see {self._directory}")]
+            return [HostRefused(told["host"], f"its worker does not see {self._directory}")]
         host = self._hosts.setdefault(told["host"], _Host())
         host.slots[worker] = told["slots"]
         self._host_of[worker] = told["host"]

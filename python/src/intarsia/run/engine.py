@@ -2,61 +2,35 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Protocol
+from dataclasses import replace
 
 from intarsia.locate import Locations, locate
 from intarsia.run.attempts import Attempt, History
-from intarsia.run.events import Broken, Crew, Event, HostJoined, HostLeft, StopAsked, TaskEnded
+from intarsia.run.events import (
+    Broken,
+    Crew,
+    Event,
+    HostJoined,
+    HostLeft,
+    HostRefused,
+    StopAsked,
+    TaskEnded,
+)
 from intarsia.run.graph import Graph
 from intarsia.run.journal import Journal
 from intarsia.run.order import Order, Outcome, Result
+from intarsia.run.patience import SETTLE_S
 from intarsia.run.progression import LOSSES, Progression, State
-from intarsia.schedule import Policy, Task, TaskQueue
+from intarsia.run.settings import Sent, Settings, View
+from intarsia.schedule import Task, TaskQueue
 
 # How often to look again when nothing happens: a policy may let a task wait for so long.
 _TICK_S = 0.2
-
-
-class View(Protocol):
-    """What a person sees of a run."""
-
-    def say(self, text: str) -> None:
-        """Print one line."""
-
-    def update(self, progression: Progression, history: History, running: Iterable[str]) -> None:
-        """Show how far the run is."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a run goes: `retries` and `timeout_s` (seconds) are for tasks that do not say."""
-
-    directory: Path
-    run_dir: Path
-    policy: Policy
-    retries: int = 0
-    timeout_s: float | None = None
-    keeps_going: bool = False
-    remakes: bool = False
-    hints: Mapping[str, Mapping[str, str]] | None = None
-
-
-@dataclass(slots=True)
-class _Sent:
-    """An attempt that is under way."""
-
-    task: str
-    number: int
-    host: str
-    ready_s: float
-    sent_s: float
-    placed: Task
-    log: str
 
 
 class Engine:
@@ -84,10 +58,11 @@ class Engine:
         self._clock = clock
         self._progression = Progression(graph, to_run, settings.retries)
         self._queue: TaskQueue[str] | None = None
-        self._sent: dict[str, _Sent] = {}
+        self._sent: dict[str, Sent] = {}
         self._ready_s: dict[str, float] = {}
         self._is_draining = False
         self._problem = ""
+        self._host_lost_s = -SETTLE_S
 
     def run(self) -> History:
         """Run what has to run; returns what happened, also when it is stopped."""
@@ -127,7 +102,10 @@ class Engine:
             case HostLeft():
                 if self._queue is not None:
                     self._queue.remove_host(event.host)
+                self._host_lost_s = self._clock()
                 self._view.say(f"host {event.host} has no worker left")
+            case HostRefused():
+                self._view.say(f"host {event.host}: {event.reason}; nothing runs there")
             case StopAsked():
                 self._stop(event.signal)
             case Broken():
@@ -167,7 +145,7 @@ class Engine:
         gone = [
             file
             for file, one in zip(inputs, found.files, strict=True)
-            if one.problem not in (None, "lies in no store", "is no regular file")
+            if one.problem == os.strerror(errno.ENOENT)
         ]
         if gone:
             self._lose(name, gone, "is gone")
@@ -212,7 +190,7 @@ class Engine:
             key = f"{name}#{number}-{self._lineage[name][:8]}-{self._history.began_s:.6f}"
             log = str(self._settings.run_dir / "logs" / f"{name}.{number}.log")
             now_s = self._clock()
-            self._sent[key] = _Sent(
+            self._sent[key] = Sent(
                 name, number, start.host, self._ready_s.pop(name, now_s), now_s, start.task, log
             )
             self._crew.begin(key, start.host, self._order(name, number, log))
@@ -254,7 +232,7 @@ class Engine:
             return
         self._failed(sent, outcome)
 
-    def _keep(self, sent: _Sent, outcome: Outcome) -> None:
+    def _keep(self, sent: Sent, outcome: Outcome) -> None:
         local = sent.placed.local_bytes(sent.host)
         self._history.attempts.append(
             Attempt(
@@ -273,7 +251,7 @@ class Engine:
         if outcome.hint_problem and not self._history.warnings:
             self._history.warnings.append(f"hints that were refused: {outcome.hint_problem}")
 
-    def _failed(self, sent: _Sent, outcome: Outcome) -> None:
+    def _failed(self, sent: Sent, outcome: Outcome) -> None:
         name = sent.task
         if outcome.result is Result.STOPPED:
             return
@@ -282,8 +260,14 @@ class Engine:
             self._lose(name, [files[path] for path in outcome.lost], "cannot be read")
             return
         is_lost = outcome.result is Result.WORKER_LOST
+        # What fails while the store recovers from the loss of a host says nothing of the task.
+        is_lost |= outcome.ended_s - self._host_lost_s < SETTLE_S
         again = self._progression.lost(name) if is_lost else self._progression.failed(name)
-        said = outcome.detail if is_lost else f"{outcome.detail}; see {sent.log}"
+        said = (
+            outcome.detail
+            if outcome.result is Result.WORKER_LOST
+            else f"{outcome.detail}; see {sent.log}"
+        )
         if again:
             self._view.say(f"task {name} on {sent.host}: {said}; tried again")
             self._take([name])

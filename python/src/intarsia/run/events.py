@@ -34,6 +34,14 @@ class HostLeft:
 
 
 @dataclass(frozen=True, slots=True)
+class HostRefused:
+    """A worker cannot be used; `reason` says why."""
+
+    host: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopAsked:
     """A signal came."""
 
@@ -47,7 +55,7 @@ class Broken:
     reason: str
 
 
-Event = TaskEnded | HostJoined | HostLeft | StopAsked | Broken
+Event = TaskEnded | HostJoined | HostLeft | HostRefused | StopAsked | Broken
 
 
 class Crew(Protocol):

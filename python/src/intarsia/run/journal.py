@@ -6,6 +6,7 @@ cut off when the journal is opened again.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -16,6 +17,7 @@ from typing import Any, Self
 
 from intarsia.run.lineage import Made
 from intarsia.run.order import Outcome, Stamp
+from intarsia.run.patience import patiently
 
 _FORMAT = {"format": "intarsia-run-journal", "version": 1}
 
@@ -49,18 +51,18 @@ class Journal:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._file = open(path, "a+b")
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             self._lock()
             records = [] if fresh else self._read()
             self.made = {record["done"]: _made(record) for record in records}
             self.past = {record["done"]: _past(record) for record in records}
             if fresh:
-                self._file.truncate(0)
-            if self._file.seek(0, os.SEEK_END) == 0:
+                os.ftruncate(self._descriptor, 0)
+            if os.fstat(self._descriptor).st_size == 0:
                 self._append(_FORMAT)
         except BaseException:
-            self._file.close()
+            self.close()
             raise
 
     def __enter__(self) -> Self:
@@ -71,7 +73,7 @@ class Journal:
 
     def close(self) -> None:
         """Let others use it."""
-        self._file.close()
+        os.close(self._descriptor)
 
     def done(self, task: str, lineage: str, host: str, outcome: Outcome) -> None:
         """Record that a task is done; it is on stable storage when this returns."""
@@ -92,19 +94,26 @@ class Journal:
 
     def _lock(self) -> None:
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise JournalBusyError(f"another run uses {self._path.parent}; wait for it") from None
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(record).encode() + b"\n")
-        self._file.flush()
-        os.fdatasync(self._file.fileno())
+        """Append a line; what a failed attempt at it has left is cut off first. Raises OSError."""
+        line = json.dumps(record).encode() + b"\n"
+        at = os.lseek(self._descriptor, 0, os.SEEK_END)
+
+        def write() -> None:
+            os.ftruncate(self._descriptor, at)
+            if os.write(self._descriptor, line) < len(line):
+                raise OSError(errno.EIO, "a line was cut short", str(self._path))
+            os.fdatasync(self._descriptor)
+
+        patiently(write)
 
     def _read(self) -> list[Any]:
         """Read what was done, and cut off what a crash has left of a line."""
-        self._file.seek(0)
-        content = self._file.read()
+        content = self._path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         if content and not whole and not json.dumps(_FORMAT).encode().startswith(content):
             raise JournalError(f"{self._path} is no journal of a run")
@@ -112,7 +121,7 @@ class Journal:
         if records and records[0] != _FORMAT:
             raise JournalError(f"{self._path} is no journal that this program reads")
         if len(whole) < len(content):
-            self._file.truncate(len(whole))
+            os.ftruncate(self._descriptor, len(whole))
         return records[1:]
 
     def _records(self, whole: bytes) -> Iterator[Any]:

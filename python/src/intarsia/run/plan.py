@@ -13,6 +13,7 @@ from intarsia.run.hints import Cluster, hints_of, own_hints
 from intarsia.run.journal import Journal
 from intarsia.run.lineage import lineages, needed
 from intarsia.run.order import Stamp
+from intarsia.run.patience import patiently
 from intarsia.run.replay import Replay
 from intarsia.run.wfformat import is_wfformat, read_wfformat
 
@@ -39,21 +40,37 @@ def read_workflow(path: Path, replay: Replay) -> tuple[Graph, bool]:
     return read_commands(str(path), text), False
 
 
-def stamps_below(directory: Path) -> Callable[[str], Stamp | None]:
-    """Return a function that says how files below `directory` look; each is asked for once."""
+def stamps_below(directory: Path, *, probes: bool = False) -> Callable[[str], Stamp | None]:
+    """Return a function that says how files below `directory` look; each is asked for once.
+
+    With `probes` a file whose first byte cannot be read counts as gone.
+    """
     known: dict[str, Stamp | None] = {}
 
     def look(file: str) -> Stamp | None:
         if file not in known:
-            known[file] = stamp_of(str(directory / file))
+            found = patiently(lambda: stamp_of(str(directory / file)))
+            if probes and found is not None and not _begins(directory / file):
+                found = None
+            known[file] = found
         return known[file]
 
     return look
 
 
-def plan_of(graph: Graph, directory: Path, journal: Journal) -> Plan:
-    """Look what has to run."""
-    look = stamps_below(directory)
+def _begins(path: Path) -> bool:
+    """Whether the first byte of a file can be read, if it has one."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.read(1)
+    except OSError:
+        return False
+    return True
+
+
+def plan_of(graph: Graph, directory: Path, journal: Journal, *, probes: bool = False) -> Plan:
+    """Look what has to run; with `probes` also for files that are there and cannot be read."""
+    look = stamps_below(directory, probes=probes)
     lineage = lineages(graph, look)
     return Plan(lineage, frozenset(needed(graph, lineage, journal.made, look)))
 

@@ -18,13 +18,14 @@ from intarsia.locate import host_of
 from intarsia.run.attempts import History
 from intarsia.run.chrome import write_trace
 from intarsia.run.cluster import ClusterError, Place, RunCrew, crew_of
-from intarsia.run.engine import Engine, Settings
+from intarsia.run.engine import Engine
 from intarsia.run.events import StopAsked
 from intarsia.run.graph import GraphError
 from intarsia.run.journal import Journal, JournalBusyError, JournalError
 from intarsia.run.plan import Plan, chosen_hints, plan_of, read_workflow, require_inputs, rows_of
 from intarsia.run.record import write_record
 from intarsia.run.replay import Replay, dealt, missing_inputs
+from intarsia.run.settings import Settings
 from intarsia.run.summary import lines_of, summary_of
 from intarsia.run.undeclared import Undeclared
 from intarsia.run.view import Terminal
@@ -149,8 +150,11 @@ class _Session:
             history = self._perform(journal)
             return self._conclude(history, journal)
 
+    def _plan(self, journal: Journal) -> Plan:
+        return plan_of(self._graph, self._directory, journal, probes=self._choices.remakes)
+
     def _show(self, journal: Journal) -> int:
-        plan = plan_of(self._graph, self._directory, journal)
+        plan = self._plan(journal)
         hosts = len(self._choices.hosts) or 1
         rows = rows_of(self._graph, plan, chosen_hints(self._graph, self._choices.hints, hosts))
         title = f"{self._graph.name}: {len(plan.to_run)} of {len(rows)} tasks would run"
@@ -160,7 +164,7 @@ class _Session:
     def _perform(self, journal: Journal) -> History:
         missing = missing_inputs(self._graph, self._directory) if self._is_replay else []
         if not missing:
-            plan = plan_of(self._graph, self._directory, journal)
+            plan = self._plan(journal)
             if not plan.to_run:
                 return self._nothing_to_do()
         with crew_of(
@@ -168,7 +172,7 @@ class _Session:
         ) as crew:
             hints = chosen_hints(self._graph, self._choices.hints, len(crew.hosts))
             self._make_inputs(crew, missing, hints)
-            plan = plan_of(self._graph, self._directory, journal)
+            plan = self._plan(journal)
             with (
                 _handling(lambda number, _: crew.tell(StopAsked(number))),
                 contextlib.closing(self._view),
