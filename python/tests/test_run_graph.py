@@ -64,14 +64,14 @@ def test_a_graph_of_commands_is_read_into_an_order_in_which_it_can_run() -> None
         (
             "tasks: {a: {command: x, inputs: [g], outputs: [f]},"
             " b: {command: x, inputs: [f], outputs: [g]}}",
-            "w.yaml: tasks wait for each other: a -> b -> a",
+            "w.yaml: tasks wait for each other: ",
         ),
     ],
 )
 def test_what_is_wrong_is_said_with_file_task_and_field(text: str, said: str) -> None:
     with pytest.raises(GraphError) as caught:
         read_commands("w.yaml", text)
-    assert said.replace("a -> b -> a", "") in str(caught.value)
+    assert said in str(caught.value)
 
 
 def test_all_mistakes_are_said_at_once() -> None:

@@ -7,11 +7,11 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import IO
 
-from intarsia.locate import host_of
+from intarsia.locate import host_of, locate
 from intarsia.run.keeper import Ended, Keeper
 from intarsia.run.order import Order, Outcome, Result, Stamp
 from intarsia.run.patience import patiently
@@ -40,7 +40,7 @@ def attempt(order: Order, keeper: Keeper) -> Outcome:
     if result is not Result.DONE and not _sees(order):
         result, detail = Result.WORKER_LOST, f"{order.directory} is gone from its host"
     if result in (Result.FAILED, Result.TIMEOUT) and order.checks_inputs:
-        lost = tuple(path for path in order.inputs if is_lost(path))
+        lost = tuple(path for path in order.inputs if is_lost(path, order.gone_hosts))
         result = Result.LOST_INPUT if lost else result
     if result is not Result.DONE:
         with contextlib.suppress(OSError):
@@ -76,10 +76,15 @@ def read_whole(path: str) -> None:
             pass
 
 
-def is_lost(path: str) -> bool:
-    """Whether a file cannot be read, also when the store had time to recover."""
+def is_lost(path: str, gone_hosts: Collection[str] = ()) -> bool:
+    """Whether a file cannot be read, also when the store had time to recover.
+
+    A file that lies on `gone_hosts` alone gets no such time.
+    """
+    (found,) = locate([path]).files
+    is_hopeless = bool(found.hosts) and set(found.hosts) <= set(gone_hosts)
     try:
-        patiently(lambda: read_whole(path), _RECOVERY_S)
+        patiently(lambda: read_whole(path), 0.0 if is_hopeless else _RECOVERY_S)
     except OSError:
         return True
     return False

@@ -6,39 +6,20 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import dask
 from distributed import Client, LocalCluster
 
 from intarsia.run.crew import DaskCrew
-from intarsia.run.events import Broken, Event, HostJoined, HostRefused
+from intarsia.run.events import Broken, ClusterError, Event, HostJoined, HostRefused
 from intarsia.run.hosts import Workers
+from intarsia.run.place import Place
 
 # A host that has not been heard of for so long is lost.
 _SILENCE = "30s"
 _CONNECT_S = 30
 _START_S = 90.0
-
-
-class ClusterError(RuntimeError):
-    """There are no workers to run tasks; the text says why."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where tasks run: `scheduler` is the address of one that runs already, with its workers.
-
-    Else `hosts` get a worker each by `shell`, and connect to `address` of this host; without a
-    shell it is this host alone.
-    """
-
-    hosts: tuple[str, ...]
-    shell: str | None = None
-    address: str | None = None
-    slots: int | None = None
-    scheduler: str | None = None
 
 
 class RunCrew(DaskCrew):
@@ -119,7 +100,12 @@ def crew_of(
         if workers is not None:
             stack.callback(workers.end)
             workers.start()
-        crew = RunCrew(client, str(directory), workers, say)
+        try:
+            crew = RunCrew(client, str(directory), workers, say)
+        except Exception as error:  # of any kind, from the workers that are there
+            raise ClusterError(
+                f"the workers at {address} cannot run tasks: {error}; they need intarsia[run]"
+            ) from None
         stack.callback(crew.close)
         crew.gather(_expected(place, client))
         yield crew

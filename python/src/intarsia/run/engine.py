@@ -63,6 +63,7 @@ class Engine:
         self._is_draining = False
         self._problem = ""
         self._host_lost_s = -SETTLE_S
+        self._gone: set[str] = set()
 
     def run(self) -> History:
         """Run what has to run; returns what happened, also when it is stopped."""
@@ -99,10 +100,12 @@ class Engine:
                 else:
                     self._queue.set_host(event.host, event.slots)
                 self._history.machines[event.host] = dict(event.machine)
+                self._gone.discard(event.host)
             case HostLeft():
                 if self._queue is not None:
                     self._queue.remove_host(event.host)
                 self._host_lost_s = self._clock()
+                self._gone.add(event.host)
                 self._view.say(f"host {event.host} has no worker left")
             case HostRefused():
                 self._view.say(f"host {event.host}: {event.reason}; nothing runs there")
@@ -210,6 +213,7 @@ class Engine:
             task.stdin,
             self._settings.timeout_s if task.timeout_s is None else task.timeout_s,
             self._settings.remakes,
+            tuple(sorted(self._gone)),
         )
 
     def _paths(self, files: Iterable[str]) -> list[str]:

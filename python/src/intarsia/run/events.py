@@ -9,6 +9,10 @@ from typing import Any, Protocol
 from intarsia.run.order import Order, Outcome
 
 
+class ClusterError(RuntimeError):
+    """There are no workers to run tasks; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskEnded:
     """An attempt ended; `key` is what it was begun under."""

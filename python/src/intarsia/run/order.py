@@ -21,6 +21,8 @@ class Order:
 
     All paths are absolute. `hints` are set on outputs before the command runs. `log` gets what
     the command prints. `timeout_s`: seconds after which it is ended; None is never.
+    With `checks_inputs` inputs are read after a failure; what only `gone_hosts` hold gets no time
+    to recover then.
     """
 
     task: str
@@ -34,6 +36,7 @@ class Order:
     stdin: str | None = None
     timeout_s: float | None = None
     checks_inputs: bool = False
+    gone_hosts: tuple[str, ...] = ()
 
 
 class Result(StrEnum):

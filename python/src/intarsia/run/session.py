@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from intarsia.engines.shell import SSH
 from intarsia.locate import host_of
 from intarsia.run.attempts import History
 from intarsia.run.chrome import write_trace
-from intarsia.run.cluster import ClusterError, Place, RunCrew, crew_of
 from intarsia.run.engine import Engine
-from intarsia.run.events import StopAsked
+from intarsia.run.events import ClusterError, StopAsked
 from intarsia.run.graph import GraphError
 from intarsia.run.journal import Journal, JournalBusyError, JournalError
+from intarsia.run.place import Place
 from intarsia.run.plan import Plan, chosen_hints, plan_of, read_workflow, require_inputs, rows_of
 from intarsia.run.record import write_record
 from intarsia.run.replay import Replay, dealt, missing_inputs
@@ -30,6 +31,9 @@ from intarsia.run.summary import lines_of, summary_of
 from intarsia.run.undeclared import Undeclared
 from intarsia.run.view import Terminal
 from intarsia.schedule import Policy, blind, delayed
+
+if TYPE_CHECKING:
+    from intarsia.run.cluster import RunCrew
 
 SCHEDULES = ("local", "workqueue")
 _FAILURE, _USAGE, _BUSY = 1, 2, 4
@@ -167,6 +171,8 @@ class _Session:
             plan = self._plan(journal)
             if not plan.to_run:
                 return self._nothing_to_do()
+        from intarsia.run.cluster import crew_of  # Dask takes a second
+
         with crew_of(
             self._choices.place, self._directory, self._run_dir / "logs", self._view.say
         ) as crew:
