@@ -234,7 +234,7 @@ class _Session:
         if not missing:
             return
         size_bytes = sum(self._graph.size_bytes[file] for file in missing)
-        self._view.say(f"making {len(missing)} inputs, {size_bytes / 1e6:.1f} MB")
+        self._view.say(f"making inputs: {len(missing)}, {size_bytes / 1e6:.1f} MB")
         parts = {
             host: {str(self._directory / file): self._graph.size_bytes[file] for file in files}
             for host, files in dealt(self._graph, missing, crew.hosts).items()
