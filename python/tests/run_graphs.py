@@ -8,7 +8,7 @@ from pathlib import Path
 
 from intarsia.run.attempt import stamp_of
 from intarsia.run.attempts import History
-from intarsia.run.events import Event, HostJoined, TaskEnded
+from intarsia.run.events import Event, Fetched, HostJoined, TaskEnded
 from intarsia.run.graph import Graph, Task, graph_of
 from intarsia.run.order import Order, Outcome, Result
 from intarsia.run.progression import Progression
@@ -63,7 +63,7 @@ class HereCrew:
         self._events.append(event)
 
     def fetch(self, host: str, paths: Sequence[str]) -> None:
-        pass
+        self._events.append(Fetched(host, tuple(paths), True))
 
     def stop_tasks(self) -> None:
         self.is_stopped = True

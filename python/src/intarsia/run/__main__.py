@@ -73,7 +73,8 @@ def parser() -> argparse.ArgumentParser:
         "--schedule",
         choices=SCHEDULES,
         default="local",
-        help="where tasks run: beside their data, or on any free host [default: local]",
+        help="where tasks run: beside their data; on any free host; beside their data, which is "
+        "copied ahead of them [default: local]",
     )
     add(
         "--patience",
@@ -82,6 +83,13 @@ def parser() -> argparse.ArgumentParser:
         default=PATIENCE_S,
         metavar="S",
         help="how long a task waits for the host of its data [default: %(default)g]",
+    )
+    add(
+        "--ahead-bytes",
+        type=_count,
+        default=10_000_000_000,
+        metavar="N",
+        help="with wow, how much is copied ahead in all [default: %(default)d]",
     )
     add(
         "--hints",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import platform
 import queue
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +18,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from intarsia.locate import host_of
 from intarsia.run.attempt import attempt, read_whole
-from intarsia.run.events import Broken, Event, HostJoined, HostLeft, HostRefused, TaskEnded
+from intarsia.run.events import Broken, Event, Fetched, HostJoined, HostLeft, HostRefused, TaskEnded
 from intarsia.run.keeper import Keeper
 from intarsia.run.order import Order, Outcome, Result
 from intarsia.run.replay import make_files
@@ -24,6 +26,8 @@ from intarsia.run.replay import make_files
 Hints = Mapping[str, Mapping[str, str]]
 
 _PLUGIN = "intarsia-run"
+# So many hosts read files ahead at once.
+_FETCHERS = 8
 # How long a worker may take to answer what needs no work.
 _ANSWER_S = 30
 
@@ -69,11 +73,14 @@ def stop_here(dask_worker: Any) -> None:
     _keeper(dask_worker).stop()
 
 
-def read_files(paths: Sequence[str]) -> None:
-    """Read files whole, for the store to keep them on this host."""
-    for path in paths:
-        with contextlib.suppress(OSError):
-            read_whole(path)
+async def read_files(paths: Sequence[str]) -> bool:
+    """Read files whole, beside tasks, for the store to keep them; says whether it could."""
+    try:
+        for path in paths:
+            await asyncio.to_thread(read_whole, path)
+    except OSError:
+        return False
+    return True
 
 
 def _keeper(worker: Any) -> Keeper:
@@ -102,7 +109,7 @@ class DaskCrew:
         self._hosts: dict[str, _Host] = {}
         self._host_of: dict[str, str] = {}
         self._begun: dict[str, tuple[str, Any]] = {}
-        self._fetches: list[Any] = []
+        self._fetchers = ThreadPoolExecutor(_FETCHERS)
         client.register_plugin(TaskPlugin())
         client.subscribe_topic("all", self._noticed)
         for worker in client.scheduler_info(n_workers=-1)["workers"]:
@@ -138,6 +145,16 @@ class DaskCrew:
 
     def fetch(self, host: str, paths: Sequence[str]) -> None:
         """Have a host read files, beside its tasks."""
+        worker = self._hosts[host].freest()
+
+        def fetched() -> None:
+            is_whole = False
+            with contextlib.suppress(Exception):  # a worker or scheduler that went
+                answer = self._client.run(read_files, paths, workers=[worker])
+                is_whole = bool(answer.get(worker))
+            self._queue.put(Fetched(host, tuple(paths), is_whole))
+
+        self._fetchers.submit(fetched)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -160,6 +177,7 @@ class DaskCrew:
 
     def close(self) -> None:
         """Let the workers go: what runs is ended."""
+        self._fetchers.shutdown(wait=False, cancel_futures=True)
         if self._client.status == "running":
             self._client.unsubscribe_topic("all")
             self._client.unregister_worker_plugin(_PLUGIN)

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from intarsia.locate import Locations, locate
+from intarsia.run.ahead import Ahead
 from intarsia.run.attempts import Attempt, History
 from intarsia.run.events import (
     Broken,
     Crew,
     Event,
+    Fetched,
     HostJoined,
     HostLeft,
     HostRefused,
@@ -23,7 +25,7 @@ from intarsia.run.events import (
 )
 from intarsia.run.graph import Graph
 from intarsia.run.journal import Journal
-from intarsia.run.order import Order, Outcome, Result
+from intarsia.run.order import Outcome, Result
 from intarsia.run.patience import SETTLE_S
 from intarsia.run.progression import LOSSES, Progression, State
 from intarsia.run.settings import Sent, Settings, View
@@ -64,6 +66,8 @@ class Engine:
         self._problem = ""
         self._host_lost_s = -SETTLE_S
         self._gone: set[str] = set()
+        self._ahead = Ahead(crew, settings.ahead_bytes)
+        self._inputs: dict[str, Locations] = {}
 
     def run(self) -> History:
         """Run what has to run; returns what happened, also when it is stopped."""
@@ -76,6 +80,7 @@ class Engine:
             running = [f"{sent.task} on {sent.host}" for sent in self._sent.values()]
             self._view.update(self._progression, self._history, running)
         self._history.ended_s = self._clock()
+        self._history.fetched_bytes = self._ahead.copied_bytes
         self._history.blocked = tuple(self._progression.named(State.BLOCKED))
         going = (State.WAITING, State.READY, State.RUNNING)
         self._history.not_run = tuple(
@@ -93,6 +98,8 @@ class Engine:
         match event:
             case TaskEnded():
                 self._ended(event.key, event.outcome)
+            case Fetched():
+                self._fetched(event)
             case HostJoined():
                 if self._queue is None:
                     self._queue = TaskQueue({event.host: event.slots}, self._settings.policy)
@@ -106,6 +113,7 @@ class Engine:
                     self._queue.remove_host(event.host)
                 self._host_lost_s = self._clock()
                 self._gone.add(event.host)
+                self._ahead.forget((), event.host)
                 self._view.say(f"host {event.host} has no worker left")
             case HostRefused():
                 self._view.say(f"host {event.host}: {event.reason}; nothing runs there")
@@ -136,11 +144,23 @@ class Engine:
                 self._queue.discard(name)
                 continue
             found = locate(self._paths(self._graph.tasks[name].inputs))
+            self._inputs[name] = found
             if not self._has_inputs(name, found):
                 continue
             self._ready_s.setdefault(name, now_s)
-            task = Task.reading(found, slots=self._graph.tasks[name].cores)
-            self._queue.add(name, task, now_s)
+            self._queue.add(name, self._placed(name), now_s)
+
+    def _placed(self, name: str) -> Task:
+        """Return a task with where its input lies, copies made ahead among it."""
+        known = self._ahead.known(self._inputs[name])
+        return Task.reading(known, slots=self._graph.tasks[name].cores)
+
+    def _fetched(self, event: Fetched) -> None:
+        """Have tasks know of copies that were made ahead."""
+        self._ahead.ended(event)
+        if self._queue is not None:
+            for name, _ in self._queue.waiting(self._clock()):
+                self._queue.update(name, self._placed(name))
 
     def _has_inputs(self, name: str, found: Locations) -> bool:
         """Whether all inputs are there; if not, they are made again or the task has failed."""
@@ -169,6 +189,7 @@ class Engine:
             return
         self._view.say(f"{', '.join(files)}: {what}; made again by {', '.join(makers)}")
         self._history.remade += makers
+        self._ahead.forget(self._paths(files))
         self._take(changed)
 
     def _give_up(self, name: str, why: str) -> None:
@@ -196,28 +217,13 @@ class Engine:
             self._sent[key] = Sent(
                 name, number, start.host, self._ready_s.pop(name, now_s), now_s, start.task, log
             )
-            self._crew.begin(key, start.host, self._order(name, number, log))
-
-    def _order(self, name: str, number: int, log: str) -> Order:
-        task = self._graph.tasks[name]
-        hints = self._settings.hints or {}
-        return Order(
-            name,
-            number,
-            task.command,
-            str(self._settings.directory),
-            tuple(self._paths(task.inputs)),
-            tuple(self._paths(task.outputs)),
-            {str(self._settings.directory / f): hints[f] for f in task.outputs if f in hints},
-            log,
-            task.stdin,
-            self._settings.timeout_s if task.timeout_s is None else task.timeout_s,
-            self._settings.remakes,
-            tuple(sorted(self._gone)),
-        )
+            self._inputs.pop(name, None)
+            order = self._settings.order(self._graph.tasks[name], number, log, self._gone)
+            self._crew.begin(key, start.host, order)
+        self._ahead.begin(self._queue, self._inputs, self._clock())
 
     def _paths(self, files: Iterable[str]) -> list[str]:
-        return [str(self._settings.directory / file) for file in files]
+        return self._settings.paths(files)
 
     def _ended(self, key: str, outcome: Outcome) -> None:
         sent = self._sent.pop(key, None)

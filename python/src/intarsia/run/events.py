@@ -22,6 +22,15 @@ class TaskEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetched:
+    """A host has read files whole, or could not."""
+
+    host: str
+    paths: tuple[str, ...]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class HostJoined:
     """A host has so many slots now."""
 
@@ -59,7 +68,7 @@ class Broken:
     reason: str
 
 
-Event = TaskEnded | HostJoined | HostLeft | HostRefused | StopAsked | Broken
+Event = TaskEnded | Fetched | HostJoined | HostLeft | HostRefused | StopAsked | Broken
 
 
 class Crew(Protocol):
@@ -72,7 +81,7 @@ class Crew(Protocol):
         """Return what happened, as soon as something did, or nothing after `timeout_s`."""
 
     def fetch(self, host: str, paths: Sequence[str]) -> None:
-        """Have a host read files whole, so that it keeps them; nothing is said of it."""
+        """Have a host read files whole, so that it keeps them; a `Fetched` follows."""
 
     def stop_tasks(self) -> None:
         """End all attempts; each still gets its `TaskEnded`."""

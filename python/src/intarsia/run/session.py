@@ -35,7 +35,7 @@ from intarsia.schedule import Policy, blind, delayed
 if TYPE_CHECKING:
     from intarsia.run.cluster import RunCrew
 
-SCHEDULES = ("local", "workqueue")
+SCHEDULES = ("local", "workqueue", "wow")
 _FAILURE, _USAGE, _BUSY = 1, 2, 4
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -54,6 +54,7 @@ class Choices:
     scheduler: str | None
     schedule: str
     patience_s: float
+    ahead_bytes: int
     hints: str
     retries: int
     timeout_s: float | None
@@ -198,6 +199,7 @@ class _Session:
             choices.timeout_s,
             choices.keeps_going,
             choices.remakes,
+            choices.ahead_bytes if is_store and choices.schedule == "wow" else 0,
             hints if is_store else {},
         )
         history = self._history(plan)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from intarsia.run.attempts import History
+from intarsia.run.graph import Task as TaskOf
+from intarsia.run.order import Order
 from intarsia.run.progression import Progression
 from intarsia.schedule import Policy, Task
 
@@ -24,7 +26,10 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run goes: `retries` and `timeout_s` (seconds) are for tasks that do not say."""
+    """How a run goes: `retries` and `timeout_s` (seconds) are for tasks that do not say.
+
+    `ahead_bytes`: how much may be copied in all to where the next task will run.
+    """
 
     directory: Path
     run_dir: Path
@@ -33,7 +38,30 @@ class Settings:
     timeout_s: float | None = None
     keeps_going: bool = False
     remakes: bool = False
+    ahead_bytes: int = 0
     hints: Mapping[str, Mapping[str, str]] | None = None
+
+    def paths(self, files: Iterable[str]) -> list[str]:
+        """Return where files lie."""
+        return [str(self.directory / file) for file in files]
+
+    def order(self, task: TaskOf, number: int, log: str, gone_hosts: Iterable[str]) -> Order:
+        """Return what a worker is told of an attempt."""
+        hints = self.hints or {}
+        return Order(
+            task.name,
+            number,
+            task.command,
+            str(self.directory),
+            tuple(self.paths(task.inputs)),
+            tuple(self.paths(task.outputs)),
+            {str(self.directory / file): hints[file] for file in task.outputs if file in hints},
+            log,
+            task.stdin,
+            self.timeout_s if task.timeout_s is None else task.timeout_s,
+            self.remakes,
+            tuple(sorted(gone_hosts)),
+        )
 
 
 @dataclass(slots=True)

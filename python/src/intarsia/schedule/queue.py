@@ -69,6 +69,22 @@ class TaskQueue(Generic[K]):
             if where == host:
                 self._running[key] = ("", slots, began_s)
 
+    def update(self, key: K, task: Task) -> None:
+        """Tell where the input of a task that waits lies now; it has waited as long as before."""
+        if key in self._ready:
+            self._ready[key] = (task, self._ready[key][1])
+
+    def waiting(self, now_s: float) -> list[tuple[K, Task]]:
+        """Return the tasks that wait for a host, with how long they have."""
+        return [
+            (key, replace(task, waited_s=now_s - since_s))
+            for key, (task, since_s) in self._ready.items()
+        ]
+
+    def hosts(self, now_s: float) -> list[Host]:
+        """Return all hosts as a task of one slot sees them."""
+        return self._hosts(1, now_s)
+
     def discard(self, key: K) -> None:
         """Forget a task that has not begun."""
         self._ready.pop(key, None)
