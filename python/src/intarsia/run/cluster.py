@@ -20,6 +20,7 @@ from intarsia.run.place import Place
 _SILENCE = "30s"
 _CONNECT_S = 30
 _START_S = 90.0
+_CLOSE_S = 3
 
 
 class RunCrew(DaskCrew):
@@ -94,7 +95,8 @@ def crew_of(
             address = cluster.scheduler_address
             workers = Workers(place.hosts, place.shell, place.slots, address, logs)
         try:
-            client = stack.enter_context(Client(address, timeout=_CONNECT_S, set_as_default=False))
+            client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+            stack.callback(client.close, timeout=_CLOSE_S)
         except (OSError, TimeoutError, ValueError) as error:
             raise ClusterError(f"no scheduler answers at {address}: {error}") from None
         if workers is not None:

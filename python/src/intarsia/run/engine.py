@@ -33,6 +33,8 @@ from intarsia.schedule import Task, TaskQueue
 
 # How often to look again when nothing happens: a policy may let a task wait for so long.
 _TICK_S = 0.2
+# What failed while the store recovers is tried again after so long.
+_HOLD_S = 5.0
 
 
 class Engine:
@@ -66,6 +68,7 @@ class Engine:
         self._problem = ""
         self._host_lost_s = -SETTLE_S
         self._gone: set[str] = set()
+        self._held: dict[str, float] = {}
         self._ahead = Ahead(crew, settings.ahead_bytes)
         self._inputs: dict[str, Locations] = {}
 
@@ -208,6 +211,10 @@ class Engine:
         """Hand over what may begin now."""
         if self._queue is None or self._is_draining:
             return
+        due = [name for name, when_s in self._held.items() if when_s <= self._clock()]
+        for name in due:
+            del self._held[name]
+        self._take(due)
         for start in self._queue.start(self._clock()):
             name = start.key
             number = self._progression.start(name)
@@ -271,7 +278,8 @@ class Engine:
             return
         is_lost = outcome.result is Result.WORKER_LOST
         # What fails while the store recovers from the loss of a host says nothing of the task.
-        is_lost |= outcome.ended_s - self._host_lost_s < SETTLE_S
+        is_recovering = not is_lost and self._clock() - self._host_lost_s < SETTLE_S
+        is_lost |= is_recovering
         again = self._progression.lost(name) if is_lost else self._progression.failed(name)
         said = (
             outcome.detail
@@ -280,7 +288,10 @@ class Engine:
         )
         if again:
             self._view.say(f"task {name} on {sent.host}: {said}; tried again")
-            self._take([name])
+            if is_recovering:
+                self._held[name] = self._clock() + _HOLD_S
+            else:
+                self._take([name])
         else:
             self._fail(name, said)
 
