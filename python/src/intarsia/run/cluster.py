@@ -82,7 +82,14 @@ def crew_of(
 
     Raises ClusterError, OSError.
     """
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # Dask sets levels of its own for some of its parts.
+    for name in (
+        "distributed",
+        "distributed.client",
+        "distributed.scheduler",
+        "distributed.worker",
+    ):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     dask.config.set({"distributed.scheduler.worker-ttl": _SILENCE})
     with contextlib.ExitStack() as stack:
         workers = None

@@ -196,6 +196,8 @@ class DaskCrew:
     def _ended(self, key: str) -> list[Event]:
         if key not in self._begun:
             return []
+        if self._client.status != "running":
+            return []  # the scheduler is gone: nothing is known of the attempt
         worker, future = self._begun.pop(key)
         self._free(worker)
         if future.status == "finished":
