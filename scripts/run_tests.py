@@ -33,6 +33,7 @@ LANES = ("fast", "servers", "mount", "lab")
 # other's servers.
 ONE_AT_A_TIME = "lab"
 ENGINES = "tests/workflows/test_engines.py"
+RUN_HOSTS = "tests/workflows/test_run_hosts.py"
 # Lines of a failure that are printed once more at the end.
 FAILURE_LINES = 20
 # What all of it may take, and what one program may.
@@ -244,10 +245,12 @@ def others() -> list[Program]:
     """The tests that are no programs of crates."""
     pytest = [sys.executable, "-m", "pytest"]
     examples = ["cargo", "test", "--workspace", "--locked", "--doc"]
+    ignored = [f"--ignore={path}" for path in (ENGINES, RUN_HOSTS)]
     return [
-        Program("tests-workflows", "mount", [*pytest, "tests/workflows", f"--ignore={ENGINES}"]),
-        # It has a store over four hosts.
+        Program("tests-workflows", "mount", [*pytest, "tests/workflows", *ignored]),
+        # Each has a store over four hosts.
         Program("tests-engines", "lab", [*pytest, ENGINES]),
+        Program("tests-run", "lab", [*pytest, RUN_HOSTS]),
         Program("python-tests", "mount", [*pytest, "python/tests"]),
         Program("rust-documentation", "fast", examples),
     ]

@@ -115,6 +115,15 @@ def test_policies_know_no_engine_and_no_system() -> None:
             assert inside or outside, f"{path} imports {name}"
 
 
+def test_only_the_crew_of_a_run_knows_dask_and_only_its_page_pandas() -> None:
+    allowed = {"dask": {"crew", "cluster"}, "distributed": {"crew", "cluster"}}
+    allowed |= {"pandas": {"page"}, "matplotlib": {"page"}, "yaml": {"commands"}}
+    for path in (PACKAGE / "run").glob("*.py"):
+        for name in IMPORT.findall(path.read_text()):
+            module = name.split(".")[0]
+            assert path.stem in allowed.get(module, {path.stem}), f"{path} imports {name}"
+
+
 def test_an_engine_is_imported_only_by_the_module_named_after_it() -> None:
     engines = {"dask", "distributed", "fsspec", "parsl", "snakemake_interface_common"}
     for path in [PACKAGE / "locate.py", *(PACKAGE / "engines").glob("*.py")]:

@@ -42,19 +42,22 @@ class Hosts:
 
     def run(self, host: str, *words: str | Path) -> str:
         """Run a command on a host; return what it prints on both outputs."""
-        environment = os.environ | {"PYTHONPATH": str(ROOT / "python/src")}
         done = subprocess.run(
-            [self._script, host, shlex.join(map(str, words))],
+            self.words(host, *words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             timeout=_LIMIT_S,
             check=False,
-            env=environment,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "python/src")},
         )
         assert done.returncode == 0, f"{words} ended with {done.returncode}:\n{done.stdout}"
         return done.stdout
+
+    def words(self, host: str, *words: str | Path) -> list[str]:
+        """Return the words of a command that runs another on a host."""
+        return [str(self._script), host, shlex.join(map(str, words))]
 
     def python(self, host: str, *words: str | Path) -> str:
         """Run Python on a host; return what it prints."""

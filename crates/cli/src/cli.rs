@@ -78,6 +78,9 @@ pub(crate) enum Verb {
     Simulate(Simulate),
     Predict(Predict),
     Advise(Advise),
+    /// Run a workflow's tasks over hosts, beside their data: commands in YAML, or a replay of WfFormat
+    #[command(disable_help_flag = true)]
+    Run(PythonArguments),
     /// Find by experiments which settings decide how fast a store is
     #[command(disable_help_flag = true)]
     Characterise(PythonArguments),

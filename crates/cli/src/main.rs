@@ -72,6 +72,7 @@ fn run(cli: &Cli) -> Outcome<Exit> {
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments.verb),
         Verb::Predict(arguments) => verbs::predict::predict(arguments),
         Verb::Advise(arguments) => verbs::predict::advise(arguments),
+        Verb::Run(arguments) => verbs::workflow::run(arguments),
         Verb::Characterise(arguments) => verbs::analysis::characterise(arguments),
         Verb::Model(arguments) => verbs::analysis::model(arguments),
         Verb::BalanceStores(arguments) => verbs::analysis::balance_stores(arguments),

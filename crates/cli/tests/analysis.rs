@@ -18,6 +18,7 @@ fn an_analysis_starts_its_part_of_the_package_and_passes_everything_on() {
     std::fs::write(&python, PYTHON).unwrap();
     std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
     for (verb, started) in [
+        ("run", "<-m><intarsia.run>"),
         ("forecast-dedup", "<-m><intarsia.dedup>"),
         ("characterise", "<-m><intarsia.characterise><characterise>"),
         ("model", "<-m><intarsia.characterise><model>"),

@@ -25,4 +25,5 @@ pub(crate) mod simulate;
 pub(crate) mod stage;
 pub(crate) mod status;
 pub(crate) mod up;
+pub(crate) mod workflow;
 mod xattr;

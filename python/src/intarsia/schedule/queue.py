@@ -54,8 +54,36 @@ class TaskQueue(Generic[K]):
 
     def add(self, key: K, task: Task, now_s: float) -> None:
         """Take a task that is ready; one too large for every host gets all slots of one."""
-        slots = min(task.slots, max(self._slots.values()))
-        self._ready[key] = (replace(task, slots=slots), now_s)
+        self._ready[key] = (task, now_s)
+
+    def set_host(self, host: str, slots: int) -> None:
+        """Let a host have so many slots from now on: a new one, or one whose workers changed."""
+        self._free[host] = self._free.get(host, 0) + slots - self._slots.get(host, 0)
+        self._slots[host] = slots
+
+    def remove_host(self, host: str) -> None:
+        """Begin nothing more on a host; what runs there is still to be finished."""
+        self._slots.pop(host, None)
+        self._free.pop(host, None)
+        for key, (where, slots, began_s) in self._running.items():
+            if where == host:
+                self._running[key] = ("", slots, began_s)
+
+    def update(self, key: K, task: Task) -> None:
+        """Tell where the input of a task that waits lies now; it has waited as long as before."""
+        if key in self._ready:
+            self._ready[key] = (task, self._ready[key][1])
+
+    def waiting(self, now_s: float) -> list[tuple[K, Task]]:
+        """Return the tasks that wait for a host, with how long they have."""
+        return [
+            (key, replace(task, waited_s=now_s - since_s))
+            for key, (task, since_s) in self._ready.items()
+        ]
+
+    def hosts(self, now_s: float) -> list[Host]:
+        """Return all hosts as a task of one slot sees them."""
+        return self._hosts(1, now_s)
 
     def discard(self, key: K) -> None:
         """Forget a task that has not begun."""
@@ -65,23 +93,25 @@ class TaskQueue(Generic[K]):
         """Return the tasks that begin now; those whose input lies on a host choose first."""
         begun = []
         in_order = sorted(self._ready.items(), key=lambda item: not item[1][0].bytes_by_host)
+        most = max(self._slots.values(), default=0)
         for key, (task, since_s) in in_order:
-            if not any(self._free.values()):
+            if not any(free > 0 for free in self._free.values()):
                 break
-            waiting = replace(task, waited_s=now_s - since_s)
-            host = self._policy(waiting, self._hosts(task.slots, now_s))
+            waiting = replace(task, slots=min(task.slots, most), waited_s=now_s - since_s)
+            host = self._policy(waiting, self._hosts(waiting.slots, now_s))
             if host is None:
                 continue
             del self._ready[key]
-            self._free[host.name] -= task.slots
-            self._running[key] = (host.name, task.slots, now_s)
+            self._free[host.name] -= waiting.slots
+            self._running[key] = (host.name, waiting.slots, now_s)
             begun.append(Start(key, host.name, waiting))
         return begun
 
     def finish(self, key: K, now_s: float) -> None:
         """Give back the slots of a task that has ended."""
         host, slots, began_s = self._running.pop(key)
-        self._free[host] += slots
+        if host in self._free:
+            self._free[host] += slots
         took_s = now_s - began_s
         # A mean that follows the stages of a workflow.
         self._mean_s = took_s if not self._mean_s else 0.75 * self._mean_s + 0.25 * took_s
@@ -95,5 +125,6 @@ class TaskQueue(Generic[K]):
         free, wait_s = self._free[name], 0.0
         if free < slots:
             began = [began_s for host, _, began_s in self._running.values() if host == name]
-            wait_s = max(0.0, min(began) + self._mean_s - now_s)
+            first = min(began, default=now_s)
+            wait_s = max(0.0, first + self._mean_s - now_s)
         return Host(name, free, wait_s, self._link_bytes_per_s)

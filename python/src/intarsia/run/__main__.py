@@ -1,0 +1,194 @@
+"""`intarsia run`: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from intarsia.run.session import SCHEDULES, Choices, carry_out
+from intarsia.schedule import PATIENCE_S
+
+_EXAMPLES = """\
+A WORKFLOW is a graph of commands in YAML, or an instance of WfFormat 1.5, which is replayed: files
+of random bytes in the recorded sizes, and the computation slept. The same command goes on where an
+earlier one stopped, whatever ended that.
+
+Examples:
+  intarsia run counts.yaml                                         on this host
+  intarsia run counts.yaml --directory /mnt/work --hosts node01,node02,node03
+  intarsia run counts.yaml --dry-run                               what would run, in which order
+  intarsia run montage.json --scale 0.01 --time-scale 0.1 --report build/montage
+  intarsia run counts.yaml --scheduler tcp://10.0.0.1:8786         workers that are there already
+
+Exit codes:
+  0  all tasks are done
+  1  a task failed, or there was nothing to run it on
+  2  the workflow or the command line is wrong, or an input is missing
+  4  another run uses the same run directory
+  130, 143  stopped by SIGINT or SIGTERM"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(
+        prog="intarsia run",
+        description="Run a workflow's tasks over hosts, beside their data.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("workflow", metavar="WORKFLOW", type=Path)
+    add = made.add_argument_group("where").add_argument
+    add(
+        "--directory",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="where the files of the workflow lie, as all hosts see it [default: here]",
+    )
+    add(
+        "--run-dir",
+        type=Path,
+        metavar="DIR",
+        help="journal and logs [default: .run-NAME in the directory]",
+    )
+    add(
+        "--hosts",
+        type=_names,
+        default=(),
+        metavar="A,B,…",
+        help="a worker on each [default: this host]",
+    )
+    add("--shell", metavar="CMD", help="how commands are begun on {host} [default: ssh]")
+    add("--address", metavar="ADDRESS", help="address of this host, for the workers")
+    add("--slots", type=_positive, metavar="N", help="tasks at once on a host [default: its cores]")
+    add(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="a dask.distributed scheduler with workers of its own",
+    )
+    add = made.add_argument_group("how").add_argument
+    add(
+        "--schedule",
+        choices=SCHEDULES,
+        default="local",
+        help="where tasks run: beside their data; on any free host; beside their data, which is "
+        "copied ahead of them [default: local]",
+    )
+    add(
+        "--patience",
+        dest="patience_s",
+        type=_seconds,
+        default=PATIENCE_S,
+        metavar="S",
+        help="how long a task waits for the host of its data [default: %(default)g]",
+    )
+    add(
+        "--ahead-bytes",
+        type=_count,
+        default=10_000_000_000,
+        metavar="N",
+        help="with wow, how much is copied ahead in all [default: %(default)d]",
+    )
+    add(
+        "--hints",
+        choices=("derived", "own", "none"),
+        default="derived",
+        help="set on outputs: derived from the graph and the tasks' own; only these; none",
+    )
+    add(
+        "--retries",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="how often a task is tried again, where it does not say [default: 0]",
+    )
+    add(
+        "--timeout",
+        dest="timeout_s",
+        type=_seconds,
+        metavar="S",
+        help="the most a task may take, where it does not say",
+    )
+    add(
+        "--keep-going",
+        dest="keeps_going",
+        action="store_true",
+        help="after a failure run what does not need it",
+    )
+    add(
+        "--lineage",
+        dest="remakes",
+        action="store_true",
+        help="make files again that were lost with a host",
+    )
+    add("--fresh", action="store_true", help="forget what was done before")
+    add("--dry-run", action="store_true", help="print what would run, and run nothing")
+    add = made.add_argument_group("replays of WfFormat").add_argument
+    add("--scale", type=_factor, default=1.0, metavar="X", help="bytes of files times this")
+    add("--time-scale", type=_factor, default=1.0, metavar="X", help="computation times this")
+    add("--burn", dest="burns", action="store_true", help="keep a core busy instead of sleeping")
+    add = made.add_argument_group("what is told").add_argument
+    add("--json", action="store_true", help="print the summary as JSON")
+    add(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="write the run as WfFormat 1.5, with start times",
+    )
+    add("--trace", type=Path, metavar="FILE", help="write a Chrome trace")
+    add("--report", type=Path, metavar="DIR", help="write a page: report.html")
+    add("--quiet", action="store_true", help="say nothing on standard error but failures")
+    return made
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run a workflow; returns the exit code."""
+    given = parser().parse_args(words)
+    if given.scheduler and (given.hosts or given.shell or given.slots):
+        parser().error("--scheduler has workers already; leave out --hosts, --shell and --slots")
+    return carry_out(Choices(**vars(given)))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name for name in text.split(",") if name)
+    if len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text!r}: a host is named twice")
+    return names
+
+
+def _positive(text: str) -> int:
+    return _whole(text, 1)
+
+
+def _count(text: str) -> int:
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    if text.isdecimal() and int(text) >= least:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r}: a whole number from {least} is expected")
+
+
+def _seconds(text: str) -> float:
+    return _number(text, "seconds from 0 are expected")
+
+
+def _factor(text: str) -> float:
+    return _number(text, "a number from 0 is expected")
+
+
+def _number(text: str, expected: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if 0 <= number < float("inf"):
+        return number
+    raise argparse.ArgumentTypeError(f"{text!r}: {expected}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Copies that are made ahead in a run: hosts read what a waiting task needs, and keep it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from intarsia.locate import Located, Locations
+from intarsia.run.events import Crew, Fetched
+from intarsia.schedule import TaskQueue, copies_ahead
+
+
+class Ahead:
+    """What was read ahead, and what is being; at most `room_bytes` in all."""
+
+    def __init__(self, crew: Crew, room_bytes: int) -> None:
+        self._crew = crew
+        self._left_bytes = room_bytes
+        self._kept: dict[str, set[str]] = defaultdict(set)
+        self._taking: dict[str, str] = {}
+        self.copied_bytes = 0
+
+    def known(self, found: Locations) -> Locations:
+        """Return where files lie, with the copies that were made ahead."""
+        return Locations(tuple(self._with_copies(file) for file in found.files))
+
+    def begin(self, queue: TaskQueue[str], inputs: dict[str, Locations], now_s: float) -> None:
+        """Have hosts read ahead for tasks that wait; `inputs` says where theirs lie."""
+        if not self._left_bytes:
+            return
+        chosen = copies_ahead(
+            queue.waiting(now_s),
+            queue.hosts(now_s),
+            taking=self._taking.keys(),
+            under_way=self._taking.values(),
+            room_bytes=self._left_bytes,
+        )
+        for copy in chosen:
+            paths = [
+                file.path
+                for file in self.known(inputs[copy.key]).files
+                if file.bytes_by_host and file.bytes_by_host.get(copy.host) != file.size_bytes
+            ]
+            self._taking[copy.host] = copy.key
+            self._left_bytes -= copy.size_bytes
+            self.copied_bytes += copy.size_bytes
+            self._crew.fetch(copy.host, paths)
+
+    def ended(self, event: Fetched) -> None:
+        """Take note of what a host has read."""
+        self._taking.pop(event.host, None)
+        if event.is_whole:
+            for path in event.paths:
+                self._kept[path].add(event.host)
+
+    def forget(self, paths: Iterable[str], host: str | None = None) -> None:
+        """Forget copies of files that are made again, or all that a host has."""
+        for path in paths:
+            self._kept.pop(path, None)
+        for hosts in self._kept.values():
+            hosts.discard(host or "")
+        self._taking.pop(host or "", None)
+
+    def _with_copies(self, file: Located) -> Located:
+        hosts = self._kept.get(file.path)
+        if not hosts or not file.bytes_by_host:
+            return file
+        held = dict(file.bytes_by_host) | dict.fromkeys(sorted(hosts), file.size_bytes)
+        return replace(file, bytes_by_host=held)

@@ -1,0 +1,165 @@
+"""One attempt at a task, as a worker makes it: hints, the command, and a look at what it made."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import stat
+import time
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import IO
+
+from intarsia.locate import host_of, locate
+from intarsia.run.keeper import Ended, Keeper
+from intarsia.run.order import Order, Outcome, Result, Stamp
+from intarsia.run.patience import patiently
+
+# No program gives a file this time, so a file that has it was not written to.
+_UNTOUCHED_NS = 1_000_000_000
+_PIECE = 1 << 20
+# What cannot be read for so long after its host went cannot be read at all.
+_RECOVERY_S = 15.0
+
+
+def attempt(order: Order, keeper: Keeper) -> Outcome:
+    """Make one attempt. Never raises for what the task does wrong."""
+    began_s = time.time()
+    try:
+        hint_problem = patiently(lambda: _prepare(order))
+        with patiently(lambda: _log_of(order)) as log:
+            ended = keeper.run(order.command, order.directory, log, order.stdin, order.timeout_s)
+        made = patiently(lambda: _stamps(order.outputs))
+    except OSError as error:
+        result = Result.FAILED if _sees(order) else Result.WORKER_LOST
+        return Outcome(result, str(error), None, began_s, time.time())
+    missing = [path for path in order.outputs if path not in made or _is_untouched(made[path])]
+    result, detail = _judged(order, ended, missing)
+    lost: tuple[str, ...] = ()
+    if result is not Result.DONE and not _sees(order):
+        result, detail = Result.WORKER_LOST, f"{order.directory} is gone from its host"
+    if result in (Result.FAILED, Result.TIMEOUT) and order.checks_inputs:
+        lost = tuple(path for path in order.inputs if is_lost(path, order.gone_hosts))
+        result = Result.LOST_INPUT if lost else result
+    if result is not Result.DONE:
+        with contextlib.suppress(OSError):
+            _remove(order.outputs)
+        made = {}
+    return Outcome(
+        result,
+        detail,
+        ended.exit_code,
+        began_s,
+        time.time(),
+        ended.cpu_s,
+        ended.memory_bytes,
+        made,
+        lost,
+        hint_problem,
+    )
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """Return the stamp of a regular file; None where there is none. Raises OSError."""
+    try:
+        about = os.stat(path)  # noqa: PTH116 - there may be thousands
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return Stamp(about.st_size, about.st_mtime_ns) if stat.S_ISREG(about.st_mode) else None
+
+
+def read_whole(path: str) -> None:
+    """Read a file to its end; raises OSError."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(_PIECE):
+            pass
+
+
+def is_lost(path: str, gone_hosts: Collection[str] = ()) -> bool:
+    """Whether a file cannot be read, also when the store had time to recover.
+
+    A file that lies on `gone_hosts` alone gets no such time.
+    """
+    (found,) = locate([path]).files
+    is_hopeless = bool(found.hosts) and set(found.hosts) <= set(gone_hosts)
+    try:
+        patiently(lambda: read_whole(path), 0.0 if is_hopeless else _RECOVERY_S)
+    except OSError:
+        return True
+    return False
+
+
+def _stamps(paths: Iterable[str]) -> dict[str, Stamp]:
+    return {path: stamp for path in paths if (stamp := stamp_of(path)) is not None}
+
+
+def _sees(order: Order) -> bool:
+    """Whether the directory of the run is still there, on this host."""
+    return os.path.isdir(order.directory)  # noqa: PTH112
+
+
+def _prepare(order: Order) -> str:
+    """Clear the way for outputs and set their hints; return what was wrong with a hint."""
+    _remove(order.outputs)
+    for parent in {os.path.dirname(path) for path in order.outputs}:  # noqa: PTH120
+        Path(parent).mkdir(parents=True, exist_ok=True)
+    problems = []
+    hints = order.hints if host_of(order.directory) is not None else {}
+    for path, found in hints.items():
+        try:
+            _make_with(path, found.items())
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror}: {dict(found)}")
+            _remove([path])
+    return "; ".join(problems)
+
+
+def _make_with(path: str, hints: Iterable[tuple[str, str]]) -> None:
+    """Make an empty file with hints, by which it can be told that nobody wrote to it."""
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    try:
+        for name, value in hints:
+            os.setxattr(descriptor, f"user.intarsia.{name}", value.encode())
+        os.utime(descriptor, ns=(_UNTOUCHED_NS, _UNTOUCHED_NS))
+    finally:
+        os.close(descriptor)
+
+
+def _is_untouched(stamp: Stamp) -> bool:
+    return stamp == Stamp(0, _UNTOUCHED_NS)
+
+
+def _log_of(order: Order) -> IO[bytes]:
+    path = Path(order.log)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("wb")
+
+
+def _judged(order: Order, ended: Ended, missing: list[str]) -> tuple[Result, str]:
+    """How the attempt ended, and what is to be said of it."""
+    if ended.stopped and ended.exit_code != 0:
+        return Result.STOPPED, "the run was stopped"
+    if ended.timed_out:
+        return Result.TIMEOUT, f"took longer than {order.timeout_s:g} s"
+    if ended.exit_code < 0:
+        return Result.FAILED, f"was ended by {_signal_name(-ended.exit_code)}"
+    if ended.exit_code > 0:
+        by = f" ({_signal_name(ended.exit_code - 128)})" if ended.exit_code > 128 else ""
+        return Result.FAILED, f"ended with {ended.exit_code}{by}"
+    if missing:
+        names = ", ".join(os.path.relpath(path, order.directory) for path in missing)
+        return Result.INCOMPLETE, f"ended well but did not make {names}"
+    return Result.DONE, ""
+
+
+def _signal_name(number: int) -> str:
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+def _remove(paths: Iterable[str]) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108

@@ -1,0 +1,84 @@
+"""What is kept of every attempt at a task, for the records and pages of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from intarsia.run.graph import Graph
+from intarsia.run.order import Outcome, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt that has ended; times in seconds since 1970.
+
+    `local_bytes` of the `input_bytes` that lie on disks were on the host that ran it; the rest
+    came from other hosts, unless these keep it from an earlier read. `ready_s` is when it could
+    have begun.
+    """
+
+    task: str
+    number: int
+    host: str
+    ready_s: float
+    sent_s: float
+    input_bytes: int
+    local_bytes: int
+    outcome: Outcome
+    log: str
+    remakes: bool = False
+
+
+@dataclass
+class History:
+    """All that happened in a run."""
+
+    graph: Graph
+    directory: Path
+    run_dir: Path
+    schedule: str
+    began_s: float = 0.0
+    ended_s: float = 0.0
+    reused: tuple[str, ...] = ()
+    attempts: list[Attempt] = field(default_factory=list)
+    machines: dict[str, dict[str, object]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    blocked: tuple[str, ...] = ()
+    not_run: tuple[str, ...] = ()
+    remade: list[str] = field(default_factory=list)
+    hinted_files: int = 0
+    fetched_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+    stopped_by: str = ""
+
+    @property
+    def makespan_s(self) -> float:
+        """Seconds from the first task's readiness to the end."""
+        return self.ended_s - self.began_s
+
+    @property
+    def done(self) -> list[Attempt]:
+        """The attempts that ended well; of a task that was made again, each."""
+        return [one for one in self.attempts if one.outcome.result is Result.DONE]
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes on disks that finished tasks have read."""
+        return sum(one.input_bytes for one in self.done)
+
+    @property
+    def local_bytes(self) -> int:
+        """Those of them that lay on the host that read them."""
+        return sum(one.local_bytes for one in self.done)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether every task is done."""
+        return not (self.failed or self.blocked or self.not_run or self.stopped_by)
+
+    def workers_lost(self) -> int:
+        """How many attempts were lost with their workers."""
+        results = Counter(one.outcome.result for one in self.attempts)
+        return results[Result.WORKER_LOST]

@@ -1,0 +1,299 @@
+"""Runs a workflow: hands tasks to hosts when their inputs are there, until all are done."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from intarsia.locate import Locations, locate
+from intarsia.run.ahead import Ahead
+from intarsia.run.attempts import Attempt, History
+from intarsia.run.events import (
+    Broken,
+    Crew,
+    Event,
+    Fetched,
+    HostJoined,
+    HostLeft,
+    HostRefused,
+    StopAsked,
+    TaskEnded,
+)
+from intarsia.run.graph import Graph
+from intarsia.run.journal import Journal
+from intarsia.run.order import Outcome, Result
+from intarsia.run.patience import SETTLE_S
+from intarsia.run.progression import LOSSES, Progression, State
+from intarsia.run.settings import Sent, Settings, View
+from intarsia.schedule import Task, TaskQueue
+
+# How often to look again when nothing happens: a policy may let a task wait for so long.
+_TICK_S = 0.2
+# What failed while the store recovers is tried again after so long.
+_HOLD_S = 5.0
+
+
+class Engine:
+    """One run of a workflow; `run` is called once."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        lineage: Mapping[str, str],
+        to_run: set[str],
+        journal: Journal,
+        crew: Crew,
+        settings: Settings,
+        history: History,
+        view: View,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._graph = graph
+        self._lineage = lineage
+        self._journal = journal
+        self._crew = crew
+        self._settings = settings
+        self._history = history
+        self._view = view
+        self._clock = clock
+        self._progression = Progression(graph, to_run, settings.retries)
+        self._queue: TaskQueue[str] | None = None
+        self._sent: dict[str, Sent] = {}
+        self._ready_s: dict[str, float] = {}
+        self._is_draining = False
+        self._problem = ""
+        self._host_lost_s = -SETTLE_S
+        self._gone: set[str] = set()
+        self._held: dict[str, float] = {}
+        self._ahead = Ahead(crew, settings.ahead_bytes)
+        self._inputs: dict[str, Locations] = {}
+
+    def run(self) -> History:
+        """Run what has to run; returns what happened, also when it is stopped."""
+        self._history.began_s = self._clock()
+        self._take(self._progression.release())
+        while not self._is_over():
+            self._start()
+            for event in self._crew.wait(_TICK_S):
+                self._handle(event)
+            running = [f"{sent.task} on {sent.host}" for sent in self._sent.values()]
+            self._view.update(self._progression, self._history, running)
+        self._history.ended_s = self._clock()
+        self._history.fetched_bytes = self._ahead.copied_bytes
+        self._history.blocked = tuple(self._progression.named(State.BLOCKED))
+        going = (State.WAITING, State.READY, State.RUNNING)
+        self._history.not_run = tuple(
+            name for state in going for name in self._progression.named(state)
+        )
+        self._history.stopped_by = self._problem
+        return self._history
+
+    def _is_over(self) -> bool:
+        if self._is_draining:
+            return not self._sent
+        return self._progression.is_over()
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case TaskEnded():
+                self._ended(event.key, event.outcome)
+            case Fetched():
+                self._fetched(event)
+            case HostJoined():
+                if self._queue is None:
+                    self._queue = TaskQueue({event.host: event.slots}, self._settings.policy)
+                    self._take(self._progression.named(State.READY))
+                else:
+                    self._queue.set_host(event.host, event.slots)
+                self._history.machines[event.host] = dict(event.machine)
+                self._gone.discard(event.host)
+            case HostLeft():
+                if self._queue is not None:
+                    self._queue.remove_host(event.host)
+                self._host_lost_s = self._clock()
+                self._gone.add(event.host)
+                self._ahead.forget((), event.host)
+                self._view.say(f"host {event.host} has no worker left")
+            case HostRefused():
+                self._view.say(f"host {event.host}: {event.reason}; nothing runs there")
+            case StopAsked():
+                self._stop(event.signal)
+            case Broken():
+                self._problem, self._is_draining = event.reason, True
+                self._sent.clear()
+
+    def _stop(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if number == signal.SIGINT and not self._is_draining:
+            self._view.say(
+                f"{name}: nothing more begins; tasks that run: {len(self._sent)} "
+                "(once more ends them now)"
+            )
+        else:
+            self._crew.stop_tasks()
+        self._problem, self._is_draining = name, True
+
+    def _take(self, names: Iterable[str]) -> None:
+        """Put tasks that are ready into the queue, with where their inputs lie."""
+        if self._queue is None:
+            return
+        now_s = self._clock()
+        for name in names:
+            if self._progression[name] is not State.READY:
+                self._queue.discard(name)
+                continue
+            found = locate(self._paths(self._graph.tasks[name].inputs))
+            self._inputs[name] = found
+            if not self._has_inputs(name, found):
+                continue
+            self._ready_s.setdefault(name, now_s)
+            self._queue.add(name, self._placed(name), now_s)
+
+    def _placed(self, name: str) -> Task:
+        """Return a task with where its input lies, copies made ahead among it."""
+        known = self._ahead.known(self._inputs[name])
+        return Task.reading(known, slots=self._graph.tasks[name].cores)
+
+    def _fetched(self, event: Fetched) -> None:
+        """Have tasks know of copies that were made ahead."""
+        self._ahead.ended(event)
+        if self._queue is not None:
+            for name, _ in self._queue.waiting(self._clock()):
+                self._queue.update(name, self._placed(name))
+
+    def _has_inputs(self, name: str, found: Locations) -> bool:
+        """Whether all inputs are there; if not, they are made again or the task has failed."""
+        inputs = self._graph.tasks[name].inputs
+        gone = [
+            file
+            for file, one in zip(inputs, found.files, strict=True)
+            if one.problem == os.strerror(errno.ENOENT)
+        ]
+        if gone:
+            self._lose(name, gone, "is gone")
+        return not gone
+
+    def _lose(self, name: str, files: list[str], what: str) -> None:
+        """Make files again for a task that cannot go without them, or give it up."""
+        orphans = [file for file in files if file not in self._graph.producer]
+        if orphans or not self._settings.remakes:
+            first = (orphans or files)[0]
+            advice = "no task makes it" if orphans else "--lineage makes it again"
+            self._give_up(name, f"input {first} {what}; {advice}")
+            return
+        makers = list(dict.fromkeys(self._graph.producer[file] for file in files))
+        changed = self._progression.remake(name, makers)
+        if self._progression[name] is State.FAILED:
+            self._fail(name, f"input {files[0]} {what}, for the {LOSSES + 1}th time")
+            return
+        self._view.say(f"{', '.join(files)}: {what}; made again by {', '.join(makers)}")
+        self._history.remade += makers
+        self._ahead.forget(self._paths(files))
+        self._take(changed)
+
+    def _give_up(self, name: str, why: str) -> None:
+        self._progression.give_up(name)
+        self._fail(name, why)
+
+    def _fail(self, name: str, why: str) -> None:
+        self._history.failed[name] = why
+        self._view.say(f"task {name} failed: {why}")
+        if not self._settings.keeps_going and not self._is_draining:
+            self._is_draining = True
+            if self._sent:
+                self._view.say(f"nothing more begins; tasks that run: {len(self._sent)}")
+
+    def _start(self) -> None:
+        """Hand over what may begin now."""
+        if self._queue is None or self._is_draining:
+            return
+        due = [name for name, when_s in self._held.items() if when_s <= self._clock()]
+        for name in due:
+            del self._held[name]
+        self._take(due)
+        for start in self._queue.start(self._clock()):
+            name = start.key
+            number = self._progression.start(name)
+            key = f"{name}#{number}-{self._lineage[name][:8]}-{self._history.began_s:.6f}"
+            log = str(self._settings.run_dir / "logs" / f"{name}.{number}.log")
+            now_s = self._clock()
+            self._sent[key] = Sent(
+                name, number, start.host, self._ready_s.pop(name, now_s), now_s, start.task, log
+            )
+            self._inputs.pop(name, None)
+            order = self._settings.order(self._graph.tasks[name], number, log, self._gone)
+            self._crew.begin(key, start.host, order)
+        self._ahead.begin(self._queue, self._inputs, self._clock())
+
+    def _paths(self, files: Iterable[str]) -> list[str]:
+        return self._settings.paths(files)
+
+    def _ended(self, key: str, outcome: Outcome) -> None:
+        sent = self._sent.pop(key, None)
+        if sent is None or self._queue is None:
+            return
+        name = sent.task
+        self._queue.finish(name, self._clock())
+        if not outcome.began_s:
+            outcome = replace(outcome, began_s=sent.sent_s, ended_s=self._clock())
+        self._keep(sent, outcome)
+        if outcome.result is Result.DONE:
+            files = self._by_path(self._graph.tasks[name].outputs)
+            made = {files[path]: stamp for path, stamp in outcome.outputs.items()}
+            self._journal.done(name, self._lineage[name], sent.host, replace(outcome, outputs=made))
+            self._take(self._progression.done(name))
+            return
+        self._failed(sent, outcome)
+
+    def _keep(self, sent: Sent, outcome: Outcome) -> None:
+        local = sent.placed.local_bytes(sent.host)
+        self._history.attempts.append(
+            Attempt(
+                sent.task,
+                sent.number,
+                sent.host,
+                sent.ready_s,
+                sent.sent_s,
+                sent.placed.input_bytes,
+                min(local, sent.placed.input_bytes),
+                outcome,
+                sent.log,
+                sent.task in self._history.remade,
+            )
+        )
+        if outcome.hint_problem and not self._history.warnings:
+            self._history.warnings.append(f"hints that were refused: {outcome.hint_problem}")
+
+    def _failed(self, sent: Sent, outcome: Outcome) -> None:
+        name = sent.task
+        if outcome.result is Result.STOPPED:
+            return
+        if outcome.result is Result.LOST_INPUT:
+            files = self._by_path(self._graph.tasks[name].inputs)
+            self._lose(name, [files[path] for path in outcome.lost], "cannot be read")
+            return
+        is_lost = outcome.result is Result.WORKER_LOST
+        # What fails while the store recovers from the loss of a host says nothing of the task.
+        is_recovering = not is_lost and self._clock() - self._host_lost_s < SETTLE_S
+        is_lost |= is_recovering
+        again = self._progression.lost(name) if is_lost else self._progression.failed(name)
+        said = (
+            outcome.detail
+            if outcome.result is Result.WORKER_LOST
+            else f"{outcome.detail}; see {sent.log}"
+        )
+        if again:
+            self._view.say(f"task {name} on {sent.host}: {said}; tried again")
+            if is_recovering:
+                self._held[name] = self._clock() + _HOLD_S
+            else:
+                self._take([name])
+        else:
+            self._fail(name, said)
+
+    def _by_path(self, files: Iterable[str]) -> dict[str, str]:
+        return {str(self._settings.directory / file): file for file in files}

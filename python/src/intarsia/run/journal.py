@@ -1,0 +1,143 @@
+"""What has been done, on a disk: one line of JSON for each thing that happened.
+
+A line is on stable storage before anything is built on it. What a crash leaves of a last line is
+cut off when the journal is opened again.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from intarsia.run.lineage import Made
+from intarsia.run.order import Outcome, Stamp
+from intarsia.run.patience import patiently
+
+_FORMAT = {"format": "intarsia-run-journal", "version": 1}
+
+
+class JournalError(RuntimeError):
+    """A journal cannot be used; the text says why."""
+
+
+class JournalBusyError(JournalError):
+    """Another run uses it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Where and when a task of an earlier run was done; seconds since 1970."""
+
+    host: str
+    began_s: float
+    ended_s: float
+    cpu_s: float
+
+
+class Journal:
+    """The journal of one run directory, held by one process at a time."""
+
+    def __init__(self, path: Path, *, fresh: bool = False) -> None:
+        """Open or begin the journal at `path`; `fresh` forgets what is in it.
+
+        Raises JournalBusyError where another run holds it, JournalError for a file that is no
+        journal, OSError.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            self._lock()
+            records = [] if fresh else self._read()
+            self.made = {record["done"]: _made(record) for record in records}
+            self.past = {record["done"]: _past(record) for record in records}
+            if fresh:
+                os.ftruncate(self._descriptor, 0)
+            if os.fstat(self._descriptor).st_size == 0:
+                self._append(_FORMAT)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others use it."""
+        os.close(self._descriptor)
+
+    def done(self, task: str, lineage: str, host: str, outcome: Outcome) -> None:
+        """Record that a task is done; it is on stable storage when this returns."""
+        outputs = {
+            path: [stamp.size_bytes, stamp.mtime_ns] for path, stamp in outcome.outputs.items()
+        }
+        self._append(
+            {
+                "done": task,
+                "lineage": lineage,
+                "host": host,
+                "began_s": outcome.began_s,
+                "ended_s": outcome.ended_s,
+                "cpu_s": outcome.cpu_s,
+                "outputs": outputs,
+            }
+        )
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalBusyError(f"another run uses {self._path.parent}; wait for it") from None
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        """Append a line; what a failed attempt at it has left is cut off first. Raises OSError."""
+        line = json.dumps(record).encode() + b"\n"
+        at = os.lseek(self._descriptor, 0, os.SEEK_END)
+
+        def write() -> None:
+            os.ftruncate(self._descriptor, at)
+            if os.write(self._descriptor, line) < len(line):
+                raise OSError(errno.EIO, "a line was cut short", str(self._path))
+            os.fdatasync(self._descriptor)
+
+        patiently(write)
+
+    def _read(self) -> list[Any]:
+        """Read what was done, and cut off what a crash has left of a line."""
+        content = self._path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if content and not whole and not json.dumps(_FORMAT).encode().startswith(content):
+            raise JournalError(f"{self._path} is no journal of a run")
+        records = list(self._records(whole))
+        if records and records[0] != _FORMAT:
+            raise JournalError(f"{self._path} is no journal that this program reads")
+        if len(whole) < len(content):
+            os.ftruncate(self._descriptor, len(whole))
+        return records[1:]
+
+    def _records(self, whole: bytes) -> Iterator[Any]:
+        for number, line in enumerate(whole.splitlines(), start=1):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise JournalError(
+                    f"{self._path}, line {number}: is damaged; begin anew with --fresh"
+                ) from None
+
+
+def _made(record: Mapping[str, Any]) -> Made:
+    outputs = {path: Stamp(*stamp) for path, stamp in record["outputs"].items()}
+    return Made(record["lineage"], outputs)
+
+
+def _past(record: Mapping[str, Any]) -> Past:
+    return Past(record["host"], record["began_s"], record["ended_s"], record["cpu_s"])

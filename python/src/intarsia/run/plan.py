@@ -1,0 +1,119 @@
+"""What a run would do: shown by `--dry-run`, and looked at before a run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from intarsia.run.attempt import stamp_of
+from intarsia.run.commands import read_commands
+from intarsia.run.graph import Graph, GraphError
+from intarsia.run.hints import Cluster, hints_of, own_hints
+from intarsia.run.journal import Journal
+from intarsia.run.lineage import lineages, needed
+from intarsia.run.order import Stamp
+from intarsia.run.patience import patiently
+from intarsia.run.replay import Replay
+from intarsia.run.wfformat import is_wfformat, read_wfformat
+
+# Of a long list so many are named.
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The tasks that have to run, with the lineage of all."""
+
+    lineage: Mapping[str, str]
+    to_run: frozenset[str]
+
+
+def read_workflow(path: Path, replay: Replay) -> tuple[Graph, bool]:
+    """Read a workflow; says too whether it is a replay. Raises GraphError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GraphError(str(path), [f"cannot be read: {error}"]) from None
+    if is_wfformat(text):
+        return read_wfformat(str(path), text, replay), True
+    return read_commands(str(path), text), False
+
+
+def stamps_below(directory: Path, *, probes: bool = False) -> Callable[[str], Stamp | None]:
+    """Return a function that says how files below `directory` look; each is asked for once.
+
+    With `probes` a file whose first byte cannot be read counts as gone.
+    """
+    known: dict[str, Stamp | None] = {}
+
+    def look(file: str) -> Stamp | None:
+        if file not in known:
+            found = patiently(lambda: stamp_of(str(directory / file)))
+            if probes and found is not None and not _begins(directory / file):
+                found = None
+            known[file] = found
+        return known[file]
+
+    return look
+
+
+def _begins(path: Path) -> bool:
+    """Whether the first byte of a file can be read, if it has one."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.read(1)
+    except OSError:
+        return False
+    return True
+
+
+def plan_of(graph: Graph, directory: Path, journal: Journal, *, probes: bool = False) -> Plan:
+    """Look what has to run; with `probes` also for files that are there and cannot be read."""
+    look = stamps_below(directory, probes=probes)
+    lineage = lineages(graph, look)
+    return Plan(lineage, frozenset(needed(graph, lineage, journal.made, look)))
+
+
+def require_inputs(source: str, graph: Graph, directory: Path) -> None:
+    """Raise GraphError for inputs that are not there and that no task makes."""
+    missing = [file for file in graph.sources if not (directory / file).exists()]
+    problems = [
+        f"task {graph.consumers[file][0]}: field 'inputs': {directory / file} is not there, "
+        "and no task makes it"
+        for file in missing[:_NAMED]
+    ]
+    if len(missing) > _NAMED:
+        problems.append(f"and {len(missing) - _NAMED} more inputs are not there")
+    if problems:
+        raise GraphError(source, problems)
+
+
+def chosen_hints(graph: Graph, choice: str, hosts: int) -> dict[str, dict[str, str]]:
+    """Return the hints that are set on files; `choice` is derived, own or none."""
+    if choice == "none":
+        return {}
+    return own_hints(graph) if choice == "own" else hints_of(graph, Cluster(hosts))
+
+
+def rows_of(
+    graph: Graph, plan: Plan, hints: Mapping[str, Mapping[str, str]]
+) -> list[tuple[str, ...]]:
+    """Return what `--dry-run` shows of each task."""
+    rows: list[tuple[str, ...]] = []
+    for name, task in graph.tasks.items():
+        told = {
+            f"{hint}={value}"
+            for file in task.outputs
+            for hint, value in hints.get(file, {}).items()
+        }
+        rows.append(
+            (
+                name,
+                "run" if name in plan.to_run else "done before",
+                " ".join(sorted(graph.parents[name])) or "-",
+                " ".join(task.outputs) or "-",
+                " ".join(sorted(told)) or "-",
+            )
+        )
+    return rows

@@ -1,0 +1,264 @@
+"""One run from the command line: from the workflow's file to the exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from intarsia.engines.shell import SSH
+from intarsia.locate import host_of
+from intarsia.run.attempts import History
+from intarsia.run.chrome import write_trace
+from intarsia.run.engine import Engine
+from intarsia.run.events import ClusterError, StopAsked
+from intarsia.run.graph import GraphError
+from intarsia.run.journal import Journal, JournalBusyError, JournalError
+from intarsia.run.place import Place
+from intarsia.run.plan import Plan, chosen_hints, plan_of, read_workflow, require_inputs, rows_of
+from intarsia.run.record import write_record
+from intarsia.run.replay import Replay, dealt, missing_inputs
+from intarsia.run.settings import Settings
+from intarsia.run.summary import lines_of, summary_of
+from intarsia.run.undeclared import Undeclared
+from intarsia.run.view import Terminal
+from intarsia.schedule import Policy, blind, delayed
+
+if TYPE_CHECKING:
+    from intarsia.run.cluster import RunCrew
+
+SCHEDULES = ("local", "workqueue", "wow")
+_FAILURE, _USAGE, _BUSY = 1, 2, 4
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user chose; times in seconds."""
+
+    workflow: Path
+    directory: Path
+    run_dir: Path | None
+    hosts: tuple[str, ...]
+    shell: str | None
+    address: str | None
+    slots: int | None
+    scheduler: str | None
+    schedule: str
+    patience_s: float
+    ahead_bytes: int
+    hints: str
+    retries: int
+    timeout_s: float | None
+    keeps_going: bool
+    remakes: bool
+    fresh: bool
+    dry_run: bool
+    scale: float
+    time_scale: float
+    burns: bool
+    json: bool
+    record: Path | None
+    trace: Path | None
+    report: Path | None
+    quiet: bool
+
+    @property
+    def replay(self) -> Replay:
+        """How an instance of WfFormat is replayed."""
+        return Replay(self.scale, self.time_scale, self.burns)
+
+    @property
+    def place(self) -> Place:
+        """Where tasks run."""
+        shell = (self.shell or SSH) if self.hosts else None
+        hosts = self.hosts or (socket.gethostname(),)
+        return Place(hosts, shell, self.address, self.slots, self.scheduler)
+
+    @property
+    def policy(self) -> Policy:
+        """How hosts are chosen."""
+        if self.schedule == "workqueue":
+            return blind
+        return partial(delayed, patience_s=self.patience_s)
+
+
+class _StoppedEarly(BaseException):
+    """A signal came before the first task or after the last one; its argument is the number."""
+
+
+def carry_out(choices: Choices) -> int:
+    """Run a workflow; returns the exit code, and says on standard error what went wrong."""
+    try:
+        with _handling(_stop_early):
+            return _Session(choices).run()
+    except _StoppedEarly as stop:
+        return 128 + int(stop.args[0])
+    except GraphError as error:
+        print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        return _USAGE
+    except JournalBusyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return _BUSY
+    except (ClusterError, JournalError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return _FAILURE
+
+
+def _stop_early(number: int, _: object) -> None:
+    raise _StoppedEarly(number)
+
+
+@contextlib.contextmanager
+def _handling(handler: Callable[[int, object], None]) -> Iterator[None]:
+    """Have `handler` take the signals that stop a run."""
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, one in before.items():
+            signal.signal(number, one)
+
+
+class _Session:
+    """One run, step by step."""
+
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
+        self._graph, self._is_replay = read_workflow(choices.workflow, choices.replay)
+        self._directory = choices.directory.absolute()
+        name = choices.workflow.name.split(".")[0] or "workflow"
+        self._run_dir = (choices.run_dir or self._directory / f".run-{name}").absolute()
+        tasks = len(self._graph.tasks)
+        self._view = Terminal(self._graph.name, tasks, quiet=choices.quiet)
+
+    def run(self) -> int:
+        """Run it; returns the exit code."""
+        if not self._directory.is_dir():
+            source = str(self._choices.workflow)
+            raise GraphError(source, [f"the directory {self._directory} is not there"])
+        if not self._is_replay:
+            require_inputs(str(self._choices.workflow), self._graph, self._directory)
+        for warning in self._graph.warnings:
+            self._view.say(f"warning: {warning}")
+        with Journal(self._run_dir / "journal", fresh=self._choices.fresh) as journal:
+            if self._choices.dry_run:
+                return self._show(journal)
+            history = self._perform(journal)
+            return self._conclude(history, journal)
+
+    def _plan(self, journal: Journal) -> Plan:
+        return plan_of(self._graph, self._directory, journal, probes=self._choices.remakes)
+
+    def _show(self, journal: Journal) -> int:
+        plan = self._plan(journal)
+        hosts = len(self._choices.hosts) or 1
+        rows = rows_of(self._graph, plan, chosen_hints(self._graph, self._choices.hints, hosts))
+        title = f"{self._graph.name}: {len(plan.to_run)} of {len(rows)} tasks would run"
+        self._view.table(title, ("task", "", "after", "outputs", "hints"), rows)
+        return 0
+
+    def _perform(self, journal: Journal) -> History:
+        missing = missing_inputs(self._graph, self._directory) if self._is_replay else []
+        if not missing:
+            plan = self._plan(journal)
+            if not plan.to_run:
+                return self._nothing_to_do()
+        from intarsia.run.cluster import crew_of  # Dask takes a second
+
+        with crew_of(
+            self._choices.place, self._directory, self._run_dir / "logs", self._view.say
+        ) as crew:
+            hints = chosen_hints(self._graph, self._choices.hints, len(crew.hosts))
+            self._make_inputs(crew, missing, hints)
+            plan = self._plan(journal)
+            with (
+                _handling(lambda number, _: crew.tell(StopAsked(number))),
+                contextlib.closing(self._view),
+            ):
+                return self._go(crew, plan, journal, hints)
+
+    def _go(
+        self, crew: RunCrew, plan: Plan, journal: Journal, hints: dict[str, dict[str, str]]
+    ) -> History:
+        choices = self._choices
+        is_store = host_of(self._directory) is not None
+        settings = Settings(
+            self._directory,
+            self._run_dir,
+            choices.policy,
+            choices.retries,
+            choices.timeout_s,
+            choices.keeps_going,
+            choices.remakes,
+            choices.ahead_bytes if is_store and choices.schedule == "wow" else 0,
+            hints if is_store else {},
+        )
+        history = self._history(plan)
+        history.hinted_files = len(hints) if is_store else 0
+        undeclared = Undeclared(self._graph, self._directory)
+        engine = Engine(
+            self._graph,
+            plan.lineage,
+            set(plan.to_run),
+            journal,
+            crew,
+            settings,
+            history,
+            self._view,
+        )
+        engine.run()
+        history.warnings += undeclared.found()
+        return history
+
+    def _history(self, plan: Plan) -> History:
+        reused = tuple(name for name in self._graph.tasks if name not in plan.to_run)
+        return History(
+            self._graph, self._directory, self._run_dir, self._choices.schedule, reused=reused
+        )
+
+    def _nothing_to_do(self) -> History:
+        history = self._history(Plan({}, frozenset()))
+        history.began_s = history.ended_s = time.time()
+        return history
+
+    def _make_inputs(
+        self, crew: RunCrew, missing: list[str], hints: dict[str, dict[str, str]]
+    ) -> None:
+        if not missing:
+            return
+        size_bytes = sum(self._graph.size_bytes[file] for file in missing)
+        self._view.say(f"making inputs: {len(missing)}, {size_bytes / 1e6:.1f} MB")
+        parts = {
+            host: {str(self._directory / file): self._graph.size_bytes[file] for file in files}
+            for host, files in dealt(self._graph, missing, crew.hosts).items()
+        }
+        is_store = host_of(self._directory) is not None
+        by_path = {str(self._directory / file): hints[file] for file in missing if file in hints}
+        crew.make(parts, by_path if is_store else {})
+
+    def _conclude(self, history: History, journal: Journal) -> int:
+        choices = self._choices
+        if choices.record:
+            write_record(choices.record, history, journal.past)
+        if choices.trace:
+            write_trace(choices.trace, history)
+        if choices.report:
+            from intarsia.run.page import write_page  # pandas and matplotlib take a second
+
+            self._view.say(f"report: {write_page(choices.report, history)}")
+        if choices.json:
+            print(json.dumps(summary_of(history), indent=2))
+        for line in lines_of(history):
+            self._view.say(line)
+        if history.stopped_by in signal.Signals.__members__:
+            return 128 + signal.Signals[history.stopped_by]
+        return 0 if history.is_well else _FAILURE

@@ -1,0 +1,72 @@
+"""What a run comes to: as an object for programs, and as lines for a person."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from intarsia.run.attempts import History
+
+_MEGA = 1e6
+
+
+def summary_of(history: History) -> dict[str, Any]:
+    """Return what `--json` prints; bytes and seconds, as the names say."""
+    hosts: dict[str, dict[str, float]] = defaultdict(lambda: {"tasks": 0, "busy_s": 0.0})
+    for one in history.attempts:
+        hosts[one.host]["tasks"] += 1
+        hosts[one.host]["busy_s"] += round(one.outcome.took_s, 3)
+    return {
+        "workflow": history.graph.name,
+        "is_well": history.is_well,
+        "stopped_by": history.stopped_by or None,
+        "tasks": {
+            "all": len(history.graph.tasks),
+            "done": len({one.task for one in history.done}),
+            "done_before": len(history.reused),
+            "failed": len(history.failed),
+            "blocked": len(history.blocked),
+            "not_run": len(history.not_run),
+            "made_again": len(history.remade),
+        },
+        "attempts": len(history.attempts),
+        "workers_lost": history.workers_lost(),
+        "makespan_s": round(history.makespan_s, 3),
+        "schedule": history.schedule,
+        "input_bytes": history.input_bytes,
+        "local_bytes": history.local_bytes,
+        "remote_bytes": history.input_bytes - history.local_bytes,
+        "copied_ahead_bytes": history.fetched_bytes,
+        "hinted_files": history.hinted_files,
+        "hosts": dict(hosts),
+        "failures": [{"task": name, "why": why} for name, why in history.failed.items()],
+        "blocked": list(history.blocked),
+        "warnings": history.warnings,
+        "run_dir": str(history.run_dir),
+    }
+
+
+def lines_of(history: History) -> list[str]:
+    """Return what is said at the end."""
+    summary = summary_of(history)
+    tasks = summary["tasks"]
+    counts = [f"{tasks['done']} done"]
+    counts += [
+        f"{tasks[key]} {key.replace('_', ' ')}"
+        for key in ("done_before", "failed", "blocked", "not_run", "made_again")
+        if tasks[key]
+    ]
+    lines = [
+        f"{history.graph.name}: {tasks['all']} tasks: {', '.join(counts)}; "
+        f"{history.makespan_s:.1f} s"
+    ]
+    if history.input_bytes:
+        share = 100 * history.local_bytes / history.input_bytes
+        lines.append(
+            f"read from disks: {history.input_bytes / _MEGA:.1f} MB, {share:.0f} % of them where "
+            f"the task ran, {summary['remote_bytes'] / _MEGA:.1f} MB from other hosts"
+        )
+    lines += [f"warning: {text}" for text in history.warnings]
+    if history.stopped_by:
+        lines.append(f"stopped: {history.stopped_by}; the same command goes on from here")
+    return lines

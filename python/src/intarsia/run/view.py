@@ -1,0 +1,66 @@
+"""What a person sees of a run: a bar with counts on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from intarsia.run.attempts import History
+from intarsia.run.progression import Progression, State
+
+_SHOWN = 6
+
+
+class Terminal:
+    """Standard error of a run."""
+
+    def __init__(self, title: str, tasks: int, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, quiet=quiet, highlight=False)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[counts]}"),
+        )
+        self._bar = Bar(*columns, console=self._console, transient=True)
+        self._draws = sys.stderr.isatty() and not quiet
+        self._task = self._bar.add_task(title, total=tasks, counts="")
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        self._console.print(text, soft_wrap=True, markup=False)
+
+    def update(self, progression: Progression, history: History, running: Iterable[str]) -> None:
+        """Show how far the run is, and what runs where."""
+        if not self._draws:
+            return
+        if not self._bar.live.is_started:
+            self._bar.start()
+        shown = list(running)
+        counts = [f"{len(shown)} running", f"{progression.count(State.READY)} ready"]
+        counts += [f"{len(history.failed)} failed"] if history.failed else []
+        if history.input_bytes:
+            counts.append(f"{100 * history.local_bytes / history.input_bytes:.0f} % local")
+        self._bar.update(
+            self._task, completed=progression.count(State.DONE), counts=", ".join(counts)
+        )
+
+    def close(self) -> None:
+        """Take the bar off the screen."""
+        if self._bar.live.is_started:
+            self._bar.stop()
+
+    def table(self, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Print a table on standard output."""
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        for head in heads:
+            table.add_column(head, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        Console(highlight=False).print(table, markup=False)

@@ -1,0 +1,180 @@
+"""The order of things in a run, with a crew that makes attempts by functions."""
+
+import os
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from intarsia.run.attempts import History
+from intarsia.run.engine import Engine
+from intarsia.run.events import Broken, HostJoined, HostLeft, StopAsked
+from intarsia.run.graph import Graph, Task, graph_of
+from intarsia.run.journal import Journal
+from intarsia.run.order import Order, Outcome, Result
+from intarsia.run.plan import plan_of
+from intarsia.run.settings import Settings
+from intarsia.schedule import blind
+from run_graphs import HereCrew, Quiet, make_here, random_graph
+
+FAILED = Outcome(Result.FAILED, "ended with 3", 3, began_s=1.0, ended_s=2.0)
+
+
+class Run:
+    """One run in a directory, of a graph by a crew."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        directory: Path,
+        crew: HereCrew,
+        *,
+        retries: int = 0,
+        keeps_going: bool = False,
+        remakes: bool = False,
+    ) -> None:
+        for file in graph.sources:
+            if not (directory / file).exists():
+                (directory / file).write_text(file)
+        settings = Settings(
+            directory, directory / "run", blind, retries, None, keeps_going, remakes
+        )
+        self.history = History(graph, directory, directory / "run", "blind")
+        self.view = Quiet()
+        with Journal(directory / "run/journal") as journal:
+            plan = plan_of(graph, directory, journal)
+            engine = Engine(
+                graph,
+                plan.lineage,
+                set(plan.to_run),
+                journal,
+                crew,
+                settings,
+                self.history,
+                self.view,
+            )
+            engine.run()
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_every_task_runs_once_after_its_inputs_and_nothing_runs_twice(
+    seed: int, tmp_path: Path
+) -> None:
+    chance = random.Random(seed)
+    graph = random_graph(chance, 25)
+    crew = HereCrew({"a": chance.randint(1, 3), "b": 1}, make_here)
+    run = Run(graph, tmp_path, crew)
+    assert run.history.is_well
+    assert sorted(name for name, _ in crew.begun) == sorted(graph.tasks)
+    again = HereCrew({"a": 1}, make_here)
+    assert Run(graph, tmp_path, again).history.is_well
+    assert again.begun == []
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_failures_end_what_needs_them_and_nothing_else(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    graph = random_graph(chance, 25)
+    bad = set(chance.sample(sorted(graph.tasks), 3))
+
+    def make(order: Order, host: str) -> Outcome:
+        return FAILED if order.task in bad else make_here(order, host)
+
+    run = Run(graph, tmp_path, HereCrew({"a": 2}, make), keeps_going=True)
+    failed, blocked = set(run.history.failed), set(run.history.blocked)
+    assert failed <= bad
+    for name in graph.tasks:
+        assert (name in blocked) == bool(graph.parents[name] & (failed | blocked))
+    assert {one.task for one in run.history.done} == set(graph.tasks) - failed - blocked
+    assert not run.history.is_well
+    mended = HereCrew({"a": 2}, make_here)
+    assert Run(graph, tmp_path, mended).history.is_well
+    assert {name for name, _ in mended.begun} == failed | blocked
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_lost_workers_and_lost_files_are_made_up_for(seed: int, tmp_path: Path) -> None:
+    """Now and then a worker goes in the middle, and a file that was made goes with its host."""
+    chance = random.Random(seed)
+    graph = random_graph(chance, 20)
+    lost: set[str] = set()
+
+    def make(order: Order, host: str) -> Outcome:
+        gone = tuple(path for path in order.inputs if not Path(path).exists())
+        if gone:
+            return Outcome(Result.LOST_INPUT, "ended with 1", 1, 1.0, 2.0, lost=gone)
+        if chance.random() < 0.1:
+            return Outcome(Result.WORKER_LOST, "its worker went away")
+        outcome = make_here(order, host)
+        for path in order.inputs:
+            made = os.path.relpath(path, tmp_path)
+            if made in graph.producer and made not in lost and chance.random() < 0.2:
+                lost.add(made)
+                Path(path).unlink()
+        return outcome
+
+    run = Run(graph, tmp_path, HereCrew({"a": 2, "b": 1}, make), remakes=True, keeps_going=True)
+    assert run.history.is_well, run.view.said
+    for file in graph.results:
+        assert (tmp_path / file).exists()
+
+
+def pair(*more: Task) -> Graph:
+    one = Task("one", "x", (), ("f",))
+    return graph_of("w", "pair", [one, Task("two", "x", ("f",), ("g",)), *more])
+
+
+def test_a_task_is_tried_again_as_often_as_it_says(tmp_path: Path) -> None:
+    tries: Counter[str] = Counter()
+
+    def make(order: Order, host: str) -> Outcome:
+        tries[order.task] += 1
+        return FAILED if tries[order.task] < 3 else make_here(order, host)
+
+    assert Run(pair(), tmp_path, HereCrew({"a": 1}, make), retries=2).history.is_well
+    assert tries == {"one": 3, "two": 3}
+    tries.clear()
+    (tmp_path / "g").unlink()
+    run = Run(pair(), tmp_path, HereCrew({"a": 1}, make), retries=1)
+    assert run.history.failed == {"two": f"ended with 3; see {tmp_path}/run/logs/two.2.log"}
+
+
+def test_a_lost_input_without_lineage_is_named(tmp_path: Path) -> None:
+    def make(order: Order, host: str) -> Outcome:
+        outcome = make_here(order, host)
+        if order.task == "one":
+            Path(order.outputs[0]).unlink()
+        return outcome
+
+    run = Run(pair(), tmp_path, HereCrew({"a": 1}, make))
+    assert run.history.failed == {"two": "input f is gone; --lineage makes it again"}
+    run = Run(pair(), tmp_path, HereCrew({"a": 1}, make), remakes=True)
+    assert "for the 4th time" in run.history.failed["two"]
+
+
+def test_signals_stop_a_run_and_what_is_left_runs_next_time(tmp_path: Path) -> None:
+    chain = pair(Task("three", "x", ("g",), ("h",)))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        crew = HereCrew({"a": 1}, make_here)
+        crew.tell(StopAsked(number))
+        run = Run(chain, tmp_path, crew)
+        assert run.history.stopped_by == signal.Signals(number).name
+        assert crew.is_stopped == (number == signal.SIGTERM)
+    left = HereCrew({"a": 1}, make_here)
+    assert Run(chain, tmp_path, left).history.is_well
+    assert [name for name, _ in left.begun] == ["three"]
+
+
+def test_a_run_waits_for_a_host_that_left_and_ends_when_all_is_lost(tmp_path: Path) -> None:
+    crew = HereCrew({"a": 1}, make_here)
+    crew.tell(HostLeft("a"))
+    crew.tell(HostJoined("b", 1))
+    assert Run(pair(), tmp_path, crew).history.is_well
+    assert [host for _, host in crew.begun] == ["a", "b"]
+    (tmp_path / "g").unlink()
+    crew = HereCrew({}, make_here)
+    crew.tell(Broken("no host is left to run tasks on"))
+    run = Run(pair(), tmp_path, crew)
+    assert run.history.stopped_by == "no host is left to run tasks on"
+    assert run.history.not_run == ("two",)

@@ -1,0 +1,145 @@
+"""`intarsia run` over four hosts of a lab: tasks beside their data, and a host that is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SCRATCH, require
+from intarsia.lab_store import LabStore, lab_problem
+from intarsia.locate import locate
+from intarsia.store import call_json
+from lab_hosts import Hosts
+from runs import ENVIRONMENT, LIMIT_S, wait_until
+
+# Above what stands beside its inode, also when packed.
+PART_BYTES = 2_000_000
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    """A store over four hosts."""
+    problem = lab_problem()
+    require(problem is None, str(problem))
+    with tempfile.TemporaryDirectory(prefix="run-", dir=SCRATCH) as place:
+        directory = Path(place).resolve()
+        store = LabStore.up(directory / "mnt", directory / "store", 4)
+        try:
+            yield Hosts(store, directory)
+        finally:
+            store.down(purge=True)
+        assert not store.leftovers()
+
+
+@pytest.fixture
+def job(hosts: Hosts) -> Path:
+    """A new directory of the store, by the path of the first host."""
+    return Path(tempfile.mkdtemp(dir=hosts.store.mounts[0]))
+
+
+def run(hosts: Hosts, job: Path, tasks: dict[str, dict[str, object]], *options: str) -> Any:
+    """Run tasks from the first host on all four; return the summary."""
+    return json.loads(hosts.run("n1", *words(hosts, job, tasks, *options)))
+
+
+def words(hosts: Hosts, job: Path, tasks: dict[str, dict[str, object]], *options: str) -> list[str]:
+    """What the first host is to run, which says nothing on standard error."""
+    workflow = job / "w.yaml"
+    workflow.write_text(json.dumps({"tasks": tasks}))
+    place = hosts.mount / job.name
+    where = ["--directory", str(place), "--hosts", "n1,n2,n3,n4", "--address", "10.77.0.1"]
+    how = ["--shell", hosts.shell, "--slots", "1", "--quiet", "--json", *options]
+    return [sys.executable, "-m", "intarsia.run", str(place / "w.yaml"), *where, *how]
+
+
+def packing(hosts: Hosts, job: Path) -> dict[str, dict[str, object]]:
+    """Four tasks that pack four files, which the third and the fourth host have written."""
+    tasks: dict[str, dict[str, object]] = {}
+    for number in range(4):
+        mount = hosts.store.mounts[2 + number % 2]
+        (mount / job.name / f"part{number}").write_bytes(os.urandom(PART_BYTES))
+        tasks[f"pack-{number}"] = {
+            "command": f"gzip -1 < part{number} > packed{number}",
+            "inputs": [f"part{number}"],
+            "outputs": [f"packed{number}"],
+        }
+    return tasks
+
+
+def test_tasks_run_where_their_input_lies(hosts: Hosts, job: Path) -> None:
+    tasks = packing(hosts, job)
+    summary = run(hosts, job, tasks, "--schedule", "local", "--patience", "60")
+    assert summary["input_bytes"] == summary["local_bytes"] == 4 * PART_BYTES
+    assert set(summary["hosts"]) == {"n3", "n4"}
+    found = locate([job / f"packed{number}" for number in range(4)])
+    assert [file.hosts for file in found.files] == [("n3",), ("n4",), ("n3",), ("n4",)]
+
+
+def test_a_schedule_that_knows_no_data_does_not(hosts: Hosts, job: Path) -> None:
+    """One task begins on each host."""
+    summary = run(hosts, job, packing(hosts, job), "--schedule", "workqueue")
+    assert set(summary["hosts"]) == {"n1", "n2", "n3", "n4"}
+    assert summary["remote_bytes"] >= 2 * PART_BYTES
+
+
+def test_files_that_went_with_a_host_are_made_again(hosts: Hosts, job: Path) -> None:
+    """The last test: it kills everything on the third host in the middle of a run."""
+    go = hosts.mount.with_name("go")
+    gate = f"while [ ! -e {go} ]; do sleep 0.1; done"
+    tasks: dict[str, dict[str, object]] = {}
+    for number in range(6):
+        tasks[f"make-{number}"] = {
+            "command": f"head -c {PART_BYTES} /dev/urandom > f{number}",
+            "outputs": [f"f{number}"],
+        }
+        tasks[f"use-{number}"] = {
+            "command": f"{gate}; cksum < f{number} > u{number}",
+            "inputs": [f"f{number}"],
+            "outputs": [f"u{number}"],
+        }
+    sums = [f"u{number}" for number in range(6)]
+    tasks["sum"] = {"command": f"cat {' '.join(sums)} > sum", "inputs": sums, "outputs": ["sum"]}
+    order = words(hosts, job, tasks, "--lineage", "--hints", "none")
+    goes = subprocess.Popen(
+        hosts.words("n1", *order),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    try:
+        logs = job / ".run-w/logs"
+        wait_until(lambda: len(list(logs.glob("use-*"))) == 4)
+        kill_host(hosts, "n3")
+        go.touch()
+        out, _ = goes.communicate(timeout=LIMIT_S)
+    finally:
+        go.touch()
+        if goes.poll() is None:
+            goes.wait(LIMIT_S)
+    summary = json.loads(out)
+    assert summary["is_well"], summary["failures"]
+    assert summary["tasks"]["done"] == len(tasks)
+    assert summary["tasks"]["made_again"] >= 1
+    for number in range(6):
+        content = (job / f"f{number}").read_bytes()
+        found = subprocess.run(["cksum"], input=content, capture_output=True, check=True)
+        assert found.stdout == (job / f"u{number}").read_bytes()
+
+
+def kill_host(hosts: Hosts, name: str) -> None:
+    """Kill every process of a host."""
+    status = call_json(hosts.store.binary, ["lab", "status", hosts.store.lab, "--json"], 30)
+    for node in status["nodes"]:
+        for process in node["processes"] if node["name"] == name else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process["pid"], signal.SIGKILL)
