@@ -94,7 +94,7 @@ def test_coverage_and_errors_are_counted_from_predictions() -> None:
         good.loc[fast, f"{OURS}, {level} high"] = 0.0
     third = claims._coverage_by_size(good, 0.9)
     assert third.verdict is Verdict.REFUTED
-    assert "not a fastest 0.0%" in third.ours
+    assert "not a fastest" in third.ours
     assert claims._half_of_best(predictions(0.9, 1.6)).verdict is Verdict.REFUTED
 
 

@@ -144,7 +144,7 @@ def _with_rule(
     centres, deviations = np.array(guessed).T
     errors = np.log(latency_ms) - centres
     shift = float(np.median(errors))
-    scores = Scores(np.abs(errors - shift) / deviations, centres + shift)
+    scores = Scores((errors - shift) / deviations, centres + shift)
     made = replace(model, mixed_scores=scores, mixed_shift=shift, mixed_rule=rule.value)
     return float(np.abs(errors - shift).mean()), made
 

@@ -24,6 +24,7 @@ class Scores:
     """Errors on left-out loads over the deviation that the model gave for each."""
 
     values: Floats
+    """Above zero where the load took longer than predicted."""
     at: Floats
     """The predicted logarithm of each load's latency in ms, by which parts are told apart."""
 
@@ -44,19 +45,19 @@ class Scores:
         return Scores(np.append(self.values[-memory:], value), np.append(self.at[-memory:], at))
 
     def quantile(self, at: Floats, confidence: float) -> Floats:
-        """Return the score that a new one stays below with this probability, for each prediction.
+        """Return what the size of a new score stays below, for each prediction.
 
-        There are three parts at most, fewer when a part would have too few scores, or too few for
-        this confidence. Infinite when all together are too few.
+        It does with the probability `confidence`. There are three parts at most, fewer when a part
+        would have too few scores, or too few for this confidence. Infinite when all together are
+        too few.
         """
         parts = max(1, min(_PARTS, len(self) // _LEAST_IN_PART))
-        while parts > 1 and not np.isfinite(
-            quantile(self.values[: len(self) // parts], confidence)
-        ):
+        while parts > 1 and _rank(len(self) // parts, confidence) > len(self) // parts:
             parts -= 1
         edges = np.quantile(self.at, np.arange(1, parts) / parts) if parts > 1 else np.empty(0)
         mine = np.searchsorted(edges, self.at)
-        by_part = [quantile(self.values[mine == part], confidence) for part in range(parts)]
+        sizes = np.abs(self.values)
+        by_part = [quantile(sizes[mine == part], confidence) for part in range(parts)]
         return np.array(by_part)[np.searchsorted(edges, at)]
 
 

@@ -65,10 +65,10 @@ class OnlineModel:
         point = points_of([load])
         mean, deviation = self._logarithm(point)
         error = float(np.log(latency_ms) - mean[0])
-        score = abs(error) / float(deviation[0])
+        score = error / float(deviation[0])
         self.seen += 1
         self._watch(point, latency_ms)
-        is_missed = score > float(self._width(mean)[0])
+        is_missed = abs(score) > float(self._width(mean)[0])
         self._miss = float(
             np.clip(self._miss + _STEP * (1 - self.confidence - is_missed), 0.001, 0.5)
         )

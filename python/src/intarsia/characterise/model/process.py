@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from intarsia.characterise.errors import CharacteriseError, OutsideError
 from intarsia.characterise.load import BYTES, OUTSTANDING, Floats, Mask, Points
@@ -46,6 +47,8 @@ class StoreModel:
     """Of the `trend`."""
     scores: Scores
     """Errors on left-out loads over the processes' own standard deviation."""
+    shift: float = 0.0
+    """By which the logarithm is corrected after a `check`."""
     mixed_scores: Scores | None = None
     """The same for several loads together; see `aggregate`."""
     mixed_shift: float = 0.0
@@ -74,7 +77,7 @@ class StoreModel:
         """Return mean and standard deviation of the logarithm of the latency."""
         mean, deviation = np.mean(_each(self._posteriors, points), axis=0)
         coarse = trend.logarithm(self.times, points) + np.log(points[:, OUTSTANDING])
-        return mean + coarse, deviation
+        return mean + coarse + self.shift, deviation
 
     def is_inside(self, points: Points) -> Mask:
         """Return which loads lie where the store was measured."""
@@ -106,6 +109,7 @@ class StoreModel:
             "kernels": [asdict(kernel) for kernel in self.kernels],
             "times_ms": self.times.tolist(),
             "scores": self.scores.as_json(),
+            "shift": self.shift,
             "mixed_scores": None if self.mixed_scores is None else self.mixed_scores.as_json(),
             "mixed_shift": self.mixed_shift,
             "mixed_rule": self.mixed_rule,
@@ -120,6 +124,7 @@ class StoreModel:
                 tuple(Kernel.from_json(one) for one in data["kernels"]),
                 np.array(data["times_ms"]),
                 Scores.from_json(data["scores"]),
+                float(data["shift"]),
                 None if data["mixed_scores"] is None else Scores.from_json(data["mixed_scores"]),
                 float(data["mixed_shift"]),
                 str(data["mixed_rule"]),
@@ -142,11 +147,13 @@ def fit(samples: Samples, seed: int = 7) -> StoreModel:
     if not (np.isfinite(samples.latency_ms).all() and (samples.latency_ms > 0).all()):
         raise CharacteriseError("a measured latency is not above 0 ms: are the samples complete?")
     parts = _tuning_parts(len(samples), seed)
-    kernels = tuple(
-        tune(features(part.points), _targets(part, trend.fit(part)), seed)
-        for part in (samples.part(is_mine) for is_mine in parts)
-    )
-    scores = _scores(samples, kernels, np.array(parts), seed)
+    # A few hundred rows are too few to share out: threads would wait for each other.
+    with threadpool_limits(1):
+        kernels = tuple(
+            tune(features(part.points), _targets(part, trend.fit(part)), seed)
+            for part in (samples.part(is_mine) for is_mine in parts)
+        )
+        scores = _scores(samples, kernels, np.array(parts), seed)
     return StoreModel(samples, kernels, trend.fit(samples), scores)
 
 
@@ -192,6 +199,6 @@ def _scores(samples: Samples, kernels: tuple[Kernel, ...], is_tuned_on: Mask, se
         weights = np.broadcast_to((~is_tuned_on[:, None, is_out]).astype(float), found.shape)
         mean, deviation = np.average(found, axis=0, weights=weights)
         error = _targets(out, times) - mean
-        values[is_out] = np.abs(error) / deviation
+        values[is_out] = error / deviation
         at[is_out] = np.log(out.latency_ms) - error
     return Scores(values, at)
