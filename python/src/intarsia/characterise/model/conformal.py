@@ -52,7 +52,7 @@ class Scores:
         too few.
         """
         parts = max(1, min(_PARTS, len(self) // _LEAST_IN_PART))
-        while parts > 1 and _rank(len(self) // parts, confidence) > len(self) // parts:
+        while parts > 1 and not _is_enough(len(self) // parts, confidence):
             parts -= 1
         edges = np.quantile(self.at, np.arange(1, parts) / parts) if parts > 1 else np.empty(0)
         mine = np.searchsorted(edges, self.at)
@@ -62,22 +62,24 @@ class Scores:
 
 
 def quantile(scores: Floats, confidence: float) -> float:
-    """Return the score that a new one stays below with this probability, at least.
+    """Return the score that a new one stays below with this probability.
 
-    Infinite when there are too few scores to say so.
+    It lies between two of them when no rank is exact (Weibull's plotting position, k of n scores at
+    k / (n + 1)): the next higher rank would hold more than it says, by up to 1 / (n + 1). Infinite
+    when there are too few scores to say so.
 
-    >>> quantile(np.arange(1.0, 100.0), 0.9)
+    >>> round(quantile(np.arange(1.0, 100.0), 0.9), 9)
     90.0
     >>> quantile(np.arange(1.0, 5.0), 0.9)
     inf
     """
-    rank = _rank(len(scores), confidence)
-    return float("inf") if rank > len(scores) else float(np.sort(scores)[rank - 1])
+    if not _is_enough(len(scores), confidence):
+        return float("inf")
+    return float(np.quantile(scores, confidence, method="weibull"))
 
 
-def _rank(count: int, confidence: float) -> int:
-    """Return which of so many scores, counted from the smallest, a new one stays below."""
-    return int(np.ceil((count + 1) * confidence))
+def _is_enough(count: int, confidence: float) -> bool:
+    return (count + 1) * confidence <= count
 
 
 def folds(count: int, parts: int, seed: int = 7) -> Numbers:

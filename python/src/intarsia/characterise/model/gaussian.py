@@ -1,7 +1,8 @@
 """Gaussian processes over loads: kernel, posterior, and hyperparameters by maximum likelihood.
 
 Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006: equations 2.25 and 2.26 for
-the posterior, 4.17 for the covariance (Matérn, 5/2), 5.8 for the likelihood.
+the posterior, 4.17 for the covariance (Matérn, 5/2), 5.8 for the likelihood, 5.12 for what is left
+out.
 """
 
 from __future__ import annotations
@@ -85,6 +86,26 @@ class Posterior:
         solved = solve_triangular(self.factor, across, lower=True)
         variance = self.kernel.signal + self.kernel.noise - (solved**2).sum(0)
         return self.centre + across.T @ self.weights, np.sqrt(np.maximum(variance, 1e-12))
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What a kernel says of each load, given all other ones."""
+
+    inverse: Floats
+    """Of the covariances of all loads, noise included."""
+
+    @classmethod
+    def of(cls, kernel: Kernel, inputs: Floats) -> LeftOut:
+        """Invert the covariances, once for all targets."""
+        every = Posterior.of(kernel, inputs, np.zeros(len(inputs)))
+        return cls(np.asarray(cho_solve((every.factor, True), np.eye(len(inputs)))))
+
+    def at(self, targets: Floats) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of each load by the others' targets."""
+        precision = np.diag(self.inverse)
+        gap = self.inverse @ (targets - targets.mean()) / precision
+        return targets - gap, 1 / np.sqrt(precision)
 
 
 def tune(inputs: Floats, targets: Floats, seed: int) -> Kernel:

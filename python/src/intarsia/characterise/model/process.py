@@ -24,7 +24,7 @@ from intarsia.characterise.load import BYTES, OUTSTANDING, Floats, Mask, Points
 from intarsia.characterise.model import conformal, trend
 from intarsia.characterise.model.base import Band, Samples
 from intarsia.characterise.model.conformal import Scores
-from intarsia.characterise.model.gaussian import Kernel, Posterior, features, tune
+from intarsia.characterise.model.gaussian import Kernel, LeftOut, Posterior, features, tune
 
 LEAST = 40
 """Fewer measured loads are refused."""
@@ -185,20 +185,22 @@ def _each(posteriors: tuple[Posterior, ...], points: Points) -> Floats:
 def _scores(samples: Samples, kernels: tuple[Kernel, ...], is_tuned_on: Mask, seed: int) -> Scores:
     """Return the error of each load by a model without it, over that model's own deviation.
 
-    Its processes are those whose hyperparameters (rows of `is_tuned_on`) come from other loads.
-    Else the errors would be smaller than those of new loads, and intervals too narrow.
+    Its processes are those whose hyperparameters (rows of `is_tuned_on`) come from other loads, and
+    its trend has not seen the load. Else the errors would be smaller than those of new loads, and
+    intervals too narrow.
     """
+    inputs = features(samples.points)
+    left_out = [LeftOut.of(kernel, inputs) for kernel in kernels]
+    weights = (~is_tuned_on).astype(float)
     fold = conformal.folds(len(samples), _FOLDS, seed)
     values, at = np.empty(len(samples)), np.empty(len(samples))
     for one in range(_FOLDS):
         is_out = fold == one
-        rest, out = samples.part(~is_out), samples.part(is_out)
-        times = trend.fit(rest)
-        inputs, targets = features(rest.points), _targets(rest, times)
-        found = _each(tuple(Posterior.of(one, inputs, targets) for one in kernels), out.points)
-        weights = np.broadcast_to((~is_tuned_on[:, None, is_out]).astype(float), found.shape)
-        mean, deviation = np.average(found, axis=0, weights=weights)
-        error = _targets(out, times) - mean
+        targets = _targets(samples, trend.fit(samples.part(~is_out)))
+        found = np.array([each.at(targets) for each in left_out])[:, :, is_out]
+        part = np.broadcast_to(weights[:, None, is_out], found.shape)
+        mean, deviation = np.average(found, axis=0, weights=part)
+        error = targets[is_out] - mean
         values[is_out] = error / deviation
-        at[is_out] = np.log(out.latency_ms) - error
+        at[is_out] = np.log(samples.latency_ms[is_out]) - error
     return Scores(values, at)
