@@ -64,7 +64,9 @@ def throttled_ext4(work, mount, delay_ms, rate_mb, room_mib):
 
 @contextlib.contextmanager
 def running(*words):
-    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL)
+    # In a session of its own Ctrl-C does not end it before what is mounted on it is unmounted.
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
+                               start_new_session=True)
     try:
         yield
     finally:

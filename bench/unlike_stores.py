@@ -13,6 +13,7 @@ example:
 
 import contextlib
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -185,6 +186,7 @@ def session(stores, arguments):
 def main():
     arguments = parse_arguments()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="intarsia-unlike-", dir=arguments.work) as made:
         try:
             if arguments.store:
