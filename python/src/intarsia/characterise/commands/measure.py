@@ -24,8 +24,14 @@ from intarsia.characterise.units import size_of
 from intarsia.simulate.progress import Progress
 
 _AT_ONCE = 100
-_REAL = design.Region(4096, 2**18, 1, 32)
-"""What is asked of a real store, within seconds and a file of moderate size."""
+_REAL = design.Region(3072, 3 * 2**17, 1, 40)
+"""What is asked of a real store, within seconds and a file of moderate size.
+
+A model refuses what lies outside the loads that were drawn, so the region is wider than requests of
+4 KiB to 256 KiB, 32 of them outstanding: of 40 loads one lies at 4 KiB or below almost surely.
+"""
+_LARGEST_BYTES = 2**18
+"""Of groups."""
 
 
 def add_parser(commands: Any) -> None:
@@ -163,7 +169,7 @@ def _count(given: int | None, usual: int) -> int:
 
 def _fitting(load: Load) -> Load:
     """Return a usual load with requests no larger than those that were measured by themselves."""
-    return Load(load.random, load.read, min(load.bytes, _REAL.bytes_most), load.outstanding)
+    return Load(load.random, load.read, min(load.bytes, _LARGEST_BYTES), load.outstanding)
 
 
 def _points(chosen: argparse.Namespace, is_real: bool) -> Points:

@@ -62,5 +62,5 @@ def _levels(panels: list[Axes], rows: pd.DataFrame) -> Iterator[tuple[Axes, pd.D
         panel.axvline(100 * level, color=GREY, linewidth=0.8)
         panel.set_yticks(np.arange(len(stores)), stores)
         panel.set_title(f"{level:.0%} intervals")
-        panel.set_xlabel("loads inside, % (band: ± 2; bars: 95 % over fits)")
+        panel.set_xlabel("loads inside, % (grey: promised ± 2; bars: 95 % over fits)")
         yield panel, rows[rows["nominal"] == level]
