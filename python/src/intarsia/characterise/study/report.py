@@ -14,6 +14,7 @@ from intarsia.characterise.experiment.driver import metrics_of_runs
 from intarsia.characterise.experiment.figure import effect_figure
 from intarsia.characterise.model.evaluate import OURS
 from intarsia.characterise.study import errors, screens
+from intarsia.characterise.study.axes import plain_log
 from intarsia.characterise.study.claims import claims_of, pair_errors, seek_errors
 from intarsia.characterise.study.intervals import coverage_figure, size_figure
 from intarsia.characterise.study.samples import PAIRED, Raw
@@ -21,6 +22,7 @@ from intarsia.simulate.report.claims import claims_table, summary_of
 from intarsia.simulate.report.document import Plot, Report, Section, Source, Table
 from intarsia.simulate.report.style import (
     BLUE,
+    COLOURS,
     GREY,
     ORANGE,
     VERMILION,
@@ -122,13 +124,16 @@ def _error_figure(predictions: pd.DataFrame) -> Figure:
         made, (panel,) = figure(1, 1, size=1.6)
         for number, name in enumerate(means.columns):
             mine = name == OURS
+            others = [colour for colour in (*COLOURS, GREY) if colour != BLUE]
             panel.plot(
                 means[name], np.arange(len(means)), linestyle="none", label=name,
                 marker="D" if mine else "osv^<>ph"[number % 8], markersize=7 if mine else 5,
-                color=BLUE if mine else None,
+                color=BLUE if mine else others[number % len(others)],
             )  # fmt: skip
         panel.set_yticks(range(len(means)), means.index)
+        panel.invert_yaxis()
         panel.set_xscale("log")
+        plain_log(panel.xaxis)
         panel.set_xlabel("mean absolute error on loads not seen, ms")
         legend_below(made, panel, columns=3)
     return made
@@ -211,6 +216,8 @@ def _pair_figure(pairs: pd.DataFrame) -> Figure:
             panel.plot(ends, ends, color=GREY, linewidth=0.8)
             panel.set_xscale("log")
             panel.set_yscale("log")
+            plain_log(panel.xaxis)
+            plain_log(panel.yaxis)
             panel.set_title(store)
             panel.set_xlabel("latency of the pair, ms (simulated)")
             panel.set_ylabel("predicted, ms")
