@@ -3,8 +3,8 @@
 
 Each directory is measured and modelled. Loads with a file each lie on them, and run together, each
 by its own fio; then `balance-stores` advises, `migrate` moves (verified, at a bounded rate, leaving
-links), the loads run again, everything is undone, and they run a third time: what changed with time
-alone shows in the difference between the first and the third.
+links), undoes it and moves again, the loads run again, are moved back, and run a third time: what
+changed with time alone shows in the difference between the first and the third.
 
 example:
   bench/unlike_stores.py --out results/unlike          three directories made for it; needs root
@@ -42,7 +42,8 @@ def parse_arguments():
     parser.add_argument("--out", type=Path, required=True, help="samples, models, raw results")
     parser.add_argument("--store", action="append", default=[], metavar="NAME=DIR")
     parser.add_argument("--work", type=Path, default=Path("/tmp"), help="where directories are made")
-    parser.add_argument("--repeat", type=int, default=5, help="runs before, after and undone (5)")
+    parser.add_argument("--again", action="store_true", help="use the models that OUT has")
+    parser.add_argument("--repeat", type=int, default=5, help="runs before, after and back (5)")
     parser.add_argument("--seconds", type=int, default=5, help="of a run (5)")
     parser.add_argument("--points", type=int, default=48, help="loads measured on each store (48)")
     parser.add_argument("--groups", type=int, default=20, help="groups measured together (20)")
@@ -64,6 +65,8 @@ def characterise(*words):
 def model(stores, arguments):
     for name, path in stores.items():
         samples = arguments.out / f"{name}.csv"
+        if arguments.again and (arguments.out / f"{name}.json").exists():
+            continue
         characterise("measure", path, "--points", arguments.points, "--groups", arguments.groups,
                      "--seconds", 0.4, "--size", "96m", "--out", samples)
         print(characterise("fit", samples, "--out", arguments.out / f"{name}.json"))
@@ -127,12 +130,24 @@ def move(stores, moves):
     """Migrate as advised; returns the journals by which each move can be undone."""
     journals = []
     for one in moves:
-        source = stores[one["source"]] / "loads" / one["name"]
-        target = stores[one["target"]] / "loads"
+        source, target = (stores[one[end]] / "loads" for end in ("source", "target"))
         target.mkdir(exist_ok=True)
-        words = ["migrate", source, target, "--rate", "100MB", "--link", "--yes", "--json"]
+        words = ["migrate", source / one["name"], target, "--rate", "100MB", "--link", "--yes", "--json"]
         journals.append(json.loads(characterise(*words))["journal"])
     return journals
+
+
+def undo(journals):
+    for journal in reversed(journals):
+        characterise("migrate", "--undo", journal)
+
+
+def move_back(stores, moves):
+    """Move back what was written since, which undoing refuses to lose."""
+    for one in reversed(moves):
+        source, target = (stores[one[end]] / "loads" for end in ("source", "target"))
+        (source / one["name"]).unlink()
+        characterise("migrate", target / one["name"], source, "--rate", "100MB", "--yes")
 
 
 def measures(run):
@@ -153,7 +168,7 @@ def report(phases, plan):
         rows.append((load, *(middle([run[load] for run in runs]) for runs in phases.values()), ""))
     for name in MEASURES:
         by_phase = {title: [measures(run)[name] for run in runs] for title, runs in phases.items()}
-        before = statistics.median(by_phase["before"] + by_phase["undone"])
+        before = statistics.median(by_phase["before"] + by_phase["back"])
         gain = 1 - statistics.median(by_phase["after"]) / before
         rows.append((name, *(middle(values) for values in by_phase.values()), f"{gain:.0%}"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -174,11 +189,11 @@ def session(stores, arguments):
     print(characterise("balance", pool), flush=True)
     plan = json.loads(characterise("balance", pool, "--json"))
     phases = {"before": phase("before", stores, homes, arguments)}
-    journals = move(stores, plan["moves"])
+    undo(move(stores, plan["moves"]))
+    move(stores, plan["moves"])
     phases["after"] = phase("after", stores, homes, arguments)
-    for journal in reversed(journals):
-        characterise("migrate", "--undo", journal)
-    phases["undone"] = phase("undone", stores, homes, arguments)
+    move_back(stores, plan["moves"])
+    phases["back"] = phase("back", stores, homes, arguments)
     (arguments.out / "session.json").write_text(json.dumps({"plan": plan, "runs": phases}, indent=1))
     report(phases, plan)
 
