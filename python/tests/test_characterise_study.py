@@ -82,10 +82,19 @@ def test_coverage_and_errors_are_counted_from_predictions() -> None:
     assert ratio.to_numpy() == pytest.approx([0.1, 0.1])
     assert set(BASELINES) <= set(errors.by_store(good).columns)
     by_size = errors.coverage_by_size(good)
-    assert by_size.to_numpy() == pytest.approx(np.full((2, 3), 0.9), abs=0.05)
+    assert len(by_size) == 3 * 3 * 2, "three thirds of two stores and of all, at two levels"
+    assert by_size["inside"].to_numpy() == pytest.approx(np.full(18, 0.9), abs=0.05)
+    assert by_size.query("store == 'a' and nominal == 0.9")["loads"].sum() == 2000
     assert claims._half_of_best(good).verdict is Verdict.REPRODUCED
     assert claims._coverage(good, 0.9).verdict is Verdict.REPRODUCED
     assert claims._coverage(good, 0.95).verdict is Verdict.REFUTED, "90 % is not 95 ± 2 %"
+    # Intervals that hold for all loads together and not for the fastest ones are found out.
+    fast = good["measured_ms"] < good["measured_ms"].quantile(0.33)
+    for level in ("90%", "95%"):
+        good.loc[fast, f"{OURS}, {level} high"] = 0.0
+    third = claims._coverage_by_size(good, 0.9)
+    assert third.verdict is Verdict.REFUTED
+    assert "not a fastest" in third.ours
     assert claims._half_of_best(predictions(0.9, 1.6)).verdict is Verdict.REFUTED
 
 

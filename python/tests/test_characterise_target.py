@@ -51,7 +51,7 @@ def test_a_device_is_only_read_unless_it_may_be_overwritten(
     device: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["measure", str(device), "--points", "2", "--groups", "0", "--seconds", "0.2"]
-    words += ["--size", "16m", "--out", str(tmp_path / "a.csv")]
+    words += ["--size", "16m", "--rounds", "1", "--out", str(tmp_path / "a.csv")]
     assert main(words) == 1
     assert "--overwrite-device" in capsys.readouterr().err
     assert is_untouched(device)
@@ -150,7 +150,7 @@ def test_loads_are_measured_together_and_an_interrupted_measurement_goes_on(
     store, out = tmp_path / "store", tmp_path / "a.csv"
     store.mkdir()
     words = ["measure", str(store), "--points", "2", "--groups", "1", "--seconds", "0.2"]
-    words += ["--size", "16m", "--out", str(out)]
+    words += ["--size", "16m", "--rounds", "2", "--out", str(out)]
     assert main(words) == 0
     first = samples.read(out)
     assert len(first.single) == 2

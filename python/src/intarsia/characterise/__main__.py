@@ -27,6 +27,7 @@ _COMMANDS = (
     "stores",
     "measure",
     "fit",
+    "check",
     "predict",
     "compare",
     "balance",

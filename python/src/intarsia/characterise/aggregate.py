@@ -14,7 +14,7 @@ import numpy as np
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.load import OUTSTANDING, RANDOM, Floats, Load, Points, points_of
 from intarsia.characterise.model.base import Band, Model
-from intarsia.characterise.model.conformal import quantile
+from intarsia.characterise.model.conformal import Scores
 from intarsia.characterise.model.process import StoreModel
 
 
@@ -115,9 +115,9 @@ def shared_latency(model: StoreModel, loads: Sequence[Load], confidence: float) 
         return Band(np.zeros(1), np.zeros(1), np.zeros(1))
     is_mixed = len(loads) > 1
     centre, deviation = _shared(model, loads, Rule(model.mixed_rule))
-    scores = model.mixed_scores if is_mixed and len(model.mixed_scores) else model.scores
-    half = quantile(scores, confidence) * deviation
+    scores = (model.mixed_scores if is_mixed else None) or model.scores
     mean = np.array([centre + (model.mixed_shift if is_mixed else 0.0)])
+    half = scores.quantile(mean, confidence) * deviation
     return Band(np.exp(mean - half), np.exp(mean), np.exp(mean + half))
 
 
@@ -141,9 +141,10 @@ def _with_rule(
 ) -> tuple[float, StoreModel]:
     """Return the mean error with a rule, and the model that has it."""
     guessed = [_shared(model, mix, rule) for mix in mixes]
-    errors = np.log(latency_ms) - np.array([centre for centre, _ in guessed])
+    centres, deviations = np.array(guessed).T
+    errors = np.log(latency_ms) - centres
     shift = float(np.median(errors))
-    scores = np.abs(errors - shift) / np.array([deviation for _, deviation in guessed])
+    scores = Scores((errors - shift) / deviations, centres + shift)
     made = replace(model, mixed_scores=scores, mixed_shift=shift, mixed_rule=rule.value)
     return float(np.abs(errors - shift).mean()), made
 

@@ -69,7 +69,7 @@ def _summary(model: process.StoreModel, measured: samples.Measurements) -> dict[
         "groups": len(measured.groups),
         "bytes": [float(points[:, BYTES].min()), float(points[:, BYTES].max())],
         "outstanding": [float(points[:, OUTSTANDING].min()), float(points[:, OUTSTANDING].max())],
-        "left_out_error": float(np.median(model.scores) * np.median(deviation)),
+        "left_out_error": float(np.median(np.abs(model.scores.values)) * np.median(deviation)),
         "interval_90": float(np.median((band.high_ms - band.low_ms) / band.mean_ms)),
         "rule": model.mixed_rule,
         "group_error": _group_error(model, measured),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,16 +15,23 @@ from intarsia.characterise import design, samples, stores
 from intarsia.characterise.balance import study
 from intarsia.characterise.commands.target import add_options, open_target
 from intarsia.characterise.errors import CharacteriseError
-from intarsia.characterise.load import READ, Load, Points, load_of, points_of
+from intarsia.characterise.load import READ, Floats, Load, Points, load_of, points_of
 from intarsia.characterise.model.base import Samples
 from intarsia.characterise.samples import Measurements
 from intarsia.characterise.stores import real
+from intarsia.characterise.stores.rounds import kept_beside, measure_rounds, spread_of
 from intarsia.characterise.units import size_of
 from intarsia.simulate.progress import Progress
 
 _AT_ONCE = 100
-_REAL = design.Region(4096, 2**18, 1, 32)
-"""What is asked of a real store, within seconds and a file of moderate size."""
+_REAL = design.Region(3072, 3 * 2**17, 1, 40)
+"""What is asked of a real store, within seconds and a file of moderate size.
+
+A model refuses what lies outside the loads that were drawn, so the region is wider than requests of
+4 KiB to 256 KiB, 32 of them outstanding: of 40 loads one lies at 4 KiB or below almost surely.
+"""
+_LARGEST_BYTES = 2**18
+"""Of groups."""
 
 
 def add_parser(commands: Any) -> None:
@@ -38,7 +43,8 @@ def add_parser(commands: Any) -> None:
         "Measure single loads that fill the space of random share, read share, size and "
         "outstanding requests evenly, and groups of usual loads together. A store is the name of "
         "a simulated one, or a directory or device, where fio runs. The file is what `fit` and "
-        "`compare` read. An interrupted measurement of a real store goes on where it was.",
+        "`compare` read. A real store is measured in rounds, so that what else the machine does "
+        "for a while spoils no load. An interrupted measurement goes on where it was.",
         "  python -m intarsia.characterise measure fc-raid5 --out fast.csv\n"
         "  python -m intarsia.characterise measure ssd --points 200 --groups 0 --out ssd.csv\n"
         "  python -m intarsia.characterise measure /mnt/store --out mine.csv\n"
@@ -61,7 +67,15 @@ def add_parser(commands: Any) -> None:
         "--requests", type=shared.positive, default=800, help="of each load (800)"
     )
     real_ones = parser.add_argument_group("a real store")
-    real_ones.add_argument("--seconds", type=float, default=1.0, help="for each load (1)")
+    real_ones.add_argument(
+        "--seconds", type=float, default=0.5, help="for each load in a round (0.5)"
+    )
+    real_ones.add_argument(
+        "--rounds",
+        type=shared.positive,
+        default=3,
+        help="each load is measured so often, at other times; the median counts (3)",
+    )
     real_ones.add_argument("--size", default="256m", help="of the file that is used (256m)")
     real_ones.add_argument(
         "--buffered", action="store_true", help="through the page cache, not past it"
@@ -112,61 +126,37 @@ def _simulated(chosen: argparse.Namespace, cases: Sequence[list[Load]]) -> list[
 
 
 def _real(chosen: argparse.Namespace, cases: Sequence[list[Load]]) -> list[float]:
-    """Measure in random order, so that what changes with time meets all loads alike."""
     way = real.Way(
         seconds=chosen.seconds,
         size_bytes=int(size_of(chosen.size, "--size")),
         is_buffered=chosen.buffered,
     )
-    order = np.random.default_rng(chosen.seed).permutation(len(cases))
     with (
         open_target(chosen, Path(chosen.store), way.size_bytes) as target,
-        _kept(chosen.out, [target.label, asdict(way), _plain(cases)]) as kept,
-        Progress(target.label, len(cases)) as progress,
+        kept_beside(chosen.out, [target.label, asdict(way), chosen.rounds, _plain(cases)]) as kept,
+        Progress(target.label, chosen.rounds * len(cases)) as progress,
     ):
+
+        def one(number: int) -> float:
+            target.require()
+            return real.measure(target, cases[number], way)
+
         try:
-            for number in (int(one) for one in order):
-                if number not in kept.latency_ms:
-                    target.require()
-                    kept.add(number, real.measure(target, cases[number], way))
-                progress.step()
+            found = measure_rounds(len(cases), chosen.rounds, chosen.seed, kept, one, progress.step)
         finally:
             real.tidy(target)
-        return [kept.latency_ms[number] for number in range(len(cases))]
+    if chosen.rounds > 1:
+        _tell_spread(found)
+    return [float(latency) for latency in np.median(found, axis=0)]
 
 
-class _Kept:
-    """What was measured so far, in a file beside the samples."""
-
-    def __init__(self, path: Path, plan: Any) -> None:
-        self._path = path
-        self.latency_ms: dict[int, float] = {}
-        first = json.dumps(plan)
-        lines = path.read_text().splitlines() if path.exists() else []
-        if lines and lines[0] != first:
-            raise CharacteriseError(
-                f"{path} is of another measurement: choose another --out, or delete it"
-            )
-        for line in lines[1:]:
-            try:
-                number, latency = json.loads(line)
-            except ValueError:
-                continue  # Cut off when the command was killed; it is measured again.
-            self.latency_ms[int(number)] = float(latency)
-        text = [first, *(json.dumps(one) for one in self.latency_ms.items())]
-        path.write_text("\n".join(text) + "\n")
-
-    def add(self, number: int, latency_ms: float) -> None:
-        self.latency_ms[number] = latency_ms
-        with open(self._path, "a") as file:
-            file.write(json.dumps([number, latency_ms]) + "\n")
-
-
-@contextmanager
-def _kept(out: Path, plan: Any) -> Iterator[_Kept]:
-    path = out.with_name(out.name + ".part")
-    yield _Kept(path, plan)
-    path.unlink()
+def _tell_spread(found: Floats) -> None:
+    spread = spread_of(found)
+    shared.say(
+        f"over {len(found)} rounds the slowest measurement of a load is {np.median(spread):.0%} "
+        f"above its median (half of the loads), {np.quantile(spread, 0.9):.0%} (one in ten); "
+        "the medians count"
+    )
 
 
 def _plain(cases: Sequence[list[Load]]) -> list[Any]:
@@ -179,7 +169,7 @@ def _count(given: int | None, usual: int) -> int:
 
 def _fitting(load: Load) -> Load:
     """Return a usual load with requests no larger than those that were measured by themselves."""
-    return Load(load.random, load.read, min(load.bytes, _REAL.bytes_most), load.outstanding)
+    return Load(load.random, load.read, min(load.bytes, _LARGEST_BYTES), load.outstanding)
 
 
 def _points(chosen: argparse.Namespace, is_real: bool) -> Points:

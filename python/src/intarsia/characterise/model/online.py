@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from intarsia.characterise.load import Floats, Load, Points, points_of
-from intarsia.characterise.model import conformal
 from intarsia.characterise.model.base import Band
-from intarsia.characterise.model.process import StoreModel, features
+from intarsia.characterise.model.conformal import Scores
+from intarsia.characterise.model.gaussian import features
+from intarsia.characterise.model.process import StoreModel
 
 _INPUTS = 8
 _STEP = 0.02
@@ -39,7 +40,7 @@ class OnlineModel:
     _precision: Floats = field(init=False)
     _moment: Floats = field(init=False)
     _miss: float = field(init=False)
-    _scores: list[float] = field(init=False)
+    _scores: Scores = field(init=False)
     _rise: float = 0.0
     _fall: float = 0.0
 
@@ -47,7 +48,7 @@ class OnlineModel:
         self._precision = self.prior * np.eye(_INPUTS)
         self._moment = np.zeros(_INPUTS)
         self._miss = 1 - self.confidence
-        self._scores = [float(score) for score in self.base.scores]
+        self._scores = self.base.scores
 
     def predict(self, points: Points) -> Floats:
         """Return the mean latency of each load, in ms."""
@@ -56,7 +57,7 @@ class OnlineModel:
     def interval(self, points: Points) -> Band:
         """Return the mean latency of each load and its interval at the model's confidence."""
         mean, deviation = self._logarithm(points)
-        half = self._width() * deviation
+        half = self._width(mean) * deviation
         return Band(np.exp(mean - half), np.exp(mean), np.exp(mean + half))
 
     def update(self, load: Load, latency_ms: float) -> bool:
@@ -64,14 +65,14 @@ class OnlineModel:
         point = points_of([load])
         mean, deviation = self._logarithm(point)
         error = float(np.log(latency_ms) - mean[0])
-        score = abs(error) / float(deviation[0])
+        score = error / float(deviation[0])
         self.seen += 1
         self._watch(point, latency_ms)
-        is_missed = score > self._width()
+        is_missed = abs(score) > float(self._width(mean)[0])
         self._miss = float(
             np.clip(self._miss + _STEP * (1 - self.confidence - is_missed), 0.001, 0.5)
         )
-        self._scores = [*self._scores[-_RECENT:], score]
+        self._scores = self._scores.followed_by(score, float(mean[0]), _RECENT)
         self._learn(point, latency_ms)
         return self.drifted_at is not None
 
@@ -85,7 +86,7 @@ class OnlineModel:
     def _watch(self, point: Points, latency_ms: float) -> None:
         """Add to the cumulated sums (CUSUM) of errors of the model as it was measured."""
         mean, deviation = self.base.logarithm(point)
-        scale = conformal.quantile(self.base.scores, 0.6827) * float(deviation[0])
+        scale = float((self.base.scores.quantile(mean, 0.6827) * deviation)[0])
         error = float(np.clip((np.log(latency_ms) - mean[0]) / max(scale, 0.02), -4, 4))
         self._rise = max(0.0, self._rise + error - 1.0)
         self._fall = max(0.0, self._fall - error - 1.0)
@@ -96,8 +97,8 @@ class OnlineModel:
         mean, deviation = self.base.logarithm(points)
         return mean + _inputs(points) @ np.linalg.solve(self._precision, self._moment), deviation
 
-    def _width(self) -> float:
-        return conformal.quantile(np.array(self._scores), 1 - self._miss)
+    def _width(self, mean: Floats) -> Floats:
+        return self._scores.quantile(mean, 1 - self._miss)
 
 
 def _inputs(points: Points) -> Floats:

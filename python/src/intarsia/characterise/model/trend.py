@@ -1,10 +1,12 @@
 """The coarse shape of a store's latency: times that a request takes from the store add up.
 
 In a closed loop the latency for each outstanding request is the time that an average request keeps
-the store busy, once it is busy, and a part of it that does not queue (the bottleneck law of
-queueing networks, Denning and Buzen 1978). Both are sums over reads and writes, of a time for each
-request, for each byte and for each page, larger for random requests. No time is negative, so the
-sum is found by non-negative least squares on relative errors.
+the store busy, once it is busy, and before that its time over the outstanding requests (the
+asymptotic bounds of queueing networks, Denning and Buzen 1978). What serves k requests at the same
+time, such as the disks of an array or a limit on requests under way, is busy from k outstanding
+ones on. All are sums over reads and writes, of a time for each request, for each byte and for each
+page, larger for random requests. No time is negative, so the sum is found by non-negative least
+squares on relative errors.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ _PAGE_BYTES = 4096
 """What flash and file systems read and write at least."""
 _ROUNDS = 8
 _LARGE_BYTES = 65536
+_AT_ONCE = (1, 2, 4, 8, 16, np.inf)
+"""How many requests a part of a store may serve at the same time."""
 
 
 def pages_over_bytes(points: Points) -> Floats:
@@ -59,6 +63,6 @@ def _design(points: Points) -> Floats:
         for side in (read, 1 - read)
         for amount in (one, size, size * pages_over_bytes(points))
         for place in (one, random)
-        for queued in (one, 1 / points[:, OUTSTANDING])
+        for queued in (np.maximum(1 / k, 1 / points[:, OUTSTANDING]) for k in _AT_ONCE)
     ]
     return np.column_stack(columns)

@@ -22,7 +22,7 @@ _LIMIT_S = 120.0
 class Way:
     """How loads are measured."""
 
-    seconds: float = 1.0
+    seconds: float = 0.5
     warmup_s: float = 0.3
     size_bytes: int = 256 * 2**20
     """The file or part of a device that is used."""

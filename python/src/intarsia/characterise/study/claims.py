@@ -11,7 +11,7 @@ from intarsia.characterise.balance import verdict as balancing
 from intarsia.characterise.model import linear, scalar
 from intarsia.characterise.model.evaluate import BASELINES, OURS
 from intarsia.characterise.study import errors
-from intarsia.characterise.study.samples import Raw
+from intarsia.characterise.study.samples import LEVELS, Raw
 from intarsia.characterise.study.screens import claims_of_screens
 from intarsia.simulate.report.claims import Claim, Verdict
 
@@ -35,7 +35,8 @@ def claims_of(raw: Raw) -> list[Claim]:
         *_r28(raw.tables["pairs"]),
         *_balancing(raw),
         _half_of_best(predictions),
-        *(_coverage(predictions, level) for level in (0.90, 0.95)),
+        *(_coverage(predictions, level) for level in LEVELS),
+        *(_coverage_by_size(predictions, level) for level in LEVELS),
     ]
 
 
@@ -294,4 +295,29 @@ def _coverage(predictions: pd.DataFrame, level: float) -> Claim:
         Verdict.of(bool((stores["inside"].sub(level).abs() <= _TOLERANCE).all())),
         "2 points",
         "± is the 95 % interval over independent fits.",
+    )
+
+
+def _coverage_by_size(predictions: pd.DataFrame, level: float) -> Claim:
+    rows = errors.coverage_by_size(predictions).query("nominal == @level")
+    together = rows[rows["store"] == "all stores"]
+    single = rows[rows["store"] != "all stores"]
+    off = single["inside"].sub(level)
+    missed = single[off.abs() > _TOLERANCE]
+    where = ", ".join(
+        f"{one['store']} {one['third']} {one['inside']:.1%} ± {one['±']:.1%}"
+        for _, one in missed.iterrows()
+    )
+    text = ", ".join(
+        f"{one['third']} {one['inside']:.1%} ± {one['±']:.1%}" for _, one in together.iterrows()
+    )
+    return Claim(
+        f"coverage {level:.0%} by third",
+        f"(aimed at) {level:.0%} intervals hold {level:.0%} ± 2 % of left-out loads among the "
+        "fastest, middle and slowest third of each store",
+        f"all stores: {text}; {len(single) - len(missed)} of {len(single)} thirds of single "
+        f"stores within" + (f", not {where}" if len(missed) else ""),
+        Verdict.of(missed.empty),
+        "2 points",
+        f"{single['loads'].max()} loads in a third. ± is the 95 % interval over independent fits.",
     )

@@ -11,6 +11,7 @@ from scipy import stats
 from intarsia.characterise.model.evaluate import BASELINES, OURS
 from intarsia.characterise.study.samples import LEVELS
 
+THIRDS = ("fastest", "middle", "slowest")
 MODELS = (*BASELINES, "published form, relative", "gradient boosting", OURS)
 
 
@@ -70,16 +71,38 @@ def coverage(predictions: pd.DataFrame, model: str = OURS) -> pd.DataFrame:
 
 
 def coverage_by_size(predictions: pd.DataFrame, model: str = OURS) -> pd.DataFrame:
-    """Return how often 90 % intervals held, for the third of fastest, middle and slowest loads."""
-    third = predictions.groupby(["store", "repetition"])[model].transform(
+    """Return how often intervals held for fast, middle and slow loads.
+
+    A row for each store, level and third; a third is one of the loads that a fit is judged on, by
+    their predicted latency. The 95 % interval of a share is over fits.
+    """
+    number = predictions.groupby(["store", "repetition"])[model].transform(
         lambda values: pd.qcut(values.rank(method="first"), 3, labels=False)
     )
-    inside = predictions["measured_ms"].between(
-        predictions[f"{model}, 90% low"], predictions[f"{model}, 90% high"]
-    )
-    table = pd.DataFrame({"store": predictions["store"], "third": third, "inside": inside})
-    found = table.pivot_table(index="store", columns="third", values="inside", sort=False)
-    return found.set_axis(["fastest third", "middle", "slowest third"], axis=1)
+    third = number.map(dict(enumerate(THIRDS)))
+    rows = []
+    for level in LEVELS:
+        low, high = (predictions[f"{model}, {level:.0%} {end}"] for end in ("low", "high"))
+        inside = predictions["measured_ms"].between(low, high)
+        width = (high - low) / predictions[model]
+        keys = {"store": predictions["store"], "repetition": predictions["repetition"]}
+        frame = pd.DataFrame({**keys, "third": third, "inside": inside, "width": width})
+        for store, mine in [*frame.groupby("store", sort=False), ("all stores", frame)]:
+            for name in THIRDS:
+                part = mine[mine["third"] == name]
+                fits = part.groupby("repetition")["inside"].mean()
+                rows.append(
+                    {
+                        "store": store,
+                        "nominal": level,
+                        "third": name,
+                        "inside": fits.mean(),
+                        "±": _half(fits),
+                        "loads": len(part),
+                        "median width": part["width"].median(),
+                    }
+                )
+    return pd.DataFrame(rows)
 
 
 def crossings(predictions: pd.DataFrame) -> pd.DataFrame:

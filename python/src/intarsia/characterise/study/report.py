@@ -14,12 +14,15 @@ from intarsia.characterise.experiment.driver import metrics_of_runs
 from intarsia.characterise.experiment.figure import effect_figure
 from intarsia.characterise.model.evaluate import OURS
 from intarsia.characterise.study import errors, screens
+from intarsia.characterise.study.axes import plain_log
 from intarsia.characterise.study.claims import claims_of, pair_errors, seek_errors
-from intarsia.characterise.study.samples import LEVELS, PAIRED, Raw
+from intarsia.characterise.study.intervals import coverage_figure, size_figure
+from intarsia.characterise.study.samples import PAIRED, Raw
 from intarsia.simulate.report.claims import claims_table, summary_of
 from intarsia.simulate.report.document import Plot, Report, Section, Source, Table
 from intarsia.simulate.report.style import (
     BLUE,
+    COLOURS,
     GREY,
     ORANGE,
     VERMILION,
@@ -121,50 +124,42 @@ def _error_figure(predictions: pd.DataFrame) -> Figure:
         made, (panel,) = figure(1, 1, size=1.6)
         for number, name in enumerate(means.columns):
             mine = name == OURS
+            others = [colour for colour in (*COLOURS, GREY) if colour != BLUE]
             panel.plot(
                 means[name], np.arange(len(means)), linestyle="none", label=name,
                 marker="D" if mine else "osv^<>ph"[number % 8], markersize=7 if mine else 5,
-                color=BLUE if mine else None,
+                color=BLUE if mine else others[number % len(others)],
             )  # fmt: skip
         panel.set_yticks(range(len(means)), means.index)
+        panel.invert_yaxis()
         panel.set_xscale("log")
+        plain_log(panel.xaxis)
         panel.set_xlabel("mean absolute error on loads not seen, ms")
         legend_below(made, panel, columns=3)
     return made
 
 
 def _coverage(predictions: pd.DataFrame) -> Section:
-    rows = errors.coverage(predictions)
+    rows, by_size = errors.coverage(predictions), errors.coverage_by_size(predictions)
     return Section(
         "Intervals",
         tables=(
             Table("coverage", "Left-out loads inside our intervals (simulated)", rows),
             Table(
                 "coverage-by-size",
-                "Inside 90 % intervals, by how slow the load is (simulated)",
-                errors.coverage_by_size(predictions).reset_index(),
+                "Inside our intervals, by how slow the load is predicted to be (simulated)",
+                by_size,
             ),
         ),
-        plots=(Plot("coverage", "Coverage of our intervals (simulated)", _coverage_figure(rows)),),
+        plots=(
+            Plot("coverage", "Coverage of our intervals (simulated)", coverage_figure(rows)),
+            Plot(
+                "coverage-by-size",
+                "Coverage among fast, middle and slow loads (simulated)",
+                size_figure(by_size),
+            ),
+        ),
     )
-
-
-def _coverage_figure(rows: pd.DataFrame) -> Figure:
-    with style():
-        made, panels = figure(len(LEVELS), 1, size=1.1, sharey=True)
-        for panel, level in zip(panels, LEVELS, strict=True):
-            mine = rows[rows["nominal"] == level]
-            place = np.arange(len(mine))
-            panel.axvspan(100 * level - 2, 100 * level + 2, color=GREY, alpha=0.2, linewidth=0)
-            panel.axvline(100 * level, color=GREY, linewidth=0.8)
-            panel.errorbar(
-                100 * mine["inside"], place, xerr=100 * mine["±"].fillna(0), fmt="o", color=BLUE
-            )
-            panel.set_yticks(place, mine["store"])
-            panel.set_title(f"{level:.0%} intervals")
-            panel.set_xlabel("loads inside, % (band: ± 2)")
-        panels[0].invert_yaxis()
-    return made
 
 
 def _together(raw: Raw) -> Section:
@@ -221,6 +216,8 @@ def _pair_figure(pairs: pd.DataFrame) -> Figure:
             panel.plot(ends, ends, color=GREY, linewidth=0.8)
             panel.set_xscale("log")
             panel.set_yscale("log")
+            plain_log(panel.xaxis)
+            plain_log(panel.yaxis)
             panel.set_title(store)
             panel.set_xlabel("latency of the pair, ms (simulated)")
             panel.set_ylabel("predicted, ms")

@@ -50,7 +50,7 @@ class Size:
     tests: int
 
 
-WHOLE = Size(tuple(stores.presets()), 10, 500, 300, 80, 4000, 50)
+WHOLE = Size(tuple(stores.presets()), 10, 500, 1000, 80, 4000, 50)
 QUICK = Size(("fc-raid5", "ssd"), 1, 64, 64, 12, 400, 2)
 
 
