@@ -10,7 +10,7 @@ from intarsia.characterise.__main__ import main
 from intarsia.characterise.commands import study as command
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.model.evaluate import BASELINES, OURS
-from intarsia.characterise.study import claims, errors, samples, screens
+from intarsia.characterise.study import aims, claims, errors, samples, screens
 from intarsia.characterise.study.samples import Size
 from intarsia.simulate.report.claims import Verdict
 from simulator import real_binary
@@ -85,17 +85,17 @@ def test_coverage_and_errors_are_counted_from_predictions() -> None:
     assert len(by_size) == 3 * 3 * 2, "three thirds of two stores and of all, at two levels"
     assert by_size["inside"].to_numpy() == pytest.approx(np.full(18, 0.9), abs=0.05)
     assert by_size.query("store == 'a' and nominal == 0.9")["loads"].sum() == 2000
-    assert claims._half_of_best(good).verdict is Verdict.REPRODUCED
-    assert claims._coverage(good, 0.9).verdict is Verdict.REPRODUCED
-    assert claims._coverage(good, 0.95).verdict is Verdict.REFUTED, "90 % is not 95 ± 2 %"
+    assert aims.half_of_best(good).verdict is Verdict.REPRODUCED
+    assert aims.coverage(good, 0.9).verdict is Verdict.REPRODUCED
+    assert aims.coverage(good, 0.95).verdict is Verdict.REFUTED, "90 % is not 95 ± 2 %"
     # Intervals that hold for all loads together and not for the fastest ones are found out.
     fast = good["measured_ms"] < good["measured_ms"].quantile(0.33)
     for level in ("90%", "95%"):
         good.loc[fast, f"{OURS}, {level} high"] = 0.0
-    third = claims._coverage_by_size(good, 0.9)
+    third = aims.coverage_by_size(good, 0.9)
     assert third.verdict is Verdict.REFUTED
     assert "not a fastest" in third.ours
-    assert claims._half_of_best(predictions(0.9, 1.6)).verdict is Verdict.REFUTED
+    assert aims.half_of_best(predictions(0.9, 1.6)).verdict is Verdict.REFUTED
 
 
 def test_rules_of_seeks_are_judged_by_what_was_measured() -> None:

@@ -9,14 +9,12 @@ from intarsia.characterise import design, published
 from intarsia.characterise.aggregate import Rule
 from intarsia.characterise.balance import verdict as balancing
 from intarsia.characterise.model import linear, scalar
-from intarsia.characterise.model.evaluate import BASELINES, OURS
-from intarsia.characterise.study import errors
+from intarsia.characterise.model.evaluate import OURS
+from intarsia.characterise.study import aims, errors
+from intarsia.characterise.study.aims import SIMULATED, TOLERANCE
 from intarsia.characterise.study.samples import LEVELS, Raw
 from intarsia.characterise.study.screens import claims_of_screens
 from intarsia.simulate.report.claims import Claim, Verdict
-
-_SIMULATED = "Simulated stores of the published shapes; the machines are not at hand."
-_TOLERANCE = 0.02
 
 
 def claims_of(raw: Raw) -> list[Claim]:
@@ -34,9 +32,9 @@ def claims_of(raw: Raw) -> list[Claim]:
         *_r26(raw.tables["seeks"]),
         *_r28(raw.tables["pairs"]),
         *_balancing(raw),
-        _half_of_best(predictions),
-        *(_coverage(predictions, level) for level in LEVELS),
-        *(_coverage_by_size(predictions, level) for level in LEVELS),
+        aims.half_of_best(predictions),
+        *(aims.coverage(predictions, level) for level in LEVELS),
+        *(aims.coverage_by_size(predictions, level) for level in LEVELS),
     ]
 
 
@@ -52,7 +50,7 @@ def _r15(terms: pd.DataFrame) -> Claim:
         + (f" ({', '.join(clear.index)})" if len(clear) else ""),
         Verdict.of(len(clear) == 0),
         "p below 0.05 for seven such terms together, in more than 5 % of the fits",
-        _SIMULATED,
+        SIMULATED,
     )
 
 
@@ -92,7 +90,7 @@ def _r17(predictions: pd.DataFrame) -> Claim:
         f"{mean[OURS]:.2f} ms; {near:.0%} within 10 ms",
         Verdict.of(bool(order and alike and near >= 0.5)),
         "the order; the last two within 10 %; half within 10 ms",
-        "Basil is ahead of Pesto here as soon as its one scale is fitted. " + _SIMULATED,
+        "Basil is ahead of Pesto here as soon as its one scale is fitted. " + SIMULATED,
     )
 
 
@@ -103,9 +101,9 @@ def _r18(predictions: pd.DataFrame) -> Claim:
         "R18",
         "Mean error 80 % and more below Pesto's",
         f"{cut:.1%}; ours {1 - mean[OURS] / mean['Pesto']:.1%}",
-        Verdict.of(cut >= 0.8 - _TOLERANCE),
+        Verdict.of(cut >= 0.8 - TOLERANCE),
         "2 points",
-        _SIMULATED,
+        SIMULATED,
     )
 
 
@@ -120,10 +118,10 @@ def _r20(predictions: pd.DataFrame) -> Claim:
         "95 % intervals miss 6.6 %",
         f"the printed formula misses {printed:.1%}, that of a prediction {true:.1%}, ours "
         f"{missed(OURS):.1%}",
-        Verdict.of(abs(printed - 0.066) < _TOLERANCE),
+        Verdict.of(abs(printed - 0.066) < TOLERANCE),
         "2 points, by the printed formula",
         "The printed formula is the interval of a mean; that of a prediction agrees."
-        if abs(true - 0.066) < _TOLERANCE
+        if abs(true - 0.066) < TOLERANCE
         else "The printed formula is the interval of a mean.",
     )
 
@@ -139,7 +137,7 @@ def _r22(predictions: pd.DataFrame) -> Claim:
         f"{told['published model']:.0%}, ours {told[OURS]:.0%}",
         Verdict.of(len(share) > 1 and told["published model"] > told["Pesto"]),
         "more than one fastest store, and the published model ahead of Pesto",
-        _SIMULATED,
+        SIMULATED,
     )
 
 
@@ -157,7 +155,7 @@ def _r23(predictions: pd.DataFrame) -> Claim:
         + ", ".join(f"{name} {value:.1f}" for name, value in spread.items()),
         Verdict.of(spread["published model"] < spread["Pesto"]),
         "the published model's ratio below Pesto's",
-        _SIMULATED,
+        SIMULATED,
     )
 
 
@@ -184,7 +182,7 @@ def _r26(seeks: pd.DataFrame) -> list[Claim]:
             f"{what}: {text('weighted')}",
             Verdict.of(abs(weighted.mean() - 0.48) <= 0.1 and weighted.max() > 0.95),
             "10 points of the mean, 5 of the largest",
-            "Which pairs were published is not said. " + _SIMULATED,
+            "Which pairs were published is not said. " + SIMULATED,
         ),
         Claim(
             "R26 f_X",
@@ -193,10 +191,10 @@ def _r26(seeks: pd.DataFrame) -> list[Claim]:
             f"{text('symmetric')}; as printed {found[str(Rule.PRINTED)].max():.2g} times. With "
             f"those that they have together: corrected {text('corrected, together')}; symmetric "
             f"{text('symmetric, together')}",
-            Verdict.of(corrected.mean() <= 0.05 + _TOLERANCE and corrected.max() <= 0.28 + 0.05),
+            Verdict.of(corrected.mean() <= 0.05 + TOLERANCE and corrected.max() <= 0.28 + 0.05),
             "at most 2 points more on average, 5 at most",
             "Judged with throughputs alone, which is what a model knows: together a slow load "
-            "holds a fast one back. " + _SIMULATED,
+            "holds a fast one back. " + SIMULATED,
         ),
     ]
 
@@ -230,7 +228,7 @@ def _r28(pairs: pd.DataFrame) -> list[Claim]:
             f"{missed('published')}",
             Verdict.of(abs(share - 0.027) <= 0.04),
             "4 points: two standard errors of a share of 110",
-            "An interval that holds what it says misses 5.5 of 110. " + _SIMULATED,
+            "An interval that holds what it says misses 5.5 of 110. " + SIMULATED,
         ),
         Claim(
             "R28 bias",
@@ -242,7 +240,7 @@ def _r28(pairs: pd.DataFrame) -> list[Claim]:
             f"{worst['ours']:.1f})",
             Verdict.of(bool(bias["by outstanding"] > 0.1 and abs(bias["published"]) < 0.1)),
             "above 10 %, and within 10 %",
-            _SIMULATED,
+            SIMULATED,
         ),
     ]
 
@@ -268,56 +266,3 @@ def _balancing(raw: Raw) -> list[Claim]:
                 )
             )
     return found
-
-
-def _half_of_best(predictions: pd.DataFrame) -> Claim:
-    ratio = errors.by_store(predictions)["ours over the best published"]
-    return Claim(
-        "error",
-        f"(aimed at) mean error at most half of the best of {', '.join(BASELINES)}, on every store",
-        ", ".join(f"{store} {value:.2f}" for store, value in ratio.items()),
-        Verdict.of(bool((ratio <= 0.5).all())),
-        "0.5 on each",
-        _SIMULATED,
-    )
-
-
-def _coverage(predictions: pd.DataFrame, level: float) -> Claim:
-    rows = errors.coverage(predictions).query("nominal == @level")
-    stores = rows[rows["store"] != "all stores"]
-    text = ", ".join(
-        f"{one['store']} {one['inside']:.1%} ± {one['±']:.1%}" for _, one in rows.iterrows()
-    )
-    return Claim(
-        f"coverage {level:.0%}",
-        f"(aimed at) {level:.0%} intervals hold {level:.0%} ± 2 % of left-out loads, on all stores",
-        f"{text}; {stores['fits'].max()} fits of each store, {stores['loads'].max()} loads",
-        Verdict.of(bool((stores["inside"].sub(level).abs() <= _TOLERANCE).all())),
-        "2 points",
-        "± is the 95 % interval over independent fits.",
-    )
-
-
-def _coverage_by_size(predictions: pd.DataFrame, level: float) -> Claim:
-    rows = errors.coverage_by_size(predictions).query("nominal == @level")
-    together = rows[rows["store"] == "all stores"]
-    single = rows[rows["store"] != "all stores"]
-    off = single["inside"].sub(level)
-    missed = single[off.abs() > _TOLERANCE]
-    where = ", ".join(
-        f"{one['store']} {one['third']} {one['inside']:.1%} ± {one['±']:.1%}"
-        for _, one in missed.iterrows()
-    )
-    text = ", ".join(
-        f"{one['third']} {one['inside']:.1%} ± {one['±']:.1%}" for _, one in together.iterrows()
-    )
-    return Claim(
-        f"coverage {level:.0%} by third",
-        f"(aimed at) {level:.0%} intervals hold {level:.0%} ± 2 % of left-out loads among the "
-        "fastest, middle and slowest third of each store",
-        f"all stores: {text}; {len(single) - len(missed)} of {len(single)} thirds of single "
-        f"stores within" + (f", not {where}" if len(missed) else ""),
-        Verdict.of(missed.empty),
-        "2 points",
-        f"{single['loads'].max()} loads in a third. ± is the 95 % interval over independent fits.",
-    )

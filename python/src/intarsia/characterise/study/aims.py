@@ -1,0 +1,68 @@
+"""What we aim at beyond the published figures: errors, and intervals that hold what they say."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from intarsia.characterise.model.evaluate import BASELINES
+from intarsia.characterise.study import errors
+from intarsia.simulate.report.claims import Claim, Verdict
+
+SIMULATED = "Simulated stores of the published shapes; the machines are not at hand."
+TOLERANCE = 0.02
+
+
+def half_of_best(predictions: pd.DataFrame) -> Claim:
+    """Judge the error beside that of the published models."""
+    ratio = errors.by_store(predictions)["ours over the best published"]
+    return Claim(
+        "error",
+        f"(aimed at) mean error at most half of the best of {', '.join(BASELINES)}, on every store",
+        ", ".join(f"{store} {value:.2f}" for store, value in ratio.items()),
+        Verdict.of(bool((ratio <= 0.5).all())),
+        "0.5 on each",
+        SIMULATED,
+    )
+
+
+def coverage(predictions: pd.DataFrame, level: float) -> Claim:
+    """Judge how many left-out loads lie inside the intervals of each store."""
+    rows = errors.coverage(predictions).query("nominal == @level")
+    stores = rows[rows["store"] != "all stores"]
+    text = ", ".join(
+        f"{one['store']} {one['inside']:.1%} ± {one['±']:.1%}" for _, one in rows.iterrows()
+    )
+    return Claim(
+        f"coverage {level:.0%}",
+        f"(aimed at) {level:.0%} intervals hold {level:.0%} ± 2 % of left-out loads, on all stores",
+        f"{text}; {stores['fits'].max()} fits of each store, {stores['loads'].max()} loads",
+        Verdict.of(bool((stores["inside"].sub(level).abs() <= TOLERANCE).all())),
+        "2 points",
+        "± is the 95 % interval over independent fits.",
+    )
+
+
+def coverage_by_size(predictions: pd.DataFrame, level: float) -> Claim:
+    """Judge the same among fast, middle and slow loads."""
+    rows = errors.coverage_by_size(predictions).query("nominal == @level")
+    together = rows[rows["store"] == "all stores"]
+    single = rows[rows["store"] != "all stores"]
+    off = single["inside"].sub(level)
+    missed = single[off.abs() > TOLERANCE]
+    where = ", ".join(
+        f"{one['store']} {one['third']} {one['inside']:.1%} ± {one['±']:.1%}"
+        for _, one in missed.iterrows()
+    )
+    text = ", ".join(
+        f"{one['third']} {one['inside']:.1%} ± {one['±']:.1%}" for _, one in together.iterrows()
+    )
+    return Claim(
+        f"coverage {level:.0%} by third",
+        f"(aimed at) {level:.0%} intervals hold {level:.0%} ± 2 % of left-out loads among the "
+        "fastest, middle and slowest third of each store",
+        f"all stores: {text}; {len(single) - len(missed)} of {len(single)} thirds of single "
+        f"stores within" + (f", not {where}" if len(missed) else ""),
+        Verdict.of(missed.empty),
+        "2 points",
+        f"{single['loads'].max()} loads in a third. ± is the 95 % interval over independent fits.",
+    )
