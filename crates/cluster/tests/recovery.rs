@@ -94,7 +94,8 @@ fn an_heir_that_took_over_under_the_epoch_of_the_dead_primary_is_believed_in_the
             return None;
         }
         let is_heir = fields[0] == heir.id.0;
-        let heir = || format!("{} {} myself,master - 0 0 {epoch} connected {slots}", fields[0], fields[1]);
+        let heir =
+            || format!("{} {} myself,master - 0 0 {epoch} connected {slots}", fields[0], fields[1]);
         Some(if is_heir { heir() } else { line.to_owned() })
     };
     let after: Vec<String> = before.lines().filter_map(reigns).collect();

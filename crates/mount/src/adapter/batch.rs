@@ -17,7 +17,14 @@ const LOCATE: u32 = 3 << 30 | (BUFFER_BYTES as u32) << 16 | (b'I' as u32) << 8 |
 
 impl Adapter {
     /// Answers the call if it is ours.
-    pub(super) fn batch(&self, req: &Request, n: INodeNo, cmd: u32, asked: &[u8], reply: ReplyIoctl) {
+    pub(super) fn batch(
+        &self,
+        req: &Request,
+        n: INodeNo,
+        cmd: u32,
+        asked: &[u8],
+        reply: ReplyIoctl,
+    ) {
         if cmd != LOCATE {
             return reply.error(Errno::ENOTTY);
         }

@@ -32,7 +32,7 @@ impl Node {
         }
         let size_bytes = self.length_now(inode.ino)?;
         let chunk_bytes = match &inode.layout {
-            Layout::Striped { chunk_bytes, .. } => Some(u64::from(*chunk_bytes)),
+            Layout::Striped { chunk_bytes, .. } => Some(*chunk_bytes),
             _ => None,
         };
         let hosts = self.hosts_of(&inode)?;
