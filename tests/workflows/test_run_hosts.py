@@ -91,6 +91,19 @@ def test_a_schedule_that_knows_no_data_does_not(hosts: Hosts, job: Path) -> None
     assert summary["remote_bytes"] >= 2 * PART_BYTES
 
 
+def test_what_a_waiting_task_reads_is_copied_ahead(hosts: Hosts, job: Path) -> None:
+    """All input lies on one host, and all hosts are busy with the first tasks."""
+    tasks: dict[str, dict[str, object]] = {}
+    for number in range(8):
+        (hosts.store.mounts[2] / job.name / f"part{number}").write_bytes(os.urandom(PART_BYTES))
+        command = f"sleep 1; cksum < part{number} > sum{number}"
+        inputs, outputs = [f"part{number}"], [f"sum{number}"]
+        tasks[f"sum-{number}"] = {"command": command, "inputs": inputs, "outputs": outputs}
+    summary = run(hosts, job, tasks, "--schedule", "wow", "--ahead-bytes", str(3 * PART_BYTES))
+    assert summary["is_well"]
+    assert 0 < summary["copied_ahead_bytes"] <= 3 * PART_BYTES
+
+
 def test_files_that_went_with_a_host_are_made_again(hosts: Hosts, job: Path) -> None:
     """The last test: it kills everything on the third host in the middle of a run."""
     go = hosts.mount.with_name("go")

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from intarsia.run.session import SCHEDULES, Choices, carry_out
-from intarsia.schedule import PATIENCE_S
 
 _EXAMPLES = """\
 A WORKFLOW is a graph of commands in YAML, or an instance of WfFormat 1.5, which is replayed: files
@@ -80,9 +79,9 @@ def parser() -> argparse.ArgumentParser:
         "--patience",
         dest="patience_s",
         type=_seconds,
-        default=PATIENCE_S,
         metavar="S",
-        help="how long a task waits for the host of its data [default: %(default)g]",
+        help="how long a task waits for the host of its data [default: as long as 1 Gbit/s takes "
+        "for its input, at most 3]",
     )
     add(
         "--ahead-bytes",

@@ -21,14 +21,18 @@ class Ahead:
         self._taking: dict[str, str] = {}
         self.copied_bytes = 0
 
-    def known(self, found: Locations) -> Locations:
-        """Return where files lie, with the copies that were made ahead."""
-        return Locations(tuple(self._with_copies(file) for file in found.files))
+    def known(self, found: Locations, task: str) -> Locations:
+        """Return where the input of a task lies, with copies made ahead, and what comes for it."""
+        coming = {host for host, key in self._taking.items() if key == task}
+        return Locations(tuple(self._with_copies(file, coming) for file in found.files))
 
-    def begin(self, queue: TaskQueue[str], inputs: dict[str, Locations], now_s: float) -> None:
-        """Have hosts read ahead for tasks that wait; `inputs` says where theirs lie."""
+    def begin(self, queue: TaskQueue[str], inputs: dict[str, Locations], now_s: float) -> list[str]:
+        """Have hosts read ahead for tasks that wait; `inputs` says where theirs lie.
+
+        Returns the tasks for which they do.
+        """
         if not self._left_bytes:
-            return
+            return []
         chosen = copies_ahead(
             queue.waiting(now_s),
             queue.hosts(now_s),
@@ -39,13 +43,14 @@ class Ahead:
         for copy in chosen:
             paths = [
                 file.path
-                for file in self.known(inputs[copy.key]).files
+                for file in self.known(inputs[copy.key], copy.key).files
                 if file.bytes_by_host and file.bytes_by_host.get(copy.host) != file.size_bytes
             ]
             self._taking[copy.host] = copy.key
             self._left_bytes -= copy.size_bytes
             self.copied_bytes += copy.size_bytes
             self._crew.fetch(copy.host, paths)
+        return [copy.key for copy in chosen]
 
     def ended(self, event: Fetched) -> None:
         """Take note of what a host has read."""
@@ -62,8 +67,8 @@ class Ahead:
             hosts.discard(host or "")
         self._taking.pop(host or "", None)
 
-    def _with_copies(self, file: Located) -> Located:
-        hosts = self._kept.get(file.path)
+    def _with_copies(self, file: Located, coming: set[str]) -> Located:
+        hosts = self._kept.get(file.path, set()) | coming
         if not hosts or not file.bytes_by_host:
             return file
         held = dict(file.bytes_by_host) | dict.fromkeys(sorted(hosts), file.size_bytes)

@@ -155,7 +155,7 @@ class Engine:
 
     def _placed(self, name: str) -> Task:
         """Return a task with where its input lies, copies made ahead among it."""
-        known = self._ahead.known(self._inputs[name])
+        known = self._ahead.known(self._inputs[name], name)
         return Task.reading(known, slots=self._graph.tasks[name].cores)
 
     def _fetched(self, event: Fetched) -> None:
@@ -227,7 +227,8 @@ class Engine:
             self._inputs.pop(name, None)
             order = self._settings.order(self._graph.tasks[name], number, log, self._gone)
             self._crew.begin(key, start.host, order)
-        self._ahead.begin(self._queue, self._inputs, self._clock())
+        for name in self._ahead.begin(self._queue, self._inputs, self._clock()):
+            self._queue.update(name, self._placed(name))
 
     def _paths(self, files: Iterable[str]) -> list[str]:
         return self._settings.paths(files)

@@ -30,7 +30,7 @@ from intarsia.run.settings import Settings
 from intarsia.run.summary import lines_of, summary_of
 from intarsia.run.undeclared import Undeclared
 from intarsia.run.view import Terminal
-from intarsia.schedule import Policy, blind, delayed
+from intarsia.schedule import Policy, blind, delayed, delayed_as_moved
 
 if TYPE_CHECKING:
     from intarsia.run.cluster import RunCrew
@@ -53,7 +53,7 @@ class Choices:
     slots: int | None
     scheduler: str | None
     schedule: str
-    patience_s: float
+    patience_s: float | None
     ahead_bytes: int
     hints: str
     retries: int
@@ -88,6 +88,8 @@ class Choices:
         """How hosts are chosen."""
         if self.schedule == "workqueue":
             return blind
+        if self.patience_s is None:
+            return delayed_as_moved
         return partial(delayed, patience_s=self.patience_s)
 
 
