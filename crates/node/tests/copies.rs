@@ -534,22 +534,9 @@ fn a_home_that_lost_its_power_takes_nothing_for_the_file_but_what_its_copies_hav
     put(&a, "closed", &content(2));
     put(&b, "elsewhere", &content(3));
     crash(a);
-    // Nothing of the content had reached the disk, and it was mounted anew.
-    let tier = deployment.home.path().join("a/store/tier");
-    let identity = std::fs::read_to_string(tier.join("tier.json")).unwrap();
-    let mut identity: serde_json::Value = serde_json::from_str(&identity).unwrap();
-    assert!(identity["mount"].is_string());
-    identity["mount"] = "another start of the machine 17".into();
-    std::fs::write(tier.join("tier.json"), identity.to_string()).unwrap();
-    for group in std::fs::read_dir(tier.join("data")).unwrap() {
-        for file in std::fs::read_dir(group.unwrap().path()).unwrap() {
-            std::fs::File::options()
-                .write(true)
-                .open(file.unwrap().path())
-                .unwrap()
-                .set_len(0)
-                .unwrap();
-        }
+    // Nothing of the content had reached the disk.
+    for file in mounted_anew(&deployment.home.path().join("a/store/tier")) {
+        std::fs::File::options().write(true).open(file).unwrap().set_len(0).unwrap();
     }
     let a = deployment.start("a");
     for (name, n) in [("settled", 1), ("closed", 2), ("elsewhere", 3)] {
@@ -559,6 +546,40 @@ fn a_home_that_lost_its_power_takes_nothing_for_the_file_but_what_its_copies_hav
         wait_until("two copies again", || nodes_of(&b, &format!("/{name}")).len() == 2);
         [&a, &b, &c].iter().for_each(|node| assert_eq!(get(node, name).unwrap(), content(n)));
     }
+}
+
+#[test]
+fn a_file_without_copies_of_which_nothing_reached_the_disk_is_empty_after_the_loss_of_power() {
+    let deployment = Deployment::watchful();
+    let [a, b, c] = deployment.start_all(["a", "b", "c"]);
+    put(&a, "closed", &pattern(300_000, 2));
+    crash(a);
+    for file in mounted_anew(&deployment.home.path().join("a/store/tier")) {
+        // Those that wait for their first use stay.
+        if file.metadata().unwrap().len() > 0 {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    let a = deployment.start("a");
+    wait_until("nothing waits to be settled", || a.status().unwrap().unsettled == 0);
+    for node in [&a, &b, &c] {
+        assert!(get(node, "closed").unwrap().iter().all(|byte| *byte == 0));
+    }
+    let ino = a.lookup(InodeId::ROOT, b"closed").unwrap().0.ino;
+    rewrite(&a, ino, &pattern(200_000, 3)).unwrap();
+    assert_eq!(get(&b, "closed").unwrap()[..200_000], pattern(200_000, 3));
+}
+
+/// Has a tier find that its disk was mounted anew while it was in use, as after a loss of power. Its backing files.
+fn mounted_anew(tier: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let identity = std::fs::read_to_string(tier.join("tier.json")).unwrap();
+    let mut identity: serde_json::Value = serde_json::from_str(&identity).unwrap();
+    assert!(identity["mount"].is_string());
+    identity["mount"] = "another start of the machine 17".into();
+    std::fs::write(tier.join("tier.json"), identity.to_string()).unwrap();
+    let groups = std::fs::read_dir(tier.join("data")).unwrap();
+    let files = groups.flat_map(|group| std::fs::read_dir(group.unwrap().path()).unwrap());
+    files.map(|file| file.unwrap().path()).collect()
 }
 
 /// A small file has its copies at the metadata servers; they stay there until something else is published.

@@ -11,9 +11,9 @@ use super::{Adapter, caller};
 use crate::convert::{errno, ino};
 
 /// Bytes of the buffer, both ways: as many as an `ioctl` number can tell.
-const BUFFER_BYTES: usize = (1 << 14) - 4;
+const BUFFER_BYTES: usize = 16_380;
 /// `_IOWR('I', 1, char[BUFFER_BYTES])` of `<linux/ioctl.h>`.
-const LOCATE: u32 = 3 << 30 | (BUFFER_BYTES as u32) << 16 | (b'I' as u32) << 8 | 1;
+const LOCATE: u32 = 3 << 30 | 16_380 << 16 | (b'I' as u32) << 8 | 1;
 
 impl Adapter {
     /// Answers the call if it is ours.

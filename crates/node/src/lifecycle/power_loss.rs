@@ -55,24 +55,32 @@ impl Node {
         }
         // About when the power failed, as far as the disk knows.
         let last = on_disk.values().map(|file| file.ctime).max().unwrap_or_default();
-        let (mut copies, mut foreign) = (Vec::new(), Vec::new());
+        let (mut copies, mut foreign, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         self.namespace.each_inode(|inode| {
             let mut own = inode.layout.copies().iter().copied();
             let own = own.find(|copy| doubtful.iter().any(|tier| tier.id() == copy.tier));
             match (&inode.layout, own) {
                 (Layout::Replicated { .. }, Some(own)) => copies.push((inode, own)),
-                (Layout::Local(_), Some(own)) => {
-                    let is_foreign = on_disk.get(&own).is_some_and(|found| {
-                        found.is_of_before(inode.btime, inode.ctime, inode.size_bytes, last)
-                    });
-                    foreign.extend(is_foreign.then_some((inode.ino, own)));
-                }
+                (Layout::Local(_), Some(own)) => match on_disk.get(&own) {
+                    Some(found) => {
+                        let is_foreign =
+                            found.is_of_before(inode.btime, inode.ctime, inode.size_bytes, last);
+                        foreign.extend(is_foreign.then_some((inode.ino, own)));
+                    }
+                    // Its name did not reach the disk. What is gone for longer is damage.
+                    None if !was_written_by(inode.ctime, last) => missing.push((inode.ino, own)),
+                    None => {}
+                },
                 _ => {}
             }
         })?;
         for (ino, own) in foreign {
             tracing::warn!(%ino, "its bytes did not reach the disk before the power was lost");
             self.tiers.get(own.tier)?.open_file(own.file, true)?.set_len(0)?;
+        }
+        for (ino, own) in missing {
+            tracing::warn!(%ino, "nothing of it reached the disk before the power was lost");
+            self.tiers.get(own.tier)?.create(own.file)?;
         }
         let (mut given_up, all) = (0_u64, copies.len());
         for (inode, own) in copies {
