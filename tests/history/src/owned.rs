@@ -34,6 +34,9 @@ struct Version {
 /// A change by the owner.
 struct Change {
     text: String,
+    /// When its call, or the one that completed it, began and ended: whatever is seen, it happened in between if it is known.
+    began: Instant,
+    ended: Instant,
     earliest: Instant,
     /// Who says that it cannot have been earlier.
     earliest_by: String,
@@ -53,6 +56,8 @@ struct Owner {
     names_may_wait: bool,
     changes: Vec<Change>,
     names: BTreeMap<String, Vec<Version>>,
+    /// Of each name the versions that nobody knows to have ended: the next change may not have been made.
+    open_ended: HashMap<String, Vec<usize>>,
     /// The opens that made a name which has not been closed yet.
     making: HashMap<String, usize>,
     /// The writes over the same inode: what a reader may meet who has the file open.
@@ -83,6 +88,7 @@ pub(crate) fn check(
         let owner = owner_of.get(&name).and_then(|c| owners.get_mut(c));
         match owner {
             Some(owner) => {
+                owner.note_open_ended(&name);
                 wrong.extend(sights(&name, events).filter_map(|s| owner.hold(&name, &s)));
             }
             // Nobody ever made it.
@@ -117,6 +123,8 @@ impl Owner {
         let is_unknown = event.outcome != Some(Outcome::Done);
         let text = format!("client {}: {}", event.client, described(&event.operation));
         self.changes.push(Change {
+            began: event.start,
+            ended: event.end,
             earliest: event.start,
             earliest_by: "it began then".into(),
             latest: if is_unknown { NEVER } else { event.end },
@@ -169,7 +177,7 @@ impl Owner {
     fn made(&mut self, name: &str, closed: Instant) {
         let open = self.making.remove(name).and_then(|change| self.changes.get_mut(change));
         if let Some(open) = open {
-            open.latest = closed;
+            (open.latest, open.ended) = (closed, closed);
             open.latest_by = "its close had ended then".into();
             open.is_unknown = false;
             open.is_unclosed = false;
@@ -223,16 +231,32 @@ impl Owner {
         let only = first();
         let versions = self.names.get(name).unwrap_or(&only);
         let mut fitting = self
-            .in_time(versions, sight)
+            .in_time(versions, self.open_ended(name), sight)
             .filter(|i| versions.get(*i).is_some_and(|v| self.fits(&v.state, sight)));
         let first = fitting.next()?;
         Some((first, fitting.last().unwrap_or(first)))
     }
 
-    /// The versions that may have been there at some instant of the sight.
+    fn note_open_ended(&mut self, name: &str) {
+        let Some(versions) = self.names.get(name) else { return };
+        let is_unknown = |version: &Version| {
+            version.change.and_then(|c| self.changes.get(c)).is_some_and(|c| c.is_unknown)
+        };
+        let next = (0..).zip(versions.iter().skip(1));
+        let open_ended = next.filter(|(_, next)| is_unknown(next)).map(|(index, _)| index);
+        self.open_ended.insert(name.to_owned(), open_ended.collect());
+    }
+
+    fn open_ended(&self, name: &str) -> &[usize] {
+        self.open_ended.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The versions that may have been there at some instant of the sight, in their order. The calls that made them came in
+    /// that order, so only those around the sight are looked at, and the `open_ended`.
     fn in_time<'a>(
         &'a self,
         versions: &'a [Version],
+        open_ended: &'a [usize],
         sight: &Sight,
     ) -> impl Iterator<Item = usize> + 'a {
         let (start, end) = (sight.start, sight.end);
@@ -245,7 +269,15 @@ impl Owner {
             true => times(index + 1).map_or(NEVER, |(_, end)| end),
             false => NEVER,
         };
-        (0..versions.len()).filter(move |i| begins(*i) <= end && ends(*i) >= start)
+        let change_of = |version: &Version| self.changes.get(version.change?);
+        let began = |version: &Version| change_of(version).map_or(0, |change| change.began);
+        let ended = |version: &Version| change_of(version).map_or(0, |change| change.ended);
+        let until = versions.partition_point(|version| began(version) <= end);
+        // The version before the first change that ended after the sight began.
+        let from = versions.partition_point(|version| ended(version) < start);
+        let from = from.saturating_sub(1).min(until);
+        let before = open_ended.iter().copied().take_while(move |index| *index < from);
+        before.chain(from..until).filter(move |i| begins(*i) <= end && ends(*i) >= start)
     }
 
     /// Begin and end of a change, as far as they are known by now.
@@ -291,7 +323,7 @@ impl Owner {
         let only = first();
         let versions = self.names.get(name).unwrap_or(&only);
         let possible: Vec<String> = self
-            .in_time(versions, sight)
+            .in_time(versions, self.open_ended(name), sight)
             .filter_map(|i| versions.get(i))
             .map(|v| self.version_text(v))
             .collect();
