@@ -6,9 +6,13 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from intarsia.lab_store import LabStore
+from conftest import SCRATCH, require
+from intarsia.lab_store import LabStore, lab_problem
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Longer than any example takes on a busy machine.
@@ -62,3 +66,22 @@ class Hosts:
     def python(self, host: str, *words: str | Path) -> str:
         """Run Python on a host; return what it prints."""
         return self.run(host, sys.executable, *words)
+
+    def new_directory(self) -> Path:
+        """Make a directory of the store; return it by the path of the first host."""
+        return Path(tempfile.mkdtemp(dir=self.store.mounts[0]))
+
+
+@contextmanager
+def four_hosts(prefix: str) -> Iterator[Hosts]:
+    """Keep a store over four hosts up meanwhile, or skip the test where there can be none."""
+    problem = lab_problem()
+    require(problem is None, str(problem))
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=SCRATCH) as place:
+        directory = Path(place).resolve()
+        store = LabStore.up(directory / "mnt", directory / "store", 4)
+        try:
+            yield Hosts(store, directory)
+        finally:
+            store.down(purge=True)
+        assert not store.leftovers()

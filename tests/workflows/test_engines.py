@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import parsl
 import pytest
-from conftest import SCRATCH, require
 from distributed import Client, LocalCluster
 from intarsia.engines import dask as beside_data
 from intarsia.engines.parsl import PlacedExecutor, StoreStaging
-from intarsia.lab_store import LabStore, lab_problem
 from intarsia.locate import Located, locate
 from intarsia.schedule import Policy, blind
-from lab_hosts import ROOT, Hosts
+from lab_hosts import ROOT, Hosts, four_hosts
 from parsl import Config, File
 from parsl.executors import ThreadPoolExecutor
 
@@ -33,22 +30,14 @@ PART_LINES = 60_000
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
     """A store over four hosts."""
-    problem = lab_problem()
-    require(problem is None, str(problem))
-    with tempfile.TemporaryDirectory(prefix="engines-", dir=SCRATCH) as place:
-        directory = Path(place).resolve()
-        store = LabStore.up(directory / "mnt", directory / "store", 4)
-        try:
-            yield Hosts(store, directory)
-        finally:
-            store.down(purge=True)
-        assert not store.leftovers()
+    with four_hosts("engines-") as hosts:
+        yield hosts
 
 
 @pytest.fixture
 def job(hosts: Hosts) -> Path:
     """A new directory of the store, by the path of the first host."""
-    return Path(tempfile.mkdtemp(dir=hosts.store.mounts[0]))
+    return hosts.new_directory()
 
 
 def make_parts(hosts: Hosts, job: Path, count: int = 4) -> None:

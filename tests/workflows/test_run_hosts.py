@@ -8,17 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SCRATCH, require
-from intarsia.lab_store import LabStore, lab_problem
 from intarsia.locate import locate
 from intarsia.store import call_json
-from lab_hosts import Hosts
+from lab_hosts import Hosts, four_hosts
 from runs import ENVIRONMENT, LIMIT_S, wait_until
 
 # Above what stands beside its inode, also when packed.
@@ -28,22 +25,14 @@ PART_BYTES = 2_000_000
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
     """A store over four hosts."""
-    problem = lab_problem()
-    require(problem is None, str(problem))
-    with tempfile.TemporaryDirectory(prefix="run-", dir=SCRATCH) as place:
-        directory = Path(place).resolve()
-        store = LabStore.up(directory / "mnt", directory / "store", 4)
-        try:
-            yield Hosts(store, directory)
-        finally:
-            store.down(purge=True)
-        assert not store.leftovers()
+    with four_hosts("run-") as hosts:
+        yield hosts
 
 
 @pytest.fixture
 def job(hosts: Hosts) -> Path:
     """A new directory of the store, by the path of the first host."""
-    return Path(tempfile.mkdtemp(dir=hosts.store.mounts[0]))
+    return hosts.new_directory()
 
 
 def run(hosts: Hosts, job: Path, tasks: dict[str, dict[str, object]], *options: str) -> Any:

@@ -10,8 +10,22 @@ use common::{Fleet, PATIENCE, program, wait_for};
 use intarsia_cluster::deployment::ServerName;
 use intarsia_cluster::formation::form;
 use intarsia_cluster::recovery::{Survivor, recover};
-use intarsia_cluster::servers::Start;
+use intarsia_cluster::servers::{Server, Start};
 use intarsia_cluster::topology::{Health, Peer, Topology};
+
+/// Both servers of each of these hosts.
+fn of_hosts(fleet: &Fleet, hosts: [usize; 2]) -> impl Iterator<Item = ServerName> {
+    let of_host = |host| [0, 1].map(|number| ServerName { host: fleet.host(host), number });
+    hosts.map(of_host).into_iter().flatten()
+}
+
+/// Starts these servers with what they kept, and has them make up for all others.
+fn begin_again(fleet: &Fleet, names: impl Iterator<Item = ServerName>) -> Vec<Server> {
+    let survivors: Vec<Survivor> = names.map(|name| Survivor { name, is_complete: true }).collect();
+    let again = survivors.iter().map(|one| fleet.start_server(&one.name, Start::Kept)).collect();
+    recover(&fleet.deployment, &fleet.keeper(), &survivors, &[], PATIENCE).unwrap();
+    again
+}
 
 /// The heir was away while epochs went on, so what it takes over under is older than what others know of the dead primary.
 #[test]
@@ -49,14 +63,7 @@ fn an_heir_that_had_not_heard_of_the_last_epoch_takes_over_all_the_same() {
     drop(servers);
     fleet.stop_all();
 
-    let there = [0, 1].map(|host| fleet.host(host));
-    let all = there
-        .iter()
-        .flat_map(|host| [0, 1].map(|number| ServerName { host: host.clone(), number }));
-    let survivors: Vec<Survivor> = all.map(|name| Survivor { name, is_complete: true }).collect();
-    let _again: Vec<_> =
-        survivors.iter().map(|one| fleet.start_server(&one.name, Start::Kept)).collect();
-    recover(&fleet.deployment, &fleet.keeper(), &survivors, &[], PATIENCE).unwrap();
+    let _again = begin_again(&fleet, of_hosts(&fleet, [0, 1]));
     let view = ask(&other);
     let held = view.primaries().iter().filter(|p| p.health == Health::Up).count();
     assert_eq!(held, 3, "{view:?}");
@@ -101,14 +108,7 @@ fn an_heir_that_took_over_under_the_epoch_of_the_dead_primary_is_believed_in_the
     let after: Vec<String> = before.lines().filter_map(reigns).collect();
     std::fs::write(&map, after.join("\n") + "\n").unwrap();
 
-    let there = [0, 1].map(|host| fleet.host(host));
-    let all = there
-        .iter()
-        .flat_map(|host| [0, 1].map(|number| ServerName { host: host.clone(), number }));
-    let survivors: Vec<Survivor> = all.map(|name| Survivor { name, is_complete: true }).collect();
-    let _again: Vec<_> =
-        survivors.iter().map(|one| fleet.start_server(&one.name, Start::Kept)).collect();
-    recover(&fleet.deployment, &fleet.keeper(), &survivors, &[], PATIENCE).unwrap();
+    let _again = begin_again(&fleet, of_hosts(&fleet, [0, 1]));
     assert!(ask(&heir_name).myself().unwrap().has_slots());
 }
 
@@ -149,9 +149,6 @@ fn a_server_that_the_others_have_forgotten_hears_who_took_over_from_it_and_takes
 
     let is_there = |name: &&ServerName| name.host != next.host;
     let all = names.iter().filter(is_there).chain([&old]).cloned();
-    let survivors: Vec<Survivor> = all.map(|name| Survivor { name, is_complete: true }).collect();
-    let _again: Vec<_> =
-        survivors.iter().map(|one| fleet.start_server(&one.name, Start::Kept)).collect();
-    recover(&fleet.deployment, &fleet.keeper(), &survivors, &[], PATIENCE).unwrap();
+    let _again = begin_again(&fleet, all);
     assert!(ask(&old).myself().unwrap().has_slots());
 }

@@ -1,11 +1,12 @@
 //! One call that locates many files of a directory: `ioctl(2)` on the open directory.
 //!
 //! The buffer holds names, each ended by a zero byte, the last one by two; it comes back with as many answers as fit, in
-//! the same form. `python/src/intarsia/locate.py` and `docs/user/intarsia.h` have the other side.
+//! the same form. `python/src/intarsia/batch.py` and `docs/user/intarsia.h` have the other side.
 
 use fuser::{Errno, INodeNo, ReplyIoctl, Request};
 use intarsia_node::{Located, Op};
 use intarsia_types::{Error, InodeId};
+use rustix::ioctl::{Opcode, opcode};
 
 use super::{Adapter, caller};
 use crate::convert::{errno, ino};
@@ -13,7 +14,7 @@ use crate::convert::{errno, ino};
 /// Bytes of the buffer, both ways: as many as an `ioctl` number can tell.
 const BUFFER_BYTES: usize = 16_380;
 /// `_IOWR('I', 1, char[BUFFER_BYTES])` of `<linux/ioctl.h>`.
-const LOCATE: u32 = 3 << 30 | 16_380 << 16 | (b'I' as u32) << 8 | 1;
+const LOCATE: Opcode = opcode::read_write::<[u8; BUFFER_BYTES]>(b'I', 1);
 
 impl Adapter {
     /// Answers the call if it is ours.
@@ -29,20 +30,16 @@ impl Adapter {
             return reply.error(Errno::ENOTTY);
         }
         let timer = Self::start_in(req, n, Op::Locate);
-        match self.node.may_search(caller(req), ino(n)) {
-            Ok(true) => {}
-            Ok(false) => {
-                self.finish(&timer, false);
-                return reply.error(Errno::EACCES);
-            }
-            Err(e) => {
-                self.finish(&timer, false);
-                return reply.error(errno(&e, "locate"));
-            }
+        let answers = match self.node.may_search(caller(req), ino(n)) {
+            Ok(true) => Ok(self.locate_all(ino(n), asked)),
+            Ok(false) => Err(Errno::EACCES),
+            Err(e) => Err(errno(&e, "locate")),
+        };
+        self.finish(&timer, answers.is_ok());
+        match answers {
+            Ok(answers) => reply.ioctl(0, &answers),
+            Err(errno) => reply.error(errno),
         }
-        let answers = self.locate_all(ino(n), asked);
-        self.finish(&timer, true);
-        reply.ioctl(0, &answers);
     }
 
     /// The answers that fit, and zeros up to the end of the buffer.

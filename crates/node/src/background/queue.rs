@@ -21,6 +21,8 @@ const DESCRIPTOR_SHARE: usize = 4;
 /// least so often.
 const COLLECT_SOON: Duration = Duration::from_secs(1);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
+/// Changes that nobody finished are looked for no more often, however often something is collected.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 /// While there are copies of other hosts' files, the room is looked at so often: the kernel writes past us.
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 /// A replaced file can still be opened for so long, unless so many others have been replaced since.
@@ -187,13 +189,13 @@ impl Queue {
         }
     }
 
-    /// Whether changes that nobody finished are to be looked for now; then not again for a while.
-    pub(super) fn is_sweep_due(&self) -> bool {
+    /// Takes the order to look for changes that nobody finished, if that is due; then not again for a while.
+    pub(super) fn take_sweep(&self) -> bool {
         let now = Instant::now();
         let mut work = self.work.lock();
         let is_due = work.sweep_due.is_none_or(|due| due <= now);
         if is_due {
-            work.sweep_due = Some(now + COLLECT_INTERVAL / 2);
+            work.sweep_due = Some(now + SWEEP_INTERVAL);
         }
         is_due
     }

@@ -436,7 +436,7 @@ impl Node {
         self.resolve_doubts()?;
         self.resolve_orphans()?;
         self.recount_at_rest()?;
-        if self.settler_queue.is_sweep_due() {
+        if self.settler_queue.take_sweep() {
             let recovered = self.namespace.recover_transactions(ABANDONED)?;
             tracing::debug!(?recovered, "looked for changes that nobody finished");
         }
