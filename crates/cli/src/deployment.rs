@@ -139,6 +139,7 @@ impl Membership {
             engine,
             store: deployment.store.clone(),
             listen: (member.address, member.node_port).into(),
+            network: None,
             key: if is_all { key.encrypting() } else { key },
         };
         let mends =

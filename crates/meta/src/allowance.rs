@@ -5,7 +5,9 @@
 //! each wait on the way takes no more than what is left of it.
 
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use intarsia_sync::Instant;
 
 /// Granted to each wait, also when nothing is left: servers that are well answer in less.
 const LEAST: Duration = Duration::from_millis(250);
@@ -82,8 +84,8 @@ pub fn of(wanted: Duration) -> Duration {
 pub struct Insistence(Option<Instant>);
 
 /// See [`Insistence`].
-pub fn insist(until: Instant) -> Insistence {
-    Insistence(INSISTING_UNTIL.replace(Some(until)))
+pub fn insist(until: impl Into<Instant>) -> Insistence {
+    Insistence(INSISTING_UNTIL.replace(Some(until.into())))
 }
 
 impl Drop for Insistence {
@@ -120,11 +122,11 @@ mod tests {
         }
         drop(outer);
         assert_eq!(until(), Some(now + hour));
-        let elsewhere = std::thread::spawn(until).join().unwrap();
+        let elsewhere = intarsia_sync::thread::spawn(until).join().unwrap();
         assert_eq!(elsewhere, None, "each thread has its own");
         let job = asking_briefly(|| shared(|| (until(), is_brief())));
         assert!(!is_brief());
-        let elsewhere = std::thread::spawn(job).join().unwrap();
+        let elsewhere = intarsia_sync::thread::spawn(job).join().unwrap();
         assert_eq!(elsewhere, (Some(now + hour), true), "but for what it does for another");
         grant(None);
         assert_eq!(of(hour), hour);
@@ -136,7 +138,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let insistence = insist(now + hour);
         assert_eq!((at_least(now), at_least(now + hour * 2)), (now + hour, now + hour * 2));
-        assert_eq!(std::thread::spawn(move || at_least(now)).join().unwrap(), now);
+        assert_eq!(intarsia_sync::thread::spawn(move || at_least(now)).join().unwrap(), now);
         drop(insistence);
         assert_eq!(at_least(now), now);
     }

@@ -12,8 +12,8 @@ mod table;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use intarsia_sync::Mutex;
 use intarsia_types::{InodeId, PartitionId, Result};
-use parking_lot::Mutex;
 
 use self::changes::Reading;
 use self::table::Table;

@@ -33,10 +33,10 @@ mod xattr;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::{Instant, RwLock};
 use intarsia_types::{Error, InodeId, Result, Timestamp};
-use parking_lot::RwLock;
 
 pub use self::check::{CheckProgress, CheckReport, Finding, Outcome};
 pub use self::create::{NewInode, Origin};
@@ -174,9 +174,9 @@ impl Namespace {
                 if Instant::now() > *deadline.get_or_insert_with(until) && round >= ATTEMPTS {
                     break;
                 }
-                std::thread::sleep(REST);
+                intarsia_sync::thread::sleep(REST);
             } else if round >= EAGER_ATTEMPTS {
-                std::thread::yield_now();
+                intarsia_sync::thread::yield_now();
             }
         }
         let place = std::panic::Location::caller();

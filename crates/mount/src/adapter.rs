@@ -22,8 +22,8 @@ use intarsia_node::{
     AttrChange, Caller, FarRead, KernelBacking, LockKind, LockSpan, Metrics, NewName, Node, Op,
     OpTimer, Opened, Reading, RenameMode, SetMode, Validity,
 };
+use intarsia_sync::Mutex;
 use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
-use parking_lot::Mutex;
 
 use crate::calls;
 use crate::convert::{errno, file_attr, file_kind, ino, no_attributes, set_time, ttl};

@@ -10,11 +10,11 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_node::allowance;
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::InodeId;
-use parking_lot::Mutex;
 
 /// How long a call may wait for others in all. The promise is 10 s; what waits behind it in the kernel needs the rest.
 const LIMIT: Duration = Duration::from_secs(7);
@@ -139,7 +139,7 @@ pub(crate) fn carried(job: impl FnOnce() + Send + 'static) -> impl FnOnce() + Se
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::MutexGuard;
+    use intarsia_sync::MutexGuard;
 
     use super::*;
 

@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 
+use intarsia_sync::Mutex;
+
 use fuser::{INodeNo, OpenFlags};
-use parking_lot::Mutex;
 
 /// `__FMODE_EXEC` of the kernel's `linux/fs.h`: opened to be run, by the kernel itself.
 const FMODE_EXEC: i32 = 0x20;

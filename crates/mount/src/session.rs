@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
 use intarsia_node::Node;
+use intarsia_sync::Mutex;
+use intarsia_sync::thread::JoinHandle;
 use intarsia_types::{Error, Result};
-use parking_lot::Mutex;
 
 use crate::adapter::Adapter;
 use crate::mode::{Mode, obstacle};
@@ -73,7 +73,7 @@ impl Mount {
         node.set_page_dropper(Box::new(move |ino| {
             let _ = kernel.inval_inode(INodeNo(ino.0), 0, 0);
         }));
-        let thread = std::thread::Builder::new()
+        let thread = intarsia_sync::thread::Builder::new()
             .name("fuse".into())
             .spawn(move || session.run())
             .map_err(|e| Error::io("start the FUSE thread", e))?;

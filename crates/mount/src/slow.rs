@@ -1,7 +1,7 @@
 //! A few threads for requests that may take long, so that an `fsync` of one file does not keep the
 //! event loops from everything else.
 
-use std::thread::JoinHandle;
+use intarsia_sync::thread::JoinHandle;
 
 use crossbeam_channel::{Sender, unbounded};
 
@@ -54,7 +54,7 @@ impl SlowLane {
         let threads = (0..threads)
             .map(|i| {
                 let queue = queue.clone();
-                std::thread::Builder::new().name(format!("{name}-{i}")).spawn(move || {
+                intarsia_sync::thread::Builder::new().name(format!("{name}-{i}")).spawn(move || {
                     for job in queue {
                         job();
                     }

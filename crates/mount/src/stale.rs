@@ -7,10 +7,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use intarsia_sync::{Instant, Mutex};
 
 use fuser::Errno;
-use parking_lot::Mutex;
 
 /// A call lasts no longer: what is promised of calls.
 const CALL: Duration = Duration::from_secs(10);

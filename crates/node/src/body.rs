@@ -10,10 +10,11 @@ pub(crate) mod striped;
 pub(crate) mod stripes;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode, allowance};
 use intarsia_store::BackingFile;
+use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result, TierId};
 
 use crate::body::lower::LowerBody;

@@ -23,14 +23,14 @@ mod wal_index;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use intarsia_policy::IoMode;
+use intarsia_sync::channel::{Receiver, RecvError, Sender, unbounded};
+use intarsia_sync::{Instant, Mutex, MutexGuard};
 use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::LockAnswer;
 pub use intarsia_wire::{LockClaim, LockKind, LockMode, LockSpan};
-use parking_lot::{Mutex, MutexGuard};
 
 use self::asking::misfit;
 use self::held::Held;
@@ -128,7 +128,7 @@ impl Locks {
         for number in 0..THREADS {
             let (weak, queue) = (Arc::downgrade(node), self.queue.clone());
             let run = if number == 0 { work_and_keep } else { work };
-            std::thread::Builder::new()
+            intarsia_sync::thread::Builder::new()
                 .name(format!("lock-{number}"))
                 .spawn(move || run(&weak, &queue))
                 .map_err(|e| Error::io("start a thread for locks", e))?;
@@ -137,8 +137,7 @@ impl Locks {
     }
 
     fn run(&self, job: impl FnOnce(&Arc<Node>) + Send + 'static) {
-        // The queue is ours too, so it is there.
-        let _ = self.jobs.send(Box::new(job));
+        self.jobs.send(Box::new(job));
     }
 
     fn entry(&self, ino: InodeId) -> Arc<Entry> {
@@ -162,7 +161,7 @@ impl Locks {
 
 /// Runs jobs.
 fn work(node: &Weak<Node>, queue: &Receiver<Job>) {
-    while let Ok(job) = queue.recv() {
+    while let Some(job) = queue.recv() {
         let Some(node) = node.upgrade() else { return };
         job(&node);
     }
@@ -174,8 +173,8 @@ fn work_and_keep(node: &Weak<Node>, queue: &Receiver<Job>) {
     loop {
         let job = match queue.recv_deadline(next_tick) {
             Ok(job) => Some(job),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvError::Timeout) => None,
+            Err(RecvError::Disconnected) => return,
         };
         let Some(node) = node.upgrade() else { return };
         if let Some(job) = job {

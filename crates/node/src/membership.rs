@@ -18,11 +18,11 @@ pub(crate) mod sight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{MemberRecord, MemberState, MemberTier, Namespace, Owner};
+use intarsia_sync::{Instant, Mutex, RwLock};
 use intarsia_types::{Error, NodeId, Result};
-use parking_lot::{Mutex, RwLock};
 
 use crate::clock::now;
 
@@ -322,7 +322,7 @@ fn unknown(node: &NodeId) -> Error {
 
 /// A life after the one recorded in `old`: by the clock, so that it is later also when nothing is recorded.
 fn epoch_after(old: Option<&MemberRecord>) -> u64 {
-    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let since_1970 = intarsia_sync::system_now().duration_since(std::time::UNIX_EPOCH);
     let by_clock = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(0);
     by_clock.max(old.map_or(0, |old| old.epoch) + 1)
 }
@@ -376,7 +376,7 @@ mod tests {
                 member.look(directory).unwrap();
             }
             hears_b |= a.hears(&NodeId("b".into()));
-            std::thread::sleep(PACE.interval);
+            intarsia_sync::thread::sleep(PACE.interval);
         }
         assert!(!is_lost(&a, "b") && !is_lost(&b, "a"), "whose beats arrive");
         assert!(!a.hears(&NodeId("c".into())) && !a.hears(&NodeId("stranger".into())));
@@ -401,7 +401,7 @@ mod tests {
             // Both stop for long, as a machine does that is out of breath; a is the first to go on.
             a.beat(&a_dir, &[]).unwrap();
             a.look(&a_dir).unwrap();
-            std::thread::sleep(PACE.lost_after * 2);
+            intarsia_sync::thread::sleep(PACE.lost_after * 2);
             a.beat(&a_dir, &[]).unwrap();
             a.look(&a_dir).unwrap();
             assert!(!is_lost(&a, "b"));

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use intarsia_sync::Instant;
 
 macro_rules! operations {
     ($($variant:ident => $name:literal),+ $(,)?) => {

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
 use intarsia_meta::{MetaEngine, Namespace, RootSpec, TierRecord};
 use intarsia_store::{Tier, TierOptions};
+use intarsia_sync::{Instant, Mutex, RwLock};
 use intarsia_types::{
     BackingRef, Durability, Error, InodeId, Result, RuleSet, TierClass, TierId, TierSpec,
 };
-use parking_lot::{Mutex, RwLock};
 
 use crate::background::settler::Settler;
 use crate::background::throttle::Throttle;

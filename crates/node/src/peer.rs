@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use intarsia_store::BackingFile;
+use intarsia_sync::Mutex;
 use intarsia_transport::{Buffer, Handler, Reply, Session};
 use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, RecallKind, Request, Response, Target};
-use parking_lot::Mutex;
 
 use crate::body::parts::PartFile;
 use crate::body::striped::{allocate_bits, status};
@@ -67,7 +67,7 @@ pub(crate) struct PeerService {
 impl PeerService {
     /// Handles go on from the time, so that one of an earlier life of this host names nothing in this one.
     pub(crate) fn new(node: Weak<Node>) -> Self {
-        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let since_1970 = intarsia_sync::system_now().duration_since(std::time::UNIX_EPOCH);
         let seconds = since_1970.map_or(0, |since| since.as_secs());
         Self { node, next_handle: AtomicU64::new(seconds << 28 | 1) }
     }

@@ -60,6 +60,7 @@ impl Deployment {
                 store: STORE.into(),
                 listen: ([127, 0, 0, 1], 0).into(),
                 key: self.key.clone(),
+                network: None,
             }),
             ..NodeOptions::new(dir.join("store"))
         }

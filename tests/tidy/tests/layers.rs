@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Crates by layer, lowest first; a crate may use crates of lower layers only.
 const LAYERS: &[&[&str]] = &[
     &["types"],
-    &["policy", "codec", "wire", "trace", "des", "lab"],
+    &["policy", "codec", "wire", "trace", "des", "lab", "sync"],
     &["meta", "store", "transport", "cluster", "predict", "simulate"],
     &["node"],
     &["mount"],
@@ -29,6 +29,23 @@ const IMPURE: &[&str] = &[
 ];
 /// The one place in the pure crates that asks the clock, for callers that stamp things.
 const PURE_EXCEPTIONS: &[&str] = &["crates/types/src/time.rs"];
+
+/// Crates that run in a simulation: clock, locks and threads are those of `sync`.
+const SIMULATED: &[&str] = &["meta", "mount", "node"];
+/// What asks the system for them.
+const OF_THE_SYSTEM: &[&str] = &[
+    "parking_lot",
+    "std::thread::sleep",
+    "std::thread::spawn",
+    "std::thread::Builder",
+    "std::thread::scope",
+    "std::time::Instant",
+    "SystemTime::now",
+    "std::sync::Mutex",
+    "std::sync::Condvar",
+    "std::sync::RwLock",
+    "std::sync::mpsc",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -100,6 +117,17 @@ fn unsafe_stays_where_it_is_reviewed() {
                     || code.contains("unsafe impl")
             });
             assert!(!is_unsafe, "{}: unsafe belongs in codec or store", path.display());
+        }
+    }
+}
+
+#[test]
+fn what_is_simulated_takes_clock_locks_and_threads_from_one_place() {
+    for name in SIMULATED {
+        for path in sources(&root().join("crates").join(name).join("src")) {
+            let code = product_code(&path);
+            let found = OF_THE_SYSTEM.iter().find(|what| code.contains(**what));
+            assert!(found.is_none(), "{}: {found:?} is for crates/sync", path.display());
         }
     }
 }

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use intarsia_sync::RwLock;
 use intarsia_types::{Error, PartitionId, Result};
-use parking_lot::RwLock;
 
 use self::cache::Cache;
 use self::drain::Drain;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use intarsia_sync::RwLock;
 use intarsia_types::{PartitionId, Result};
-use parking_lot::RwLock;
 
 use super::{Changes, check_prefix, is_unheld, no_partition, resolve};
 use crate::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};

@@ -22,10 +22,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, PartitionId, Result};
-use parking_lot::Mutex;
 use redis::{Value as Answer, cmd};
 use tracing::{error, info, trace, warn};
 

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::Instant;
 use intarsia_types::InodeId;
 
 use super::assumed::Assumed;

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use intarsia_sync::{Mutex, MutexGuard};
 use intarsia_types::{Error, InodeId, PartitionId, Result};
-use parking_lot::{Mutex, MutexGuard};
 
 use super::promises::Promises;
 use super::{Namespace, Owner, Transaction};
@@ -239,7 +239,7 @@ impl Namespace {
         // All at once: each may take its time.
         let answers: Vec<Result<Recalled>> = match others[..] {
             [holder] => vec![ask(holder)],
-            _ => std::thread::scope(|scope| {
+            _ => intarsia_sync::thread::scope(|scope| {
                 let asked =
                     others.iter().map(|holder| scope.spawn(allowance::shared(|| ask(holder))));
                 let asked: Vec<_> = asked.collect();

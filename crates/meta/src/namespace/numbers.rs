@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
+use intarsia_sync::Mutex;
 use intarsia_types::{Error, InodeId, PartitionId, Result};
-use parking_lot::Mutex;
 
 use super::transaction::Part;
 use super::{Namespace, Transaction};

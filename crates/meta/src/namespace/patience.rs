@@ -1,9 +1,9 @@
 //! How long a change waits for another one, and whose changes are not worth waiting for.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use intarsia_sync::{Instant, Mutex};
 
 /// How long a transaction that was met undecided is left to its coordinator, which takes milliseconds
 /// when it lives.
@@ -33,7 +33,7 @@ impl Patience {
         if pause.is_zero() {
             return false;
         }
-        std::thread::sleep(pause);
+        intarsia_sync::thread::sleep(pause);
         self.left -= pause;
         self.next = (self.next * 2).min(LONGEST_PAUSE);
         true

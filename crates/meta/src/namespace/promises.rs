@@ -7,10 +7,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, InodeId, Result};
-use parking_lot::{Condvar, Mutex};
 
 use super::Namespace;
 use super::directory_lease::Leases;

@@ -1,10 +1,10 @@
 //! Finishing what dead coordinators left.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{PartitionId, Result};
-use parking_lot::Mutex;
 
 use super::Namespace;
 use crate::intent::Intent;

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{CheckProgress, CheckReport, Finding, Inode, Outcome};
 use intarsia_store::Tier;
+use intarsia_sync::Instant;
 use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result};
 
 use crate::body::integrity::sum_file;

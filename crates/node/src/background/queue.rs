@@ -1,11 +1,11 @@
 //! What waits for the settler, and what of it is due.
 
 use std::collections::{BinaryHeap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::FreeFile;
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{InodeId, TierId};
-use parking_lot::{Condvar, Mutex};
 
 /// How long a closed file rests before it is touched: programs often reopen what they just wrote.
 const REST: Duration = Duration::from_millis(1500);

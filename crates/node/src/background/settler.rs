@@ -7,12 +7,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{Extra, FreeFile, Inode, Owner, allowance};
 use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{is_unshared, is_unwritten};
+use intarsia_sync::Instant;
+use intarsia_sync::thread::JoinHandle;
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result, TierId};
 
 use crate::body::integrity::{Summed, checksum_extras, sum_file_unless};
@@ -64,7 +65,7 @@ impl Settler {
     pub(crate) fn start(node: &Arc<Node>) -> Result<Self> {
         let weak = Arc::downgrade(node);
         let for_thread = weak.clone();
-        let thread = std::thread::Builder::new()
+        let thread = intarsia_sync::thread::Builder::new()
             .name("settler".into())
             .spawn(move || {
                 run(&for_thread);
@@ -504,13 +505,14 @@ impl Node {
 
     /// Waits until every closed file has settled and been summed, or the deadline has passed.
     #[must_use]
-    pub fn wait_until_settled(&self, deadline: Instant) -> bool {
+    pub fn wait_until_settled(&self, deadline: impl Into<Instant>) -> bool {
+        let deadline = deadline.into();
         while Instant::now() < deadline {
             let is_busy = self.live.entries().iter().any(|l| l.lock().is_queued);
             if !is_busy && self.settler_queue.is_at_rest() {
                 return true;
             }
-            std::thread::sleep(Duration::from_millis(5));
+            intarsia_sync::thread::sleep(Duration::from_millis(5));
         }
         false
     }

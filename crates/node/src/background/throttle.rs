@@ -1,10 +1,10 @@
 //! A bound on how fast background work moves bytes, and whom it makes way for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, Result};
-use parking_lot::{Condvar, Mutex};
 
 use crate::background::turns::Turn;
 
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn stopping_ends_a_long_wait() {
         let throttle = Throttle::new(1);
-        std::thread::scope(|scope| {
+        intarsia_sync::thread::scope(|scope| {
             let waiting = scope.spawn(|| throttle.spend(1 << 30, || false));
             throttle.stop();
             assert!(waiting.join().unwrap().is_err());

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use intarsia_sync::{Condvar, Mutex};
 use intarsia_types::InodeId;
-use parking_lot::{Condvar, Mutex};
 
 /// Locks by inode number, for work that is too long to be done under an entry's own lock.
 #[derive(Debug, Default)]

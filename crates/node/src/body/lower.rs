@@ -18,8 +18,8 @@ use std::time::{Duration, SystemTime};
 
 use intarsia_meta::{Extra, Inode, Namespace, NewInode, Origin};
 use intarsia_store::{BackingFile, LowerEntry, LowerTree};
+use intarsia_sync::Mutex;
 use intarsia_types::{Error, FileKind, InodeId, Layout, LowerStamp, Result};
-use parking_lot::Mutex;
 
 use crate::body::{Body, LocalBody};
 use crate::clock::now;
@@ -242,7 +242,7 @@ impl Node {
             self.adopt(lower, &dir, &join(path, &name), &name)?;
         }
         let changed: SystemTime = before.ctime.into();
-        if SystemTime::now().duration_since(changed).is_ok_and(|age| age > COARSE) {
+        if intarsia_sync::system_now().duration_since(changed).is_ok_and(|age| age > COARSE) {
             lower.complete.lock().insert(dir.ino, before);
         }
         Ok(())

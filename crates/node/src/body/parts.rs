@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use intarsia_store::{BackingFile, BackingStat, Tier};
+use intarsia_sync::Mutex;
 use intarsia_types::{BackingRef, Error, InodeId, Result};
-use parking_lot::Mutex;
 
 use crate::cache::remote_cache::RemoteCache;
 use crate::node::Node;

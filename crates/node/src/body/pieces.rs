@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::{Condvar, Instant, Mutex, MutexGuard};
 use intarsia_transport::{Answer, Buffer, Pending};
 use intarsia_wire::Response;
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::body::readahead::{PIECE_BYTES, Sequences, pieces_of};
 

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::Inode;
+use intarsia_sync::{Mutex, RwLock};
 use intarsia_transport::{Answer, Buffer, MAX_PATIENCE, Patience, Pending};
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
-use parking_lot::{Mutex, RwLock};
 
 use crate::body::pieces::{Landed, Pieces};
 use crate::body::striped::wire_mode;
@@ -365,7 +365,7 @@ impl RemoteFile {
                 Response::Done => return Ok(()),
                 // It makes copies on other hosts, as fast as these take them.
                 Response::Busy { retry_ms } => {
-                    std::thread::sleep(Duration::from_millis(u64::from(retry_ms)));
+                    intarsia_sync::thread::sleep(Duration::from_millis(u64::from(retry_ms)));
                 }
                 other => return Err(unexpected(&home, &other)),
             }

@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use intarsia_policy::{Span, Stripe};
+use intarsia_sync::Mutex;
 use intarsia_transport::{Buffer, MAX_PATIENCE, Patience, Pending};
 use intarsia_types::{Error, InodeId, Result, Timestamp};
 use intarsia_wire::{AllocateMode, Handle, MAX_PAYLOAD_BYTES, Request, Response};
-use parking_lot::Mutex;
 
 use crate::body::parts::PartFile;
 use crate::body::remote::{RemoteFile, unexpected};

@@ -15,10 +15,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Attr, InodeId, NodeId, Result};
-use parking_lot::Mutex;
 
 use crate::body::Body;
 use crate::body::remote::RemoteFile;
@@ -248,12 +248,12 @@ impl Node {
         let node = Weak::clone(node);
         let run = move || {
             let drop_brief = || node.upgrade().is_some_and(|node| node.drop_brief_pages());
-            std::thread::sleep(BRIEF);
+            intarsia_sync::thread::sleep(BRIEF);
             while drop_brief() {
-                std::thread::sleep(BRIEF);
+                intarsia_sync::thread::sleep(BRIEF);
             }
         };
-        match std::thread::Builder::new().name("pages".into()).spawn(run) {
+        match intarsia_sync::thread::Builder::new().name("pages".into()).spawn(run) {
             Ok(_) => *brief = Some(HashSet::from([ino])),
             Err(error) => tracing::warn!(%ino, %error, "old pages of a file may show"),
         }

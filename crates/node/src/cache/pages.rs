@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use intarsia_policy::IoMode;
+use intarsia_sync::Mutex;
 use intarsia_types::InodeId;
-use parking_lot::Mutex;
 
 use crate::inode::live::LiveState;
 use crate::node::Node;

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use intarsia_codec::BlockSums;
 use intarsia_policy::kept_max_bytes;
 use intarsia_store::{BackingFile, Tier};
+use intarsia_sync::Mutex;
 use intarsia_types::{BackingRef, InodeId, Result, TierId};
-use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::body::LocalBody;

@@ -26,14 +26,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::ScopedJoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use intarsia_meta::Inode;
 use intarsia_store::{BackingFile, is_unwritten};
+use intarsia_sync::thread::ScopedJoinHandle;
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{BackingRef, Error, InodeId, Integrity, NodeId, Result};
 use intarsia_wire::{RecallKind, Request, Response};
-use parking_lot::Mutex;
 
 use crate::body::remote::unexpected;
 use crate::inode::lease::{Content, Retry};
@@ -76,7 +76,7 @@ pub(crate) struct Vouches {
 impl Vouches {
     /// Stamps go on from the time, so that one of an earlier life of this host is none of this one's.
     pub(crate) fn new() -> Self {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_1970 = intarsia_sync::system_now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let next = u64::try_from(since_1970.as_nanos()).unwrap_or(1).max(1);
         Self { files: Mutex::default(), next: AtomicU64::new(next) }
     }
@@ -200,7 +200,7 @@ impl Node {
         state.recall = Some(Arc::clone(&round));
         let cluster = Arc::clone(cluster);
         let tell = move || tell_all(&cluster, ino, told, &round);
-        match std::thread::Builder::new().name("followers".into()).spawn(tell) {
+        match intarsia_sync::thread::Builder::new().name("followers".into()).spawn(tell) {
             Ok(_) => again(),
             Err(error) => {
                 tracing::warn!(%ino, %error, "readers on other hosts were not told of a writer");
@@ -263,7 +263,7 @@ fn tell_all(cluster: &Cluster, ino: InodeId, mut hosts: Vec<(NodeId, u64)>, roun
     loop {
         hosts = match hosts.as_slice() {
             [one] => tell(cluster, ino, one).is_err().then(|| one.clone()).into_iter().collect(),
-            all => std::thread::scope(|scope| {
+            all => intarsia_sync::thread::scope(|scope| {
                 let asked: Vec<_> = all
                     .iter()
                     .map(|one| (one, scope.spawn(move || tell(cluster, ino, one))))
@@ -282,7 +282,7 @@ fn tell_all(cluster: &Cluster, ino: InodeId, mut hosts: Vec<(NodeId, u64)>, roun
             break;
         }
         tracing::warn!(%ino, ?hosts, "readers on these hosts may see old pages of a file that is written here");
-        std::thread::sleep(AGAIN);
+        intarsia_sync::thread::sleep(AGAIN);
     }
 }
 
@@ -330,7 +330,7 @@ mod tests {
         assert!(fourth > third);
         vouches.withdraw(ino, true);
         assert_eq!(vouches.stamp(ino, backing(3)), 0, "it rests");
-        std::thread::sleep(REST_MIN);
+        intarsia_sync::thread::sleep(REST_MIN);
         assert!(vouches.stamp(ino, backing(3)) > fourth);
         assert!(Vouches::new().stamp(ino, backing(3)) > fourth, "another life");
     }

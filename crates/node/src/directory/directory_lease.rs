@@ -7,11 +7,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use intarsia_meta::{Owner, Recall, Recalled, allowance};
+use intarsia_sync::{Instant, Mutex, RwLock, RwLockReadGuard};
 use intarsia_types::{InodeId, Result};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
@@ -67,7 +67,7 @@ impl Recall for Neighbours {
             match self.0.recall_directory(&holder.node, dir) {
                 Ok(()) => return Ok(Recalled::Released),
                 Err(error) if Instant::now() + ASKED_AGAIN > deadline => return Err(error),
-                Err(_) => std::thread::sleep(ASKED_AGAIN),
+                Err(_) => intarsia_sync::thread::sleep(ASKED_AGAIN),
             }
         }
     }
@@ -280,7 +280,7 @@ impl Node {
         let kept = self.directory_leases.with(dir, |seen| seen.kept_by_kernel);
         if let Some(kept) = kept.flatten() {
             let until = kept + KEPT_BY_KERNEL + ON_ITS_WAY;
-            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            intarsia_sync::thread::sleep(until.saturating_duration_since(Instant::now()));
         }
         let outcome = self.namespace.release_directory(dir);
         self.directory_leases.with(dir, |seen| seen.returning -= 1);

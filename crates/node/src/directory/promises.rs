@@ -3,11 +3,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::thread::JoinHandle;
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, Result};
-use parking_lot::{Condvar, Mutex};
 
 use crate::node::Node;
 
@@ -50,7 +50,7 @@ impl Keeper {
     pub(crate) fn start(node: &Arc<Node>) -> Result<Self> {
         let control = Arc::clone(&node.promises.0);
         let (weak, for_thread) = (Arc::downgrade(node), Arc::clone(&control));
-        let thread = std::thread::Builder::new()
+        let thread = intarsia_sync::thread::Builder::new()
             .name("promises".into())
             .spawn(move || run(&weak, &for_thread))
             .map_err(|e| Error::io("start the thread that keeps promises", e))?;

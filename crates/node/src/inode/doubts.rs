@@ -6,12 +6,12 @@
 //! it, and all records are looked at for it, once for all such files.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::FreeFile;
 use intarsia_store::BackingFile;
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{BackingRef, Error, InodeId, Result, TierId};
-use parking_lot::Mutex;
 
 use crate::inode::live::{Forgotten, LiveState};
 use crate::node::Node;

@@ -1,8 +1,7 @@
 //! A live file follows its record, which another host has changed.
 
-use std::time::Instant;
-
 use intarsia_meta::{FreeFile, Inode};
+use intarsia_sync::Instant;
 use intarsia_types::{Error, Result};
 
 use crate::body::{Body, LocalBody};

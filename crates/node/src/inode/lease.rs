@@ -6,10 +6,11 @@
 //! host; else the lease moves, and the bytes with it: the home of a file is where it was written last.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode, Owner, WriteLease, allowance};
 use intarsia_policy::IoMode;
+use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Result};
 
 use crate::background::settler::Release;
@@ -83,7 +84,7 @@ impl Node {
             match self.live.with(ino, &mut attempt)? {
                 Attempt::Done(value) => return Ok(value),
                 Attempt::Again(retry) if Instant::now() + retry.after < deadline => {
-                    std::thread::sleep(retry.after);
+                    intarsia_sync::thread::sleep(retry.after);
                 }
                 Attempt::Again(retry) => return Err(retry.error),
             }

@@ -4,13 +4,13 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_codec::BlockSums;
 use intarsia_meta::Inode;
 use intarsia_policy::IoMode;
+use intarsia_sync::{Instant, Mutex, MutexGuard};
 use intarsia_types::{BackingRef, HintSet, InodeId, Result, Timestamp};
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::body::Body;
 use crate::cache::far_pages::Paged;

@@ -1,7 +1,7 @@
 //! What was written becomes the record, which other hosts read.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_types::{Error, FileKind, InodeId, Integrity, Layout, Result};
@@ -86,7 +86,7 @@ impl Node {
         if is_recorded && self.is_as_folded(state)? {
             return Ok(false);
         }
-        let age = SystemTime::now().duration_since(stat.ctime.into()).unwrap_or_default();
+        let age = intarsia_sync::system_now().duration_since(stat.ctime.into()).unwrap_or_default();
         Ok(!is_recorded || age < TICK || stat.ctime > state.seen_ctime)
     }
 

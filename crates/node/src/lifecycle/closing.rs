@@ -1,12 +1,12 @@
 //! How a node stops: what it does, what it says of it, and when it gives up waiting.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::allowance;
 use intarsia_store::Tier;
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Durability, Error, InodeId, Result};
-use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 
 use crate::membership::gate::Gate;
@@ -181,12 +181,12 @@ impl Node {
             gate.begin_closing(mode.patience());
         }
         let closing = Closing::default();
-        std::thread::scope(|scope| {
+        intarsia_sync::thread::scope(|scope| {
             let work = || {
                 let _ended = Ended(&closing);
                 self.close_now(mode, &closing)
             };
-            let worker = std::thread::Builder::new().name("closing".into());
+            let worker = intarsia_sync::thread::Builder::new().name("closing".into());
             let Ok(worker) = worker.spawn_scoped(scope, work) else {
                 // Without a second thread nobody tells of it.
                 return self.close_now(mode, &closing);

@@ -1,7 +1,6 @@
 //! What a host answers as the lock master of files, and to other masters.
 
-use std::time::Instant;
-
+use intarsia_sync::Instant;
 use intarsia_types::{InodeId, NodeId, Result};
 use intarsia_wire::{LockAnswer, LockPlace, LockQuestion, Request};
 

@@ -1,8 +1,7 @@
 //! Questions to the lock master of a file, and who takes its place when it is gone.
 
-use std::time::Instant;
-
 use intarsia_meta::LockMaster;
+use intarsia_sync::Instant;
 use intarsia_types::{Error, NodeId, Result};
 use intarsia_wire::{LockAnswer, LockClaim, LockPlace, LockQuestion, Request, Response};
 
@@ -34,7 +33,7 @@ impl Node {
             if Instant::now() + pause >= turn.deadline {
                 return Err(error);
             }
-            std::thread::sleep(pause);
+            intarsia_sync::thread::sleep(pause);
         }
     }
 
@@ -178,7 +177,7 @@ impl Node {
             if Instant::now() + CHANGING >= turn.deadline {
                 return Err(error);
             }
-            std::thread::sleep(CHANGING);
+            intarsia_sync::thread::sleep(CHANGING);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What is looked after once a second: locks that are waited for or in doubt, and hosts that have died.
 
-use std::time::Instant;
-
+use intarsia_sync::Instant;
 use intarsia_types::InodeId;
 use intarsia_wire::LockPlace;
 

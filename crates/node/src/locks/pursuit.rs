@@ -1,8 +1,8 @@
 //! How a lock is got, and waited for.
 
 use std::sync::Arc;
-use std::time::Instant;
 
+use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
 use intarsia_wire::{LockAnswer, LockClaim, LockKind, LockQuestion, LockSpan};
 

@@ -7,9 +7,9 @@
 
 use std::collections::HashSet;
 
+use intarsia_sync::Mutex;
 use intarsia_types::{InodeId, Result};
 use intarsia_wire::{LockAnswer, LockClaim, LockKind, LockMode, LockQuestion, LockSpan};
-use parking_lot::Mutex;
 
 use super::Turn;
 use crate::node::Node;

@@ -13,10 +13,10 @@ use intarsia_meta::{
     MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec,
 };
 use intarsia_policy::HostState;
-use intarsia_transport::{Buffer, DeploymentKey, Identity, Peers, Runtime, Server};
+use intarsia_sync::{Mutex, RwLock};
+use intarsia_transport::{Buffer, DeploymentKey, Identity, Network, Peers, Runtime, Server};
 use intarsia_types::{BackingRef, Error, NodeId, Result, TierId, Timestamp};
 use intarsia_wire::Request;
-use parking_lot::{Mutex, RwLock};
 
 use crate::body::pieces::PieceMemory;
 use crate::clock::now;
@@ -44,6 +44,8 @@ pub struct ClusterOptions {
     pub listen: SocketAddr,
     /// The deployment's key.
     pub key: DeploymentKey,
+    /// What carries messages instead of sockets, in a simulation.
+    pub network: Option<Network>,
 }
 
 /// What is recorded of a host.
@@ -116,7 +118,10 @@ impl Cluster {
     ) -> Result<Self> {
         let directory = Namespace::open(Arc::clone(&options.engine), root, now())?;
         let membership = Membership::begin(&directory, me, pace)?;
-        let runtime = Runtime::start(REACTORS)?;
+        let runtime = match &options.network {
+            Some(network) => Runtime::simulated(network),
+            None => Runtime::start(REACTORS)?,
+        };
         let identity = Identity {
             node: me.clone(),
             store: options.store.parse().map_err(|e| Error::Invalid(format!("{e}")))?,

@@ -1,9 +1,10 @@
 //! The failure detector: which hosts have been silent for too long.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{MemberRecord, MemberState, Namespace, Owner};
+use intarsia_sync::Instant;
 use intarsia_types::{NodeId, Result, Timestamp};
 
 use crate::clock::now;

@@ -6,11 +6,11 @@
 //! meanwhile are *quarantined*: what was written to them here since does not count, their handles give EIO,
 //! and nothing of them is published ever again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode, MemberTier, Owner, WriteLease, allowance};
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, InodeId, Result};
-use parking_lot::{Condvar, Mutex};
 
 use crate::body::Body;
 use crate::inode::live::LiveState;

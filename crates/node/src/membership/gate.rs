@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{
     CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, allowance,
 };
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, PartitionId, Result};
-use parking_lot::Mutex;
 
 /// What a question counts at least that failed: an engine that refuses everything at once is not asked for ever.
 const LEAST: Duration = Duration::from_millis(50);

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::thread::JoinHandle;
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, Result};
-use parking_lot::{Condvar, Mutex};
 
 use crate::node::Node;
 
@@ -28,7 +28,7 @@ impl Heart {
     pub(crate) fn start(node: &Arc<Node>, interval: Duration) -> Result<Self> {
         let control = Arc::new(Control::default());
         let (weak, for_thread) = (Arc::downgrade(node), Arc::clone(&control));
-        let thread = std::thread::Builder::new()
+        let thread = intarsia_sync::thread::Builder::new()
             .name("heart".into())
             .spawn(move || run(&weak, &for_thread, interval))
             .map_err(|e| Error::io("start the heart thread", e))?;

@@ -1,9 +1,10 @@
 //! What a host knows of the others when the metadata does not answer: what was recorded last, and who takes connections.
 
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::allowance;
+use intarsia_sync::Instant;
 use intarsia_types::{Error, NodeId, Result};
 
 use crate::membership::cluster::Cluster;
@@ -50,7 +51,7 @@ impl Node {
         let others = others.filter(|(node, m)| node != cluster.me() && m.state.is_alive());
         let asked: Vec<_> = others
             .filter_map(|(node, member)| Some((node, member.address?)))
-            .map(|(node, address)| (node, std::thread::spawn(move || answers(address))))
+            .map(|(node, address)| (node, intarsia_sync::thread::spawn(move || answers(address))))
             .collect();
         let silent = asked.into_iter().filter_map(|(node, asked)| {
             let answers = asked.join().unwrap_or(false);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use std::time::Instant;
 
 use intarsia_meta::{Inode, MemberState};
+use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Layout, NodeId, Result};
 
 use crate::membership::cluster::Cluster;
@@ -122,7 +122,7 @@ impl Node {
             for (other, files) in by_host {
                 self.tell_lacking(cluster, &other, files);
             }
-            std::thread::sleep(COPY_PAUSE);
+            intarsia_sync::thread::sleep(COPY_PAUSE);
         }
     }
 
@@ -194,7 +194,7 @@ impl Node {
             for (home, files) in by_home {
                 self.tell_lacking(cluster, &home, files);
             }
-            std::thread::sleep(COPY_PAUSE);
+            intarsia_sync::thread::sleep(COPY_PAUSE);
         }
     }
 

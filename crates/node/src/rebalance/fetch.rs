@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use intarsia_sync::Mutex;
 use intarsia_types::{Error, InodeId, Result};
-use parking_lot::Mutex;
 
 use crate::inode::lease::{Attempt, Content};
 use crate::node::Node;
@@ -64,7 +64,7 @@ impl Node {
                     cluster.fetches.0.lock().insert(ino, Fetch::Over(outcome));
                 }
             };
-            std::thread::Builder::new()
+            intarsia_sync::thread::Builder::new()
                 .name("fetch".into())
                 .spawn(fetch)
                 .map_err(|e| Error::io("start a thread that fetches a file", e))?;

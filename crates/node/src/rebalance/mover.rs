@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{Inode, MemberRecord, MemberState};
 use intarsia_policy::{HostRoom, Transfer, choose_host, plan_balance};
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::{Request, Response};
-use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::body::remote::unexpected;
@@ -99,7 +99,7 @@ impl Pacer {
         *free_from = (*free_from).max(Instant::now()) + cost;
         let until = *free_from;
         drop(free_from);
-        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        intarsia_sync::thread::sleep(until.saturating_duration_since(Instant::now()));
     }
 }
 
@@ -197,7 +197,7 @@ impl Node {
             Mutex::new(Pass { files_left: errands.len() as u64, bytes_left, ..Pass::default() });
         let queue = Mutex::new(VecDeque::from(errands));
         let pacer = Pacer::new(options);
-        std::thread::scope(|scope| {
+        intarsia_sync::thread::scope(|scope| {
             let work = || {
                 while let Some(errand) = { queue.lock().pop_front() } {
                     let outcome = self.run_errand(cluster, &errand);
@@ -206,9 +206,9 @@ impl Node {
                 }
             };
             let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
-            while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            while !workers.iter().all(intarsia_sync::thread::ScopedJoinHandle::is_finished) {
                 progress(pass.lock().progress(before));
-                std::thread::park_timeout(PROGRESS_INTERVAL);
+                intarsia_sync::thread::park_timeout(PROGRESS_INTERVAL);
             }
         });
         let pass = pass.into_inner();
@@ -232,7 +232,7 @@ impl Node {
                 }
             };
             match fetched {
-                Fetched::Later(pause) => std::thread::sleep(pause),
+                Fetched::Later(pause) => intarsia_sync::thread::sleep(pause),
                 settled => return Ok(settled),
             }
         }

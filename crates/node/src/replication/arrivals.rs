@@ -7,14 +7,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_codec::PieceSum;
 use intarsia_meta::FreeFile;
 use intarsia_store::{BackingFile, Tier};
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Result, TierClass, TierId};
 use intarsia_wire::Handle;
-use parking_lot::Mutex;
 
 use crate::inode::doubts::is_uncertain;
 use crate::node::Node;

@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode};
+use intarsia_sync::Instant;
 use intarsia_types::{
     BackingRef, Error, FileKind, InodeId, Layout, NodeId, PartitionId, Result, TierId,
 };

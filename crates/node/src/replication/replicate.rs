@@ -9,7 +9,6 @@
 //! they are made in the background (see [`crate::replication::replicator`]).
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_policy::choose_copies;
@@ -222,7 +221,7 @@ impl Node {
         if !is_long || is_ticked(publication.stat.ctime) {
             return Ok(publication);
         }
-        std::thread::sleep(TICK);
+        intarsia_sync::thread::sleep(TICK);
         Ok(Publication { stat: publication.file.stat()?, ..publication })
     }
 
@@ -460,5 +459,5 @@ pub(crate) fn take_over_copies(
 
 /// Whether what changes a file from now on gets a later time than this.
 fn is_ticked(ctime: Timestamp) -> bool {
-    SystemTime::now().duration_since(ctime.into()).is_ok_and(|age| age >= TICK)
+    intarsia_sync::system_now().duration_since(ctime.into()).is_ok_and(|age| age >= TICK)
 }

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::thread::JoinHandle;
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, InodeId, Result};
-use parking_lot::{Condvar, Mutex};
 
 use crate::node::Node;
 
@@ -237,7 +237,8 @@ impl Replicator {
             std::iter::repeat_n(("publisher", publish_all as fn(&Weak<Node>)), PUBLISHERS);
         for (name, work) in std::iter::once(("copies", copy_all as _)).chain(publishers) {
             let node = weak.clone();
-            let thread = std::thread::Builder::new().name(name.into()).spawn(move || work(&node));
+            let thread =
+                intarsia_sync::thread::Builder::new().name(name.into()).spawn(move || work(&node));
             threads.push(thread.map_err(|e| Error::io("start a thread for copies", e))?);
         }
         Ok(Self { node: weak, threads })

@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_meta::{Extra, FreeFile, Inode, Owner, WriteLease};
 use intarsia_policy::{Home, HomeReason, IoMode, Plan};
 use intarsia_store::is_unwritten;
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, HintSet, InodeId, Layout, NodeId, Result, TierId};
-use parking_lot::Mutex;
 
 use crate::body::Body;
 use crate::body::remote::RemoteFile;

@@ -6,8 +6,8 @@ use intarsia_meta::GroupRecord;
 use intarsia_policy::{
     Home, HomeReason, HostState, HostWish, PlaceRequest, Plan, choose_group_host, place,
 };
+use intarsia_sync::Mutex;
 use intarsia_types::{Hint, HintKey, HintSet, InodeId, NodeId, Pattern, Placement, Result};
-use parking_lot::Mutex;
 
 use crate::clock::now;
 use crate::node::Node;

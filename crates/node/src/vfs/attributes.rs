@@ -1,9 +1,8 @@
 //! `stat` and everything that changes what it shows.
 
-use std::time::Instant;
-
 use intarsia_meta::Inode;
 use intarsia_policy::IoMode;
+use intarsia_sync::Instant;
 use intarsia_types::{Attr, Error, FileKind, InodeId, Layout, Result, Timestamp};
 
 use crate::body::Body;

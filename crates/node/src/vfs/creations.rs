@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use intarsia_sync::Mutex;
 use intarsia_types::InodeId;
-use parking_lot::Mutex;
 
 /// Questions that are remembered; they are few, for each is of a host that waits.
 const QUESTIONS_MAX: usize = 4096;

@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use intarsia_meta::{DirEntry, FreeFile, Inode, NewInode, RenameMode};
+use intarsia_sync::Mutex;
 use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout, Result};
-use parking_lot::Mutex;
 
 use crate::body::LocalBody;
 use crate::clock::now;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use intarsia_store::BackingFile;
+use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
 
 use crate::body::Body;

@@ -114,6 +114,7 @@ impl Deployment {
                 store: STORE.into(),
                 listen: ([127, 0, 0, 1], 0).into(),
                 key: self.key.clone(),
+                network: None,
             }),
             beat_ms,
             lost_after_ms,

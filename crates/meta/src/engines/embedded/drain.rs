@@ -1,11 +1,11 @@
 //! Writes the front out to the tables, in the background, when it has grown large.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::thread::JoinHandle;
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, Result};
-use parking_lot::{Condvar, Mutex};
 
 use super::front::Layer;
 use super::log::Log;
@@ -78,7 +78,7 @@ impl Drain {
     pub(super) fn start(core: Arc<Core>) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let for_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
+        let thread = intarsia_sync::thread::Builder::new()
             .name("meta-drain".into())
             .spawn(move || run(&core, &for_thread))
             .map_err(|e| Error::io("start the metadata drain", e))?;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use intarsia_sync::thread::JoinHandle;
+use intarsia_sync::{Condvar, Mutex};
 use intarsia_types::{Error, Result};
-use parking_lot::{Condvar, Mutex};
 
 use super::log::LogFiles;
 
@@ -154,7 +154,7 @@ fn spawn(shared: Arc<Shared>, interval: Duration) -> Result<JoinHandle<()>> {
             }
         }
     };
-    std::thread::Builder::new()
+    intarsia_sync::thread::Builder::new()
         .name("meta-flush".into())
         .spawn(run)
         .map_err(|e| Error::io("start the metadata flusher", e))

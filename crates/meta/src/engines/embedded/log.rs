@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use intarsia_codec::block_sum;
+use intarsia_sync::Mutex;
 use intarsia_types::{Error, Result};
-use parking_lot::Mutex;
 
 use super::front::{Held, Layer};
 use crate::engines::Changes;

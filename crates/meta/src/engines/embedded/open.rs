@@ -113,7 +113,7 @@ fn lock(path: &Path) -> Result<fs::File> {
     for _ in 0..LOCK_ATTEMPTS {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
-            Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(fs::TryLockError::WouldBlock) => intarsia_sync::thread::sleep(LOCK_PAUSE),
             Err(fs::TryLockError::Error(e)) => return Err(io("lock", &file)(e)),
         }
     }

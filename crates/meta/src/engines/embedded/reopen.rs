@@ -5,10 +5,10 @@
 //! log still has it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, Result};
-use parking_lot::Mutex;
 
 use super::journal::Cut;
 use super::{Core, Tables, closed, open};
@@ -71,7 +71,7 @@ fn close(mut tables: Arc<Tables>) -> std::result::Result<(), Arc<Tables>> {
             Err(still_used) if Instant::now() < deadline => tables = still_used,
             Err(still_used) => return Err(still_used),
         }
-        std::thread::sleep(Duration::from_millis(1));
+        intarsia_sync::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -7,8 +7,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use intarsia_sync::Mutex;
 use intarsia_types::{Error, Result};
-use parking_lot::Mutex;
 
 use crate::{Condition, Mutation};
 
@@ -38,7 +38,7 @@ pub(super) struct Space {
 struct Seen {
     room: Room,
     commits: u32,
-    looked: std::time::Instant,
+    looked: intarsia_sync::Instant,
     ballast_bytes: u64,
 }
 
@@ -58,7 +58,7 @@ impl Space {
             Room::Enough => lay_out(&path).unwrap_or(0),
             _ => path.metadata().map_or(0, |meta| meta.len()),
         };
-        let looked = std::time::Instant::now();
+        let looked = intarsia_sync::Instant::now();
         Ok(Self { path, seen: Mutex::new(Seen { room, commits: 0, looked, ballast_bytes }) })
     }
 
@@ -87,7 +87,7 @@ impl Space {
             return Ok(seen.room);
         }
         seen.commits = 0;
-        seen.looked = std::time::Instant::now();
+        seen.looked = intarsia_sync::Instant::now();
         seen.room = look(self.path.parent().unwrap_or(&self.path))?;
         match seen.room {
             Room::Critical if seen.ballast_bytes > 0 => self.give_up_ballast(&mut seen),

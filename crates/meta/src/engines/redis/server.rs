@@ -1,8 +1,9 @@
 //! One server: how to connect to it, a pool of connections that read, and the one that writes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use intarsia_sync::{Instant, Mutex};
+
 use pem::Pem;
 use redis::io::tcp::TcpSettings;
 use redis::{

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use intarsia_sync::{Instant, Mutex};
 
 use crate::OpId;
 

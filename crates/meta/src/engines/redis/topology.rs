@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use intarsia_sync::thread::ScopedJoinHandle;
+use intarsia_sync::{Instant, Mutex, RwLock};
+
 use redis::{Value, cmd};
 use tracing::{debug, info};
 
@@ -165,7 +166,7 @@ impl Topology {
         if let [only] = servers {
             return vec![self.ranges_of(only, deadline)];
         }
-        std::thread::scope(|scope| {
+        intarsia_sync::thread::scope(|scope| {
             let ask = |address| scope.spawn(move || self.ranges_of(address, deadline));
             let asked: Vec<_> = servers.iter().map(ask).collect();
             let answer = |thread: ScopedJoinHandle<'_, Result<Said, Failure>>| {

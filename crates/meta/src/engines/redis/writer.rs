@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use intarsia_sync::{Condvar, Instant, Mutex};
+
 use redis::{Connection, Value, cmd};
 
 use super::failure::Failure;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use intarsia_meta::Inode;
 use intarsia_policy::{KeepRequest, should_keep};
+use intarsia_sync::Mutex;
 use intarsia_types::{BackingRef, Error, HintSet, Integrity, Layout, Result};
-use parking_lot::Mutex;
 
 use crate::body::LocalBody;
 use crate::body::integrity::sum_file;
