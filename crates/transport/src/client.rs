@@ -43,7 +43,7 @@ pub(crate) struct Deadline {
 }
 
 /// Between two looks whether a peer is merely slow.
-const STEP: Duration = Duration::from_millis(250);
+pub(crate) const STEP: Duration = Duration::from_millis(250);
 
 impl Deadline {
     pub(crate) const fn at(usual: Instant) -> Self {
@@ -320,8 +320,8 @@ impl Drop for Guard {
     }
 }
 
-/// A request in flight. Dropping it gives the answer up.
-pub struct Pending {
+/// A request in flight on a connection.
+pub(crate) struct Pending {
     client: Arc<Client>,
     id: u64,
     slot: Arc<Slot>,
@@ -331,26 +331,13 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Whether the answer, or its failure, is here, so that [`Self::wait`] returns at once.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
+    /// See [`crate::Pending`].
+    pub(crate) fn is_ready(&self) -> bool {
         self.slot.outcome.lock().is_some()
     }
 
-    /// Waits for the answer, at most until the deadline given at the start.
-    ///
-    /// # Errors
-    /// No usable answer in time, or the peer answered with an error.
-    pub fn wait(self) -> Result<Answer, CallError> {
-        self.wait_while(&never)
-    }
-
-    /// As [`Self::wait`]; what was started with [`start_while`](crate::Peers::start_while) is waited for beyond that
-    /// while `is_slow` holds, which is asked several times a second.
-    ///
-    /// # Errors
-    /// As [`Self::wait`].
-    pub fn wait_while(self, is_slow: &dyn Fn() -> bool) -> Result<Answer, CallError> {
+    /// See [`crate::Pending`].
+    pub(crate) fn wait_while(self, is_slow: &dyn Fn() -> bool) -> Result<Answer, CallError> {
         let landed = self.outcome(is_slow).map_err(|failure| {
             let error = self.client.peer.error(self.doing, failure);
             if matches!(error.failure, PeerFailure::Timeout { .. }) {

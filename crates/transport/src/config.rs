@@ -35,6 +35,16 @@ impl Patience {
         Self { last: MAX_SLOWNESS, ..Self::from(usual) }
     }
 
+    /// For the answer of any peer.
+    pub(crate) const fn usual(self) -> Duration {
+        self.usual
+    }
+
+    /// For one that lives and is slow.
+    pub(crate) const fn last(self) -> Duration {
+        self.last
+    }
+
     pub(crate) fn deadline(self) -> Deadline {
         let now = Instant::now();
         Deadline { usual: now + self.usual, last: now + self.last }

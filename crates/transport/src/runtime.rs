@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-use crate::{BufferPool, StartError};
+use crate::{BufferPool, Network, StartError};
 
 /// Idle payload memory that all connections of a node share.
 const IDLE_BUFFER_BYTES: usize = 128 << 20;
@@ -19,13 +19,20 @@ pub struct Runtime(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    reactors: Vec<Reactor>,
+    way: Way,
     next: AtomicUsize,
     buffers: BufferPool,
 }
 
+/// What carries messages.
 #[derive(Debug)]
-struct Reactor {
+pub(crate) enum Way {
+    Reactors(Vec<Reactor>),
+    Network(Network),
+}
+
+#[derive(Debug)]
+pub(crate) struct Reactor {
     handle: Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -38,8 +45,22 @@ impl Runtime {
     /// The system gives no thread or no event queue.
     pub fn start(reactors: usize) -> Result<Self, StartError> {
         let reactors = (0..reactors.max(1)).map(Reactor::start).collect::<Result<_, _>>()?;
+        Ok(Self::over(Way::Reactors(reactors)))
+    }
+
+    /// Messages go through a simulated network and not over sockets.
+    #[must_use]
+    pub fn simulated(network: &Network) -> Self {
+        Self::over(Way::Network(network.clone()))
+    }
+
+    fn over(way: Way) -> Self {
         let buffers = BufferPool::new(IDLE_BUFFER_BYTES);
-        Ok(Self(Arc::new(Inner { reactors, next: AtomicUsize::new(0), buffers })))
+        Self(Arc::new(Inner { way, next: AtomicUsize::new(0), buffers }))
+    }
+
+    pub(crate) fn way(&self) -> &Way {
+        &self.0.way
     }
 
     /// The stock of payload buffers.
@@ -51,7 +72,7 @@ impl Runtime {
     /// The reactor for the next connection, in turn.
     pub(crate) fn reactor(&self) -> Option<&Handle> {
         let turn = self.0.next.fetch_add(1, Ordering::Relaxed);
-        let reactors = &self.0.reactors;
+        let Way::Reactors(reactors) = &self.0.way else { return None };
         reactors.get(turn.checked_rem(reactors.len())?).map(|reactor| &reactor.handle)
     }
 }

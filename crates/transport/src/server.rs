@@ -17,7 +17,9 @@ use crate::connection::{Closer, Connection};
 use crate::link::{self, Link, LinkError};
 use crate::lobby::{Lobby, Place};
 use crate::outbox::Outbox;
+use crate::runtime::Way;
 use crate::session::{Open, Sessions};
+use crate::simulated::Endpoint;
 use crate::workers::Workers;
 use crate::{Config, Handler, Identity, Runtime, StartError};
 
@@ -28,8 +30,14 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    stop: watch::Sender<bool>,
-    gone: Mutex<Receiver<Infallible>>,
+    listening: Listening,
+}
+
+/// How a server is reached.
+#[derive(Debug)]
+enum Listening {
+    OnSocket { stop: watch::Sender<bool>, gone: Mutex<Receiver<Infallible>> },
+    OnNetwork(Arc<Endpoint>),
 }
 
 /// What all connections of a server share.
@@ -61,6 +69,11 @@ impl Server {
             let why = "it means every interface; give the address of the one that the hosts share";
             return Err(StartError::Address { address, why });
         }
+        if let Way::Network(network) = runtime.way() {
+            let endpoint = Endpoint::start(network, identity, config, runtime.buffers(), handler)?;
+            network.listen(address, Arc::clone(&endpoint));
+            return Ok(Self { address, listening: Listening::OnNetwork(endpoint) });
+        }
         let cannot = |e| StartError::io(format!("listening on {address}"), e);
         let listener = std::net::TcpListener::bind(address).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
@@ -84,7 +97,8 @@ impl Server {
         let _inside = reactor.enter();
         let listener = TcpListener::from_std(listener).map_err(cannot)?;
         reactor.spawn(Arc::new(shared).listen(listener));
-        Ok(Self { address, stop, gone: Mutex::new(gone) })
+        let listening = Listening::OnSocket { stop, gone: Mutex::new(gone) };
+        Ok(Self { address, listening })
     }
 
     /// Where it listens, with the port that the system chose when 0 was asked for.
@@ -97,12 +111,17 @@ impl Server {
     /// that a few seconds at most; false when a request still ran then.
     #[must_use]
     pub fn stop(self) -> bool {
-        // Fails when no connection and no listener is left already.
-        let _ = self.stop.send(true);
-        matches!(
-            self.gone.lock().recv_timeout(STOP_PATIENCE + Duration::from_secs(1)),
-            Err(RecvTimeoutError::Disconnected)
-        )
+        match &self.listening {
+            Listening::OnNetwork(endpoint) => endpoint.stop(self.address),
+            Listening::OnSocket { stop, gone } => {
+                // Fails when no connection and no listener is left already.
+                let _ = stop.send(true);
+                matches!(
+                    gone.lock().recv_timeout(STOP_PATIENCE + Duration::from_secs(1)),
+                    Err(RecvTimeoutError::Disconnected)
+                )
+            }
+        }
     }
 }
 

@@ -27,6 +27,12 @@ pub struct Session<S> {
     buffers: BufferPool,
 }
 
+impl<S: Default> Session<S> {
+    pub(crate) fn new(node: NodeId, address: SocketAddr, epoch: u64, buffers: BufferPool) -> Self {
+        Self { node, address, epoch, state: S::default(), buffers }
+    }
+}
+
 impl<S> Session<S> {
     /// A buffer for an answer's payload, with arbitrary old content: truncate it to what was filled.
     #[must_use]
@@ -95,13 +101,12 @@ impl<H: Handler> Sessions<H> {
             return session;
         }
         let session = Arc::new(Open {
-            session: Some(Session {
-                node: hello.node.clone(),
+            session: Some(Session::new(
+                hello.node.clone(),
                 address,
-                epoch: hello.epoch,
-                state: H::State::default(),
-                buffers: self.buffers.clone(),
-            }),
+                hello.epoch,
+                self.buffers.clone(),
+            )),
             key: key.clone(),
             sessions: Arc::clone(self),
             rooms: self.rooms(&key),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
+use intarsia_sync::{Condvar, Mutex, thread};
 
 use crate::StartError;
 
@@ -38,7 +38,7 @@ impl Workers {
         let workers = Self(Arc::new(Handle(Arc::default())));
         for number in 0..threads.max(1) {
             let queue = Arc::clone(&workers.0.0);
-            std::thread::Builder::new()
+            thread::Builder::new()
                 .name(format!("{name}-{number}"))
                 .spawn(move || queue.work())
                 .map_err(|e| StartError::io("starting a thread for requests of peers", e))?;
