@@ -5,18 +5,17 @@
 //! the place of the name. *Shared* names are changed by all, each change in one
 //! call. The files that `rename` and `link` make shared are hidden, and looked at by nobody else.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Error, Read, Write};
+use std::io::Error;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::io::Errno;
 
-use crate::closing::close;
-use crate::event::{Operation, Outcome, Recorder, UNSERVED, now};
+use crate::event::{Operation, Outcome, Recorder, UNSERVED};
+use crate::system::{Directory, System};
 use crate::token::{BLOCK, Content, Token};
 
 /// How long a set of shared names is in use. Each change of which nobody knows whether it was done makes the
@@ -82,8 +81,9 @@ struct Place {
     state: Own,
 }
 
-struct Client<'a> {
+struct Client<'a, S: System> {
     plan: &'a Plan,
+    system: &'a S,
     random: Xoshiro256PlusPlus,
     recorder: Recorder,
     own: Vec<Place>,
@@ -116,8 +116,17 @@ pub fn make_directories(root: &std::path::Path, directories: u16) -> std::io::Re
 /// # Errors
 /// When the record cannot be written; what goes wrong under test is recorded.
 pub fn run(plan: &Plan, recorder: Recorder) -> std::io::Result<()> {
+    run_on(&Directory::new(&plan.root), plan, recorder)
+}
+
+/// As [`run`], on any system; the plan's root has no meaning then.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on<S: System>(system: &S, plan: &Plan, recorder: Recorder) -> std::io::Result<()> {
     let mut client = Client {
         plan,
+        system,
         random: Xoshiro256PlusPlus::seed_from_u64(plan.seed.wrapping_add(u64::from(plan.client))),
         recorder,
         own: (0..usize::from(plan.names))
@@ -129,9 +138,9 @@ pub fn run(plan: &Plan, recorder: Recorder) -> std::io::Result<()> {
         seen: Vec::new(),
         slowest: Duration::ZERO,
     };
-    let end = Instant::now() + plan.time;
+    let end = system.now().saturating_add(nanos(plan.time));
     let mut done = 0;
-    while done < plan.operations && Instant::now() < end {
+    while done < plan.operations && system.now() < end {
         {
             let _open = plan.gate.read().unwrap_or_else(PoisonError::into_inner);
             client.step()?;
@@ -139,13 +148,13 @@ pub fn run(plan: &Plan, recorder: Recorder) -> std::io::Result<()> {
         done += 1;
         let pause = if client.is_unserved { UNSERVED_PAUSE.max(plan.pause) } else { plan.pause };
         if !pause.is_zero() {
-            std::thread::sleep(pause);
+            system.sleep(pause);
         }
     }
-    client.recorder.finish()
+    client.recorder.finish(system.now())
 }
 
-impl Client<'_> {
+impl<S: System> Client<'_, S> {
     /// One operation, or the few that belong together.
     fn step(&mut self) -> std::io::Result<()> {
         let (own, shared) = match self.plan.workload {
@@ -187,11 +196,8 @@ impl Client<'_> {
 
     fn write_own(&mut self, index: usize) -> std::io::Result<()> {
         let (name, token) = (self.own_name(index), self.next_token());
-        let path = self.plan.root.join(&name);
-        let open = |client: &mut Self| {
-            let mut options = OpenOptions::new();
-            client.call("open", || options.write(true).create(true).truncate(true).open(&path))
-        };
+        let system = self.system;
+        let open = |client: &mut Self| client.call("open", || system.open_to_write(&name));
         let opened = self.recorded(&Operation::Open { name: name.clone(), token }, |client| {
             open(client).map(|file| (Outcome::Done, Some(file)))
         })?;
@@ -211,10 +217,9 @@ impl Client<'_> {
     }
 
     fn unlink_own(&mut self, index: usize) -> std::io::Result<()> {
-        let name = self.own_name(index);
-        let path = self.plan.root.join(&name);
-        let done = self.recorded(&Operation::Unlink { name }, |client| {
-            client.call("unlink", || std::fs::remove_file(&path)).map(|()| (Outcome::Done, ()))
+        let (name, system) = (self.own_name(index), self.system);
+        let done = self.recorded(&Operation::Unlink { name: name.clone() }, |client| {
+            client.call("unlink", || system.remove(&name)).map(|()| (Outcome::Done, ()))
         })?;
         if done.is_some() {
             self.know(index, Own::Absent);
@@ -230,10 +235,10 @@ impl Client<'_> {
             return Ok(());
         }
         let (source, target) = (self.own_name(from), self.own_name(to));
-        let paths = (self.plan.root.join(&source), self.plan.root.join(&target));
+        let (system, paths) = (self.system, (source.clone(), target.clone()));
         let done = self.recorded(&Operation::Rename { from: source, to: target }, |client| {
             client
-                .call("rename", || std::fs::rename(&paths.0, &paths.1))
+                .call("rename", || system.rename(&paths.0, &paths.1))
                 .map(|()| (Outcome::Done, ()))
         })?;
         if done.is_some() {
@@ -246,52 +251,52 @@ impl Client<'_> {
     }
 
     fn change_shared(&mut self) -> std::io::Result<()> {
-        let name = self.shared_name();
-        let path = self.plan.root.join(&name);
+        let (name, system) = (self.shared_name(), self.system);
         if self.random.random_range(0..100) < 40 {
             return self.observe(&Operation::Unlink { name });
         }
         let token = self.next_token();
-        let prepared = self.plan.root.join(format!("d0/.p{}-{}", self.plan.client, self.writes));
+        let prepared = format!("d0/.p{}-{}", self.plan.client, self.writes);
         let content = token.content();
         let ready = self.recorded(&Operation::Prepare { token }, |client| {
-            let file = client.call("open", || File::create_new(&prepared))?;
+            let file = client.call("open", || system.create_new(&prepared))?;
             client.write_and_close(file, &content).map(|()| (Outcome::Done, ()))
         })?;
         if ready.is_none() {
             return Ok(());
         }
         let exclusive = self.random.random_range(0..2) == 0;
+        let path = name.clone();
         self.recorded(&Operation::Publish { name, token, exclusive }, |client| {
             if exclusive {
-                client.call("link", || std::fs::hard_link(&prepared, &path))
+                client.call("link", || system.link(&prepared, &path))
             } else {
-                client.call("rename", || std::fs::rename(&prepared, &path))
+                client.call("rename", || system.rename(&prepared, &path))
             }
             .map(|()| (Outcome::Done, ()))
         })?;
         if exclusive {
             // Not of the test; should it stay, nobody looks at it.
-            let _ = std::fs::remove_file(&prepared);
+            let _ = system.remove(&prepared);
         }
         Ok(())
     }
 
     /// Operations whose outcome changes nothing of what the client knows.
     fn observe(&mut self, operation: &Operation) -> std::io::Result<()> {
-        let root = self.plan.root.clone();
+        let system = self.system;
         let names = self.recorded(operation, |client| match operation {
             Operation::Read { name } => {
-                client.read(&root.join(name)).map(|b| (Outcome::Content(Content::of(&b)), None))
+                client.read(name).map(|b| (Outcome::Content(Content::of(&b)), None))
             }
-            Operation::Stat { name } => client
-                .call("stat", || std::fs::metadata(root.join(name)))
-                .map(|meta| (Outcome::Size(meta.len()), None)),
-            Operation::Unlink { name } => client
-                .call("unlink", || std::fs::remove_file(root.join(name)))
-                .map(|()| (Outcome::Done, None)),
+            Operation::Stat { name } => {
+                client.call("stat", || system.size(name)).map(|size| (Outcome::Size(size), None))
+            }
+            Operation::Unlink { name } => {
+                client.call("unlink", || system.remove(name)).map(|()| (Outcome::Done, None))
+            }
             Operation::List { directory } => client
-                .list(&root.join(directory))
+                .list(directory)
                 .map(|names| (Outcome::Names(names.clone()), Some((directory.clone(), names)))),
             _ => Err(("nothing", Errno::INVAL.into())),
         })?;
@@ -302,44 +307,43 @@ impl Client<'_> {
         Ok(())
     }
 
-    fn read(&mut self, path: &std::path::Path) -> Result<Vec<u8>, (&'static str, Error)> {
-        let mut file = self.call("open", || File::open(path))?;
+    fn read(&mut self, name: &str) -> Result<Vec<u8>, (&'static str, Error)> {
+        let system = self.system;
+        let mut file = self.call("open", || system.open(name))?;
         let mut bytes = Vec::new();
         let mut buffer = vec![0; 64 << 10];
         loop {
-            let count = self.call("read", || file.read(&mut buffer))?;
+            let count = self.call("read", || system.read(&mut file, &mut buffer))?;
             bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
             // Whoever went on after the end of a file that is being written over would join what never stood together.
             if count == 0 || count % BLOCK != 0 {
                 break;
             }
         }
-        self.call("close", || close(file))?;
+        self.call("close", || system.close(file))?;
         Ok(bytes)
     }
 
-    fn list(&mut self, path: &std::path::Path) -> Result<Vec<String>, (&'static str, Error)> {
-        let mut entries = self.call("opendir", || std::fs::read_dir(path))?;
-        let mut names = Vec::new();
-        while let Some(entry) = self.call("readdir", || entries.next().transpose())? {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if !name.starts_with('.') {
-                names.push(name);
-            }
-        }
+    fn list(&mut self, directory: &str) -> Result<Vec<String>, (&'static str, Error)> {
+        let before = self.system.now();
+        let names = self.system.list(directory);
+        self.note_call(before);
+        let mut names = names?;
+        names.retain(|name| !name.starts_with('.'));
         Ok(names)
     }
 
     fn write_and_close(
         &mut self,
-        mut file: File,
+        mut file: S::File,
         content: &[u8],
     ) -> Result<(), (&'static str, Error)> {
         // In parts, so that others can see it half done.
+        let system = self.system;
         for part in content.chunks(60 << 10) {
-            self.call("write", || file.write_all(part))?;
+            self.call("write", || system.write_all(&mut file, part))?;
         }
-        self.call("close", || close(file))
+        self.call("close", || system.close(file))
     }
 
     /// One system call, or a few of the same kind; the longest of an operation is recorded.
@@ -348,10 +352,15 @@ impl Client<'_> {
         name: &'static str,
         work: impl FnOnce() -> std::io::Result<T>,
     ) -> Result<T, (&'static str, Error)> {
-        let before = Instant::now();
+        let before = self.system.now();
         let result = work();
-        self.slowest = self.slowest.max(before.elapsed());
+        self.note_call(before);
         result.map_err(|e| (name, e))
+    }
+
+    fn note_call(&mut self, before: u64) {
+        let took = Duration::from_nanos(self.system.now().saturating_sub(before));
+        self.slowest = self.slowest.max(took);
     }
 
     /// Records an operation around `work`. `None` when it did not succeed.
@@ -361,10 +370,10 @@ impl Client<'_> {
         work: impl FnOnce(&mut Self) -> Result<(Outcome, T), (&'static str, Error)>,
     ) -> std::io::Result<Option<T>> {
         self.slowest = Duration::ZERO;
-        self.recorder.start(operation)?;
+        self.recorder.start(self.system.now(), operation)?;
         let result = work(self);
-        let end = now();
-        let slowest_ns = u64::try_from(self.slowest.as_nanos()).unwrap_or(u64::MAX);
+        let end = self.system.now();
+        let slowest_ns = nanos(self.slowest);
         let (outcome, value) = match result {
             Ok((outcome, value)) => (outcome, Some(value)),
             Err((call, error)) => (failed(operation, call, &error), None),
@@ -389,7 +398,7 @@ impl Client<'_> {
 
     fn shared_name(&mut self) -> String {
         let index = self.random.random_range(0..self.plan.names);
-        format!("d{}/s{index}-{}", index % self.plan.directories, now() / ERA_NS)
+        format!("d{}/s{index}-{}", index % self.plan.directories, self.system.now() / ERA_NS)
     }
 
     /// A name that some client has, or that was seen.
@@ -416,7 +425,7 @@ impl Client<'_> {
             Workload::Mixed => self.random.random_range(0..self.plan.clients),
             Workload::Replacing => {
                 let changing = u64::from(self.plan.clients.div_ceil(2));
-                u16::try_from(now() / FOCUS_NS % changing * 2).unwrap_or(0)
+                u16::try_from(self.system.now() / FOCUS_NS % changing * 2).unwrap_or(0)
             }
         }
     }
@@ -472,4 +481,8 @@ fn failed(operation: &Operation, call: &'static str, error: &Error) -> Outcome {
         Operation::Publish { exclusive: true, .. } if is(Errno::EXIST) => Outcome::Exists,
         _ => Outcome::Failed { errno, call: call.to_owned() },
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

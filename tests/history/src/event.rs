@@ -152,7 +152,7 @@ pub fn now() -> Instant {
 
 /// Writes a record.
 pub struct Recorder {
-    file: File,
+    file: Box<dyn Write + Send>,
 }
 
 impl Recorder {
@@ -161,7 +161,15 @@ impl Recorder {
     /// # Errors
     /// When the file cannot be made.
     pub fn create(path: &Path, client: u16, seed: u64) -> std::io::Result<Self> {
-        let mut recorder = Self { file: File::create(path)? };
+        Self::into(Box::new(File::create(path)?), client, seed)
+    }
+
+    /// As [`create`](Self::create), writing anywhere.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn into(file: Box<dyn Write + Send>, client: u16, seed: u64) -> std::io::Result<Self> {
+        let mut recorder = Self { file };
         recorder.line(&Line::Client { client, seed })?;
         Ok(recorder)
     }
@@ -170,8 +178,8 @@ impl Recorder {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn start(&mut self, operation: &Operation) -> std::io::Result<()> {
-        self.line(&Line::Start { at: now(), operation: operation.clone() })
+    pub fn start(&mut self, at: Instant, operation: &Operation) -> std::io::Result<()> {
+        self.line(&Line::Start { at, operation: operation.clone() })
     }
 
     /// Writes that it has ended, at an instant that was taken before this call.
@@ -186,8 +194,8 @@ impl Recorder {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn finish(&mut self) -> std::io::Result<()> {
-        self.line(&Line::Finished { at: now() })
+    pub fn finish(&mut self, at: Instant) -> std::io::Result<()> {
+        self.line(&Line::Finished { at })
     }
 
     fn line(&mut self, line: &Line) -> std::io::Result<()> {
@@ -214,14 +222,22 @@ impl Record {
     /// # Errors
     /// When the file cannot be read, or another line is none of ours; the message names the line.
     pub fn read(path: &Path) -> std::io::Result<Self> {
+        Self::parse(BufReader::new(File::open(path)?), &path.display().to_string())
+    }
+
+    /// As [`read`](Self::read), from anywhere; errors name it `name`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn parse(from: impl BufRead, name: &str) -> std::io::Result<Self> {
         let mut record = Self::default();
-        let mut lines = BufReader::new(File::open(path)?).lines().enumerate().peekable();
+        let mut lines = from.lines().enumerate().peekable();
         while let Some((index, line)) = lines.next() {
             match serde_json::from_str(&line?) {
                 Ok(line) => record.take(line),
                 Err(_) if lines.peek().is_none() => {}
                 Err(e) => {
-                    let text = format!("{}:{}: {e}", path.display(), index + 1);
+                    let text = format!("{name}:{}: {e}", index + 1);
                     return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
                 }
             }
@@ -262,9 +278,9 @@ mod tests {
         let path = dir.path().join("1.jsonl");
         let mut recorder = Recorder::create(&path, 1, 7).unwrap();
         let stat = Operation::Stat { name: "d0/s1".into() };
-        recorder.start(&stat).unwrap();
+        recorder.start(now(), &stat).unwrap();
         recorder.end(now(), 5, &Outcome::Size(9)).unwrap();
-        recorder.start(&Operation::List { directory: "d0".into() }).unwrap();
+        recorder.start(now(), &Operation::List { directory: "d0".into() }).unwrap();
         recorder.file.write_all(b"{\"end\":{\"at\":").unwrap();
         let record = Record::read(&path).unwrap();
         assert_eq!((record.client, record.events.len(), record.is_finished), (1, 2, false));
@@ -274,7 +290,7 @@ mod tests {
         assert_eq!((record.events[1].end, &record.events[1].outcome), (NEVER, &None));
 
         recorder.file.write_all(b"\n").unwrap();
-        recorder.finish().unwrap();
+        recorder.finish(now()).unwrap();
         let refused = Record::read(&path).unwrap_err().to_string();
         assert!(refused.contains("1.jsonl:5:"), "{refused}");
     }

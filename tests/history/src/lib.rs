@@ -22,4 +22,7 @@ pub mod event;
 mod owned;
 mod shared;
 mod sight;
+mod system;
 pub mod token;
+
+pub use system::System;
