@@ -29,6 +29,10 @@ test-kernel: .venv/.setup-test build ## Test a store on Debian's kernel 6.1 in Q
 	$(ENV) cargo build --release --locked -p intarsia-bench-floor -p intarsia-bench-smallfiles
 	$(PYTHON) tests/kernel/run.py
 
+sim: .venv/.setup-test ## Run whole clusters in one process under faults, each from a seed (SEEDS=1000), or one again (SEED=17)
+	$(ENV) cargo build --locked --workspace --profile sim --bin sim
+	target/sim/sim $(if $(SEED),--seed $(SEED) --trace,--seeds $(or $(SEEDS),100) --from $(or $(FROM),1))
+
 test-life-cycle: ## Bring stores up and down in every way, killed at every step, and tell 200 random stories (an hour or two)
 	$(ENV) cargo build --release --locked --workspace --bin intarsia --bin life-cycle
 	target/release/life-cycle model

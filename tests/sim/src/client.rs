@@ -1,0 +1,252 @@
+//! What a program of a host does to the store, through the calls that a mount makes.
+
+use std::io::{Error as IoError, Result as IoResult};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_history::System;
+use intarsia_node::{Caller, KernelBacking, NewName, Node, RenameMode};
+use intarsia_sync::{Instant, thread};
+use intarsia_types::{Error, FileKind, InodeId, Result};
+
+const CALLER: Caller = Caller { uid: 0, gid: 0 };
+const ENOENT: i32 = 2;
+const EEXIST: i32 = 17;
+/// Entries that are asked for at once.
+const PAGE: usize = 100;
+
+/// The store as one program of a host sees it.
+pub(crate) struct Program {
+    node: Arc<Node>,
+    begun: Instant,
+}
+
+/// An open file.
+pub(crate) struct OpenFile {
+    ino: InodeId,
+    offset_bytes: u64,
+    is_written: bool,
+}
+
+/// Why a call ends as it does.
+enum Refusal {
+    /// An inode that was looked up is gone; a mount tells the kernel ESTALE.
+    Gone,
+    Told(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+/// What was said of an inode that was looked up before.
+fn of_inode<T>(outcome: Result<T>) -> std::result::Result<T, Refusal> {
+    outcome.map_err(|error| match error {
+        Error::NotFound => Refusal::Gone,
+        other => Refusal::Told(other),
+    })
+}
+
+/// There is no kernel that a file could be passed to.
+fn no_kernel(_: BorrowedFd<'_>) -> IoResult<KernelBacking> {
+    Err(IoError::from_raw_os_error(95))
+}
+
+fn io(error: &Error) -> IoError {
+    tracing::debug!(%error, "a call fails");
+    IoError::from_raw_os_error(error.errno())
+}
+
+impl Program {
+    /// Times are told since `begun`.
+    pub(crate) fn new(node: Arc<Node>, begun: Instant) -> Self {
+        Self { node, begun }
+    }
+
+    /// The directory and the name in it.
+    fn place<'n>(&self, path: &'n str) -> Result<(InodeId, &'n [u8])> {
+        match path.split_once('/') {
+            None => Ok((InodeId::ROOT, path.as_bytes())),
+            Some((dir, name)) => {
+                let (attr, _) = self.node.lookup(InodeId::ROOT, dir.as_bytes())?;
+                Ok((attr.ino, name.as_bytes()))
+            }
+        }
+    }
+
+    fn find(&self, path: &str) -> Result<InodeId> {
+        let (dir, name) = self.place(path)?;
+        Ok(self.node.lookup(dir, name)?.0.ino)
+    }
+
+    pub(crate) fn make_directory(&self, name: &str) -> Result<()> {
+        let new =
+            NewName { kind: FileKind::Directory, perm: 0o755, umask: 0, rdev: 0, target: None };
+        match self.node.make(CALLER, InodeId::ROOT, name.as_bytes(), &new) {
+            Err(error) if error.errno() != EEXIST => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn create(&self, path: &str) -> Result<OpenFile> {
+        let (dir, name) = self.place(path)?;
+        let new = NewName { kind: FileKind::Regular, perm: 0o644, umask: 0, rdev: 0, target: None };
+        let (attr, _) = self.node.create_file(CALLER, dir, name, &new, true, &no_kernel)?;
+        Ok(OpenFile { ino: attr.ino, offset_bytes: 0, is_written: true })
+    }
+
+    fn open_existing(
+        &self,
+        path: &str,
+        is_written: bool,
+    ) -> std::result::Result<OpenFile, Refusal> {
+        let ino = self.find(path)?;
+        of_inode(self.node.open_file(CALLER, ino, is_written, is_written, &no_kernel))?;
+        Ok(OpenFile { ino, offset_bytes: 0, is_written })
+    }
+
+    /// As the kernel and the mount: what went between two questions is looked up once more.
+    fn again<T>(work: impl Fn() -> std::result::Result<T, Refusal>) -> IoResult<T> {
+        let outcome = match work() {
+            Err(Refusal::Gone) => work(),
+            outcome => outcome,
+        };
+        outcome.map_err(|refusal| match refusal {
+            Refusal::Gone => io(&Error::NotFound),
+            Refusal::Told(error) => io(&error),
+        })
+    }
+
+    /// Everything in a directory, with what is read of each file.
+    pub(crate) fn tree(&self, directory: &str) -> Result<Vec<(String, Result<Vec<u8>>)>> {
+        let names = self.names(directory)?;
+        Ok(names
+            .into_iter()
+            .map(|name| {
+                let content = self.content(&format!("{directory}/{name}"));
+                (name, content)
+            })
+            .collect())
+    }
+
+    fn content(&self, path: &str) -> Result<Vec<u8>> {
+        let mut file = self.open_existing(path, false).map_err(|refusal| match refusal {
+            Refusal::Gone => Error::NotFound,
+            Refusal::Told(error) => error,
+        })?;
+        let (mut content, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+        let read = loop {
+            match self.node.read(file.ino, file.offset_bytes, &mut buffer) {
+                Ok(0) => break Ok(()),
+                Ok(count) => {
+                    content.extend_from_slice(buffer.get(..count).unwrap_or_default());
+                    file.offset_bytes += count as u64;
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        self.node.release(file.ino, false);
+        read.map(|()| content)
+    }
+
+    fn names(&self, directory: &str) -> Result<Vec<String>> {
+        let dir = self.find(directory)?;
+        let (mut names, mut cookie) = (Vec::new(), 0);
+        loop {
+            let page = self.node.list(dir, cookie, PAGE)?;
+            let Some(last) = page.last() else { return Ok(names) };
+            cookie = last.cookie;
+            let visible = page.iter().filter(|e| e.name != b"." && e.name != b"..");
+            names.extend(visible.map(|e| String::from_utf8_lossy(&e.name).into_owned()));
+        }
+    }
+}
+
+impl System for Program {
+    type File = OpenFile;
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn sleep(&self, duration: Duration) {
+        thread::sleep(duration);
+    }
+
+    fn open_to_write(&self, name: &str) -> IoResult<OpenFile> {
+        // What is there may go, and what is not may come, between the two.
+        for _ in 0..8 {
+            match Self::again(|| self.open_existing(name, true)) {
+                Err(error) if error.raw_os_error() == Some(ENOENT) => {}
+                outcome => return outcome,
+            }
+            match self.create(name) {
+                Err(error) if error.errno() == EEXIST => {}
+                outcome => return outcome.map_err(|e| io(&e)),
+            }
+        }
+        Err(IoError::from_raw_os_error(ENOENT))
+    }
+
+    fn create_new(&self, name: &str) -> IoResult<OpenFile> {
+        self.create(name).map_err(|e| io(&e))
+    }
+
+    fn open(&self, name: &str) -> IoResult<OpenFile> {
+        Self::again(|| self.open_existing(name, false))
+    }
+
+    fn read(&self, file: &mut OpenFile, buffer: &mut [u8]) -> IoResult<usize> {
+        let count = self.node.read(file.ino, file.offset_bytes, buffer).map_err(|e| io(&e))?;
+        file.offset_bytes += count as u64;
+        Ok(count)
+    }
+
+    fn write_all(&self, file: &mut OpenFile, bytes: &[u8]) -> IoResult<()> {
+        self.node.write(file.ino, file.offset_bytes, bytes, false, false).map_err(|e| io(&e))?;
+        file.offset_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn close(&self, file: OpenFile) -> IoResult<()> {
+        let flushed = self.node.flush(file.ino).map_err(|e| io(&e));
+        self.node.release(file.ino, file.is_written);
+        flushed
+    }
+
+    fn remove(&self, name: &str) -> IoResult<()> {
+        Self::again(|| {
+            let (dir, name) = self.place(name)?;
+            Ok(self.node.unlink(dir, name)?)
+        })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> IoResult<()> {
+        Self::again(|| {
+            let ((dir, name), (new_dir, new_name)) = (self.place(from)?, self.place(to)?);
+            Ok(self.node.rename(dir, name, new_dir, new_name, RenameMode::Replace)?)
+        })
+    }
+
+    fn link(&self, from: &str, to: &str) -> IoResult<()> {
+        Self::again(|| {
+            let (ino, (dir, name)) = (self.find(from)?, self.place(to)?);
+            of_inode(self.node.link(ino, dir, name)).map(drop)
+        })
+    }
+
+    fn size(&self, name: &str) -> IoResult<u64> {
+        Self::again(|| {
+            let (dir, name) = self.place(name)?;
+            let (attr, _) = self.node.lookup(dir, name)?;
+            Ok(attr.size_bytes)
+        })
+    }
+
+    fn list(&self, directory: &str) -> std::result::Result<Vec<String>, (&'static str, IoError)> {
+        self.names(directory).map_err(|error| ("readdir", io(&error)))
+    }
+}

@@ -1,0 +1,194 @@
+//! All hosts, and the clients that work on them.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_history::client::{self, Plan, Workload};
+use intarsia_history::event::{Record, Recorder};
+use intarsia_sync::thread::JoinHandle;
+use intarsia_sync::{Instant, Simulation, thread};
+use parking_lot::Mutex;
+
+use crate::client::Program;
+use crate::host::{Deployment, Host};
+
+/// Directories that clients work in.
+pub(crate) const DIRECTORIES: u16 = 3;
+/// Clients that there can be, all that died among them.
+const CLIENTS_MAX: u16 = 64;
+
+/// Operations of one client at most, so that a run stays short.
+const OPERATIONS_MAX: u64 = 2000;
+
+/// What the clients of a run do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) seed: u64,
+    pub(crate) workload: Workload,
+    pub(crate) clients_per_host: u16,
+    pub(crate) pause: Duration,
+    pub(crate) begun: Instant,
+    pub(crate) end: Instant,
+}
+
+pub(crate) struct Cluster {
+    pub(crate) hosts: Vec<Arc<Host>>,
+    pub(crate) deployment: Arc<Deployment>,
+    load: Load,
+    clients: Mutex<Vec<Client>>,
+}
+
+struct Client {
+    group: usize,
+    thread: JoinHandle<std::io::Result<()>>,
+    record: Sink,
+}
+
+/// What a client writes down, kept when it is killed.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Cluster {
+    /// So many hosts that all serve, with the directories made and clients at work.
+    pub(crate) fn start_all(
+        hosts: u8,
+        home: &Path,
+        simulation: &Simulation,
+        deployment: Deployment,
+        load: Load,
+    ) -> Result<Arc<Self>, String> {
+        let deployment = Arc::new(deployment);
+        let hosts: Vec<_> =
+            (1..=hosts).map(|n| Host::new(n, home, simulation, &deployment)).collect();
+        for host in &hosts {
+            host.start().map_err(|e| format!("starting {}: {e}", host.name))?;
+        }
+        let cluster = Arc::new(Self { hosts, deployment, load, clients: Mutex::default() });
+        if let Some(first) = cluster.hosts.first() {
+            let made = cluster.on(first, "make", |program| {
+                (0..DIRECTORIES).try_for_each(|d| program.make_directory(&format!("d{d}")))
+            });
+            made?.map_err(|e| format!("making directories: {e}"))?;
+        }
+        cluster.hosts.iter().try_for_each(|host| cluster.start_clients(host))?;
+        Ok(cluster)
+    }
+
+    /// Starts a host that was killed, and its clients. It is tried again for as long as a user would.
+    pub(crate) fn start(&self, host: &Arc<Host>) -> Result<(), String> {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            match host.start() {
+                Ok(()) => return self.start_clients(host),
+                Err(error) if Instant::now() > deadline => {
+                    return Err(format!("{} does not start: {error}", host.name));
+                }
+                Err(error) => {
+                    tracing::info!(host = %host.name, %error, "it does not start yet");
+                    host.kill().map_err(|e| e.to_string())?;
+                    thread::sleep(Duration::from_secs(1));
+                }
+            }
+        }
+    }
+
+    fn start_clients(&self, host: &Host) -> Result<(), String> {
+        let Some(life) = host.life() else { return Ok(()) };
+        for _ in 0..self.load.clients_per_host {
+            let mut clients = self.clients.lock();
+            let number = u16::try_from(clients.len()).unwrap_or(u16::MAX);
+            if number >= CLIENTS_MAX || Instant::now() >= self.load.end {
+                return Ok(());
+            }
+            let (load, record) = (self.load, Sink::default());
+            let program = Program::new(Arc::clone(&life.node), load.begun);
+            let sink = Box::new(record.clone());
+            let work = move || {
+                let recorder = Recorder::into(sink, number, load.seed)?;
+                client::run_on(&program, &plan(load, number), recorder)
+            };
+            let thread = life.group.spawn(&format!("client-{number}"), work);
+            let thread = thread.map_err(|e| format!("starting a client: {e}"))?;
+            clients.push(Client { group: life.group.id(), thread, record });
+        }
+        Ok(())
+    }
+
+    /// Two different hosts.
+    pub(crate) fn two(&self, simulation: &Simulation) -> (Arc<Host>, Arc<Host>) {
+        let count = self.hosts.len();
+        let draw = |bound: usize| usize::try_from(simulation.below(bound as u64)).unwrap_or(0);
+        let one = draw(count);
+        let other = (one + 1 + draw(count - 1)) % count;
+        (Arc::clone(&self.hosts[one]), Arc::clone(&self.hosts[other]))
+    }
+
+    /// Runs `work` as a program of `host`.
+    pub(crate) fn on<T: Send + 'static>(
+        &self,
+        host: &Host,
+        name: &str,
+        work: impl FnOnce(&Program) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let life = host.life().ok_or_else(|| format!("{} is down", host.name))?;
+        let program = Program::new(Arc::clone(&life.node), self.load.begun);
+        let thread = life.group.spawn(name, move || work(&program));
+        let thread = thread.map_err(|e| format!("starting a program: {e}"))?;
+        thread.join().map_err(|_| format!("a program of {} panicked", host.name))
+    }
+
+    /// Waits until all clients that live have come to their end.
+    pub(crate) fn await_clients(&self, deadline: Instant) -> Result<(), String> {
+        let alive: Vec<usize> =
+            self.hosts.iter().filter_map(|host| host.life()).map(|life| life.group.id()).collect();
+        loop {
+            let busy = self.clients.lock().iter().enumerate().find_map(|(number, client)| {
+                (alive.contains(&client.group) && !client.thread.is_finished()).then_some(number)
+            });
+            let Some(number) = busy else { return Ok(()) };
+            if Instant::now() > deadline {
+                return Err(format!("client {number} does not come to its end"));
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// What the clients saw.
+    pub(crate) fn records(&self) -> Result<Vec<Record>, String> {
+        let clients = self.clients.lock();
+        let parse = |(number, client): (usize, &Client)| {
+            let bytes = client.record.0.lock();
+            Record::parse(&bytes[..], &format!("client {number}")).map_err(|e| e.to_string())
+        };
+        clients.iter().enumerate().map(parse).collect()
+    }
+}
+
+fn plan(load: Load, client: u16) -> Plan {
+    Plan {
+        root: std::path::PathBuf::new(),
+        client,
+        clients: CLIENTS_MAX,
+        seed: load.seed,
+        workload: load.workload,
+        operations: OPERATIONS_MAX,
+        time: load.end.saturating_duration_since(Instant::now()),
+        pause: load.pause,
+        directories: DIRECTORIES,
+        names: 4,
+        gate: Arc::default(),
+    }
+}

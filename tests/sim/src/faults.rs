@@ -1,0 +1,132 @@
+//! What breaks, when, and for how long.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_sync::{Instant, Simulation, thread};
+use intarsia_transport::Link;
+
+use crate::cluster::Cluster;
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    /// Two hosts reach each other no more.
+    CutBoth,
+    /// One host reaches another no more.
+    CutOneWay,
+    /// Messages from one host to another take long.
+    SlowLink,
+    /// A host's process is killed and started again.
+    Kill,
+    /// A host stops for a while.
+    Freeze,
+    /// A server of metadata fails over.
+    FailOver,
+    /// A host reaches no server of metadata.
+    CutFromMetadata,
+}
+
+const ALL: [Fault; 7] = [
+    Fault::CutBoth,
+    Fault::CutOneWay,
+    Fault::SlowLink,
+    Fault::Kill,
+    Fault::Freeze,
+    Fault::FailOver,
+    Fault::CutFromMetadata,
+];
+
+impl Fault {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::CutBoth => "cut-both",
+            Self::CutOneWay => "cut-one-way",
+            Self::SlowLink => "slow-link",
+            Self::Kill => "kill",
+            Self::Freeze => "freeze",
+            Self::FailOver => "fail-over",
+            Self::CutFromMetadata => "cut-from-metadata",
+        }
+    }
+}
+
+/// How many faults of each kind there were.
+pub(crate) type Count = BTreeMap<&'static str, u64>;
+
+/// Breaks things until `end`. A fault ends before the next one begins, or soon after.
+pub(crate) fn break_until(
+    end: Instant,
+    simulation: &Simulation,
+    cluster: &Arc<Cluster>,
+) -> Result<Count, String> {
+    let mut count = Count::new();
+    let millis = |from: u64, to: u64| Duration::from_millis(from + simulation.below(to - from));
+    loop {
+        thread::sleep(millis(50, 4000));
+        if Instant::now() >= end {
+            return Ok(count);
+        }
+        let fault = usize::try_from(simulation.below(ALL.len() as u64)).unwrap_or(0);
+        let Some(fault) = ALL.get(fault).copied() else { continue };
+        *count.entry(fault.name()).or_default() += 1;
+        // Most are short; some outlast what others wait for a host.
+        let duration = match simulation.below(3) {
+            0 => millis(5, 300),
+            1 => millis(300, 4000),
+            _ => millis(4000, 16_000),
+        };
+        tracing::info!(fault = fault.name(), ?duration, "something breaks");
+        apply(fault, duration, simulation, cluster)?;
+    }
+}
+
+fn apply(
+    fault: Fault,
+    duration: Duration,
+    simulation: &Simulation,
+    cluster: &Arc<Cluster>,
+) -> Result<(), String> {
+    let (one, other) = cluster.two(simulation);
+    let network = &cluster.deployment.network;
+    let (from, to) = (&one.name, &other.name);
+    match fault {
+        Fault::CutBoth | Fault::CutOneWay | Fault::SlowLink => {
+            let slow = Duration::from_millis(200 + simulation.below(1500));
+            let link = match fault {
+                Fault::SlowLink => Link { is_cut: false, min_delay: slow / 2, max_delay: slow },
+                _ => Link { is_cut: true, ..Link::default() },
+            };
+            network.set_link(from, to, link);
+            if fault == Fault::CutBoth {
+                network.set_link(to, from, link);
+            }
+            thread::sleep(duration);
+            network.mend();
+        }
+        Fault::Kill => {
+            one.kill().map_err(|e| format!("killing {from}: {e}"))?;
+            thread::sleep(duration);
+            cluster.start(&one)?;
+        }
+        Fault::Freeze => {
+            one.freeze(duration.min(Duration::from_secs(12)));
+            thread::sleep(duration);
+        }
+        Fault::FailOver => {
+            let partition = simulation.below(u64::from(cluster.deployment.metadata.partitions()));
+            let partition = u16::try_from(partition).unwrap_or(0);
+            cluster.deployment.metadata.fail_over(partition, duration);
+            if simulation.below(2) == 0 {
+                thread::sleep(duration);
+            }
+        }
+        Fault::CutFromMetadata => {
+            cluster.deployment.metadata.cut(from, true);
+            thread::sleep(duration);
+            cluster.deployment.metadata.cut(from, false);
+        }
+    }
+    Ok(())
+}

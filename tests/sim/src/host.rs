@@ -1,0 +1,124 @@
+//! One host: its node, while it has one, and the threads that end with it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_meta::MetaEngine;
+use intarsia_node::{ClusterOptions, Node, NodeOptions};
+use intarsia_sync::Simulation;
+use intarsia_sync::simulation::Group;
+use intarsia_transport::{DeploymentKey, Network};
+use intarsia_types::{ByteCount, NodeId, Result};
+use parking_lot::Mutex;
+
+use crate::metadata::{Metadata, Seat};
+use crate::sameness;
+
+/// What all hosts of a store share.
+pub(crate) struct Deployment {
+    pub(crate) metadata: Arc<Metadata>,
+    pub(crate) network: Network,
+    pub(crate) key: DeploymentKey,
+    pub(crate) replicas: u16,
+    pub(crate) inline_bytes: ByteCount,
+}
+
+/// The store's name.
+const STORE: &str = "000102030405060708090a0b0c0d0e0f";
+
+pub(crate) struct Host {
+    pub(crate) name: NodeId,
+    number: u8,
+    dir: PathBuf,
+    simulation: Simulation,
+    deployment: Arc<Deployment>,
+    // Of the system, as all that threads of different hosts share.
+    life: Mutex<Option<Life>>,
+}
+
+/// From a start to an end.
+#[derive(Clone)]
+pub(crate) struct Life {
+    pub(crate) node: Arc<Node>,
+    pub(crate) group: Group,
+}
+
+impl Host {
+    pub(crate) fn new(
+        number: u8,
+        home: &Path,
+        simulation: &Simulation,
+        deployment: &Arc<Deployment>,
+    ) -> Arc<Self> {
+        let name = format!("n{number}");
+        Arc::new(Self {
+            dir: home.join(&name),
+            name: NodeId(name),
+            number,
+            simulation: simulation.clone(),
+            deployment: Arc::clone(deployment),
+            life: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn life(&self) -> Option<Life> {
+        self.life.lock().clone()
+    }
+
+    /// Starts the host's node, on threads of its own.
+    pub(crate) fn start(&self) -> Result<()> {
+        let group = self.simulation.group(&self.name.0);
+        let options = self.options();
+        let opening = group.spawn("start", move || Node::open(options));
+        let opening = opening.map_err(|e| intarsia_types::Error::io("start a thread", e))?;
+        let node = opening.join().map_err(|_| intarsia_types::Error::BadHandle)??;
+        *self.life.lock() = Some(Life { node, group });
+        Ok(())
+    }
+
+    /// Ends it as `kill -9` would.
+    pub(crate) fn kill(&self) -> std::io::Result<()> {
+        let Some(Life { node, group }) = self.life.lock().take() else { return Ok(()) };
+        group.kill();
+        // Nobody drops a node whose threads are gone: what they hold would be waited for.
+        std::mem::forget(node);
+        sameness::close_files_below(&self.dir)?;
+        self.deployment.network.reset(&self.name, "connection reset");
+        Ok(())
+    }
+
+    /// Stops all its threads for a while.
+    pub(crate) fn freeze(&self, duration: Duration) {
+        if let Some(life) = self.life() {
+            life.group.freeze(duration);
+        }
+    }
+
+    /// Ends it as `intarsia down` does.
+    pub(crate) fn close(&self) -> Result<()> {
+        let Some(Life { node, group }) = self.life.lock().take() else { return Ok(()) };
+        let closing = group.spawn("close", move || node.close());
+        let closing = closing.map_err(|e| intarsia_types::Error::io("start a thread", e))?;
+        closing.join().map_err(|_| intarsia_types::Error::BadHandle)?.map(drop)
+    }
+
+    fn options(&self) -> NodeOptions {
+        let Deployment { metadata, network, key, replicas, inline_bytes } = &*self.deployment;
+        let engine: Arc<dyn MetaEngine> = Seat::new(metadata, Some(self.name.clone()));
+        NodeOptions {
+            watermark: ByteCount(0),
+            name: self.name.clone(),
+            replicas: *replicas,
+            inline_bytes: *inline_bytes,
+            cluster: Some(ClusterOptions {
+                engine,
+                store: STORE.into(),
+                listen: ([10, 0, 0, self.number], 7000).into(),
+                key: key.clone(),
+                network: Some(network.clone()),
+            }),
+            ..NodeOptions::new(self.dir.join("store"))
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! A cluster in one process: whole nodes over simulated links and metadata servers, on a clock of their own.
+//!
+//! [`run::run`] makes one from a seed, lets clients work on it while things break, mends everything, and judges what the
+//! clients saw and what is left. The same seed does the same again. Real are the nodes, from the calls that a mount
+//! makes down to the files of their tiers; simulated are the clock, the order of threads, the network and the servers of
+//! metadata. There is no kernel: nothing is cached by one, and nothing is passed through.
+
+mod client;
+mod cluster;
+mod faults;
+mod host;
+mod metadata;
+pub mod run;
+pub mod sameness;

@@ -1,0 +1,185 @@
+//! The servers of metadata: they take time, fail over, and are cut off from hosts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_meta::engines::MemoryEngine;
+use intarsia_meta::{
+    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, allowance,
+};
+use intarsia_sync::{Instant, simulation, thread};
+use intarsia_types::{Error, NodeId, PartitionId, Result};
+use parking_lot::Mutex;
+
+/// How long an answer is waited for; as the engine over Redis does by default.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// All servers of metadata together.
+pub(crate) struct Metadata {
+    engine: MemoryEngine,
+    // Of the system: whoever holds it gives no turn away, also when its machine dies.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By partition: no answers before.
+    down_until: Vec<Option<Instant>>,
+    /// Hosts that reach no server.
+    cut: BTreeSet<NodeId>,
+}
+
+impl Metadata {
+    pub(crate) fn new(partitions: u16) -> Arc<Self> {
+        let down_until = vec![None; usize::from(partitions)];
+        let state = Mutex::new(State { down_until, cut: BTreeSet::new() });
+        Arc::new(Self { engine: MemoryEngine::new(partitions), state })
+    }
+
+    pub(crate) fn partitions(&self) -> u16 {
+        self.engine.partitions()
+    }
+
+    /// A server goes, and its replica answers after so long.
+    pub(crate) fn fail_over(&self, partition: u16, after: Duration) {
+        let until = Instant::now() + after;
+        if let Some(down) = self.state.lock().down_until.get_mut(usize::from(partition)) {
+            *down = Some(until);
+        }
+    }
+
+    pub(crate) fn cut(&self, host: &NodeId, is_cut: bool) {
+        let mut state = self.state.lock();
+        if is_cut {
+            state.cut.insert(host.clone());
+        } else {
+            state.cut.remove(host);
+        }
+    }
+
+    pub(crate) fn mend(&self) {
+        let mut state = self.state.lock();
+        state.cut.clear();
+        state.down_until.fill(None);
+    }
+
+    fn answers(&self, host: Option<&NodeId>, partition: PartitionId) -> bool {
+        let state = self.state.lock();
+        let down = state.down_until.get(usize::from(partition.0)).copied().flatten();
+        host.is_none_or(|host| !state.cut.contains(host))
+            && down.is_none_or(|until| Instant::now() >= until)
+    }
+}
+
+/// The metadata as one host reaches it.
+pub(crate) struct Seat {
+    metadata: Arc<Metadata>,
+    /// None for somebody outside who is never cut off.
+    host: Option<NodeId>,
+}
+
+impl Seat {
+    pub(crate) fn new(metadata: &Arc<Metadata>, host: Option<NodeId>) -> Arc<Self> {
+        Arc::new(Self { metadata: Arc::clone(metadata), host })
+    }
+
+    /// Half of a round trip.
+    fn travel() {
+        thread::sleep(Duration::from_micros(20 + simulation::below(100)));
+    }
+
+    fn deadline() -> Instant {
+        let start = Instant::now();
+        allowance::at_least(start + allowance::of(PATIENCE))
+    }
+
+    /// Waits until the server answers.
+    fn reach(&self, partition: PartitionId, deadline: Instant) -> Result<()> {
+        Self::travel();
+        while !self.metadata.answers(self.host.as_ref(), partition) {
+            if Instant::now() + PAUSE >= deadline {
+                let what = format!("partition {}: given up: no answer in time", partition.0);
+                return Err(Error::Engine(what));
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Asks, and waits for the answer on its way back.
+    fn ask<T>(
+        &self,
+        partition: PartitionId,
+        question: impl Fn(&MemoryEngine) -> Result<T>,
+    ) -> Result<T> {
+        let deadline = Self::deadline();
+        loop {
+            self.reach(partition, deadline)?;
+            let answer = question(&self.metadata.engine);
+            Self::travel();
+            if self.metadata.answers(self.host.as_ref(), partition) {
+                return answer;
+            }
+        }
+    }
+}
+
+impl MetaEngine for Seat {
+    fn partitions(&self) -> u16 {
+        self.metadata.engine.partitions()
+    }
+
+    fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        self.ask(partition, |engine| engine.get(partition, key))
+    }
+
+    fn get_follow(
+        &self,
+        partition: PartitionId,
+        key: &[u8],
+        follow: fn(&[u8]) -> Option<Key>,
+    ) -> Result<Option<(Value, Option<Value>)>> {
+        self.ask(partition, |engine| engine.get_follow(partition, key, follow))
+    }
+
+    fn get_many(&self, partition: PartitionId, keys: &[Key]) -> Result<Vec<Option<Value>>> {
+        self.ask(partition, |engine| engine.get_many(partition, keys))
+    }
+
+    fn scan(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Value)>> {
+        self.ask(partition, |engine| engine.scan(partition, prefix, after, limit))
+    }
+
+    /// When the answer is lost the commit may have been applied or not; asked again, it says what came of it.
+    fn commit(
+        &self,
+        partition: PartitionId,
+        op: OpId,
+        conditions: &[Condition],
+        mutations: Vec<Mutation>,
+    ) -> Result<CommitOutcome> {
+        let deadline = Self::deadline();
+        self.reach(partition, deadline)?;
+        let outcome = self.metadata.engine.commit(partition, op, conditions, mutations)?;
+        Self::travel();
+        self.reach(partition, deadline)?;
+        Ok(outcome)
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.metadata.engine.stats()
+    }
+}

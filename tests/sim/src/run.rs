@@ -1,0 +1,207 @@
+//! One run: from a seed to a verdict.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use intarsia_history::check::{Rules, check};
+use intarsia_history::client::Workload;
+use intarsia_meta::{MetaEngine, Namespace, RootSpec};
+use intarsia_sync::simulation::{Failure, Settings};
+use intarsia_sync::{Instant, Simulation};
+use intarsia_transport::{DeploymentKey, Link, Network};
+use intarsia_types::{ByteCount, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::{Cluster, DIRECTORIES, Load};
+use crate::faults;
+use crate::host::Deployment;
+use crate::metadata::{Metadata, Seat};
+use crate::sameness;
+
+/// How long clients may still be at something after everything was mended.
+const REST: Duration = Duration::from_secs(180);
+/// The longest that a call may take while things break; a host that lives and is slow is waited for up to a minute.
+const LIMIT_MS: u64 = 75_000;
+/// Partitions of the metadata.
+const PARTITIONS: u16 = 5;
+
+/// What a run is made of; all but the seed can be left to the seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Choices {
+    /// From which everything follows.
+    pub seed: u64,
+    /// For how long clients work, in simulated seconds.
+    pub seconds: u64,
+    /// Whether anything breaks.
+    pub has_faults: bool,
+    /// Told when the simulation cannot go on.
+    pub on_failure: fn(&Failure),
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// From which it follows.
+    pub seed: u64,
+    /// Hosts.
+    pub hosts: u8,
+    /// How long it was on its own clock, in seconds.
+    pub virtual_s: f64,
+    /// How often another thread's turn came.
+    pub switches: u64,
+    /// The same for two runs that did the same.
+    pub fingerprint: u64,
+    /// What clients did.
+    pub operations: usize,
+    /// How many calls failed, by call and error number.
+    pub failures: BTreeMap<String, usize>,
+    /// The longest call, in milliseconds.
+    pub slowest_ms: u64,
+    /// How many faults of each kind.
+    pub faults: BTreeMap<String, u64>,
+    /// What must not be.
+    pub violations: Vec<String>,
+}
+
+/// Runs a cluster below `home`, an empty directory.
+///
+/// # Errors
+/// The simulation cannot be made.
+pub fn run(choices: Choices, home: &Path) -> Result<Report, String> {
+    sameness::seed(choices.seed);
+    let key = DeploymentKey::generate().map_err(|e| e.to_string())?;
+    let key = DeploymentKey::from_pem(key.as_bytes()).map_err(|e| e.to_string())?;
+    let draw = |salt: u64, bound: u64| (choices.seed.wrapping_mul(salt) >> 33) % bound;
+    let settings = Settings {
+        seed: choices.seed,
+        switch_one_in: [8, 32, 128, 1024]
+            [usize::try_from(draw(0x9e37_79b9_7f4a_7c15, 4)).unwrap_or(0)],
+        end: Duration::from_secs(choices.seconds) * 20 + REST * 8,
+        on_failure: choices.on_failure,
+    };
+    let run = Simulation::run(settings, |simulation| judged(choices, home, key, simulation));
+    let (report, finished) = run.map_err(|failure| failure.what)?;
+    Ok(Report {
+        virtual_s: finished.took.as_secs_f64(),
+        switches: finished.switches,
+        fingerprint: finished.fingerprint,
+        ..report
+    })
+}
+
+fn judged(choices: Choices, home: &Path, key: DeploymentKey, simulation: &Simulation) -> Report {
+    let hosts = u8::try_from(2 + simulation.below(3)).unwrap_or(2);
+    let mut report = Report { seed: choices.seed, hosts, ..Report::default() };
+    if let Err(violation) = worked(choices, home, key, simulation, &mut report) {
+        report.violations.push(violation);
+    }
+    report
+}
+
+fn worked(
+    choices: Choices,
+    home: &Path,
+    key: DeploymentKey,
+    simulation: &Simulation,
+    report: &mut Report,
+) -> Result<(), String> {
+    let network = Network::default();
+    let slowest = [200, 500, 5000][usize::try_from(simulation.below(3)).unwrap_or(0)];
+    network.set_usual(Link { max_delay: Duration::from_micros(slowest), ..Link::default() });
+    let inline = [0, 1, 4][usize::try_from(simulation.below(3)).unwrap_or(0)];
+    let metadata = Metadata::new(PARTITIONS);
+    let deployment = Deployment {
+        metadata: std::sync::Arc::clone(&metadata),
+        network: network.clone(),
+        key,
+        replicas: u16::try_from(1 + simulation.below(2)).unwrap_or(1),
+        inline_bytes: ByteCount::kib(inline),
+    };
+    let begun = Instant::now();
+    let load = Load {
+        seed: choices.seed,
+        workload: if simulation.below(2) == 0 { Workload::Mixed } else { Workload::Replacing },
+        clients_per_host: u16::try_from(1 + simulation.below(2)).unwrap_or(1),
+        pause: Duration::from_millis(1 + simulation.below(40)),
+        begun,
+        end: begun + Duration::from_secs(choices.seconds),
+    };
+    let cluster = Cluster::start_all(report.hosts, home, simulation, deployment, load)?;
+    if choices.has_faults {
+        let count = faults::break_until(load.end, simulation, &cluster)?;
+        report.faults = count.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
+    }
+    network.mend();
+    metadata.mend();
+    cluster.await_clients(load.end.max(Instant::now()) + REST)?;
+    let left = look_everywhere(&cluster, choices.has_faults, report);
+    judge_history(&cluster, choices.has_faults, report)?;
+    left?;
+    for host in &cluster.hosts {
+        host.close().map_err(|e| format!("closing {}: {e}", host.name))?;
+    }
+    report.violations.extend(records_disagree(&metadata)?);
+    Ok(())
+}
+
+/// All hosts see the same, and all of it can be read.
+fn look_everywhere(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Result<(), String> {
+    let _ = has_faults;
+    let mut seen: BTreeMap<String, (String, Vec<u8>)> = BTreeMap::new();
+    for (number, host) in cluster.hosts.iter().enumerate() {
+        let mut names = 0;
+        for directory in (0..DIRECTORIES).map(|d| format!("d{d}")) {
+            let of = directory.clone();
+            let tree = cluster.on(host, "look", move |program| program.tree(&of))?;
+            let tree = tree.map_err(|e| format!("{} cannot list {directory}: {e}", host.name))?;
+            for (name, content) in tree {
+                names += 1;
+                let path = format!("{directory}/{name}");
+                let content = match content {
+                    Ok(content) => content,
+                    Err(error) => {
+                        let text = format!("{} cannot read {path}: {error}", host.name);
+                        report.violations.push(text);
+                        continue;
+                    }
+                };
+                if number == 0 {
+                    seen.insert(path, (host.name.0.clone(), content));
+                } else if seen.get(&path).is_none_or(|(_, known)| *known != content) {
+                    report.violations.push(format!("{} sees another {path}", host.name));
+                }
+            }
+        }
+        if names != seen.len() {
+            let text = format!("{} sees {names} names, the first host {}", host.name, seen.len());
+            report.violations.push(text);
+        }
+    }
+    Ok(())
+}
+
+fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Result<(), String> {
+    let rules = Rules {
+        limit_ms: if has_faults { LIMIT_MS } else { 10_000 },
+        may_fail: has_faults,
+        may_die: has_faults,
+        names_may_wait: true,
+    };
+    let verdict = check(&cluster.records()?, rules);
+    report.operations = verdict.operations;
+    report.slowest_ms = verdict.slowest_ms;
+    report.failures =
+        verdict.failures.iter().map(|((call, errno), n)| (format!("{call} {errno}"), *n)).collect();
+    report.violations.extend(verdict.violations);
+    Ok(())
+}
+
+/// What the check of the metadata finds.
+fn records_disagree(metadata: &std::sync::Arc<Metadata>) -> Result<Vec<String>, String> {
+    let engine: std::sync::Arc<dyn MetaEngine> = Seat::new(metadata, None);
+    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+    let namespace = Namespace::open(engine, root, Timestamp { secs: 1, nanos: 0 });
+    let report = namespace.and_then(|n| n.check(false, &mut |_| {})).map_err(|e| e.to_string())?;
+    Ok(report.findings.iter().map(|finding| format!("check: {finding}")).collect())
+}
