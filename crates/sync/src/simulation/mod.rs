@@ -164,6 +164,12 @@ pub fn whereabouts() -> Option<(Duration, String, String)> {
     Some((task.time(), group, thread))
 }
 
+/// Which thread of its simulation this is, by the order in which they were made.
+#[must_use]
+pub fn thread_number() -> Option<usize> {
+    current().map(|task| task.number())
+}
+
 /// A number below `bound` from the seed of the simulation that this thread is in; 0 outside one.
 #[must_use]
 pub fn below(bound: u64) -> u64 {

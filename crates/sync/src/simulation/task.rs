@@ -160,6 +160,10 @@ impl Task {
         Duration::from_nanos(self.inner.schedule.lock().look_ns())
     }
 
+    pub(crate) const fn number(&self) -> usize {
+        self.id
+    }
+
     /// The time, without a look at the clock that takes some.
     pub(crate) fn time(&self) -> Duration {
         self.inner.now()
