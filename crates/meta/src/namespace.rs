@@ -22,8 +22,10 @@ mod orphan;
 mod owner;
 mod path;
 mod patience;
+mod preparation;
 mod promises;
 mod recover;
+mod remains;
 mod rename;
 mod superblock;
 mod transaction;
@@ -57,9 +59,11 @@ pub use self::xattr::{SetMode, XATTR_NAME_MAX, XATTR_VALUE_MAX};
 pub use crate::keys::NAME_MAX;
 
 use self::directory_lease::Leases;
+use self::lookup::Recent;
 use self::numbers::Numbers;
 use self::patience::{PATIENCE, Suspects};
 use self::recover::Sightings;
+use self::remains::Leftovers;
 use self::transaction::Transaction;
 use crate::{EngineStats, Inode, MetaEngine, OpId, Value, allowance, keys};
 
@@ -86,6 +90,8 @@ pub struct Namespace {
     patience: Duration,
     suspects: Suspects,
     sightings: Sightings,
+    leftovers: Leftovers,
+    recent: Recent,
     /// Leases on directories, where other hosts have them too.
     leases: Option<Leases>,
 }
@@ -111,6 +117,8 @@ impl Namespace {
             patience: PATIENCE,
             suspects: Suspects::default(),
             sightings: Sightings::default(),
+            leftovers: Leftovers::default(),
+            recent: Recent::default(),
             leases: None,
         })
     }

@@ -148,9 +148,12 @@ impl Node {
             .as_ref()
             .map(|c| Cluster::new(c, &options.name, root_of(&options), options.pace()));
         let cluster = cluster.transpose()?.map(Arc::new);
+        let promises = Promises::default();
         let namespace = match &cluster {
             Some(cluster) => {
                 namespace.set_owner(cluster.owner());
+                let later = promises.clone();
+                let namespace = namespace.with_remains(move || later.look());
                 namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
             }
             None => namespace,
@@ -186,7 +189,7 @@ impl Node {
             doubts: Doubts::default(),
             doubtful_orphans: DoubtfulOrphans::default(),
             creations: Creations::default(),
-            promises: Promises::default(),
+            promises,
             keeper: Mutex::new(None),
             replicator: Mutex::new(None),
             metrics: Metrics::default(),

@@ -85,8 +85,10 @@ impl Namespace {
         name::check_new(name)?;
         new.xattrs.iter().try_for_each(|(name, value)| xattr::check(name, value))?;
 
-        let ino = self.new_ino(self.birth_partition(parent, name, new.kind))?;
+        let partition = self.birth_partition(parent, name, new.kind);
         self.retry(|| {
+            // Each time another: what became of the one before is for others to end, perhaps.
+            let ino = self.new_ino(partition)?;
             let mut transaction = Transaction::at(parent);
             self.name(&mut transaction, parent, name, Dentry { ino, kind: new.kind }, now)?;
             let inode = self.write_new(&mut transaction, ino, (parent, name), &new, now)?;
@@ -144,8 +146,9 @@ impl Namespace {
         dentry: Dentry,
         now: Timestamp,
     ) -> Result<()> {
-        if dentry.ino.partition() != parent.partition() {
-            // The merge may come after the decision, when it is too late to refuse.
+        if dentry.kind != FileKind::Directory && dentry.ino.partition() != parent.partition() {
+            // The merge may come after the decision, when it is too late to refuse. Where a directory is made the decision
+            // is its parent's.
             self.directory(parent)?;
         }
         let key = self.dentry_key(parent, name).to_bytes();
@@ -198,8 +201,9 @@ fn write_inode(
         target: new.target.clone(),
     };
     if is_directory && ino.partition() != parent.partition() {
-        // Held from the first, so that who follows the new name never finds nothing.
+        // It is there before its name is, so that who follows the name never finds nothing.
         transaction.of(ino).expect(Condition::Absent(keys::inode(ino)));
+        transaction.of(ino).is_unknown = true;
     }
     transaction.put_inode(&inode)?;
     let part = transaction.of(ino);

@@ -2,6 +2,7 @@
 
 use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
 
+use super::lookup::Found;
 use super::{Namespace, Stored, Transaction, name};
 use crate::dentry::Dentry;
 use crate::{Condition, DirDelta, Inode, keys};
@@ -66,8 +67,10 @@ impl Namespace {
         allow: impl Fn(FileKind) -> Result<()>,
     ) -> Result<Inode> {
         name::check_old(name)?;
+        let is_fit = |found: &Found| allow(found.stored.inode.kind).is_ok();
+        let mut known = self.recent.take(parent, name).filter(is_fit);
         self.retry(|| {
-            let found = self.find(parent, name)?;
+            let found = known.take().map_or_else(|| self.find(parent, name), Ok)?;
             allow(found.stored.inode.kind)?;
             let mut transaction = Transaction::at(parent);
             transaction.of(parent).expect(found.unchanged());

@@ -1,12 +1,38 @@
 //! From a name to its inode.
 
+use std::collections::HashMap;
+
 use intarsia_types::{Error, InodeId, PartitionId, Result};
+use parking_lot::Mutex;
 
 use super::{Namespace, Stored, name};
 use crate::dentry::{self, Dentry};
 use crate::intent::Intent;
 use crate::keys::{self, DentryKey};
 use crate::{Condition, Inode, Value};
+
+/// Names that are remembered after a look.
+const RECENT_MAX: usize = 256;
+
+/// What names meant when they were looked up: whoever removes one has mostly looked first. Every use of it is conditional on
+/// nothing having changed since.
+#[derive(Default)]
+pub(super) struct Recent(Mutex<HashMap<(InodeId, Vec<u8>), Found>>);
+
+impl Recent {
+    fn note(&self, parent: InodeId, name: &[u8], found: Found) {
+        let mut recent = self.0.lock();
+        if recent.len() >= RECENT_MAX {
+            recent.clear();
+        }
+        recent.insert((parent, name.to_vec()), found);
+    }
+
+    pub(super) fn take(&self, parent: InodeId, name: &[u8]) -> Option<Found> {
+        let mut recent = self.0.lock();
+        if recent.is_empty() { None } else { recent.remove(&(parent, name.to_vec())) }
+    }
+}
 
 /// A name with its inode, as read together.
 pub(super) struct Found {
@@ -29,7 +55,7 @@ impl Namespace {
         match name {
             b"." => self.directory(parent),
             b".." => self.get(self.directory(parent)?.parent),
-            _ => Ok(self.find(parent, name)?.stored.inode),
+            _ => Ok(self.remembered(parent, name, self.find(parent, name)?)),
         }
     }
 
@@ -38,8 +64,19 @@ impl Namespace {
     pub fn lookup_in_directory(&self, parent: InodeId, name: &[u8]) -> Result<Inode> {
         match name {
             b"." | b".." => self.lookup(parent, name),
-            _ => Ok(self.try_find(parent, name)?.ok_or(Error::NotFound)?.stored.inode),
+            _ => {
+                let found = self.try_find(parent, name)?.ok_or(Error::NotFound)?;
+                Ok(self.remembered(parent, name, found))
+            }
         }
+    }
+
+    fn remembered(&self, parent: InodeId, name: &[u8], found: Found) -> Inode {
+        let inode = found.stored.inode.clone();
+        if self.is_partitioned() {
+            self.recent.note(parent, name, found);
+        }
+        inode
     }
 
     /// The version that the record of an inode has, past what is kept of it under leases.

@@ -32,8 +32,9 @@ impl Namespace {
         name::check_new(name)?;
         new.xattrs.iter().try_for_each(|(name, value)| xattr::check(name, value))?;
         let dir = parent.ino;
-        let ino = self.new_ino(self.birth_partition(dir, name, new.kind))?;
+        let partition = self.birth_partition(dir, name, new.kind);
         self.retry(|| {
+            let ino = self.new_ino(partition)?;
             let mut transaction = Transaction::at(dir);
             let hidden = Condition::Absent(keys::hidden(dir, name));
             transaction.of(dir).require(hidden, || Error::NotFound);

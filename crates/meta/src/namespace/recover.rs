@@ -116,7 +116,13 @@ impl Namespace {
                     }
                 };
                 self.carry_out(partition, transaction, fate)?;
-                sweep.done.undone += u64::from(fate == Fate::Aborted);
+                if fate == Fate::Aborted {
+                    sweep.done.undone += 1;
+                    if sweep.marks_older_than.is_zero() {
+                        // Its partition may have been swept before this one.
+                        self.forget(transaction, intent.coordinator, &Pending::Aborted)?;
+                    }
+                }
             }
         }
         Ok(None)

@@ -15,6 +15,8 @@ pub(super) struct Part {
     pub(super) conditions: Vec<Condition>,
     pub(super) meanings: Vec<Meaning>,
     pub(super) mutations: Vec<Mutation>,
+    /// It makes what nobody can know of before another part has taken place, and nothing else.
+    pub(super) is_unknown: bool,
 }
 
 /// Parts that all happen or none. One part is one commit; more follow the protocol of `two_phase`.
@@ -92,6 +94,7 @@ impl Part {
             conditions: Vec::with_capacity(4),
             meanings: Vec::with_capacity(4),
             mutations: Vec::with_capacity(8),
+            is_unknown: false,
         }
     }
 

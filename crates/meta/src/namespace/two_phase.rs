@@ -7,6 +7,7 @@ use intarsia_types::{Error, PartitionId, Result};
 
 use super::Namespace;
 use super::patience::Patience;
+use super::preparation::{preparation, restoring};
 use super::transaction::{Part, Transaction, merged_keys};
 use crate::intent::Intent;
 use crate::pending::{Fate, Pending, Prepared};
@@ -44,15 +45,19 @@ impl Namespace {
     }
 
     /// Prepares all parts but the last in the order of their partitions, which keeps transactions from
-    /// waiting for each other in a circle, and decides together with the last.
+    /// waiting for each other in a circle, and decides together with the last. What nobody knows of comes first: it is
+    /// in nobody's way.
     fn commit_parts(&self, first: Part, mut parts: Vec<Part>) -> Result<bool> {
         parts.push(first);
-        parts.sort_by_key(|part| part.partition);
+        parts.sort_by_key(|part| (!part.is_unknown, part.partition));
         parts.iter_mut().for_each(Part::guard_merges);
         let Some(last) = parts.pop() else { return Ok(true) };
         let intent = Intent { transaction: self.next_op(), coordinator: last.partition };
+        let mut records = Vec::with_capacity(parts.len());
         for (at, part) in parts.iter().enumerate() {
-            match self.prepare(intent, part) {
+            let (record, mutations) = preparation(intent, part)?;
+            records.push(record);
+            match self.prepare(intent, part, mutations) {
                 Ok(CommitOutcome::Applied) => {}
                 Ok(CommitOutcome::Conflict { index }) => {
                     let mut unseen: Vec<&Part> = parts[at + 1..].iter().collect();
@@ -67,37 +72,32 @@ impl Namespace {
                 }
             }
         }
-        self.decide(intent, &parts, &last)
+        self.decide(intent, &parts, &records, &last)
     }
 
-    /// Places an intent on every key that the part reads or replaces, beside a record that says what is
-    /// to become of it.
-    fn prepare(&self, intent: Intent, part: &Part) -> Result<CommitOutcome> {
-        let id = keys::transaction(intent.transaction);
-        let mut on_commit = Vec::with_capacity(part.mutations.len());
-        let mut on_abort = Vec::with_capacity(part.conditions.len());
-        let mut mutations = Vec::with_capacity(part.conditions.len() + 1);
-        for back in part.conditions.iter().filter_map(restoring) {
-            mutations.push(Mutation::Put(back.key().clone(), intent.encode()));
-            if !part.writes(back.key()) {
-                on_commit.push(back.clone());
-            }
-            on_abort.push(back);
-        }
-        on_commit.extend_from_slice(&part.mutations);
-        let prepared = Prepared { coordinator: intent.coordinator, on_commit, on_abort };
-        mutations.push(Mutation::Put(id.clone(), Pending::Prepared(prepared).encode()?));
+    fn prepare(
+        &self,
+        intent: Intent,
+        part: &Part,
+        mutations: Vec<Mutation>,
+    ) -> Result<CommitOutcome> {
         let mut conditions = part.conditions.clone();
-        conditions.push(Condition::Absent(id));
+        conditions.push(Condition::Absent(keys::transaction(intent.transaction)));
         self.engine.commit(part.partition, self.next_op(), &conditions, mutations)
     }
 
     /// The commit point: the last part takes place together with the record that says so.
-    fn decide(&self, intent: Intent, prepared: &[Part], last: &Part) -> Result<bool> {
+    fn decide(
+        &self,
+        intent: Intent,
+        prepared: &[Part],
+        records: &[Value],
+        last: &Part,
+    ) -> Result<bool> {
         let Intent { transaction, coordinator } = intent;
         let id = keys::transaction(transaction);
         let participants: Vec<_> = prepared.iter().map(|part| part.partition).collect();
-        let committed = Pending::Committed { participants: participants.clone() }.encode()?;
+        let committed = Pending::Committed { participants }.encode()?;
         let mut conditions = vec![Condition::Absent(id.clone())];
         conditions.extend_from_slice(&last.conditions);
         let mut mutations = last.mutations.clone();
@@ -109,6 +109,11 @@ impl Namespace {
             Ok(CommitOutcome::Conflict { index: 0 }) => self.fate(intent)?.unwrap_or(Fate::Aborted),
             Ok(CommitOutcome::Conflict { index }) => {
                 return self.give_up(intent, prepared, last, index - 1, &[]);
+            }
+            // Refused, for certain: what was to get or lose a name is no directory.
+            Err(Error::NotDirectory) => {
+                self.undo(transaction, prepared);
+                return Err(Error::NotDirectory);
             }
             // The answer was lost, not necessarily the commit.
             Err(error) => match self.abort(intent) {
@@ -122,7 +127,7 @@ impl Namespace {
             },
         };
         let finished = match fate {
-            Fate::Committed => self.complete(transaction, coordinator, &participants),
+            Fate::Committed => self.complete_own(intent, prepared, records),
             Fate::Aborted => {
                 self.undo(transaction, prepared);
                 // The decision was refused and cannot come late: nobody needs the mark any more.
@@ -145,34 +150,6 @@ impl Namespace {
         }
     }
 
-    /// Carries a committed transaction out everywhere and forgets it.
-    pub(super) fn complete(
-        &self,
-        transaction: OpId,
-        coordinator: PartitionId,
-        participants: &[PartitionId],
-    ) -> Result<()> {
-        for participant in participants {
-            self.carry_out(*participant, transaction, Fate::Committed)?;
-        }
-        let committed = Pending::Committed { participants: participants.to_vec() };
-        self.forget(transaction, coordinator, &committed)
-    }
-
-    /// Removes the record of a decision that everybody has carried out.
-    pub(super) fn forget(
-        &self,
-        transaction: OpId,
-        coordinator: PartitionId,
-        decision: &Pending,
-    ) -> Result<()> {
-        let id = keys::transaction(transaction);
-        let conditions = [Condition::Equals(id.clone(), decision.encode()?)];
-        let mutations = vec![Mutation::Delete(id)];
-        // A conflict means that somebody else was faster.
-        self.engine.commit(coordinator, self.next_op(), &conditions, mutations).map(|_| ())
-    }
-
     /// Makes a participant do what was decided, unless it has been done.
     pub(super) fn carry_out(
         &self,
@@ -180,10 +157,25 @@ impl Namespace {
         transaction: OpId,
         fate: Fate,
     ) -> Result<()> {
+        self.carry_out_as(partition, transaction, fate, None)
+    }
+
+    /// As [`carry_out`](Self::carry_out), where the participant's record is known, if it has not changed since.
+    pub(super) fn carry_out_as(
+        &self,
+        partition: PartitionId,
+        transaction: OpId,
+        fate: Fate,
+        mut known: Option<Value>,
+    ) -> Result<()> {
         let id = keys::transaction(transaction);
         let mut is_first = true;
         self.retry(|| {
-            let Some(record) = self.engine.get(partition, &id)? else { return Ok(Some(())) };
+            let record = match known.take() {
+                None => self.engine.get(partition, &id)?,
+                known => known,
+            };
+            let Some(record) = record else { return Ok(Some(())) };
             let Pending::Prepared(prepared) = Pending::decode(&record)? else {
                 return Ok(Some(()));
             };
@@ -474,18 +466,6 @@ impl Namespace {
     /// Whether a transaction can have several parts.
     pub(super) fn is_partitioned(&self) -> bool {
         self.engine.partitions() > 1
-    }
-}
-
-/// The change that brings a key back to what a condition says of it, for conditions that say it all.
-fn restoring(condition: &Condition) -> Option<Mutation> {
-    match condition {
-        Condition::Absent(key) => Some(Mutation::Delete(key.clone())),
-        Condition::Equals(key, value) => Some(Mutation::Put(key.clone(), value.clone())),
-        Condition::Present(_)
-        | Condition::Unheld(_)
-        | Condition::AbsentOr(..)
-        | Condition::PrefixEmpty(_) => None,
     }
 }
 

@@ -17,6 +17,7 @@ mod faults;
 #[path = "../common/hooked.rs"]
 mod hooked;
 mod patience;
+mod remains;
 mod schedules;
 #[path = "../servers/mod.rs"]
 mod servers;

@@ -128,6 +128,36 @@ fn one_name_moves_to_two_places() {
 }
 
 #[test]
+fn a_name_that_was_looked_up_goes_while_others_change_it() {
+    let look_and_remove = || vec![Op::Lookup { name: X }, unlink(X)];
+    let create = Op::Create { name: X };
+    for others in [
+        vec![replace(X, ("b", "1"))],
+        vec![replace(Y, X)],
+        vec![unlink(X), create],
+        vec![Op::Link { ino: "x", to: ("b", "1") }],
+    ] {
+        everywhere(two_files, 2, &[look_and_remove(), others]);
+    }
+    let look_and_remove = vec![Op::Lookup { name: X }, Op::Rmdir { name: X }];
+    for others in [vec![replace(X, ("b", "1"))], vec![Op::Create { name: ("x", "in") }]] {
+        everywhere(two_dirs, 2, &[look_and_remove.clone(), others]);
+    }
+}
+
+#[test]
+fn a_directory_comes_while_others_look_and_make_it_too() {
+    for name in ["1", "2", "3"] {
+        let name = ("a", name);
+        let mkdir = || Op::Mkdir { name };
+        everywhere(dirs, 2, &[vec![mkdir()], vec![mkdir()]]);
+        everywhere(dirs, 2, &[vec![mkdir()], vec![Op::Lookup { name }, Op::List { dir: "a" }]]);
+        everywhere(dirs, 2, &[vec![mkdir()], vec![Op::Rmdir { name: ("root", "a") }]]);
+        everywhere(dirs, 2, &[vec![mkdir()], vec![Op::Rmdir { name }, Op::Sweep]]);
+    }
+}
+
+#[test]
 fn two_names_move_to_one_place() {
     let nodes = [vec![replace(X, ("b", "1"))], vec![replace(Y, ("b", "1"))]];
     everywhere(two_files, 2, &nodes);

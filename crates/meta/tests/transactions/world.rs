@@ -230,6 +230,12 @@ impl World {
 }
 
 impl View {
+    /// As it is, with so many inodes less.
+    pub(crate) fn with_inodes_less(mut self, less: u64) -> Self {
+        self.inodes -= less;
+        self
+    }
+
     /// As it is, but for what the change of a name does to the directories around it: that follows when
     /// somebody meets the name.
     pub(crate) fn without_merges(mut self) -> Self {

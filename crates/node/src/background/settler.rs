@@ -213,20 +213,23 @@ impl Node {
         if state.unnamed().is_some() {
             return self.settle_one_folded(ino, state, release);
         }
-        let inode = match self.namespace.get(ino) {
-            Err(Error::NotFound) => {
-                // Removed by another host; with the record went the mark. Or it was never recorded.
-                self.note_broken_promise(ino, state);
-                let forgotten = state.forget_body();
-                self.discard_unnamed(ino, &forgotten);
-                return Err(Error::NotFound);
-            }
-            other => other?,
+        let Some(known) = self.known_record(state) else {
+            let inode = self.recorded(ino, state)?;
+            return self.settle_as(&inode, state, release);
         };
-        self.load_body(state, &inode)?;
+        match self.settle_as(&known, state, release) {
+            Err(Error::NotFound) => self.recorded(ino, state).and(Err(Error::NotFound)),
+            outcome => outcome,
+        }
+    }
+
+    /// `inode` is what the record said a moment ago, or when this host changed it last.
+    fn settle_as(&self, inode: &Inode, state: &mut LiveState, release: &Release) -> Result<bool> {
+        let ino = inode.ino;
+        self.load_body(state, inode)?;
         if state.is_foreign {
             // Nobody has opened it since this node started.
-            state.hints = self.own_hints(&inode)?;
+            state.hints = self.own_hints(inode)?;
         }
         if let Some(Body::Local(local)) = &mut state.body {
             local.rw = None;
@@ -235,7 +238,10 @@ impl Node {
             // Folded before a crash, mark left behind; or a lease to write a file beside its inode.
             let mut extras = self.lease_extras(state);
             extras.push(release.extra());
-            self.namespace.update_with(ino, &extras, |_| Ok(()))?;
+            self.namespace.change_known(inode, |_, more| {
+                more.extend_from_slice(&extras);
+                Ok(())
+            })?;
             state.is_unsettled = false;
             state.holds_lease = false;
             state.body = None;
@@ -247,7 +253,7 @@ impl Node {
             if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
                 return Ok(false);
             }
-            self.record_settled(&inode, state, release)?;
+            self.record_settled(inode, state, release)?;
         }
         self.metrics.settled.fetch_add(1, Ordering::Relaxed);
         state.is_unsettled = false;

@@ -1,5 +1,5 @@
 //! The thread that has new files committed which their programs keep open (see `intarsia_meta`'s promises): the
-//! others are committed when they are closed.
+//! others are committed when they are closed. It also removes what is left of changes over several partitions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -90,7 +90,7 @@ fn run(node: &Weak<Node>, control: &Control) {
         if idle_looks > IDLE_LOOKS {
             // Whoever promises from now on wakes this thread; whoever did before is seen here.
             control.is_looking.swap(false, Ordering::SeqCst);
-            if node.namespace.has_promises() {
+            if has_work(&node) {
                 node.promises.look();
             }
         }
@@ -98,9 +98,15 @@ fn run(node: &Weak<Node>, control: &Control) {
 }
 
 /// Has those committed that are due, unless the other hosts may have given this one up. Whether there are others.
+/// Removes what is left of changes that have taken place; whoever it is, that is nothing that others need.
 fn keep(node: &Node) -> bool {
     if node.cluster.as_ref().is_some_and(|cluster| cluster.is_sure_member()) {
         node.namespace.keep_promises_older_than(MOMENT);
     }
-    node.namespace.has_promises()
+    node.namespace.remove_remains();
+    has_work(node)
+}
+
+fn has_work(node: &Node) -> bool {
+    node.namespace.has_promises() || node.namespace.has_remains()
 }

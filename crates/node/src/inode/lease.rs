@@ -186,6 +186,31 @@ impl Node {
         }
     }
 
+    /// The record of a file as this host knows it, where it says what the record does of its content and of where that is:
+    /// nobody else changes either while this host holds the right to write.
+    pub(crate) fn known_record(&self, state: &LiveState) -> Option<Inode> {
+        let is_sure = || self.cluster.as_ref().is_some_and(|cluster| cluster.is_sure_member());
+        let is_certain = state.holds_lease
+            && state.body.is_some()
+            && !state.is_doubtful
+            && !state.is_quarantined
+            && !state.is_foreign
+            && is_sure();
+        state.record.clone().filter(|_| is_certain)
+    }
+
+    /// The record of a file that is to settle; an entry whose record is gone forgets what it has.
+    pub(crate) fn recorded(&self, ino: InodeId, state: &mut LiveState) -> Result<Inode> {
+        let inode = self.namespace.get(ino);
+        if matches!(inode, Err(Error::NotFound)) {
+            // Removed by another host; with the record went the mark. Or it was never recorded.
+            self.note_broken_promise(ino, state);
+            let forgotten = state.forget_body();
+            self.discard_unnamed(ino, &forgotten);
+        }
+        inode
+    }
+
     pub(super) fn regular(&self, ino: InodeId) -> Result<Inode> {
         let inode = self.namespace.get(ino)?;
         check_regular(&inode)?;
@@ -359,7 +384,8 @@ impl Node {
                 // Its own kernel may have pages, so it lets go of its entry meanwhile.
                 return Err(being_told());
             }
-            let inode = self.regular(ino)?;
+            let known = if may_write { None } else { self.known_record(state) };
+            let inode = known.map_or_else(|| self.regular(ino), Ok)?;
             let served = match may_write {
                 _ if matches!(inode.layout, Layout::Striped { .. }) => {
                     return Err(Error::Busy("the file is striped now; open its parts".into()));

@@ -204,6 +204,7 @@ impl Node {
     fn close_now(&self, mode: ClosingMode, closing: &Closing) -> Result<()> {
         closing.begin(ClosingStep::EndingBackgroundWork);
         self.stop_background();
+        self.namespace.remove_remains();
         match mode {
             ClosingMode::Discard => {
                 closing.begin(ClosingStep::LeavingStore);

@@ -10,7 +10,7 @@ use crate::dentry::Dentry;
 use crate::intent::Intent;
 use crate::merge::decode_counter;
 use crate::namespace::{Namespace, superblock};
-use crate::pending::Pending;
+use crate::pending::{Fate, Pending};
 use crate::{Inode, Key, Value, keys};
 
 const PAGE: usize = 4096;
@@ -148,10 +148,18 @@ impl Survey {
         Ok(())
     }
 
-    fn transaction(&mut self, _: &Namespace, partition: PartitionId, key: &Key, value: &Value) {
+    fn transaction(&mut self, ns: &Namespace, partition: PartitionId, key: &Key, value: &Value) {
         let Some(transaction) = keys::split_transaction(key) else { return };
-        // A decision waits for nothing but its removal.
-        if matches!(Pending::decode(value), Ok(Pending::Committed { .. } | Pending::Aborted)) {
+        // A decision waits for nothing but its removal, and so does what has nothing to do when it was made.
+        let is_over = match Pending::decode(value) {
+            Ok(Pending::Committed { .. } | Pending::Aborted) => true,
+            Ok(Pending::Prepared(prepared)) if prepared.on_commit.is_empty() => {
+                let intent = Intent { transaction, coordinator: prepared.coordinator };
+                matches!(ns.fate(intent), Ok(Some(Fate::Committed)))
+            }
+            _ => false,
+        };
+        if is_over {
             return;
         }
         self.damages.push(Damage::Unfinished { partition, transaction });

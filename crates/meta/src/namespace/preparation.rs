@@ -1,0 +1,54 @@
+//! What prepares a part of a change over several partitions, and what takes that back.
+
+use intarsia_types::Result;
+
+use super::transaction::Part;
+use crate::intent::Intent;
+use crate::pending::{Pending, Prepared};
+use crate::{Condition, Mutation, Value, keys};
+
+/// What a participant's record is, and what places it there: an intent on every key that the part reads or replaces, or
+/// what nobody knows of, as it will be.
+pub(super) fn preparation(intent: Intent, part: &Part) -> Result<(Value, Vec<Mutation>)> {
+    let mut on_commit = Vec::with_capacity(part.mutations.len());
+    let mut on_abort = Vec::with_capacity(part.conditions.len());
+    let mut mutations = Vec::with_capacity(part.conditions.len() + 1);
+    if part.is_unknown {
+        mutations.extend_from_slice(&part.mutations);
+        on_abort.extend(part.mutations.iter().filter_map(taking_back));
+    } else {
+        for back in part.conditions.iter().filter_map(restoring) {
+            mutations.push(Mutation::Put(back.key().clone(), intent.encode()));
+            if !part.writes(back.key()) {
+                on_commit.push(back.clone());
+            }
+            on_abort.push(back);
+        }
+        on_commit.extend_from_slice(&part.mutations);
+    }
+    let prepared = Prepared { coordinator: intent.coordinator, on_commit, on_abort };
+    let record = Pending::Prepared(prepared).encode()?;
+    mutations.push(Mutation::Put(keys::transaction(intent.transaction), record.clone()));
+    Ok((record, mutations))
+}
+
+/// The change that takes back one of something new.
+fn taking_back(mutation: &Mutation) -> Option<Mutation> {
+    match mutation {
+        Mutation::Put(key, _) => Some(Mutation::Delete(key.clone())),
+        Mutation::Add { key, delta } => Some(Mutation::Add { key: key.clone(), delta: -delta }),
+        Mutation::Delete(_) | Mutation::Merge { .. } => None,
+    }
+}
+
+/// The change that brings a key back to what a condition says of it, for conditions that say it all.
+pub(super) fn restoring(condition: &Condition) -> Option<Mutation> {
+    match condition {
+        Condition::Absent(key) => Some(Mutation::Delete(key.clone())),
+        Condition::Equals(key, value) => Some(Mutation::Put(key.clone(), value.clone())),
+        Condition::Present(_)
+        | Condition::Unheld(_)
+        | Condition::AbsentOr(..)
+        | Condition::PrefixEmpty(_) => None,
+    }
+}

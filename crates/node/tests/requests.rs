@@ -1,0 +1,157 @@
+//! How many requests of the metadata servers an operation waits for.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
+#[path = "../../meta/tests/common/counted.rs"]
+mod counted;
+mod deployment;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use counted::Counted;
+use deployment::{
+    Deployment, ROOT_CALLER, close_all, content_of, overwrite, pattern, put_in, records,
+};
+use intarsia_meta::Recovered;
+use intarsia_node::{NewName, Node};
+use intarsia_types::{Error, FileKind, InodeId};
+
+/// A host, and what counts its requests.
+type Host = (Arc<Node>, Arc<Counted>);
+
+/// Two hosts without leases on directories that count, each by itself.
+fn hosts(deployment: &Deployment) -> [Host; 2] {
+    let hosts = ["a", "b"].map(|name| {
+        let mut counted = None;
+        let node = deployment.start_as(name, |options| {
+            options.directory_leases = false;
+            let cluster = options.cluster.as_mut().unwrap();
+            let engine = Counted::new(Arc::clone(&cluster.engine));
+            cluster.engine = Arc::clone(&engine) as _;
+            counted = Some(engine);
+        });
+        (node, counted.unwrap())
+    });
+    hosts.iter().for_each(|(node, _)| node.meet_members().unwrap());
+    hosts
+}
+
+fn dir(node: &Node, parent: InodeId, name: &str) -> InodeId {
+    let new = NewName { kind: FileKind::Directory, perm: 0o755, umask: 0, rdev: 0, target: None };
+    node.make(ROOT_CALLER, parent, name.as_bytes(), &new).unwrap().0.ino
+}
+
+/// The same without what reserves numbers, which is for many.
+fn without_reserving(asked: Vec<String>) -> Vec<String> {
+    asked
+        .into_iter()
+        .filter(|request| !["get S", "scan S", "commit S"].contains(&&request[..]))
+        .collect()
+}
+
+/// A directory of the first host that the second one looks into.
+fn world(deployment: &Deployment) -> ([Host; 2], InodeId) {
+    let hosts = hosts(deployment);
+    let top = dir(&hosts[0].0, InodeId::ROOT, "top");
+    (hosts, top)
+}
+
+#[test]
+fn a_directory_in_another_partition_is_made_in_two_commits() {
+    let deployment = Deployment::new();
+    let (hosts, top) = world(&deployment);
+    let mut elsewhere = 0;
+    for n in 0..10 {
+        for (who, (node, counted)) in hosts.iter().enumerate() {
+            let name = format!("{n}-{who}");
+            let (ino, asked) = counted.requests(|| dir(node, top, &name));
+            let expected: &[&str] = match ino.partition() == top.partition() {
+                true => &["get I", "commit DIIS"],
+                false => &["get I", "commit IST", "commit DIT"],
+            };
+            assert_eq!(without_reserving(asked), expected);
+            elsewhere += u32::from(ino.partition() != top.partition());
+            // What is there at once is there for the other host as well.
+            let (other, of_other) = &hosts[1 - who];
+            let found = other.lookup(top, name.as_bytes()).unwrap().0;
+            assert_eq!((found.ino, found.kind), (ino, FileKind::Directory));
+            let (_, asked) = of_other.requests(|| dir(other, ino, "in it"));
+            assert_eq!(without_reserving(asked)[0], "get I", "nothing is in the way");
+        }
+    }
+    assert!(elsewhere > 5);
+    close_all(&hosts.map(|(node, _)| node));
+    // Nothing of it stays behind.
+    let names = records(deployment.engine());
+    assert_eq!(names.recover_transactions(Duration::ZERO).unwrap(), Recovered::default());
+    assert_eq!(names.check(false, &mut |_| {}).unwrap().findings, []);
+}
+
+#[test]
+fn who_has_looked_removes_in_one_commit() {
+    let deployment = Deployment::new();
+    let ([(a, of_a), (b, of_b)], top) = world(&deployment);
+    for n in 0..6 {
+        put_in(&a, top, &format!("f{n}"), &pattern(100, 1));
+    }
+    assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    let remove = |name: &str| of_b.requests(|| b.unlink(top, name.as_bytes()).unwrap()).1;
+    assert_eq!(remove("f0"), ["follow D", "commit DIISWB"]);
+    b.lookup(top, b"f1").unwrap();
+    assert_eq!(remove("f1"), ["commit DIISWB"]);
+    // What has changed since is looked at again.
+    for (n, name) in ["f2", "f3", "f4", "f5"].into_iter().enumerate() {
+        let looked = b.lookup(top, name.as_bytes()).unwrap().0.ino;
+        if n % 2 == 0 {
+            overwrite(&a, looked, 0, &pattern(300, 2), false).unwrap();
+        } else {
+            a.unlink(top, name.as_bytes()).unwrap();
+            put_in(&a, top, name, &pattern(100, 3));
+        }
+        assert!(remove(name).contains(&"follow D".into()));
+        assert!(matches!(a.lookup(top, name.as_bytes()), Err(Error::NotFound)));
+    }
+    // A directory too.
+    dir(&a, top, "d");
+    b.lookup(top, b"d").unwrap();
+    let (_, asked) = of_b.requests(|| b.rmdir(top, b"d").unwrap());
+    assert!(
+        asked.iter().all(|request| request.starts_with("commit")) && asked.len() <= 3,
+        "{asked:?}"
+    );
+    for n in 0..4 {
+        let (_, asked) = of_a.requests(|| a.lookup(top, format!("f{n}").as_bytes()).is_err());
+        assert_eq!(asked, ["follow D"]);
+    }
+    close_all(&[a, b]);
+}
+
+/// The least that a turn cost of several, in which nothing else came between: questions and commits of both hosts.
+#[test]
+fn a_file_goes_from_host_to_host_in_few_requests() {
+    let deployment = Deployment::new();
+    let (hosts, top) = world(&deployment);
+    // Beside its inode: look, open, body; right to write asked for, passed on, had; body; published. With bytes that move,
+    // its old host is asked twice more where they are.
+    for (len, expected) in [(100, 8), (200_000, 9)] {
+        let name = format!("f{len}");
+        let ino = put_in(&hosts[0].0, top, &name, &pattern(len, 0));
+        let turns = (1..=12u8).map(|turn| {
+            let (node, _) = &hosts[usize::from(turn) % 2];
+            let before: Vec<usize> = hosts.iter().map(|(_, counted)| counted.all().len()).collect();
+            node.lookup(top, name.as_bytes()).unwrap();
+            assert_eq!(content_of(node, ino).unwrap(), pattern(len, turn - 1));
+            overwrite(node, ino, 0, &pattern(len, turn), false).unwrap();
+            let asked = hosts
+                .iter()
+                .zip(before)
+                .map(|((_, counted), before)| without_reserving(counted.all().split_off(before)));
+            asked.collect::<Vec<_>>()
+        });
+        let turns: Vec<_> = turns.collect();
+        let least = turns.iter().map(|asked| asked.concat().len()).min().unwrap();
+        assert_eq!(least, expected, "{turns:?}");
+    }
+    close_all(&hosts.map(|(node, _)| node));
+}
