@@ -44,7 +44,7 @@ class Place:
         self.workflow.write_text(json.dumps({"name": "glide", "tasks": tasks}))
 
     def words(self) -> list[str | Path]:
-        up = ["--up", self.mount, f"--up-options=--dir={self.state}"]
+        up: list[str | Path] = ["--up", self.mount, f"--up-options=--dir={self.state}"]
         return [*up, "--stage-in", f"{self.inputs}/.", "--stage-out", self.results]
 
     def is_away(self) -> bool:

@@ -12,9 +12,9 @@ from intarsia.run.names import hosts_in
 from intarsia.run.session import SCHEDULES, Choices, carry_out
 
 _EXAMPLES = """\
-A WORKFLOW is a graph of commands in YAML, or an instance of WfFormat 1.5, which is replayed: files
-of random bytes in the recorded sizes, and the computation slept. The same command goes on where an
-earlier one stopped, whatever ended that.
+A WORKFLOW is a graph of commands in YAML, a Makefile, or an instance of WfFormat 1.5, which is
+replayed: files of random bytes in the recorded sizes, and the computation slept. The same command
+goes on where an earlier one stopped, whatever ended that.
 
 Examples:
   intarsia run counts.yaml                                         on this host

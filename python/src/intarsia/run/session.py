@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -22,8 +23,9 @@ from intarsia.run.chrome import write_trace
 from intarsia.run.engine import Engine
 from intarsia.run.events import ClusterError, StopAsked
 from intarsia.run.glide import Glide, stage_in, stage_out, store_for_run
-from intarsia.run.graph import GraphError
+from intarsia.run.graph import Graph, GraphError
 from intarsia.run.journal import Journal, JournalBusyError, JournalError
+from intarsia.run.makefile import is_makefile
 from intarsia.run.place import Place
 from intarsia.run.plan import Plan, chosen_hints, plan_of, read_workflow, require_inputs, rows_of
 from intarsia.run.record import write_record
@@ -155,12 +157,23 @@ class _Session:
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
-        self._graph, self._is_replay = read_workflow(choices.workflow, choices.replay)
         self._directory = choices.root
         name = choices.workflow.name.split(".")[0] or "workflow"
         self._run_dir = (choices.run_dir or self._directory / f".run-{name}").absolute()
-        tasks = len(self._graph.tasks)
-        self._view = Terminal(self._graph.name, tasks, quiet=choices.quiet)
+        self._view = Terminal(quiet=choices.quiet)
+        self._graph = Graph(name, {}, {}, {}, {}, {}, {})
+        self._is_replay = False
+        # What a Makefile says depends on what is in the directory.
+        self._reads_late = is_makefile(choices.workflow) and bool(choices.up or choices.stage_in)
+        if not self._reads_late or choices.dry_run:
+            self._read()
+
+    def _read(self) -> None:
+        choices = self._choices
+        self._graph, self._is_replay = read_workflow(
+            choices.workflow, choices.replay, self._directory, self._run_dir
+        )
+        self._view.expect(self._graph.name, len(self._graph.tasks))
 
     def run(self) -> int:
         """Run it, with what is asked for around it; returns the exit code."""
@@ -188,6 +201,8 @@ class _Session:
             )
         if choices.stage_in and not choices.dry_run:
             stage_in(choices.stage_in, self._directory, self._view.say)
+        if self._reads_late and not choices.dry_run:
+            self._read()
         if not self._is_replay:
             require_inputs(str(choices.workflow), self._graph, self._directory)
         for warning in self._graph.warnings:
@@ -195,6 +210,8 @@ class _Session:
         with Journal(self._run_dir / "journal", fresh=choices.fresh) as journal:
             if choices.dry_run:
                 return self._show(self._plan(journal))
+            if is_makefile(choices.workflow):
+                shutil.copyfile(choices.workflow, self._run_dir / choices.workflow.name)
             history = self._perform(journal)
             code = self._conclude(history, journal)
         if choices.stage_out is not None:
