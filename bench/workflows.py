@@ -2,11 +2,12 @@
 """Replays recorded workflows by `intarsia run` over the hosts of a lab, under several schedules, with hints and without.
 
 Each instance of WfFormat is scaled to the same bytes that its tasks read when each host reads a file once (--mb), and to the same
-seconds of computation, which are slept (--compute-s); one task at a time runs on each host. The makespan is from the first task's readiness to the end of
-the last one: inputs are dealt over the hosts before. Network bytes are what the hosts' links receive meanwhile, with the
-scheduler's own messages. The central server is MooseFS with all names and bytes on a host of its own; `local` is a directory of
-this machine that all hosts share, which no network slows down. A run during which the machine's processors
-were busy for more than 80 % of the time is marked: there the machine, not the links, may be what is measured.
+seconds of computation, which are slept (--compute-s); one task at a time runs on each host. The makespan is from the first task's
+readiness to the end of the last one: inputs are dealt over the hosts before. Network bytes are what the hosts' links receive
+meanwhile, with the scheduler's own messages. Copies made ahead count as local reads. A task that fails is tried again, twice at most, and
+counted. The central server is MooseFS with all names and bytes on a host of its own; `local-directory` is a directory of this machine that all
+hosts share, which no network slows down. Where the processors were busy for more than 80 % of a run, that is marked: then the machine, not
+the links, may be what is measured.
 
 example:
   .venv/bin/python bench/workflows.py --quick                   a first look: two workflows, once
@@ -135,7 +136,7 @@ class Runner:
         self.common = system.dir / "work"
         self.common.mkdir()
         self.script = system.dir / "on"
-        place = {"program": system.program, "lab": system.lab, "mounts": system.dir / "mnt", "common": self.common}
+        place = {"program": Path(system.program).absolute(), "lab": system.lab, "mounts": system.dir / "mnt", "common": self.common}
         self.script.write_text(SHELL.format(**place))
         self.script.chmod(0o755)
         # What keeps the name of a host's network, for the meter.
@@ -149,12 +150,12 @@ class Runner:
         directory.mkdir()
         record = self.system.dir / "record.json"
         words = [sys.executable, "-m", "intarsia.run", instance.file, "--directory", self.common / directory.name]
-        words += ["--run-dir", self.system.dir / f"state{self.runs}", "--record", record, "--quiet", "--json"]
+        words += ["--run-dir", self.system.dir / f"state{self.runs}", "--record", record, "--quiet", "--json", "--retries", "2"]
         words += ["--hosts", ",".join(self.hosts), "--shell", f"{self.script} {{host}}", "--slots", "1"]
         words += ["--address", self.system.addresses[int(self.hosts[0][1:])], *options.split()]
         words += ["--scale", instance.scale, "--time-scale", instance.time_scale]
         with Meter(self.system) as meter:
-            summary = self.call(shlex.join(map(str, words)))
+            summary = self.call(shlex.join(map(str, words)), self.system.dir / f"state{self.runs}/logs")
         told = json.loads(record.read_text())["workflow"]["execution"]
         began = datetime.fromisoformat(told["executedAt"]).timestamp()
         network, busy = meter.between(began, began + told["makespanInSeconds"])
@@ -166,16 +167,18 @@ class Runner:
             "local_share": share,
             "busy": busy,
             "copied_ahead_bytes": summary["copied_ahead_bytes"],
+            "tried_again": summary["attempts"] - instance.tasks,
             "load": os.getloadavg()[0],
         }
 
-    def call(self, command):
+    def call(self, command, logs):
         """The run itself, as the first host's process."""
         environment = os.environ | {"PYTHONPATH": str(labs.ROOT / "python/src")}
         words = [self.script, self.hosts[0], command]
         done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, env=environment)
         if done.returncode:
-            sys.exit(f"{command}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+            said = "".join(f"{log.name}: {log.read_text()[-600:]}\n" for log in logs.glob("*.[0-9]*.log"))
+            sys.exit(f"{command}\nended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}{said[-4000:]}")
         return json.loads(done.stdout)
 
 
@@ -214,7 +217,7 @@ def print_table(arguments, instances, found):
     )
     for instance in instances:
         by_name = found[instance.name]
-        print(f"\n{instance.name} ({instance.tasks} tasks)\n\n| | makespan [s] | of blind | network [MB] | local reads | processors busy |\n|---|---:|---:|---:|---:|---:|")
+        print(f"\n{instance.name} ({instance.tasks} tasks)\n\n| | makespan [s] | of blind | network [MB] | local reads | processors busy | tried again |\n|---|---:|---:|---:|---:|---:|---:|")
         for name, samples in by_name.items():
             times = [one["makespan_s"] for one in samples]
             ratio = statistics.median(times) / middle(by_name["blind"], "makespan_s") if by_name.get("blind") else 1
@@ -222,7 +225,8 @@ def print_table(arguments, instances, found):
             mark = "*" if any(one["busy"] > BUSY_LIMIT for one in samples) else ""
             print(
                 f"| {name} | {statistics.median(times):.1f} ({min(times):.1f}-{max(times):.1f}) | {ratio:.2f} | "
-                f"{middle(samples, 'network_bytes') / 1e6:.0f} | {share} | {100 * middle(samples, 'busy'):.0f} %{mark} |"
+                f"{middle(samples, 'network_bytes') / 1e6:.0f} | {share} | {100 * middle(samples, 'busy'):.0f} %{mark} | "
+                f"{sum(one.get('tried_again', 0) for one in samples) or ''} |"
             )
 
 
