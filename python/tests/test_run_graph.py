@@ -88,9 +88,11 @@ def test_an_input_that_is_not_there_is_named_with_its_first_reader(tmp_path: Pat
     require_inputs("w.yaml", graph, tmp_path)
 
 
-def test_an_instance_of_wfformat_becomes_a_replay() -> None:
+def test_an_instance_of_wfformat_becomes_a_replay(tmp_path: Path) -> None:
     source = ROOT / "crates/predict/tests/data/wf.json"
-    graph, is_replay = read_workflow(source, Replay(scale=0.5, time_scale=0.1, burns=True))
+    graph, is_replay = read_workflow(
+        source, Replay(scale=0.5, time_scale=0.1, burns=True), tmp_path, tmp_path
+    )
     assert is_replay
     assert list(graph.tasks) == ["mProject_ID0000001", "mAdd_ID0000002"]
     project, add = graph.tasks.values()

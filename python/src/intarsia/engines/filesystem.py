@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import stringify_path
 
-from intarsia.locate import Locations, host_of, locate
-
-_PREFIX = "intarsia://"
+from intarsia.engines.urls import path_of, require_store
+from intarsia.locate import Locations, locate
 
 
 class IntarsiaFileSystem(LocalFileSystem):
@@ -33,11 +30,7 @@ class IntarsiaFileSystem(LocalFileSystem):
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, (list, set, tuple)):
             return type(path)(cls._strip_protocol(one) for one in path)
-        text = stringify_path(path)
-        if text.startswith(_PREFIX):
-            text = text.removeprefix(_PREFIX)
-            text = text if text.startswith("/") else f"{_mount()}/{text}"
-        return super()._strip_protocol(text)
+        return super()._strip_protocol(path_of(stringify_path(path)))
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         name = self._strip_protocol(path)
@@ -58,24 +51,3 @@ class IntarsiaFileSystem(LocalFileSystem):
         """Say where files lie; `paths` as fsspec takes them, with or without `intarsia://`."""
         names = [paths] if isinstance(paths, str) else paths
         return locate(self._strip_protocol(name) for name in names)
-
-
-def require_store(path: str) -> None:
-    """Raise FileNotFoundError if `path`, or what is there of it, lies in no store."""
-    there = PurePosixPath(path)
-    while not os.path.lexists(there) and there != there.parent:
-        there = there.parent
-    if host_of(there) is None:
-        raise FileNotFoundError(
-            f"{path} lies in no store; `intarsia status` lists the mounts of those that are up"
-        )
-
-
-def _mount() -> str:
-    mount = os.environ.get("INTARSIA_MOUNT")
-    if not mount:
-        raise ValueError(
-            "intarsia:// without a leading / is a path below the store's mount: set INTARSIA_MOUNT"
-            " to it, or write intarsia:///mnt/work/..."
-        )
-    return mount

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 #: `-tt` ends the command when the connection does.
 SSH = "ssh -tt -o BatchMode=yes {host}"
+
+_SRUN = "srun --overlap --nodes=1 --ntasks=1 --nodelist={host} sh -c"
+
+
+def shell_of(environment: Mapping[str, str]) -> str:
+    """Return how hosts are reached, as `intarsia up` reaches them.
+
+    >>> shell_of({"INTARSIA_SSH": "ssh -p 2222"})
+    'ssh -p 2222 -tt -o BatchMode=yes {host}'
+    """
+    if ssh := environment.get("INTARSIA_SSH"):
+        return f"{ssh} -tt -o BatchMode=yes {{host}}"
+    return _SRUN if environment.get("SLURM_JOB_ID") else SSH
 
 
 def on_host(shell: str, host: str, command: str, directory: Path) -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from intarsia.run.names import hosts_in
 from intarsia.run.session import SCHEDULES, Choices, carry_out
 
 _EXAMPLES = """\
-A WORKFLOW is a graph of commands in YAML, or an instance of WfFormat 1.5, which is replayed: files
-of random bytes in the recorded sizes, and the computation slept. The same command goes on where an
-earlier one stopped, whatever ended that.
+A WORKFLOW is a graph of commands in YAML, a Makefile, or an instance of WfFormat 1.5, which is
+replayed: files of random bytes in the recorded sizes, and the computation slept. The same command
+goes on where an earlier one stopped, whatever ended that.
 
 Examples:
   intarsia run counts.yaml                                         on this host
@@ -20,6 +22,8 @@ Examples:
   intarsia run counts.yaml --dry-run                               what would run, in which order
   intarsia run montage.json --scale 0.01 --time-scale 0.1 --report build/montage
   intarsia run counts.yaml --scheduler tcp://10.0.0.1:8786         workers that are there already
+  intarsia run counts.yaml --up /mnt/work --hosts 'node[01-08]' --stage-in /project/texts/. \\
+      --stage-out /project/counts                                  from nothing to results
 
 Exit codes:
   0  all tasks are done
@@ -42,9 +46,9 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--directory",
         type=Path,
-        default=Path(),
         metavar="DIR",
-        help="where the files of the workflow lie, as all hosts see it [default: here]",
+        help="where the files of the workflow lie, as all hosts see it [default: here; with --up "
+        "its mount]",
     )
     add(
         "--run-dir",
@@ -57,9 +61,13 @@ def parser() -> argparse.ArgumentParser:
         type=_names,
         default=(),
         metavar="A,B,…",
-        help="a worker on each [default: this host]",
+        help="a worker on each, also as node[01-08] [default: this host; with --up all of its]",
     )
-    add("--shell", metavar="CMD", help="how commands are begun on {host} [default: ssh]")
+    add(
+        "--shell",
+        metavar="CMD",
+        help="how commands are begun on {host} [default: srun in a job of Slurm, else ssh]",
+    )
     add("--address", metavar="ADDRESS", help="address of this host, for the workers")
     add("--slots", type=_positive, metavar="N", help="tasks at once on a host [default: its cores]")
     add(
@@ -67,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="ADDRESS",
         help="a dask.distributed scheduler with workers of its own",
     )
+    _add_around(made)
     add = made.add_argument_group("how").add_argument
     add(
         "--schedule",
@@ -142,19 +151,60 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def _add_around(made: argparse.ArgumentParser) -> None:
+    """What happens before the first task and after the last."""
+    add = made.add_argument_group("from nothing to results").add_argument
+    add(
+        "--up",
+        type=Path,
+        metavar="MOUNT",
+        help="bring a store up here, on --hosts or those of the job, and take it down at the end, "
+        "however that comes",
+    )
+    add(
+        "--up-options",
+        type=shlex.split,
+        default=(),
+        metavar="WORDS",
+        help="more options of `intarsia up`, as '--tier /local/ssd/work'",
+    )
+    add(
+        "--stage-in",
+        action="append",
+        default=[],
+        metavar="SOURCE",
+        help="copy this into the directory first, verified; repeatable; SOURCE/. is its content",
+    )
+    add(
+        "--stage-out",
+        type=Path,
+        metavar="DEST",
+        help="copy the results that are done here, verified: what tasks make and none reads",
+    )
+    add(
+        "--discard",
+        dest="discards",
+        action="store_true",
+        help="with --up: delete the data also where it is not copied out [default: after a run "
+        "that went well, and --stage-out]",
+    )
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run a workflow; returns the exit code."""
     given = parser().parse_args(words)
     if given.scheduler and (given.hosts or given.shell or given.slots):
         parser().error("--scheduler has workers already; leave out --hosts, --shell and --slots")
+    if given.up is None and (given.up_options or given.discards):
+        parser().error("--up-options and --discard are for --up")
     return carry_out(Choices(**vars(given)))
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name for name in text.split(",") if name)
-    if len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"{text!r}: a host is named twice")
-    return names
+    try:
+        return hosts_in(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> int:

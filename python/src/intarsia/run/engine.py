@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from intarsia.locate import Locations, locate
 from intarsia.run.ahead import Ahead
@@ -29,6 +30,7 @@ from intarsia.run.order import Outcome, Result
 from intarsia.run.patience import SETTLE_S
 from intarsia.run.progression import LOSSES, Progression, State
 from intarsia.run.settings import Sent, Settings, View
+from intarsia.run.tail import tail_of
 from intarsia.schedule import Task, TaskQueue
 
 # How often to look again when nothing happens: a policy may let a task wait for so long.
@@ -295,6 +297,8 @@ class Engine:
                 self._take([name])
         else:
             self._fail(name, said)
+            for line in tail_of(Path(sent.log)):
+                self._view.say(line)
 
     def _by_path(self, files: Iterable[str]) -> dict[str, str]:
         return {str(self._settings.directory / file): file for file in files}

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from intarsia.engines.shell import on_host
+from intarsia.run.tail import tail_of
 
 #: So often a worker that ends too early is begun again on its host.
 RESTARTS = 2
 _END_S = 15.0
-_LOG_TAIL = 5
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Workers:
             else:
                 worker.is_given_up = True
                 said.append(f"host {host} is given up: its worker ended {RESTARTS + 1} times")
-                said += self._tail(host)
+                said += tail_of(self._log(host))
         return said
 
     def are_gone(self) -> bool:
@@ -106,7 +106,3 @@ class Workers:
 
     def _log(self, host: str) -> Path:
         return self.logs / f"worker-{host}.log"
-
-    def _tail(self, host: str) -> list[str]:
-        text = self._log(host).read_text(errors="replace")
-        return [f"  {line}" for line in text.splitlines()[-_LOG_TAIL:]]

@@ -12,6 +12,7 @@ from intarsia.run.graph import Graph, GraphError
 from intarsia.run.hints import Cluster, hints_of, own_hints
 from intarsia.run.journal import Journal
 from intarsia.run.lineage import lineages, needed
+from intarsia.run.makefile import is_makefile, read_makefile
 from intarsia.run.order import Stamp
 from intarsia.run.patience import patiently
 from intarsia.run.replay import Replay
@@ -29,8 +30,13 @@ class Plan:
     to_run: frozenset[str]
 
 
-def read_workflow(path: Path, replay: Replay) -> tuple[Graph, bool]:
-    """Read a workflow; says too whether it is a replay. Raises GraphError."""
+def read_workflow(path: Path, replay: Replay, directory: Path, run_dir: Path) -> tuple[Graph, bool]:
+    """Read a workflow; says too whether it is a replay. Raises GraphError.
+
+    What a Makefile says depends on the files in `directory`; tasks use a copy in `run_dir`.
+    """
+    if is_makefile(path) and path.is_file():
+        return read_makefile(path, directory, run_dir / path.name), False
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,12 +17,16 @@ from intarsia.run.graph import Task
 from intarsia.run.journal import Past
 
 _WORD_LIMIT = 200
+# What identifiers may not consist of. (WfFormat 1.5: `^[0-9a-zA-Z-_.]*$`.)
+_UNSAFE = re.compile(r"[^0-9a-zA-Z_.-]")
 
 
 def wfformat_of(history: History, past: Mapping[str, Past]) -> dict[str, Any]:
     """Return the run as an instance of WfFormat; `past` tells of tasks that were done before.
 
-    Tasks that are not done have no entry in its execution.
+    It goes by the schema of WfFormat 1.5. Beyond it tasks have `executedAt`, when they began, and
+    `machines`, as recorded instances have it; files have `path`, the name that they had. Tasks
+    that are not done have no entry in its execution.
     """
     graph = history.graph
     ran = {name: past[name] for name in history.reused if name in past}
@@ -32,33 +38,28 @@ def wfformat_of(history: History, past: Mapping[str, Past]) -> dict[str, Any]:
     files = dict.fromkeys(
         file for task in graph.tasks.values() for file in (*task.inputs, *task.outputs)
     )
+    workflow: dict[str, Any] = {
+        "specification": {
+            "tasks": [_specified(history, task) for task in graph.tasks.values()],
+            "files": [
+                {
+                    "id": identifier(file),
+                    "sizeInBytes": _size(history.directory / file),
+                    "path": file,
+                }
+                for file in files
+            ],
+        }
+    }
+    if ran:  # an execution without tasks is none
+        workflow["execution"] = _execution(history, ran, memory)
     return {
         "name": graph.name,
         "description": f"Run by intarsia run, schedule {history.schedule}",
         "createdAt": _time(history.ended_s),
         "schemaVersion": "1.5",
         "runtimeSystem": {"name": "intarsia run", "version": _version()},
-        "workflow": {
-            "specification": {
-                "tasks": [_specified(history, task) for task in graph.tasks.values()],
-                "files": [
-                    {"id": file, "sizeInBytes": _size(history.directory / file)} for file in files
-                ],
-            },
-            "execution": {
-                "makespanInSeconds": round(history.makespan_s, 6),
-                "executedAt": _time(history.began_s),
-                "tasks": [
-                    _executed(graph.tasks[name], ran[name], memory.get(name, 0))
-                    for name in graph.tasks
-                    if name in ran
-                ],
-                "machines": [
-                    {"nodeName": host, **history.machines.get(host, {})}
-                    for host in sorted({one.host for one in ran.values()} | {*history.machines})
-                ],
-            },
-        },
+        "workflow": workflow,
     }
 
 
@@ -71,23 +72,58 @@ def _specified(history: History, task: Task) -> dict[str, Any]:
     graph = history.graph
     return {
         "name": task.name,
-        "id": task.name,
-        "parents": sorted(graph.parents[task.name]),
-        "children": sorted(graph.children[task.name]),
-        "inputFiles": list(task.inputs),
-        "outputFiles": list(task.outputs),
+        "id": identifier(task.name),
+        "parents": sorted(map(identifier, graph.parents[task.name])),
+        "children": sorted(map(identifier, graph.children[task.name])),
+        "inputFiles": [identifier(file) for file in task.inputs],
+        "outputFiles": [identifier(file) for file in task.outputs],
+    }
+
+
+def identifier(name: str) -> str:
+    """Return the identifier of a task or a file, whose letters the schema of WfFormat restricts.
+
+    A name that has others gets `_` for each of them, and a part of its hash, so that no two
+    become one.
+
+    >>> identifier("total"), identifier("out/total")
+    ('total', 'out_total-0ff2d820')
+    """
+    safe = _UNSAFE.sub("_", name)
+    if safe == name:
+        return name
+    return f"{safe}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+def _execution(
+    history: History, ran: Mapping[str, Past], memory: Mapping[str, int]
+) -> dict[str, Any]:
+    graph = history.graph
+    return {
+        "makespanInSeconds": round(history.makespan_s, 6),
+        "executedAt": _time(history.began_s),
+        "tasks": [
+            _executed(graph.tasks[name], ran[name], memory.get(name, 0))
+            for name in graph.tasks
+            if name in ran
+        ],
+        "machines": [
+            {"nodeName": host, **history.machines.get(host, {})}
+            for host in sorted({one.host for one in ran.values()} | {*history.machines})
+        ],
     }
 
 
 def _executed(task: Task, ran: Past, memory_bytes: int) -> dict[str, Any]:
     took_s = max(ran.ended_s - ran.began_s, 1e-6)
     told: dict[str, Any] = {
-        "id": task.name,
+        "id": identifier(task.name),
         "runtimeInSeconds": round(took_s, 6),
         "executedAt": _time(ran.began_s),
         "command": _command(task),
         "coreCount": task.cores,
         "avgCPU": round(100 * ran.cpu_s / took_s, 3),
+        "machine": ran.host,
         "machines": [ran.host],
     }
     return told | ({"memoryInBytes": memory_bytes} if memory_bytes else {})

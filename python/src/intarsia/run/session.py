@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from intarsia.engines.shell import SSH
+from intarsia.engines.shell import shell_of
 from intarsia.locate import host_of
 from intarsia.run.attempts import History
 from intarsia.run.chrome import write_trace
 from intarsia.run.engine import Engine
 from intarsia.run.events import ClusterError, StopAsked
-from intarsia.run.graph import GraphError
+from intarsia.run.glide import Glide, stage_in, stage_out, store_for_run
+from intarsia.run.graph import Graph, GraphError
 from intarsia.run.journal import Journal, JournalBusyError, JournalError
+from intarsia.run.makefile import is_makefile
 from intarsia.run.place import Place
 from intarsia.run.plan import Plan, chosen_hints, plan_of, read_workflow, require_inputs, rows_of
 from intarsia.run.record import write_record
@@ -31,6 +35,7 @@ from intarsia.run.summary import lines_of, summary_of
 from intarsia.run.undeclared import Undeclared
 from intarsia.run.view import Terminal
 from intarsia.schedule import Policy, blind, delayed, delayed_as_moved
+from intarsia.store import StoreError
 
 if TYPE_CHECKING:
     from intarsia.run.cluster import RunCrew
@@ -45,13 +50,18 @@ class Choices:
     """What the user chose; times in seconds."""
 
     workflow: Path
-    directory: Path
+    directory: Path | None
     run_dir: Path | None
     hosts: tuple[str, ...]
     shell: str | None
     address: str | None
     slots: int | None
     scheduler: str | None
+    up: Path | None
+    up_options: Sequence[str]
+    stage_in: Sequence[str]
+    stage_out: Path | None
+    discards: bool
     schedule: str
     patience_s: float | None
     ahead_bytes: int
@@ -79,9 +89,21 @@ class Choices:
     @property
     def place(self) -> Place:
         """Where tasks run."""
-        shell = (self.shell or SSH) if self.hosts else None
+        shell = (self.shell or shell_of(os.environ)) if self.hosts else None
         hosts = self.hosts or (socket.gethostname(),)
         return Place(hosts, shell, self.address, self.slots, self.scheduler)
+
+    @property
+    def root(self) -> Path:
+        """Where the files of the workflow lie."""
+        return (self.directory or self.up or Path()).absolute()
+
+    @property
+    def glide(self) -> Glide | None:
+        """The store that is brought up for the run."""
+        if self.up is None:
+            return None
+        return Glide(self.up.absolute(), self.hosts, tuple(self.up_options), self.discards)
 
     @property
     def policy(self) -> Policy:
@@ -110,7 +132,7 @@ def carry_out(choices: Choices) -> int:
     except JournalBusyError as error:
         print(f"error: {error}", file=sys.stderr)
         return _BUSY
-    except (ClusterError, JournalError, OSError) as error:
+    except (ClusterError, JournalError, StoreError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return _FAILURE
 
@@ -135,33 +157,83 @@ class _Session:
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
-        self._graph, self._is_replay = read_workflow(choices.workflow, choices.replay)
-        self._directory = choices.directory.absolute()
+        self._directory = choices.root
         name = choices.workflow.name.split(".")[0] or "workflow"
         self._run_dir = (choices.run_dir or self._directory / f".run-{name}").absolute()
-        tasks = len(self._graph.tasks)
-        self._view = Terminal(self._graph.name, tasks, quiet=choices.quiet)
+        self._view = Terminal(quiet=choices.quiet)
+        self._graph = Graph(name, {}, {}, {}, {}, {}, {})
+        self._is_replay = False
+        # What a Makefile says depends on what is in the directory.
+        self._reads_late = is_makefile(choices.workflow) and bool(choices.up or choices.stage_in)
+        if not self._reads_late or choices.dry_run:
+            self._read()
+
+    def _read(self) -> None:
+        choices = self._choices
+        self._graph, self._is_replay = read_workflow(
+            choices.workflow, choices.replay, self._directory, self._run_dir
+        )
+        self._view.expect(self._graph.name, len(self._graph.tasks))
 
     def run(self) -> int:
-        """Run it; returns the exit code."""
+        """Run it, with what is asked for around it; returns the exit code."""
+        glide = self._choices.glide
+        if self._choices.dry_run and not self._directory.is_dir() and glide is not None:
+            return self._show(Plan({}, frozenset(self._graph.tasks)))
+        if glide is None or self._choices.dry_run:
+            return self._go_through()
+        with store_for_run(glide, self._view.say) as store:
+            self._choices = replace(
+                self._choices,
+                hosts=tuple(store.addresses) or self._choices.hosts,
+                address=self._choices.address or store.address,
+            )
+            self._directory.mkdir(parents=True, exist_ok=True)
+            code = self._go_through()
+            store.is_spent = code == 0 and self._choices.stage_out is not None
+            return code
+
+    def _go_through(self) -> int:
+        choices = self._choices
         if not self._directory.is_dir():
-            source = str(self._choices.workflow)
-            raise GraphError(source, [f"the directory {self._directory} is not there"])
+            raise GraphError(
+                str(choices.workflow), [f"the directory {self._directory} is not there"]
+            )
+        if choices.stage_in and not choices.dry_run:
+            stage_in(choices.stage_in, self._directory, self._view.say)
+        if self._reads_late and not choices.dry_run:
+            self._read()
         if not self._is_replay:
-            require_inputs(str(self._choices.workflow), self._graph, self._directory)
+            require_inputs(str(choices.workflow), self._graph, self._directory)
         for warning in self._graph.warnings:
             self._view.say(f"warning: {warning}")
-        with Journal(self._run_dir / "journal", fresh=self._choices.fresh) as journal:
-            if self._choices.dry_run:
-                return self._show(journal)
+        with Journal(self._run_dir / "journal", fresh=choices.fresh) as journal:
+            if choices.dry_run:
+                return self._show(self._plan(journal))
+            if is_makefile(choices.workflow):
+                shutil.copyfile(choices.workflow, self._run_dir / choices.workflow.name)
             history = self._perform(journal)
-            return self._conclude(history, journal)
+            code = self._conclude(history, journal)
+        if choices.stage_out is not None:
+            stage_out(self._results(history), self._directory, choices.stage_out, self._view.say)
+        return code
+
+    def _results(self, history: History) -> list[str]:
+        """What was made for the user and is whole, and the logs of tasks that failed."""
+        done = {one.task for one in history.done} | set(history.reused)
+        files = [
+            file
+            for file, maker in self._graph.producer.items()
+            if self._graph.is_result(file) and maker in done and not Path(file).is_absolute()
+        ]
+        logs = [Path(one.log) for one in history.attempts if one.task in history.failed]
+        below = [log for log in logs if log.is_relative_to(self._directory) and log.exists()]
+        return files + [str(log.relative_to(self._directory)) for log in below]
 
     def _plan(self, journal: Journal) -> Plan:
         return plan_of(self._graph, self._directory, journal, probes=self._choices.remakes)
 
-    def _show(self, journal: Journal) -> int:
-        plan = self._plan(journal)
+    def _show(self, plan: Plan) -> int:
         hosts = len(self._choices.hosts) or 1
         rows = rows_of(self._graph, plan, chosen_hints(self._graph, self._choices.hints, hosts))
         title = f"{self._graph.name}: {len(plan.to_run)} of {len(rows)} tasks would run"

@@ -19,7 +19,7 @@ _SHOWN = 6
 class Terminal:
     """Standard error of a run."""
 
-    def __init__(self, title: str, tasks: int, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
         columns = (
             TextColumn("{task.description}"),
@@ -30,7 +30,11 @@ class Terminal:
         )
         self._bar = Bar(*columns, console=self._console, transient=True)
         self._draws = sys.stderr.isatty() and not quiet
-        self._task = self._bar.add_task(title, total=tasks, counts="")
+        self._task = self._bar.add_task("", total=None, counts="")
+
+    def expect(self, title: str, tasks: int) -> None:
+        """Say what is run, before the first update."""
+        self._bar.update(self._task, description=title, total=tasks)
 
     def say(self, text: str) -> None:
         """Print one line."""

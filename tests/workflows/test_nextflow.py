@@ -1,0 +1,96 @@
+"""Nextflow on a real Slurm: tasks prefer the nodes that hold their input, of four hosts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from intarsia.locate import locate
+from lab_hosts import ROOT, Hosts, four_hosts
+from runs import ENVIRONMENT
+from slurm_site import Slurm, slurm_site
+
+LIBRARY = ROOT / "build/nextflow/lib"
+LIMIT_S = 200
+# Above what stands beside its inode, also when packed.
+PART_LINES = 60_000
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("java") is None or not LIBRARY.exists(),
+    reason="SKIPPED: Nextflow is not there; scripts/fetch_nextflow.sh fetches it (Java 17, Maven)",
+)
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    """A store over four hosts."""
+    with four_hosts("nextflow-") as hosts:
+        yield hosts
+
+
+def nextflow(slurm: Slurm, job: Path, *options: str) -> str:
+    """Run the example of the users' page; return what it said."""
+    words = ["java", "-cp", f"{LIBRARY}/*", "nextflow.cli.Launcher"]
+    words += ["run", str(ROOT / "docs/user/engines/nextflow_pipeline.nf"), "-ansi-log", "false"]
+    words += ["-w", f"{job}/work", "--parts", f"{job}/parts", "--out", f"{job}/packed"]
+    place = slurm.directory / "nextflow"
+    place.mkdir(exist_ok=True)
+    environment = ENVIRONMENT | {"SLURM_CONF": str(slurm.directory / "slurm.conf")}
+    done = subprocess.run(
+        [*words, *options],
+        cwd=place,
+        env=environment | {"NXF_OFFLINE": "true", "NXF_HOME": str(place / "home")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_tasks_ask_for_the_node_of_their_input(hosts: Hosts, tmp_path: Path) -> None:
+    job = hosts.new_directory()
+    (job / "parts").mkdir()
+    for number in (3, 4):
+        lines = (os.urandom(16).hex() for _ in range(PART_LINES))
+        path = hosts.store.mounts[number - 1] / job.name / f"parts/{number}.txt"
+        path.write_text("# a part\n" + "\n".join(lines) + "\n")
+    with slurm_site(tmp_path.resolve()) as slurm:
+        config = slurm.directory / "nextflow.config"
+        config.write_text("executor.pollInterval = '1 sec'\nprocess.queue = 'all'\n")
+        options = ["-c", str(config), "--intarsia_python", sys.executable]
+        nextflow(slurm, job, *options)
+        told = slurm.run("scontrol", "show", "job")
+    assert sorted(path.name for path in (job / "packed").iterdir()) == [
+        "3.txt.clean.gz",
+        "4.txt.clean.gz",
+    ]
+    wanted = {}
+    for header in (job / "work").glob("*/*/.command.run"):
+        text = header.read_text()
+        name = text.split("### name: '")[1].split("'")[0]
+        wanted[name] = [
+            line.split("--prefer=")[1] for line in text.splitlines() if "--prefer" in line
+        ]
+    # All mounts are on one machine here: what a job writes is born where Nextflow's own mount is.
+    cleaned = next((job / "work").glob("*/*/3.txt.clean"))
+    (home,) = locate([cleaned]).files[0].hosts
+    asked = sorted(
+        one for name, found in wanted.items() for one in found if name.startswith("clean")
+    )
+    assert asked == ["n3", "n4"]
+    assert all(found == [home] for name, found in wanted.items() if name.startswith("pack"))
+    nodes = {
+        block.split("Features=")[1].split()[0]: block.split(" NodeList=")[1].split()[0]
+        for block in told.split("\n\n")
+        if "JobName=nf-clean" in block
+    }
+    assert nodes == {"n3": "n3", "n4": "n4"}
