@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from intarsia.characterise import aggregate, design, published, samples, stores
 from intarsia.characterise.__main__ import main
-from intarsia.characterise.balance import search, study, verdict
+from intarsia.characterise.balance import search, trial, verdict
+from intarsia.characterise.balance.knowledge import learn
+from intarsia.characterise.balance.methods import methods
 from intarsia.characterise.balance.plan import Wishes, make_plan
 from intarsia.characterise.balance.pool import Evaluator, PlacedLoad, Pool, merit
+from intarsia.characterise.balance.score import reductions
 from intarsia.characterise.errors import CharacteriseError, OutsideError
 from intarsia.characterise.load import Load, points_of
 from intarsia.characterise.model import linear, process
@@ -166,16 +169,16 @@ def test_two_loads_in_order_seek_together_and_their_seeks_are_told_apart() -> No
 def test_a_small_trial_is_scored_on_the_truth_and_ours_helps(tmp_path: Path) -> None:
     real_binary()
     names = ("fc-raid5", "sata-raid5", "volume")
-    knowledge = study.learn(names, points=96, mixes=24, say=lambda _: None)
-    scores = study.run(knowledge, tests=4, say=lambda _: None)
-    assert set(study.methods(knowledge)) < set(scores)
+    knowledge = learn(names, points=96, mixes=24, say=lambda _: None)
+    scores = trial.run(knowledge, tests=4, say=lambda _: None)
+    assert set(methods(knowledge)) < set(scores)
     for score in scores.values():
         assert len(score.moves) == len(score.loads_ms) == 4
-    found = study.reductions(scores, "our model, greedy", "stores_ms")
+    found = reductions(scores, "our model, greedy", "stores_ms")
     assert found["mean"].value > 0.1
     assert found["maximum"].value > 0
     assert all(one.low <= one.value <= one.high for one in found.values())
-    assert study.reductions(scores, "start")["mean"].value == 0
+    assert reductions(scores, "start")["mean"].value == 0
     words = {one.verdict for one in verdict.verdicts(scores)}
     assert words <= {"reproduced", "calibrated", "refuted", "not possible here"}
 

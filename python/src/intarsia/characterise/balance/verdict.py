@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from intarsia.characterise.balance.study import Reduction, Score, reductions
+from intarsia.characterise.balance.score import Reduction, Score, reductions
 
 TARGETS = {"mean": 0.52, "variance": 0.82, "maximum": 0.78}
 """Published reductions, of the latencies of data stores."""
