@@ -11,7 +11,7 @@ import numpy as np
 from intarsia.characterise.balance.draws import random_pool
 from intarsia.characterise.balance.knowledge import Knowledge, Say
 from intarsia.characterise.balance.methods import methods
-from intarsia.characterise.balance.pool import Placement
+from intarsia.characterise.balance.pool import ALPHA, Placement
 from intarsia.characterise.balance.score import Score
 from intarsia.characterise.balance.truth import Truth, descend
 
@@ -20,6 +20,13 @@ POOLS = {
     "mixed": ("sata-raid0", "fc-raid5", "sata-raid5", "ssd", "volume"),
 }
 """Simulated stores: of the published shapes, and further apart."""
+
+ORACLES = {
+    "descent on the truth": ALPHA,
+    "descent on its mean": 1.0,
+    "descent on its maximum": 64.0,
+}
+"""Descents that no model could follow, by the norm that falls: what can be reached at all."""
 
 
 def run(
@@ -40,8 +47,9 @@ def run(
     truth = Truth(knowledge.names, seed=seed + 7_919)
     if with_oracle:
         oracle = Truth(knowledge.names, seed=seed + 104_729)
-        ways["descent on the truth"] = []
-        for number, pool in enumerate(pools):
-            ways["descent on the truth"].append(descend(oracle, pool))
-            say(f"descent on the truth: test {number + 1} of {tests}")
+        for name, alpha in ORACLES.items():
+            ways[name] = []
+            for number, pool in enumerate(pools):
+                ways[name].append(descend(oracle, pool, alpha))
+                say(f"{name}: test {number + 1} of {tests}")
     return {name: truth.score(pools, found) for name, found in ways.items()}

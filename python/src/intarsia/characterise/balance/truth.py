@@ -9,7 +9,7 @@ import numpy as np
 from intarsia.characterise import stores
 from intarsia.characterise.balance import search
 from intarsia.characterise.balance.methods import LEAST_GAIN
-from intarsia.characterise.balance.pool import Evaluator, Placement, Pool
+from intarsia.characterise.balance.pool import ALPHA, Evaluator, Placement, Pool
 from intarsia.characterise.balance.score import Score
 from intarsia.characterise.load import Load
 
@@ -64,10 +64,15 @@ def groups(pool: Pool, placement: Placement) -> list[tuple[Load, ...]]:
     ]
 
 
-def descend(truth: Truth, pool: Pool) -> list[Placement]:
-    """Descend on the simulated truth itself: about what a perfect model could reach."""
+def descend(truth: Truth, pool: Pool, alpha: float = ALPHA) -> list[Placement]:
+    """Descend on the simulated truth itself: about what a perfect model could reach.
+
+    What falls is the norm of the stores' latencies that `alpha` names: 1 for their mean, a large
+    one for their maximum.
+    """
 
     def predict(store: int, loads: Sequence[Load]) -> float:
         return truth.get(store, tuple(loads)).mean_ms if loads else 0.0
 
-    return search.greedy(pool, Evaluator(pool, predict).merit, least_gain=LEAST_GAIN)
+    objective = Evaluator(pool, predict, alpha).merit
+    return search.greedy(pool, objective, least_gain=LEAST_GAIN)
