@@ -52,7 +52,8 @@ def throttled_ext4(work, mount, delay_ms, rate_mb, room_mib):
         ))
         wait_for(socket.exists, "nbdkit")
         stack.enter_context(running("nbdfuse", served, "--unix", socket))
-        stack.callback(subprocess.run, ["fusermount3", "-u", served], check=False)
+        # The loop device lets go of its file some time after it was told to.
+        stack.callback(wait_for, lambda: is_unmounted(served), "the end of the loop device")
         wait_for(lambda: served.stat().st_size == room_mib * MIB, "nbdfuse")
         device = run("losetup", "--find", "--show", "--direct-io=on", served).strip()
         stack.callback(run, "losetup", "--detach", device)
@@ -81,9 +82,15 @@ def run(*words):
     return done.stdout
 
 
+def is_unmounted(path):
+    if not path.is_mount():
+        return True
+    return subprocess.run(["fusermount3", "-u", path], stderr=subprocess.DEVNULL).returncode == 0
+
+
 def wait_for(condition, what):
     limit = time.monotonic() + START_LIMIT_S
     while not condition():
         if time.monotonic() > limit:
-            raise Missing(f"{what} did not start within {START_LIMIT_S} s")
+            raise Missing(f"{what} did not come within {START_LIMIT_S} s")
         time.sleep(0.05)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A session with `intarsia characterise`: unlike directories, advice, migration, measured gain.
 
-Each directory is measured and modelled. Loads with a file each lie on them, and run together, each
-by its own fio; then `balance-stores` advises, `migrate` moves (verified, at a bounded rate, leaving
+Each directory is measured and modelled, and the model is held against some fresh loads, which say
+whether the machine is as it was when the first were measured, and set the model right. Loads with a
+file each lie on them, and run together, each by its own fio; then `balance-stores` advises, `migrate` moves (verified, at a bounded rate, leaving
 links), undoes it and moves again, the loads run again, are moved back, and run a third time: what
 changed with time alone shows in the difference between the first and the third.
 
@@ -47,6 +48,7 @@ def parse_arguments():
     parser.add_argument("--seconds", type=int, default=5, help="of a run (5)")
     parser.add_argument("--points", type=int, default=48, help="loads measured on each store (48)")
     parser.add_argument("--groups", type=int, default=20, help="groups measured together (20)")
+    parser.add_argument("--fresh", type=int, default=24, help="loads that check each model (24)")
     parser.add_argument("--file-mib", type=int, default=32, help="of each load (32)")
     parser.add_argument("--fit", type=int, default=3, help="loads that a store has room for (3)")
     parser.add_argument("--delay-ms", type=int, default=4, help="of the slow store (4)")
@@ -67,9 +69,21 @@ def model(stores, arguments):
         samples = arguments.out / f"{name}.csv"
         if arguments.again and (arguments.out / f"{name}.json").exists():
             continue
-        characterise("measure", path, "--points", arguments.points, "--groups", arguments.groups,
-                     "--seconds", 0.4, "--size", "96m", "--out", samples)
+        measure(path, samples, "--points", arguments.points, "--groups", arguments.groups)
         print(characterise("fit", samples, "--out", arguments.out / f"{name}.json"))
+
+
+def measure(path, samples, *words):
+    characterise("measure", path, *words, "--seconds", 0.4, "--size", "96m", "--out", samples)
+
+
+def check(stores, arguments):
+    """Hold each model against fresh loads, and let it take over by how much they differ."""
+    for name, path in stores.items():
+        fresh, fitted = arguments.out / f"{name}-fresh.csv", arguments.out / f"{name}.json"
+        # Other loads than those that the model was fitted to.
+        measure(path, fresh, "--points", arguments.fresh, "--groups", 0, "--seed", 2)
+        print(f"{name}: {characterise('check', fitted, fresh, '--out', fitted)}", flush=True)
 
 
 def place(stores, arguments):
@@ -98,7 +112,7 @@ def write_pool(path, stores, homes, arguments):
 
 
 def run_together(stores, homes, seconds):
-    """Run all loads at once; returns the mean latency of each in ms."""
+    """Run all loads at once; returns the mean latency of each in ms, and how many it had answered."""
     running = {}
     for load, (random, read, size, depth) in LOADS.items():
         path = stores[homes[load]] / "loads" / load / "data"
@@ -116,7 +130,8 @@ def run_together(stores, homes, seconds):
         job = json.loads(text[text.index("{"):])["jobs"][0]
         sides = [job["read"], job["write"]]
         count = sum(side["total_ios"] for side in sides)
-        found[load] = sum(side["total_ios"] * side["lat_ns"]["mean"] for side in sides) / count / 1e6
+        waited = sum(side["total_ios"] * side["lat_ns"]["mean"] for side in sides) / 1e6
+        found[load] = {"ms": waited / count, "requests": count}
     return found
 
 
@@ -150,8 +165,18 @@ def move_back(stores, moves):
         characterise("migrate", target / one["name"], source, "--rate", "100MB", "--yes")
 
 
+def of_stores(run, homes):
+    """Return the mean latency of all requests of each store, which is what a model tells."""
+    found = {}
+    for name in dict.fromkeys(homes.values()):
+        mine = [run[load] for load, home in homes.items() if home == name]
+        requests = sum(one["requests"] for one in mine)
+        found[name] = sum(one["ms"] * one["requests"] for one in mine) / requests
+    return found
+
+
 def measures(run):
-    values = list(run.values())
+    values = [one["ms"] for one in run.values()]
     return {"mean": statistics.fmean(values), "variance": statistics.pvariance(values),
             "largest": max(values)}
 
@@ -160,12 +185,12 @@ def middle(values):
     return f"{statistics.median(values):.3g} ({min(values):.3g}–{max(values):.3g})"
 
 
-def report(phases, plan):
+def report(phases, plan, homes):
     print(f"\nlatency of {len(LOADS)} loads in ms (variance: ms²), median of "
           f"{len(phases['before'])} runs (least–most)")
     rows = [("", *phases, "lower by")]
     for load in LOADS:
-        rows.append((load, *(middle([run[load] for run in runs]) for runs in phases.values()), ""))
+        rows.append((load, *(middle([run[load]["ms"] for run in runs]) for runs in phases.values()), ""))
     for name in MEASURES:
         by_phase = {title: [measures(run)[name] for run in runs] for title, runs in phases.items()}
         before = statistics.median(by_phase["before"] + by_phase["back"])
@@ -174,15 +199,23 @@ def report(phases, plan):
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)))
-    print(f"\nmoves: {len(plan['moves'])}; the model said of the stores, ms: "
-          + ", ".join(f"{name} {before:.3g} → {plan['after_ms'][name]:.3g}"
-                      for name, before in plan["before_ms"].items()))
+    print(f"\nmoves: {len(plan['moves'])}; mean latency of all requests of a store in ms, "
+          "said by its model | measured")
+    moved = homes | {one["name"]: one["target"] for one in plan["moves"]}
+    for name in plan["before_ms"]:
+        cells = [
+            f"{plan[f'{title}_ms'][name]:.3g} | "
+            + middle([of_stores(run, places).get(name, 0.0) for run in phases[title]])
+            for title, places in (("before", homes), ("after", moved))
+        ]
+        print(f"{name}: before {cells[0]}; after {cells[1]}")
 
 
 def session(stores, arguments):
     begun = time.monotonic()
     model(stores, arguments)
     print(f"three models in {(time.monotonic() - begun) / 60:.1f} minutes\n", flush=True)
+    check(stores, arguments)
     homes = place(stores, arguments)
     pool = arguments.out / "pool.toml"
     write_pool(pool, stores, homes, arguments)
@@ -195,7 +228,7 @@ def session(stores, arguments):
     move_back(stores, plan["moves"])
     phases["back"] = phase("back", stores, homes, arguments)
     (arguments.out / "session.json").write_text(json.dumps({"plan": plan, "runs": phases}, indent=1))
-    report(phases, plan)
+    report(phases, plan, homes)
 
 
 def main():

@@ -2,15 +2,21 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from intarsia.characterise import aggregate, design, published, samples, stores
 from intarsia.characterise.__main__ import main
-from intarsia.characterise.balance import search, study, verdict
+from intarsia.characterise.balance import search, trial, verdict
+from intarsia.characterise.balance.draws import random_pool
+from intarsia.characterise.balance.knowledge import learn
+from intarsia.characterise.balance.methods import methods
 from intarsia.characterise.balance.plan import Wishes, make_plan
-from intarsia.characterise.balance.pool import Evaluator, PlacedLoad, Pool, merit
+from intarsia.characterise.balance.pool import Evaluator, PlacedLoad, Placement, Pool, merit
+from intarsia.characterise.balance.score import Score, reductions
+from intarsia.characterise.balance.truth import Truth, descend, groups
 from intarsia.characterise.errors import CharacteriseError, OutsideError
 from intarsia.characterise.load import Load, points_of
 from intarsia.characterise.model import linear, process
@@ -166,18 +172,54 @@ def test_two_loads_in_order_seek_together_and_their_seeks_are_told_apart() -> No
 def test_a_small_trial_is_scored_on_the_truth_and_ours_helps(tmp_path: Path) -> None:
     real_binary()
     names = ("fc-raid5", "sata-raid5", "volume")
-    knowledge = study.learn(names, points=96, mixes=24, say=lambda _: None)
-    scores = study.run(knowledge, tests=4, say=lambda _: None)
-    assert set(study.methods(knowledge)) < set(scores)
+    knowledge = learn(names, points=96, mixes=24, say=lambda _: None)
+    scores = trial.run(knowledge, tests=4, say=lambda _: None)
+    assert set(methods(knowledge)) < set(scores)
     for score in scores.values():
         assert len(score.moves) == len(score.loads_ms) == 4
-    found = study.reductions(scores, "our model, greedy", "stores_ms")
+    found = reductions(scores, "our model, greedy", "stores_ms")
     assert found["mean"].value > 0.1
     assert found["maximum"].value > 0
     assert all(one.low <= one.value <= one.high for one in found.values())
-    assert study.reductions(scores, "start")["mean"].value == 0
+    assert reductions(scores, "start")["mean"].value == 0
     words = {one.verdict for one in verdict.verdicts(scores)}
     assert words <= {"reproduced", "calibrated", "refuted", "not possible here"}
+
+
+@pytest.mark.parametrize(("reached", "said"), [(0.6, "not possible here"), (0.4, "refuted")])
+def test_a_target_is_out_of_reach_if_no_descent_on_the_truth_comes_there(
+    reached: float, said: str
+) -> None:
+    def score(left: float) -> Score:
+        rows = [left * np.array([4.0, 8.0 + test]) for test in range(5)]
+        return Score(rows, rows, [2] * 5)
+
+    models = ("constant slope", "published model", "our model")
+    names = [f"{model}, {way}" for model in models for way in ("greedy", "annealing")]
+    scores = {name: score(0.7) for name in (*verdict.BASELINES, *names, "our plan, 80 % sure")}
+    scores |= {"start": score(1), "descent on the truth": score(0.65)}
+    scores["descent on its mean"] = score(reached)
+    mean = verdict.verdicts(scores)[0]
+    assert mean.verdict == said
+    assert f"-{1 - reached:.0%}" in mean.reason
+    assert mean.reason.endswith("(descent on its mean)")
+
+
+def test_descending_on_the_truth_lowers_what_it_is_asked_to() -> None:
+    real_binary()
+    names = ("fc-raid5", "volume")
+    drawn, truth = random_pool(names, 3), Truth(names, seed=5)
+    pool = replace(drawn, loads=tuple(replace(one, store=0) for one in drawn.loads))
+
+    def latencies(placement: Placement) -> list[float]:
+        on = enumerate(groups(pool, placement))
+        return [truth.get(store, loads).mean_ms if loads else 0.0 for store, loads in on]
+
+    start = latencies(pool.placement)
+    mean, largest = (latencies(descend(truth, pool, alpha)[-1]) for alpha in (1.0, 64.0))
+    assert np.mean(mean) < np.mean(start)
+    assert max(largest) < max(start)
+    assert max(largest) <= max(mean)
 
 
 def test_samples_come_back_and_bad_ones_are_refused_by_their_line(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ use intarsia_node::{
     ClosingMode, ClosingProgress, HostPresence, MoveOptions, MoveProgress, Node, NodeOptions,
     Transfer,
 };
+use intarsia_policy::Speeds;
 use intarsia_types::{ByteCount, Durability, Error, NodeId, Rule, RuleSet};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -196,21 +197,22 @@ impl Store {
         )
     }
 
-    /// What would have to move between hosts so that they are equally full.
-    pub(crate) fn plan_balance(&self) -> Outcome<Value> {
-        let plan = self.node.plan_balance().map_err(|e| failure(&e))?;
+    /// What would have to move between hosts so that they are equally full, or as full as they are fast.
+    pub(crate) fn plan_balance(&self, speeds: &Speeds) -> Outcome<Value> {
+        let plan = self.node.plan_balance(speeds).map_err(|e| failure(&e))?;
         let transfer = |t: &Transfer| json!({ "from": t.from, "to": t.to, "bytes": t.bytes });
         Ok(json!({ "transfers": plan.iter().map(transfer).collect::<Vec<_>>() }))
     }
 
-    /// Moves files until the hosts are equally full.
+    /// Moves files until that is so.
     pub(crate) fn balance(
         &self,
+        speeds: &Speeds,
         bytes_per_s: Option<u64>,
         progress: &mut dyn FnMut(Value),
     ) -> Outcome<Value> {
         let mut show = |moved: MoveProgress| progress(json!(moved));
-        let report = self.node.balance(MoveOptions { bytes_per_s }, &mut show);
+        let report = self.node.balance(speeds, MoveOptions { bytes_per_s }, &mut show);
         value(&report.map_err(|e| failure(&e))?)
     }
 

@@ -2,6 +2,8 @@
 
 use intarsia_types::NodeId;
 
+use crate::due::{Speeds, due_bytes, share};
+
 /// A host with what its tiers hold and may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRoom {
@@ -14,7 +16,7 @@ pub struct HostRoom {
 }
 
 impl HostRoom {
-    const fn used_bytes(&self) -> u64 {
+    pub(crate) const fn used_bytes(&self) -> u64 {
         self.capacity_bytes.saturating_sub(self.free_bytes)
     }
 
@@ -49,24 +51,19 @@ pub fn choose_host(hosts: &[HostRoom], bytes: u64) -> Option<&NodeId> {
     best.map(|host| &host.node)
 }
 
-/// What has to move so that all hosts are used to the same part of their capacity. Hosts within
-/// `tolerance_percent` of capacity around that part are left alone, both as givers and as takers. The fullest
-/// gives first, to the emptiest; what is moved never makes a giver emptier, or a taker fuller, than the part
-/// that all have.
+/// What has to move so that all hosts have what they are due: the same part of their capacity, or, with `speeds`,
+/// bytes in proportion to these ([`due_bytes`]). Hosts within `tolerance_percent` of capacity around that are left
+/// alone, both as givers and as takers. Who has most too much gives first, to whom most is missing; what is moved
+/// never leaves a giver with less, or a taker with more, than it is due.
 #[must_use]
-pub fn plan_balance(hosts: &[HostRoom], tolerance_percent: u8) -> Vec<Transfer> {
-    let capacity: u128 = hosts.iter().map(|host| u128::from(host.capacity_bytes)).sum();
-    let used: u128 = hosts.iter().map(|host| u128::from(host.used_bytes())).sum();
-    if capacity == 0 {
-        return Vec::new();
-    }
-    let fair = |host: &HostRoom| share(u128::from(host.capacity_bytes), used, capacity);
+pub fn plan_balance(hosts: &[HostRoom], speeds: &Speeds, tolerance_percent: u8) -> Vec<Transfer> {
     let slack =
         |host: &HostRoom| share(u128::from(host.capacity_bytes), tolerance_percent.into(), 100);
+    let dues = due_bytes(hosts, speeds);
     let mut givers = Vec::new();
     let mut takers = Vec::new();
-    for host in hosts {
-        let (has, due) = (host.used_bytes(), fair(host));
+    for (host, due) in hosts.iter().zip(dues.iter().copied()) {
+        let has = host.used_bytes();
         if has > due.saturating_add(slack(host)) {
             givers.push((host, has - due));
         } else if has.saturating_add(slack(host)) < due {
@@ -77,14 +74,16 @@ pub fn plan_balance(hosts: &[HostRoom], tolerance_percent: u8) -> Vec<Transfer> 
     if givers.is_empty() && !takers.is_empty() {
         givers = hosts
             .iter()
-            .filter(|host| host.used_bytes() > fair(host))
-            .map(|host| (host, host.used_bytes() - fair(host)))
+            .zip(&dues)
+            .filter(|(host, due)| host.used_bytes() > **due)
+            .map(|(host, due)| (host, host.used_bytes() - due))
             .collect();
     } else if takers.is_empty() && !givers.is_empty() {
         takers = hosts
             .iter()
-            .filter(|host| host.used_bytes() < fair(host))
-            .map(|host| (host, fair(host) - host.used_bytes()))
+            .zip(&dues)
+            .filter(|(host, due)| host.used_bytes() < **due)
+            .map(|(host, due)| (host, due - host.used_bytes()))
             .collect();
     }
     let by_amount = |a: &(&HostRoom, u64), b: &(&HostRoom, u64)| {
@@ -110,13 +109,10 @@ pub fn plan_balance(hosts: &[HostRoom], tolerance_percent: u8) -> Vec<Transfer> 
     transfers
 }
 
-/// `whole` · `part` / `of`, rounded down.
-fn share(whole: u128, part: u128, of: u128) -> u64 {
-    u64::try_from(whole * part / of).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -136,17 +132,30 @@ mod tests {
     fn the_part_counts_not_the_bytes() {
         let hosts = [host("small", 100, 80), host("large", 1000, 80)];
         // 160 of 1100: the small one is due 14, the large one 145.
-        assert_eq!(plan_balance(&hosts, 5), [transfer("small", "large", 65)]);
-        assert_eq!(plan_balance(&[host("a", 100, 50), host("b", 1000, 500)], 0), []);
-        assert_eq!(plan_balance(&[host("a", 100, 52), host("b", 100, 48)], 5), []);
-        assert_eq!(plan_balance(&[], 5), []);
-        assert_eq!(plan_balance(&[host("a", 0, 0)], 5), []);
+        assert_eq!(plan_balance(&hosts, &Speeds::new(), 5), [transfer("small", "large", 65)]);
+        assert_eq!(
+            plan_balance(&[host("a", 100, 50), host("b", 1000, 500)], &Speeds::new(), 0),
+            []
+        );
+        assert_eq!(plan_balance(&[host("a", 100, 52), host("b", 100, 48)], &Speeds::new(), 5), []);
+        assert_eq!(plan_balance(&[], &Speeds::new(), 5), []);
+        assert_eq!(plan_balance(&[host("a", 0, 0)], &Speeds::new(), 5), []);
+    }
+
+    #[test]
+    fn a_slow_host_gives_to_a_fast_one_though_both_are_equally_full() {
+        let hosts = [host("disk", 1000, 500), host("ssd", 1000, 500)];
+        let speed = |n| NonZeroU64::new(n).unwrap();
+        let speeds =
+            [(NodeId("disk".into()), speed(100)), (NodeId("ssd".into()), speed(300))].into();
+        assert_eq!(plan_balance(&hosts, &Speeds::new(), 5), []);
+        assert_eq!(plan_balance(&hosts, &speeds, 5), [transfer("disk", "ssd", 250)]);
     }
 
     #[test]
     fn an_empty_host_that_joins_gets_its_part_from_all() {
         let hosts = [host("a", 100, 40), host("b", 100, 40), host("c", 100, 40), host("d", 100, 0)];
-        let plan = plan_balance(&hosts, 5);
+        let plan = plan_balance(&hosts, &Speeds::new(), 5);
         assert_eq!(plan, [transfer("a", "d", 10), transfer("b", "d", 10), transfer("c", "d", 10)]);
     }
 
@@ -170,7 +179,7 @@ mod tests {
                 .enumerate()
                 .map(|(i, (capacity, percent))| host(&format!("n{i}"), *capacity, capacity * percent / 100))
                 .collect();
-            let plan = plan_balance(&hosts, tolerance);
+            let plan = plan_balance(&hosts, &Speeds::new(), tolerance);
             let mut after = hosts.clone();
             for transfer in &plan {
                 prop_assert!(transfer.bytes > 0 && transfer.from != transfer.to);

@@ -3,6 +3,7 @@
 
 mod balance;
 mod copies;
+mod due;
 mod fold;
 mod home;
 mod io_mode;
@@ -13,6 +14,7 @@ mod stripe;
 
 pub use balance::{HostRoom, Transfer, choose_host, plan_balance};
 pub use copies::{HostState, choose_copies};
+pub use due::{Speeds, check_speeds, due_bytes};
 pub use fold::{FoldLimits, should_fold};
 pub use home::{Home, HomeReason, choose_home};
 pub use io_mode::{IoMode, OpenRequest, choose_io_mode};

@@ -26,13 +26,14 @@ pub(crate) struct Lost {
     pub(crate) json: bool,
 }
 
-/// Move files between hosts until all are about equally full
+/// Move files between hosts until all are about equally full, or as full as they are fast
 ///
 /// Files that somebody has open stay where they are. The store can be used meanwhile.
 /// Ends with 3 when some files could not be moved.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   intarsia balance /mnt/work --dry-run           what would move
+  intarsia balance /mnt/work --speeds s.toml     fast hosts hold more than slow ones, by measured models
   intarsia balance /mnt/work --rate 200MiB       at most 200 MiB a second")]
 pub(crate) struct Balance {
     /// Mount point on this host [default: INTARSIA_MOUNT, or the only store]
@@ -40,6 +41,12 @@ pub(crate) struct Balance {
     pub(crate) store: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) rate: MoveRate,
+    /// How fast each host is, as 'intarsia characterise speeds' writes it
+    ///
+    /// Bytes are then spread in proportion to the speeds, so that requests which are spread over the bytes keep
+    /// all hosts busy alike. A host keeps half of the room that it would have if all were equally full.
+    #[arg(long, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
+    pub(crate) speeds: Option<PathBuf>,
     /// Say what would move, but do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -53,18 +53,22 @@ fn add_text(layers: &mut Layers, path: &Path, text: &str) -> Outcome {
     Ok(())
 }
 
+/// Line and column of a byte of a text, both counted from 1, columns in characters.
+pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
+    let before = text.get(..byte).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |n| n + 1);
+    let line = before.matches('\n').count() + 1;
+    (line, before.get(line_start..).unwrap_or_default().chars().count() + 1)
+}
+
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
 impl File<'_> {
-    /// Line and column of a byte, both counted from 1, columns in characters.
     fn position(&self, byte: usize) -> (usize, usize) {
-        let before = self.text.get(..byte).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |n| n + 1);
-        let line = before.matches('\n').count() + 1;
-        (line, before.get(line_start..).unwrap_or_default().chars().count() + 1)
+        position(self.text, byte)
     }
 
     fn refuse(&self, at: usize, why: &str) -> Failure {

@@ -8,7 +8,7 @@ pub(crate) mod path;
 mod range;
 mod settings;
 
-pub(crate) use file::usual_places;
+pub(crate) use file::{position, usual_places};
 pub(crate) use key::Key;
 pub(crate) use layer::{Given, Layers, Source};
 pub(crate) use settings::{Settings, default_tier, duration, host_name, tier_at};

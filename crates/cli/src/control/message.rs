@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, ErrorKind, Read, Write};
 
+use intarsia_policy::Speeds;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -30,8 +31,13 @@ pub(crate) enum Request {
     },
     /// The files whose only bytes are at lost hosts, a message each; with `forget` they are removed.
     Lost { forget: bool },
-    /// Evens out how full the hosts are; with `dry_run` says what would move.
-    Balance { dry_run: bool, bytes_per_s: Option<u64> },
+    /// Evens out how full the hosts are, or fills them as they are fast; with `dry_run` says what would move.
+    Balance {
+        dry_run: bool,
+        bytes_per_s: Option<u64>,
+        #[serde(default)]
+        speeds: Speeds,
+    },
     /// Moves the files of a host away, so that it can leave.
     Leave { host: String, bytes_per_s: Option<u64> },
     /// Takes back that a host is to leave.

@@ -22,6 +22,7 @@ mod purge;
 mod python;
 mod rule;
 pub(crate) mod simulate;
+mod speeds;
 pub(crate) mod stage;
 pub(crate) mod status;
 pub(crate) mod up;

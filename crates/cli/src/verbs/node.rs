@@ -417,8 +417,10 @@ impl Operations for Desk {
                 self.store.check(CheckOptions { repair, content }, progress)
             }
             Request::Lost { forget } => self.store.lost(forget, progress),
-            Request::Balance { dry_run: true, .. } => self.store.plan_balance(),
-            Request::Balance { bytes_per_s, .. } => self.store.balance(bytes_per_s, progress),
+            Request::Balance { dry_run: true, speeds, .. } => self.store.plan_balance(&speeds),
+            Request::Balance { bytes_per_s, speeds, .. } => {
+                self.store.balance(&speeds, bytes_per_s, progress)
+            }
             Request::Leave { host, bytes_per_s } => {
                 self.store.empty_host(&host, bytes_per_s, progress)
             }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use intarsia_sync::Mutex;
 use intarsia_types::{Error, InodeId, PartitionId, Result};
-use parking_lot::Mutex;
 
 use super::{Namespace, Stored, name};
 use crate::dentry::{self, Dentry};

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use intarsia_sync::Mutex;
 use intarsia_types::{PartitionId, Result};
-use parking_lot::Mutex;
 
 use super::Namespace;
 use super::transaction::Part;

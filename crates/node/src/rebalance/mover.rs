@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_meta::{Inode, MemberRecord, MemberState};
-use intarsia_policy::{HostRoom, Transfer, choose_host, plan_balance};
+use intarsia_policy::{HostRoom, Speeds, Transfer, check_speeds, choose_host, plan_balance};
 use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::{Request, Response};
@@ -127,26 +127,29 @@ impl Node {
         outcome
     }
 
-    /// What would have to move so that all hosts are used to the same part.
+    /// What would have to move so that all hosts are used to the same part, or as much as they are fast.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] in a store of one host.
-    pub fn plan_balance(&self) -> Result<Vec<Transfer>> {
+    /// [`Error::NotSupported`] in a store of one host, [`Error::Invalid`] for speeds that are not those of its hosts.
+    pub fn plan_balance(&self, speeds: &Speeds) -> Result<Vec<Transfer>> {
         let cluster = self.others()?;
         cluster.meet()?;
-        Ok(plan_balance(&rooms(&cluster.members(), None), TOLERANCE_PERCENT))
+        let rooms = rooms(&cluster.members(), None);
+        check_speeds(&rooms, speeds).map_err(|problem| Error::Invalid(problem.to_string()))?;
+        Ok(plan_balance(&rooms, speeds, TOLERANCE_PERCENT))
     }
 
-    /// Moves files from hosts that are used more to hosts that are used less.
+    /// Moves files from hosts that have more than they are due to hosts that have less; see [`Self::plan_balance`].
     ///
     /// # Errors
-    /// The engine's own; what could not move is in the report.
+    /// Those of the plan and the engine's own; what could not move is in the report.
     pub fn balance(
         self: &Arc<Self>,
+        speeds: &Speeds,
         options: MoveOptions,
         progress: &mut dyn FnMut(MoveProgress),
     ) -> Result<MoveReport> {
-        let plan = self.plan_balance()?;
+        let plan = self.plan_balance(speeds)?;
         let cluster = self.others()?;
         let mut files: BTreeMap<NodeId, Vec<(InodeId, u64)>> = BTreeMap::new();
         for from in plan.iter().map(|transfer| &transfer.from) {

@@ -1,9 +1,11 @@
 //! Files that move because a host leaves, or because another has more room.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use intarsia_node::{MoveOptions, MoveProgress, MoveReport, Node};
+use intarsia_policy::Speeds;
 use intarsia_types::{ByteCount, Error, InodeId, NodeId};
 
 use crate::deployment::{
@@ -145,6 +147,35 @@ fn moving_keeps_to_its_rate() {
 }
 
 #[test]
+fn a_fast_host_gets_more_than_a_slow_one() {
+    let deployment = Deployment::new();
+    let a = deployment.start_with("a", ByteCount::mib(64));
+    for n in 0..24 {
+        put(&a, &format!("f{n}"), &pattern(MIB, n));
+    }
+    settle(&a);
+    let b = deployment.start_with("b", ByteCount::mib(64));
+    let speed = |host: &str, speed| (NodeId(host.into()), NonZeroU64::new(speed).unwrap());
+    let speeds = Speeds::from([speed("a", 100), speed("b", 300)]);
+    let told = || {
+        a.plan_balance(&speeds).is_ok_and(|p| p.first().is_some_and(|t| t.bytes == 18 * MIB as u64))
+    };
+    wait_until("both have told how full they are", told);
+    let refused = a.plan_balance(&Speeds::from([speed("a", 100)])).unwrap_err();
+    assert!(
+        matches!(&refused, Error::Invalid(why) if why.contains("host 'b' has none")),
+        "{refused}"
+    );
+    let report = b.balance(&speeds, UNBOUNDED, &mut |_| {}).unwrap();
+    assert_eq!((report.files, report.stuck), (18, 0));
+    wait_until("they hold what they are due", || a.plan_balance(&speeds).unwrap().is_empty());
+    let at_b = (0..24).filter(|n| home(&a, &format!("f{n}")) == "b").count();
+    assert_eq!(at_b, 18);
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
 fn an_empty_host_that_joins_gets_its_part() {
     let deployment = Deployment::new();
     let a = deployment.start_with("a", ByteCount::mib(64));
@@ -153,18 +184,20 @@ fn an_empty_host_that_joins_gets_its_part() {
     }
     settle(&a);
     let b = deployment.start_with("b", ByteCount::mib(64));
-    let told = || a.plan_balance().unwrap().first().is_some_and(|t| t.bytes == 12 * MIB as u64);
+    let told = || {
+        a.plan_balance(&Speeds::new()).unwrap().first().is_some_and(|t| t.bytes == 12 * MIB as u64)
+    };
     wait_until("both have told how full they are", told);
-    let report = b.balance(UNBOUNDED, &mut |_| {}).unwrap();
+    let report = b.balance(&Speeds::new(), UNBOUNDED, &mut |_| {}).unwrap();
     assert_eq!((report.files, report.stuck), (12, 0));
-    wait_until("it is even", || a.plan_balance().unwrap().is_empty());
+    wait_until("it is even", || a.plan_balance(&Speeds::new()).unwrap().is_empty());
     let at_b = (0..24).filter(|n| home(&a, &format!("f{n}")) == "b").count();
     assert_eq!(at_b, 12);
     for n in 0..24 {
         assert_eq!(get(&a, &format!("f{n}")).unwrap(), pattern(MIB, n));
     }
     settle(&b);
-    assert_eq!(b.balance(UNBOUNDED, &mut |_| {}).unwrap(), MoveReport::default());
+    assert_eq!(b.balance(&Speeds::new(), UNBOUNDED, &mut |_| {}).unwrap(), MoveReport::default());
     a.close().unwrap();
     b.close().unwrap();
 }

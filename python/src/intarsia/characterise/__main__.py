@@ -30,6 +30,7 @@ _COMMANDS = (
     "check",
     "predict",
     "compare",
+    "speeds",
     "balance",
     "migrate",
     "screen",

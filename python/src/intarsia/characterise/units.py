@@ -1,7 +1,8 @@
-"""Sizes and loads as people write them."""
+"""Sizes, times and loads as people write them."""
 
 from __future__ import annotations
 
+import math
 import re
 
 from intarsia.characterise.errors import CharacteriseError
@@ -44,3 +45,29 @@ def load_from(text: str) -> Load:
         return Load(float(words[0]), float(words[1]), size_of(words[2]), float(words[3]))
     except ValueError as error:
         raise CharacteriseError(f"load '{text}': {error}") from None
+
+
+def size_text(value: float) -> str:
+    """Write bytes as people say them.
+
+    >>> size_text(8192), size_text(120e9)
+    ('8 KiB', '112 GiB')
+    """
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if value >= 1024**power:
+            return f"{value / 1024**power:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+def duration_text(seconds: float) -> str:
+    """Write a time as people say it.
+
+    >>> duration_text(90), duration_text(7200), duration_text(float("inf"))
+    ('1.5 min', '2 h', 'never')
+    """
+    if not math.isfinite(seconds):
+        return "never"
+    for length, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from intarsia.characterise.balance.study import Score
+from intarsia.characterise.balance.score import Score
 from intarsia.characterise.balance.verdict import TARGETS, table
 from intarsia.simulate.report.style import BLACK, BLUE, GREY, ORANGE, figure, style
 

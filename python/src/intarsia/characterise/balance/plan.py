@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from intarsia.characterise import aggregate
+from intarsia.characterise.balance.move import Move, sentence_of
 from intarsia.characterise.balance.pool import (
     ALPHA,
     Evaluator,
@@ -16,13 +16,14 @@ from intarsia.characterise.balance.pool import (
     merit,
     moved,
 )
+from intarsia.characterise.balance.predictor import ModelPredictor, together
 from intarsia.characterise.balance.search import greedy
 from intarsia.characterise.errors import CharacteriseError, OutsideError
 from intarsia.characterise.load import Floats, Load, points_of
 from intarsia.characterise.model.process import StoreModel
+from intarsia.characterise.units import duration_text
 
 _DRAWS = 2000
-_ONE_SIGMA = 0.6827
 _SAME_STORE = 0.5
 """Correlation of a model's errors for two groups of loads on one store."""
 
@@ -41,27 +42,6 @@ class Wishes:
     least_gain: float = 0.01
     """A move has to lower the objective by this share."""
     alpha: float = ALPHA
-
-
-@dataclass(frozen=True)
-class Move:
-    """One load to move, and why."""
-
-    name: str
-    source: str
-    target: str
-    source_before_ms: float
-    source_after_ms: float
-    target_before_ms: float
-    target_after_ms: float
-    probability: float
-    """That the objective falls."""
-    gain_ms: float
-    """Of the objective."""
-    copy_s: float
-    pays_back_s: float
-    """From the start of the copy until what was lost during it is made up for."""
-    sentence: str
 
 
 @dataclass(frozen=True)
@@ -87,36 +67,6 @@ def make_plan(pool: Pool, models: Mapping[str, StoreModel], wishes: Wishes | Non
     return _Planner(pool, _in_order(pool, models), wishes or Wishes()).plan()
 
 
-def predictor(models: Sequence[StoreModel]) -> _Predictor:
-    """Return what our models say of loads together on a store; infinite outside their region."""
-    return _Predictor(models)
-
-
-@dataclass(frozen=True)
-class _Predictor:
-    models: Sequence[StoreModel]
-
-    def __call__(self, store: int, loads: Sequence[Load]) -> float:
-        mean, _ = self.logarithm(store, loads)
-        return float(np.exp(mean))
-
-    def logarithm(self, store: int, loads: Sequence[Load]) -> tuple[float, float]:
-        """Return the logarithm of the latency and its standard deviation."""
-        if not loads:
-            return -np.inf, 0.0
-        model = self.models[store]
-        if not model.is_inside(points_of(together(loads))).all():
-            return np.inf, 0.0
-        band = aggregate.shared_latency(model, loads, _ONE_SIGMA)
-        return float(np.log(band.mean_ms[0])), float(np.log(band.high_ms[0] / band.mean_ms[0]))
-
-
-def together(loads: Sequence[Load]) -> list[Load]:
-    """Return each load as a store sees it when all are on it: at the depth of all."""
-    depth = sum(one.outstanding for one in loads)
-    return [Load(one.random, one.read, one.bytes, depth) for one in loads]
-
-
 def _in_order(pool: Pool, models: Mapping[str, StoreModel]) -> list[StoreModel]:
     missing = [name for name in pool.stores if name not in models]
     if missing:
@@ -127,7 +77,7 @@ def _in_order(pool: Pool, models: Mapping[str, StoreModel]) -> list[StoreModel]:
 class _Planner:
     def __init__(self, pool: Pool, models: list[StoreModel], wishes: Wishes) -> None:
         self._pool = pool
-        self._predictor = _Predictor(models)
+        self._predictor = ModelPredictor(models)
         self._wishes = wishes
         self._evaluator = Evaluator(pool, self._predictor, wishes.alpha)
         self._declined: dict[tuple[int, int], str] = {}
@@ -202,7 +152,7 @@ class _Planner:
             pays_back,
             "",
         )
-        return replace(move, sentence=_sentence(move, one.load, one.size_bytes))
+        return replace(move, sentence=sentence_of(move, one.load, one.size_bytes))
 
     def _during(self, here: Placement, source: int, target: int) -> float:
         """Return the merit while a copy reads from one store and writes to another."""
@@ -243,7 +193,8 @@ class _Planner:
         if move.pays_back_s > self._wishes.horizon_s:
             return (
                 f"{move.name} from {move.source} to {move.target}: it would pay back after "
-                f"{duration(move.pays_back_s)}, later than {duration(self._wishes.horizon_s)}"
+                f"{duration_text(move.pays_back_s)}, later than "
+                f"{duration_text(self._wishes.horizon_s)}"
             )
         return None
 
@@ -266,43 +217,3 @@ class _Planner:
 def _difference(here: Placement, there: Placement) -> tuple[int, int]:
     number = next(n for n, store in enumerate(there) if store != here[n])
     return number, there[number]
-
-
-def _sentence(move: Move, load: Load, size_bytes: float) -> str:
-    falls, rises = move.source_before_ms, move.target_before_ms
-    return (
-        f"Move {move.name} ({size(load.bytes)}, {load.read:.0f} % read, {load.random:.0f} % "
-        "random, "
-        f"{load.outstanding:g} outstanding) from {move.source} to {move.target}: {move.source} "
-        "goes "
-        f"from {falls:.3g} to {move.source_after_ms:.3g} ms, {move.target} from {rises:.3g} to "
-        f"{move.target_after_ms:.3g} ms; copying {size(size_bytes)} takes {duration(move.copy_s)} "
-        f"and has paid back after {duration(move.pays_back_s)}; it helps with a probability of "
-        f"{move.probability:.0%}."
-    )
-
-
-def size(value: float) -> str:
-    """Write bytes as people say them.
-
-    >>> size(8192), size(120e9)
-    ('8 KiB', '112 GiB')
-    """
-    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if value >= 1024**power:
-            return f"{value / 1024**power:.3g} {unit}"
-    return f"{value:.0f} B"
-
-
-def duration(seconds: float) -> str:
-    """Write a time as people say it.
-
-    >>> duration(90), duration(7200), duration(float("inf"))
-    ('1.5 min', '2 h', 'never')
-    """
-    if not np.isfinite(seconds):
-        return "never"
-    for length, unit in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.3g} s"

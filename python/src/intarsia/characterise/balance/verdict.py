@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from intarsia.characterise.balance.study import Reduction, Score, reductions
+from intarsia.characterise.balance.score import Reduction, Score, reductions
+from intarsia.characterise.balance.trial import ORACLES
 
 TARGETS = {"mean": 0.52, "variance": 0.82, "maximum": 0.78}
 """Published reductions, of the latencies of data stores."""
 PUBLISHED_BASELINE = {"mean": 0.47, "variance": 0.37, "maximum": 0.21}
-ORACLE = "descent on the truth"
 BASELINES = ("Basil", "Pesto", "random moves")
 OURS = ("our model, greedy", "our plan")
 
@@ -50,13 +50,14 @@ def _target(label: str, rows: Mapping[str, Mapping[str, Reduction]]) -> Verdict:
     text = f"-{ours.value:.0%} (-{ours.low:.0%} to -{ours.high:.0%})"
     if ours.high >= wanted:
         verdict, reason = "reproduced", "the published figure is below or in our 95 % interval"
-    elif ORACLE in rows:
-        reach = rows[ORACLE][label]
+    elif asked := [name for name in ORACLES if name in rows]:
+        best = max(asked, key=lambda name: rows[name][label].value)
+        reach = rows[best][label]
         verdict = "not possible here" if reach.value < wanted else "refuted"
         reason = (
-            "greedy moves on the same objective that ask the truth itself reach "
-            f"-{reach.value:.0%} "
-            f"(-{reach.low:.0%} to -{reach.high:.0%}) on these stores"
+            "greedy moves that ask the truth itself, and lower the published objective, the mean "
+            f"or the maximum, reach -{reach.value:.0%} (-{reach.low:.0%} to -{reach.high:.0%}) at "
+            f"best on these stores ({best})"
         )
     else:
         verdict, reason = "refuted", "the published figure is above our 95 % interval"

@@ -11,9 +11,9 @@ import numpy as np
 
 from intarsia.characterise import aggregate, samples
 from intarsia.characterise import commands as shared
-from intarsia.characterise.balance.plan import size
 from intarsia.characterise.load import BYTES, OUTSTANDING
 from intarsia.characterise.model import linear, process
+from intarsia.characterise.units import size_text
 from intarsia.simulate.files import write_atomically
 
 
@@ -50,8 +50,8 @@ def run(chosen: argparse.Namespace) -> None:
     out = shared.console()
     sizes, depths = found["bytes"], found["outstanding"]
     out.print(f"{chosen.out}: model of {found['samples']} loads and {found['groups']} groups")
-    out.print(f"  region            {size(sizes[0])} to {size(sizes[1])}, {depths[0]:g} to "
-              f"{depths[1]:g} outstanding, all shares")  # fmt: skip
+    out.print(f"  region            {size_text(sizes[0])} to {size_text(sizes[1])}, "
+              f"{depths[0]:g} to {depths[1]:g} outstanding, all shares")  # fmt: skip
     out.print(f"  error, left out   {found['left_out_error']:.1%} (median)")
     out.print(f"  90 % interval     {found['interval_90']:.0%} of the prediction wide (median)")
     if measured.groups:

@@ -12,7 +12,7 @@ import numpy as np
 
 from intarsia.characterise import commands as shared
 from intarsia.characterise import design, samples, stores
-from intarsia.characterise.balance import study
+from intarsia.characterise.balance.draws import random_mixes
 from intarsia.characterise.commands.target import add_options, open_target
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.load import READ, Floats, Load, Points, load_of, points_of
@@ -94,7 +94,7 @@ def run(chosen: argparse.Namespace) -> None:
             f"{', '.join(stores.presets())}"
         )
     points = _points(chosen, is_real)
-    groups = study.random_mixes(_count(chosen.groups, 24 if is_real else 80), chosen.seed + 100)
+    groups = random_mixes(_count(chosen.groups, 24 if is_real else 80), chosen.seed + 100)
     if is_real:
         groups = [[_fitting(load) for load in group] for group in groups]
     if chosen.only_reads:

@@ -10,10 +10,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from intarsia.characterise import commands as shared
-from intarsia.characterise.balance.plan import size
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.migrate import migrate, plan_of, undo
-from intarsia.characterise.units import size_of
+from intarsia.characterise.units import size_of, size_text
 
 
 def add_parser(commands: Any) -> None:
@@ -55,7 +54,7 @@ def run(chosen: argparse.Namespace) -> None:
         "source": str(plan.source), "target": str(plan.target), "files": plan.files,
         "bytes": plan.bytes, "journal": str(plan.journal), "done": chosen.yes,
     }  # fmt: skip
-    what = f"{plan.files} files, {size(plan.bytes)}, from {plan.source} to {plan.target}"
+    what = f"{plan.files} files, {size_text(plan.bytes)}, from {plan.source} to {plan.target}"
     if not chosen.yes:
         _tell(chosen, found, f"would move {what}; --yes does it")
         return

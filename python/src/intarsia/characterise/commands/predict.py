@@ -8,7 +8,7 @@ from typing import Any
 
 from intarsia.characterise import aggregate
 from intarsia.characterise import commands as shared
-from intarsia.characterise.balance.plan import together
+from intarsia.characterise.balance.predictor import together
 from intarsia.characterise.load import points_of
 from intarsia.characterise.units import load_from
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from intarsia.characterise import commands as shared
 from intarsia.characterise import published, stores
-from intarsia.characterise.balance.plan import size
 from intarsia.characterise.load import load_of
+from intarsia.characterise.units import size_text
 
 _SHOWN = ("web-file-4k", "oltp", "media", "sql-log", "vod")
 
@@ -46,7 +46,7 @@ def run(chosen: argparse.Namespace) -> None:
     ]
     shared.print_table(["store", "what", *(f"{name}, ms" for name in _SHOWN)], rows, left=2)
     described = ", ".join(
-        f"{name} {size(one.bytes)} {one.read:g} % read {one.random:g} % random"
+        f"{name} {size_text(one.bytes)} {one.read:g} % read {one.random:g} % random"
         for name in _SHOWN
         for one in [load_of(published.load(name, 2).row)]
     )

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from intarsia.characterise import commands as shared
-from intarsia.characterise.balance import study, verdict
+from intarsia.characterise.balance import trial, verdict
 from intarsia.characterise.balance.figure import latency_figure, reduction_figure
+from intarsia.characterise.balance.knowledge import Knowledge, learn
+from intarsia.characterise.balance.score import Score, as_json, from_json
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.simulate.files import write_atomically
 from intarsia.simulate.report.write import write_figure
-
-_POOLS = {"published": study.PUBLISHED_STORES, "mixed": study.MIXED_STORES}
 
 
 def add_parser(commands: Any) -> None:
@@ -33,7 +33,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="raw results, plots")
     parser.add_argument(
-        "--pool", choices=_POOLS, default="published", help="the stores (published)"
+        "--pool", choices=trial.POOLS, default="published", help="the stores (published)"
     )
     parser.add_argument("--tests", type=shared.positive, default=50, help="(50)")
     parser.add_argument("--points", type=shared.positive, default=400, help="loads measured (400)")
@@ -74,9 +74,9 @@ def run(chosen: argparse.Namespace) -> None:
     _print(scores)
 
 
-def _run(chosen: argparse.Namespace, raw: Path) -> dict[str, study.Score]:
+def _run(chosen: argparse.Namespace, raw: Path) -> dict[str, Score]:
     knowledge = _knowledge(chosen)
-    scores = study.run(
+    scores = trial.run(
         knowledge,
         tests=chosen.tests,
         seed=chosen.seed,
@@ -84,22 +84,22 @@ def _run(chosen: argparse.Namespace, raw: Path) -> dict[str, study.Score]:
         with_oracle=chosen.oracle,
         say=shared.say,
     )
-    write_atomically(raw, study.as_json(scores).encode())
+    write_atomically(raw, as_json(scores).encode())
     return scores
 
 
-def _knowledge(chosen: argparse.Namespace) -> study.Knowledge:
-    return study.learn(_POOLS[chosen.pool], points=chosen.points, seed=chosen.seed, say=shared.say)
+def _knowledge(chosen: argparse.Namespace) -> Knowledge:
+    return learn(trial.POOLS[chosen.pool], points=chosen.points, seed=chosen.seed, say=shared.say)
 
 
-def _read(raw: Path) -> dict[str, study.Score]:
+def _read(raw: Path) -> dict[str, Score]:
     try:
-        return study.from_json(raw.read_text())
+        return from_json(raw.read_text())
     except (ValueError, KeyError, TypeError) as error:
         raise CharacteriseError(f"{raw}: {error!r}: run the trial without --again") from None
 
 
-def _print(scores: dict[str, study.Score]) -> None:
+def _print(scores: dict[str, Score]) -> None:
     for what, title in (("stores_ms", "latency of stores"), ("loads_ms", "latency of loads")):
         tests = len(scores["start"].moves)
         shared.console().print(f"{title}, {tests} tests: lower by (95 % interval)", style="bold")

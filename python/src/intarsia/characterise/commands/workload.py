@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from intarsia.characterise import commands as shared
-from intarsia.characterise.balance.plan import size
 from intarsia.characterise.errors import CharacteriseError
+from intarsia.characterise.units import size_text
 from intarsia.characterise.workload import Format, Records, Window, read, summarise, windows
 from intarsia.characterise.workload.diskstats import watch
 from intarsia.characterise.workload.windows import LENGTH_S, NUMBERS, Summary
@@ -93,7 +93,7 @@ def _show_watched(found: Sequence[Window], chosen: argparse.Namespace) -> None:
         return
     rows = [
         [
-            f"{one.start_s:.1f}", str(one.requests), f"{one.read:.0f}", size(one.bytes),
+            f"{one.start_s:.1f}", str(one.requests), f"{one.read:.0f}", size_text(one.bytes),
             f"{one.outstanding:.2g}", f"{one.latency_ms:.3g}",
         ]
         for one in found
@@ -127,7 +127,9 @@ def _number(value: float) -> str:
 
 def _powers(shares: dict[int, float]) -> str:
     most = sorted(shares.items(), key=lambda one: -one[1])[:6]
-    words = [f"{'none' if p == 0 else '≤ ' + size(p)} {share:.0f} %" for p, share in sorted(most)]
+    words = [
+        f"{'none' if p == 0 else '≤ ' + size_text(p)} {share:.0f} %" for p, share in sorted(most)
+    ]
     return ", ".join(words) or "unknown"
 
 

@@ -81,12 +81,7 @@ class StoreModel:
 
     def is_inside(self, points: Points) -> Mask:
         """Return which loads lie where the store was measured."""
-        measured = self.samples.points
-        inside = np.ones(len(points), dtype=bool)
-        for column in (BYTES, OUTSTANDING):
-            low, high = measured[:, column].min(), measured[:, column].max()
-            inside &= (points[:, column] >= low / _ROOM) & (points[:, column] <= high * _ROOM)
-        return inside
+        return is_inside(self.samples, points)
 
     def require_inside(self, points: Points) -> None:
         """Raise `OutsideError` when a load lies outside what was measured."""
@@ -133,6 +128,15 @@ class StoreModel:
             raise CharacteriseError(
                 f"this is no model of a store ({error!r}); fit it again"
             ) from error
+
+
+def is_inside(measured: Samples, points: Points) -> Mask:
+    """Return for which loads a model of these samples stands."""
+    inside = np.ones(len(points), dtype=bool)
+    for column in (BYTES, OUTSTANDING):
+        low, high = measured.points[:, column].min(), measured.points[:, column].max()
+        inside &= (points[:, column] >= low / _ROOM) & (points[:, column] <= high * _ROOM)
+    return inside
 
 
 def fit(samples: Samples, seed: int = 7) -> StoreModel:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
 from intarsia.characterise.model.evaluate import BASELINES
@@ -30,7 +32,7 @@ def coverage(predictions: pd.DataFrame, level: float) -> Claim:
     rows = errors.coverage(predictions).query("nominal == @level")
     stores = rows[rows["store"] != "all stores"]
     text = ", ".join(
-        f"{one['store']} {one['inside']:.1%} ± {one['±']:.1%}" for _, one in rows.iterrows()
+        f"{one['store']} {_share(one['inside'], one['±'])}" for _, one in rows.iterrows()
     )
     return Claim(
         f"coverage {level:.0%}",
@@ -50,11 +52,11 @@ def coverage_by_size(predictions: pd.DataFrame, level: float) -> Claim:
     off = single["inside"].sub(level)
     missed = single[off.abs() > TOLERANCE]
     where = ", ".join(
-        f"{one['store']} {one['third']} {one['inside']:.1%} ± {one['±']:.1%}"
+        f"{one['store']} {one['third']} {_share(one['inside'], one['±'])}"
         for _, one in missed.iterrows()
     )
     text = ", ".join(
-        f"{one['third']} {one['inside']:.1%} ± {one['±']:.1%}" for _, one in together.iterrows()
+        f"{one['third']} {_share(one['inside'], one['±'])}" for _, one in together.iterrows()
     )
     return Claim(
         f"coverage {level:.0%} by third",
@@ -66,3 +68,12 @@ def coverage_by_size(predictions: pd.DataFrame, level: float) -> Claim:
         "2 points",
         f"{single['loads'].max()} loads in a third. ± is the 95 % interval over independent fits.",
     )
+
+
+def _share(inside: float, half: float) -> str:
+    """Write a share with half of its interval, which one fit does not have.
+
+    >>> _share(0.91, 0.012), _share(0.91, float("nan"))
+    ('91.0% ± 1.2%', '91.0%')
+    """
+    return f"{inside:.1%}" if math.isnan(half) else f"{inside:.1%} ± {half:.1%}"

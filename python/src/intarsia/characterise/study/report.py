@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from intarsia.characterise.balance.figure import latency_figure, reduction_figure
-from intarsia.characterise.balance.study import Score
+from intarsia.characterise.balance.score import Score
 from intarsia.characterise.balance.verdict import table
 from intarsia.characterise.experiment.coverage_figure import tree_figure
 from intarsia.characterise.experiment.driver import metrics_of_runs
@@ -18,7 +18,7 @@ from intarsia.characterise.study.axes import plain_log
 from intarsia.characterise.study.claims import claims_of, pair_errors, seek_errors
 from intarsia.characterise.study.intervals import coverage_figure, size_figure
 from intarsia.characterise.study.samples import PAIRED, Raw
-from intarsia.simulate.report.claims import claims_table, summary_of
+from intarsia.simulate.report.claims import claims_report
 from intarsia.simulate.report.document import Plot, Report, Section, Source, Table
 from intarsia.simulate.report.style import (
     BLUE,
@@ -41,16 +41,14 @@ _SOURCE = Source(
 
 def build(raw: Raw, made_with: dict[str, str]) -> Report:
     """Build the report."""
-    claims = claims_of(raw)
-    return Report(
-        title="Unlike stores, characterised and balanced: the published study, redrawn",
-        summary=(
-            summary_of(claims),
+    return claims_report(
+        "Unlike stores, characterised and balanced: the published study, redrawn",
+        claims_of(raw),
+        notes=(
             "Stores are simulated, with a truth that no model sees; what ran on a real directory "
             "is labelled measured. The published machines are not at hand.",
         ),
         sections=(
-            Section("Verdicts", tables=(claims_table(claims),)),
             *_screens(raw),
             _models(raw.tables["predictions"]),
             _coverage(raw.tables["predictions"]),

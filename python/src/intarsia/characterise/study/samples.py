@@ -14,8 +14,9 @@ import pandas as pd
 
 from intarsia.characterise import aggregate, published, stores
 from intarsia.characterise.aggregate import Rule
-from intarsia.characterise.balance import study as balancing
-from intarsia.characterise.balance.study import Score
+from intarsia.characterise.balance import trial
+from intarsia.characterise.balance.knowledge import calibrate, learn, measure_store
+from intarsia.characterise.balance.score import Score, as_json, from_json
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.load import Floats, Load, points_of
 from intarsia.characterise.model import evaluate, linear, process
@@ -28,7 +29,7 @@ Tell = Callable[[str], None]
 
 LEVELS = (0.90, 0.95)
 TABLES = ("predictions", "terms", "seeks", "pairs")
-POOLS = {"published": balancing.PUBLISHED_STORES, "mixed": balancing.MIXED_STORES}
+POOLS = trial.POOLS
 SCREENS = ("fio", "postmark")
 PAIRED = ("sata-raid0", "fc-raid6")
 """In place of E1 and N2, on which pairs of loads were published."""
@@ -87,11 +88,9 @@ def measure(
     keep("pairs", pd.DataFrame(list(_pairs(size, seed))))
     for name, pool in POOLS.items():
         tell(f"4 of 4: balancing, pool '{name}'")
-        known = balancing.learn(pool, points=size.fitted_on, mixes=size.mixes, seed=seed, say=tell)
-        scores = balancing.run(
-            known, tests=size.tests, seed=seed, with_oracle=with_oracle, say=tell
-        )
-        text = balancing.as_json(scores)
+        known = learn(pool, points=size.fitted_on, mixes=size.mixes, seed=seed, say=tell)
+        scores = trial.run(known, tests=size.tests, seed=seed, with_oracle=with_oracle, say=tell)
+        text = as_json(scores)
         write_atomically(directory / f"balancing-{name}.json", text.encode())
 
 
@@ -112,7 +111,7 @@ def read(directory: Path) -> Raw:
     try:
         return Raw(
             {name: pd.read_csv(path) for name, path in paths.items()},
-            {name: balancing.from_json(path.read_text()) for name, path in scores.items()},
+            {name: from_json(path.read_text()) for name, path in scores.items()},
             {name: path for name in SCREENS if (path := directory / f"{name}.jsonl").exists()},
         )
     except (ValueError, KeyError, TypeError, json.JSONDecodeError) as error:
@@ -137,7 +136,7 @@ def _predictions(size: Size, seed: int, tell: Tell) -> tuple[pd.DataFrame, pd.Da
 
 
 def _samples(names: Sequence[str], count: int, seed: int) -> dict[str, Samples]:
-    return {name: balancing.measure_store(name, count, seed) for name in names}
+    return {name: measure_store(name, count, seed) for name in names}
 
 
 def _judged(models: dict[str, Model], left_out: Samples) -> pd.DataFrame:
@@ -206,9 +205,9 @@ def _pairs(size: Size, seed: int) -> Iterator[Row]:
         [published.load(name, float(random.integers(1, 4))) for name in both] for both in names
     ]
     for store in PAIRED:
-        samples = balancing.measure_store(store, size.fitted_on, seed)
+        samples = measure_store(store, size.fitted_on, seed)
         alone = process.fit(samples)
-        ours = balancing.calibrate(store, alone, size.mixes, seed)
+        ours = calibrate(store, alone, size.mixes, seed)
         theirs = linear.fit_published(samples, "prediction")
         settings = stores.preset(store)
         found = stores.measure([(settings, pair) for pair in pairs], seed=seed + 31)

@@ -13,7 +13,7 @@ from intarsia.dedup.study.claims import METHODS, claims_of, errors, throughput_l
 from intarsia.dedup.study.errata import errata_frame
 from intarsia.dedup.study.published import BY_NAME, DATA_SETS
 from intarsia.dedup.study.samples import Samples
-from intarsia.simulate.report.claims import claims_table, summary_of
+from intarsia.simulate.report.claims import claims_report
 from intarsia.simulate.report.document import Plot, Report, Section, Source, Table
 from intarsia.simulate.report.style import (
     BLUE,
@@ -36,16 +36,14 @@ _SOURCE = Source(
 
 def build(samples: Samples, made_with: dict[str, str], seed: int) -> Report:
     """Build the report."""
-    claims = claims_of(samples)
-    return Report(
-        title="Deduplication of backups: the published study, redrawn",
-        summary=(
-            summary_of(claims),
+    return claims_report(
+        "Deduplication of backups: the published study, redrawn",
+        claims_of(samples),
+        notes=(
             "The published traces are private. What depends on them is judged on traces that are "
             "generated from the published tables, and counts as calibrated at best.",
         ),
         sections=(
-            Section("Verdicts", tables=(claims_table(claims),)),
             Section("Slips of the text", tables=(_errata(samples, seed),)),
             _composition_section(samples["compositions"]),
             _forecast_section(samples["forecasts"]),

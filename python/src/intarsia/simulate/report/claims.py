@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import pandas as pd
 
-from intarsia.simulate.report.document import Table
+from intarsia.simulate.report.document import Report, Section, Source, Table
 
 
 class Verdict(StrEnum):
@@ -47,6 +47,26 @@ class Claim:
     """What counts as agreement."""
     gap: str = ""
     """What is known to differ, and why."""
+
+
+def claims_report(
+    title: str,
+    claims: Sequence[Claim],
+    *,
+    notes: Sequence[str],
+    sections: Sequence[Section],
+    sources: Sequence[Source],
+    made_with: Mapping[str, str] | None = None,
+) -> Report:
+    """Return a report that says first what became of the claims, then `notes`, then all else."""
+    verdicts = Section("Published statements and ours", tables=(claims_table(claims),))
+    return Report(
+        title,
+        summary=(summary_of(claims), *notes),
+        sections=(verdicts, *sections),
+        sources=tuple(sources),
+        made_with=dict(made_with or {}),
+    )
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from intarsia.simulate.report.claims import Claim, Verdict, claims_table, summary_of
+from intarsia.simulate.report.claims import Claim, Verdict, claims_report
 from intarsia.simulate.report.document import Label, Plot, Report, Section, Table
 from intarsia.simulate.report.style import (
     BLACK,
@@ -92,11 +92,10 @@ def _point(
 
 def _report(frame: pd.DataFrame, units: dict[str, str]) -> Report:
     del units  # B/s and shares
-    claims = _claims(frame)
-    return Report(
-        title="A file system over two million nodes",
-        summary=(
-            summary_of(claims),
+    return claims_report(
+        "A file system over two million nodes",
+        _claims(frame),
+        notes=(
             "The published extrapolation writes only to the own node, so that it is close to a "
             "rate a node times the number of nodes; what the simulation adds is contention for "
             "metadata and for links, which the other curves show.",
@@ -104,7 +103,6 @@ def _report(frame: pd.DataFrame, units: dict[str, str]) -> Report:
             "with their sources in the presets (intarsia simulate presets NAME).",
         ),
         sections=(
-            Section("Published statements and ours", tables=(claims_table(claims),)),
             Section(
                 "Writes to the own node",
                 plots=(

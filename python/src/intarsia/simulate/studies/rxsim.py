@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from intarsia.simulate.failures import Family, fit, lanl, repair_hours, system_gaps
 from intarsia.simulate.failures.toml import distribution
-from intarsia.simulate.report.claims import claims_table, summary_of
+from intarsia.simulate.report.claims import claims_report
 from intarsia.simulate.report.document import Label, Plot, Report, Section, Table
 from intarsia.simulate.report.style import (
     BLACK,
@@ -169,16 +169,14 @@ def _observed_failures() -> dict[str, dict[str, Any]]:
 
 def _report(frame: pd.DataFrame, units: dict[str, str]) -> Report:
     del units  # all shares
-    claims = claims_of(frame)
-    return Report(
-        title="Is checkpointing viable at a million nodes?",
-        summary=(
-            summary_of(claims),
+    return claims_report(
+        "Is checkpointing viable at a million nodes?",
+        claims_of(frame),
+        notes=(
             "The published answer rests on one assumption: a node fails once in 1,000 years. "
             + _realistic_conclusion(frame),
         ),
         sections=(
-            Section("Published statements and ours", tables=(claims_table(claims),)),
             _section_full(frame),
             _section_time(frame),
             _section_others(frame),
