@@ -235,9 +235,9 @@ def called(program, *words):
 # Seeding, predicting, scoring.
 
 
-def seeded(system, seconds, slots):
+def seeded(system, seconds, slots, more):
     """The profile of a system."""
-    words = ["seed", system.mount, "--seconds", seconds, "--slots", slots, "--quiet"]
+    words = ["seed", system.mount, "--seconds", seconds, "--slots", slots, "--quiet", *more]
     return json.loads(called(system.program, *words))
 
 
@@ -362,7 +362,7 @@ def score(arguments, cases, split):
             list(pool.map(time.sleep, [0.05] * arguments.slots))
             for name in arguments.systems:
                 with SYSTEMS[name](arguments.program, arguments.work) as system:
-                    profile = seeded(system, split["seed"]["seconds"], arguments.slots)
+                    profile = seeded(system, split["seed"]["seconds"], arguments.slots, ["--as-loaded"] * arguments.as_loaded)
                     with_engine = any(isinstance(one, Instance) for one in cases.values())
                     overheads = overheads_of(system, pool, split["seed"]["training"], arguments.slots, home, with_engine)
                     seeds[name] = {"rounds": profile["measured"]["rounds"], "not_precise": profile["measured"]["not_precise"], "overheads_s": overheads}
@@ -425,6 +425,7 @@ def main():
     parser.add_argument("--instance", type=Path, help="an instance of WfFormat for the case that replays one")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--slots", type=int, default=min(2, os.cpu_count() or 1), help="tasks at once (%(default)s)")
+    parser.add_argument("--as-loaded", action="store_true", help="seed with what other programs take meanwhile, for a host that is never quiet")
     parser.add_argument("--quick", action="store_true", help="two small cases, seeded for 8 s, twice")
     parser.add_argument("--work", default="/var/tmp", help="where all data lies (%(default)s)")
     parser.add_argument("--program", default=str(labs.PROGRAM))

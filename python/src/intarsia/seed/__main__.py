@@ -85,6 +85,12 @@ def parser() -> argparse.ArgumentParser:
         help="half of the 95 %% interval, as a share of the mean, that is good enough "
         "[default: 0.05]",
     )
+    add(
+        "--as-loaded",
+        action="store_true",
+        help="count calls too during which other programs took the processor: for predictions of "
+        "runs beside the same load",
+    )
     add("--size", metavar="SIZE", type=_size, help="largest file [default: as fits the rate]")
     add("--name", metavar="NAME", help="of the profile [default: HOST:DIR]")
     add("--out", metavar="FILE", type=Path, help="where the profile goes [default: printed]")
@@ -141,6 +147,7 @@ def _plan(given: argparse.Namespace) -> Plan:
         given.precision,
         given.slots or min(_MOST_SLOTS, len(os.sched_getaffinity(0))),
         given.size,
+        given.as_loaded,
     )
 
 
@@ -184,7 +191,8 @@ def summary(profile: dict[str, Any]) -> str:
     lines += ["", "times in microseconds; `cold`: after the kernel was asked to forget; `far`:"]
     lines.append("on the other host; `anywhere`: at places of chance; `over`: over old bytes")
     share = measured["disturbed_share"]
-    lines.append(f"{share:.1%} of the calls were left out: other programs took the processor")
+    what = "were disturbed" if measured["as_loaded"] else "were left out"
+    lines.append(f"{share:.1%} of the calls {what}: other programs took the processor")
     lines += ["", *(f"{one['name']}: {one['text']}" for one in measured["effects"])]
     return "\n".join(lines)
 

@@ -169,6 +169,7 @@ def _measured(
             for name, share in found.imprecise(plan.precision).items()
         },
         "disturbed_share": found.estimate(DISTURBED).mean,
+        "as_loaded": plan.as_loaded,
         "load_average": os.getloadavg()[0],
         "slots": plan.slots,
         "gain_of_slots": gain,

@@ -29,6 +29,7 @@ class Remote:
         directory = str(self.directory / name)
         call = f"far({directory!r}, {count})"
         source = Path(probe.__file__).read_text(encoding="utf-8")
+        source += f"\nkeeps_disturbed = {probe.keeps_disturbed}\n"
         text = f"{source}\nimport json\nprint(json.dumps({call}))\n"
         words = [*self.through, "python3" if self.through else sys.executable, "-I", "-"]
         try:

@@ -41,7 +41,8 @@ _GRACE_S = 20.0
 class Plan:
     """What is measured, and for how long: `seconds` at most, until `precision` is reached.
 
-    `precision` is half of a 95 % interval as a share of the mean.
+    `precision` is half of a 95 % interval as a share of the mean. With `as_loaded` calls count too
+    during which other programs took the processor.
     """
 
     directory: Path
@@ -50,6 +51,7 @@ class Plan:
     precision: float = 0.05
     slots: int = 1
     size_bytes: int | None = None
+    as_loaded: bool = False
 
 
 @dataclass(slots=True)
@@ -93,6 +95,7 @@ class Measurement:
 
 def measure(plan: Plan, say: Callable[[str], None]) -> Measurement:
     """Measure a directory; raises SeedError. Whatever happens, nothing stays behind in it."""
+    probe.keeps_disturbed = plan.as_loaded
     with _place(plan.directory) as place, _patience(plan):
         try:
             return _measured(plan, place, say)
