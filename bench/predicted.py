@@ -11,7 +11,6 @@ example:
   bench/predicted.py --instance montage-chameleon-2mass-005d-001.json --repeat 5 --out results/predicted.json
 """
 
-import argparse
 import concurrent.futures
 import json
 import math
@@ -138,16 +137,18 @@ def perform(directory, operations):
         if "compute_seconds" in operation:
             time.sleep(operation["compute_seconds"])
         elif "read" in operation:
-            with open(directory / operation["read"], "rb", buffering=0) as file:
-                file.seek(operation.get("offset_bytes", 0))
-                left = operation.get("size_bytes", math.inf)
-                while left and (got := file.read(min(left, MIB))):
-                    left -= len(got)
+            file = os.open(f"{directory}/{operation['read']}", os.O_RDONLY)
+            os.lseek(file, operation.get("offset_bytes", 0), os.SEEK_SET)
+            left = operation.get("size_bytes", math.inf)
+            while left and (got := os.read(file, min(left, MIB))):
+                left -= len(got)
+            os.close(file)
         elif "write" in operation:
-            with open(directory / operation["write"], "wb", buffering=0) as file:
-                left = operation["size_bytes"]
-                while left:
-                    left -= file.write(PIECE[: min(left, MIB)])
+            file = os.open(f"{directory}/{operation['write']}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            left = operation["size_bytes"]
+            while left:
+                left -= os.write(file, PIECE[: min(left, MIB)])
+            os.close(file)
 
 
 def parents_of(tasks):
@@ -364,7 +365,8 @@ def score(arguments, cases, split):
                 with SYSTEMS[name](arguments.program, arguments.work) as system:
                     profile = seeded(system, split["seed"]["seconds"], arguments.slots, ["--as-loaded"] * arguments.as_loaded)
                     with_engine = any(isinstance(one, Instance) for one in cases.values())
-                    overheads = overheads_of(system, pool, split["seed"]["training"], arguments.slots, home, with_engine)
+                    (apart := home / name).mkdir()  # `intarsia run` goes on where it was: each system begins anew
+                    overheads = overheads_of(system, pool, split["seed"]["training"], arguments.slots, apart, with_engine)
                     seeds[name] = {"rounds": profile["measured"]["rounds"], "not_precise": profile["measured"]["not_precise"], "overheads_s": overheads}
                     for case, made in cases.items():
                         foretold = predicted(arguments.program, home, profile, made.workload(overheads))

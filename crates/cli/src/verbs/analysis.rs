@@ -28,8 +28,11 @@ const TRACE: Part = Part { module: "intarsia.trace", needs: &[], extra: "run" };
 const SEED: Part = Part { module: "intarsia.seed", needs: &["scipy"], extra: "analysis" };
 
 /// The page on an advice.
-const ADVICE: Part =
-    Part { module: "intarsia.advice", needs: &["pandas", "jinja2", "matplotlib"], extra: "analysis" };
+const ADVICE: Part = Part {
+    module: "intarsia.advice",
+    needs: &["pandas", "jinja2", "matplotlib"],
+    extra: "analysis",
+};
 
 pub(crate) fn characterise(arguments: &PythonArguments) -> Outcome<Exit> {
     python::run(&STORES, Some("characterise"), arguments)
