@@ -76,6 +76,12 @@ pub(crate) enum Verb {
     Doctor(Doctor),
     Config(ConfigVerb),
     Simulate(Simulate),
+    /// Make the workload of a run from what was recorded of it: strace, Darshan, WfFormat
+    #[command(disable_help_flag = true)]
+    Trace(PythonArguments),
+    /// Measure a directory or a store as a black box, as a profile for `predict` and `advise`
+    #[command(disable_help_flag = true)]
+    Seed(PythonArguments),
     Predict(Predict),
     Advise(Advise),
     /// Run a workflow's tasks over hosts, beside their data: commands in YAML, or a replay of WfFormat

@@ -71,6 +71,8 @@ fn run(cli: &Cli) -> Outcome<Exit> {
         Verb::Config(arguments) => verbs::config::run(&arguments.verb, &cli.global),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments.verb),
         Verb::Predict(arguments) => verbs::predict::predict(arguments),
+        Verb::Trace(arguments) => verbs::analysis::trace(arguments),
+        Verb::Seed(arguments) => verbs::analysis::seed(arguments),
         Verb::Advise(arguments) => verbs::predict::advise(arguments),
         Verb::Run(arguments) => verbs::workflow::run(arguments),
         Verb::Characterise(arguments) => verbs::analysis::characterise(arguments),

@@ -70,6 +70,7 @@ pub(crate) struct Predict {
   intarsia advise montage.json --profile lab.json --within 10min          the cheapest that is fast enough
   intarsia advise montage.json --profile lab.json --hosts 4,8,16 --placement local,collocate --chunk 1MiB
   intarsia advise montage.json --profile lab.json --storage-hosts all,2,5 --json > advice.json
+  intarsia advise montage.json --profile lab.json --report build/advice   a page with pictures
 
 `intarsia predict --help` shows a workload and a profile.")]
 pub(crate) struct Advise {
@@ -102,6 +103,9 @@ pub(crate) struct Advise {
     /// Runs of the best ones, with other random numbers each
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) runs: u32,
+    /// Write a page besides: report.html in this directory, which needs nothing else
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) report: Option<PathBuf>,
     /// Lines of the table
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,

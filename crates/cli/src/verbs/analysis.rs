@@ -1,5 +1,7 @@
 //! Analyses of stores and of data, which the Python package does:
-//! `characterise|model|balance-stores|forecast-dedup`.
+//! `characterise|model|balance-stores|forecast-dedup|trace|seed`, and the page of `advise`.
+
+use std::ffi::OsString;
 
 use super::python::{self, Part};
 use crate::cli::PythonArguments;
@@ -19,6 +21,19 @@ const DEDUP: Part = Part {
     extra: "analysis",
 };
 
+/// Workloads from records of runs.
+const TRACE: Part = Part { module: "intarsia.trace", needs: &[], extra: "run" };
+
+/// Profiles from measurements.
+const SEED: Part = Part { module: "intarsia.seed", needs: &["scipy"], extra: "analysis" };
+
+/// The page on an advice.
+const ADVICE: Part = Part {
+    module: "intarsia.advice",
+    needs: &["pandas", "jinja2", "matplotlib"],
+    extra: "analysis",
+};
+
 pub(crate) fn characterise(arguments: &PythonArguments) -> Outcome<Exit> {
     python::run(&STORES, Some("characterise"), arguments)
 }
@@ -33,4 +48,19 @@ pub(crate) fn balance_stores(arguments: &PythonArguments) -> Outcome<Exit> {
 
 pub(crate) fn forecast_dedup(arguments: &PythonArguments) -> Outcome<Exit> {
     python::run(&DEDUP, None, arguments)
+}
+
+pub(crate) fn trace(arguments: &PythonArguments) -> Outcome<Exit> {
+    python::run(&TRACE, None, arguments)
+}
+
+pub(crate) fn seed(arguments: &PythonArguments) -> Outcome<Exit> {
+    python::run(&SEED, None, arguments)
+}
+
+/// `advise --report`: asks this program again, for the answer as JSON, and draws it.
+pub(crate) fn advice_page() -> Outcome<Exit> {
+    let words = std::env::args_os().skip_while(|word| word != "advise").skip(1);
+    let arguments = PythonArguments { arguments: words.collect::<Vec<OsString>>() };
+    python::run(&ADVICE, None, &arguments)
 }

@@ -55,6 +55,8 @@ pub struct StageTimes {
 /// One task.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskTimes {
+    /// Its stage, a place in [`Prediction::stages`].
+    pub stage: usize,
     /// The host that runs it.
     pub host: u32,
     /// It starts.
@@ -150,7 +152,9 @@ pub(super) fn summarise(world: &World<'_>, end: Time, events: u64) -> Prediction
     let tasks: Vec<TaskTimes> = world
         .running
         .iter()
-        .map(|run| TaskTimes {
+        .zip(&world.workload.tasks)
+        .map(|(run, task)| TaskTimes {
+            stage: task.stage,
             host: run.host,
             start_seconds: run.started.as_secs_f64(),
             end_seconds: run.ended.as_secs_f64(),

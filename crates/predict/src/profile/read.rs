@@ -30,6 +30,8 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         "manager",
         "tiers",
         "client",
+        // What `intarsia seed` found besides, for people and reports: the model does not read it.
+        "measured",
     ])?;
     let hosts = root.field("hosts")?.count(1, MOST_HOSTS)?;
     let host = host(&root.field("host")?, None)?;
@@ -57,7 +59,7 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
 }
 
 fn provenance(node: &Node<'_>) -> Result<Provenance, Problem> {
-    node.only(&["source", "note"])?;
+    node.only(&["source", "note", "host", "kernel", "measured_at", "command", "program"])?;
     let source = node.field("source")?.word(&Source::WORDS)?;
     Ok(Provenance { source, note: node.field("note")?.text()?.to_owned() })
 }

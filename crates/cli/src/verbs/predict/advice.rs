@@ -9,10 +9,14 @@ use super::inputs::{self, Inputs};
 use crate::cli::Advise;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::verbs::analysis;
 use crate::verbs::given::refused;
 use crate::verbs::simulate::table::number;
 
 pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {
+    if arguments.report.is_some() {
+        return analysis::advice_page();
+    }
     let inputs = inputs::read(&arguments.inputs)?;
     let started = Instant::now();
     let options = Options {

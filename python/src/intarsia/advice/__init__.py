@@ -1,0 +1,9 @@
+"""The page on an advice: what `intarsia advise --report` writes.
+
+```text
+ask          the program, asked for advice and for predictions of its recommendation
+sensitivity  what each seeded number changes, and whether it changes the advice
+figures      Pareto front, stages, hosts over time, sensitivity
+page         the report
+```
+"""

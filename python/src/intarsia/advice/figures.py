@@ -1,0 +1,136 @@
+"""Pictures of an advice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from intarsia.advice.sensitivity import Effect
+from intarsia.simulate.report.style import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILION,
+    figure,
+    legend_below,
+    style,
+)
+
+_HOUR_S = 3600
+_KINDS = (("metadata", GREY), ("read", BLUE), ("compute", ORANGE), ("write", VERMILION))
+_MOST_HOSTS, _MOST_STAGES, _MOST_EFFECTS = 40, 16, 12
+
+
+def pareto(advice: Mapping[str, Any]) -> Figure:
+    """Time and cost of every configuration, and those that no other one beats in both."""
+    points = advice["points"]
+    times = [point["seconds"] for point in points]
+    costs = [point["host_seconds"] / _HOUR_S for point in points]
+    with style():
+        made, panels = figure(size=1.7)
+        panel = panels[0]
+        panel.scatter(times, costs, s=14, color=GREY, alpha=0.5, label="configuration", lw=0)
+        front = advice["pareto"]
+        at = [times[place] for place in front], [costs[place] for place in front]
+        panel.step(*at, where="post", color=BLUE, lw=1.2)
+        panel.scatter(*at, s=32, color=BLUE, label="beaten by none in both", zorder=3)
+        for name, colour, mark in (("fastest", VERMILION, "*"), ("cheapest", GREEN, "D")):
+            place = advice[name]
+            panel.scatter(
+                times[place], costs[place], s=110, color=colour, marker=mark, label=name, zorder=4
+            )
+        for place in [advice["fastest"], advice["cheapest"]]:
+            half = points[place].get("half_width_seconds")
+            if half:
+                panel.errorbar(times[place], costs[place], xerr=half, color=BLACK, lw=1, zorder=2)
+        if max(times) > 10 * min(times):
+            panel.set_xscale("log")
+        if max(costs) > 10 * max(min(costs), 1e-12):
+            panel.set_yscale("log")
+        panel.set_xlabel("makespan (s)")
+        panel.set_ylabel("cost (host hours)")
+        legend_below(made, panel)
+    return made
+
+
+def stages(run: Mapping[str, Any]) -> Figure:
+    """When the stages run, and what their tasks do with their time."""
+    shown = run["stages"][:_MOST_STAGES]
+    names = [stage["name"] for stage in shown]
+    with style():
+        made, panels = figure(2, 1, size=0.9 + 0.045 * len(shown), sharey=True)
+        starts = [stage["start_seconds"] for stage in shown]
+        lengths = [stage["end_seconds"] - stage["start_seconds"] for stage in shown]
+        panels[0].barh(names, lengths, left=starts, color=GREEN)
+        panels[0].set_xlabel("from its first start to its last end (s)")
+        left = [0.0] * len(shown)
+        for kind, colour in _KINDS:
+            widths = [stage[f"{kind}_seconds"] for stage in shown]
+            panels[1].barh(names, widths, left=left, color=colour, label=kind)
+            left = [a + b for a, b in zip(left, widths, strict=True)]
+        panels[1].set_xlabel("in all its tasks (s)")
+        panels[0].invert_yaxis()
+        legend_below(made, panels[1])
+    return made
+
+
+def hosts(run: Mapping[str, Any]) -> Figure:
+    """What runs on each host: a line for each slot that is used, a colour for each stage."""
+    lanes = _lanes(run["tasks"])
+    names = [stage["name"] for stage in run["stages"]]
+    with style():
+        made, panels = figure(size=1.8)
+        made.set_figheight(1.4 + 0.16 * len(lanes))
+        panel = panels[0]
+        for at, (_, tasks) in enumerate(lanes):
+            spans = [(t["start_seconds"], t["end_seconds"] - t["start_seconds"]) for t in tasks]
+            colours = [COLOURS[t["stage"] % len(COLOURS)] for t in tasks]
+            panel.broken_barh(spans, (at - 0.4, 0.8), facecolors=colours, edgecolor="white", lw=0.3)
+        labels = [f"host {host}" if slot == 0 else "" for (host, slot), _ in lanes]
+        panel.set_yticks(range(len(lanes)), labels)
+        panel.invert_yaxis()
+        panel.set_xlabel("time (s)")
+        patches = [
+            Patch(color=COLOURS[number % len(COLOURS)], label=name)
+            for number, name in enumerate(names[: len(COLOURS)])
+        ]
+        made.legend(handles=patches, loc="outside lower center", ncols=5)
+    return made
+
+
+def _lanes(tasks: Sequence[Mapping[str, Any]]) -> list[tuple[tuple[int, int], list[Any]]]:
+    """Tasks in the first slot of their host that is free, of so many hosts as can be shown."""
+    lanes: dict[tuple[int, int], list[Any]] = {}
+    for task in sorted(tasks, key=lambda task: (task["start_seconds"], task["end_seconds"])):
+        slot = 0
+        while (lane := lanes.get((task["host"], slot))) and (
+            lane[-1]["end_seconds"] > task["start_seconds"] + 1e-9
+        ):
+            slot += 1
+        lanes.setdefault((task["host"], slot), []).append(task)
+    return sorted(lanes.items(), key=lambda lane: lane[0])[:_MOST_HOSTS]
+
+
+def sensitivity(effects: Sequence[Effect], makespan_s: float) -> Figure:
+    """How far the makespan moves with each number."""
+    shown = effects[:_MOST_EFFECTS]
+    with style():
+        made, panels = figure(size=1.5)
+        panel = panels[0]
+        for at, effect in enumerate(shown):
+            for end_s, colour in ((effect.low_s, BLUE), (effect.high_s, VERMILION)):
+                change = 100 * (end_s / makespan_s - 1)
+                panel.barh(at, change, color=colour, height=0.6)
+        panel.axvline(0, color=BLACK, lw=0.8)
+        panel.set_yticks(range(len(shown)), [effect.number.name for effect in shown])
+        panel.invert_yaxis()
+        panel.set_xlabel("change of the makespan (%)")
+        ends = [Patch(color=BLUE, label="low end"), Patch(color=VERMILION, label="high end")]
+        made.legend(handles=ends, loc="outside lower center", ncols=2)
+    return made

@@ -1,0 +1,246 @@
+"""`python -m intarsia.seed`: what `intarsia seed` starts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from intarsia.seed.errors import SeedError
+from intarsia.seed.profile import Made, profile_of
+from intarsia.seed.remote import Remote
+from intarsia.seed.rounds import Measurement, Plan, measure
+from intarsia.simulate.files import write_atomically
+
+EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+_MOST_SLOTS = 8
+
+_DESCRIPTION = """\
+Measure a directory, or a store that is mounted there, as a black box: no root, no help of the
+store. What is found goes into a profile, which `intarsia predict` and `intarsia advise` read.
+
+Rounds of new files, reads and names go on until the 95 % interval of every mean is within the
+precision, or time is up; what is not known well enough by then is named. What the directory does
+of its own accord (files kept in memory, reading ahead, buffered writes) is found from the times.
+All files of the measurement lie in one directory, which is removed at the end.
+"""
+_EXAMPLES = """\
+Examples:
+  intarsia seed /mnt/work --out work.json
+  intarsia seed /mnt/work --remote /mnt/work --through 'ssh node02' --hosts 16 --out cluster.json
+  intarsia seed /tmp/demo/mnt-n1 --remote /tmp/demo/mnt-n2 --hosts 8 --out lab.json   a lab's hosts
+  intarsia seed /scratch --hosts 8 --link 125e6 --seconds 20       links of 1 Gb/s, assumed
+
+Exit codes:
+  0  measured; what is not known well enough is a warning
+  1  the directory cannot be measured
+  2  the command line is wrong
+  130, 143  interrupted; nothing is left behind"""
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(
+        prog="intarsia seed",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = made.add_argument
+    add("directory", metavar="DIR", type=Path, help="what is measured")
+    add(
+        "--remote",
+        metavar="DIR",
+        type=Path,
+        help="the same directory as another host sees it, or through another mount point here",
+    )
+    add(
+        "--through",
+        metavar="CMD",
+        type=shlex.split,
+        default=[],
+        help="what runs a program on that host: 'ssh node02', "
+        "'intarsia lab exec --lab demo n2 --'; it needs python3 there, and nothing else",
+    )
+    add("--hosts", metavar="N", type=_count, help="hosts of the profile [default: 1, or 2]")
+    add("--link", metavar="B/S", type=_rate, help="rate of links, assumed where none is measured")
+    add("--slots", metavar="N", type=_count, help="tasks at once on a host [default: its cores]")
+    add("--class", dest="tier_class", choices=("memory", "ssd", "disk"), help="of the medium")
+    add("--seconds", metavar="S", type=_rate, default=60.0, help="at most [default: 60]")
+    add(
+        "--precision",
+        metavar="X",
+        type=_rate,
+        default=0.05,
+        help="half of the 95 %% interval, as a share of the mean, that is good enough "
+        "[default: 0.05]",
+    )
+    add(
+        "--as-loaded",
+        action="store_true",
+        help="count calls too during which other programs took the processor: for predictions of "
+        "runs beside the same load",
+    )
+    add("--size", metavar="SIZE", type=_size, help="largest file [default: as fits the rate]")
+    add("--name", metavar="NAME", help="of the profile [default: HOST:DIR]")
+    add("--out", metavar="FILE", type=Path, help="where the profile goes [default: printed]")
+    add("--json", action="store_true", help="print the profile as well where --out is given")
+    add("--quiet", action="store_true", help="say nothing on standard error but warnings")
+    return made
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure; returns the exit code."""
+    given = parser().parse_args(words)
+    _check(given)
+    command = ["intarsia", "seed", *(sys.argv[1:] if words is None else words)]
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        plan = _plan(given)
+        found = measure(plan, (lambda _: None) if given.quiet else _say)
+        profile = profile_of(found, plan, _made(given, command))
+        _tell(given, plan, found, profile)
+    except SeedError as error:
+        _say(f"error: {error}")
+        return EXIT_FAILURE
+    except OSError as error:
+        _say(f"error: {error.filename or 'output'}: {error.strerror}")
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        _say("interrupted; nothing was written")
+        return EXIT_INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return 0
+
+
+def _end(number: int, _frame: object) -> None:
+    """End as after SIGINT, with clearing up, but with the exit code of this signal."""
+    raise SystemExit(128 + number)
+
+
+def _check(given: argparse.Namespace) -> None:
+    if given.through and given.remote is None:
+        parser().error("--through: give --remote too, the directory on that host")
+    if given.remote is None and (given.hosts or 1) > 1 and given.link is None:
+        parser().error("--hosts: name another host with --remote, or assume its --link")
+    if given.remote is not None and given.link is not None:
+        parser().error("--link: the link is measured with --remote; leave one out")
+
+
+def _plan(given: argparse.Namespace) -> Plan:
+    remote = None if given.remote is None else Remote(given.remote, tuple(given.through))
+    return Plan(
+        given.directory,
+        remote,
+        given.seconds,
+        given.precision,
+        given.slots or min(_MOST_SLOTS, len(os.sched_getaffinity(0))),
+        given.size,
+        given.as_loaded,
+    )
+
+
+def _made(given: argparse.Namespace, command: Sequence[str]) -> Made:
+    return Made(
+        given.name or f"{platform.node()}:{given.directory}",
+        given.hosts or (1 if given.remote is None else 2),
+        given.link,
+        given.tier_class,
+        command,
+    )
+
+
+def _tell(
+    given: argparse.Namespace, plan: Plan, found: Measurement, profile: dict[str, Any]
+) -> None:
+    text = json.dumps(profile, indent=1) + "\n"
+    if given.out is not None:
+        write_atomically(given.out, text.encode())
+    if given.out is None or given.json:
+        sys.stdout.write(text)
+    elif not given.quiet:
+        sys.stdout.write(summary(profile) + f"\nwritten to {given.out}\n")
+    sys.stdout.flush()
+    for name, share in found.imprecise(plan.precision).items():
+        told = f"± {100 * share:.0f} %" if share < 1e6 else "no interval"
+        _say(f"warning: {name}: {told} after {found.rounds} rounds, not {plan.precision:.0%}")
+
+
+def summary(profile: dict[str, Any]) -> str:
+    """Return what was found, for people."""
+    measured = profile["measured"]
+    lines = [f"{profile['provenance']['note']}, load {measured['load_average']:.1f}", ""]
+    heads = ("call", "mean", "± 95 %", "p50", "p99", "calls")
+    lines.append(f"{heads[0]:18}" + "".join(f"{head:>12}" for head in heads[1:]))
+    for name, told in measured["seconds"].items():
+        share = told["half_width_95"] / told["mean"] if told["mean"] else 0.0
+        cells = (_micro(told["mean"]), f"{share:.1%}", _micro(told["p50"]), _micro(told["p99"]))
+        row = "".join(f"{cell:>12}" for cell in (*cells, told["calls"]))
+        lines.append(f"{_titled(name):18}{row}")
+    lines += ["", "times in microseconds; `cold`: after the kernel was asked to forget; `far`:"]
+    lines.append("on the other host; `anywhere`: at places of chance; `over`: over old bytes")
+    share = measured["disturbed_share"]
+    what = "were disturbed" if measured["as_loaded"] else "were left out"
+    lines.append(f"{share:.1%} of the calls {what}: other programs took the processor")
+    lines += ["", *(f"{one['name']}: {one['text']}" for one in measured["effects"])]
+    return "\n".join(lines)
+
+
+def _titled(name: str) -> str:
+    kind, _, size = name.rpartition("_")
+    if not size.isdecimal() or kind == "lanes":
+        return name.replace("_", " ")
+    bytes_of = int(size)
+    return f"{kind} " + (f"{bytes_of >> 20} MiB" if bytes_of >> 20 else f"{bytes_of >> 10} KiB")
+
+
+def _micro(seconds: float) -> str:
+    return f"{seconds * 1e6:,.1f}"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _count(text: str) -> int:
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 1 is expected")
+
+
+def _rate(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if 0 < number < float("inf"):
+        return number
+    raise argparse.ArgumentTypeError(f"{text!r}: a number above 0 is expected")
+
+
+def _size(text: str) -> int:
+    """Return bytes, whole MiB, for texts such as 64MiB.
+
+    >>> _size("64MiB"), _size("1g")
+    (67108864, 999292928)
+    """
+    found = re.fullmatch(r"([0-9]+)([kmg]?i?)b?", text.lower())
+    size = int(found[1]) * _UNITS.get(found[2], 0) >> 20 << 20 if found else 0
+    if size:
+        return size
+    raise argparse.ArgumentTypeError(f"{text!r}: a size of 1 MiB or more is expected, as 64MiB")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

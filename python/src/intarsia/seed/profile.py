@@ -1,0 +1,254 @@
+"""A measurement as the profile that `intarsia predict` reads; docs/user/predict.md has the form."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from intarsia.seed.findings import Effect, effects, line, parallel
+from intarsia.seed.probe import MIB
+from intarsia.seed.rounds import DISTURBED, Measurement, Plan
+from intarsia.seed.statistics import estimate, quantiles, thinned
+
+_SAMPLES = 200
+_SMALL = 4096
+#: A reader of another host's file asks for pieces ahead; a call to the own host is one at a time.
+_AHEAD = 16
+_CLASSES = {"tmpfs": "memory", "ramfs": "memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a profile says beside what was measured: `hosts` of this kind, on links of such a rate.
+
+    `link_bytes_per_s` is assumed where no other host was measured; None is unknown.
+    """
+
+    name: str
+    hosts: int
+    link_bytes_per_s: float | None
+    tier_class: str | None
+    command: Sequence[str]
+
+
+def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
+    """Return the profile as JSON."""
+    means = {name: found.estimate(name).mean for name in found.means}
+    numbers = numbers_of(means)
+    seen = effects(found)
+    kept = any(one.name == "page cache" and one.is_there for one in seen)
+    is_far = plan.remote is not None
+    link = numbers.get("link.bytes_per_second", made.link_bytes_per_s or numbers["warm"])
+    lanes, gain = parallel(found, plan.slots)
+    state = os.statvfs(plan.directory)
+    host: dict[str, Any] = {
+        "slots": plan.slots,
+        "in_bytes_per_second": link,
+        "out_bytes_per_second": link,
+        "cache_bytes": _memory_bytes() if kept else 0,
+    }
+    if kept:
+        host["cache_bytes_per_second"] = numbers["warm"]
+    return {
+        "format": "intarsia-profile",
+        "version": 1,
+        "name": made.name,
+        "provenance": _provenance(found, plan, made),
+        "hosts": made.hosts,
+        "host": host,
+        "network": {
+            "latency_seconds": numbers.get("network.latency_seconds", 0.0),
+            "loopback_bytes_per_second": numbers["warm"],
+        },
+        "manager": {name: {"samples": thinned(of, _SAMPLES)} for name, of in _requests(found)},
+        "tiers": [
+            {
+                "class": made.tier_class or tier_class(plan.directory),
+                "capacity_bytes": state.f_bavail * state.f_frsize,
+                "parallel": 1 if is_far else lanes,
+                "read": _access(numbers, "read"),
+                "write": _access(numbers, "write"),
+            }
+        ],
+        "client": {"outstanding_chunks": _AHEAD if is_far else 1, "local_access": "call"},
+        "measured": _measured(found, plan, seen, gain),
+    }
+
+
+def numbers_of(means: Mapping[str, float]) -> dict[str, float]:
+    """Return the numbers of a profile, each by its name, from the mean of each time."""
+    numbers: dict[str, float] = {}
+    for kind, name in (("write", "write"), ("cold", "read")):
+        small, large = means[f"{kind}_{_SMALL}"], means[f"{kind}_{MIB}"]
+        slope = max((large - small) / (MIB - _SMALL), large / MIB / 10)
+        numbers[f"{name}.request_seconds"] = max(0.0, large - slope * MIB)
+        numbers[f"{name}.bytes_per_second"] = 1 / slope
+    numbers["warm"] = MIB / means[f"warm_{MIB}"]
+    surplus = max(0.0, means["first_write"] - means[f"write_{_SMALL}"])
+    numbers["manager.open_seconds"] = means["open"] + means["close_read"]
+    numbers["manager.allocate_seconds"] = means["create"] + surplus
+    numbers["manager.commit_seconds"] = means["close_write"]
+    if f"far_{MIB}" in means:
+        numbers["link.bytes_per_second"] = MIB / means[f"far_{MIB}"]
+        numbers["network.latency_seconds"] = max(0.0, means["far_open"] - means["open"]) / 2
+    return numbers
+
+
+#: Where in a profile each number of `numbers_of` stands; several places hold the same number.
+PLACES: dict[str, tuple[str, ...]] = {
+    "write.request_seconds": ("tiers.0.write.request_seconds",),
+    "write.bytes_per_second": ("tiers.0.write.bytes_per_second",),
+    "read.request_seconds": ("tiers.0.read.request_seconds",),
+    "read.bytes_per_second": ("tiers.0.read.bytes_per_second",),
+    "warm": ("host.cache_bytes_per_second", "network.loopback_bytes_per_second"),
+    "manager.open_seconds": ("manager.open_seconds",),
+    "manager.allocate_seconds": ("manager.allocate_seconds",),
+    "manager.commit_seconds": ("manager.commit_seconds",),
+    "link.bytes_per_second": ("host.in_bytes_per_second", "host.out_bytes_per_second"),
+    "network.latency_seconds": ("network.latency_seconds",),
+}
+
+
+def _requests(found: Measurement) -> list[tuple[str, list[float]]]:
+    """Times of the requests to metadata, one of each call: empirical distributions."""
+    times = found.times
+    usual = found.estimate(f"write_{_SMALL}").mean
+    surplus = found.estimate("first_write").mean - usual
+    closing = found.estimate("close_read").mean
+    opened = [one + closing for one in times["open"]]
+    created = [one + max(0.0, surplus) for one in times["create"]]
+    return [
+        ("open_seconds", opened),
+        ("allocate_seconds", created),
+        ("commit_seconds", times["close_write"]),
+    ]
+
+
+def _access(numbers: Mapping[str, float], kind: str) -> dict[str, float]:
+    return {name: numbers[f"{kind}.{name}"] for name in ("request_seconds", "bytes_per_second")}
+
+
+def _provenance(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
+    now = datetime.now(UTC).replace(microsecond=0).isoformat()
+    where = f"{plan.directory} on {platform.node()}"
+    if plan.remote is not None:
+        where += f", and {plan.remote.directory}"
+        where += f" by '{shlex.join(plan.remote.through)}'" if plan.remote.through else ""
+    note = f"{where}, {now}, {found.rounds} rounds in {found.took_s:.0f} s"
+    if made.hosts > 1 and plan.remote is None:
+        note += "; links are assumed"
+    return {
+        "source": "measured",
+        "note": note,
+        "host": platform.node(),
+        "kernel": platform.release(),
+        "measured_at": now,
+        "command": shlex.join(made.command),
+        "program": f"intarsia {_version()}",
+    }
+
+
+def _measured(
+    found: Measurement, plan: Plan, seen: Sequence[Effect], gain: float
+) -> dict[str, Any]:
+    """All that was found, for people, reports and checks; the model does not read it."""
+    return {
+        "rounds": found.rounds,
+        "took_seconds": round(found.took_s, 3),
+        "size_bytes": found.size_bytes,
+        "precision": plan.precision,
+        "not_precise": {
+            name: round(share, 4) if share < 1e6 else None
+            for name, share in found.imprecise(plan.precision).items()
+        },
+        "disturbed_share": found.estimate(DISTURBED).mean,
+        "as_loaded": plan.as_loaded,
+        "load_average": os.getloadavg()[0],
+        "slots": plan.slots,
+        "gain_of_slots": gain,
+        "seconds": {name: _told(found, name) for name in found.names()},
+        "effects": [
+            {
+                "name": one.name,
+                "ratio": one.ratio.mean,
+                "half_width": one.ratio.half_width,
+                "is_there": one.is_there,
+                "text": one.text,
+            }
+            for one in seen
+        ],
+        "misfit_at_64_kib": {kind: line(found, kind).misfit for kind in ("write", "cold", "warm")},
+        "numbers": _intervals(found),
+    }
+
+
+def _told(found: Measurement, name: str) -> dict[str, float | int]:
+    known = found.estimate(name)
+    return {
+        "mean": known.mean,
+        "half_width_95": known.half_width,
+        "first_round": found.first.get(name, known.mean),
+        "calls": len(found.times[name]),
+        **quantiles(found.times[name]),
+    }
+
+
+def _intervals(found: Measurement) -> dict[str, Any]:
+    """Each number of the profile: its places there, its value in each round, and the interval."""
+    rounds = [
+        numbers_of({name: means[number] for name, means in found.means.items()})
+        for number in range(found.rounds)
+    ]
+    overall = numbers_of({name: found.estimate(name).mean for name in found.means})
+    return {
+        name: {
+            "places": PLACES[name],
+            "value": value,
+            "half_width_95": estimate([one[name] for one in rounds]).half_width,
+            "by_round": [one[name] for one in rounds],
+        }
+        for name, value in overall.items()
+    }
+
+
+def tier_class(directory: Path) -> str:
+    """Return memory, ssd or disk: what the kernel says of the file system and of its device."""
+    device = directory.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+        for mount in mounts:
+            fields, _, rest = mount.partition(" - ")
+            if fields.split()[2] == number and rest.split()[0] in _CLASSES:
+                return _CLASSES[rest.split()[0]]
+    block = Path("/sys/dev/block") / number
+    for queue in (block / "queue", block / ".." / "queue"):
+        try:
+            spins = (queue / "rotational").read_text().strip() == "1"
+        except OSError:
+            continue
+        return "disk" if spins else "ssd"
+    return "ssd"
+
+
+def _memory_bytes() -> int:
+    """Memory that can keep files, in bytes, as the kernel says; 0 where it does not."""
+    try:
+        with open("/proc/meminfo", encoding="utf-8") as lines:
+            found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    except OSError:
+        return 0
+    return int(found[0]) * 1024 if found else 0
+
+
+def _version() -> str:
+    try:
+        return version("intarsia")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,214 @@
+"""Rounds of probes: until every mean is known well enough, or time is up."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from intarsia.seed import probe
+from intarsia.seed.errors import SeedError
+from intarsia.seed.remote import Remote
+from intarsia.seed.statistics import Estimate, estimate
+
+PREFIX = ".intarsia-seed-"
+#: What must be known within the precision that is asked for; `far_…` where there is another host.
+WATCHED = (
+    *(f"{kind}_{call}" for kind in ("write", "cold", "warm") for call in (4096, 1 << 20)),
+    *("create", "first_write", "close_write", "open", "close_read"),
+    *("stat", "rename", "unlink", "mkdir", "rmdir", "readdir_entry"),
+)
+DISTURBED = "disturbed"
+WATCHED_FAR = ("far_stat", "far_open", f"far_{1 << 20}")
+_LEAST_ROUNDS = 5
+_NAMES = 64
+_LEAST_BYTES, _MOST_BYTES = 8 * probe.MIB, 128 * probe.MIB
+#: How long the writes of the largest file should take in a round.
+_WANTED_S = 0.08
+_GRACE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured, and for how long: `seconds` at most, until `precision` is reached.
+
+    `precision` is half of a 95 % interval as a share of the mean. With `as_loaded` calls count too
+    during which other programs took the processor.
+    """
+
+    directory: Path
+    remote: Remote | None = None
+    seconds: float = 60.0
+    precision: float = 0.05
+    slots: int = 1
+    size_bytes: int | None = None
+    as_loaded: bool = False
+
+
+@dataclass(slots=True)
+class Measurement:
+    """Times of all rounds; of each name also the mean of each round.
+
+    `first` has the means of the round that is not counted: it warms up, and finds a cold host.
+    """
+
+    size_bytes: int
+    first: dict[str, float] = field(default_factory=dict)
+    times: probe.Times = field(default_factory=dict)
+    means: dict[str, list[float]] = field(default_factory=dict)
+    took_s: float = 0.0
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds count."""
+        return max((len(means) for means in self.means.values()), default=0)
+
+    def names(self) -> list[str]:
+        """Return what was timed."""
+        return sorted(name for name in self.means if name != DISTURBED)
+
+    def add(self, times: probe.Times) -> None:
+        """Take in one round."""
+        for name, seconds in times.items():
+            self.times.setdefault(name, []).extend(seconds)
+            self.means.setdefault(name, []).append(sum(seconds) / len(seconds))
+
+    def estimate(self, name: str) -> Estimate:
+        """Estimate the mean of a time; rounds are the independent values."""
+        return estimate(self.means.get(name, ()))
+
+    def imprecise(self, precision: float) -> dict[str, float]:
+        """Return those of the watched names that are not known well enough, with how well."""
+        names = [name for name in (*WATCHED, *WATCHED_FAR) if name in self.means]
+        known = {name: self.estimate(name).relative for name in names}
+        return {name: found for name, found in known.items() if not found <= precision}
+
+
+def measure(plan: Plan, say: Callable[[str], None]) -> Measurement:
+    """Measure a directory; raises SeedError. Whatever happens, nothing stays behind in it."""
+    probe.keeps_disturbed = plan.as_loaded
+    with _place(plan.directory) as place, _patience(plan):
+        try:
+            return _measured(plan, place, say)
+        except OSError as error:
+            raise _explained(plan.directory, error) from error
+
+
+def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measurement:
+    began = time.monotonic()
+    size = plan.size_bytes or _fitting_size(place)
+    _check_room(place, size, plan.slots)
+    found = Measurement(size)
+    times = _round(plan, place, 0, size)
+    found.first = {name: sum(seconds) / len(seconds) for name, seconds in times.items()}
+    longest = 0.0
+    for number in range(1, 10_000):
+        now = time.monotonic()
+        if number > _LEAST_ROUNDS and not found.imprecise(plan.precision):
+            break
+        if number > 2 and now + longest - began > plan.seconds:
+            break
+        found.add(_round(plan, place, number, size))
+        longest = max(longest, time.monotonic() - now)
+        if number % 5 == 0:
+            say(f"round {number}: {len(found.imprecise(plan.precision))} times not known yet")
+    found.took_s = time.monotonic() - began
+    return found
+
+
+def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
+    """Measure everything once, in a directory of its own."""
+    here = place / str(number)
+    here.mkdir()
+    parts = [
+        probe.metadata(str(here), _NAMES),
+        probe.data(str(here), size, keep=plan.remote is not None),
+    ]
+    if plan.remote is not None:
+        probe.offer(str(here), _NAMES)
+        limit_s = plan.seconds + _GRACE_S
+        parts.append(plan.remote.far(f"{place.name}/{number}", _NAMES, limit_s))
+    lane = max(probe.MIB, size // 4 // probe.MIB * probe.MIB)
+    parts += [probe.lanes(str(here), lane, count) for count in sorted({1, plan.slots})]
+    shutil.rmtree(here)
+    return probe.joined(*parts)
+
+
+def _fitting_size(place: Path) -> int:
+    """Bytes of the largest file: what the directory takes in in a moment, within bounds."""
+    times = probe.data(str(place), _LEAST_BYTES)
+    seconds = sum(times[f"write_{probe.MIB}"]) + sum(times[f"cold_{probe.MIB}"])
+    rate = 2 * _LEAST_BYTES / max(seconds, 1e-9)
+    size = int(min(_MOST_BYTES, max(_LEAST_BYTES, rate * _WANTED_S)))
+    return size // probe.MIB * probe.MIB
+
+
+def _check_room(place: Path, size: int, slots: int) -> None:
+    state = os.statvfs(place)
+    free = state.f_bavail * state.f_frsize
+    needed = 2 * size + slots * size
+    if free < needed:
+        raise SeedError(
+            f"{place.parent}: {free >> 20} MiB are free, {needed >> 20} MiB are needed\n"
+            "help: free some, or give a smaller --size"
+        )
+
+
+@contextmanager
+def _place(directory: Path) -> Iterator[Path]:
+    """Give a new directory below the one that is measured; remove it with all that is in it."""
+    if not directory.is_dir():
+        raise SeedError(f"{directory}: no directory")
+    try:
+        place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=directory))
+    except OSError as error:
+        raise _explained(directory, error) from error
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        if place.exists():
+            raise SeedError(f"{place}: cannot be removed; remove it when the store answers again")
+
+
+@contextmanager
+def _patience(plan: Plan) -> Iterator[None]:
+    """End a measurement of a store that does not answer any more."""
+
+    def give_up(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise SeedError(f"{plan.directory}: does not answer; {limit_s:.0f} s have passed")
+
+    limit_s = 2 * plan.seconds + _GRACE_S
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+_HELP = {
+    errno.ENOSPC: "free some space, or give a smaller --size",
+    errno.EDQUOT: "free some space, or give a smaller --size",
+    errno.EROFS: "it is mounted read-only: name a directory that can be written",
+    errno.EACCES: "name a directory that you may write",
+    errno.EPERM: "name a directory that you may write",
+    errno.ENOTCONN: "the store has died: `intarsia doctor` says more",
+    errno.EIO: "the store or its disk failed: its log says more",
+}
+
+
+def _explained(directory: Path, error: OSError) -> SeedError:
+    what = error.strerror or str(error)
+    advice = _HELP.get(error.errno or 0)
+    return SeedError(f"{directory}: {what}" + (f"\nhelp: {advice}" if advice else ""))

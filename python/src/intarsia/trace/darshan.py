@@ -1,0 +1,310 @@
+"""Workloads from Darshan logs: what `darshan-parser` prints, or binary ones by PyDarshan.
+
+A task is a rank of a job. What all ranks of a job share is dealt over them: each reads and writes
+its part. Of a job that writes a file that another one reads, the other one comes later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from intarsia.trace.errors import TraceError
+from intarsia.trace.workload import Operation, Task, Workload
+
+#: MPI-IO comes on top of POSIX: it counts for files of which POSIX saw no bytes.
+_MODULES = ("POSIX", "STDIO", "MPI-IO")
+_PREFIXES = ("POSIX", "STDIO", "MPIIO")
+_VERSION = re.compile(r"^3\.\d+")
+_HEAD = re.compile(r"^# (?P<name>[\w ()*:-]+?): (?P<value>.*)$")
+_STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
+_COLUMNS = 8
+_HELP = "make it anew with: darshan-parser LOG > LOG.txt"
+
+
+@dataclass(slots=True)
+class _Record:
+    """Counters of a file and a rank, -1 for all of them; `place` is where they stand."""
+
+    place: str
+    rank: int
+    path: str
+    counters: dict[str, float] = field(default_factory=dict)
+
+    def get(self, name: str) -> float:
+        """Return a counter of POSIX or STDIO, 0 where there is none."""
+        return next(
+            (
+                self.counters[f"{prefix}_{name}"]
+                for prefix in _PREFIXES
+                if f"{prefix}_{name}" in self.counters
+            ),
+            0.0,
+        )
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether any byte was read or written."""
+        return self.get("BYTES_READ") > 0 or self.get("BYTES_WRITTEN") > 0
+
+
+@dataclass(slots=True)
+class _Job:
+    """One log."""
+
+    source: str
+    program: str = ""
+    number: int = 0
+    ranks: int = 1
+    began_s: float = 0.0
+    run_s: float = 0.0
+    records: dict[tuple[str, int, str], _Record] = field(default_factory=dict)
+
+
+def read_darshan(sources: Iterable[str], below: str) -> Workload:
+    """Read logs of jobs that belong together; raises TraceError."""
+    made = Workload("darshan", [])
+    jobs = [_job(source, made.warnings) for source in sources]
+    catalog: dict[str, list[tuple[str, int]]] = {}
+    for number, job in enumerate(sorted(jobs, key=lambda job: (job.began_s, job.number)), start=1):
+        made.tasks += _tasks(job, number, below, catalog, made)
+    if not made.tasks:
+        raise TraceError(jobs[0].source, "", f"no file below {below or '/'} is read or written")
+    return made
+
+
+def _tasks(
+    job: _Job, number: int, below: str, catalog: dict[str, list[tuple[str, int]]], made: Workload
+) -> list[Task]:
+    """Make the tasks of a job: `catalog` has the parts of each file that was written so far."""
+    kept = _kept(job, below)
+    operations: dict[int, list[Operation]] = defaultdict(list)
+    busy: dict[int, float] = defaultdict(float)
+    for record in kept:
+        _check(job, record)
+        ranks = _ranks(job, record)
+        took_s = sum(record.get(f"F_{kind}_TIME") for kind in ("READ", "WRITE", "META"))
+        for rank in ranks:
+            busy[rank] += took_s / len(ranks)
+            operations[rank] += _reads(record, rank, ranks, catalog, made)
+    written: dict[str, list[tuple[str, int]]] = {}
+    for record in kept:
+        for rank, one in _writes(record, _ranks(job, record), number, made):
+            operations[rank].append(one)
+            written.setdefault(record.path, []).append((one.file, one.size))
+    catalog |= written
+    return [
+        _task(job, number, rank, found, max(0.0, job.run_s - busy[rank]))
+        for rank, found in sorted(operations.items())
+        if found
+    ]
+
+
+def _task(job: _Job, number: int, rank: int, operations: list[Operation], compute_s: float) -> Task:
+    """Return a rank that reads, computes and writes: counters do not tell in which order."""
+    reads = [one for one in operations if one.kind == "read"]
+    writes = [one for one in operations if one.kind == "write"]
+    return Task(
+        f"{job.program}-{number}" + (f".{rank}" if job.ranks > 1 else ""),
+        job.program,
+        [*reads, Operation("compute", seconds=compute_s), *writes],
+        began_s=job.began_s,
+        ended_s=job.began_s + job.run_s,
+    )
+
+
+def _ranks(job: _Job, record: _Record) -> range:
+    return range(job.ranks) if record.rank < 0 else range(record.rank, record.rank + 1)
+
+
+def _kept(job: _Job, below: str) -> list[_Record]:
+    """Return the records of files that count, each byte once."""
+    found = {key: one for key, one in job.records.items() if _counts(one, below)}
+    seen = {one.path for (module, *_), one in found.items() if module != "MPI-IO" and one.is_moved}
+    return [
+        one for (module, *_), one in found.items() if module != "MPI-IO" or one.path not in seen
+    ]
+
+
+def _reads(
+    record: _Record,
+    rank: int,
+    ranks: range,
+    catalog: dict[str, list[tuple[str, int]]],
+    made: Workload,
+) -> list[Operation]:
+    """The part of a file that a rank reads, in pieces of what wrote it."""
+    size = _reach(record, "READ")
+    if not size:
+        return []
+    if record.path not in catalog:
+        catalog[record.path] = [(record.path, size)]
+        made.files[record.path] = size
+    parts = catalog[record.path]
+    if len(parts) == 1 and parts[0][0] == record.path and made.files[record.path] < size:
+        parts[0] = (record.path, size)
+        made.files[record.path] = size
+    share = rank - ranks.start
+    first, last = size * share // len(ranks), size * (share + 1) // len(ranks)
+    found, at = [], 0
+    for name, length in parts:
+        start, end = max(first, at), min(last, at + length)
+        if start < end:
+            found.append(Operation("read", name, start - at, end - start))
+        at += length
+    return found
+
+
+def _writes(
+    record: _Record,
+    ranks: range,
+    number: int,
+    made: Workload,
+) -> list[tuple[int, Operation]]:
+    """What each rank writes of a file: files of their own, as a file has one writer."""
+    size = _reach(record, "WRITTEN")
+    found = []
+    for share, rank in enumerate(ranks):
+        first, last = size * share // len(ranks), size * (share + 1) // len(ranks)
+        if first == last:
+            continue
+        name = record.path + (f"#{rank}" if len(ranks) > 1 else "")
+        if name in made.files:
+            name = f"{name}@{number}" + (f".{rank}" if len(ranks) == 1 else "")
+        made.files[name] = last - first
+        found.append((rank, Operation("write", name, 0, last - first)))
+    return found
+
+
+def _reach(record: _Record, kind: str) -> int:
+    """Bytes of a file that are read or written: as far as that reached, but no more than moved."""
+    moved = record.get(f"BYTES_{kind}")
+    last = record.get(f"MAX_BYTE_{kind}")
+    return int(min(moved, last + 1) if last > 0 else moved)
+
+
+def _counts(record: _Record, below: str) -> bool:
+    return record.path not in _STREAMS and record.path.startswith(below.rstrip("/") + "/")
+
+
+def _check(job: _Job, record: _Record) -> None:
+    wanted = [f"BYTES_{kind}" for kind in ("READ", "WRITTEN")]
+    wanted += [f"F_{kind}_TIME" for kind in ("READ", "WRITE", "META")]
+    for name in wanted:
+        if record.get(name) < 0:
+            raise TraceError(
+                job.source,
+                record.place,
+                f"{record.path}: {name} of rank {record.rank} is negative",
+                "the log is damaged, or its program was not monitored to its end",
+            )
+
+
+def _job(source: str, warnings: list[str]) -> _Job:
+    try:
+        content = Path(source).read_bytes()
+    except OSError as error:
+        raise TraceError(source, "", error.strerror or str(error)) from None
+    if content[:1] == b"#" or b"\n#" in content[:200]:
+        return _text(source, content.decode("utf-8", "backslashreplace"), warnings)
+    return _binary(source)
+
+
+def _text(source: str, text: str, warnings: list[str]) -> _Job:
+    """Read what `darshan-parser` printed."""
+    job = _Job(source)
+    heads: dict[str, str] = {}
+    lines = text.split("\n")
+    if lines[-1]:
+        raise TraceError(source, f"line {len(lines)}", "the text ends within a line", _HELP)
+    for number, line in enumerate(lines, start=1):
+        if found := _HEAD.match(line):
+            heads.setdefault(found["name"], found["value"])
+            if "WARNING" in line:
+                warnings.append(f"{source}:{number}: {line.strip('# ')}")
+        elif line and not line.startswith("#"):
+            _row(source, number, line, job)
+    _settle(source, job, heads)
+    return job
+
+
+def _row(source: str, number: int, line: str, job: _Job) -> None:
+    """Read a line: module, rank, record, counter, value, path, mount point, file system."""
+    place, cells = f"line {number}", line.split("\t")
+    if len(cells) < _COLUMNS:
+        what = f"{len(cells)} columns instead of {_COLUMNS}"
+        raise TraceError(source, place, what, _HELP)
+    module, rank, identity, counter, value, path = cells[:6]
+    if module not in _MODULES:
+        return
+    try:
+        known = job.records.setdefault(
+            (module, int(rank), identity), _Record(place, int(rank), path)
+        )
+        known.counters[counter] = float(value)
+    except ValueError:
+        raise TraceError(source, place, f"{counter}: {value!r} is no number", _HELP) from None
+
+
+def _settle(source: str, job: _Job, heads: dict[str, str]) -> None:
+    version = heads.get("darshan log version", "")
+    if not _VERSION.match(version):
+        told = f"version {version} of Darshan is unknown" if version else "no 'darshan log version'"
+        raise TraceError(source, "header", told, f"3.x is known; {_HELP}")
+    try:
+        job.ranks = int(heads["nprocs"])
+        job.number = int(heads.get("jobid", 0))
+        job.began_s = float(heads.get("start_time") or heads["start_time_sec"])
+        job.run_s = float(heads.get("run time") or heads["run_time"])
+    except KeyError as missing:
+        raise TraceError(source, "header", f"no {missing}", _HELP) from None
+    except ValueError as error:
+        raise TraceError(source, "header", str(error), _HELP) from None
+    job.program = Path((heads.get("exe", "").split() or ["job"])[0]).name
+
+
+def _binary(source: str) -> _Job:
+    try:
+        import darshan
+    except ImportError:
+        raise TraceError(
+            source,
+            "",
+            "a binary log needs PyDarshan",
+            f"pip install darshan, or {_HELP.removeprefix('make it anew with: ')}",
+        ) from None
+    try:
+        report = darshan.DarshanReport(source, read_all=False)
+        job = _heads_of(source, report)
+        for module in _MODULES:
+            if module in report.modules:
+                report.mod_read_all_records(module)
+                _take(report, module, job)
+    except (RuntimeError, ValueError, KeyError, OSError) as error:
+        raise TraceError(source, "", f"PyDarshan cannot read it: {error}", "is it whole?") from None
+    return job
+
+
+def _heads_of(source: str, report: Any) -> _Job:
+    told = report.metadata["job"]
+    job = _Job(source, ranks=int(told["nprocs"]), run_s=float(told["run_time"]))
+    job.number = int(told.get("jobid", 0))
+    job.began_s = float(told["start_time_sec"]) + float(told.get("start_time_nsec", 0)) / 1e9
+    job.program = Path((report.metadata.get("exe", "").split() or ["job"])[0]).name
+    return job
+
+
+def _take(report: Any, module: str, job: _Job) -> None:
+    frames = report.records[module].to_df()
+    for frame in (frames["counters"], frames["fcounters"]):
+        for row in frame.to_dict("records"):
+            identity, rank = str(row.pop("id")), int(row.pop("rank"))
+            path = report.name_records.get(int(identity), identity)
+            known = job.records.setdefault(
+                (module, rank, identity), _Record(f"record {identity}", rank, path)
+            )
+            known.counters |= {name: float(value) for name, value in row.items()}

@@ -1,0 +1,226 @@
+"""`intarsia seed`: what a profile says, what is found, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from intarsia.seed import __main__ as command
+from intarsia.seed import findings, probe, rounds
+from intarsia.seed.errors import SeedError
+from intarsia.seed.profile import PLACES, Made, numbers_of, profile_of
+from intarsia.seed.remote import Remote
+from intarsia.seed.rounds import Measurement, Plan
+from intarsia.seed.statistics import estimate, thinned
+
+MIB = probe.MIB
+QUICK = ("--seconds", "0.2", "--size", "2MiB", "--slots", "2", "--quiet")
+
+
+def seed(*words: object) -> int:
+    return command.main([str(word) for word in words])
+
+
+def means(**changed: float) -> dict[str, float]:
+    """Times of a store that takes 10 µs a call and 1 ns a byte to write, half of that to read."""
+    made = {}
+    for kind, request_s, byte_s in (
+        ("write", 1e-5, 1e-9),
+        ("cold", 1e-5, 5e-10),
+        ("warm", 0, 1e-10),
+    ):
+        for size in probe.CALLS:
+            made[f"{kind}_{size}"] = request_s + size * byte_s
+    made |= {"create": 5e-5, "first_write": 2.4096e-5, "close_write": 1e-6}
+    return made | {"open": 3e-6, "close_read": 1e-6} | changed
+
+
+def measurement(by_round: list[dict[str, float]]) -> Measurement:
+    found = Measurement(8 * MIB)
+    for one in by_round:
+        found.add({name: [seconds] for name, seconds in one.items()})
+    return found
+
+
+def test_a_profile_says_what_was_put_into_the_times() -> None:
+    numbers = numbers_of(means())
+    assert numbers["write.request_seconds"] == pytest.approx(1e-5)
+    assert numbers["write.bytes_per_second"] == pytest.approx(1e9)
+    assert numbers["read.bytes_per_second"] == pytest.approx(2e9)
+    assert numbers["warm"] == pytest.approx(1e10)
+    assert numbers["manager.open_seconds"] == pytest.approx(4e-6)
+    # What the first write of a file costs more than another one belongs to making the file.
+    assert numbers["manager.allocate_seconds"] == pytest.approx(6e-5)
+    assert numbers["manager.commit_seconds"] == pytest.approx(1e-6)
+
+
+def test_another_host_gives_the_link_and_its_latency() -> None:
+    far = {f"far_{size}": size * 1e-8 for size in probe.CALLS}
+    numbers = numbers_of(means(far_open=2.03e-4, far_stat=1e-4, **far))
+    assert numbers["link.bytes_per_second"] == pytest.approx(1e8)
+    assert numbers["network.latency_seconds"] == pytest.approx(1e-4)
+    assert set(numbers) == set(PLACES)
+
+
+def test_effects_are_found_from_the_times_alone() -> None:
+    times = means(**{f"over_{MIB}": 5e-4, "anywhere_65536": 4e-4, "fsync_mib": 2e-3})
+    found = {one.name: one for one in findings.effects(measurement([times] * 3))}
+    assert found["page cache"].is_there
+    assert found["page cache"].ratio.mean == pytest.approx(5.1, abs=0.1)
+    assert found["read-ahead"].is_there
+    assert found["first touch"].is_there
+    assert found["buffered writes"].is_there
+    memory = means(**{f"cold_{MIB}": 1.05e-4, f"over_{MIB}": 1.06e-3, "fsync_mib": 0.0})
+    found = {one.name: one for one in findings.effects(measurement([memory] * 3))}
+    assert not any(
+        found[name].is_there for name in ("page cache", "first touch", "buffered writes")
+    )
+
+
+def test_an_effect_that_the_noise_can_explain_is_none() -> None:
+    rows = [means(**{f"cold_{MIB}": seconds}) for seconds in (1e-4, 1e-4, 1e-4, 8e-4)]
+    found = {one.name: one for one in findings.effects(measurement(rows))}
+    assert found["page cache"].ratio.mean > 1.2
+    assert not found["page cache"].is_there
+
+
+def test_intervals_are_over_rounds() -> None:
+    assert estimate([1.0]).relative == float("inf")
+    assert estimate([2.0, 2.0, 2.0]).relative == 0.0
+    found = measurement([means(create=seconds) for seconds in (1e-5, 2e-5, 3e-5)])
+    assert "create" in found.imprecise(0.05)
+    assert "open" not in found.imprecise(0.05)
+
+
+def test_thinned_values_keep_the_mean() -> None:
+    values = [float(number % 97) ** 2 for number in range(10_000)]
+    kept = thinned(values, 200)
+    assert len(kept) == 200
+    assert sum(kept) / 200 == pytest.approx(sum(values) / len(values), rel=1e-9)
+
+
+def test_calls_that_others_disturbed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    switches = iter([0, 0, 0, 1, 1, 1])
+    monkeypatch.setattr(probe, "_switches", lambda: next(switches))
+    watch = probe.Watch()
+    for _ in range(3):
+        watch.start()
+        watch.stop("call")
+    times = watch.times()
+    assert len(times["call"]) == 2
+    assert times["disturbed"] == [0.0, 1.0, 0.0]
+
+
+def test_a_directory_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
+    place, out = tmp_path / "place", tmp_path / "profile.json"
+    place.mkdir()
+    (place / "mine").write_text("stays")
+    assert seed(place, *QUICK, "--out", out) == 0
+    assert [one.name for one in place.iterdir()] == ["mine"]
+    profile = json.loads(out.read_text())
+    assert profile["provenance"]["source"] == "measured"
+    for name in ("host", "kernel", "measured_at", "command", "program", "note"):
+        assert profile["provenance"][name]
+    told = profile["measured"]
+    for name in ("create", "open", "stat", "unlink", "mkdir", "readdir_entry", f"write_{MIB}"):
+        assert told["seconds"][name]["mean"] > 0
+    assert len(told["numbers"]["warm"]["by_round"]) == told["rounds"] >= 2
+    assert profile["host"]["slots"] == 2
+
+
+def test_another_mount_point_is_measured_through_a_program(tmp_path: Path) -> None:
+    plan = Plan(tmp_path, Remote(tmp_path, ("env",)), 0.2, slots=1, size_bytes=2 * MIB)
+    found = rounds.measure(plan, lambda _: None)
+    profile = profile_of(found, plan, Made("two", 2, None, None, ["intarsia", "seed"]))
+    assert profile["host"]["in_bytes_per_second"] == pytest.approx(
+        MIB / found.estimate(f"far_{MIB}").mean
+    )
+    assert profile["client"]["outstanding_chunks"] > 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_directory_is_no_other_host(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    plan = Plan(tmp_path / "a", Remote(tmp_path / "b"), 0.2, size_bytes=2 * MIB)
+    with pytest.raises(SeedError, match="is it the same directory"):
+        rounds.measure(plan, lambda _: None)
+    assert not list((tmp_path / "a").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("/nonexistent",), "/nonexistent: no directory"),
+        (("/proc",), "/proc: "),
+    ],
+)
+def test_what_cannot_be_measured_is_said(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert seed(*words, *QUICK) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--hosts", "4"), "assume its --link"),
+        (("--through", "ssh n2"), "give --remote too"),
+        (("--size", "12"), "a size of 1 MiB or more"),
+        (("--precision", "0"), "a number above 0"),
+    ],
+)
+def test_command_lines_that_cannot_be_meant(
+    words: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        seed(tmp_path, *words)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_too_little_room_is_said_before_it_is_used_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = os.statvfs_result((4096, 4096, 100, 10, 10, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    with pytest.raises(SeedError, match="smaller --size"):
+        rounds.measure(Plan(tmp_path, size_bytes=64 * MIB), lambda _: None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(probe, "metadata", fail)
+    with pytest.raises(SeedError, match=r"Input/output error\nhelp: the store or its disk failed"):
+        rounds.measure(Plan(tmp_path, size_bytes=2 * MIB), lambda _: None)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_measurement_leaves_nothing(number: int, code: int, tmp_path: Path) -> None:
+    out = tmp_path / "profile.json"
+    place = tmp_path / "place"
+    place.mkdir()
+    words = [sys.executable, "-m", "intarsia.seed", place, "--seconds", "60", "--precision", "1e-9"]
+    words += ["--size", "2MiB", "--out", out]
+    started = subprocess.Popen([str(word) for word in words], stderr=subprocess.PIPE, text=True)
+    try:
+        assert started.stderr is not None
+        assert "round 5" in started.stderr.readline()
+        started.send_signal(number)
+        assert started.wait(60) == code
+    finally:
+        started.kill()
+        started.communicate()
+    assert not list(place.iterdir())
+    assert not out.exists()
