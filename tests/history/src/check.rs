@@ -16,7 +16,8 @@ pub struct Rules {
     pub may_fail: bool,
     /// Clients may be killed.
     pub may_die: bool,
-    /// A new name may be seen only once it is closed. (On other hosts, that is; the records do not say who is where.)
+    /// A new name may be seen on other hosts only once it is closed, and one that is never closed may be gone again. Clients
+    /// of which no record says where they are count as each on a host of its own.
     pub names_may_wait: bool,
 }
 
@@ -60,6 +61,7 @@ pub fn check(records: &[Record], rules: Rules) -> Verdict {
         }
         check_end(record, rules, &mut verdict);
     }
+    let hosts = records.iter().filter_map(|r| Some((r.client, r.host?))).collect();
     let mut events: Vec<&Event> = records.iter().flat_map(|r| &r.events).collect();
     // By begin; each client's own order stays.
     events.sort_by_key(|e| e.start);
@@ -69,7 +71,12 @@ pub fn check(records: &[Record], rules: Rules) -> Verdict {
         check_listing(event, &events, &mut verdict);
     }
     let names = sight::names(&events);
-    verdict.violations.extend(owned::check(&events, names.iter().cloned(), rules.names_may_wait));
+    verdict.violations.extend(owned::check(
+        &events,
+        names.iter().cloned(),
+        rules.names_may_wait,
+        &hosts,
+    ));
     for name in &names {
         match sight::kind(name) {
             Kind::Own => {}

@@ -136,10 +136,24 @@ impl Event {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    Client { client: u16, seed: u64 },
-    Start { at: Instant, operation: Operation },
-    End { at: Instant, slowest_ns: u64, outcome: Outcome },
-    Finished { at: Instant },
+    Client {
+        client: u16,
+        seed: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<u16>,
+    },
+    Start {
+        at: Instant,
+        operation: Operation,
+    },
+    End {
+        at: Instant,
+        slowest_ns: u64,
+        outcome: Outcome,
+    },
+    Finished {
+        at: Instant,
+    },
 }
 
 /// Now.
@@ -161,16 +175,21 @@ impl Recorder {
     /// # Errors
     /// When the file cannot be made.
     pub fn create(path: &Path, client: u16, seed: u64) -> std::io::Result<Self> {
-        Self::into(Box::new(File::create(path)?), client, seed)
+        Self::into(Box::new(File::create(path)?), client, seed, None)
     }
 
-    /// As [`create`](Self::create), writing anywhere.
+    /// As [`create`](Self::create), writing anywhere, for a client of a known host.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn into(file: Box<dyn Write + Send>, client: u16, seed: u64) -> std::io::Result<Self> {
+    pub fn into(
+        file: Box<dyn Write + Send>,
+        client: u16,
+        seed: u64,
+        host: Option<u16>,
+    ) -> std::io::Result<Self> {
         let mut recorder = Self { file };
-        recorder.line(&Line::Client { client, seed })?;
+        recorder.line(&Line::Client { client, seed, host })?;
         Ok(recorder)
     }
 
@@ -210,6 +229,8 @@ impl Recorder {
 pub struct Record {
     /// Its number.
     pub client: u16,
+    /// On which host it was, if that is known.
+    pub host: Option<u16>,
     /// In the order in which they were done.
     pub events: Vec<Event>,
     /// Whether the client came to its end.
@@ -247,7 +268,10 @@ impl Record {
 
     fn take(&mut self, line: Line) {
         match line {
-            Line::Client { client, .. } => self.client = client,
+            Line::Client { client, host, .. } => {
+                self.client = client;
+                self.host = host;
+            }
             Line::Start { at, operation } => self.events.push(Event {
                 client: self.client,
                 operation,

@@ -6,7 +6,7 @@
 //! instant, and the history is possible if and only if they can be chosen in order. That is exact, also for `rename`,
 //! which changes two names at one instant, and takes no search.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::event::{Event, Instant, NEVER, Operation, Outcome};
 use crate::sight::{Kind, Seen, Sight, kind, refusal, sights};
@@ -52,6 +52,8 @@ struct Change {
 #[derive(Default)]
 struct Owner {
     client: u16,
+    /// Clients of the same host, as far as that is known.
+    neighbours: BTreeSet<u16>,
     /// See [`crate::check::Rules`].
     names_may_wait: bool,
     changes: Vec<Change>,
@@ -69,6 +71,7 @@ pub(crate) fn check(
     events: &[&Event],
     names: impl Iterator<Item = String>,
     names_may_wait: bool,
+    hosts: &BTreeMap<u16, u16>,
 ) -> Vec<String> {
     let mut owners: BTreeMap<u16, Owner> = BTreeMap::new();
     let mut owner_of: HashMap<String, u16> = HashMap::new();
@@ -80,7 +83,10 @@ pub(crate) fn check(
                 wrong.push(format!("{name} is changed by clients {owner} and {}", event.client));
             }
         }
-        let new = || Owner { client: event.client, names_may_wait, ..Owner::default() };
+        let host = hosts.get(&event.client).copied();
+        let neighbours = hosts.iter().filter(|(_, other)| Some(**other) == host);
+        let neighbours = neighbours.map(|(client, _)| *client).collect();
+        let new = || Owner { client: event.client, neighbours, names_may_wait, ..Owner::default() };
         owners.entry(event.client).or_insert_with(new).take(event);
     }
     for name in names.filter(|n| kind(n) == Kind::Own) {
@@ -209,7 +215,8 @@ impl Owner {
         let change_of = |owner: &Self, index: usize| owner.names.get(name)?.get(index)?.change;
         let made = change_of(self, first);
         let ended = change_of(self, last + 1);
-        let tells = |change: &Change| !change.is_unclosed || sight.client != self.client;
+        let is_near = sight.client == self.client || self.neighbours.contains(&sight.client);
+        let tells = |change: &Change| !change.is_unclosed || !is_near;
         let made = made.filter(|c| self.changes.get(*c).is_some_and(tells));
         if let Some(change) =
             made.and_then(|c| self.changes.get_mut(c)).filter(|c| c.latest > sight.end)

@@ -115,9 +115,9 @@ impl Cluster {
             }
             let (load, record) = (self.load, Sink::default());
             let program = Program::new(Arc::clone(&life.node), load.begun);
-            let sink = Box::new(record.clone());
+            let (sink, place) = (Box::new(record.clone()), u16::from(host.number()));
             let work = move || {
-                let recorder = Recorder::into(sink, number, load.seed)?;
+                let recorder = Recorder::into(sink, number, load.seed, Some(place))?;
                 client::run_on(&program, &plan(load, number), recorder)
             };
             let thread = life.group.spawn(&format!("client-{number}"), work);
@@ -164,6 +164,16 @@ impl Cluster {
             }
             thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Writes the clients' records into a directory, as `history check` reads them.
+    pub(crate) fn keep_records(&self, directory: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        for (number, client) in self.clients.lock().iter().enumerate() {
+            let path = directory.join(format!("{number}.jsonl"));
+            std::fs::write(path, &*client.record.0.lock())?;
+        }
+        Ok(())
     }
 
     /// What the clients saw.

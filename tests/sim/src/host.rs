@@ -62,6 +62,10 @@ impl Host {
         })
     }
 
+    pub(crate) const fn number(&self) -> u8 {
+        self.number
+    }
+
     pub(crate) fn life(&self) -> Option<Life> {
         self.life.lock().clone()
     }

@@ -37,6 +37,9 @@ struct Arguments {
     /// Real seconds after which a run counts as hanging
     #[arg(long, default_value_t = 120)]
     limit: u64,
+    /// With --seed: keep what the clients did and saw in this directory
+    #[arg(long)]
+    records: Option<PathBuf>,
     /// With --seed: print what the nodes log, with the simulated time, host and thread
     #[arg(long)]
     trace: bool,
@@ -120,6 +123,7 @@ fn run_one(seed: u64, arguments: &Arguments) -> ExitCode {
         seconds: arguments.seconds,
         has_faults: !arguments.no_faults,
         on_failure: failed,
+        records: arguments.records.clone(),
     };
     // On a thread of its own, for which nothing was drawn yet: a log changes nothing.
     let outcome = std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! One run: from a seed to a verdict.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use intarsia_history::check::{Rules, check};
@@ -27,7 +27,7 @@ const LIMIT_MS: u64 = 75_000;
 const PARTITIONS: u16 = 5;
 
 /// What a run is made of; all but the seed can be left to the seed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Choices {
     /// From which everything follows.
     pub seed: u64,
@@ -37,6 +37,8 @@ pub struct Choices {
     pub has_faults: bool,
     /// Told when the simulation cannot go on.
     pub on_failure: fn(&Failure),
+    /// Where the records of the clients go, if they are to be kept.
+    pub records: Option<PathBuf>,
 }
 
 /// What came of a run.
@@ -80,7 +82,7 @@ pub fn run(choices: Choices, home: &Path) -> Result<Report, String> {
         end: Duration::from_secs(choices.seconds) * 20 + REST * 8,
         on_failure: choices.on_failure,
     };
-    let run = Simulation::run(settings, |simulation| judged(choices, home, key, simulation));
+    let run = Simulation::run(settings, |simulation| judged(&choices, home, key, simulation));
     let (report, finished) = run.map_err(|failure| failure.what)?;
     Ok(Report {
         virtual_s: finished.took.as_secs_f64(),
@@ -90,7 +92,7 @@ pub fn run(choices: Choices, home: &Path) -> Result<Report, String> {
     })
 }
 
-fn judged(choices: Choices, home: &Path, key: DeploymentKey, simulation: &Simulation) -> Report {
+fn judged(choices: &Choices, home: &Path, key: DeploymentKey, simulation: &Simulation) -> Report {
     let hosts = u8::try_from(2 + simulation.below(3)).unwrap_or(2);
     let mut report = Report { seed: choices.seed, hosts, ..Report::default() };
     if let Err(violation) = worked(choices, home, key, simulation, &mut report) {
@@ -100,7 +102,7 @@ fn judged(choices: Choices, home: &Path, key: DeploymentKey, simulation: &Simula
 }
 
 fn worked(
-    choices: Choices,
+    choices: &Choices,
     home: &Path,
     key: DeploymentKey,
     simulation: &Simulation,
@@ -135,7 +137,10 @@ fn worked(
     network.mend();
     metadata.mend();
     cluster.await_clients(load.end.max(Instant::now()) + REST)?;
-    let left = look_everywhere(&cluster, choices.has_faults, report);
+    let left = look_everywhere(&cluster, report);
+    if let Some(directory) = &choices.records {
+        cluster.keep_records(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    }
     judge_history(&cluster, choices.has_faults, report)?;
     left?;
     for host in &cluster.hosts {
@@ -146,8 +151,7 @@ fn worked(
 }
 
 /// All hosts see the same, and all of it can be read.
-fn look_everywhere(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Result<(), String> {
-    let _ = has_faults;
+fn look_everywhere(cluster: &Cluster, report: &mut Report) -> Result<(), String> {
     let mut seen: BTreeMap<String, (String, Vec<u8>)> = BTreeMap::new();
     for (number, host) in cluster.hosts.iter().enumerate() {
         let mut names = 0;

@@ -46,7 +46,34 @@ impl Node {
             self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
             return Ok(());
         }
-        let target = self.live.with(ino, |state| -> Result<Source> {
+        let target = self.write_here(ino, offset_bytes, data, is_write_back);
+        if let Err(Error::NotFound) = target {
+            // Not removed: its creation was told the program, and could not be recorded.
+            self.namespace.keep_promise(ino)?;
+        }
+        match target? {
+            Source::File(file) => {
+                file.write_all_at(data, offset_bytes)?;
+                let end = offset_bytes + data.len() as u64;
+                self.live.with_existing(ino, |state| note_write(state, end, is_write_back));
+            }
+            // It has just gone to another host.
+            Source::Remote(remote) => remote.write_all_at(data, offset_bytes)?,
+            Source::Striped(_) | Source::Done(_) => {}
+        }
+        self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// As far as that is done under the inode's lock; returns where the bytes still have to go.
+    fn write_here(
+        &self,
+        ino: InodeId,
+        offset_bytes: u64,
+        data: &[u8],
+        is_write_back: bool,
+    ) -> Result<Source> {
+        self.live.with(ino, |state| {
             state.require_ours()?;
             self.ensure_loaded(ino, state)?;
             if self.write_inline(ino, state, offset_bytes, data)? {
@@ -67,19 +94,7 @@ impl Node {
             Self::renew_sums(state, &file, offset_bytes, data.len() as u64, old_size_bytes)?;
             note_write(state, offset_bytes + data.len() as u64, is_write_back);
             Ok(Source::Done(data.len()))
-        })?;
-        match target {
-            Source::File(file) => {
-                file.write_all_at(data, offset_bytes)?;
-                let end = offset_bytes + data.len() as u64;
-                self.live.with_existing(ino, |state| note_write(state, end, is_write_back));
-            }
-            // It has just gone to another host.
-            Source::Remote(remote) => remote.write_all_at(data, offset_bytes)?,
-            Source::Striped(_) | Source::Done(_) => {}
-        }
-        self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
-        Ok(())
+        })
     }
 
     /// Writes into an inline body if it stays small enough; else moves it to a backing file first.
