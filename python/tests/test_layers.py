@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 RANKS = {
     "types": 0,
-    **dict.fromkeys(("policy", "codec", "wire", "trace", "des", "lab"), 1),
+    **dict.fromkeys(("policy", "codec", "wire", "trace", "des", "lab", "sync"), 1),
     **dict.fromkeys(("meta", "store", "transport", "cluster", "predict", "simulate"), 2),
     "node": 3,
     "mount": 4,

@@ -155,6 +155,22 @@ fn the_close_of_a_new_file_that_could_not_be_recorded_fails() {
 }
 
 #[test]
+fn a_write_to_a_new_file_that_could_not_be_recorded_is_told_so() {
+    let deployment = Deployment::new();
+    let (a, b, refuses) = hosts(&deployment);
+    let (ino, _) = make_unrecorded(&deployment, &a, &refuses);
+    assert!(matches!(a.flush(ino), Err(Error::Engine(_))));
+    refuses.store(false, Ordering::Release);
+    // More than stands beside an inode: it needs the record.
+    let outcome = a.write(ino, 0, &[7; 100_000], false, false);
+    assert!(matches!(outcome, Err(Error::Engine(_))), "{outcome:?}");
+    a.release(ino, true);
+    for node in [a, b] {
+        node.close().unwrap();
+    }
+}
+
+#[test]
 fn a_new_file_that_was_never_closed_goes_with_its_host() {
     let deployment = Deployment::new();
     let (a, b, refuses) = hosts(&deployment);

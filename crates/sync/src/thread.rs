@@ -77,7 +77,7 @@ impl Builder {
         let task = task.child(self.name.as_deref().unwrap_or_default());
         let of_thread = task.clone();
         let inner =
-            self.of_system().spawn_scoped(scope.inner, move || run_task(of_thread, work))?;
+            self.of_system().spawn_scoped(scope.inner, move || run_task(&of_thread, work))?;
         scope.tasks.lock().push(task.clone());
         Ok(ScopedJoinHandle { inner, task: Some(task) })
     }
@@ -98,11 +98,11 @@ pub(crate) fn spawn_task<T: Send + 'static>(
 ) -> io::Result<JoinHandle<T>> {
     let of_thread = task.clone();
     let builder = Builder::new().name(name.to_owned()).of_system();
-    let inner = builder.spawn(move || run_task(of_thread, work))?;
+    let inner = builder.spawn(move || run_task(&of_thread, work))?;
     Ok(JoinHandle { inner, task: Some(task) })
 }
 
-fn run_task<T>(task: Task, work: impl FnOnce() -> T) -> T {
+fn run_task<T>(task: &Task, work: impl FnOnce() -> T) -> T {
     task.begin();
     simulation::enter(task.clone());
     match catch_unwind(AssertUnwindSafe(work)) {

@@ -80,6 +80,7 @@ impl History {
         let mut records: Vec<Record> = (0..4)
             .map(|client| Record {
                 client,
+                host: None,
                 events: self.0.iter().filter(|e| e.client == client).cloned().collect(),
                 is_finished: true,
             })

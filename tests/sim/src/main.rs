@@ -127,7 +127,10 @@ fn run_one(seed: u64, arguments: &Arguments) -> ExitCode {
     };
     // On a thread of its own, for which nothing was drawn yet: a log changes nothing.
     let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| run(choices, home.path())).join().unwrap_or_else(|_| Err("it panics".into()))
+        scope
+            .spawn(|| run(&choices, home.path()))
+            .join()
+            .unwrap_or_else(|_| Err("it panics".into()))
     });
     let _ = home.close();
     let code = match outcome {

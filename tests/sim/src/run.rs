@@ -70,7 +70,7 @@ pub struct Report {
 ///
 /// # Errors
 /// The simulation cannot be made.
-pub fn run(choices: Choices, home: &Path) -> Result<Report, String> {
+pub fn run(choices: &Choices, home: &Path) -> Result<Report, String> {
     sameness::seed(choices.seed);
     let key = DeploymentKey::generate().map_err(|e| e.to_string())?;
     let key = DeploymentKey::from_pem(key.as_bytes()).map_err(|e| e.to_string())?;
@@ -82,7 +82,7 @@ pub fn run(choices: Choices, home: &Path) -> Result<Report, String> {
         end: Duration::from_secs(choices.seconds) * 20 + REST * 8,
         on_failure: choices.on_failure,
     };
-    let run = Simulation::run(settings, |simulation| judged(&choices, home, key, simulation));
+    let run = Simulation::run(settings, |simulation| judged(choices, home, key, simulation));
     let (report, finished) = run.map_err(|failure| failure.what)?;
     Ok(Report {
         virtual_s: finished.took.as_secs_f64(),
