@@ -44,8 +44,8 @@ struct Change {
     latest_by: String,
     /// Nobody knows whether it was done; then it is in no order.
     is_unknown: bool,
-    /// It made a name that was never closed: its client may have seen what came to be nowhere else.
-    is_unclosed: bool,
+    /// It made a name, which its own host sees before the others, or alone if it is never closed.
+    is_home_first: bool,
 }
 
 /// The changes of one client and what they made of its names.
@@ -136,7 +136,7 @@ impl Owner {
             latest: if is_unknown { NEVER } else { event.end },
             latest_by: "it had ended then".into(),
             is_unknown,
-            is_unclosed: false,
+            is_home_first: false,
             text,
         });
         match &event.operation {
@@ -176,7 +176,7 @@ impl Owner {
         if let Some(open) = self.changes.get_mut(change) {
             open.latest = NEVER;
             open.is_unknown = true;
-            open.is_unclosed = true;
+            open.is_home_first = true;
         }
     }
 
@@ -186,7 +186,6 @@ impl Owner {
             (open.latest, open.ended) = (closed, closed);
             open.latest_by = "its close had ended then".into();
             open.is_unknown = false;
-            open.is_unclosed = false;
         }
     }
 
@@ -216,7 +215,7 @@ impl Owner {
         let made = change_of(self, first);
         let ended = change_of(self, last + 1);
         let is_near = sight.client == self.client || self.neighbours.contains(&sight.client);
-        let tells = |change: &Change| !change.is_unclosed || !is_near;
+        let tells = |change: &Change| !change.is_home_first || !is_near;
         let made = made.filter(|c| self.changes.get(*c).is_some_and(tells));
         if let Some(change) =
             made.and_then(|c| self.changes.get_mut(c)).filter(|c| c.latest > sight.end)
