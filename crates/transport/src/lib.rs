@@ -2,7 +2,8 @@
 //!
 //! [`Peers`] asks, [`Server`] answers; both run on one [`Runtime`]. Callers are plain threads: [`Peers::call`] blocks
 //! until the answer or the deadline, [`Peers::start`] returns at once. Only this crate knows that the bytes go over
-//! TCP: `link` makes connections and protects frames, everything above it moves whole frames.
+//! TCP: `link` makes connections and protects frames, everything above it moves whole frames. In a simulation `simulated`
+//! takes the place of all that is below [`Peers`] and [`Server`].
 //!
 //! `docs/internals/wire.md` describes the protocol and what each kind of protection is worth.
 

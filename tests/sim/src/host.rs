@@ -9,7 +9,7 @@ use intarsia_node::{ClusterOptions, Node, NodeOptions};
 use intarsia_sync::Simulation;
 use intarsia_sync::simulation::Group;
 use intarsia_transport::{DeploymentKey, Network};
-use intarsia_types::{ByteCount, NodeId, Result};
+use intarsia_types::{ByteCount, NodeId, Result, TierSpec};
 use parking_lot::Mutex;
 
 use crate::metadata::{Metadata, Seat};
@@ -110,7 +110,11 @@ impl Host {
     fn options(&self) -> NodeOptions {
         let Deployment { metadata, network, key, replicas, inline_bytes } = &*self.deployment;
         let engine: Arc<dyn MetaEngine> = Seat::new(metadata, Some(self.name.clone()));
+        // Of a known size: how much of /dev/shm is free is nobody's to say.
+        let tier =
+            TierSpec { dir: self.dir.join("tier"), class: None, capacity: Some(ByteCount::gib(1)) };
         NodeOptions {
+            tiers: vec![tier],
             watermark: ByteCount(0),
             name: self.name.clone(),
             replicas: *replicas,
