@@ -213,6 +213,8 @@ def test_an_interrupted_measurement_leaves_nothing(number: int, code: int, tmp_p
     place.mkdir()
     words = [sys.executable, "-m", "intarsia.seed", place, "--seconds", "60", "--precision", "1e-9"]
     words += ["--size", "2MiB", "--out", out]
+    # A shell that begins the tests in the background has SIGINT ignored.
+    words = ["env", "--default-signal=INT", *words]
     started = subprocess.Popen([str(word) for word in words], stderr=subprocess.PIPE, text=True)
     try:
         assert started.stderr is not None

@@ -75,6 +75,8 @@ common_settings = CommonSettings(
     non_local_exec=True,
     implies_no_shared_fs=False,
     job_deploy_sources=False,
+    # The hosts share this installation, and need no network to fetch plug-ins of storage with.
+    auto_deploy_default_storage_provider=False,
     pass_group_args=True,
 )
 
