@@ -82,7 +82,7 @@ def run_example(hosts: Hosts, job: Path, engine: str, *options: str) -> None:
 
 def test_dask_runs_every_task_where_its_input_lies(hosts: Hosts, job: Path) -> None:
     make_parts(hosts, job)
-    run_example(hosts, job, "dask")
+    run_example(hosts, job, "dask", "--patience", "60")
     assert local_tasks(job) == 8
 
 

@@ -42,6 +42,7 @@ parser.add_argument("directory", type=Path, help="directory in a store, with `pa
 parser.add_argument("--hosts", required=True, help="hosts for workers, with commas between")
 parser.add_argument("--address", required=True, help="address of this host, for the workers")
 parser.add_argument("--shell", default=SSH, help="how commands are run on {host}")
+parser.add_argument("--patience", type=float, default=3.0, help="seconds to wait for a host")
 parser.add_argument("--blind", action="store_true", help="leave the choice of hosts to Dask")
 arguments = parser.parse_args()
 
@@ -66,7 +67,7 @@ with (
     client.wait_for_workers(len(hosts), timeout=60)
 
     if not arguments.blind:
-        beside_data.install(client, directory)
+        beside_data.install(client, directory, patience_s=arguments.patience)
 
     run(client, directory)
     placed = [told for _, told in client.get_events(beside_data.EVENTS)]
