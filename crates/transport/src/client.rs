@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, NodeId};
 use intarsia_wire::{Body, Protection, Request, Response};
-use parking_lot::{Condvar, Mutex};
 
 use crate::bond::Bond;
 use crate::frame::{Frame, Received, payload_sum};
 use crate::link::{FrameReader, Link};
 use crate::outbox::Outbox;
+use crate::waiting::{Deadline, Slot, millis};
 use crate::{Buffer, CallError, PeerError, PeerFailure, config};
 
 /// What a peer answered.
@@ -31,38 +31,6 @@ pub(crate) struct Until {
     pub(crate) room: Deadline,
     /// For the answer.
     pub(crate) answer: Deadline,
-}
-
-/// When a wait ends.
-#[derive(Clone, Copy)]
-pub(crate) struct Deadline {
-    /// At the earliest.
-    pub(crate) usual: Instant,
-    /// At the latest. In between it goes on while the caller finds that the peer is merely slow.
-    pub(crate) last: Instant,
-}
-
-/// Between two looks whether a peer is merely slow.
-pub(crate) const STEP: Duration = Duration::from_millis(250);
-
-impl Deadline {
-    pub(crate) const fn at(usual: Instant) -> Self {
-        Self { usual, last: usual }
-    }
-
-    /// The end of the next part of the wait; none when it is over.
-    fn next(self, is_slow: &dyn Fn() -> bool) -> Option<Instant> {
-        let now = Instant::now();
-        if now < self.usual {
-            return Some(self.usual);
-        }
-        (now < self.last && is_slow()).then(|| self.last.min(now + STEP))
-    }
-}
-
-/// A caller that does not wait for slow peers.
-pub(crate) const fn never() -> bool {
-    false
 }
 
 /// A peer as messages name it.
@@ -102,28 +70,14 @@ struct Flights {
 }
 
 struct Flight {
-    slot: Arc<Slot>,
+    slot: Arc<Slot<Landed>>,
     cost_bytes: usize,
-}
-
-/// Where one caller waits.
-#[derive(Default)]
-struct Slot {
-    outcome: Mutex<Option<Result<Landed, PeerFailure>>>,
-    filled: Condvar,
 }
 
 struct Landed {
     response: Response,
     payload: Buffer,
     payload_sum: u64,
-}
-
-impl Slot {
-    fn fill(&self, outcome: Result<Landed, PeerFailure>) {
-        *self.outcome.lock() = Some(outcome);
-        self.filled.notify_one();
-    }
 }
 
 impl Client {
@@ -238,7 +192,7 @@ impl Client {
         begun: Instant,
         deadline: Deadline,
         is_slow: &dyn Fn() -> bool,
-    ) -> Result<(u64, Arc<Slot>), PeerFailure> {
+    ) -> Result<(u64, Arc<Slot<Landed>>), PeerFailure> {
         if cost_bytes > self.room_bytes {
             let limit = self.room_bytes;
             return Err(PeerFailure::Unsendable(format!(
@@ -271,7 +225,7 @@ impl Client {
     }
 
     /// Takes a request out of those in flight; none when it was answered, failed or given up before.
-    fn land(&self, id: u64) -> Option<Arc<Slot>> {
+    fn land(&self, id: u64) -> Option<Arc<Slot<Landed>>> {
         let mut flights = self.flights.lock();
         let flight = flights.slots.remove(&id)?;
         flights.in_flight_bytes = flights.in_flight_bytes.saturating_sub(flight.cost_bytes);
@@ -324,7 +278,7 @@ impl Drop for Guard {
 pub(crate) struct Pending {
     client: Arc<Client>,
     id: u64,
-    slot: Arc<Slot>,
+    slot: Arc<Slot<Landed>>,
     begun: Instant,
     deadline: Deadline,
     doing: &'static str,
@@ -333,12 +287,12 @@ pub(crate) struct Pending {
 impl Pending {
     /// See [`crate::Pending`].
     pub(crate) fn is_ready(&self) -> bool {
-        self.slot.outcome.lock().is_some()
+        self.slot.is_filled()
     }
 
     /// See [`crate::Pending`].
     pub(crate) fn wait_while(self, is_slow: &dyn Fn() -> bool) -> Result<Answer, CallError> {
-        let landed = self.outcome(is_slow).map_err(|failure| {
+        let landed = self.slot.wait(self.begun, self.deadline, is_slow).map_err(|failure| {
             let error = self.client.peer.error(self.doing, failure);
             if matches!(error.failure, PeerFailure::Timeout { .. }) {
                 tracing::warn!(%error, "no answer from a peer");
@@ -356,27 +310,10 @@ impl Pending {
             response => Ok(Answer { response, payload: landed.payload }),
         }
     }
-
-    fn outcome(&self, is_slow: &dyn Fn() -> bool) -> Result<Landed, PeerFailure> {
-        let mut outcome = self.slot.outcome.lock();
-        loop {
-            if let Some(outcome) = outcome.take() {
-                return outcome;
-            }
-            let Some(until) = self.deadline.next(is_slow) else {
-                return Err(PeerFailure::Timeout { waited_ms: millis(self.begun.elapsed()) });
-            };
-            self.slot.filled.wait_until(&mut outcome, until);
-        }
-    }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
         self.client.land(self.id);
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,10 +1,11 @@
 //! Limits and times of connections, with defaults that suit a cluster's network.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::Instant;
 use intarsia_wire::{MAX_PAYLOAD_BYTES, Protection};
 
-use crate::client::Deadline;
+use crate::waiting::Deadline;
 
 /// The longest time that a call may wait, whatever its caller asks for.
 pub const MAX_PATIENCE: Duration = Duration::from_secs(10);
@@ -38,11 +39,6 @@ impl Patience {
     /// For the answer of any peer.
     pub(crate) const fn usual(self) -> Duration {
         self.usual
-    }
-
-    /// For one that lives and is slow.
-    pub(crate) const fn last(self) -> Duration {
-        self.last
     }
 
     pub(crate) fn deadline(self) -> Deadline {

@@ -1,10 +1,10 @@
 //! A place for one connection to a peer: made when it is first needed, made anew when it broke.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_wire::{Lane as Kind, Request, Welcome};
-use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 
 use crate::bond::Bond;

@@ -20,6 +20,7 @@ mod key;
 mod lane;
 mod link;
 mod lobby;
+mod members;
 mod outbox;
 mod peers;
 mod pending;
@@ -28,6 +29,7 @@ mod server;
 mod session;
 mod simulated;
 mod sockets;
+mod waiting;
 mod workers;
 
 pub use buffer::{Buffer, BufferPool};

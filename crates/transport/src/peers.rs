@@ -6,11 +6,11 @@ use std::time::Duration;
 use intarsia_types::NodeId;
 use intarsia_wire::{Request, Response};
 
-use crate::client::never;
 use crate::pending::Pending;
 use crate::runtime::Way;
 use crate::simulated::Links;
 use crate::sockets::Sockets;
+use crate::waiting::never;
 use crate::{
     Answer, Buffer, BufferPool, CallError, Config, Identity, Patience, PeerError, PeerFailure,
     Runtime, StartError,
@@ -55,9 +55,7 @@ impl Peers {
     pub fn new(runtime: Runtime, identity: Identity, config: Config) -> Result<Self, StartError> {
         let (buffers, patience) = (runtime.buffers().clone(), config.patience);
         let way = match runtime.way() {
-            Way::Network(network) => {
-                To::Links(Links::new(network.clone(), identity, config, buffers.clone()))
-            }
+            Way::Network(network) => To::Links(Links::new(network.clone(), identity, config)),
             Way::Reactors(_) => To::Sockets(Sockets::new(runtime, identity, config)?),
         };
         Ok(Self { way, buffers, patience })
@@ -67,7 +65,7 @@ impl Peers {
     pub fn set_members(&self, members: impl IntoIterator<Item = (NodeId, SocketAddr)>) {
         match &self.way {
             To::Sockets(sockets) => sockets.set_members(members),
-            To::Links(links) => links.set_members(members.into_iter().collect()),
+            To::Links(links) => links.set_members(members),
         }
     }
 

@@ -1,7 +1,8 @@
 //! A question on its way.
 
-use crate::client::{self, never};
+use crate::client;
 use crate::simulated;
+use crate::waiting::never;
 use crate::{Answer, CallError};
 
 /// A request in flight. Dropping it gives the answer up.

@@ -1,18 +1,20 @@
 //! The other nodes, reached by TCP.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
 
+use intarsia_sync::Instant;
 use intarsia_types::NodeId;
 use intarsia_wire::{Lane as Kind, Request};
 use parking_lot::RwLock;
 
 use crate::bond::Bond;
-use crate::client::{Client, Deadline, Peer, Pending, Until, never};
+use crate::client::{Client, Peer, Pending, Until};
 use crate::lane::{Context, Lane};
+use crate::members::{GONE, renew};
+use crate::waiting::{Deadline, never};
 use crate::{
     Buffer, Config, Identity, Patience, PeerError, PeerFailure, PeerStatus, Runtime, StartError,
 };
@@ -23,7 +25,7 @@ pub(crate) struct Sockets {
     context: Arc<Context>,
     /// The number of the next session with a peer.
     sessions: Arc<AtomicU64>,
-    members: RwLock<HashMap<NodeId, Arc<Member>>>,
+    members: RwLock<BTreeMap<NodeId, Arc<Member>>>,
 }
 
 /// One peer with its connections.
@@ -48,21 +50,10 @@ impl Sockets {
 
     /// Sets who the members are and where. Connections to those that left or moved are closed; the others stay.
     pub(crate) fn set_members(&self, members: impl IntoIterator<Item = (NodeId, SocketAddr)>) {
-        let mut known = self.members.write();
-        let mut before = std::mem::take(&mut *known);
-        for (node, address) in members {
-            let member = match before.remove(&node) {
-                Some(member) if member.peer.address == address => member,
-                other => {
-                    before.extend(other.map(|member| (node.clone(), member)));
-                    Arc::new(self.member(node.clone(), address))
-                }
-            };
-            known.insert(node, member);
-        }
-        drop(known);
-        for member in before.into_values() {
-            member.close("the peer left or moved to another address");
+        let make = |node, address| Arc::new(self.member(node, address));
+        let gone = renew(&mut self.members.write(), members, |m| m.peer.address, make);
+        for member in gone {
+            member.close(GONE);
         }
     }
 

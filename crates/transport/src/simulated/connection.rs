@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use intarsia_sync::{Condvar, Instant};
+use intarsia_sync::Instant;
 use intarsia_types::{Error, NodeId};
 use intarsia_wire::{Fault, Response};
 use parking_lot::Mutex;
 
 use super::Endpoint;
 use super::endpoint::Served;
-use crate::client::{Answer, Peer, STEP};
+use crate::client::{Answer, Peer};
 use crate::config::Patience;
+use crate::waiting::{Deadline, Slot};
 use crate::{CallError, PeerFailure, Reply};
 
 /// A connection between two machines.
@@ -26,22 +27,8 @@ pub(crate) struct Connection {
 struct State {
     lost: Option<String>,
     next_id: u64,
-    slots: HashMap<u64, Arc<Slot>>,
+    slots: HashMap<u64, Arc<Slot<Reply>>>,
     session: Option<Arc<dyn Served>>,
-}
-
-/// Where one caller waits.
-#[derive(Default)]
-pub(super) struct Slot {
-    outcome: intarsia_sync::Mutex<Option<Result<Reply, PeerFailure>>>,
-    filled: Condvar,
-}
-
-impl Slot {
-    fn fill(&self, outcome: Result<Reply, PeerFailure>) {
-        *self.outcome.lock() = Some(outcome);
-        self.filled.notify_all();
-    }
 }
 
 impl Connection {
@@ -71,13 +58,13 @@ impl Connection {
     }
 
     /// A place for an answer.
-    pub(super) fn take_off(&self) -> Result<(u64, Arc<Slot>), PeerFailure> {
+    pub(super) fn take_off(&self) -> Result<(u64, Arc<Slot<Reply>>), PeerFailure> {
         let mut state = self.state.lock();
         if let Some(why) = &state.lost {
             return Err(PeerFailure::Unreachable(why.clone()));
         }
         state.next_id += 1;
-        let (id, slot) = (state.next_id, Arc::<Slot>::default());
+        let (id, slot) = (state.next_id, Arc::<Slot<Reply>>::default());
         state.slots.insert(id, Arc::clone(&slot));
         Ok((id, slot))
     }
@@ -111,13 +98,12 @@ impl Connection {
     /// Waits as long as `patience` says, and longer while the peer is merely slow.
     pub(super) fn pending(
         self: &Arc<Self>,
-        (id, slot): (u64, Arc<Slot>),
+        (id, slot): (u64, Arc<Slot<Reply>>),
         patience: Patience,
         doing: &'static str,
     ) -> Pending {
-        let begun = Instant::now();
-        let (usual, last) = (begun + patience.usual(), begun + patience.last());
-        Pending { connection: Arc::clone(self), id, slot, begun, usual, last, doing }
+        let (connection, begun) = (Arc::clone(self), Instant::now());
+        Pending { connection, id, slot, begun, deadline: patience.deadline(), doing }
     }
 }
 
@@ -125,46 +111,27 @@ impl Connection {
 pub(crate) struct Pending {
     connection: Arc<Connection>,
     id: u64,
-    slot: Arc<Slot>,
+    slot: Arc<Slot<Reply>>,
     begun: Instant,
-    usual: Instant,
-    last: Instant,
+    deadline: Deadline,
     doing: &'static str,
 }
 
 impl Pending {
     /// See [`crate::Pending`].
     pub(crate) fn is_ready(&self) -> bool {
-        self.slot.outcome.lock().is_some()
+        self.slot.is_filled()
     }
 
     /// See [`crate::Pending`].
     pub(crate) fn wait_while(self, is_slow: &dyn Fn() -> bool) -> Result<Answer, CallError> {
         let Reply { response, payload } = self
-            .outcome(is_slow)
+            .slot
+            .wait(self.begun, self.deadline, is_slow)
             .map_err(|failure| self.connection.peer.error(self.doing, failure))?;
         match response {
             Response::Failed(fault) => Err(CallError::Remote(Error::from(fault))),
             response => Ok(Answer { response, payload: payload.unwrap_or_default() }),
-        }
-    }
-
-    fn outcome(&self, is_slow: &dyn Fn() -> bool) -> Result<Reply, PeerFailure> {
-        let mut outcome = self.slot.outcome.lock();
-        loop {
-            if let Some(outcome) = outcome.take() {
-                return outcome;
-            }
-            let now = Instant::now();
-            let until = if now < self.usual {
-                self.usual
-            } else if now < self.last && is_slow() {
-                self.last.min(now + STEP)
-            } else {
-                let waited_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                return Err(PeerFailure::Timeout { waited_ms });
-            };
-            self.slot.filled.wait_until(&mut outcome, until);
         }
     }
 }

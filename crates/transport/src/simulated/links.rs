@@ -12,9 +12,11 @@ use parking_lot::Mutex;
 use super::Network;
 use super::connection::{Connection, Pending};
 use super::endpoint::next_session;
-use crate::client::{Peer, never};
+use crate::client::Peer;
 use crate::config::Patience;
-use crate::{Buffer, BufferPool, Config, Identity, PeerError, PeerFailure, PeerStatus};
+use crate::members::{GONE, renew};
+use crate::waiting::never;
+use crate::{Buffer, Config, Identity, PeerError, PeerFailure, PeerStatus};
 
 /// Connections of one machine to the others.
 #[derive(Clone)]
@@ -33,35 +35,16 @@ struct Member {
 }
 
 impl Links {
-    pub(crate) fn new(
-        network: Network,
-        identity: Identity,
-        config: Config,
-        _buffers: BufferPool,
-    ) -> Self {
+    pub(crate) fn new(network: Network, identity: Identity, config: Config) -> Self {
         Self(Arc::new(Inner { network, identity, config, members: Mutex::default() }))
     }
 
-    pub(crate) fn set_members(&self, members: Vec<(NodeId, SocketAddr)>) {
-        let mut gone = Vec::new();
-        {
-            let mut known = self.0.members.lock();
-            let mut before = std::mem::take(&mut *known);
-            for (node, address) in members {
-                let member = match before.remove(&node) {
-                    Some(member) if member.peer.address == address => member,
-                    other => {
-                        gone.extend(other.and_then(|member| member.connection));
-                        let peer = Arc::new(Peer { node: node.clone(), address });
-                        Member { peer, connection: None }
-                    }
-                };
-                known.insert(node, member);
-            }
-            gone.extend(before.into_values().filter_map(|member| member.connection));
-        }
-        for connection in gone {
-            connection.lose("the peer left or moved to another address");
+    pub(crate) fn set_members(&self, members: impl IntoIterator<Item = (NodeId, SocketAddr)>) {
+        let make =
+            |node, address| Member { peer: Arc::new(Peer { node, address }), connection: None };
+        let gone = renew(&mut self.0.members.lock(), members, |m| m.peer.address, make);
+        for connection in gone.into_iter().filter_map(|member| member.connection) {
+            connection.lose(GONE);
         }
     }
 
@@ -149,7 +132,7 @@ impl Links {
         let doing = request.name();
         let (id, slot) = connection.take_off()?;
         let pending = connection.pending((id, slot), patience, doing);
-        let deadline = Instant::now() + patience.last();
+        let deadline = patience.deadline().last;
         let message = (request, payload.unwrap_or_default());
         connection.endpoint.ask(connection, Some(id), deadline, message);
         Ok(pending)
@@ -195,7 +178,7 @@ impl Links {
         let member = members.get_mut(&peer.node).filter(|member| Arc::ptr_eq(&member.peer, peer));
         let Some(member) = member else {
             drop(members);
-            new.lose("the peer left or moved to another address");
+            new.lose(GONE);
             return Err(PeerFailure::Unknown);
         };
         // Somebody else may have connected meanwhile: handles belong to one session.
