@@ -169,12 +169,6 @@ impl<T> JoinHandle<T> {
     pub fn is_finished(&self) -> bool {
         self.task.as_ref().map_or_else(|| self.inner.is_finished(), Task::is_done)
     }
-
-    /// Whether it is the thread that asks.
-    #[must_use]
-    pub fn is_current(&self) -> bool {
-        self.inner.thread().id() == std::thread::current().id()
-    }
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
@@ -224,7 +218,7 @@ pub fn yield_now() {
     }
 }
 
-/// As [`sleep`]; nobody can end it early.
+/// Does nothing for so long, or until the last thread of the caller's [`scope`] ends; in a simulation for so long.
 pub fn park_timeout(duration: Duration) {
     match simulation::current() {
         Some(task) => simulation::sleep(&task, duration),

@@ -35,6 +35,7 @@ const SIMULATED: &[&str] = &["meta", "mount", "node"];
 /// What asks the system for them.
 const OF_THE_SYSTEM: &[&str] = &[
     "parking_lot",
+    "use std::thread;",
     "std::thread::sleep",
     "std::thread::spawn",
     "std::thread::Builder",

@@ -21,10 +21,9 @@ mod writer;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread;
 use std::time::Duration;
 
-use intarsia_sync::{Instant, Mutex};
+use intarsia_sync::{Instant, Mutex, thread};
 use intarsia_types::{Error, PartitionId, Result};
 use redis::{Value as Answer, cmd};
 use tracing::{error, info, trace, warn};

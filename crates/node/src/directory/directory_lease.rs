@@ -279,8 +279,7 @@ impl Node {
         drop(self.directory_leases.telling.write());
         let kept = self.directory_leases.with(dir, |seen| seen.kept_by_kernel);
         if let Some(kept) = kept.flatten() {
-            let until = kept + KEPT_BY_KERNEL + ON_ITS_WAY;
-            intarsia_sync::thread::sleep(until.saturating_duration_since(Instant::now()));
+            intarsia_sync::thread::sleep_until(kept + KEPT_BY_KERNEL + ON_ITS_WAY);
         }
         let outcome = self.namespace.release_directory(dir);
         self.directory_leases.with(dir, |seen| seen.returning -= 1);

@@ -99,7 +99,7 @@ impl Pacer {
         *free_from = (*free_from).max(Instant::now()) + cost;
         let until = *free_from;
         drop(free_from);
-        intarsia_sync::thread::sleep(until.saturating_duration_since(Instant::now()));
+        intarsia_sync::thread::sleep_until(until);
     }
 }
 
