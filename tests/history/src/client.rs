@@ -325,11 +325,14 @@ impl<S: System> Client<'_, S> {
     }
 
     fn list(&mut self, directory: &str) -> Result<Vec<String>, (&'static str, Error)> {
-        let before = self.system.now();
-        let names = self.system.list(directory);
-        self.note_call(before);
-        let mut names = names?;
-        names.retain(|name| !name.starts_with('.'));
+        let system = self.system;
+        let mut listing = self.call("opendir", || system.list(directory))?;
+        let mut names = Vec::new();
+        while let Some(name) = self.call("readdir", || listing.next().transpose())? {
+            if !name.starts_with('.') {
+                names.push(name);
+            }
+        }
         Ok(names)
     }
 
@@ -354,13 +357,9 @@ impl<S: System> Client<'_, S> {
     ) -> Result<T, (&'static str, Error)> {
         let before = self.system.now();
         let result = work();
-        self.note_call(before);
-        result.map_err(|e| (name, e))
-    }
-
-    fn note_call(&mut self, before: u64) {
         let took = Duration::from_nanos(self.system.now().saturating_sub(before));
         self.slowest = self.slowest.max(took);
+        result.map_err(|e| (name, e))
     }
 
     /// Records an operation around `work`. `None` when it did not succeed.

@@ -1,6 +1,6 @@
 //! What is under test, as a client sees it: names below one directory, and a clock.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, ReadDir};
 use std::io::{Read, Result, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +12,8 @@ use crate::event::{self, Instant};
 pub trait System {
     /// An open file.
     type File;
+    /// What is left of a listing; each step is one call.
+    type Listing: Iterator<Item = Result<String>>;
 
     /// Now, on the clock of all clients.
     fn now(&self) -> Instant;
@@ -67,14 +69,11 @@ pub trait System {
     /// # Errors
     /// As `stat(2)`.
     fn size(&self, name: &str) -> Result<u64>;
-    /// The names in a directory.
+    /// Begins to list a directory.
     ///
     /// # Errors
-    /// The call that failed, with its error.
-    fn list(
-        &self,
-        directory: &str,
-    ) -> std::result::Result<Vec<String>, (&'static str, std::io::Error)>;
+    /// As `opendir(3)`.
+    fn list(&self, directory: &str) -> Result<Self::Listing>;
 }
 
 /// A directory of this machine.
@@ -94,6 +93,7 @@ impl Directory {
 
 impl System for Directory {
     type File = File;
+    type Listing = Names;
 
     fn now(&self) -> Instant {
         event::now()
@@ -143,14 +143,18 @@ impl System for Directory {
         std::fs::metadata(self.path(name)).map(|meta| meta.len())
     }
 
-    fn list(
-        &self,
-        directory: &str,
-    ) -> std::result::Result<Vec<String>, (&'static str, std::io::Error)> {
-        let entries = std::fs::read_dir(self.path(directory)).map_err(|e| ("opendir", e))?;
-        let name = |entry: Result<std::fs::DirEntry>| {
-            entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
-        };
-        entries.map(name).collect::<Result<_>>().map_err(|e| ("readdir", e))
+    fn list(&self, directory: &str) -> Result<Names> {
+        std::fs::read_dir(self.path(directory)).map(Names)
+    }
+}
+
+/// The names that are left of a directory.
+pub(crate) struct Names(ReadDir);
+
+impl Iterator for Names {
+    type Item = Result<String>;
+    fn next(&mut self) -> Option<Result<String>> {
+        let entry = self.0.next()?;
+        Some(entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
     }
 }

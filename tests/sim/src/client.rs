@@ -167,6 +167,7 @@ impl Program {
 
 impl System for Program {
     type File = OpenFile;
+    type Listing = std::vec::IntoIter<IoResult<String>>;
 
     fn now(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -246,7 +247,8 @@ impl System for Program {
         })
     }
 
-    fn list(&self, directory: &str) -> std::result::Result<Vec<String>, (&'static str, IoError)> {
-        self.names(directory).map_err(|error| ("readdir", io(&error)))
+    fn list(&self, directory: &str) -> IoResult<Self::Listing> {
+        let names = self.names(directory).map_err(|error| io(&error))?;
+        Ok(names.into_iter().map(Ok).collect::<Vec<_>>().into_iter())
     }
 }
