@@ -5,20 +5,23 @@
 #[path = "../../meta/tests/common/counted.rs"]
 mod counted;
 mod deployment;
+#[path = "../../meta/tests/common/hooked.rs"]
+mod hooked;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use counted::Counted;
+use counted::Requests;
 use deployment::{
     Deployment, ROOT_CALLER, close_all, content_of, overwrite, pattern, put_in, records,
 };
+use hooked::Hooked;
 use intarsia_meta::Recovered;
 use intarsia_node::{NewName, Node};
 use intarsia_types::{Error, FileKind, InodeId};
 
 /// A host, and what counts its requests.
-type Host = (Arc<Node>, Arc<Counted>);
+type Host = (Arc<Node>, Arc<Hooked<Requests>>);
 
 /// Two hosts without leases on directories that count, each by itself.
 fn hosts(deployment: &Deployment) -> [Host; 2] {
@@ -27,7 +30,7 @@ fn hosts(deployment: &Deployment) -> [Host; 2] {
         let node = deployment.start_as(name, |options| {
             options.directory_leases = false;
             let cluster = options.cluster.as_mut().unwrap();
-            let engine = Counted::new(Arc::clone(&cluster.engine));
+            let engine = Hooked::new(Arc::clone(&cluster.engine), Requests::default());
             cluster.engine = Arc::clone(&engine) as _;
             counted = Some(engine);
         });
@@ -65,7 +68,7 @@ fn a_directory_in_another_partition_is_made_in_two_commits() {
     for n in 0..10 {
         for (who, (node, counted)) in hosts.iter().enumerate() {
             let name = format!("{n}-{who}");
-            let (ino, asked) = counted.requests(|| dir(node, top, &name));
+            let (ino, asked) = counted.hook.during(|| dir(node, top, &name));
             let expected: &[&str] = match ino.partition() == top.partition() {
                 true => &["get I", "commit DIIS"],
                 false => &["get I", "commit IST", "commit DIT"],
@@ -76,7 +79,7 @@ fn a_directory_in_another_partition_is_made_in_two_commits() {
             let (other, of_other) = &hosts[1 - who];
             let found = other.lookup(top, name.as_bytes()).unwrap().0;
             assert_eq!((found.ino, found.kind), (ino, FileKind::Directory));
-            let (_, asked) = of_other.requests(|| dir(other, ino, "in it"));
+            let (_, asked) = of_other.hook.during(|| dir(other, ino, "in it"));
             assert_eq!(without_reserving(asked)[0], "get I", "nothing is in the way");
         }
     }
@@ -96,7 +99,7 @@ fn who_has_looked_removes_in_one_commit() {
         put_in(&a, top, &format!("f{n}"), &pattern(100, 1));
     }
     assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(30)));
-    let remove = |name: &str| of_b.requests(|| b.unlink(top, name.as_bytes()).unwrap()).1;
+    let remove = |name: &str| of_b.hook.during(|| b.unlink(top, name.as_bytes()).unwrap()).1;
     assert_eq!(remove("f0"), ["follow D", "commit DIISWB"]);
     b.lookup(top, b"f1").unwrap();
     assert_eq!(remove("f1"), ["commit DIISWB"]);
@@ -115,13 +118,13 @@ fn who_has_looked_removes_in_one_commit() {
     // A directory too.
     dir(&a, top, "d");
     b.lookup(top, b"d").unwrap();
-    let (_, asked) = of_b.requests(|| b.rmdir(top, b"d").unwrap());
+    let (_, asked) = of_b.hook.during(|| b.rmdir(top, b"d").unwrap());
     assert!(
         asked.iter().all(|request| request.starts_with("commit")) && asked.len() <= 3,
         "{asked:?}"
     );
     for n in 0..4 {
-        let (_, asked) = of_a.requests(|| a.lookup(top, format!("f{n}").as_bytes()).is_err());
+        let (_, asked) = of_a.hook.during(|| a.lookup(top, format!("f{n}").as_bytes()).is_err());
         assert_eq!(asked, ["follow D"]);
     }
     close_all(&[a, b]);
@@ -139,14 +142,14 @@ fn a_file_goes_from_host_to_host_in_few_requests() {
         let ino = put_in(&hosts[0].0, top, &name, &pattern(len, 0));
         let turns = (1..=12u8).map(|turn| {
             let (node, _) = &hosts[usize::from(turn) % 2];
-            let before: Vec<usize> = hosts.iter().map(|(_, counted)| counted.all().len()).collect();
+            let before: Vec<usize> =
+                hosts.iter().map(|(_, counted)| counted.hook.all().len()).collect();
             node.lookup(top, name.as_bytes()).unwrap();
             assert_eq!(content_of(node, ino).unwrap(), pattern(len, turn - 1));
             overwrite(node, ino, 0, &pattern(len, turn), false).unwrap();
-            let asked = hosts
-                .iter()
-                .zip(before)
-                .map(|((_, counted), before)| without_reserving(counted.all().split_off(before)));
+            let asked = hosts.iter().zip(before).map(|((_, counted), before)| {
+                without_reserving(counted.hook.all().split_off(before))
+            });
             asked.collect::<Vec<_>>()
         });
         let turns: Vec<_> = turns.collect();

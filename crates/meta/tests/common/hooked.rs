@@ -9,6 +9,9 @@ use intarsia_types::{PartitionId, Result};
 
 /// What is asked: it may wait, or refuse.
 pub(crate) trait Hook: Send + Sync + 'static {
+    /// Before any request: a word for what it is, and the keys that it is about.
+    fn before_request(&self, _: &str, _: &mut dyn Iterator<Item = &[u8]>) {}
+
     /// Before a record is read by its key.
     fn before_get(&self) -> Result<()> {
         Ok(())
@@ -47,6 +50,7 @@ impl<H: Hook> MetaEngine for Hooked<H> {
     }
 
     fn get(&self, partition: PartitionId, key: &[u8]) -> Result<Option<Value>> {
+        self.hook.before_request("get", &mut [key].into_iter());
         self.hook.before_get()?;
         let read = self.engine.get(partition, key);
         self.hook.after_read();
@@ -59,8 +63,17 @@ impl<H: Hook> MetaEngine for Hooked<H> {
         key: &[u8],
         follow: fn(&[u8]) -> Option<Key>,
     ) -> Result<Option<(Value, Option<Value>)>> {
+        self.hook.before_request("follow", &mut [key].into_iter());
         self.hook.before_get()?;
         let read = self.engine.get_follow(partition, key, follow);
+        self.hook.after_read();
+        read
+    }
+
+    fn get_many(&self, partition: PartitionId, keys: &[Key]) -> Result<Vec<Option<Value>>> {
+        self.hook.before_request("get", &mut keys.iter().map(|key| &key[..]));
+        self.hook.before_get()?;
+        let read = self.engine.get_many(partition, keys);
         self.hook.after_read();
         read
     }
@@ -72,6 +85,7 @@ impl<H: Hook> MetaEngine for Hooked<H> {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Key, Value)>> {
+        self.hook.before_request("scan", &mut [prefix].into_iter());
         let read = self.engine.scan(partition, prefix, after, limit);
         self.hook.after_read();
         read
@@ -84,6 +98,7 @@ impl<H: Hook> MetaEngine for Hooked<H> {
         conditions: &[Condition],
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
+        self.hook.before_request("commit", &mut mutations.iter().map(|m| &m.key()[..]));
         self.hook.before_commit(partition)?;
         let outcome = self.engine.commit(partition, op, conditions, mutations.clone());
         self.hook.after_commit(&mutations);
