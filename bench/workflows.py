@@ -32,6 +32,7 @@ from datetime import datetime
 from pathlib import Path
 
 import command_line
+import lab
 import labs
 import peers
 
@@ -102,7 +103,7 @@ class Meter:
     def sample(self):
         """Ten times a second, until the run is over."""
         while True:
-            self.samples.append((time.time(), sum(map(received, self.counters)), *processor_ticks()))
+            self.samples.append((time.time(), sum(map(received, self.counters)), *lab.cpu_ticks()))
             if self.ends.wait(0.1):
                 return
 
@@ -119,12 +120,6 @@ def received(counters):
         if line.strip().startswith("eth0:"):
             return int(line.split(":")[1].split()[0])
     return 0
-
-
-def processor_ticks():
-    """Busy ticks, and all ticks."""
-    ticks = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
-    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
 class Runner:

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from intarsia.advice.sensitivity import Effect
+from intarsia.run.lanes import first_free
 from intarsia.simulate.report.style import (
     BLACK,
     BLUE,
@@ -106,14 +107,14 @@ def hosts(run: Mapping[str, Any]) -> Figure:
 
 def _lanes(tasks: Sequence[Mapping[str, Any]]) -> list[tuple[tuple[int, int], list[Any]]]:
     """Tasks in the first slot of their host that is free, of so many hosts as can be shown."""
-    lanes: dict[tuple[int, int], list[Any]] = {}
+    by_host: dict[int, list[Any]] = {}
     for task in sorted(tasks, key=lambda task: (task["start_seconds"], task["end_seconds"])):
-        slot = 0
-        while (lane := lanes.get((task["host"], slot))) and (
-            lane[-1]["end_seconds"] > task["start_seconds"] + 1e-9
-        ):
-            slot += 1
-        lanes.setdefault((task["host"], slot), []).append(task)
+        by_host.setdefault(task["host"], []).append(task)
+    lanes: dict[tuple[int, int], list[Any]] = {}
+    for host, own in by_host.items():
+        spans = ((task["start_seconds"], task["end_seconds"]) for task in own)
+        for task, slot in zip(own, first_free(spans, slack=1e-9), strict=True):
+            lanes.setdefault((host, slot), []).append(task)
     return sorted(lanes.items(), key=lambda lane: lane[0])[:_MOST_HOSTS]
 
 

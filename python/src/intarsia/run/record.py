@@ -8,10 +8,10 @@ import re
 import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from intarsia.release import installed_version
 from intarsia.run.attempts import History
 from intarsia.run.graph import Task
 from intarsia.run.journal import Past
@@ -56,9 +56,9 @@ def wfformat_of(history: History, past: Mapping[str, Past]) -> dict[str, Any]:
     return {
         "name": graph.name,
         "description": f"Run by intarsia run, schedule {history.schedule}",
-        "createdAt": _time(history.ended_s),
+        "createdAt": time_text(history.ended_s),
         "schemaVersion": "1.5",
-        "runtimeSystem": {"name": "intarsia run", "version": _version()},
+        "runtimeSystem": {"name": "intarsia run", "version": installed_version()},
         "workflow": workflow,
     }
 
@@ -101,7 +101,7 @@ def _execution(
     graph = history.graph
     return {
         "makespanInSeconds": round(history.makespan_s, 6),
-        "executedAt": _time(history.began_s),
+        "executedAt": time_text(history.began_s),
         "tasks": [
             _executed(graph.tasks[name], ran[name], memory.get(name, 0))
             for name in graph.tasks
@@ -119,7 +119,7 @@ def _executed(task: Task, ran: Past, memory_bytes: int) -> dict[str, Any]:
     told: dict[str, Any] = {
         "id": identifier(task.name),
         "runtimeInSeconds": round(took_s, 6),
-        "executedAt": _time(ran.began_s),
+        "executedAt": time_text(ran.began_s),
         "command": _command(task),
         "coreCount": task.cores,
         "avgCPU": round(100 * ran.cpu_s / took_s, 3),
@@ -138,7 +138,8 @@ def _command(task: Task) -> dict[str, Any]:
     return {"program": task.stage, "arguments": [word[:_WORD_LIMIT] for word in words if word]}
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """Return a moment, in seconds since 1970, as WfFormat writes it."""
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
@@ -147,10 +148,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _version() -> str:
-    try:
-        return version("intarsia")
-    except PackageNotFoundError:
-        return "unknown"

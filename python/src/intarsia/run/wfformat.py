@@ -36,6 +36,15 @@ def read_wfformat(source: str, text: str, replay: Replay) -> Graph:
     return _Instance(source, document, replay).graph()
 
 
+def task_name(identifier: str) -> str:
+    """Return the name that a task of this identifier has in a graph.
+
+    >>> task_name("mProject/1")
+    'mProject%2F1'
+    """
+    return quote(identifier, safe="")[:_NAME_LIMIT]
+
+
 def is_wfformat(text: str) -> bool:
     """Whether a file looks like WfFormat, and not like a graph of commands."""
     return '"schemaVersion"' in text and text.lstrip().startswith("{")
@@ -155,14 +164,14 @@ class _Instance:
         title = task.get("name")
         return imitated(
             self._replay,
-            name=quote(name, safe="")[:_NAME_LIMIT],
+            name=task_name(name),
             stage=self._stage(run, title if isinstance(title, str) and title else name),
             reads=[file_name(file) for file in reads],
             writes={
                 file_name(file): self._replay.bytes_of(sizes.get(file, 0))
                 for file in files["outputFiles"]
             },
-            after=sorted(quote(one, safe="")[:_NAME_LIMIT] for one in after.get(name, ())),
+            after=sorted(task_name(one) for one in after.get(name, ())),
             compute_s=self._compute_s(name, run),
             cores=self._cores(run),
         )

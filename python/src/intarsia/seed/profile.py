@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from intarsia.release import installed_version
 from intarsia.seed.findings import Effect, effects, line, parallel
 from intarsia.seed.probe import MIB
 from intarsia.seed.rounds import DISTURBED, Measurement, Plan
@@ -151,7 +151,7 @@ def _provenance(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
         "kernel": platform.release(),
         "measured_at": now,
         "command": shlex.join(made.command),
-        "program": f"intarsia {_version()}",
+        "program": f"intarsia {installed_version()}",
     }
 
 
@@ -245,10 +245,3 @@ def _memory_bytes() -> int:
     except OSError:
         return 0
     return int(found[0]) * 1024 if found else 0
-
-
-def _version() -> str:
-    try:
-        return version("intarsia")
-    except PackageNotFoundError:
-        return "unknown"

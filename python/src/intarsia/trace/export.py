@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
+from intarsia.run.lanes import first_free
+from intarsia.run.record import time_text
 from intarsia.trace.workload import Task, Workload
 
 _MICRO = 1e6
@@ -27,7 +28,7 @@ def wfformat_of(workload: Workload) -> dict[str, Any]:
     return {
         "name": workload.name,
         "schemaVersion": "1.5",
-        "createdAt": _time(first),
+        "createdAt": time_text(first),
         "workflow": {
             "specification": {
                 "tasks": [
@@ -47,7 +48,7 @@ def wfformat_of(workload: Workload) -> dict[str, Any]:
             },
             "execution": {
                 "makespanInSeconds": round(max(end for _, end in spans.values()) - first, 6),
-                "executedAt": _time(first),
+                "executedAt": time_text(first),
                 "tasks": [_executed(task, *spans[task.name]) for task in workload.tasks],
                 "machines": [{"nodeName": host} for host in hosts],
             },
@@ -65,7 +66,7 @@ def _executed(task: Task, start: float, end: float) -> dict[str, Any]:
     return {
         "id": task.name,
         "runtimeInSeconds": round(took_s, 6),
-        "executedAt": _time(start),
+        "executedAt": time_text(start),
         "command": {"program": task.stage, "arguments": []},
         "coreCount": task.slots,
         "avgCPU": round(min(100.0, 100 * task.compute_s / took_s), 3),
@@ -92,11 +93,9 @@ def _lanes(
     tasks: list[Task], process: int, spans: dict[str, tuple[float, float]], zero: float
 ) -> Iterator[dict[str, Any]]:
     """Each task in the first lane that is free when it begins."""
-    free: list[float] = []
-    for task in sorted(tasks, key=lambda task: spans[task.name]):
+    in_order = sorted(tasks, key=lambda task: spans[task.name])
+    for task, lane in zip(in_order, first_free(spans[task.name] for task in in_order), strict=True):
         start, end = spans[task.name]
-        lane = next((number for number, until in enumerate(free) if until <= start), len(free))
-        free[lane : lane + 1] = [end]
         place = {"pid": process, "tid": lane + 1}
         told: dict[str, Any] = {"read": task.files("read"), "written": task.files("write")}
         yield _slice(task.name, task.stage, start - zero, end - start, place, told)
@@ -134,7 +133,3 @@ def spans_of(workload: Workload) -> dict[str, tuple[float, float]]:
             spans[name] = (start, start + by_name[name].compute_s)
         left = [name for name in left if name not in spans]
     return spans
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
 
 from intarsia.run.graph import GraphError
 from intarsia.run.replay import Replay
-from intarsia.run.wfformat import read_wfformat
+from intarsia.run.wfformat import read_wfformat, task_name
 from intarsia.trace.errors import TraceError
 from intarsia.trace.workload import Operation, Task, Workload
 
@@ -67,7 +66,7 @@ def _operations(
 
 def _executed(document: Any) -> dict[str, dict[str, Any]]:
     tasks = document["workflow"]["execution"]["tasks"]
-    return {quote(str(task.get("id")), safe="")[:200]: task for task in tasks}
+    return {task_name(str(task.get("id"))): task for task in tasks}
 
 
 def _moment(source: str, task: str, text: Any) -> float | None:
