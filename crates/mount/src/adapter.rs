@@ -369,6 +369,7 @@ impl Filesystem for Adapter {
 
     fn getattr(&self, req: &Request, n: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         let timer = Self::start(req, Op::GetAttr);
+        let _asked = self.node.asked_for_length(ino(n));
         let result = self.node.attributes(ino(n)).inspect(|(attr, _)| self.before_telling(attr));
         self.attr(req, &timer, "getattr", result, reply);
     }

@@ -4,6 +4,7 @@
 //! Owns those copies and what is known of the pages, on the reader's side and on the home's. Promises that both go when the
 //! content changes.
 
+pub(crate) mod brief_pages;
 pub(crate) mod far_pages;
 pub(crate) mod pages;
 pub(crate) mod remote_cache;

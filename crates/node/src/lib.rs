@@ -32,6 +32,7 @@ pub use background::maintenance::CheckOptions;
 pub use body::lower::OVERFLOW_NAME;
 pub use body::remote::read::RemoteRead;
 pub use body::striped::read::{FarRead, StripedRead};
+pub use cache::brief_pages::Asked;
 pub use cache::far_pages::{DropPages, Stamp};
 pub use cache::remote_cache::RemoteCacheStatus;
 pub use directory::directory_lease::{Cover, Telling};

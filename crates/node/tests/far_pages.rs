@@ -151,6 +151,44 @@ fn a_file_that_is_cut_goes_on_whole_for_the_pages_of_those_who_have_it_open() {
 }
 
 #[test]
+fn whoever_asks_for_the_length_of_a_file_that_was_cut_has_the_kernel_take_it() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    let drops = with_pages(&b);
+    let ino = put(&a, "f", &pattern(300_000, 1));
+    wait_until_paged(&b, ino);
+    assert!(open(&b, ino).is_paged);
+    let length = || b.attributes(ino).unwrap().0.size_bytes;
+    // Told as `drop_old_pages` is called by the mount: what is dropped then keeps the kernel from taking the length.
+    let is_taken = || {
+        let mut is_taken = true;
+        b.drop_old_pages(ino, || is_taken = false);
+        is_taken
+    };
+    for len in [200_000, 20_000, 5000] {
+        let cut = AttrChange { size_bytes: Some(len), ..AttrChange::default() };
+        a.set_attributes(ROOT_CALLER, ino, &cut).unwrap();
+        let before = drops.load(Ordering::SeqCst);
+        assert_eq!(length(), len);
+        assert!(is_taken(), "cut to {len}");
+        wait_until("what it has before the end goes too", || drops.load(Ordering::SeqCst) > before);
+    }
+    // What stands behind the old end goes before the kernel shows it as the file's.
+    overwrite(&a, ino, 5000, &pattern(5000, 2), false).unwrap();
+    assert_eq!(length(), 10_000);
+    assert!(!is_taken());
+    assert_eq!(length(), 10_000);
+    assert!(is_taken());
+    let cut = AttrChange { size_bytes: Some(10), ..AttrChange::default() };
+    a.set_attributes(ROOT_CALLER, ino, &cut).unwrap();
+    assert_eq!(length(), 10);
+    assert!(is_taken(), "cut after it had grown");
+    b.release(ino, false);
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
 fn who_reads_while_a_file_is_cut_sees_one_content_and_not_parts_of_two() {
     let deployment = Deployment::new();
     let [a, b] = deployment.start_all(["a", "b"]);

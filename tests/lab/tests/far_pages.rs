@@ -157,6 +157,14 @@ fn a_program_that_has_the_file_open_follows_a_writer_elsewhere() {
     OpenOptions::new().write(true).open(&there).unwrap().set_len(600_000).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 600_000);
     assert_eq!(read_at(&file, 599_000, 5000).len(), 1000);
+    // By a third host, through the home: also to who reads there.
+    let at_home = File::open(&there).unwrap();
+    assert_eq!(read_at(&at_home, 0, MIB).len(), 600_000);
+    OpenOptions::new().write(true).open(&third).unwrap().set_len(550_000).unwrap();
+    for reader in [&file, &at_home] {
+        assert_eq!(reader.metadata().unwrap().len(), 550_000);
+        assert_eq!(read_at(reader, 549_000, 5000).len(), 1000);
+    }
     // Replaced: who has it open keeps the old file, who opens it gets the new one.
     let new = there.with_file_name("new");
     fs::write(&new, pattern(4, MIB)).unwrap();

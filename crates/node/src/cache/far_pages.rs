@@ -12,7 +12,7 @@
 //! program that was just reading then sees what was there when it began, and not the beginning of one content and the end
 //! of the other.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -23,12 +23,11 @@ use intarsia_types::{Attr, InodeId, NodeId, Result};
 use crate::body::Body;
 use crate::body::remote::RemoteFile;
 use crate::body::striped::read::FarRead;
+use crate::cache::brief_pages::BriefPages;
 use crate::inode::live::LiveState;
 use crate::node::Node;
 use crate::vfs::read::Reading;
 
-/// How long the kernel keeps a page of a file that is being written elsewhere.
-const BRIEF: Duration = Duration::from_millis(20);
 /// How long after a writer came a read that would end early is of the former content alone.
 const SOON: Duration = Duration::from_secs(1);
 /// Most files that are remembered. Forgetting one costs its pages at the next opening.
@@ -59,8 +58,19 @@ struct Pages {
 pub(crate) struct Paged {
     /// What it was when it was opened so, for what is missing where it was cut since.
     former: Option<Arc<RemoteFile>>,
-    /// The length that the kernel was told since.
-    told_bytes: Option<u64>,
+    told: Told,
+    /// The body is another one than at the last telling.
+    is_other_body: bool,
+}
+
+/// Which length the kernel was told of a file that is open through its pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Told {
+    #[default]
+    Nothing,
+    /// While it dropped pages, which keeps it from taking a length: it asks again when it needs to know.
+    InVain(u64),
+    Length(u64),
 }
 
 /// How a file is opened for reading.
@@ -106,8 +116,7 @@ pub(crate) struct FarPages {
     /// How many stamps were taken back of those.
     withdrawn: AtomicUsize,
     kernel: OnceLock<Kernel>,
-    /// Files with pages that are to go in a moment; `None` when nobody sees to that.
-    brief: Mutex<Option<HashSet<InodeId>>>,
+    pub(super) brief: BriefPages,
 }
 
 impl FarPages {
@@ -130,7 +139,7 @@ impl FarPages {
         }
     }
 
-    fn drop_pages(&self, ino: InodeId) {
+    pub(super) fn drop_pages(&self, ino: InodeId) {
         if let Some(kernel) = self.kernel.get() {
             (kernel.drop_pages)(ino);
         }
@@ -177,7 +186,12 @@ impl FarPages {
         }
     }
 
-    fn takes_old_pieces(&self, ino: InodeId) -> bool {
+    /// The node that the kernel with the pages is of.
+    pub(super) fn kernel_node(&self) -> Option<Weak<Node>> {
+        self.kernel.get().map(|kernel| Weak::clone(&kernel.node))
+    }
+
+    pub(super) fn takes_old_pieces(&self, ino: InodeId) -> bool {
         let mut files = self.files.lock();
         files.get_mut(&ino).is_some_and(|pages| std::mem::take(&mut pages.has_old_pieces))
     }
@@ -232,50 +246,6 @@ impl Node {
         }
     }
 
-    /// What the kernel reads now through pages is of a file that is written elsewhere: it keeps it for a moment only.
-    pub(crate) fn note_brief_pages(&self, ino: InodeId, state: &LiveState) {
-        if let Some(remote) = state.remote()
-            && self.far_pages.takes_old_pieces(ino)
-        {
-            remote.forget_pieces();
-        }
-        let mut brief = self.far_pages.brief.lock();
-        if let Some(files) = &mut *brief {
-            files.insert(ino);
-            return;
-        }
-        let Some(Kernel { node, .. }) = self.far_pages.kernel.get() else { return };
-        let node = Weak::clone(node);
-        let run = move || {
-            let drop_brief = || node.upgrade().is_some_and(|node| node.drop_brief_pages());
-            intarsia_sync::thread::sleep(BRIEF);
-            while drop_brief() {
-                intarsia_sync::thread::sleep(BRIEF);
-            }
-        };
-        match intarsia_sync::thread::Builder::new().name("pages".into()).spawn(run) {
-            Ok(_) => *brief = Some(HashSet::from([ino])),
-            Err(error) => tracing::warn!(%ino, %error, "old pages of a file may show"),
-        }
-    }
-
-    /// Whether there was something to drop.
-    fn drop_brief_pages(&self) -> bool {
-        let files = {
-            let mut brief = self.far_pages.brief.lock();
-            let files = brief.as_mut().map(std::mem::take).unwrap_or_default();
-            if files.is_empty() {
-                *brief = None;
-                return false;
-            }
-            files
-        };
-        for ino in files {
-            self.far_pages.drop_pages(ino);
-        }
-        true
-    }
-
     /// Keeps what a file was that is open through pages, whose new body has just been loaded: its longest one.
     pub(crate) fn note_former(&self, state: &mut LiveState, old: Option<Body>) {
         let Some(Body::Remote(old)) = old else { return };
@@ -284,15 +254,14 @@ impl Node {
         if paged.former.as_ref().is_none_or(is_shorter) {
             paged.former = Some(old);
         }
-        paged.told_bytes = None;
     }
 
     /// What fills up a read of pages at `at` that ends early: the file was cut since it was opened.
     fn former(&self, ino: InodeId) -> Option<Rest> {
         let mut rest = self.live.with_existing(ino, |state| {
-            let Paged { former, told_bytes } = state.paged.as_ref()?;
-            let size_bytes = state.size_bytes().ok();
-            let is_told = size_bytes.is_some() && *told_bytes == size_bytes;
+            let Paged { former, told, is_other_body } = state.paged.as_ref()?;
+            let is_told = !is_other_body
+                && state.size_bytes().is_ok_and(|size_bytes| *told == Told::Length(size_bytes));
             former.clone().map(|file| Rest { file, is_told, is_soon: false })
         })??;
         rest.is_soon = !rest.is_told && self.far_pages.has_just_been_withdrawn(ino);
@@ -324,11 +293,12 @@ impl Node {
     /// Puts the length that the home of a file says into `attr`, which the kernel is about to be told, where the kernel
     /// reads the file through pages while it is written elsewhere.
     pub(crate) fn follow_length(&self, state: &mut LiveState, attr: &mut Attr) {
-        let Some(Body::Remote(remote)) = &state.body else { return };
-        if state.paged.is_none() || remote.may_write() {
+        if !state.is_read_through_pages() {
             return;
         }
-        if !self.is_vouched(attr.ino, remote) {
+        if let Some(remote) = state.remote()
+            && !self.is_vouched(attr.ino, remote)
+        {
             match remote.renew() {
                 Ok(()) => attr.size_bytes = remote.size_bytes(),
                 Err(error) => {
@@ -336,10 +306,57 @@ impl Node {
                 }
             }
         }
-        let told = state.paged.as_mut().and_then(|paged| paged.told_bytes.replace(attr.size_bytes));
-        if told != Some(attr.size_bytes) && !self.has_true_pages(attr.ino, state) {
-            self.old_pages.note(attr.ino);
+        let size_bytes = attr.size_bytes;
+        let Some(paged) = &mut state.paged else { return };
+        let is_other_body = std::mem::take(&mut paged.is_other_body);
+        let before = std::mem::replace(&mut paged.told, Told::Length(size_bytes));
+        if (before.is_of(size_bytes) && !is_other_body) || self.has_true_pages(attr.ino, state) {
+            return;
         }
+        if matches!(before, Told::Length(before) if before > size_bytes) {
+            // It drops what stands behind the new end when it takes the length. The rest goes after that.
+            self.note_brief_pages(attr.ino, state);
+            return;
+        }
+        // Behind the old end it has zeros, perhaps, and would show them.
+        self.old_pages.note(attr.ino);
+        if let Some(paged) = &mut state.paged
+            && before != Told::Length(size_bytes)
+        {
+            paged.told = Told::InVain(size_bytes);
+        }
+    }
+}
+
+impl Paged {
+    /// Of a file that the kernel begins to read through its pages.
+    pub(crate) fn new(state: &LiveState) -> Self {
+        let told = state.size_bytes().map_or(Told::Nothing, Told::Length);
+        Self { told, ..Self::default() }
+    }
+}
+
+impl LiveState {
+    /// Whether the kernel reads it through its pages here, and it is written elsewhere only.
+    fn is_read_through_pages(&self) -> bool {
+        let may_write =
+            self.writers > 0 || self.holds_lease || self.remote().is_some_and(|r| r.may_write());
+        self.paged.is_some() && self.is_served_by_us() && !may_write
+    }
+
+    /// The body is another one. Whether what the kernel has of the old one is dropped when it asks for the length.
+    pub(crate) fn renews_pages_with_length(&mut self) -> bool {
+        let is_paged = self.is_read_through_pages();
+        if let Some(paged) = &mut self.paged {
+            paged.is_other_body = true;
+        }
+        is_paged
+    }
+}
+
+impl Told {
+    const fn is_of(self, size_bytes: u64) -> bool {
+        matches!(self, Self::InVain(told) | Self::Length(told) if told == size_bytes)
     }
 }
 

@@ -48,7 +48,8 @@ impl Node {
             self.doubt(backing, FreeFile::of(inode.ino, backing.file), state.accounted_512);
         }
         state.is_doubtful = false;
-        if state.is_served_by_us() && !self.has_true_pages(inode.ino, state) {
+        let is_renewed = loaded.is_ok() && state.renews_pages_with_length();
+        if state.is_served_by_us() && !is_renewed && !self.has_true_pages(inode.ino, state) {
             self.old_pages.note(inode.ino);
         }
         loaded

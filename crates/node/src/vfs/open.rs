@@ -9,7 +9,7 @@ use intarsia_types::{Error, HintSet, InodeId, Integrity, Result};
 
 use crate::body::stripes::Wish;
 use crate::body::{Body, LocalBody};
-use crate::cache::far_pages::{Grant, Stamp};
+use crate::cache::far_pages::{Grant, Paged, Stamp};
 use crate::inode::lease::{Attempt, Content};
 use crate::inode::live::LiveState;
 use crate::node::Node;
@@ -249,8 +249,8 @@ impl Node {
         let is_far = !flags.write && !is_passthrough && self.changes_elsewhere(state);
         let grant = if is_far { self.grant_pages(ino, state) } else { Grant::Refused };
         let is_paged = grant != Grant::Refused;
-        if is_paged {
-            state.paged.get_or_insert_default();
+        if is_paged && state.paged.is_none() {
+            state.paged = Some(Paged::new(state));
         }
         Opened {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),

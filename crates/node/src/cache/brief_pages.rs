@@ -1,0 +1,151 @@
+//! Pages that the kernel has just read of a file that is being written elsewhere: they are dropped after a moment.
+//!
+//! The kernel takes no length that it asked for before pages were dropped and is told after. So pages of a file that it is
+//! just asking the length of stay a little longer, but not for long if it asks again and again.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Weak;
+use std::time::Duration;
+
+use intarsia_sync::Mutex;
+use intarsia_types::InodeId;
+
+use crate::inode::live::LiveState;
+use crate::node::Node;
+
+/// How long the kernel keeps a page of a file that is being written elsewhere.
+const BRIEF: Duration = Duration::from_millis(20);
+/// How often that is put off while the kernel asks for the length.
+const PUT_OFF_MAX: u32 = 4;
+
+/// The files with such pages.
+#[derive(Default)]
+pub(crate) struct BriefPages(Mutex<Brief>);
+
+#[derive(Default)]
+struct Brief {
+    /// Somebody sees to it that they go.
+    is_watched: bool,
+    /// How often dropping the pages of each was put off.
+    files: HashMap<InodeId, u32>,
+    /// Questions for the length of a file that are being answered.
+    asked: HashMap<InodeId, u32>,
+    /// Files of which such a question was answered since the last look.
+    answered: HashSet<InodeId>,
+}
+
+impl Brief {
+    /// The files whose pages are to go now; `None` if there are none at all.
+    fn due(&mut self) -> Option<Vec<InodeId>> {
+        let answered = std::mem::take(&mut self.answered);
+        if self.files.is_empty() {
+            self.is_watched = false;
+            return None;
+        }
+        let asked = &self.asked;
+        let is_due = |ino: &InodeId, put_off: &mut u32| {
+            *put_off += 1;
+            *put_off > PUT_OFF_MAX || !(asked.contains_key(ino) || answered.contains(ino))
+        };
+        Some(self.files.extract_if(is_due).map(|(ino, _)| ino).collect())
+    }
+}
+
+/// The kernel is being told a length. To be held until it is.
+pub struct Asked<'a> {
+    pages: &'a BriefPages,
+    ino: InodeId,
+}
+
+impl BriefPages {
+    fn asked(&self, ino: InodeId) -> Asked<'_> {
+        *self.0.lock().asked.entry(ino).or_default() += 1;
+        Asked { pages: self, ino }
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let mut brief = self.pages.0.lock();
+        let left = brief.asked.remove(&self.ino).unwrap_or(1) - 1;
+        if left > 0 {
+            brief.asked.insert(self.ino, left);
+        }
+        if brief.is_watched {
+            brief.answered.insert(self.ino);
+        }
+    }
+}
+
+impl Node {
+    /// The kernel asks for the length of a file, which others may write to.
+    #[must_use]
+    pub fn asked_for_length(&self, ino: InodeId) -> Option<Asked<'_>> {
+        self.is_shared().then(|| self.far_pages.brief.asked(ino))
+    }
+
+    /// What the kernel reads now through pages is of a file that is written elsewhere: it keeps it for a moment only.
+    pub(crate) fn note_brief_pages(&self, ino: InodeId, state: &LiveState) {
+        if let Some(remote) = state.remote()
+            && self.far_pages.takes_old_pieces(ino)
+        {
+            remote.forget_pieces();
+        }
+        let mut brief = self.far_pages.brief.0.lock();
+        if brief.is_watched {
+            brief.files.entry(ino).or_default();
+            return;
+        }
+        let Some(node) = self.far_pages.kernel_node() else { return };
+        match watch(node) {
+            Ok(()) => {
+                brief.is_watched = true;
+                brief.files.insert(ino, 0);
+            }
+            Err(error) => tracing::warn!(%ino, %error, "old pages of a file may show"),
+        }
+    }
+
+    /// Whether there was something to drop.
+    fn drop_brief_pages(&self) -> bool {
+        let due = self.far_pages.brief.0.lock().due();
+        due.map(|due| due.into_iter().for_each(|ino| self.far_pages.drop_pages(ino))).is_some()
+    }
+}
+
+/// Has the pages dropped in time until there are none.
+fn watch(node: Weak<Node>) -> std::io::Result<()> {
+    let run = move || {
+        let drop_brief = || node.upgrade().is_some_and(|node| node.drop_brief_pages());
+        intarsia_sync::thread::sleep(BRIEF);
+        while drop_brief() {
+            intarsia_sync::thread::sleep(BRIEF);
+        }
+    };
+    intarsia_sync::thread::Builder::new().name("pages".into()).spawn(run).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_stay_while_the_length_is_asked_for_but_not_for_long() {
+        let (pages, ino) = (BriefPages::default(), InodeId(9));
+        let due = || pages.0.lock().due();
+        pages.0.lock().is_watched = true;
+        pages.0.lock().files.insert(ino, 0);
+        let asked = pages.asked(ino);
+        assert_eq!(due(), Some(Vec::new()), "it is being asked for");
+        drop(asked);
+        assert_eq!(due(), Some(Vec::new()), "the kernel may not have taken it yet");
+        assert_eq!(due(), Some(vec![ino]));
+        assert_eq!(due(), None);
+        pages.0.lock().files.insert(ino, 0);
+        let _asked = (pages.asked(ino), pages.asked(ino));
+        for _ in 0..PUT_OFF_MAX {
+            assert_eq!(due(), Some(Vec::new()));
+        }
+        assert_eq!(due(), Some(vec![ino]));
+    }
+}
