@@ -108,8 +108,12 @@ impl Node {
 
     /// Whether there was something to drop.
     fn drop_brief_pages(&self) -> bool {
-        let due = self.far_pages.brief.0.lock().due();
-        due.map(|due| due.into_iter().for_each(|ino| self.far_pages.drop_pages(ino))).is_some()
+        // The lock is let go of first: dropping waits for reads, and these take it.
+        let Some(due) = self.far_pages.brief.0.lock().due() else { return false };
+        for ino in due {
+            self.far_pages.drop_pages(ino);
+        }
+        true
     }
 }
 

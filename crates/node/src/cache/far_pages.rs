@@ -307,24 +307,25 @@ impl Node {
             }
         }
         let size_bytes = attr.size_bytes;
+        let has_true_pages = self.has_true_pages(attr.ino, state);
         let Some(paged) = &mut state.paged else { return };
         let is_other_body = std::mem::take(&mut paged.is_other_body);
         let before = std::mem::replace(&mut paged.told, Told::Length(size_bytes));
-        if (before.is_of(size_bytes) && !is_other_body) || self.has_true_pages(attr.ino, state) {
+        if has_true_pages || (before.is_of(size_bytes) && !is_other_body) {
             return;
         }
-        if matches!(before, Told::Length(before) if before > size_bytes) {
+        match before {
             // It drops what stands behind the new end when it takes the length. The rest goes after that.
-            self.note_brief_pages(attr.ino, state);
-            return;
+            Told::Length(before) if before > size_bytes => {
+                self.note_brief_pages(attr.ino, state);
+                return;
+            }
+            // To be told it in vain does no harm: it has it.
+            Told::Length(before) if before == size_bytes => {}
+            _ => paged.told = Told::InVain(size_bytes),
         }
         // Behind the old end it has zeros, perhaps, and would show them.
         self.old_pages.note(attr.ino);
-        if let Some(paged) = &mut state.paged
-            && before != Told::Length(size_bytes)
-        {
-            paged.told = Told::InVain(size_bytes);
-        }
     }
 }
 
@@ -339,8 +340,7 @@ impl Paged {
 impl LiveState {
     /// Whether the kernel reads it through its pages here, and it is written elsewhere only.
     fn is_read_through_pages(&self) -> bool {
-        let may_write =
-            self.writers > 0 || self.holds_lease || self.remote().is_some_and(|r| r.may_write());
+        let may_write = self.writers > 0 || self.holds_lease || self.writes_remotely();
         self.paged.is_some() && self.is_served_by_us() && !may_write
     }
 
