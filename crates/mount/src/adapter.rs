@@ -167,6 +167,26 @@ impl Adapter {
         FileHandle(number | appends | if write { WRITES } else { 0 })
     }
 
+    /// Has the kernel drop what it has of a file that is being opened, and that is old.
+    fn outdate(&self, n: INodeNo, opened: &Opened, kernel: &Notifier) {
+        let invalidate = |offset| {
+            let _dropping = self.node.dropping_pages(ino(n));
+            // ENOENT means that the kernel has nothing cached.
+            let _ = kernel.inval_inode(n, offset, 0);
+        };
+        if opened.outdates_cache {
+            invalidate(0);
+        }
+        if let Some(stamp) = &opened.begins_pages {
+            invalidate(0);
+            self.node.begin_pages(ino(n), stamp);
+        }
+        if opened.outdates_attributes {
+            // A negative offset leaves the pages alone. But a length that it asked for before it does not take.
+            invalidate(-1);
+        }
+    }
+
     /// The attributes that the kernel is told in answer to a request, and keeps.
     fn told_attr(&self, timer: &OpTimer, attr: &Attr) -> FileAttr {
         self.node.tell_length(attr, timer.started());
@@ -526,25 +546,8 @@ impl Filesystem for Adapter {
         match result {
             Ok(opened) => {
                 self.stale_calls.forget(req.pid());
-                if opened.outdates_cache
-                    && let Some(kernel) = self.notifier.get()
-                {
-                    // ENOENT means that the kernel has nothing cached.
-                    let _dropping = self.node.dropping_pages(ino(n));
-                    let _ = kernel.inval_inode(n, 0, 0);
-                }
-                if let (Some(stamp), Some(kernel)) = (&opened.begins_pages, self.notifier.get()) {
-                    let dropping = self.node.dropping_pages(ino(n));
-                    let _ = kernel.inval_inode(n, 0, 0);
-                    drop(dropping);
-                    self.node.begin_pages(ino(n), stamp);
-                }
-                if opened.outdates_attributes
-                    && let Some(kernel) = self.notifier.get()
-                {
-                    // A negative offset leaves the pages alone. But a length that it asked for before it does not take.
-                    let _dropping = self.node.dropping_pages(ino(n));
-                    let _ = kernel.inval_inode(n, -1, 0);
+                if let Some(kernel) = self.notifier.get() {
+                    self.outdate(n, &opened, kernel);
                 }
                 self.executed.opened(n, flags);
                 // An open that truncates counts as a writer to the node, whatever its access mode.

@@ -66,6 +66,12 @@ pub(super) fn without_replica<'a>(scene: Scene<'a>, replication: Replication) ->
     scene.view.primaries().into_iter().filter(is_lacking).collect()
 }
 
+/// Whether every primary is up and has a replica.
+pub(super) fn is_whole(scene: Scene<'_>, replication: Replication) -> bool {
+    scene.view.primaries().iter().all(|primary| primary.health == Health::Up)
+        && without_replica(scene, replication).is_empty()
+}
+
 /// Primaries that most others have given up, and that still hold slots.
 pub(super) fn dead_primaries(view: &Topology) -> impl Iterator<Item = &Peer> {
     view.peers().iter().filter(|p| p.has_slots() && p.health == Health::Failed)
@@ -199,11 +205,7 @@ pub(super) fn is_superfluous(scene: Scene<'_>, replication: Replication, replica
         let stays = |p: &Peer| p.health == Health::Up && !scene.is_leaving(p);
         return scene.view.by_id(of).is_some_and(stays);
     }
-    let is_whole = || {
-        scene.view.primaries().iter().all(|p| p.health == Health::Up)
-            && without_replica(scene, replication).is_empty()
-            && seats::are_all_taken(scene)
-    };
+    let is_whole = || is_whole(scene, replication) && seats::are_all_taken(scene);
     !seats::who_stays_for_good(scene, replica).is_empty()
         && (scene.is_leaving(replica) || is_whole())
 }

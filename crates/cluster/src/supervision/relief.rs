@@ -1,7 +1,7 @@
 //! How servers that were added for a lost host can go when it is back, although its own servers went to other shards than
 //! these: a shard that has none but added replicas gets one that another shard can spare. No I/O.
 
-use super::balance::{Scene, is_anyone_joining, order, replicas_elsewhere, without_replica};
+use super::balance::{Scene, is_anyone_joining, is_whole, order, replicas_elsewhere};
 use super::seats;
 use crate::formation::servers_per_host;
 use crate::servers::Replication;
@@ -16,17 +16,14 @@ pub(super) struct Relief<'a> {
 
 /// What frees an added replica, with everything else in place.
 pub(super) fn relief<'a>(scene: Scene<'a>, replication: Replication) -> Option<Relief<'a>> {
-    let primaries = scene.view.primaries();
-    let is_whole = primaries.iter().all(|primary| primary.health == Health::Up)
-        && without_replica(scene, replication).is_empty()
-        && !is_anyone_joining(scene.view);
-    if replication == Replication::Alone || !is_whole {
+    let is_settled = is_whole(scene, replication) && !is_anyone_joining(scene.view);
+    if replication == Replication::Alone || !is_settled {
         return None;
     }
     let has_only_added = |primary: &&Peer| {
         replicas_elsewhere(scene, primary).iter().all(|replica| !is_first(scene, replica))
     };
-    primaries.into_iter().filter(has_only_added).find_map(|to| spared(scene, to))
+    scene.view.primaries().into_iter().filter(has_only_added).find_map(|to| spared(scene, to))
 }
 
 /// A replica that another shard can spare for the one of `to`.
@@ -69,6 +66,7 @@ mod tests {
     use super::super::examples::{deployment, id, scene, view, whole};
     use super::*;
     use crate::servers::Replication::Required;
+    use crate::topology::Topology;
 
     #[test]
     fn an_added_replica_that_is_the_only_one_of_its_shard_is_relieved() {
@@ -84,8 +82,8 @@ mod tests {
         ];
         let deployment = deployment(3);
         let before = view(&lines);
-        let is_kept = |view: &_, server| {
-            let peer = crate::topology::Topology::by_id(view, &server).unwrap();
+        let is_kept = |view: &Topology, server| {
+            let peer = view.by_id(&server).unwrap();
             !is_superfluous(scene(&deployment, view), Required, peer)
         };
         assert!(is_kept(&before, id(2, 2)), "it is all that the shard has");

@@ -184,11 +184,11 @@ impl Node {
             state.writers -= u32::from(flags.write);
             return Err(e);
         }
-        let outdates_attributes =
+        let has_cleared_set_id =
             flags.truncate && !caller.keeps_set_id() && caller.set_id_cleared(inode) != inode.perm;
-        let opened = self.opened(inode.ino, state, flags);
-        let outdates_attributes = outdates_attributes || opened.outdates_attributes;
-        Ok(Opened { outdates_attributes, ..opened })
+        let mut opened = self.opened(inode.ino, state, flags);
+        opened.outdates_attributes |= has_cleared_set_id;
+        Ok(opened)
     }
 
     fn choose_mode(
