@@ -11,8 +11,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from intarsia import locate
+from intarsia import locate, units
 from intarsia.engines import shell
+from intarsia.learn import observed, rules
 from intarsia.locate import striped_bytes
 from intarsia.schedule import (
     Host,
@@ -49,7 +50,9 @@ def some_task(chance: random.Random) -> Task:
     return Task(held, size, slots=chance.randint(1, 2), waited_s=chance.choice([0.0, 5.0]))
 
 
-@pytest.mark.parametrize("module", [locate, shell, cost_module, delay_module, local_module])
+@pytest.mark.parametrize(
+    "module", [locate, shell, units, observed, rules, cost_module, delay_module, local_module]
+)
 def test_the_examples_of_the_policies_hold(module: ModuleType) -> None:
     ran = doctest.testmod(module)
     assert ran.attempted > 0

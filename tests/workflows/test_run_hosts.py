@@ -93,6 +93,37 @@ def test_what_a_waiting_task_reads_is_copied_ahead(hosts: Hosts, job: Path) -> N
     assert 0 < summary["copied_ahead_bytes"] <= 3 * PART_BYTES
 
 
+def test_hints_that_an_earlier_run_teaches(hosts: Hosts, job: Path) -> None:
+    """Four hosts make a large and a small file each, one after the other, for one reader."""
+    tasks: dict[str, dict[str, object]] = {}
+    large, small = [f"large{n}" for n in range(4)], [f"small{n}" for n in range(4)]
+    for number in range(4):
+        bytes_of = {large[number]: PART_BYTES, small[number]: 20_000}
+        writes = [f"head -c {size} /dev/urandom > {file}" for file, size in bytes_of.items()]
+        command = "; ".join([f"sleep {number}", *writes])
+        tasks[f"make-{number}"] = {"command": command, "outputs": list(bytes_of)}
+    inputs = [*large, *small]
+    tasks["sum"] = {
+        "command": f"cat {' '.join(inputs)} | cksum > sum",
+        "inputs": inputs,
+        "outputs": ["sum"],
+    }
+    first = run(hosts, job, tasks, "--hints", "none")
+    assert first["hinted_files"] == 0
+    assert first["remote_bytes"] >= 3 * PART_BYTES
+    (plan,) = [run(hosts, job, tasks, "--fresh", "--dry-run")]
+    why = {one["names"]: one["why"] for one in plan["lessons"]}
+    assert "can come to the reader while others are being made" in why["large*"]
+    assert "setting the hint takes" in why["small*"]
+    second = run(hosts, job, tasks, "--fresh")
+    taught = {one["names"]: one["hints"] for one in second["lessons"] if one["maker"] == "make"}
+    assert taught == {"large*": {"place": "collocate:{reader}"}, "small*": {}}
+    assert second["hinted_files"] == 4
+    assert os.getxattr(job / "large0", "user.intarsia.place") == b"collocate:sum"
+    assert second["remote_bytes"] < first["remote_bytes"]
+    assert run(hosts, job, tasks, "--fresh", "--hints", "derived")["hinted_files"] == 8
+
+
 def test_files_that_went_with_a_host_are_made_again(hosts: Hosts, job: Path) -> None:
     """The last test: it kills everything on the third host in the middle of a run."""
     go = hosts.mount.with_name("go")

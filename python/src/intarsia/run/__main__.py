@@ -10,6 +10,8 @@ from pathlib import Path
 
 from intarsia.run.names import hosts_in
 from intarsia.run.session import SCHEDULES, Choices, carry_out
+from intarsia.schedule.host import LINK_BYTES_PER_S
+from intarsia.units import payload_rate
 
 _EXAMPLES = """\
 A WORKFLOW is a graph of commands in YAML, a Makefile, or an instance of WfFormat 1.5, which is
@@ -89,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
         dest="patience_s",
         type=_seconds,
         metavar="S",
-        help="how long a task waits for the host of its data [default: as long as 1 Gbit/s takes "
+        help="how long a task waits for the host of its data [default: as long as the link takes "
         "for its input, at most 3]",
     )
     add(
@@ -101,9 +103,28 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--hints",
-        choices=("derived", "own", "none"),
-        default="derived",
-        help="set on outputs: derived from the graph and the tasks' own; only these; none",
+        choices=("learned", "derived", "own", "none"),
+        default="learned",
+        help="set on outputs: what earlier runs teach, else derived from the graph, and the "
+        "tasks' own; without earlier runs; only the tasks' own; none [default: learned]",
+    )
+    add(
+        "--learn",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="RECORD",
+        help="learn hints from this run too: of --record, WfFormat, or a trace of Nextflow; "
+        "repeatable [default: from the last run in the run directory]",
+    )
+    add(
+        "--link",
+        dest="link_bytes_per_s",
+        type=_rate,
+        default=LINK_BYTES_PER_S,
+        metavar="RATE",
+        help="rate of the hosts' links, as 200mbit, by which waiting, copies and hints are weighed "
+        "[default: 1gbit]",
     )
     add(
         "--retries",
@@ -227,6 +248,13 @@ def _seconds(text: str) -> float:
 
 def _factor(text: str) -> float:
     return _number(text, "a number from 0 is expected")
+
+
+def _rate(text: str) -> float:
+    try:
+        return payload_rate(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _number(text: str, expected: str) -> float:

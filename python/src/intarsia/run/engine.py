@@ -107,7 +107,11 @@ class Engine:
                 self._fetched(event)
             case HostJoined():
                 if self._queue is None:
-                    self._queue = TaskQueue({event.host: event.slots}, self._settings.policy)
+                    self._queue = TaskQueue(
+                        {event.host: event.slots},
+                        self._settings.policy,
+                        link_bytes_per_s=self._settings.link_bytes_per_s,
+                    )
                     self._take(self._progression.named(State.READY))
                 else:
                     self._queue.set_host(event.host, event.slots)
@@ -150,6 +154,9 @@ class Engine:
                 continue
             found = locate(self._paths(self._graph.tasks[name].inputs))
             self._inputs[name] = found
+            for file, one in zip(self._graph.tasks[name].inputs, found.files, strict=True):
+                if one.hosts:
+                    self._history.lay_on[file] = one.hosts
             if not self._has_inputs(name, found):
                 continue
             self._ready_s.setdefault(name, now_s)

@@ -12,6 +12,7 @@ from intarsia.run.graph import Task as TaskOf
 from intarsia.run.order import Order
 from intarsia.run.progression import Progression
 from intarsia.schedule import Policy, Task
+from intarsia.schedule.host import LINK_BYTES_PER_S
 
 
 class View(Protocol):
@@ -28,7 +29,8 @@ class View(Protocol):
 class Settings:
     """How a run goes: `retries` and `timeout_s` (seconds) are for tasks that do not say.
 
-    `ahead_bytes`: how much may be copied in all to where the next task will run.
+    `ahead_bytes`: how much may be copied in all to where the next task will run;
+    `link_bytes_per_s`: what a host's link carries.
     """
 
     directory: Path
@@ -39,6 +41,7 @@ class Settings:
     keeps_going: bool = False
     remakes: bool = False
     ahead_bytes: int = 0
+    link_bytes_per_s: float = LINK_BYTES_PER_S
     hints: Mapping[str, Mapping[str, str]] | None = None
 
     def paths(self, files: Iterable[str]) -> list[str]:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
 
 from intarsia.run.attempts import History
 from intarsia.run.progression import Progression, State
+from intarsia.tables import print_table
 
 _SHOWN = 6
 
@@ -62,9 +62,4 @@ class Terminal:
 
     def table(self, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table on standard output."""
-        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-        for head in heads:
-            table.add_column(head, overflow="fold")
-        for row in rows:
-            table.add_row(*row)
-        Console(highlight=False).print(table, markup=False)
+        print_table(title, heads, rows)

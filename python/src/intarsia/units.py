@@ -1,0 +1,39 @@
+"""Rates and sizes as people write and read them."""
+
+from __future__ import annotations
+
+import re
+
+from intarsia.schedule.host import LINK_BYTES_PER_S
+
+_UNITS = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
+_RATE = re.compile(r"(?P<number>\d+(\.\d+)?) ?(?P<unit>[a-z]+)", re.IGNORECASE)
+
+
+def payload_rate(text: str) -> float:
+    """Return the bytes of files that a link carries in a second: its rate less headers.
+
+    Raises ValueError for what is no rate.
+
+    >>> round(payload_rate("1gbit")), round(payload_rate("200 Mbit"))
+    (119000000, 23800000)
+    """
+    match = _RATE.fullmatch(text.strip().removesuffix("/s"))
+    unit = _UNITS.get(match["unit"].lower()) if match else None
+    if match is None or unit is None or not float(match["number"]):
+        raise ValueError(f"{text!r} is no rate of a link; write one as in 200mbit or 10gbit")
+    return float(match["number"]) * unit / 1e9 * LINK_BYTES_PER_S
+
+
+def bytes_text(size_bytes: float) -> str:
+    """Write a size for a person, with three digits.
+
+    >>> bytes_text(33), bytes_text(1_288_895), bytes_text(999_999), bytes_text(2.5e12)
+    ('33 B', '1.29 MB', '1 MB', '2,500 GB')
+    """
+    size, unit = float(size_bytes), "B"
+    for unit in ("B", "kB", "MB", "GB"):
+        if float(f"{size:.3g}") < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.3g} {unit}" if size < 1000 else f"{size:,.0f} {unit}"
