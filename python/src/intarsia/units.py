@@ -9,6 +9,10 @@ from intarsia.schedule.host import LINK_BYTES_PER_S
 _UNITS = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 _RATE = re.compile(r"(?P<number>\d+(\.\d+)?) ?(?P<unit>[a-z]+)", re.IGNORECASE)
 
+_SIZES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_SIZE = re.compile(r"(?P<number>\d+(\.\d+)?) ?(?P<unit>[A-Za-z]*)")
+
 
 def payload_rate(text: str) -> float:
     """Return the bytes of files that a link carries in a second: its rate less headers.
@@ -23,6 +27,19 @@ def payload_rate(text: str) -> float:
     if match is None or unit is None or not float(match["number"]):
         raise ValueError(f"{text!r} is no rate of a link; write one as in 200mbit or 10gbit")
     return float(match["number"]) * unit / 1e9 * LINK_BYTES_PER_S
+
+
+def size_in_bytes(text: str) -> int:
+    """Return a size in bytes; raises ValueError for what is none.
+
+    >>> size_in_bytes("8192"), size_in_bytes("1.5 GB"), size_in_bytes("4KiB")
+    (8192, 1500000000, 4096)
+    """
+    match = _SIZE.fullmatch(text.strip())
+    unit = _SIZES.get(match["unit"]) if match else None
+    if match is None or unit is None:
+        raise ValueError(f"{text!r} is no size; write bytes, or one as in 20GB or 512MiB")
+    return round(float(match["number"]) * unit)
 
 
 def bytes_text(size_bytes: float) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from intarsia.run.names import hosts_in
 from intarsia.run.session import SCHEDULES, Choices, carry_out
 from intarsia.schedule.host import LINK_BYTES_PER_S
-from intarsia.units import payload_rate
+from intarsia.units import payload_rate, size_in_bytes
 
 _EXAMPLES = """\
 A WORKFLOW is a graph of commands in YAML, a Makefile, or an instance of WfFormat 1.5, which is
@@ -96,10 +96,24 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--ahead-bytes",
-        type=_count,
+        type=_bytes,
         default=10_000_000_000,
-        metavar="N",
-        help="with wow, how much is copied ahead in all [default: %(default)d]",
+        metavar="SIZE",
+        help="with wow, how much is copied ahead in all, as 20GB [default: 10GB]",
+    )
+    add(
+        "--ahead-space",
+        type=_bytes,
+        metavar="SIZE",
+        help="with wow, how much may lie on each host for tasks that have not begun "
+        "[default: no bound]",
+    )
+    add(
+        "--ahead-link",
+        type=_rate,
+        metavar="RATE",
+        help="with wow, how much of each host's link copies may take, on average "
+        "[default: all of it]",
     )
     add(
         "--hints",
@@ -168,6 +182,12 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--trace", type=Path, metavar="FILE", help="write a Chrome trace")
     add("--report", type=Path, metavar="DIR", help="write a page: report.html")
+    add(
+        "--live",
+        type=_address,
+        metavar="[ADDRESS:]PORT",
+        help="serve a page on the run while it goes on, for whoever reaches it; 0 is any free port",
+    )
     add("--quiet", action="store_true", help="say nothing on standard error but failures")
     return made
 
@@ -248,6 +268,20 @@ def _seconds(text: str) -> float:
 
 def _factor(text: str) -> float:
     return _number(text, "a number from 0 is expected")
+
+
+def _address(text: str) -> str:
+    port = text.rpartition(":")[2]
+    if port.isdecimal() and int(port) < 1 << 16:
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r}: a port is expected, as in 8080 or 0.0.0.0:8080")
+
+
+def _bytes(text: str) -> int:
+    try:
+        return size_in_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _rate(text: str) -> float:

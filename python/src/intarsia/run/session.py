@@ -21,6 +21,7 @@ from intarsia.learn.lessons import Lesson
 from intarsia.learn.observed import LearnError, Observed, Role
 from intarsia.learn.tell import HEADS, in_order, row_of
 from intarsia.locate import host_of
+from intarsia.run.ahead import Budget
 from intarsia.run.attempts import History
 from intarsia.run.chrome import write_trace
 from intarsia.run.engine import Engine
@@ -79,9 +80,12 @@ class Choices:
     schedule: str
     patience_s: float | None
     ahead_bytes: int
+    ahead_space: int | None
+    ahead_link: float | None
     hints: str
     learn: Sequence[Path]
     link_bytes_per_s: float
+    live: str | None
     retries: int
     timeout_s: float | None
     keeps_going: bool
@@ -120,6 +124,11 @@ class Choices:
         if self.up is None:
             return None
         return Glide(self.up.absolute(), self.hosts, tuple(self.up_options), self.discards)
+
+    @property
+    def budget(self) -> Budget:
+        """What copies ahead may take."""
+        return Budget(self.ahead_bytes, self.ahead_space, self.ahead_link)
 
     @property
     def policy(self) -> Policy:
@@ -292,6 +301,8 @@ class _Session:
             hints = self._hints(len(crew.hosts))
             self._make_inputs(crew, missing, hints)
             plan = self._plan(journal)
+            if self._choices.live is not None:
+                self._view.serve(self._choices.live)
             with (
                 _handling(lambda number, _: crew.tell(StopAsked(number))),
                 contextlib.closing(self._view),
@@ -311,7 +322,7 @@ class _Session:
             choices.timeout_s,
             choices.keeps_going,
             choices.remakes,
-            choices.ahead_bytes if is_store and choices.schedule == "wow" else 0,
+            choices.budget if is_store and choices.schedule == "wow" else Budget(),
             choices.link_bytes_per_s,
             hints if is_store else {},
         )
