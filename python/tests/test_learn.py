@@ -213,8 +213,8 @@ def run_of(directory: Path) -> tuple[Graph, History]:
 
 def test_a_record_of_a_run_tells_who_read_what_where(tmp_path: Path) -> None:
     _, history = run_of(tmp_path)
-    read = Read("sum", "sum", "a", 1002.0)
-    first = File("out/f1", 1000, "make-1", "make", "a", 1001.0, ("a",), {}, (read,))
+    read = Read("sum", "sum", "a", 1002.0, 1003.0)
+    first = File("out/f1", 1000, "make-1", "make", "a", 1001.0, ("a",), {}, (read,), 1.0)
     observed = read_record("r", json.dumps(wfformat_of(history, {})))
     assert observed.files[0] == first
     assert observed.files[1].lay_on == ("c",)
@@ -282,7 +282,8 @@ def test_a_trace_of_nextflow_tells_the_same(tmp_path: Path) -> None:
     ]
     first = observed.files[0]
     assert (first.made_on, first.made_s, first.lay_on) == ("n3", 102.0, ("n3",))
-    assert first.reads == (Read("pack (1)", "pack", "n3", 101.0),)
+    assert first.reads == (Read("pack (1)", "pack", "n3", 101.0, 102.0),)
+    assert first.took_s == 1.0
     with pytest.raises(LearnError, match=r"none of its 4 tasks has a directory in .*--work"):
         read_trace(str(trace), trace.read_text(), tmp_path / "none", lying)
 

@@ -124,6 +124,35 @@ def test_hints_that_an_earlier_run_teaches(hosts: Hosts, job: Path) -> None:
     assert run(hosts, job, tasks, "--fresh", "--hints", "derived")["hinted_files"] == 8
 
 
+def test_what_is_cheaper_to_copy_than_to_make_again_gets_copies(hosts: Hosts, job: Path) -> None:
+    """One file takes long to make and is small, another is made at once and is large."""
+    made = {"slow": f"sleep 3; head -c {PART_BYTES} /dev/urandom > slow"}
+    made["quick"] = f"head -c {30 * PART_BYTES} /dev/zero > quick"
+    tasks: dict[str, dict[str, object]] = {
+        name: {"command": command, "outputs": [name]} for name, command in made.items()
+    }
+    tasks["use"] = {
+        "command": "cat slow quick | cksum > used",
+        "inputs": ["slow", "quick"],
+        "outputs": ["used"],
+    }
+    # As if a host were lost every 36 s.
+    options = ["--lineage", "--mtbf", "0.01"]
+    first = run(hosts, job, tasks, *options)
+    assert first["copies_or_recomputation"] == [], "nothing was measured before"
+    assert [file.copies for file in locate([job / "slow"]).files] == [1]
+    second = run(hosts, job, tasks, *options, "--fresh")
+    told = {one["rule"]: one for one in second["copies_or_recomputation"]}
+    assert told["slow: slow* -> use"]["with_copies"] == 1
+    assert "copies are cheaper" in told["slow: slow* -> use"]["why"]
+    assert told["quick: quick* -> use"]["with_copies"] == 0
+    # Copies are made in the background.
+    wait_until(lambda: [file.copies for file in locate([job / "slow"]).files] == [2])
+    assert [file.copies for file in locate([job / "quick"]).files] == [1]
+    safe = run(hosts, job, tasks, "--lineage", "--fresh", "--dry-run")
+    assert all(one["with_copies"] == 0 for one in safe["copies_or_recomputation"])
+
+
 def test_files_that_went_with_a_host_are_made_again(hosts: Hosts, job: Path) -> None:
     """The last test: it kills everything on the third host in the middle of a run."""
     go = hosts.mount.with_name("go")

@@ -83,20 +83,22 @@ def _files(tasks: list[_Task], where: Locate) -> Iterator[File]:
             hosts[task.name] = lying[str(path)][0]
     reads: dict[Path, list[Read]] = defaultdict(list)
     for task in tasks:
-        began_s = _time_of(task.directory / f"{_CONTROL}begin")
         for path in _inputs(task.directory):
-            reads[path].append(Read(task.name, task.stage, hosts[task.name], began_s))
+            began_s, ended_s = _span(task.directory)
+            reads[path].append(Read(task.name, task.stage, hosts[task.name], began_s, ended_s))
     for path, task in made.items():
+        began_s, ended_s = _span(task.directory)
         yield File(
             str(path),
             path.stat().st_size,
             task.name,
             task.stage,
             hosts[task.name],
-            _time_of(task.directory / _EXIT),
+            ended_s,
             lying[str(path)],
             {},
             tuple(reads[path]),
+            None if began_s is None or ended_s is None else ended_s - began_s,
         )
 
 
@@ -110,6 +112,11 @@ def _outputs(directory: Path) -> list[Path]:
 def _inputs(directory: Path) -> list[Path]:
     """Files that a task reads: links to where others made them."""
     return [path.resolve() for path in sorted(directory.iterdir()) if path.is_symlink()]
+
+
+def _span(directory: Path) -> tuple[float | None, float | None]:
+    """When the task of a directory began and ended."""
+    return _time_of(directory / f"{_CONTROL}begin"), _time_of(directory / _EXIT)
 
 
 def _time_of(path: Path) -> float | None:

@@ -30,12 +30,13 @@ class LearnError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One task has read a file whole; `began_s` in Unix time, None where nobody knows."""
+    """One task has read a file whole, between two Unix times; None where nobody knows."""
 
     task: str
     stage: str
     host: str
     began_s: float | None = None
+    ended_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class File:
     """One file that a task made.
 
     `made_on` is the host of its maker, "" where nobody knows; `lay_on` are the hosts that held it
-    when it was read, none where nobody looked. `hints` are those that it had.
+    when it was read, none where nobody looked. `hints` are those that it had. `made_s` is when its
+    maker was done (Unix time), which took `took_s`.
     """
 
     name: str
@@ -55,6 +57,7 @@ class File:
     lay_on: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict)
     reads: tuple[Read, ...] = ()
+    took_s: float | None = None
 
     @property
     def role(self) -> Role:

@@ -22,6 +22,11 @@ class _Ran:
     began_s: float | None = None
     ended_s: float | None = None
 
+    @property
+    def took_s(self) -> float | None:
+        """Seconds that it took."""
+        return None if self.began_s is None or self.ended_s is None else self.ended_s - self.began_s
+
 
 def read_record(source: str, text: str) -> Observed:
     """Read what a run was observed to do; raises LearnError for what is no record.
@@ -62,14 +67,15 @@ def _observed(
     reads: dict[str, list[Read]] = defaultdict(list)
     for name, task in tasks:
         for file in dict.fromkeys(task.get("inputFiles", [])):
-            reads[file].append(Read(name, ran[name].stage, ran[name].host, ran[name].began_s))
+            one = ran[name]
+            reads[file].append(Read(name, one.stage, one.host, one.began_s, one.ended_s))
     files = []
     kept: dict[Role, Mapping[str, str]] = {}
     for name, task in tasks:
         made = ran[name]
         for file in dict.fromkeys(task.get("outputFiles", [])):
             told = about.get(file, {})
-            one = File(
+            seen = File(
                 str(told.get("path", file)),
                 int(told.get("sizeInBytes", 0)),
                 name,
@@ -79,8 +85,9 @@ def _observed(
                 tuple(told.get("hosts", ())),
                 dict(told.get("hints", {})),
                 tuple(reads[file]),
+                made.took_s,
             )
-            files.append(one)
+            files.append(seen)
             if told.get("learned"):
-                kept[one.role] = one.hints
+                kept[seen.role] = seen.hints
     return Observed(source, tuple(files), kept)

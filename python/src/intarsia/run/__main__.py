@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from intarsia.run.names import hosts_in
+from intarsia.run.protect import HOST_MTBF_H
 from intarsia.run.session import SCHEDULES, Choices, carry_out
 from intarsia.schedule.host import LINK_BYTES_PER_S
 from intarsia.units import payload_rate, size_in_bytes
@@ -164,7 +165,17 @@ def parser() -> argparse.ArgumentParser:
         "--lineage",
         dest="remakes",
         action="store_true",
-        help="make files again that were lost with a host",
+        help="make files again that were lost with a host; where that costs more, by earlier runs, "
+        "keep copies",
+    )
+    add(
+        "--mtbf",
+        dest="mtbf_h",
+        type=_hours,
+        default=HOST_MTBF_H,
+        metavar="HOURS",
+        help="with --lineage: hours between losses of a host, by which copies are weighed against "
+        "making files again [default: %(default)g]",
     )
     add("--fresh", action="store_true", help="forget what was done before")
     add("--dry-run", action="store_true", help="print what would run, and run nothing")
@@ -289,6 +300,13 @@ def _rate(text: str) -> float:
         return payload_rate(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _hours(text: str) -> float:
+    hours = _number(text, "hours above 0 are expected")
+    if hours:
+        return hours
+    raise argparse.ArgumentTypeError(f"{text!r}: hours above 0 are expected")
 
 
 def _number(text: str, expected: str) -> float:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from intarsia.learn.lessons import Lesson
 from intarsia.learn.observed import Role
@@ -55,6 +56,8 @@ class History:
     lay_on: dict[str, tuple[str, ...]] = field(default_factory=dict)
     hints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lessons: Mapping[Role, Lesson] = field(default_factory=dict)
+    #: What is told of copies against recomputation, by rule.
+    protection: list[dict[str, Any]] = field(default_factory=list)
     fetched_bytes: int = 0
     warnings: list[str] = field(default_factory=list)
     stopped_by: str = ""

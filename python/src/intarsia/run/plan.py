@@ -114,12 +114,17 @@ def chosen_hints(
 PLAN_HEADS = ("task", "", "after", "outputs", "hints")
 
 
-def planned(rows: Sequence[Sequence[str]], lessons: Mapping[Role, Lesson]) -> dict[str, Any]:
+def planned(
+    rows: Sequence[Sequence[str]],
+    lessons: Mapping[Role, Lesson],
+    protection: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     """Return what `--dry-run --json` prints: tasks, and what earlier runs teach."""
     fields = ("task", "state", "after", "outputs", "hints")
     return {
         "tasks": [dict(zip(fields, row, strict=True)) for row in rows],
         "lessons": [object_of(one) for one in in_order(lessons.values())],
+        "copies_or_recomputation": list(protection),
     }
 
 

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from intarsia.engines.shell import shell_of
 from intarsia.learn.lessons import Lesson
+from intarsia.learn.measured import measured_in
 from intarsia.learn.observed import LearnError, Observed, Role
 from intarsia.learn.tell import HEADS, in_order, row_of
 from intarsia.locate import host_of
@@ -43,6 +44,8 @@ from intarsia.run.plan import (
     require_inputs,
     rows_of,
 )
+from intarsia.run.protect import HEADS as COPY_HEADS
+from intarsia.run.protect import Risk, choices_of, row_of_told, told_of, with_copies
 from intarsia.run.record import write_record
 from intarsia.run.replay import Replay, dealt, missing_inputs
 from intarsia.run.settings import Settings
@@ -85,6 +88,7 @@ class Choices:
     hints: str
     learn: Sequence[Path]
     link_bytes_per_s: float
+    mtbf_h: float
     live: str | None
     retries: int
     timeout_s: float | None
@@ -193,6 +197,7 @@ class _Session:
         self._is_replay = False
         self._runs_before: list[Observed] = []
         self._lessons: dict[Role, Lesson] = {}
+        self._protection: list[dict[str, Any]] = []
         # What a Makefile says depends on what is in the directory.
         self._reads_late = is_makefile(choices.workflow) and bool(choices.up or choices.stage_in)
         if not self._reads_late or choices.dry_run:
@@ -269,13 +274,16 @@ class _Session:
         hints = self._hints(len(self._choices.hosts) or 1)
         rows = rows_of(self._graph, plan, hints)
         if self._choices.json:
-            print(json.dumps(planned(rows, self._lessons), indent=2))
+            print(json.dumps(planned(rows, self._lessons, self._protection), indent=2))
             return 0
         title = f"{self._graph.name}: {len(plan.to_run)} of {len(rows)} tasks would run"
         self._view.table(title, PLAN_HEADS, rows)
         if self._lessons:
             lessons = map(row_of, in_order(self._lessons.values()))
             self._view.table("hints that earlier runs teach", HEADS, lessons)
+        if self._protection:
+            rows = list(map(row_of_told, self._protection))
+            self._view.table("copies, or made again with --lineage", COPY_HEADS, rows)
         return 0
 
     def _hints(self, hosts: int) -> dict[str, dict[str, str]]:
@@ -285,7 +293,13 @@ class _Session:
             self._runs_before, self._directory, hosts, choices.link_bytes_per_s
         )
         cluster = Cluster.linked(hosts, choices.link_bytes_per_s)
-        return chosen_hints(self._graph, choices.hints, cluster, self._lessons)
+        hints = chosen_hints(self._graph, choices.hints, cluster, self._lessons)
+        if hosts < 2 or not choices.remakes or choices.hints != "learned":
+            return hints
+        risk = Risk(choices.link_bytes_per_s, choices.mtbf_h)
+        kept = choices_of(self._graph, measured_in(self._runs_before), risk)
+        self._protection = told_of(self._graph, kept)
+        return with_copies(hints, kept)
 
     def _perform(self, journal: Journal) -> History:
         missing = missing_inputs(self._graph, self._directory) if self._is_replay else []
@@ -329,6 +343,7 @@ class _Session:
         history = self._history(plan)
         if is_store:
             history.hints, history.lessons = hints, self._lessons
+            history.protection = self._protection
         undeclared = Undeclared(self._graph, self._directory)
         engine = Engine(
             self._graph,

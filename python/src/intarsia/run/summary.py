@@ -40,6 +40,7 @@ def summary_of(history: History) -> dict[str, Any]:
         "copied_ahead_bytes": history.fetched_bytes,
         "hinted_files": len(history.hints),
         "lessons": [object_of(one) for one in in_order(history.lessons.values())],
+        "copies_or_recomputation": history.protection,
         "hosts": dict(hosts),
         "failures": [{"task": name, "why": why} for name, why in history.failed.items()],
         "blocked": list(history.blocked),
