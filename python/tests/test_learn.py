@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,11 @@ def test_files_for_one_reader_come_together_only_if_there_is_time_for_it() -> No
     assert found.hints_for(["sum-7", "sum-8"]) == {}, "for two readers there is no one place"
     assert found.saved_bytes == 3 * LARGE
     assert lesson(gathered(spread_s=0.3)).saved_bytes == 30_000_000, "what the link moves meanwhile"
+    again = [
+        replace(file, lay_on=("a",), hints={"place": "collocate:sum"})
+        for file in gathered(spread_s=10.0)
+    ]
+    assert lesson(again).hints == found.hints, "that it was done does not undo it"
     assert not lesson(gathered(spread_s=0.0)).hints, "all at once they would only wait elsewhere"
     assert not lesson(gathered(10.0, "aaaa")).hints, "they lie together already"
 

@@ -122,6 +122,10 @@ def test_hints_that_an_earlier_run_teaches(hosts: Hosts, job: Path) -> None:
     assert os.getxattr(job / "large0", "user.intarsia.place") == b"collocate:sum"
     assert second["remote_bytes"] < first["remote_bytes"]
     assert run(hosts, job, tasks, "--fresh", "--hints", "derived")["hinted_files"] == 8
+    again = run(hosts, job, tasks, "--fresh", "--dry-run")
+    assert {
+        one["names"]: one["hints"] for one in again["lessons"] if one["maker"] == "make"
+    } == taught
 
 
 def test_what_is_cheaper_to_copy_than_to_make_again_gets_copies(hosts: Hosts, job: Path) -> None:

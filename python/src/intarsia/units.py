@@ -36,9 +36,12 @@ def size_in_bytes(text: str) -> int:
     (8192, 1500000000, 4096)
     """
     match = _SIZE.fullmatch(text.strip())
-    unit = _SIZES.get(match["unit"]) if match else None
-    if match is None or unit is None:
-        raise ValueError(f"{text!r} is no size; write bytes, or one as in 20GB or 512MiB")
+    if match is None:
+        raise ValueError(f"`{text}` is no size: write a number of bytes, or one as in 8KiB or 20GB")
+    unit = _SIZES.get(match["unit"])
+    if unit is None:
+        units = ", ".join(filter(None, _SIZES))
+        raise ValueError(f"`{text}`: there is no unit {match['unit']}; use {units}")
     return round(float(match["number"]) * unit)
 
 

@@ -114,6 +114,8 @@ def _local(files: Sequence[File], kept: Mapping[str, str], costs: Costs) -> _Gai
     away = [file for file in known if file.made_on not in file.lay_on]
     if any(file.hints.get("place") == "local" for file in away):
         return _Gain(hints, 0, "they do not stay where they are made though asked to")
+    if any({"place", "pattern"} & set(file.hints) for file in away):
+        return _Gain(hints, 0, "")  # they lie where they were asked to
     if not away:
         said = "they lie where they are made" if known else "nobody knows where they lay"
         return _Gain(hints, 0, f"{said} without a hint")
