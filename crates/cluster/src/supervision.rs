@@ -36,6 +36,7 @@ mod examples;
 mod host;
 mod own;
 mod redundancy;
+mod relief;
 mod roster;
 mod seats;
 mod view;

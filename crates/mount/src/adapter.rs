@@ -127,7 +127,7 @@ impl Adapter {
                 let telling = self.node.tell_kernel();
                 let name = ttl(&telling, self.node.name_validity(ino(parent), timer.started()));
                 let kept = ttl(&telling, validity);
-                reply.entry_with_ttls(&kept, &name, &self.file_attr(&attr), GENERATION);
+                reply.entry_with_ttls(&kept, &name, &self.told_attr(timer, &attr), GENERATION);
             }
             Err(e) => reply.error(errno(&e, op)),
         }
@@ -145,7 +145,7 @@ impl Adapter {
         match result {
             Ok((attr, validity)) => {
                 let telling = self.node.tell_kernel();
-                reply.attr(&ttl(&telling, validity), &self.file_attr(&attr));
+                reply.attr(&ttl(&telling, validity), &self.told_attr(timer, &attr));
             }
             Err(e) => reply.error(self.inode_errno(req, &e, op)),
         }
@@ -165,6 +165,12 @@ impl Adapter {
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed) << HANDLE_SHIFT;
         let appends = if flags.0 & libc::O_APPEND == 0 { 0 } else { APPENDS };
         FileHandle(number | appends | if write { WRITES } else { 0 })
+    }
+
+    /// The attributes that the kernel is told in answer to a request, and keeps.
+    fn told_attr(&self, timer: &OpTimer, attr: &Attr) -> FileAttr {
+        self.node.tell_length(attr, timer.started());
+        self.file_attr(attr)
     }
 
     fn file_attr(&self, attr: &Attr) -> FileAttr {
@@ -524,16 +530,20 @@ impl Filesystem for Adapter {
                     && let Some(kernel) = self.notifier.get()
                 {
                     // ENOENT means that the kernel has nothing cached.
+                    let _dropping = self.node.dropping_pages(ino(n));
                     let _ = kernel.inval_inode(n, 0, 0);
                 }
                 if let (Some(stamp), Some(kernel)) = (&opened.begins_pages, self.notifier.get()) {
+                    let dropping = self.node.dropping_pages(ino(n));
                     let _ = kernel.inval_inode(n, 0, 0);
+                    drop(dropping);
                     self.node.begin_pages(ino(n), stamp);
                 }
-                if opened.outdates_mode
+                if opened.outdates_attributes
                     && let Some(kernel) = self.notifier.get()
                 {
-                    // A negative offset leaves the pages alone.
+                    // A negative offset leaves the pages alone. But a length that it asked for before it does not take.
+                    let _dropping = self.node.dropping_pages(ino(n));
                     let _ = kernel.inval_inode(n, -1, 0);
                 }
                 self.executed.opened(n, flags);
@@ -580,7 +590,7 @@ impl Filesystem for Adapter {
         match result {
             Ok((attr, opened)) => {
                 let fh = self.handle(write, OpenFlags(flags));
-                let (flags, attr) = (self.fopen_flags(&opened), self.file_attr(&attr));
+                let (flags, attr) = (self.fopen_flags(&opened), self.told_attr(&timer, &attr));
                 let telling = self.node.tell_kernel();
                 let name = ttl(&telling, self.node.name_validity(ino(parent), timer.started()));
                 match backing_of(&opened) {

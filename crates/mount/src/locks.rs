@@ -118,6 +118,7 @@ fn drop_pages(node: &Node, ino: InodeId, appends: bool, kernel: Option<&Notifier
     if node.has_old_pages(ino) {
         node.drop_old_pages(ino, drop);
     } else {
+        let _dropping = node.dropping_pages(ino);
         drop();
     }
     if appends && let Err(error) = show_end(node, ino, kernel) {

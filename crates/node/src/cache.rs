@@ -6,6 +6,7 @@
 
 pub(crate) mod brief_pages;
 pub(crate) mod far_pages;
+pub(crate) mod kernel_length;
 pub(crate) mod pages;
 pub(crate) mod remote_cache;
 pub(crate) mod vouch;

@@ -189,6 +189,47 @@ fn whoever_asks_for_the_length_of_a_file_that_was_cut_has_the_kernel_take_it() {
 }
 
 #[test]
+fn a_file_of_which_the_kernel_may_have_a_greater_length_is_not_opened_through_its_pages() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    with_pages(&b);
+    let old = pattern(300_000, 1);
+    let ino = put(&a, "f", &old);
+    let tell_length = || {
+        let asked = intarsia_sync::Instant::now();
+        b.tell_length(&b.attributes(ino).unwrap().0, asked);
+    };
+    tell_length();
+    wait_until_paged(&b, ino);
+    // It is cut before it is opened. A short read would be filled up with zeros.
+    let cut = |len| AttrChange { size_bytes: Some(len), ..AttrChange::default() };
+    a.set_attributes(ROOT_CALLER, ino, &cut(200_000)).unwrap();
+    assert!(!open(&b, ino).is_paged);
+    b.release(ino, false);
+    tell_length();
+    // It may not have taken that yet. Whoever opens the file has it ask again until it has, for sure.
+    wait_until("the file is read through pages again", || {
+        let opened = open(&b, ino);
+        b.release(ino, false);
+        if opened.outdates_attributes {
+            tell_length();
+        }
+        opened.is_paged
+    });
+    // It is cut while it is open, and the kernel drops pages, so that it takes note of no end.
+    assert!(open(&b, ino).is_paged);
+    a.set_attributes(ROOT_CALLER, ino, &cut(100_000)).unwrap();
+    tell_length();
+    let dropping = b.dropping_pages(ino);
+    assert!(page_read(&b, ino, 98_304, 4096) == old[98_304..102_400], "not to be let end early");
+    drop(dropping);
+    assert!(page_read(&b, ino, 98_304, 4096) == old[98_304..100_000]);
+    b.release(ino, false);
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
 fn who_reads_while_a_file_is_cut_sees_one_content_and_not_parts_of_two() {
     let deployment = Deployment::new();
     let [a, b] = deployment.start_all(["a", "b"]);

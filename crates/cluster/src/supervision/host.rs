@@ -42,6 +42,8 @@ pub(super) struct Host {
     wanting: HashMap<ServerId, Instant>,
     /// Since when this host has been one that is to have servers, and has none.
     unseated: Option<Instant>,
+    /// Since when a replica of ours could relieve an added one.
+    relieving: Option<Instant>,
     /// Since when a server of ours has been one too many.
     superfluous: HashMap<ServerName, Instant>,
     /// Since when a server of ours has followed a replica.
@@ -140,6 +142,7 @@ impl Host {
             placed: Vec::new(),
             wanting: HashMap::new(),
             unseated: None,
+            relieving: None,
             superfluous: HashMap::new(),
             chained: HashMap::new(),
             idle: HashMap::new(),

@@ -91,12 +91,11 @@ impl Adapter {
                 let name = OsStr::from_bytes(&e.name);
                 // What is to be told with care is looked up by itself.
                 let is_delicate = self.node.has_old_pages(attr.ino);
-                let attr = self.file_attr(attr);
-                let (ino, kept) = match is_delicate {
-                    true => (NO_INODE, Duration::ZERO),
-                    false => (attr.ino, ttl(&telling, *validity)),
+                let (attr, kept) = match is_delicate {
+                    true => (FileAttr { ino: NO_INODE, ..self.file_attr(attr) }, Duration::ZERO),
+                    false => (self.told_attr(timer, attr), ttl(&telling, *validity)),
                 };
-                reply.add(ino, e.cookie, name, &kept, &attr, GENERATION)
+                reply.add(attr.ino, e.cookie, name, &kept, &attr, GENERATION)
             });
             // What the kernel may keep under a lease it is told at once.
             if is_full || page.is_empty() || telling.is_binding() {

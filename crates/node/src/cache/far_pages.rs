@@ -7,8 +7,9 @@
 //! other program asks the home for a stamp anew.
 //!
 //! What the kernel reads of a file that was cut it fills up with zeros, and it takes note of one such end only of several at
-//! a time. So no read of pages is let end early before the kernel was told the new length: the *former* content, which the
-//! home still has for the handle here, fills it up. Soon after the writer came the whole read is of the former content: a
+//! a time. So no read of pages is let end early before the length that the kernel may have ([`super::kernel_length`]): the
+//! *former* content, which the home still has for the handle here, fills it up. What fills up none, because the kernel
+//! was told a greater length before the file was opened, is opened past the pages. Soon after the writer came the whole read is of the former content: a
 //! program that was just reading then sees what was there when it began, and not the beginning of one content and the end
 //! of the other.
 
@@ -24,6 +25,7 @@ use crate::body::Body;
 use crate::body::remote::RemoteFile;
 use crate::body::striped::read::FarRead;
 use crate::cache::brief_pages::BriefPages;
+use crate::cache::kernel_length::KernelLengths;
 use crate::inode::live::LiveState;
 use crate::node::Node;
 use crate::vfs::read::Reading;
@@ -117,6 +119,7 @@ pub(crate) struct FarPages {
     withdrawn: AtomicUsize,
     kernel: OnceLock<Kernel>,
     pub(super) brief: BriefPages,
+    pub(super) lengths: Arc<KernelLengths>,
 }
 
 impl FarPages {
@@ -141,6 +144,7 @@ impl FarPages {
 
     pub(super) fn drop_pages(&self, ino: InodeId) {
         if let Some(kernel) = self.kernel.get() {
+            let _dropping = self.lengths.dropping(ino);
             (kernel.drop_pages)(ino);
         }
     }
@@ -214,6 +218,9 @@ impl Node {
     pub(crate) fn grant_pages(&self, ino: InodeId, state: &LiveState) -> Grant {
         match state.remote() {
             Some(remote) if !remote.may_write() && self.far_pages.kernel.get().is_some() => {
+                if self.far_pages.lengths.most(ino).is_some_and(|most| most > remote.size_bytes()) {
+                    return Grant::Refused;
+                }
                 self.far_pages.grant(ino, remote.vouched())
             }
             _ => Grant::Refused,
@@ -262,7 +269,8 @@ impl Node {
             let Paged { former, told, is_other_body } = state.paged.as_ref()?;
             let is_told = !is_other_body
                 && state.size_bytes().is_ok_and(|size_bytes| *told == Told::Length(size_bytes));
-            former.clone().map(|file| Rest { file, is_told, is_soon: false })
+            let lengths = Arc::clone(&self.far_pages.lengths);
+            former.clone().map(|file| Rest { ino, file, is_told, is_soon: false, lengths })
         })??;
         rest.is_soon = !rest.is_told && self.far_pages.has_just_been_withdrawn(ino);
         Some(rest)
@@ -362,20 +370,28 @@ impl Told {
 
 /// The former content of a file, for one read of pages.
 pub(crate) struct Rest {
+    ino: InodeId,
     file: Arc<RemoteFile>,
-    /// The kernel was told how long the file is now.
+    /// The kernel was told how long the file is now. It may not have taken that.
     is_told: bool,
     /// The writer has only just come.
     is_soon: bool,
+    lengths: Arc<KernelLengths>,
 }
 
 impl Rest {
+    /// Whether a read at `at` may end early after `done` bytes.
+    fn may_end(&self, done: usize, at: u64) -> bool {
+        // The kernel reads whole pages, also behind an end that it knows.
+        let knows = |most| at + done as u64 >= most;
+        // Should it not have taken the length, it takes that from the one read that has the end in it.
+        let learns = self.is_told && done > 0 && !self.lengths.is_dropping(self.ino);
+        learns || self.lengths.most(self.ino).is_some_and(knows)
+    }
+
     /// Has `buffer` hold what is read at `at`, of which the file has `done` bytes; how much that is.
     pub(crate) fn complete(&self, buffer: &mut [u8], done: usize, at: u64) -> usize {
-        const PAGE_BYTES: usize = 4096;
-        let missing = buffer.len() - done;
-        // The kernel reads whole pages, also behind an end that it knows.
-        if missing == 0 || (self.is_told && missing < PAGE_BYTES) {
+        if done == buffer.len() || self.may_end(done, at) {
             return done;
         }
         // The home may be gone by now.

@@ -99,7 +99,9 @@ impl Node {
     /// for reads under way.
     pub fn drop_old_pages(&self, ino: InodeId, drop_pages: impl FnOnce()) {
         let Some(before) = self.old_pages.age(ino) else { return };
+        let dropping = self.dropping_pages(ino);
         drop_pages();
+        drop(dropping);
         // Only now: others that are about to tell the kernel a length drop the pages too, or wait for us.
         self.old_pages.remove_if(ino, |age| age.writers == 0 && age.changes == before.changes);
     }

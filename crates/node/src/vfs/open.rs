@@ -38,8 +38,9 @@ pub struct Opened {
     /// The pages that the kernel cached at an earlier open are to be dropped, and then
     /// [`begin_pages`](Node::begin_pages) is to be told.
     pub begins_pages: Option<Stamp>,
-    /// Truncating it cleared set-id bits, which the kernel leaves to us and does not look at again.
-    pub outdates_mode: bool,
+    /// The kernel is to ask for the attributes again: truncating it cleared set-id bits, which the kernel leaves to us, or
+    /// nobody knows which length it has.
+    pub outdates_attributes: bool,
 }
 
 impl std::fmt::Debug for Opened {
@@ -183,9 +184,11 @@ impl Node {
             state.writers -= u32::from(flags.write);
             return Err(e);
         }
-        let outdates_mode =
+        let outdates_attributes =
             flags.truncate && !caller.keeps_set_id() && caller.set_id_cleared(inode) != inode.perm;
-        Ok(Opened { outdates_mode, ..self.opened(inode.ino, state, flags) })
+        let opened = self.opened(inode.ino, state, flags);
+        let outdates_attributes = outdates_attributes || opened.outdates_attributes;
+        Ok(Opened { outdates_attributes, ..opened })
     }
 
     fn choose_mode(
@@ -261,7 +264,7 @@ impl Node {
             changes_elsewhere: is_far && !is_paged,
             is_paged,
             begins_pages: grant.begins(),
-            outdates_mode: false,
+            outdates_attributes: is_far && !is_paged && self.far_pages.has_doubtful_length(ino),
         }
     }
 

@@ -9,7 +9,7 @@ use super::{BETWEEN_PROMOTIONS, Host, Phase, RETRY, Slot};
 use crate::deployment::{MAX_SERVERS_PER_HOST, ServerName};
 use crate::formation::servers_per_host;
 use crate::servers::{Replication, Start};
-use crate::supervision::{balance, own, seats};
+use crate::supervision::{balance, own, relief, seats};
 use crate::topology::{Peer, Role, Topology};
 
 /// A replica that is one too many goes after so many times the wait for a lost one: a host that came
@@ -29,6 +29,7 @@ impl Host {
             self.promote_own(view);
             self.take_seat(view);
         }
+        self.relieve(view);
         self.retire(view);
     }
 
@@ -104,6 +105,24 @@ impl Host {
         if self.unseated.get_or_insert_with(Instant::now).elapsed() >= self.watch.replace_after {
             self.add_server("this host takes its part of the metadata");
         }
+    }
+
+    /// Has a replica of this host follow a primary whose replicas were all added for lost hosts, so that these can go.
+    fn relieve(&mut self, view: &Topology) {
+        let due = relief::relief(self.scene(view), self.replication)
+            .filter(|due| self.slots.iter().any(|slot| slot.address == due.replica.address))
+            .map(|due| (due.replica.clone(), owned(due.stays), due.to.clone()));
+        let Some((replica, stays, to)) = due else {
+            self.relieving = None;
+            return;
+        };
+        let since = *self.relieving.get_or_insert_with(Instant::now);
+        if since.elapsed() < self.watch.replace_after || !self.is_backed(view, &replica, &stays) {
+            return;
+        }
+        let moved = self.follow(&replica.address, &to.id);
+        info!(replica = %replica.address, primary = %to.address, ?moved, "moves to a shard that has only added replicas");
+        self.relieving = None;
     }
 
     /// Whether the primary that a replica follows says of one that stays that it has copied everything, and still does.

@@ -1,0 +1,209 @@
+//! Which length the kernel may have of a file that other hosts write to.
+//!
+//! A read of the kernel's pages that ends early is filled up with zeros, up to the length that the kernel has. It does not
+//! always take the one that it is told: not if pages were dropped since it asked, nor if it took another answer since.
+//! So what is known are bounds: a length that was told counts as taken when nothing of the kind came between, and when whoever
+//! asked has had the time to take it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use intarsia_sync::{Instant, Mutex};
+use intarsia_types::{Attr, FileKind, InodeId};
+
+use crate::cache::far_pages::FarPages;
+use crate::node::Node;
+
+/// Whoever asked has taken the answer after so long, also on a busy machine.
+const TAKEN: Duration = Duration::from_secs(1);
+/// Most files that are remembered. One that is forgotten counts as never told of.
+const FILES_MAX: usize = 1 << 16;
+
+/// What the kernel was told of one file.
+#[derive(Clone, Copy, Debug)]
+struct Length {
+    /// The greatest that it may have, in bytes.
+    most: u64,
+    /// What it was told last, and when.
+    last: u64,
+    told: Instant,
+    /// When it was told something else for the last time.
+    other_told: Option<Instant>,
+    /// When it was told the last one with nothing coming between.
+    clear: Option<Instant>,
+    /// Droppings of its pages under way, and when the last one ended.
+    drops: u32,
+    dropped: Option<Instant>,
+}
+
+impl Length {
+    const fn new(now: Instant, size_bytes: u64) -> Self {
+        let (most, last) = (size_bytes, size_bytes);
+        let told = now;
+        Self { most, last, told, other_told: None, clear: Some(now), drops: 0, dropped: None }
+    }
+
+    /// Takes note that the kernel has what it was told long enough ago.
+    fn settle(&mut self, now: Instant) {
+        if self.clear.is_some_and(|clear| now >= clear + TAKEN) {
+            self.most = self.last;
+        }
+    }
+
+    /// It is told a length that it asked for at `asked`.
+    fn tell(&mut self, asked: Instant, now: Instant, size_bytes: u64) {
+        self.settle(now);
+        if size_bytes != self.last {
+            self.other_told = Some(self.told);
+            self.last = size_bytes;
+            self.clear = None;
+        }
+        self.told = now;
+        self.most = self.most.max(size_bytes);
+        let is_dropped = self.drops > 0 || self.dropped.is_some_and(|dropped| dropped >= asked);
+        let is_other_taken = self.other_told.is_none_or(|told| asked >= told + TAKEN);
+        if self.clear.is_none() && !is_dropped && is_other_taken {
+            self.clear = Some(now);
+        }
+    }
+
+    /// Its pages begin to be dropped.
+    fn begin_drop(&mut self, now: Instant) {
+        self.settle(now);
+        self.drops += 1;
+        // It has taken that, or may yet find that it is not to.
+        self.clear = self.clear.filter(|clear| now >= *clear + TAKEN);
+    }
+
+    const fn end_drop(&mut self, now: Instant) {
+        self.drops = self.drops.saturating_sub(1);
+        self.dropped = Some(now);
+    }
+}
+
+/// What the kernel was told of each file.
+#[derive(Default)]
+pub(crate) struct KernelLengths(Mutex<HashMap<InodeId, Length>>);
+
+/// Pages are being dropped. To be held until they are.
+pub struct Dropping<'a> {
+    lengths: &'a KernelLengths,
+    ino: InodeId,
+}
+
+impl KernelLengths {
+    fn tell(&self, ino: InodeId, asked: Instant, size_bytes: u64) {
+        let now = Instant::now();
+        let mut files = self.0.lock();
+        if files.len() >= FILES_MAX && !files.contains_key(&ino) {
+            files.clear();
+        }
+        let length = files.entry(ino).or_insert_with(|| Length::new(now, size_bytes));
+        length.tell(asked, now, size_bytes);
+    }
+
+    pub(super) fn dropping(&self, ino: InodeId) -> Dropping<'_> {
+        if let Some(length) = self.0.lock().get_mut(&ino) {
+            length.begin_drop(Instant::now());
+        }
+        Dropping { lengths: self, ino }
+    }
+
+    /// Whether pages are being dropped, so that the kernel does not take note of the end that a read of them has.
+    pub(super) fn is_dropping(&self, ino: InodeId) -> bool {
+        self.0.lock().get(&ino).is_some_and(|length| length.drops > 0)
+    }
+
+    /// The greatest length in bytes that the kernel may have; `None` if it was told none.
+    pub(super) fn most(&self, ino: InodeId) -> Option<u64> {
+        let mut files = self.0.lock();
+        let length = files.get_mut(&ino)?;
+        length.settle(Instant::now());
+        Some(length.most)
+    }
+}
+
+impl FarPages {
+    /// Whether it shows only when the kernel asks again which length it has of a file.
+    pub(crate) fn has_doubtful_length(&self, ino: InodeId) -> bool {
+        let files = self.lengths.0.lock();
+        files.get(&ino).is_some_and(|length| length.most != length.last && length.clear.is_none())
+    }
+}
+
+impl Drop for Dropping<'_> {
+    fn drop(&mut self) {
+        if let Some(length) = self.lengths.0.lock().get_mut(&self.ino) {
+            length.end_drop(Instant::now());
+        }
+    }
+}
+
+impl Node {
+    /// The kernel is about to be told attributes that it asked for at `asked`.
+    pub fn tell_length(&self, attr: &Attr, asked: Instant) {
+        if self.is_shared() && attr.kind == FileKind::Regular {
+            self.far_pages.lengths.tell(attr.ino, asked, attr.size_bytes);
+        }
+    }
+
+    /// The kernel is about to drop pages of a file.
+    #[must_use]
+    pub fn dropping_pages(&self, ino: InodeId) -> Dropping<'_> {
+        self.far_pages.lengths.dropping(ino)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_kernel_may_have_any_length_that_it_was_told_until_one_of_them_is_taken_for_sure() {
+        let start = Instant::now();
+        let at = |ms: u32| start + MS * ms;
+        let mut length = Length::new(at(0), 600);
+        length.tell(at(2000), at(2001), 60);
+        assert_eq!(length.most, 600, "it may not have taken it yet");
+        length.settle(at(3001));
+        assert_eq!(length.most, 60);
+        length.tell(at(4000), at(4001), 70);
+        assert_eq!(length.most, 70, "a greater one it may have at once");
+        length.tell(at(4000), at(4002), 60);
+        length.settle(at(9000));
+        assert_eq!(length.most, 70, "two answered at a time: it has the one or the other");
+        length.tell(at(9000), at(9001), 60);
+        length.settle(at(9500));
+        assert_eq!(length.most, 70);
+        length.settle(at(10_001));
+        assert_eq!(length.most, 60);
+    }
+
+    #[test]
+    fn a_length_that_is_told_while_pages_are_dropped_is_not_taken() {
+        let start = Instant::now();
+        let at = |ms: u32| start + MS * ms;
+        let told_and_most = |drop: u32, end: u32| {
+            let mut length = Length::new(at(0), 600);
+            if drop < 2001 {
+                length.begin_drop(at(drop));
+            }
+            if end < 2001 {
+                length.end_drop(at(end));
+            }
+            length.tell(at(2000), at(2001), 60);
+            if drop >= 2001 {
+                length.begin_drop(at(drop));
+            }
+            length.settle(at(9000));
+            length.most
+        };
+        assert_eq!(told_and_most(1000, 1500), 60, "before it was asked for");
+        assert_eq!(told_and_most(1000, 2000), 600, "when it was asked for");
+        assert_eq!(told_and_most(1000, 3000), 600, "they are still being dropped");
+        assert_eq!(told_and_most(2500, 3000), 600, "soon after");
+        assert_eq!(told_and_most(5000, 6000), 60, "long after");
+    }
+}
