@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from intarsia.run.attempt import stamp_of
-from intarsia.run.attempts import History
 from intarsia.run.events import Event, Fetched, HostJoined, TaskEnded
 from intarsia.run.graph import Graph, Task, graph_of
+from intarsia.run.moment import Moment, picture_of
 from intarsia.run.order import Order, Outcome, Result
-from intarsia.run.progression import Progression
 
 
 def random_graph(chance: random.Random, tasks: int) -> Graph:
@@ -38,8 +37,8 @@ class Quiet:
     def say(self, text: str) -> None:
         self.said.append(text)
 
-    def update(self, progression: Progression, history: History, running: Iterable[str]) -> None:
-        pass
+    def update(self, moment: Moment) -> None:
+        picture_of(moment)
 
 
 class HereCrew:

@@ -129,5 +129,7 @@ def test_an_engine_is_imported_only_by_the_module_named_after_it() -> None:
     for path in [PACKAGE / "locate.py", *(PACKAGE / "engines").glob("*.py")]:
         used = {name.split(".")[0] for name in IMPORT.findall(path.read_text())} & engines
         own = {"dask": {"dask", "distributed"}, "filesystem": {"fsspec"}, "parsl": {"parsl"}}
-        own |= {"snakemake": {"snakemake_interface_common"}}
+        own |= {
+            stem: {"snakemake_interface_common"} for stem in ("snakemake", "snakemake_scheduler")
+        }
         assert used <= own.get(path.stem, set()), path

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from intarsia.run.journal import Journal
 from intarsia.run.order import Order, Outcome, Result
 from intarsia.run.plan import plan_of
 from intarsia.run.settings import Settings
-from intarsia.schedule import blind
+from intarsia.schedule import Host, blind
+from intarsia.schedule import Task as Placed
 from run_graphs import HereCrew, Quiet, make_here, random_graph
 
 FAILED = Outcome(Result.FAILED, "ended with 3", 3, began_s=1.0, ended_s=2.0)
@@ -33,11 +35,12 @@ class Run:
         retries: int = 0,
         keeps_going: bool = False,
         remakes: bool = False,
+        settings: Settings | None = None,
     ) -> None:
         for file in graph.sources:
             if not (directory / file).exists():
                 (directory / file).write_text(file)
-        settings = Settings(
+        settings = settings or Settings(
             directory, directory / "run", blind, retries, None, keeps_going, remakes
         )
         self.history = History(graph, directory, directory / "run", "blind")
@@ -178,3 +181,15 @@ def test_a_run_waits_for_a_host_that_left_and_ends_when_all_is_lost(tmp_path: Pa
     run = Run(pair(), tmp_path, crew)
     assert run.history.stopped_by == "no host is left to run tasks on"
     assert run.history.not_run == ("two",)
+
+
+def test_policies_are_told_what_the_links_carry(tmp_path: Path) -> None:
+    seen: set[float] = set()
+
+    def policy(task: Placed, hosts: Sequence[Host]) -> Host | None:
+        seen.update(host.link_bytes_per_s for host in hosts)
+        return blind(task, hosts)
+
+    settings = Settings(tmp_path, tmp_path / "run", policy, link_bytes_per_s=77.0)
+    assert Run(pair(), tmp_path, HereCrew({"a": 1}, make_here), settings=settings).history.is_well
+    assert seen == {77.0}

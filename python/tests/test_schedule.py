@@ -11,8 +11,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from intarsia import locate
+from intarsia import locate, units
 from intarsia.engines import shell
+from intarsia.learn import observed, rules
 from intarsia.locate import striped_bytes
 from intarsia.schedule import (
     Host,
@@ -22,12 +23,14 @@ from intarsia.schedule import (
     blind,
     delayed,
     least_cost,
+    matched,
     most_local,
     soonest_local,
 )
 from intarsia.schedule import cost as cost_module
 from intarsia.schedule import delay as delay_module
 from intarsia.schedule import local as local_module
+from intarsia.schedule import matching as matching_module
 from intarsia.schedule.cost import cost_s
 
 NAMES = "abcd"
@@ -49,7 +52,20 @@ def some_task(chance: random.Random) -> Task:
     return Task(held, size, slots=chance.randint(1, 2), waited_s=chance.choice([0.0, 5.0]))
 
 
-@pytest.mark.parametrize("module", [locate, shell, cost_module, delay_module, local_module])
+@pytest.mark.parametrize(
+    "module",
+    [
+        locate,
+        shell,
+        units,
+        observed,
+        rules,
+        cost_module,
+        delay_module,
+        local_module,
+        matching_module,
+    ],
+)
 def test_the_examples_of_the_policies_hold(module: ModuleType) -> None:
     ran = doctest.testmod(module)
     assert ran.attempted > 0
@@ -190,3 +206,21 @@ def test_bytes_of_a_striped_file_are_those_of_its_chunks(seed: int) -> None:
     hosts = [chance.choice(NAMES) for _ in range(chance.randint(1, 5))]
     held = Counter(hosts[byte // chunk % len(hosts)] for byte in range(size))
     assert striped_bytes(size, chunk, hosts) == dict.fromkeys(hosts, 0) | held
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_of_all_ready_tasks_none_is_kept_from_a_host_by_one_with_less_there(seed: int) -> None:
+    chance = random.Random(seed)
+    hosts = some_hosts(chance)
+    tasks = {number: some_task(chance) for number in range(chance.randint(0, 8))}
+    found = matched(tasks, hosts)
+    for host in hosts:
+        mine = [key for key, name in found.items() if name == host.name]
+        assert sum(tasks[key].slots for key in mine) <= host.free_slots
+        for key, task in tasks.items():
+            held = task.local_bytes(host.name)
+            better = [one for one in mine if tasks[one].local_bytes(host.name) >= held]
+            taken = sum(tasks[one].slots for one in better)
+            if held and host.free_slots - taken >= task.slots and key not in mine:
+                assert tasks[key].local_bytes(found[key]) >= held
+    assert all(tasks[key].local_bytes(host) for key, host in found.items())

@@ -40,12 +40,13 @@ def job(hosts: Hosts) -> Path:
     return hosts.new_directory()
 
 
-def make_parts(hosts: Hosts, job: Path, count: int = 4) -> None:
-    """Have the third and the fourth host write files in turn."""
+def make_parts(hosts: Hosts, job: Path, count: int = 4, *, grow: int = 0) -> None:
+    """Have the third and the fourth host write files in turn; the third some lines more."""
     (job / "parts").mkdir()
     chance = random.Random(5)
     for number in range(count):
-        lines = ["# a part\n", *(f"{chance.getrandbits(128):032x}\n" for _ in range(PART_LINES))]
+        size = PART_LINES + (0 if number % 2 else grow)
+        lines = ["# a part\n", *(f"{chance.getrandbits(128):032x}\n" for _ in range(size))]
         mount = hosts.store.mounts[2 + number % 2]
         (mount / job.name / "parts" / f"{number}.txt").write_text("".join(lines))
 
@@ -122,6 +123,19 @@ def test_snakemake_with_a_policy_that_knows_no_data_does_not(hosts: Hosts, job: 
     make_parts(hosts, job, 2)
     run_example(hosts, job, "snakemake", "--intarsia-policy", "blind")
     assert local_tasks(job) < 4
+
+
+@pytest.mark.parametrize("scheduler", ["intarsia", "greedy"])
+def test_snakemake_lets_jobs_go_first_whose_host_is_free(
+    scheduler: str, hosts: Hosts, job: Path
+) -> None:
+    """The largest files lie on one host, which Snakemake by itself would begin with."""
+    make_parts(hosts, job, grow=PART_LINES)
+    options = ["--scheduler", scheduler, "--jobs", "2", "--intarsia-patience", "0"]
+    if scheduler == "intarsia":
+        options += ["--scheduler-intarsia-hosts", NAMES]
+    run_example(hosts, job, "snakemake", *options)
+    assert (local_tasks(job) == 8) == (scheduler == "intarsia")
 
 
 def test_parsl_runs_every_app_where_its_input_lies(hosts: Hosts, job: Path) -> None:

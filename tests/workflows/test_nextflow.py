@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from intarsia.learn.source import observed_in
 from intarsia.locate import locate
 from lab_hosts import ROOT, Hosts, four_hosts
 from runs import ENVIRONMENT
@@ -67,7 +69,7 @@ def test_tasks_ask_for_the_node_of_their_input(hosts: Hosts, tmp_path: Path) -> 
         config = slurm.directory / "nextflow.config"
         config.write_text("executor.pollInterval = '1 sec'\nprocess.queue = 'all'\n")
         options = ["-c", str(config), "--intarsia_python", sys.executable]
-        nextflow(slurm, job, *options)
+        nextflow(slurm, job, *options, "-with-trace", str(tmp_path / "trace.txt"))
         told = slurm.run("scontrol", "show", "job")
     assert sorted(path.name for path in (job / "packed").iterdir()) == [
         "3.txt.clean.gz",
@@ -94,3 +96,17 @@ def test_tasks_ask_for_the_node_of_their_input(hosts: Hosts, tmp_path: Path) -> 
         if "JobName=nf-clean" in block
     }
     assert nodes == {"n3": "n3", "n4": "n4"}
+    check_what_is_learned(tmp_path / "trace.txt", job / "work", home)
+
+
+def check_what_is_learned(trace: Path, work: Path, home: str) -> None:
+    """What the run teaches: its files are read where they lie, and need no hints."""
+    words = [sys.executable, "-m", "intarsia.learn", str(trace), "--work", str(work), "--json"]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    rules = {(one["maker"], one["names"]): one for one in json.loads(done.stdout)}
+    cleaned = rules["clean", "*.clean"]
+    assert (cleaned["readers"], cleaned["files"], cleaned["hints"]) == (["pack"], 2, {})
+    assert "lie where they are made" in cleaned["why"]
+    observed = observed_in(trace, work)
+    assert {file.made_on for file in observed.files} == {home}
+    assert all(file.made_s is not None for file in observed.files)

@@ -7,9 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -161,6 +164,32 @@ def test_a_signal_ends_a_run_in_good_order(
     late = 2 if number == signal.SIGINT else 0
     assert summary["tasks"]["done"] == 2 + late
     assert (work / "late0").exists() == bool(late)
+
+
+def test_a_page_shows_a_run_while_it_goes_on(work: Path, tmp_path: Path) -> None:
+    goes = Run(gated(tmp_path), "--directory", work, "--slots", "4", "--live", "0")
+    stderr = goes.process.stderr
+    assert stderr is not None
+    url = stderr.readline().removeprefix("live page: ").strip()
+    wait_until(lambda: len(state(url).get("blocked_by", [])) == 1 and is_at_the_gate(work), goes)
+    wait_until(lambda: state(url)["tasks"]["done"] == 2, goes)
+    shown = state(url)
+    assert shown["tasks"]["running"] == 2
+    assert shown["blocked_by"] == [{"task": "sum", "needs": 2, "for": ["late-0", "late-1"]}]
+    (host,) = shown["hosts"]
+    assert [one["task"] for one in host["running"]] == ["late-0", "late-1"]
+    taken = Run(gated(tmp_path), f"--directory={work}", "--run-dir", tmp_path, "--live", url[7:-1])
+    assert "give another port, or 0" in taken.end(1)[1]
+    (work / "go").touch()
+    goes.end()
+    with pytest.raises(urllib.error.URLError):
+        state(url)
+
+
+def state(url: str) -> Any:
+    """What the page of a run shows."""
+    with urllib.request.urlopen(f"{url}state.json", timeout=10) as answer:
+        return json.loads(answer.read())
 
 
 @contextmanager

@@ -93,6 +93,70 @@ def test_what_a_waiting_task_reads_is_copied_ahead(hosts: Hosts, job: Path) -> N
     assert 0 < summary["copied_ahead_bytes"] <= 3 * PART_BYTES
 
 
+def test_hints_that_an_earlier_run_teaches(hosts: Hosts, job: Path) -> None:
+    """Four hosts make a large and a small file each, one after the other, for one reader."""
+    tasks: dict[str, dict[str, object]] = {}
+    large, small = [f"large{n}" for n in range(4)], [f"small{n}" for n in range(4)]
+    for number in range(4):
+        bytes_of = {large[number]: PART_BYTES, small[number]: 20_000}
+        writes = [f"head -c {size} /dev/urandom > {file}" for file, size in bytes_of.items()]
+        command = "; ".join([f"sleep {number}", *writes])
+        tasks[f"make-{number}"] = {"command": command, "outputs": list(bytes_of)}
+    inputs = [*large, *small]
+    tasks["sum"] = {
+        "command": f"cat {' '.join(inputs)} | cksum > sum",
+        "inputs": inputs,
+        "outputs": ["sum"],
+    }
+    first = run(hosts, job, tasks, "--hints", "none")
+    assert first["hinted_files"] == 0
+    assert first["remote_bytes"] >= 3 * PART_BYTES
+    (plan,) = [run(hosts, job, tasks, "--fresh", "--dry-run")]
+    why = {one["names"]: one["why"] for one in plan["lessons"]}
+    assert "can come to the reader while others are being made" in why["large*"]
+    assert "setting the hint takes" in why["small*"]
+    second = run(hosts, job, tasks, "--fresh")
+    taught = {one["names"]: one["hints"] for one in second["lessons"] if one["maker"] == "make"}
+    assert taught == {"large*": {"place": "collocate:{reader}"}, "small*": {}}
+    assert second["hinted_files"] == 4
+    assert os.getxattr(job / "large0", "user.intarsia.place") == b"collocate:sum"
+    assert second["remote_bytes"] < first["remote_bytes"]
+    assert run(hosts, job, tasks, "--fresh", "--hints", "derived")["hinted_files"] == 8
+    again = run(hosts, job, tasks, "--fresh", "--dry-run")
+    assert {
+        one["names"]: one["hints"] for one in again["lessons"] if one["maker"] == "make"
+    } == taught
+
+
+def test_what_is_cheaper_to_copy_than_to_make_again_gets_copies(hosts: Hosts, job: Path) -> None:
+    """One file takes long to make and is small, another is made at once and is large."""
+    made = {"slow": f"sleep 3; head -c {PART_BYTES} /dev/urandom > slow"}
+    made["quick"] = f"head -c {30 * PART_BYTES} /dev/zero > quick"
+    tasks: dict[str, dict[str, object]] = {
+        name: {"command": command, "outputs": [name]} for name, command in made.items()
+    }
+    tasks["use"] = {
+        "command": "cat slow quick | cksum > used",
+        "inputs": ["slow", "quick"],
+        "outputs": ["used"],
+    }
+    # As if a host were lost every 36 s.
+    options = ["--lineage", "--mtbf", "0.01"]
+    first = run(hosts, job, tasks, *options)
+    assert first["copies_or_recomputation"] == [], "nothing was measured before"
+    assert [file.copies for file in locate([job / "slow"]).files] == [1]
+    second = run(hosts, job, tasks, *options, "--fresh")
+    told = {one["rule"]: one for one in second["copies_or_recomputation"]}
+    assert told["slow: slow* -> use"]["with_copies"] == 1
+    assert "copies are cheaper" in told["slow: slow* -> use"]["why"]
+    assert told["quick: quick* -> use"]["with_copies"] == 0
+    # Copies are made in the background.
+    wait_until(lambda: [file.copies for file in locate([job / "slow"]).files] == [2])
+    assert [file.copies for file in locate([job / "quick"]).files] == [1]
+    safe = run(hosts, job, tasks, "--lineage", "--fresh", "--dry-run")
+    assert all(one["with_copies"] == 0 for one in safe["copies_or_recomputation"])
+
+
 def test_files_that_went_with_a_host_are_made_again(hosts: Hosts, job: Path) -> None:
     """The last test: it kills everything on the third host in the middle of a run."""
     go = hosts.mount.with_name("go")

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from intarsia.dedup.errors import DedupError
-
-_UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_UNITS |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_SIZE = re.compile(r"(?P<number>\d+(\.\d+)?) ?(?P<unit>[A-Za-z]*)")
+from intarsia.units import size_in_bytes
 
 
 def parse_bytes(text: str) -> int:
@@ -17,15 +12,10 @@ def parse_bytes(text: str) -> int:
     >>> parse_bytes("8KiB"), parse_bytes("25 GB"), parse_bytes("8192")
     (8192, 25000000000, 8192)
     """
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise DedupError(f"`{text}` is no size: write a number of bytes, or one as in 8KiB")
-    unit = _UNITS.get(match["unit"])
-    if unit is None:
-        raise DedupError(
-            f"`{text}`: there is no unit {match['unit']}; use {', '.join(filter(None, _UNITS))}"
-        )
-    return round(float(match["number"]) * unit)
+    try:
+        return size_in_bytes(text)
+    except ValueError as error:
+        raise DedupError(str(error)) from None
 
 
 def show_bytes(count: float) -> str:

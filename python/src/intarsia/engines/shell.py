@@ -36,3 +36,12 @@ def on_host(shell: str, host: str, command: str, directory: Path) -> list[str]:
         raise ValueError(f"{shell!r} has no {{host}} for the host's name, as in {SSH!r}")
     words = [word.replace("{host}", host) for word in shlex.split(shell)]
     return [*words, f"cd {shlex.quote(str(directory))} && {command}"]
+
+
+def host_names(text: str) -> list[str]:
+    """Return the names in a list with commas between.
+
+    >>> host_names("n1, n2,")
+    ['n1', 'n2']
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -22,7 +22,7 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
-from intarsia.engines.shell import SSH, on_host
+from intarsia.engines.shell import SSH, host_names, on_host
 from intarsia.locate import host_of, locate
 from intarsia.schedule import PATIENCE_S, Policy, Start, Task, TaskQueue, blind, delayed
 
@@ -100,7 +100,7 @@ class Executor(RemoteExecutor):
         try:
             program = on_host(settings.shell, "host", "true", self._directory)[0]
             self._queue: TaskQueue[Any] = TaskQueue(
-                dict.fromkeys(_names(settings.hosts or ""), settings.cores), _policy(settings)
+                dict.fromkeys(host_names(settings.hosts or ""), settings.cores), _policy(settings)
             )
         except ValueError as error:
             raise WorkflowError(str(error)) from error
@@ -187,10 +187,6 @@ class Executor(RemoteExecutor):
             for process in self._processes.values():
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGTERM)
-
-
-def _names(hosts: str) -> list[str]:
-    return [name.strip() for name in hosts.split(",") if name.strip()]
 
 
 def _policy(settings: ExecutorSettings) -> Policy:

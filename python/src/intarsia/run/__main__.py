@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from intarsia.run.names import hosts_in
+from intarsia.run.protect import HOST_MTBF_H
 from intarsia.run.session import SCHEDULES, Choices, carry_out
+from intarsia.schedule.host import LINK_BYTES_PER_S
+from intarsia.units import payload_rate, size_in_bytes
 
 _EXAMPLES = """\
 A WORKFLOW is a graph of commands in YAML, a Makefile, or an instance of WfFormat 1.5, which is
@@ -89,21 +92,54 @@ def parser() -> argparse.ArgumentParser:
         dest="patience_s",
         type=_seconds,
         metavar="S",
-        help="how long a task waits for the host of its data [default: as long as 1 Gbit/s takes "
+        help="how long a task waits for the host of its data [default: as long as the link takes "
         "for its input, at most 3]",
     )
     add(
         "--ahead-bytes",
-        type=_count,
+        type=_bytes,
         default=10_000_000_000,
-        metavar="N",
-        help="with wow, how much is copied ahead in all [default: %(default)d]",
+        metavar="SIZE",
+        help="with wow, how much is copied ahead in all, as 20GB [default: 10GB]",
+    )
+    add(
+        "--ahead-space",
+        type=_bytes,
+        metavar="SIZE",
+        help="with wow, how much may lie on each host for tasks that have not begun "
+        "[default: no bound]",
+    )
+    add(
+        "--ahead-link",
+        type=_rate,
+        metavar="RATE",
+        help="with wow, how much of each host's link copies may take, on average "
+        "[default: all of it]",
     )
     add(
         "--hints",
-        choices=("derived", "own", "none"),
-        default="derived",
-        help="set on outputs: derived from the graph and the tasks' own; only these; none",
+        choices=("learned", "derived", "own", "none"),
+        default="learned",
+        help="set on outputs: what earlier runs teach, else derived from the graph, and the "
+        "tasks' own; without earlier runs; only the tasks' own; none [default: learned]",
+    )
+    add(
+        "--learn",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="RECORD",
+        help="learn hints from this run too: of --record, WfFormat, or a trace of Nextflow; "
+        "repeatable [default: from the last run in the run directory]",
+    )
+    add(
+        "--link",
+        dest="link_bytes_per_s",
+        type=_rate,
+        default=LINK_BYTES_PER_S,
+        metavar="RATE",
+        help="rate of the hosts' links, as 200mbit, by which waiting, copies and hints are weighed "
+        "[default: 1gbit]",
     )
     add(
         "--retries",
@@ -129,7 +165,17 @@ def parser() -> argparse.ArgumentParser:
         "--lineage",
         dest="remakes",
         action="store_true",
-        help="make files again that were lost with a host",
+        help="make files again that were lost with a host; where that costs more, by earlier runs, "
+        "keep copies",
+    )
+    add(
+        "--mtbf",
+        dest="mtbf_h",
+        type=_hours,
+        default=HOST_MTBF_H,
+        metavar="HOURS",
+        help="with --lineage: hours between losses of a host, by which copies are weighed against "
+        "making files again [default: %(default)g]",
     )
     add("--fresh", action="store_true", help="forget what was done before")
     add("--dry-run", action="store_true", help="print what would run, and run nothing")
@@ -147,6 +193,12 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--trace", type=Path, metavar="FILE", help="write a Chrome trace")
     add("--report", type=Path, metavar="DIR", help="write a page: report.html")
+    add(
+        "--live",
+        type=_address,
+        metavar="[ADDRESS:]PORT",
+        help="serve a page on the run while it goes on, for whoever reaches it; 0 is any free port",
+    )
     add("--quiet", action="store_true", help="say nothing on standard error but failures")
     return made
 
@@ -227,6 +279,34 @@ def _seconds(text: str) -> float:
 
 def _factor(text: str) -> float:
     return _number(text, "a number from 0 is expected")
+
+
+def _address(text: str) -> str:
+    port = text.rpartition(":")[2]
+    if port.isdecimal() and int(port) < 1 << 16:
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r}: a port is expected, as in 8080 or 0.0.0.0:8080")
+
+
+def _bytes(text: str) -> int:
+    try:
+        return size_in_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _rate(text: str) -> float:
+    try:
+        return payload_rate(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _hours(text: str) -> float:
+    hours = _number(text, "hours above 0 are expected")
+    if hours:
+        return hours
+    raise argparse.ArgumentTypeError(f"{text!r}: hours above 0 are expected")
 
 
 def _number(text: str, expected: str) -> float:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from intarsia.learn.lessons import Lesson
+from intarsia.learn.observed import Role
 from intarsia.run.graph import Graph
 from intarsia.run.order import Outcome, Result
 
@@ -48,7 +52,12 @@ class History:
     blocked: tuple[str, ...] = ()
     not_run: tuple[str, ...] = ()
     remade: list[str] = field(default_factory=list)
-    hinted_files: int = 0
+    #: Hosts that held a file when a task that reads it was ready.
+    lay_on: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    hints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    lessons: Mapping[Role, Lesson] = field(default_factory=dict)
+    #: What is told of copies against recomputation, by rule.
+    protection: list[dict[str, Any]] = field(default_factory=list)
     fetched_bytes: int = 0
     warnings: list[str] = field(default_factory=list)
     stopped_by: str = ""

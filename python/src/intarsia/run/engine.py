@@ -26,10 +26,11 @@ from intarsia.run.events import (
 )
 from intarsia.run.graph import Graph
 from intarsia.run.journal import Journal
+from intarsia.run.moment import Moment, View
 from intarsia.run.order import Outcome, Result
 from intarsia.run.patience import SETTLE_S
 from intarsia.run.progression import LOSSES, Progression, State
-from intarsia.run.settings import Sent, Settings, View
+from intarsia.run.settings import Sent, Settings
 from intarsia.run.tail import tail_of
 from intarsia.schedule import Task, TaskQueue
 
@@ -71,7 +72,7 @@ class Engine:
         self._host_lost_s = -SETTLE_S
         self._gone: set[str] = set()
         self._held: dict[str, float] = {}
-        self._ahead = Ahead(crew, settings.ahead_bytes)
+        self._ahead = Ahead(crew, settings.ahead)
         self._inputs: dict[str, Locations] = {}
 
     def run(self) -> History:
@@ -82,8 +83,7 @@ class Engine:
             self._start()
             for event in self._crew.wait(_TICK_S):
                 self._handle(event)
-            running = [f"{sent.task} on {sent.host}" for sent in self._sent.values()]
-            self._view.update(self._progression, self._history, running)
+            self._view.update(self._moment())
         self._history.ended_s = self._clock()
         self._history.fetched_bytes = self._ahead.copied_bytes
         self._history.blocked = tuple(self._progression.named(State.BLOCKED))
@@ -93,6 +93,18 @@ class Engine:
         )
         self._history.stopped_by = self._problem
         return self._history
+
+    def _moment(self) -> Moment:
+        now_s = self._clock()
+        return Moment(
+            self._graph,
+            self._progression,
+            self._history,
+            self._sent.values(),
+            self._queue,
+            self._ahead,
+            now_s,
+        )
 
     def _is_over(self) -> bool:
         if self._is_draining:
@@ -107,7 +119,11 @@ class Engine:
                 self._fetched(event)
             case HostJoined():
                 if self._queue is None:
-                    self._queue = TaskQueue({event.host: event.slots}, self._settings.policy)
+                    self._queue = TaskQueue(
+                        {event.host: event.slots},
+                        self._settings.policy,
+                        link_bytes_per_s=self._settings.link_bytes_per_s,
+                    )
                     self._take(self._progression.named(State.READY))
                 else:
                     self._queue.set_host(event.host, event.slots)
@@ -150,6 +166,9 @@ class Engine:
                 continue
             found = locate(self._paths(self._graph.tasks[name].inputs))
             self._inputs[name] = found
+            for file, one in zip(self._graph.tasks[name].inputs, found.files, strict=True):
+                if one.hosts:
+                    self._history.lay_on[file] = one.hosts
             if not self._has_inputs(name, found):
                 continue
             self._ready_s.setdefault(name, now_s)
@@ -227,6 +246,7 @@ class Engine:
                 name, number, start.host, self._ready_s.pop(name, now_s), now_s, start.task, log
             )
             self._inputs.pop(name, None)
+            self._ahead.started(name)
             order = self._settings.order(self._graph.tasks[name], number, log, self._gone)
             self._crew.begin(key, start.host, order)
         for name in self._ahead.begin(self._queue, self._inputs, self._clock()):

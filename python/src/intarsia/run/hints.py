@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from intarsia.learn.lessons import Lesson
+from intarsia.learn.observed import Role, role_of
 from intarsia.run.graph import Graph
+from intarsia.schedule.host import LINK_BYTES_PER_S
 
 #: A hint costs about 1 ms; a link of 1 Gbit/s carries some 120 kB in that time.
 WORTH_BYTES = 128 << 10
@@ -22,21 +25,40 @@ class Cluster:
     hosts: int
     worth_bytes: int = WORTH_BYTES
 
+    @classmethod
+    def linked(cls, hosts: int, link_bytes_per_s: float) -> Cluster:
+        """Hosts with links of that rate: over a faster one only larger files are worth a hint."""
+        return cls(hosts, round(WORTH_BYTES * link_bytes_per_s / LINK_BYTES_PER_S))
 
-def hints_of(graph: Graph, cluster: Cluster) -> dict[str, dict[str, str]]:
+
+def hints_of(
+    graph: Graph, cluster: Cluster, lessons: Mapping[Role, Lesson] | None = None
+) -> dict[str, dict[str, str]]:
     """Return the hints of files by their names; a task's own win over derived ones.
 
     Files whose size is known to be less than `worth_bytes` get none, those of unknown size do.
+    For files of a rule of which an earlier run has taught something, that counts.
     """
     found = {}
     for file in dict.fromkeys([*graph.producer, *graph.sources]):
-        hints = _derived(graph, file, cluster) if _is_worth(graph, file, cluster) else {}
+        hints: dict[str, str] = {}
+        if _is_worth(graph, file, cluster):
+            lesson = (lessons or {}).get(role_in(graph, file))
+            is_taught = lesson is not None and cluster.hosts > 1
+            hints = _taught(graph, file, lesson) if is_taught else _derived(graph, file, cluster)
         producer = graph.producer.get(file)
         if producer is not None:
             hints = _joined(hints, graph.tasks[producer].hints)
         if hints:
             found[file] = hints
     return found
+
+
+def role_in(graph: Graph, file: str) -> Role:
+    """Return the rule that a file belongs to; what no task makes has a maker without a name."""
+    maker = graph.producer.get(file)
+    readers = (graph.tasks[name].stage for name in graph.consumers.get(file, ()))
+    return role_of("" if maker is None else graph.tasks[maker].stage, file, readers)
 
 
 def own_hints(graph: Graph) -> dict[str, dict[str, str]]:
@@ -46,6 +68,10 @@ def own_hints(graph: Graph) -> dict[str, dict[str, str]]:
         for file, name in graph.producer.items()
         if graph.tasks[name].hints
     }
+
+
+def _taught(graph: Graph, file: str, lesson: Lesson | None) -> dict[str, str]:
+    return {} if lesson is None else lesson.hints_for(graph.consumers.get(file, ()))
 
 
 def _derived(graph: Graph, file: str, cluster: Cluster) -> dict[str, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from intarsia.engines.shell import on_host
+from intarsia.run.patience import patiently
 from intarsia.run.tail import tail_of
 
 #: So often a worker that ends too early is begun again on its host.
@@ -95,7 +96,8 @@ class Workers:
         words = ["/bin/sh", "-c", command]
         if self.shell is not None:
             words = on_host(self.shell, host, command, Path("/tmp"))
-        with self._log(host).open("ab") as log:
+        # A worker ends when the store loses its host, which may hold up the log for moments.
+        with patiently(lambda: self._log(host).open("ab")) as log:
             return subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,

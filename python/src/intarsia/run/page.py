@@ -43,6 +43,8 @@ def write_page(directory: Path, history: History) -> Path:
             tables=(Table("chain", "The longest chain", _chain(history)),),
         ),
     ]
+    if history.protection:
+        sections.append(_protection(history))
     if history.failed:
         frame = pd.DataFrame(history.failed.items(), columns=["task", "why"])
         sections.insert(0, Section("Failures", tables=(Table("failures", "Tasks", frame),)))
@@ -54,6 +56,29 @@ def write_page(directory: Path, history: History) -> Path:
         made_with={"command": f"intarsia run {command}"},
     )
     return write_report(report, directory)
+
+
+def _protection(history: History) -> Section:
+    rows = [
+        {
+            "rule": one["rule"],
+            "files": one["files"],
+            "size (MB)": one["size_bytes"] / _MEGA,
+            "with copies": one["with_copies"],
+            "copy (s of a link)": one["copy_s"],
+            "making again (s)": one["remake_s"],
+            "chance": one["chance"],
+            "why": one["why"].partition(":")[0],
+        }
+        for one in history.protection
+    ]
+    text = (
+        "What is cheaper for when a host is lost, by earlier runs: a second copy of what a "
+        "task makes, or making it again, with what it needs, times the chance that this happens "
+        "while it is needed.",
+    )
+    table = Table("protection", "By rule of files", pd.DataFrame(rows))
+    return Section("Copies or recomputation", text, tables=(table,))
 
 
 def _plots(history: History) -> tuple[Plot, ...]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from intarsia.learn.lessons import Lesson
+from intarsia.learn.observed import Role
+from intarsia.learn.tell import in_order, object_of
 from intarsia.run.attempt import stamp_of
 from intarsia.run.commands import read_commands
 from intarsia.run.graph import Graph, GraphError
@@ -95,11 +99,33 @@ def require_inputs(source: str, graph: Graph, directory: Path) -> None:
         raise GraphError(source, problems)
 
 
-def chosen_hints(graph: Graph, choice: str, hosts: int) -> dict[str, dict[str, str]]:
-    """Return the hints that are set on files; `choice` is derived, own or none."""
+def chosen_hints(
+    graph: Graph, choice: str, cluster: Cluster, lessons: Mapping[Role, Lesson]
+) -> dict[str, dict[str, str]]:
+    """Return the hints that are set on files; `choice` is learned, derived, own or none."""
     if choice == "none":
         return {}
-    return own_hints(graph) if choice == "own" else hints_of(graph, Cluster(hosts))
+    if choice == "own":
+        return own_hints(graph)
+    return hints_of(graph, cluster, lessons if choice == "learned" else {})
+
+
+#: Heads of what `rows_of` returns.
+PLAN_HEADS = ("task", "", "after", "outputs", "hints")
+
+
+def planned(
+    rows: Sequence[Sequence[str]],
+    lessons: Mapping[Role, Lesson],
+    protection: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return what `--dry-run --json` prints: tasks, and what earlier runs teach."""
+    fields = ("task", "state", "after", "outputs", "hints")
+    return {
+        "tasks": [dict(zip(fields, row, strict=True)) for row in rows],
+        "lessons": [object_of(one) for one in in_order(lessons.values())],
+        "copies_or_recomputation": list(protection),
+    }
 
 
 def rows_of(

@@ -14,6 +14,7 @@ from typing import Any
 from intarsia.release import installed_version
 from intarsia.run.attempts import History
 from intarsia.run.graph import Task
+from intarsia.run.hints import role_in
 from intarsia.run.journal import Past
 
 _WORD_LIMIT = 200
@@ -25,8 +26,9 @@ def wfformat_of(history: History, past: Mapping[str, Past]) -> dict[str, Any]:
     """Return the run as an instance of WfFormat; `past` tells of tasks that were done before.
 
     It goes by the schema of WfFormat 1.5. Beyond it tasks have `executedAt`, when they began, and
-    `machines`, as recorded instances have it; files have `path`, the name that they had. Tasks
-    that are not done have no entry in its execution.
+    `machines`, as recorded instances have it; files have `path`, the name that they had, `hosts`
+    that held them when they were read, their `hints` and whether these were `learned`. Tasks that
+    are not done have no entry in its execution.
     """
     graph = history.graph
     ran = {name: past[name] for name in history.reused if name in past}
@@ -41,14 +43,7 @@ def wfformat_of(history: History, past: Mapping[str, Past]) -> dict[str, Any]:
     workflow: dict[str, Any] = {
         "specification": {
             "tasks": [_specified(history, task) for task in graph.tasks.values()],
-            "files": [
-                {
-                    "id": identifier(file),
-                    "sizeInBytes": _size(history.directory / file),
-                    "path": file,
-                }
-                for file in files
-            ],
+            "files": [_about(history, file) for file in files],
         }
     }
     if ran:  # an execution without tasks is none
@@ -66,6 +61,20 @@ def wfformat_of(history: History, past: Mapping[str, Past]) -> dict[str, Any]:
 def write_record(path: Path, history: History, past: Mapping[str, Past]) -> None:
     """Write the run as WfFormat; raises OSError."""
     path.write_text(json.dumps(wfformat_of(history, past), indent=1) + "\n", encoding="utf-8")
+
+
+def _about(history: History, file: str) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "id": identifier(file),
+        "sizeInBytes": _size(history.directory / file),
+        "path": file,
+    }
+    if file in history.lay_on:
+        told["hosts"] = list(history.lay_on[file])
+    if file in history.hints:
+        told["hints"] = dict(history.hints[file])
+        told["learned"] = role_in(history.graph, file) in history.lessons
+    return told
 
 
 def _specified(history: History, task: Task) -> dict[str, Any]:

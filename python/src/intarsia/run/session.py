@@ -14,20 +14,38 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from intarsia.engines.shell import shell_of
+from intarsia.learn.lessons import Lesson
+from intarsia.learn.measured import measured_in
+from intarsia.learn.observed import LearnError, Observed, Role
+from intarsia.learn.tell import HEADS, in_order, row_of
 from intarsia.locate import host_of
+from intarsia.run.ahead import Budget
 from intarsia.run.attempts import History
 from intarsia.run.chrome import write_trace
 from intarsia.run.engine import Engine
 from intarsia.run.events import ClusterError, StopAsked
+from intarsia.run.experience import leave_record, lessons_for, runs_before
 from intarsia.run.glide import Glide, stage_in, stage_out, store_for_run
 from intarsia.run.graph import Graph, GraphError
+from intarsia.run.hints import Cluster
 from intarsia.run.journal import Journal, JournalBusyError, JournalError
 from intarsia.run.makefile import is_makefile
 from intarsia.run.place import Place
-from intarsia.run.plan import Plan, chosen_hints, plan_of, read_workflow, require_inputs, rows_of
+from intarsia.run.plan import (
+    PLAN_HEADS,
+    Plan,
+    chosen_hints,
+    plan_of,
+    planned,
+    read_workflow,
+    require_inputs,
+    rows_of,
+)
+from intarsia.run.protect import HEADS as COPY_HEADS
+from intarsia.run.protect import Risk, choices_of, row_of_told, told_of, with_copies
 from intarsia.run.record import write_record
 from intarsia.run.replay import Replay, dealt, missing_inputs
 from intarsia.run.settings import Settings
@@ -65,7 +83,13 @@ class Choices:
     schedule: str
     patience_s: float | None
     ahead_bytes: int
+    ahead_space: int | None
+    ahead_link: float | None
     hints: str
+    learn: Sequence[Path]
+    link_bytes_per_s: float
+    mtbf_h: float
+    live: str | None
     retries: int
     timeout_s: float | None
     keeps_going: bool
@@ -106,6 +130,11 @@ class Choices:
         return Glide(self.up.absolute(), self.hosts, tuple(self.up_options), self.discards)
 
     @property
+    def budget(self) -> Budget:
+        """What copies ahead may take."""
+        return Budget(self.ahead_bytes, self.ahead_space, self.ahead_link)
+
+    @property
     def policy(self) -> Policy:
         """How hosts are chosen."""
         if self.schedule == "workqueue":
@@ -128,6 +157,9 @@ def carry_out(choices: Choices) -> int:
         return 128 + int(stop.args[0])
     except GraphError as error:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        return _USAGE
+    except LearnError as error:
+        print(f"error: {error}", file=sys.stderr)
         return _USAGE
     except JournalBusyError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -163,6 +195,9 @@ class _Session:
         self._view = Terminal(quiet=choices.quiet)
         self._graph = Graph(name, {}, {}, {}, {}, {}, {})
         self._is_replay = False
+        self._runs_before: list[Observed] = []
+        self._lessons: dict[Role, Lesson] = {}
+        self._protection: list[dict[str, Any]] = []
         # What a Makefile says depends on what is in the directory.
         self._reads_late = is_makefile(choices.workflow) and bool(choices.up or choices.stage_in)
         if not self._reads_late or choices.dry_run:
@@ -207,6 +242,8 @@ class _Session:
             require_inputs(str(choices.workflow), self._graph, self._directory)
         for warning in self._graph.warnings:
             self._view.say(f"warning: {warning}")
+        if choices.hints == "learned":
+            self._runs_before = runs_before(self._run_dir, choices.learn, self._view.say)
         with Journal(self._run_dir / "journal", fresh=choices.fresh) as journal:
             if choices.dry_run:
                 return self._show(self._plan(journal))
@@ -234,11 +271,35 @@ class _Session:
         return plan_of(self._graph, self._directory, journal, probes=self._choices.remakes)
 
     def _show(self, plan: Plan) -> int:
-        hosts = len(self._choices.hosts) or 1
-        rows = rows_of(self._graph, plan, chosen_hints(self._graph, self._choices.hints, hosts))
+        hints = self._hints(len(self._choices.hosts) or 1)
+        rows = rows_of(self._graph, plan, hints)
+        if self._choices.json:
+            print(json.dumps(planned(rows, self._lessons, self._protection), indent=2))
+            return 0
         title = f"{self._graph.name}: {len(plan.to_run)} of {len(rows)} tasks would run"
-        self._view.table(title, ("task", "", "after", "outputs", "hints"), rows)
+        self._view.table(title, PLAN_HEADS, rows)
+        if self._lessons:
+            lessons = map(row_of, in_order(self._lessons.values()))
+            self._view.table("hints that earlier runs teach", HEADS, lessons)
+        if self._protection:
+            rows = list(map(row_of_told, self._protection))
+            self._view.table("copies, or made again with --lineage", COPY_HEADS, rows)
         return 0
+
+    def _hints(self, hosts: int) -> dict[str, dict[str, str]]:
+        """Return the hints of files, and learn those first that earlier runs teach."""
+        choices = self._choices
+        self._lessons = lessons_for(
+            self._runs_before, self._directory, hosts, choices.link_bytes_per_s
+        )
+        cluster = Cluster.linked(hosts, choices.link_bytes_per_s)
+        hints = chosen_hints(self._graph, choices.hints, cluster, self._lessons)
+        if hosts < 2 or not choices.remakes or choices.hints != "learned":
+            return hints
+        risk = Risk(choices.link_bytes_per_s, choices.mtbf_h)
+        kept = choices_of(self._graph, measured_in(self._runs_before), risk)
+        self._protection = told_of(self._graph, kept)
+        return with_copies(hints, kept)
 
     def _perform(self, journal: Journal) -> History:
         missing = missing_inputs(self._graph, self._directory) if self._is_replay else []
@@ -251,9 +312,11 @@ class _Session:
         with crew_of(
             self._choices.place, self._directory, self._run_dir / "logs", self._view.say
         ) as crew:
-            hints = chosen_hints(self._graph, self._choices.hints, len(crew.hosts))
+            hints = self._hints(len(crew.hosts))
             self._make_inputs(crew, missing, hints)
             plan = self._plan(journal)
+            if self._choices.live is not None:
+                self._view.serve(self._choices.live)
             with (
                 _handling(lambda number, _: crew.tell(StopAsked(number))),
                 contextlib.closing(self._view),
@@ -273,11 +336,14 @@ class _Session:
             choices.timeout_s,
             choices.keeps_going,
             choices.remakes,
-            choices.ahead_bytes if is_store and choices.schedule == "wow" else 0,
+            choices.budget if is_store and choices.schedule == "wow" else Budget(),
+            choices.link_bytes_per_s,
             hints if is_store else {},
         )
         history = self._history(plan)
-        history.hinted_files = len(hints) if is_store else 0
+        if is_store:
+            history.hints, history.lessons = hints, self._lessons
+            history.protection = self._protection
         undeclared = Undeclared(self._graph, self._directory)
         engine = Engine(
             self._graph,
@@ -321,6 +387,7 @@ class _Session:
 
     def _conclude(self, history: History, journal: Journal) -> int:
         choices = self._choices
+        leave_record(self._run_dir, history, journal.past)
         if choices.record:
             write_record(choices.record, history, journal.past)
         if choices.trace:

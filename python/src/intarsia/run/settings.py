@@ -1,34 +1,24 @@
-"""What an engine is given: how the run goes, and who shows it."""
+"""What an engine is given: how the run goes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-from intarsia.run.attempts import History
+from intarsia.run.ahead import Budget
 from intarsia.run.graph import Task as TaskOf
 from intarsia.run.order import Order
-from intarsia.run.progression import Progression
 from intarsia.schedule import Policy, Task
-
-
-class View(Protocol):
-    """What a person sees of a run."""
-
-    def say(self, text: str) -> None:
-        """Print one line."""
-
-    def update(self, progression: Progression, history: History, running: Iterable[str]) -> None:
-        """Show how far the run is."""
+from intarsia.schedule.host import LINK_BYTES_PER_S
 
 
 @dataclass(frozen=True)
 class Settings:
     """How a run goes: `retries` and `timeout_s` (seconds) are for tasks that do not say.
 
-    `ahead_bytes`: how much may be copied in all to where the next task will run.
+    `ahead`: what may be copied to where the next task will run, and how fast;
+    `link_bytes_per_s`: what a host's link carries.
     """
 
     directory: Path
@@ -38,7 +28,8 @@ class Settings:
     timeout_s: float | None = None
     keeps_going: bool = False
     remakes: bool = False
-    ahead_bytes: int = 0
+    ahead: Budget = field(default_factory=Budget)
+    link_bytes_per_s: float = LINK_BYTES_PER_S
     hints: Mapping[str, Mapping[str, str]] | None = None
 
     def paths(self, files: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from intarsia.learn.tell import in_order, object_of
 from intarsia.run.attempts import History
 
 _MEGA = 1e6
@@ -37,7 +38,9 @@ def summary_of(history: History) -> dict[str, Any]:
         "local_bytes": history.local_bytes,
         "remote_bytes": history.input_bytes - history.local_bytes,
         "copied_ahead_bytes": history.fetched_bytes,
-        "hinted_files": history.hinted_files,
+        "hinted_files": len(history.hints),
+        "lessons": [object_of(one) for one in in_order(history.lessons.values())],
+        "copies_or_recomputation": history.protection,
         "hosts": dict(hosts),
         "failures": [{"task": name, "why": why} for name, why in history.failed.items()],
         "blocked": list(history.blocked),

@@ -5,6 +5,7 @@ from intarsia.schedule.cost import least_cost
 from intarsia.schedule.delay import PATIENCE_S, delayed, delayed_as_moved, soonest_local
 from intarsia.schedule.host import Host
 from intarsia.schedule.local import blind, most_local
+from intarsia.schedule.matching import matched
 from intarsia.schedule.queue import Start, TaskQueue
 from intarsia.schedule.task import Policy, Task
 
@@ -21,6 +22,7 @@ __all__ = [
     "delayed",
     "delayed_as_moved",
     "least_cost",
+    "matched",
     "most_local",
     "soonest_local",
 ]
