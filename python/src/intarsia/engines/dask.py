@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from dask.typing import Key
@@ -36,8 +36,6 @@ INPUTS = "intarsia_inputs"
 EVENTS = "intarsia"
 _WORKERS = "intarsia-workers"
 _PLUGIN = "intarsia"
-
-Policy = Callable[[Task, Sequence[Host]], Host | None]
 
 
 def workers_by_host(client: Client, directory: str | os.PathLike[str]) -> dict[str, list[str]]:
@@ -77,8 +75,7 @@ def install(
     see the store's `directory` at the same path. Tasks that name `workers=` are left alone.
     """
     workers = workers_by_host(client, directory)
-    policy = partial(soonest_local, patience_s=patience_s)
-    client.register_plugin(Placement(os.fspath(directory), policy, workers))
+    client.register_plugin(Placement(os.fspath(directory), patience_s, workers))
     client.register_plugin(HostName(os.fspath(directory)))
 
 
@@ -104,13 +101,18 @@ class HostName(WorkerPlugin):
 
 
 class Placement(SchedulerPlugin):
-    """Restricts a task, when its last dependency is done, to workers beside its input."""
+    """Restricts a task, when its last dependency is done, to workers beside its input.
+
+    The restriction is strict, or Dask would move the task to the first idle worker: it takes no
+    account of files. It is loosened when the host turns out to be busy for longer than the task
+    is to wait.
+    """
 
     name = _PLUGIN
 
-    def __init__(self, directory: str, policy: Policy, workers: Mapping[str, list[str]]) -> None:
+    def __init__(self, directory: str, patience_s: float, workers: Mapping[str, list[str]]) -> None:
         self._directory = directory
-        self._policy = policy
+        self._patience_s = patience_s
         self._host_of = {address: host for host, found in workers.items() for address in found}
         self._placed: set[Key] = set()
 
@@ -134,6 +136,7 @@ class Placement(SchedulerPlugin):
         task = self._scheduler.tasks.get(key)
         if finish in ("memory", "erred", "forgotten"):
             self._placed.discard(key)
+            self._loosen()
         if task is None or finish not in ("waiting", "memory"):
             return
         for ready in [task] if finish == "waiting" else list(task.dependents):
@@ -145,16 +148,18 @@ class Placement(SchedulerPlugin):
         if is_restricted and state.key not in self._placed:
             return
         inputs = Task.reading(locate(self._inputs(state)))
-        workers = defaultdict(list)
-        for address, host in self._host_of.items():
-            if address in self._scheduler.workers:
-                workers[host].append(address)
-        hosts = [self._host(name, addresses) for name, addresses in workers.items()]
-        chosen = self._policy(inputs, hosts) if inputs.bytes_by_host else None
+        hosts = [self._host(name, workers) for name, workers in self._workers().items()]
+        chosen = None
+        if inputs.bytes_by_host:
+            chosen = soonest_local(inputs, hosts, patience_s=self._patience_s)
         if chosen is None:
+            # It may come back from a host that was lost.
+            self._scheduler.set_restrictions({state.key: None})
+            self._placed.discard(state.key)
             return
-        self._scheduler.set_restrictions({state.key: workers[chosen.name]})
-        state.loose_restrictions = True
+        beside_it = {worker.address for worker in self._workers()[chosen.name]}
+        self._scheduler.set_restrictions({state.key: beside_it})
+        state.loose_restrictions = False
         self._placed.add(state.key)
         told = {
             "key": str(state.key),
@@ -164,8 +169,27 @@ class Placement(SchedulerPlugin):
         }
         self._scheduler.log_event(EVENTS, told)
 
-    def _host(self, name: str, addresses: Iterable[str]) -> Host:
-        workers = [self._scheduler.workers[address] for address in addresses]
+    def _loosen(self) -> None:
+        """Let idle workers take what was placed on hosts that are busy for too long by now."""
+        workers = self._workers()
+        wait_s = {name: self._host(name, found).wait_s for name, found in workers.items()}
+        soonest_s = min(wait_s.values(), default=0.0)
+        late = [name for name in wait_s if wait_s[name] > soonest_s + self._patience_s]
+        for worker in chain.from_iterable(workers[name] for name in late):
+            for task in worker.processing:
+                task.loose_restrictions |= task.key in self._placed
+
+    def _workers(self) -> dict[str, list[Any]]:
+        """The workers that take tasks, by host."""
+        found = defaultdict(list)
+        for address, host in self._host_of.items():
+            worker = self._scheduler.workers.get(address)
+            if worker in self._scheduler.running:
+                found[host].append(worker)
+        return found
+
+    @staticmethod
+    def _host(name: str, workers: Sequence[Any]) -> Host:
         free = sum(max(0, worker.nthreads - len(worker.processing)) for worker in workers)
         wait_s = min(worker.occupancy / worker.nthreads for worker in workers)
         return Host(name, free, 0.0 if free else wait_s)
