@@ -93,13 +93,13 @@ impl Adapter {
     }
 
     fn begin(req: &Request, directory: Option<InodeId>, op: Op) -> OpTimer {
-        calls::begin(req.pid(), directory);
+        calls::begin(req.pid(), directory, op);
         Metrics::start(op)
     }
 
     fn finish(&self, timer: &OpTimer, is_ok: bool) {
         self.node.counters().finish(timer, is_ok);
-        calls::end();
+        calls::end(is_ok);
     }
 
     /// Has the kernel drop what it has of a file if that is old, which it is to be told the attributes of. Where it is
@@ -271,7 +271,7 @@ fn answer_remote_read(node: &Node, timer: &OpTimer, bytes: Result<&[u8]>, reply:
 
 fn answer_read(node: &Node, timer: &OpTimer, bytes: Result<&[u8]>, reply: ReplyData) {
     node.counters().finish(timer, bytes.is_ok());
-    calls::end();
+    calls::end(bytes.is_ok());
     match bytes {
         Ok(bytes) => reply.data(bytes),
         Err(e) => reply.error(errno(&e, "read")),
@@ -286,7 +286,7 @@ fn finish_empty(
     reply: ReplyEmpty,
 ) {
     node.counters().finish(timer, result.is_ok());
-    calls::end();
+    calls::end(result.is_ok());
     match result {
         Ok(()) => reply.ok(),
         Err(e) => reply.error(errno(&e, op)),
