@@ -1,8 +1,10 @@
 //! One at a time, for each inode.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
-use intarsia_sync::{Condvar, Mutex};
+use intarsia_meta::allowance;
+use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::InodeId;
 
 /// Locks by inode number, for work that is too long to be done under an entry's own lock.
@@ -26,17 +28,28 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turns {
-    /// Waits for the turn of `ino`.
-    pub(crate) fn lock(&self, ino: InodeId) -> Turn<'_> {
+    /// Waits for the turn of `ino`: as long as the thread's call may take (see [`allowance`]), or for ever if nobody
+    /// waits for the thread. None when somebody else still had it at the end.
+    pub(crate) fn lock(&self, ino: InodeId) -> Option<Turn<'_>> {
         let mut inodes = self.inodes.lock();
         if !inodes.busy.insert(ino) {
             *inodes.wanted.entry(ino).or_default() += 1;
-            while !inodes.busy.insert(ino) {
-                self.done.wait(&mut inodes);
+            let mut is_ours = false;
+            let deadline =
+                allowance::until().map(|_| Instant::now() + allowance::of(Duration::MAX));
+            while !is_ours && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+                match deadline {
+                    Some(deadline) => _ = self.done.wait_until(&mut inodes, deadline),
+                    None => self.done.wait(&mut inodes),
+                }
+                is_ours = inodes.busy.insert(ino);
             }
             inodes.wants_no_more(ino);
+            if !is_ours {
+                return None;
+            }
         }
-        Turn { turns: self, ino }
+        Some(Turn { turns: self, ino })
     }
 }
 
@@ -62,5 +75,39 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.turns.inodes.lock().busy.remove(&self.ino);
         self.turns.done.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: InodeId = InodeId(7);
+
+    #[test]
+    fn a_call_waits_no_longer_for_a_turn_than_it_may_take() {
+        let turns = Turns::default();
+        let turn = turns.lock(FILE).expect("it is free");
+        assert!(turns.lock(InodeId(8)).is_some(), "another file");
+        let limit = allowance::limit(Instant::now());
+        assert!(turns.lock(FILE).is_none());
+        assert!(!turn.is_wanted(), "nobody waits any more");
+        drop(turn);
+        assert!(turns.lock(FILE).is_some());
+        drop(limit);
+    }
+
+    #[test]
+    fn whoever_has_time_gets_the_turn_when_it_ends() {
+        let turns = Turns::default();
+        let turn = turns.lock(FILE).expect("it is free");
+        intarsia_sync::thread::scope(|scope| {
+            let waits = scope.spawn(|| turns.lock(FILE).is_some());
+            while !turn.is_wanted() {
+                intarsia_sync::thread::yield_now();
+            }
+            drop(turn);
+            assert!(waits.join().expect("it does not panic"));
+        });
     }
 }

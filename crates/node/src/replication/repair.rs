@@ -70,7 +70,7 @@ impl Node {
     /// That something went wrong here; it is to be tried again, as after [`Attempted::Again`].
     pub(crate) fn replicate(&self, ino: InodeId) -> Result<Attempted> {
         let Some(cluster) = &self.cluster else { return Ok(Attempted::Done) };
-        let turn = self.copying.lock(ino);
+        let Some(turn) = self.copying.lock(ino) else { return Ok(Attempted::Again) };
         let inode = match self.namespace.get(ino) {
             Err(Error::NotFound) => return Ok(Attempted::Done),
             other => other?,

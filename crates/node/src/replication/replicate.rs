@@ -123,7 +123,7 @@ impl Node {
 
     fn try_publish_copies(&self, ino: InodeId) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
-        let _turn = self.copying.lock(ino);
+        let _turn = self.copying.lock(ino).ok_or_else(|| others_copy(ino))?;
         let Some(publication) = self
             .live
             .with_existing(ino, |state| self.begin_publication(ino, state))
@@ -409,6 +409,13 @@ impl Node {
             }
         }
     }
+}
+
+/// Somebody else is making copies of the file, and waits for a host.
+fn others_copy(ino: InodeId) -> Error {
+    const ETIMEDOUT: i32 = 110;
+    let what = format!("inode {ino}: copies that were begun before are still on their way");
+    Error::io(what, std::io::Error::from_raw_os_error(ETIMEDOUT))
 }
 
 impl Publication {
