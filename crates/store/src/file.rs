@@ -8,6 +8,8 @@ use std::path::Path;
 use intarsia_types::{Error, Result, Timestamp};
 use rustix::fs::{FallocateFlags, Timespec, Timestamps};
 
+use crate::device::{self, Access, Times, accessing};
+
 /// What `fstat` says of a backing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackingStat {
@@ -29,13 +31,20 @@ impl BackingFile {
     /// Creates a file that must not exist, open for reading only, so that a lease can be asked of it.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         use rustix::fs::{Mode, OFlags};
-        rustix::fs::open(
-            path,
-            OFlags::CREATE | OFlags::EXCL | OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::RUSR | Mode::WUSR,
-        )
-        .map(|fd| Self(fd.into()))
-        .map_err(|e| Error::io(format!("create {}", path.display()), e.into()))
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDONLY | OFlags::CLOEXEC;
+        let device = device::simulated();
+        let admitted = device.map_or(Ok(()), |device| device.create(path));
+        admitted
+            .and_then(|()| Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?))
+            .map(|fd| Self::opened(path, fd.into()))
+            .map_err(|e| Error::io(format!("create {}", path.display()), e))
+    }
+
+    fn opened(path: &Path, file: File) -> Self {
+        if let Some(device) = device::simulated() {
+            device.opened(path, &file);
+        }
+        Self(file)
     }
 
     /// Opens an existing file; read-only unless `write`.
@@ -46,7 +55,7 @@ impl BackingFile {
             .custom_flags(libc::O_NOATIME)
             .open(path)
             .or_else(|_| OpenOptions::new().read(true).write(write).open(path))
-            .map(Self)
+            .map(|file| Self::opened(path, file))
             .map_err(|e| match e.kind() {
                 // The store's own file is gone, which is damage; ENOENT would say that the name is.
                 std::io::ErrorKind::NotFound => Error::io(
@@ -129,7 +138,9 @@ impl BackingFile {
     pub fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
-            match self.0.read_at(&mut buffer[done..], offset_bytes + done as u64) {
+            let rest = &mut buffer[done..];
+            let read = || self.0.read_at(rest, offset_bytes + done as u64);
+            match accessing(&self.0, Access::Read, read) {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
@@ -144,7 +155,8 @@ impl BackingFile {
     /// # Errors
     /// [`Error::NoSpace`] on a full disk, else the system's own.
     pub fn write_all_at(&self, data: &[u8], offset_bytes: u64) -> Result<()> {
-        self.0.write_all_at(data, offset_bytes).map_err(|e| Error::io("write backing file", e))
+        let write = || self.0.write_all_at(data, offset_bytes);
+        accessing(&self.0, Access::Write, write).map_err(|e| Error::io("write backing file", e))
     }
 
     /// Sets the length.
@@ -154,9 +166,10 @@ impl BackingFile {
     pub fn set_len(&self, size_bytes: u64) -> Result<()> {
         let size = i64::try_from(size_bytes).map_err(|_| Error::FileTooLarge)?;
         loop {
-            match rustix::fs::ftruncate(&self.0, size.cast_unsigned()) {
-                Err(rustix::io::Errno::INTR) => {}
-                other => return other.map_err(|e| Error::io("truncate backing file", e.into())),
+            let cut = || Ok(rustix::fs::ftruncate(&self.0, size.cast_unsigned())?);
+            match accessing(&self.0, Access::Write, cut) {
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                other => return other.map_err(|e| Error::io("truncate backing file", e)),
             }
         }
     }
@@ -168,12 +181,12 @@ impl BackingFile {
     pub fn stat(&self) -> Result<BackingStat> {
         let meta = self.0.metadata().map_err(|e| Error::io("stat backing file", e))?;
         let time = |secs, nanos: i64| Timestamp { secs, nanos: u32::try_from(nanos).unwrap_or(0) };
-        Ok(BackingStat {
-            size_bytes: meta.size(),
-            blocks_512: meta.blocks(),
+        let simulated = device::simulated().and_then(|device| device.times(&self.0));
+        let Times { mtime, ctime } = simulated.unwrap_or_else(|| Times {
             mtime: time(meta.mtime(), meta.mtime_nsec()),
             ctime: time(meta.ctime(), meta.ctime_nsec()),
-        })
+        });
+        Ok(BackingStat { size_bytes: meta.size(), blocks_512: meta.blocks(), mtime, ctime })
     }
 
     /// Sets the time of the last write, so that later writes of passthrough holders show against it.
@@ -186,7 +199,11 @@ impl BackingFile {
             last_modification: Timespec { tv_sec: mtime.secs, tv_nsec: i64::from(mtime.nanos) },
         };
         rustix::fs::futimens(&self.0, &times)
-            .map_err(|e| Error::io("set time of backing file", e.into()))
+            .map_err(|e| Error::io("set time of backing file", e.into()))?;
+        if let Some(device) = device::simulated() {
+            device.set_mtime(&self.0, mtime);
+        }
+        Ok(())
     }
 
     /// Flushes to stable storage; `data_only` leaves out what is not needed to read the data back.
@@ -194,8 +211,8 @@ impl BackingFile {
     /// # Errors
     /// The system's own. A failed flush is final: the kernel may have dropped the pages.
     pub fn sync(&self, data_only: bool) -> Result<()> {
-        if data_only { self.0.sync_data() } else { self.0.sync_all() }
-            .map_err(|e| Error::io("flush backing file", e))
+        let sync = || if data_only { self.0.sync_data() } else { self.0.sync_all() };
+        accessing(&self.0, Access::Sync, sync).map_err(|e| Error::io("flush backing file", e))
     }
 
     /// Allocates, zeroes or punches a range; `mode` as in `fallocate(2)`.
@@ -205,9 +222,10 @@ impl BackingFile {
     pub fn allocate(&self, mode: u32, offset_bytes: u64, len_bytes: u64) -> Result<()> {
         loop {
             let flags = FallocateFlags::from_bits_retain(mode);
-            match rustix::fs::fallocate(&self.0, flags, offset_bytes, len_bytes) {
-                Err(rustix::io::Errno::INTR) => {}
-                other => return other.map_err(|e| Error::io("allocate in backing file", e.into())),
+            let allocate = || Ok(rustix::fs::fallocate(&self.0, flags, offset_bytes, len_bytes)?);
+            match accessing(&self.0, Access::Write, allocate) {
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                other => return other.map_err(|e| Error::io("allocate in backing file", e)),
             }
         }
     }
@@ -237,8 +255,15 @@ impl BackingFile {
         len_bytes: usize,
     ) -> Result<usize> {
         let (mut from, mut to) = (offset_bytes, target_offset_bytes);
-        rustix::fs::copy_file_range(&self.0, Some(&mut from), &target.0, Some(&mut to), len_bytes)
-            .map_err(|e| Error::io("copy between backing files", e.into()))
+        let (own, other) = (&self.0, &target.0);
+        let copy = || {
+            let copied =
+                rustix::fs::copy_file_range(own, Some(&mut from), other, Some(&mut to), len_bytes);
+            Ok(copied?)
+        };
+        let read = || accessing(&target.0, Access::Write, copy);
+        accessing(&self.0, Access::Read, read)
+            .map_err(|e| Error::io("copy between backing files", e))
     }
 
     /// Tells the kernel that the pages will not be needed again.

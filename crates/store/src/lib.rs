@@ -4,6 +4,7 @@
 //! A tier knows nothing of names or inodes. It hands out numbered files, says how much space they
 //! take, tells when nobody can write to one any more, and takes them back clean.
 
+mod device;
 mod file;
 mod lease;
 mod lower;
@@ -12,6 +13,7 @@ mod probe;
 mod replace;
 mod tier;
 
+pub use device::{Access, Device, Times, simulate};
 pub use file::{BackingFile, BackingStat};
 pub use lease::{LeaseTest, is_unshared, is_unwritten, test_lease};
 pub use lower::{LowerEntry, LowerTree};

@@ -16,6 +16,7 @@ use intarsia_types::{BackingFileId, ByteCount, Error, Result, TierClass, TierId,
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use crate::device;
 use crate::probe::{FileSystem, probe};
 use crate::{BackingFile, PooledFile, is_unshared, replace_file};
 
@@ -212,6 +213,9 @@ impl Tier {
             File::open(&dir)
                 .and_then(|d| d.sync_all())
                 .map_err(|e| Error::io(format!("sync {}", dir.display()), e))?;
+            if let Some(device) = device::simulated() {
+                device.names_synced(&dir);
+            }
         }
         Ok(())
     }

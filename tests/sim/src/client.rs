@@ -22,11 +22,32 @@ pub(crate) struct Program {
     begun: Instant,
 }
 
-/// An open file.
+/// An open file. It is closed when it goes, as by the kernel.
 pub(crate) struct OpenFile {
+    node: Arc<Node>,
     ino: InodeId,
     offset_bytes: u64,
     is_written: bool,
+    is_open: bool,
+}
+
+impl OpenFile {
+    fn close(&mut self) -> Result<()> {
+        self.is_open = false;
+        let flushed = self.node.flush(self.ino);
+        self.node.release(self.ino, self.is_written);
+        flushed
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if self.is_open
+            && let Err(error) = self.close()
+        {
+            tracing::debug!(%error, "nobody is told how a close ends");
+        }
+    }
 }
 
 /// Why a call ends as it does.
@@ -95,7 +116,12 @@ impl Program {
         let (dir, name) = self.place(path)?;
         let new = NewName { kind: FileKind::Regular, perm: 0o644, umask: 0, rdev: 0, target: None };
         let (attr, _) = self.node.create_file(CALLER, dir, name, &new, true, &no_kernel)?;
-        Ok(OpenFile { ino: attr.ino, offset_bytes: 0, is_written: true })
+        Ok(self.opened(attr.ino, true))
+    }
+
+    fn opened(&self, ino: InodeId, is_written: bool) -> OpenFile {
+        let node = Arc::clone(&self.node);
+        OpenFile { node, ino, offset_bytes: 0, is_written, is_open: true }
     }
 
     fn open_existing(
@@ -105,7 +131,7 @@ impl Program {
     ) -> std::result::Result<OpenFile, Refusal> {
         let ino = self.find(path)?;
         of_inode(self.node.open_file(CALLER, ino, is_written, is_written, &no_kernel))?;
-        Ok(OpenFile { ino, offset_bytes: 0, is_written })
+        Ok(self.opened(ino, is_written))
     }
 
     /// As the kernel and the mount: what went between two questions is looked up once more.
@@ -138,18 +164,16 @@ impl Program {
             Refusal::Told(error) => error,
         })?;
         let (mut content, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
-        let read = loop {
+        loop {
             match self.node.read(file.ino, file.offset_bytes, &mut buffer) {
-                Ok(0) => break Ok(()),
+                Ok(0) => return Ok(content),
                 Ok(count) => {
                     content.extend_from_slice(buffer.get(..count).unwrap_or_default());
                     file.offset_bytes += count as u64;
                 }
-                Err(error) => break Err(error),
+                Err(error) => return Err(error),
             }
-        };
-        self.node.release(file.ino, false);
-        read.map(|()| content)
+        }
     }
 
     fn names(&self, directory: &str) -> Result<Vec<String>> {
@@ -212,10 +236,8 @@ impl System for Program {
         Ok(())
     }
 
-    fn close(&self, file: OpenFile) -> IoResult<()> {
-        let flushed = self.node.flush(file.ino).map_err(|e| io(&e));
-        self.node.release(file.ino, file.is_written);
-        flushed
+    fn close(&self, mut file: OpenFile) -> IoResult<()> {
+        file.close().map_err(|e| io(&e))
     }
 
     fn remove(&self, name: &str) -> IoResult<()> {

@@ -8,6 +8,8 @@ use intarsia_sync::{Instant, Simulation, thread};
 use intarsia_transport::Link;
 
 use crate::cluster::Cluster;
+use crate::disks::Sickness;
+use crate::host::Deployment;
 
 /// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,9 +28,16 @@ pub(crate) enum Fault {
     FailOver,
     /// A host reaches no server of metadata.
     CutFromMetadata,
+    /// Nothing more fits on a host's disk.
+    DiskFull,
+    /// A host's disk fails now and then.
+    DiskBroken,
+    /// A host's power fails, in a store in which what was acknowledged has copies.
+    PowerLoss,
 }
 
-const ALL: [Fault; 7] = [
+/// What can break anywhere. Power fails only where that is judged.
+const ALL: [Fault; 9] = [
     Fault::CutBoth,
     Fault::CutOneWay,
     Fault::SlowLink,
@@ -36,6 +45,8 @@ const ALL: [Fault; 7] = [
     Fault::Freeze,
     Fault::FailOver,
     Fault::CutFromMetadata,
+    Fault::DiskFull,
+    Fault::DiskBroken,
 ];
 
 impl Fault {
@@ -48,6 +59,9 @@ impl Fault {
             Self::Freeze => "freeze",
             Self::FailOver => "fail-over",
             Self::CutFromMetadata => "cut-from-metadata",
+            Self::DiskFull => "disk-full",
+            Self::DiskBroken => "disk-broken",
+            Self::PowerLoss => "power-loss",
         }
     }
 }
@@ -68,8 +82,10 @@ pub(crate) fn break_until(
         if Instant::now() >= end {
             return Ok(count);
         }
+        let is_powered = !cluster.deployment.is_safe || simulation.below(4) > 0;
         let fault = usize::try_from(simulation.below(ALL.len() as u64)).unwrap_or(0);
-        let Some(fault) = ALL.get(fault).copied() else { continue };
+        let fault = if is_powered { ALL.get(fault).copied() } else { Some(Fault::PowerLoss) };
+        let Some(fault) = fault.filter(|_| is_powered || has_all_copies(cluster)) else { continue };
         *count.entry(fault.name()).or_default() += 1;
         // Most are short; some outlast what others wait for a host.
         let duration = match simulation.below(3) {
@@ -127,6 +143,33 @@ fn apply(
             thread::sleep(duration);
             cluster.deployment.metadata.cut(from, false);
         }
+        Fault::DiskFull | Fault::DiskBroken => {
+            let sickness = if fault == Fault::DiskFull { Sickness::Full } else { Sickness::Broken };
+            let disks = &cluster.deployment.disks;
+            disks.set(one.place(), Some(sickness));
+            thread::sleep(duration);
+            disks.set(one.place(), None);
+        }
+        Fault::PowerLoss => {
+            one.lose_power().map_err(|e| format!("the power of {from}: {e}"))?;
+            thread::sleep(duration);
+            cluster.start(&one)?;
+        }
     }
     Ok(())
+}
+
+/// Waits until all files that were there before have their copies; `false` if that takes too long.
+fn has_all_copies(cluster: &Cluster) -> bool {
+    let Deployment { metadata, replicas, .. } = &*cluster.deployment;
+    let Ok(mut lacking) = metadata.lacking(*replicas) else { return false };
+    for _ in 0..6 {
+        thread::sleep(Duration::from_secs(5));
+        let Ok(lacks_now) = metadata.lacking(*replicas) else { return false };
+        lacking.retain(|ino| lacks_now.contains(ino));
+        if lacking.is_empty() {
+            return true;
+        }
+    }
+    false
 }

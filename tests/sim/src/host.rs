@@ -9,9 +9,10 @@ use intarsia_node::{ClusterOptions, Node, NodeOptions};
 use intarsia_sync::Simulation;
 use intarsia_sync::simulation::Group;
 use intarsia_transport::{DeploymentKey, Network};
-use intarsia_types::{ByteCount, NodeId, Result, TierSpec};
+use intarsia_types::{ByteCount, NodeId, Result, RuleSet, TierSpec};
 use parking_lot::Mutex;
 
+use crate::disks::Disks;
 use crate::metadata::{Metadata, Seat};
 use crate::sameness;
 
@@ -19,8 +20,11 @@ use crate::sameness;
 pub(crate) struct Deployment {
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) network: Network,
+    pub(crate) disks: Disks,
     pub(crate) key: DeploymentKey,
     pub(crate) replicas: u16,
+    /// Whether each close waits for its copies.
+    pub(crate) is_safe: bool,
     pub(crate) inline_bytes: ByteCount,
 }
 
@@ -92,6 +96,23 @@ impl Host {
         Ok(())
     }
 
+    /// Ends it as a failure of its power would.
+    pub(crate) fn lose_power(&self) -> std::io::Result<()> {
+        self.kill()?;
+        let files = self.deployment.disks.lose_power(&self.tier())?;
+        tracing::info!(host = %self.name, files, "the power fails; so many files were not on the disk");
+        Ok(())
+    }
+
+    /// Where everything of the host lies.
+    pub(crate) fn place(&self) -> &Path {
+        &self.dir
+    }
+
+    fn tier(&self) -> PathBuf {
+        self.dir.join("tier")
+    }
+
     /// Stops all its threads for a while.
     pub(crate) fn freeze(&self, duration: Duration) {
         if let Some(life) = self.life() {
@@ -108,16 +129,17 @@ impl Host {
     }
 
     fn options(&self) -> NodeOptions {
-        let Deployment { metadata, network, key, replicas, inline_bytes } = &*self.deployment;
+        let Deployment { metadata, network, key, replicas, inline_bytes, is_safe, .. } =
+            &*self.deployment;
         let engine: Arc<dyn MetaEngine> = Seat::new(metadata, Some(self.name.clone()));
         // Of a known size: how much of /dev/shm is free is nobody's to say.
-        let tier =
-            TierSpec { dir: self.dir.join("tier"), class: None, capacity: Some(ByteCount::gib(1)) };
+        let tier = TierSpec { dir: self.tier(), class: None, capacity: Some(ByteCount::gib(1)) };
         NodeOptions {
             tiers: vec![tier],
             watermark: ByteCount(0),
             name: self.name.clone(),
             replicas: *replicas,
+            rules: RuleSet::new("* close=safe".parse().into_iter().filter(|_| *is_safe).collect()),
             inline_bytes: *inline_bytes,
             cluster: Some(ClusterOptions {
                 engine,

@@ -7,6 +7,7 @@
 
 mod client;
 mod cluster;
+mod disks;
 mod faults;
 mod host;
 mod metadata;

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use intarsia_meta::engines::MemoryEngine;
 use intarsia_meta::{
-    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, allowance,
+    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, Namespace, OpId, RootSpec,
+    Value, allowance,
 };
 use intarsia_sync::{Instant, simulation, thread};
-use intarsia_types::{Error, NodeId, PartitionId, Result};
+use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, Timestamp};
 use parking_lot::Mutex;
 
 /// How long an answer is waited for; as the engine over Redis does by default.
@@ -64,6 +65,30 @@ impl Metadata {
         let mut state = self.state.lock();
         state.cut.clear();
         state.down_until.fill(None);
+    }
+
+    /// Files of which fewer copies than so many are known.
+    pub(crate) fn lacking(
+        self: &Arc<Self>,
+        replicas: u16,
+    ) -> std::result::Result<Vec<InodeId>, String> {
+        let mut lacking = Vec::new();
+        self.namespace()?
+            .each_inode(|inode| {
+                let copies = inode.layout.copies().len();
+                if copies > 0 && copies < usize::from(replicas) {
+                    lacking.push(inode.ino);
+                }
+            })
+            .map_err(|e| e.to_string())?;
+        Ok(lacking)
+    }
+
+    /// All of it, as somebody sees it who is never cut off.
+    pub(crate) fn namespace(self: &Arc<Self>) -> std::result::Result<Namespace, String> {
+        let engine: Arc<dyn MetaEngine> = Seat::new(self, None);
+        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+        Namespace::open(engine, root, Timestamp { secs: 1, nanos: 0 }).map_err(|e| e.to_string())
     }
 
     fn answers(&self, host: Option<&NodeId>, partition: PartitionId) -> bool {

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use intarsia_history::check::{Rules, check};
 use intarsia_history::client::Workload;
-use intarsia_meta::{MetaEngine, Namespace, RootSpec};
 use intarsia_sync::simulation::{Failure, Settings};
 use intarsia_sync::{Instant, Simulation};
 use intarsia_transport::{DeploymentKey, Link, Network};
-use intarsia_types::{ByteCount, Timestamp};
+use intarsia_types::ByteCount;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Cluster, DIRECTORIES, Load};
+use crate::disks::Disks;
 use crate::faults;
 use crate::host::Deployment;
-use crate::metadata::{Metadata, Seat};
+use crate::metadata::Metadata;
 use crate::sameness;
 
 /// How long clients may still be at something after everything was mended.
@@ -113,17 +113,27 @@ fn worked(
     network.set_usual(Link { max_delay: Duration::from_micros(slowest), ..Link::default() });
     let inline = [0, 1, 4][usize::try_from(simulation.below(3)).unwrap_or(0)];
     let metadata = Metadata::new(PARTITIONS);
+    let disks = Disks::begin();
+    let is_safe = simulation.below(3) == 0;
+    let replicas = 1 + simulation.below(2);
     let deployment = Deployment {
         metadata: std::sync::Arc::clone(&metadata),
         network: network.clone(),
         key,
-        replicas: u16::try_from(1 + simulation.below(2)).unwrap_or(1),
+        disks: disks.clone(),
+        is_safe,
+        replicas: if is_safe { 2 } else { u16::try_from(replicas).unwrap_or(1) },
         inline_bytes: ByteCount::kib(inline),
     };
     let begun = Instant::now();
     let load = Load {
         seed: choices.seed,
-        workload: if simulation.below(2) == 0 { Workload::Mixed } else { Workload::Replacing },
+        // Only what was never seen half written can be told from what the power took.
+        workload: if is_safe || simulation.below(2) == 0 {
+            Workload::Replacing
+        } else {
+            Workload::Mixed
+        },
         clients_per_host: u16::try_from(1 + simulation.below(2)).unwrap_or(1),
         pause: Duration::from_millis(1 + simulation.below(40)),
         begun,
@@ -136,6 +146,7 @@ fn worked(
     }
     network.mend();
     metadata.mend();
+    disks.mend();
     cluster.await_clients(load.end.max(Instant::now()) + REST)?;
     let left = look_everywhere(&cluster, report);
     if let Some(directory) = &choices.records {
@@ -172,8 +183,11 @@ fn look_everywhere(cluster: &Cluster, report: &mut Report) -> Result<(), String>
                 };
                 if number == 0 {
                     seen.insert(path, (host.name.0.clone(), content));
-                } else if seen.get(&path).is_none_or(|(_, known)| *known != content) {
-                    report.violations.push(format!("{} sees another {path}", host.name));
+                } else if let Some((_, known)) = seen.get(&path).filter(|(_, k)| *k != content) {
+                    let text = format!("{} sees another {path}", host.name);
+                    report.violations.push(text + &how_they_differ(&content, known));
+                } else if !seen.contains_key(&path) {
+                    report.violations.push(format!("{} alone sees {path}", host.name));
                 }
             }
         }
@@ -183,6 +197,17 @@ fn look_everywhere(cluster: &Cluster, report: &mut Report) -> Result<(), String>
         }
     }
     Ok(())
+}
+
+fn how_they_differ(one: &[u8], other: &[u8]) -> String {
+    let at = one.iter().zip(other).position(|(a, b)| a != b);
+    let at = at.unwrap_or_else(|| one.len().min(other.len()));
+    let of = |content: &[u8]| {
+        let some: Vec<u8> = content.iter().skip(at).take(24).copied().collect();
+        format!("{:?}", String::from_utf8_lossy(&some))
+    };
+    let (len, other_len) = (one.len(), other.len());
+    format!(": {len} bytes, not {other_len}; at {at} {}, not {}", of(one), of(other))
 }
 
 fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Result<(), String> {
@@ -203,9 +228,6 @@ fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Re
 
 /// What the check of the metadata finds.
 fn records_disagree(metadata: &std::sync::Arc<Metadata>) -> Result<Vec<String>, String> {
-    let engine: std::sync::Arc<dyn MetaEngine> = Seat::new(metadata, None);
-    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
-    let namespace = Namespace::open(engine, root, Timestamp { secs: 1, nanos: 0 });
-    let report = namespace.and_then(|n| n.check(false, &mut |_| {})).map_err(|e| e.to_string())?;
+    let report = metadata.namespace()?.check(false, &mut |_| {}).map_err(|e| e.to_string())?;
     Ok(report.findings.iter().map(|finding| format!("check: {finding}")).collect())
 }

@@ -1,0 +1,240 @@
+//! The hosts' disks: they keep what was forced out or is old when the power fails, and can be full or broken.
+//!
+//! Bytes lie in real files. What is known beside them: when a file changed on the simulation's clock, and what of it
+//! the disk has. The kernel writes out what is 30 s old, and some of it sooner.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use intarsia_store::{Access, Device, Times};
+use intarsia_sync::{Instant, simulation, system_now};
+use intarsia_types::Timestamp;
+use parking_lot::Mutex;
+
+const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
+/// What is older is on the disk (`vm.dirty_expire_centisecs`).
+const EXPIRES: Duration = Duration::from_secs(30);
+/// Times of files go in steps of so much.
+const TICK_NS: u32 = 4_000_000;
+
+/// What a disk does instead of what it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sickness {
+    /// Nothing more fits.
+    Full,
+    /// One access in three fails.
+    Broken,
+}
+
+/// What there is of a file at a moment.
+#[derive(Clone, Debug)]
+struct Content {
+    bytes: Vec<u8>,
+    times: Times,
+}
+
+#[derive(Debug)]
+struct Backing {
+    path: PathBuf,
+    times: Times,
+    /// Since when the disk lacks something of it.
+    dirty_since: Option<Instant>,
+    /// What it has instead; `None`: not even the name.
+    on_disk: Option<Content>,
+}
+
+impl Backing {
+    fn content(&self) -> Content {
+        Content { bytes: std::fs::read(&self.path).unwrap_or_default(), times: self.times }
+    }
+
+    fn write_out(&mut self) {
+        self.on_disk = Some(self.content());
+        self.dirty_since = None;
+    }
+
+    fn is_due(&self) -> bool {
+        self.dirty_since.is_some_and(|since| since.elapsed() > EXPIRES)
+    }
+
+    /// Some of its blocks were written out, or only its length.
+    fn tear(&self) -> io::Result<()> {
+        let mut bytes = std::fs::read(&self.path)?;
+        let len = bytes.len() as u64;
+        let at = usize::try_from(simulation::below(len + 1)).unwrap_or(0) / 4096 * 4096;
+        if simulation::below(2) == 0 {
+            bytes.truncate(at);
+        } else {
+            bytes.iter_mut().skip(at).for_each(|byte| *byte = 0);
+        }
+        std::fs::write(&self.path, bytes)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By number of the real inode; the file system gives none out twice.
+    files: HashMap<u64, Backing>,
+    /// By directory of the host.
+    sick: BTreeMap<PathBuf, Sickness>,
+}
+
+/// All disks of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disks(Arc<Mutex<State>>);
+
+impl Disks {
+    /// Those of this process, empty.
+    pub(crate) fn begin() -> Self {
+        static DISKS: OnceLock<Disks> = OnceLock::new();
+        let disks = DISKS.get_or_init(|| {
+            let disks = Self::default();
+            intarsia_store::simulate(Box::new(disks.clone()));
+            disks
+        });
+        *disks.0.lock() = State::default();
+        disks.clone()
+    }
+
+    /// The disk of the host whose files lie below `place` is so from now on.
+    pub(crate) fn set(&self, place: &Path, sickness: Option<Sickness>) {
+        let mut state = self.0.lock();
+        match sickness {
+            Some(sickness) => state.sick.insert(place.to_owned(), sickness),
+            None => state.sick.remove(place),
+        };
+    }
+
+    pub(crate) fn mend(&self) {
+        self.0.lock().sick.clear();
+    }
+
+    /// Leaves of a tier what its disk has; how many files lack something. Nobody has one open.
+    pub(crate) fn lose_power(&self, tier: &Path) -> io::Result<u64> {
+        let mut state = self.0.lock();
+        let files = state.files.values_mut();
+        let mut files: Vec<_> = files.filter(|file| file.path.starts_with(tier)).collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let mut lost = 0;
+        for file in files {
+            if file.dirty_since.is_none() || file.is_due() || !file.path.exists() {
+                continue;
+            }
+            lost += 1;
+            match (simulation::below(4), &file.on_disk) {
+                // It was just written out.
+                (0, _) => {}
+                (1, _) => file.tear()?,
+                (2, None) if simulation::below(2) == 0 => std::fs::remove_file(&file.path)?,
+                (_, Some(old)) => {
+                    std::fs::write(&file.path, &old.bytes)?;
+                    file.times = old.times;
+                }
+                (_, None) => std::fs::write(&file.path, [])?,
+            }
+            file.dirty_since = None;
+            file.on_disk = Some(file.content());
+        }
+        // Another mount of the same disk.
+        let identity = tier.join("tier.json");
+        let text = std::fs::read_to_string(&identity)?;
+        let mut value: serde_json::Value = serde_json::from_str(&text)?;
+        if let Some(mount) = value.get_mut("mount") {
+            *mount = "before the power failed".into();
+        }
+        std::fs::write(identity, serde_json::to_string(&value)?)?;
+        Ok(lost)
+    }
+}
+
+fn now() -> Timestamp {
+    let now = Timestamp::from(system_now());
+    Timestamp { nanos: now.nanos / TICK_NS * TICK_NS, ..now }
+}
+
+fn number(file: &File) -> Option<u64> {
+    file.metadata().ok().map(|metadata| metadata.ino())
+}
+
+impl State {
+    fn refuse(&self, path: &Path, access: Access) -> io::Result<()> {
+        let sick = self.sick.iter().find(|(place, _)| path.starts_with(place));
+        let errno = match (sick.map(|(_, sickness)| *sickness), access) {
+            (Some(Sickness::Full), Access::Write) => ENOSPC,
+            (Some(Sickness::Broken), _) if simulation::below(3) == 0 => EIO,
+            _ => return Ok(()),
+        };
+        Err(io::Error::from_raw_os_error(errno))
+    }
+}
+
+impl Device for Disks {
+    fn create(&self, path: &Path) -> io::Result<()> {
+        self.0.lock().refuse(path, Access::Write)
+    }
+
+    fn opened(&self, path: &Path, file: &File) {
+        let Some(number) = number(file) else { return };
+        let times = Times { mtime: now(), ctime: now() };
+        self.0.lock().files.entry(number).or_insert_with(|| Backing {
+            path: path.to_owned(),
+            times,
+            dirty_since: Some(Instant::now()),
+            on_disk: None,
+        });
+    }
+
+    fn admit(&self, file: &File, access: Access) -> io::Result<()> {
+        let Some(number) = number(file) else { return Ok(()) };
+        let mut state = self.0.lock();
+        let Some(backing) = state.files.get_mut(&number) else { return Ok(()) };
+        if access == Access::Write && (backing.is_due() || simulation::below(4) == 0) {
+            backing.write_out();
+        }
+        let path = backing.path.clone();
+        state.refuse(&path, access)
+    }
+
+    fn done(&self, file: &File, access: Access) {
+        let mut state = self.0.lock();
+        let Some(backing) = number(file).and_then(|number| state.files.get_mut(&number)) else {
+            return;
+        };
+        match access {
+            Access::Read => {}
+            Access::Write => {
+                backing.times = Times { mtime: now(), ctime: now() };
+                backing.dirty_since.get_or_insert_with(Instant::now);
+            }
+            Access::Sync => backing.write_out(),
+        }
+    }
+
+    fn names_synced(&self, directory: &Path) {
+        let mut state = self.0.lock();
+        let here = |file: &&mut Backing| file.path.parent() == Some(directory);
+        for file in state.files.values_mut().filter(here) {
+            let times = file.times;
+            file.on_disk.get_or_insert_with(|| Content { bytes: Vec::new(), times });
+        }
+    }
+
+    fn set_mtime(&self, file: &File, mtime: Timestamp) {
+        let mut state = self.0.lock();
+        if let Some(backing) = number(file).and_then(|number| state.files.get_mut(&number)) {
+            backing.times = Times { mtime, ctime: now() };
+            backing.dirty_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn times(&self, file: &File) -> Option<Times> {
+        let number = number(file)?;
+        self.0.lock().files.get(&number).map(|backing| backing.times)
+    }
+}
