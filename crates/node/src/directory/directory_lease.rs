@@ -22,6 +22,9 @@ const TOGETHER: Duration = Duration::from_secs(2);
 /// How long a directory is left alone after its lease was recalled; doubles each time.
 const REST_MIN: Duration = Duration::from_millis(100);
 const REST_MAX: Duration = Duration::from_secs(10);
+/// It is left alone for no longer than this for each host: so few hosts disturb each other less, and have it back soon
+/// when the stage of a workflow in which they changed it is over.
+const REST_OF_A_HOST: Duration = Duration::from_millis(250);
 /// A lease that was kept for so many rests shows that the directory has calmed down.
 const CALM: u32 = 32;
 /// Misses after which everything in a leased directory is read at once.
@@ -146,17 +149,17 @@ impl Use {
         held > self.rest && held + self.calm_before > KERNEL_CALM_MIN
     }
 
-    /// The lease goes; `is_recalled` because another host wants to change something.
-    fn end(&mut self, now: Instant, is_recalled: bool) {
+    /// The lease goes; `longest_rest` when another host wants to change something.
+    fn end(&mut self, now: Instant, longest_rest: Option<Duration>) {
         self.returns += 1;
         self.count = 0;
         let Some(held) = self.held.take() else { return };
-        if is_recalled {
+        if let Some(longest) = longest_rest {
             let was_calm = now.duration_since(held) > self.rest * CALM;
             if was_calm {
                 self.rest = REST_MIN;
             }
-            self.rests_until = Some(now + self.rest);
+            self.rests_until = Some(now + self.rest.min(longest));
             self.rest = (self.rest * 2).min(REST_MAX);
         }
     }
@@ -271,8 +274,9 @@ impl Node {
     fn return_directory(&self, dir: InodeId, is_recalled: bool) -> Result<()> {
         // First nothing more is kept, nor the kernel told to; then what it was told before runs out; only
         // then do others learn of it.
+        let longest_rest = is_recalled.then(|| self.longest_rest());
         self.directory_leases.with(dir, |seen| {
-            seen.end(Instant::now(), is_recalled);
+            seen.end(Instant::now(), longest_rest);
             seen.returning += 1;
         });
         self.namespace.forget_directory(dir);
@@ -286,10 +290,16 @@ impl Node {
         outcome
     }
 
+    fn longest_rest(&self) -> Duration {
+        let hosts = self.cluster.as_ref().map_or(1, |cluster| cluster.members().len());
+        let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
+        REST_OF_A_HOST.saturating_mul(hosts).min(REST_MAX)
+    }
+
     /// The leases that this host had are others' to give now.
     pub(crate) fn lose_directories(&self) {
         let now = Instant::now();
-        self.directory_leases.uses.lock().values_mut().for_each(|seen| seen.end(now, false));
+        self.directory_leases.uses.lock().values_mut().for_each(|seen| seen.end(now, None));
         for dir in self.namespace.leased_directories() {
             // Others have changed it without asking.
             self.namespace.forget_directory(dir);
@@ -402,7 +412,7 @@ mod tests {
         let mut now = Instant::now();
         let mut seen = Use::new(now);
         let asked = (0..USES).find_map(|_| seen.note(now)).unwrap();
-        seen.end(now, true);
+        seen.end(now, Some(REST_MAX));
         assert!(!seen.begin(now, asked, Duration::ZERO));
         assert!(seen.held.is_none());
         // Nor is it asked for while it is being given back.
@@ -414,14 +424,22 @@ mod tests {
         assert_eq!(seen.note(now), None);
         // Each recall of a lease that was not kept for long makes the rest longer.
         for _ in 0..20 {
-            seen.end(now, true);
+            seen.end(now, Some(REST_MAX));
             assert!((0..USES * 2).all(|_| seen.note(now).is_none()));
             now = seen.rests_until.unwrap();
             let asked = (0..USES * 2).find_map(|_| seen.note(now)).unwrap();
             assert!(seen.begin(now, asked, Duration::ZERO));
         }
         assert_eq!(seen.rest, REST_MAX);
-        seen.end(now + REST_MAX * (CALM + 1), true);
+        // Few hosts have it back sooner, though the kernel is told of it no sooner.
+        seen.end(now, Some(REST_OF_A_HOST * 4));
+        assert_eq!(seen.rests_until, Some(now + REST_OF_A_HOST * 4));
+        assert_eq!(seen.rest, REST_MAX);
+        now += REST_OF_A_HOST * 4;
+        let asked = (0..USES * 2).find_map(|_| seen.note(now)).unwrap();
+        assert!(seen.begin(now, asked, Duration::ZERO));
+        assert!(!seen.is_calm(now + REST_MAX, now));
+        seen.end(now + REST_MAX * (CALM + 1), Some(REST_MAX));
         assert_eq!(seen.rest, REST_MIN * 2);
     }
 }
