@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from conftest import SCRATCH, require
 from intarsia.lab_store import LabStore, lab_problem
+from shell import both_outputs
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Longer than any example takes on a busy machine.
@@ -46,18 +46,8 @@ class Hosts:
 
     def run(self, host: str, *words: str | Path) -> str:
         """Run a command on a host; return what it prints on both outputs."""
-        done = subprocess.run(
-            self.words(host, *words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_LIMIT_S,
-            check=False,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "python/src")},
-        )
-        assert done.returncode == 0, f"{words} ended with {done.returncode}:\n{done.stdout}"
-        return done.stdout
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "python/src")}
+        return both_outputs(self.words(host, *words), limit_s=_LIMIT_S, env=environment)
 
     def words(self, host: str, *words: str | Path) -> list[str]:
         """Return the words of a command that runs another on a host."""

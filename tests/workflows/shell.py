@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 LIMIT_S = 240
@@ -38,6 +38,25 @@ def run(
     assert done.returncode == 0, (
         f"{argv} failed ({done.returncode}) in {cwd}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     )
+    return done.stdout
+
+
+def both_outputs(
+    argv: Sequence[str], *, limit_s: float, env: Mapping[str, str], cwd: Path | None = None
+) -> str:
+    """Run a program and return what it said on both outputs; fail with that unless it succeeds."""
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+    assert done.returncode == 0, f"{argv} ended with {done.returncode}:\n{done.stdout}"
     return done.stdout
 
 

@@ -15,6 +15,7 @@ from intarsia.learn.source import observed_in
 from intarsia.locate import locate
 from lab_hosts import ROOT, Hosts, four_hosts
 from runs import ENVIRONMENT
+from shell import both_outputs
 from slurm_site import Slurm, slurm_site
 
 LIBRARY = ROOT / "build/nextflow/lib"
@@ -43,19 +44,8 @@ def nextflow(slurm: Slurm, job: Path, *options: str) -> str:
     place = slurm.directory / "nextflow"
     place.mkdir(exist_ok=True)
     environment = ENVIRONMENT | {"SLURM_CONF": str(slurm.directory / "slurm.conf")}
-    done = subprocess.run(
-        [*words, *options],
-        cwd=place,
-        env=environment | {"NXF_OFFLINE": "true", "NXF_HOME": str(place / "home")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    environment |= {"NXF_OFFLINE": "true", "NXF_HOME": str(place / "home")}
+    return both_outputs([*words, *options], limit_s=LIMIT_S, env=environment, cwd=place)
 
 
 def test_tasks_ask_for_the_node_of_their_input(hosts: Hosts, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from lab_hosts import Hosts, four_hosts
 from runs import ENVIRONMENT
+from shell import both_outputs
 from slurm_site import slurm_site
 
 LIMIT_S = 200
@@ -62,16 +62,8 @@ def test_jobs_prefer_the_nodes_of_their_input(
         conf = slurm.directory / "slurm.conf"
         srun.write_text(f'#!/bin/sh\nSLURM_CONF={conf} exec {shutil.which("srun")} "$@"\n')
         srun.chmod(0o755)
-        done = subprocess.run(
-            words,
-            env=ENVIRONMENT | {"SLURM_CONF": str(conf), "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
+        programs = f"{tmp_path}:{os.environ['PATH']}"
+        environment = ENVIRONMENT | {"SLURM_CONF": str(conf), "PATH": programs}
+        both_outputs(words, limit_s=LIMIT_S, env=environment)
     nodes = [(job / "where" / name).read_text().strip() for name in "ab"]
     assert (nodes == ["n4", "n3"]) == bool(options)

@@ -78,10 +78,9 @@ impl PeerService {
 
     /// The node, unless the others have given it up: then it has nothing to say.
     fn member(&self) -> Result<std::sync::Arc<Node>> {
-        const EHOSTUNREACH: i32 = 113;
         let node = self.node()?;
         if node.is_fenced() {
-            let gone = std::io::Error::from_raw_os_error(EHOSTUNREACH);
+            let gone = rustix::io::Errno::HOSTUNREACH.into();
             return Err(Error::io("the host was declared lost and is not back yet", gone));
         }
         Ok(node)

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use intarsia_types::{Error, Result, Timestamp};
 use rustix::fs::{FallocateFlags, Timespec, Timestamps};
+use rustix::io::retry_on_intr;
 
 use crate::device::{self, Access, Times, accessing};
 
@@ -165,13 +166,9 @@ impl BackingFile {
     /// The system's own, EFBIG among them.
     pub fn set_len(&self, size_bytes: u64) -> Result<()> {
         let size = i64::try_from(size_bytes).map_err(|_| Error::FileTooLarge)?;
-        loop {
-            let cut = || Ok(rustix::fs::ftruncate(&self.0, size.cast_unsigned())?);
-            match accessing(&self.0, Access::Write, cut) {
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                other => return other.map_err(|e| Error::io("truncate backing file", e)),
-            }
-        }
+        let cut = || rustix::fs::ftruncate(&self.0, size.cast_unsigned());
+        accessing(&self.0, Access::Write, || Ok(retry_on_intr(cut)?))
+            .map_err(|e| Error::io("truncate backing file", e))
     }
 
     /// Size, space and times now.
@@ -220,14 +217,10 @@ impl BackingFile {
     /// # Errors
     /// [`Error::NoSpace`], or EOPNOTSUPP from the file system.
     pub fn allocate(&self, mode: u32, offset_bytes: u64, len_bytes: u64) -> Result<()> {
-        loop {
-            let flags = FallocateFlags::from_bits_retain(mode);
-            let allocate = || Ok(rustix::fs::fallocate(&self.0, flags, offset_bytes, len_bytes)?);
-            match accessing(&self.0, Access::Write, allocate) {
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                other => return other.map_err(|e| Error::io("allocate in backing file", e)),
-            }
-        }
+        let flags = FallocateFlags::from_bits_retain(mode);
+        let allocate = || rustix::fs::fallocate(&self.0, flags, offset_bytes, len_bytes);
+        accessing(&self.0, Access::Write, || Ok(retry_on_intr(allocate)?))
+            .map_err(|e| Error::io("allocate in backing file", e))
     }
 
     /// The next data (or hole) at or after `offset_bytes`.
@@ -256,14 +249,10 @@ impl BackingFile {
     ) -> Result<usize> {
         let (mut from, mut to) = (offset_bytes, target_offset_bytes);
         let (own, other) = (&self.0, &target.0);
-        let copy = || {
-            let copied =
-                rustix::fs::copy_file_range(own, Some(&mut from), other, Some(&mut to), len_bytes);
-            Ok(copied?)
-        };
-        let read = || accessing(&target.0, Access::Write, copy);
-        accessing(&self.0, Access::Read, read)
-            .map_err(|e| Error::io("copy between backing files", e))
+        let mut copy =
+            || rustix::fs::copy_file_range(own, Some(&mut from), other, Some(&mut to), len_bytes);
+        let write = || accessing(other, Access::Write, || Ok(copy()?));
+        accessing(own, Access::Read, write).map_err(|e| Error::io("copy between backing files", e))
     }
 
     /// Tells the kernel that the pages will not be needed again.

@@ -163,6 +163,10 @@ fn number(file: &File) -> Option<u64> {
 }
 
 impl State {
+    fn of(&mut self, file: &File) -> Option<&mut Backing> {
+        self.files.get_mut(&number(file)?)
+    }
+
     fn refuse(&self, path: &Path, access: Access) -> io::Result<()> {
         let sick = self.sick.iter().find(|(place, _)| path.starts_with(place));
         let errno = match (sick.map(|(_, sickness)| *sickness), access) {
@@ -191,9 +195,8 @@ impl Device for Disks {
     }
 
     fn admit(&self, file: &File, access: Access) -> io::Result<()> {
-        let Some(number) = number(file) else { return Ok(()) };
         let mut state = self.0.lock();
-        let Some(backing) = state.files.get_mut(&number) else { return Ok(()) };
+        let Some(backing) = state.of(file) else { return Ok(()) };
         if access == Access::Write && (backing.is_due() || simulation::below(4) == 0) {
             backing.write_out();
         }
@@ -203,9 +206,7 @@ impl Device for Disks {
 
     fn done(&self, file: &File, access: Access) {
         let mut state = self.0.lock();
-        let Some(backing) = number(file).and_then(|number| state.files.get_mut(&number)) else {
-            return;
-        };
+        let Some(backing) = state.of(file) else { return };
         match access {
             Access::Read => {}
             Access::Write => {
@@ -227,14 +228,13 @@ impl Device for Disks {
 
     fn set_mtime(&self, file: &File, mtime: Timestamp) {
         let mut state = self.0.lock();
-        if let Some(backing) = number(file).and_then(|number| state.files.get_mut(&number)) {
+        if let Some(backing) = state.of(file) {
             backing.times = Times { mtime, ctime: now() };
             backing.dirty_since.get_or_insert_with(Instant::now);
         }
     }
 
     fn times(&self, file: &File) -> Option<Times> {
-        let number = number(file)?;
-        self.0.lock().files.get(&number).map(|backing| backing.times)
+        self.0.lock().of(file).map(|backing| backing.times)
     }
 }

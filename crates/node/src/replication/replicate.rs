@@ -17,6 +17,7 @@ use intarsia_types::{
     BackingRef, CloseMode, Error, HintSet, InodeId, Integrity, Layout, NodeId, Result, TierClass,
     Timestamp,
 };
+use rustix::io::Errno;
 
 use crate::background::throttle::Pace;
 use crate::body::integrity::checksum_extras;
@@ -370,7 +371,6 @@ impl Node {
     }
 
     fn too_few(&self, ino: InodeId, publication: &Publication, made: &Made) -> Error {
-        const EHOSTUNREACH: i32 = 113;
         let failures: Vec<_> =
             made.failures.iter().map(|(node, error)| format!("{node}: {error}")).collect();
         let why = match failures.as_slice() {
@@ -388,7 +388,7 @@ impl Node {
         if is_full {
             return Error::NoSpace(what);
         }
-        Error::io(what, std::io::Error::from_raw_os_error(EHOSTUNREACH))
+        Error::io(what, Errno::HOSTUNREACH.into())
     }
 
     /// Tells the hosts of copies that were made for nothing. They find out by themselves too, later.
@@ -413,9 +413,8 @@ impl Node {
 
 /// Somebody else is making copies of the file, and waits for a host.
 fn others_copy(ino: InodeId) -> Error {
-    const ETIMEDOUT: i32 = 110;
     let what = format!("inode {ino}: copies that were begun before are still on their way");
-    Error::io(what, std::io::Error::from_raw_os_error(ETIMEDOUT))
+    Error::io(what, Errno::TIMEDOUT.into())
 }
 
 impl Publication {

@@ -136,7 +136,8 @@ class Placement(SchedulerPlugin):
         task = self._scheduler.tasks.get(key)
         if finish in ("memory", "erred", "forgotten"):
             self._placed.discard(key)
-            self._loosen()
+            if self._placed:
+                self._loosen()
         if task is None or finish not in ("waiting", "memory"):
             return
         for ready in [task] if finish == "waiting" else list(task.dependents):
@@ -148,7 +149,8 @@ class Placement(SchedulerPlugin):
         if is_restricted and state.key not in self._placed:
             return
         inputs = Task.reading(locate(self._inputs(state)))
-        hosts = [self._host(name, workers) for name, workers in self._workers().items()]
+        workers = self._workers()
+        hosts = [self._host(name, found) for name, found in workers.items()]
         chosen = None
         if inputs.bytes_by_host:
             chosen = soonest_local(inputs, hosts, patience_s=self._patience_s)
@@ -157,7 +159,7 @@ class Placement(SchedulerPlugin):
             self._scheduler.set_restrictions({state.key: None})
             self._placed.discard(state.key)
             return
-        beside_it = {worker.address for worker in self._workers()[chosen.name]}
+        beside_it = {worker.address for worker in workers[chosen.name]}
         self._scheduler.set_restrictions({state.key: beside_it})
         state.loose_restrictions = False
         self._placed.add(state.key)

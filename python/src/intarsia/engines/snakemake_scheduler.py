@@ -91,7 +91,7 @@ class Scheduler(SchedulerBase):
         return [Host(name, max(0, self._settings.cores - busy[name])) for name in self._names]
 
     def _begin(self, job: Any, task: Task, host: str | None) -> None:
-        host = host or max(task.bytes_by_host, key=task.local_bytes, default=None)
+        host = host or task.nearest
         if host is None:
             return
         self._running[job] = (host, task.slots)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from intarsia.arguments import argument
 from intarsia.learn.lessons import Costs, Lesson, lessons_of
 from intarsia.learn.observed import LearnError, Observed, Role
 from intarsia.learn.rules import rules_of
@@ -44,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     add("--work", type=Path, metavar="DIR", help="Nextflow's work directory [default: work there]")
     add(
         "--link",
-        type=_rate,
+        type=argument(payload_rate),
         default=LINK_BYTES_PER_S,
         metavar="RATE",
         help="rate of the hosts' links, as 200mbit [default: 1gbit]",
@@ -87,13 +88,6 @@ def _print_rules(lessons: Sequence[Lesson], rules: dict[Role, str]) -> None:
             print(f"{lesson.role}: no glob tells its files from others", file=sys.stderr)
     for rule in rules.values():
         print(rule)
-
-
-def _rate(text: str) -> float:
-    try:
-        return payload_rate(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 if __name__ == "__main__":

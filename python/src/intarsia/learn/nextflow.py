@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from intarsia.learn.observed import File, LearnError, Observed, Read
+from intarsia.learn.observed import File, LearnError, Observed, Ran, Read
 from intarsia.locate import Locations, locate
 
 Locate = Callable[[Iterable[str]], Locations]
@@ -81,24 +81,24 @@ def _files(tasks: list[_Task], where: Locate) -> Iterator[File]:
     for path, task in made.items():
         if not hosts[task.name] and len(lying[str(path)]) == 1:
             hosts[task.name] = lying[str(path)][0]
+    ran = {one.name: Ran(one.stage, hosts[one.name], *_span(one.directory)) for one in tasks}
     reads: dict[Path, list[Read]] = defaultdict(list)
     for task in tasks:
         for path in _inputs(task.directory):
-            began_s, ended_s = _span(task.directory)
-            reads[path].append(Read(task.name, task.stage, hosts[task.name], began_s, ended_s))
+            reads[path].append(ran[task.name].reading(task.name))
     for path, task in made.items():
-        began_s, ended_s = _span(task.directory)
+        maker = ran[task.name]
         yield File(
             str(path),
             path.stat().st_size,
             task.name,
             task.stage,
-            hosts[task.name],
-            ended_s,
+            maker.host,
+            maker.ended_s,
             lying[str(path)],
             {},
             tuple(reads[path]),
-            None if began_s is None or ended_s is None else ended_s - began_s,
+            maker.took_s,
         )
 
 

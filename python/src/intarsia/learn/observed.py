@@ -40,6 +40,25 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class Ran:
+    """Where and when a task ran: Unix times, None where nobody knows; "" for an unknown host."""
+
+    stage: str
+    host: str = ""
+    began_s: float | None = None
+    ended_s: float | None = None
+
+    @property
+    def took_s(self) -> float | None:
+        """Seconds that it took."""
+        return None if self.began_s is None or self.ended_s is None else self.ended_s - self.began_s
+
+    def reading(self, task: str) -> Read:
+        """What the task, `task` by its name, did to a file that it read."""
+        return Read(task, self.stage, self.host, self.began_s, self.ended_s)
+
+
+@dataclass(frozen=True, slots=True)
 class File:
     """One file that a task made.
 

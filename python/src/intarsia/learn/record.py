@@ -5,27 +5,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from intarsia.learn.observed import File, LearnError, Observed, Read, Role
+from intarsia.learn.observed import File, LearnError, Observed, Ran, Read, Role
 from intarsia.run.wfformat import stem
-
-
-@dataclass(frozen=True, slots=True)
-class _Ran:
-    """Where and when a task ran."""
-
-    stage: str
-    host: str = ""
-    began_s: float | None = None
-    ended_s: float | None = None
-
-    @property
-    def took_s(self) -> float | None:
-        """Seconds that it took."""
-        return None if self.began_s is None or self.ended_s is None else self.ended_s - self.began_s
 
 
 def read_record(source: str, text: str) -> Observed:
@@ -47,28 +31,27 @@ def read_record(source: str, text: str) -> Observed:
         raise LearnError(source, what, "`intarsia run --record` writes one") from None
 
 
-def _ran(task: Mapping[str, Any], executed: Mapping[str, Any]) -> _Ran:
+def _ran(task: Mapping[str, Any], executed: Mapping[str, Any]) -> Ran:
     command = executed.get("command") or {}
     stage = command.get("program") or stem(str(task.get("name") or task["id"]))
     machines = executed.get("machines") or [""]
     if "executedAt" not in executed:
-        return _Ran(stage, str(machines[0]))
+        return Ran(stage, str(machines[0]))
     began_s = datetime.fromisoformat(executed["executedAt"]).timestamp()
     took_s = float(executed["runtimeInSeconds"])
-    return _Ran(stage, str(machines[0]), began_s, began_s + took_s)
+    return Ran(stage, str(machines[0]), began_s, began_s + took_s)
 
 
 def _observed(
     source: str,
     tasks: list[tuple[str, Mapping[str, Any]]],
     about: Mapping[str, Mapping[str, Any]],
-    ran: Mapping[str, _Ran],
+    ran: Mapping[str, Ran],
 ) -> Observed:
     reads: dict[str, list[Read]] = defaultdict(list)
     for name, task in tasks:
         for file in dict.fromkeys(task.get("inputFiles", [])):
-            one = ran[name]
-            reads[file].append(Read(name, one.stage, one.host, one.began_s, one.ended_s))
+            reads[file].append(ran[name].reading(name))
     files = []
     kept: dict[Role, Mapping[str, str]] = {}
     for name, task in tasks:

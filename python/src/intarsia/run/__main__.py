@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from intarsia.arguments import argument
 from intarsia.run.names import hosts_in
 from intarsia.run.protect import HOST_MTBF_H
 from intarsia.run.session import SCHEDULES, Choices, carry_out
@@ -61,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--hosts",
-        type=_names,
+        type=argument(hosts_in),
         default=(),
         metavar="A,B,…",
         help="a worker on each, also as node[01-08] [default: this host; with --up all of its]",
@@ -97,21 +98,21 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--ahead-bytes",
-        type=_bytes,
+        type=argument(size_in_bytes),
         default=10_000_000_000,
         metavar="SIZE",
         help="with wow, how much is copied ahead in all, as 20GB [default: 10GB]",
     )
     add(
         "--ahead-space",
-        type=_bytes,
+        type=argument(size_in_bytes),
         metavar="SIZE",
         help="with wow, how much may lie on each host for tasks that have not begun "
         "[default: no bound]",
     )
     add(
         "--ahead-link",
-        type=_rate,
+        type=argument(payload_rate),
         metavar="RATE",
         help="with wow, how much of each host's link copies may take, on average "
         "[default: all of it]",
@@ -135,7 +136,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--link",
         dest="link_bytes_per_s",
-        type=_rate,
+        type=argument(payload_rate),
         default=LINK_BYTES_PER_S,
         metavar="RATE",
         help="rate of the hosts' links, as 200mbit, by which waiting, copies and hints are weighed "
@@ -252,13 +253,6 @@ def main(words: Sequence[str] | None = None) -> int:
     return carry_out(Choices(**vars(given)))
 
 
-def _names(text: str) -> tuple[str, ...]:
-    try:
-        return hosts_in(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def _positive(text: str) -> int:
     return _whole(text, 1)
 
@@ -286,20 +280,6 @@ def _address(text: str) -> str:
     if port.isdecimal() and int(port) < 1 << 16:
         return text
     raise argparse.ArgumentTypeError(f"{text!r}: a port is expected, as in 8080 or 0.0.0.0:8080")
-
-
-def _bytes(text: str) -> int:
-    try:
-        return size_in_bytes(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _rate(text: str) -> float:
-    try:
-        return payload_rate(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _hours(text: str) -> float:

@@ -44,8 +44,10 @@ def hints_of(
         hints: dict[str, str] = {}
         if _is_worth(graph, file, cluster):
             lesson = (lessons or {}).get(role_in(graph, file))
-            is_taught = lesson is not None and cluster.hosts > 1
-            hints = _taught(graph, file, lesson) if is_taught else _derived(graph, file, cluster)
+            if lesson is None or cluster.hosts < 2:
+                hints = _derived(graph, file, cluster)
+            else:
+                hints = lesson.hints_for(graph.consumers.get(file, ()))
         producer = graph.producer.get(file)
         if producer is not None:
             hints = _joined(hints, graph.tasks[producer].hints)
@@ -68,10 +70,6 @@ def own_hints(graph: Graph) -> dict[str, dict[str, str]]:
         for file, name in graph.producer.items()
         if graph.tasks[name].hints
     }
-
-
-def _taught(graph: Graph, file: str, lesson: Lesson | None) -> dict[str, str]:
-    return {} if lesson is None else lesson.hints_for(graph.consumers.get(file, ()))
 
 
 def _derived(graph: Graph, file: str, cluster: Cluster) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from functools import partial
+from functools import cache, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
@@ -95,9 +95,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 def page_of(picture: dict[str, Any]) -> str:
     """Return the page that shows a picture, or that there is none yet."""
+    return _template().render(run=picture)
+
+
+@cache
+def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["size"] = bytes_text
     source = (files("intarsia.run") / "live.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(source).render(run=picture)
+    return environment.from_string(source)

@@ -126,7 +126,7 @@ def _ready(moment: Moment) -> list[dict[str, Any]]:
     longest = sorted(moment.waiting, key=lambda item: -item[1].waited_s)[:_SHOWN]
     found = []
     for name, task in longest:
-        host = max(task.bytes_by_host, key=lambda one: task.local_bytes(one), default=None)
+        host = task.nearest
         found.append(
             {
                 "task": name,

@@ -81,12 +81,12 @@ def choices_of(graph: Graph, measured: Mapping[Role, Measured], risk: Risk) -> d
         }
         own_s = _took_s(graph, name, known)
         remake_s[name] = min(total_s, own_s + sum(remake_s[maker] for maker in lost))
-        files = [file for file in task.outputs if known[file] is not None]
-        if files:
-            costs = [cost for file in files if (cost := known[file]) is not None]
-            choice = _choice(costs, remake_s[name], risk)
-            sizes = {file: cost.size_bytes for file, cost in zip(files, costs, strict=True)}
-            found |= {file: replace(choice, size_bytes=sizes[file]) for file in files}
+        costs = {file: cost for file in task.outputs if (cost := known[file]) is not None}
+        if costs:
+            choice = _choice(list(costs.values()), remake_s[name], risk)
+            found |= {
+                file: replace(choice, size_bytes=cost.size_bytes) for file, cost in costs.items()
+            }
     return found
 
 

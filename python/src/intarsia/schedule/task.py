@@ -28,6 +28,11 @@ class Task:
         """A task that reads these files whole."""
         return cls(inputs.bytes_by_host, inputs.size_bytes, slots)
 
+    @property
+    def nearest(self) -> str | None:
+        """The host that has most of its input, if any has."""
+        return max(self.bytes_by_host, key=self.local_bytes, default=None)
+
     def local_bytes(self, host: str) -> int:
         """Bytes of its input that `host` reads from its own disk."""
         return self.bytes_by_host.get(host, 0)
