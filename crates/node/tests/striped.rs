@@ -104,6 +104,16 @@ fn assert_sound(nodes: &[Arc<Node>]) {
 }
 
 #[test]
+fn a_file_is_striped_over_hosts_that_came_since_the_last_look() {
+    let deployment = Deployment::new();
+    // They are not introduced to each other, and "a" has not looked again since it was alone.
+    let nodes = ["a", "b", "c", "d"].map(|name| deployment.start(name));
+    stripe_all(&nodes[0], 4);
+    let ino = put(&nodes[0], "f", b"");
+    assert_eq!(location(&nodes[0], ino).len(), 4);
+}
+
+#[test]
 fn chunks_written_by_all_hosts_are_read_by_all() {
     let deployment = Deployment::new();
     let nodes = deployment.start_all(["a", "b", "c", "d"]);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use intarsia_meta::{Extra, FreeFile, Inode};
-use intarsia_policy::{Stripe, choose_copies};
+use intarsia_policy::{HostState, Stripe, choose_copies};
 use intarsia_types::{
     BackingRef, Durability, Error, Hint, HintKey, HintSet, InodeId, Integrity, Layout, NodeId,
     Result, TierClass,
@@ -113,7 +113,7 @@ impl Node {
         wish: Wish,
         hints: &HintSet,
     ) -> Result<Inode> {
-        let hosts = cluster.roomy_hosts();
+        let hosts = Self::hosts_for_stripes(cluster, wish);
         let ranked = choose_copies(&hosts, &[], hosts.len(), 0, inode.ino.0);
         let parts = self.make_parts(cluster, inode.ino, ranked, wish, hints.tier())?;
         let files: Vec<_> = parts.iter().map(|part| part.backing).collect();
@@ -131,6 +131,18 @@ impl Node {
             Ok(())
         });
         named.inspect_err(|error| self.abandon_parts(cluster, inode, parts, error))
+    }
+
+    /// The hosts that take files. Where there seem to be fewer than wished for, some may have come since the last look.
+    fn hosts_for_stripes(cluster: &Cluster, wish: Wish) -> Vec<HostState> {
+        let hosts = cluster.roomy_hosts();
+        if hosts.len() >= usize::from(wish.hosts) {
+            return hosts;
+        }
+        if let Err(error) = cluster.meet() {
+            tracing::debug!(%error, "whether more hosts take stripes cannot be found out");
+        }
+        cluster.roomy_hosts()
     }
 
     /// Has empty parts made on the first of `hosts` that can, at the same time; fewer than wished for only if there
