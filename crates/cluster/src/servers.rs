@@ -36,6 +36,8 @@ pub use settings::{Replication, Settings};
 
 /// A server that was asked to end forces its log out first.
 const END_PATIENCE: Duration = Duration::from_secs(10);
+/// A server that died may leave a child that rewrites its log and holds the claim until it notices.
+const CHILD_PATIENCE: Duration = Duration::from_secs(3);
 /// Log lines shown when a server fails to start.
 const LOG_LINES_SHOWN: usize = 5;
 const RECORD: &str = "process.toml";
@@ -96,7 +98,7 @@ impl Server {
         if let Some(process) = recorded(dir).filter(Process::is_running) {
             return Err(runs_already(&process));
         }
-        let claim = Claim::take(&dir.join(LOCK), "starting", Duration::ZERO)
+        let claim = Claim::take(&dir.join(LOCK), "starting", CHILD_PATIENCE)
             .map_err(|error| running(dir).map_or(error, |process| runs_already(&process)))?;
         // Under its old name and without its data it would be a primary that has nothing, and its replicas would copy that.
         let has_lost_data = settings.durability != Durability::Memory && !dir.join(DATA).exists();

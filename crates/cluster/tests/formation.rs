@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Fleet, PATIENCE, program, wait_for};
+use intarsia_cluster::claim::Claim;
 use intarsia_cluster::client::Connection;
 use intarsia_cluster::deployment::ServerName;
 use intarsia_cluster::formation::form;
@@ -239,6 +240,26 @@ fn a_directory_has_one_server_and_its_record_finds_it() {
     assert!(!server.is_running());
     assert!(servers::Server::adopt(name, *server.address(), server.dir()).is_none());
     assert_eq!(servers::stop_all(&fleet.host_dir(&fleet.host(0))).unwrap(), 0);
+}
+
+#[test]
+fn a_server_starts_again_although_a_child_of_the_dead_one_is_there_for_a_moment() {
+    if program().is_none() {
+        return;
+    }
+    let (fleet, name, mut server) = one_server();
+    server.process().signal(Signal::KILL);
+    wait_for("the end of the server", || (!server.is_running()).then_some(()));
+    // A child that rewrites the log holds the lock of its parent, until it notices that this is gone.
+    let claim = Claim::take(&server.dir().join("server.lock"), "rewriting", PATIENCE).unwrap();
+    thread::scope(|scope| {
+        let again = scope.spawn(|| fleet.start_server(&name, Start::Kept));
+        thread::sleep(Duration::from_millis(500));
+        assert!(!again.is_finished());
+        drop(claim);
+        let mut again = again.join().unwrap();
+        again.wait_until_answering(&fleet.keeper(), PATIENCE).unwrap();
+    });
 }
 
 #[test]
