@@ -199,23 +199,6 @@ impl Server {
         }
     }
 
-    /// Forces its log of changes to the disk.
-    ///
-    /// # Errors
-    /// When a file of the log cannot be forced out.
-    pub fn force_log(&self) -> Result<()> {
-        let dir = self.dir.join(DATA);
-        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let path = entry.path();
-            match File::open(&path).and_then(|f| f.sync_data()) {
-                // A log that was just rewritten is gone, and its successor is there already.
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                result => result.map_err(|e| Error::io(format!("sync {}", path.display()), e))?,
-            }
-        }
-        Ok(())
-    }
-
     /// Whether it is noted that this server has all of its shard.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -298,6 +281,22 @@ pub fn is_any_running(parent: &Path) -> bool {
 pub fn has_any_died(parent: &Path) -> bool {
     let dirs = std::fs::read_dir(parent).into_iter().flatten().flatten();
     dirs.filter_map(|e| recorded(&e.path())).any(|process| !process.is_running())
+}
+
+/// Forces the log of changes of the server in a directory to the disk.
+///
+/// # Errors
+/// When a file of the log cannot be forced out.
+pub fn force_log(dir: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(dir.join(DATA)).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match File::open(&path).and_then(|f| f.sync_data()) {
+            // A log that was just rewritten is gone, and its successor is there already.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            result => result.map_err(|e| Error::io(format!("sync {}", path.display()), e))?,
+        }
+    }
+    Ok(())
 }
 
 /// Whether the data of a server lies in its directory.

@@ -23,7 +23,9 @@ use redis::Value;
 use load::{Load, Seen};
 use servers::{Server, Servers, Settings, wait_for};
 
-const CLUSTER: Settings = Settings { appends: true, ..Settings::CLUSTER };
+/// The log of changes as `intarsia-cluster` has it, which forces it out from outside.
+const LOG: &[&str] = &["--appendfsync no"];
+const CLUSTER: Settings = Settings { appends: true, more: LOG, ..Settings::CLUSTER };
 
 fn rounds() -> usize {
     let is_long = std::env::var("INTARSIA_TEST_LONG").is_ok_and(|value| value == "1");
@@ -56,11 +58,14 @@ fn wait_until_whole(servers: &Servers) {
 
 /// Runs `fault` on one primary after the other under load, and verifies after each round that everything
 /// acknowledged is there.
-fn under_load(name: &str, mut fault: impl FnMut(&mut Servers, usize)) {
-    if !servers::are_there() {
-        return;
+fn under_load(name: &str, fault: impl FnMut(&mut Servers, usize)) {
+    if servers::are_there() {
+        under_load_of(name, Servers::start(CLUSTER), fault);
     }
-    let mut servers = Servers::start(CLUSTER);
+}
+
+/// The same with servers that are there.
+fn under_load_of(name: &str, mut servers: Servers, mut fault: impl FnMut(&mut Servers, usize)) {
     let load = Load::start(&servers.options());
     let mut verified = 0;
     let mut lost = Vec::new();
@@ -128,11 +133,23 @@ fn a_primary_that_stalls_and_wakes_up_deposed_acknowledges_nothing() {
 
 #[test]
 fn a_primary_that_restarts_at_once_with_its_log_loses_nothing() {
-    under_load("restart with its log", |servers, primary| {
-        servers.all[primary].kill();
-        servers.all[primary].start();
-        wait_for("the server", || servers.all[primary].try_ask(&["PING"]).is_some());
-    });
+    under_load("restart with its log", restart);
+}
+
+/// With `appendfsync everysec` the server would answer before it writes its log, come back without what it answered,
+/// and have its replica forget it too.
+#[test]
+fn a_primary_that_restarts_at_once_with_its_log_on_a_slow_disk_loses_nothing() {
+    if servers::are_there() {
+        let servers = Servers::start(Settings { has_slow_disk: true, ..CLUSTER });
+        under_load_of("restart with its log on a slow disk", servers, restart);
+    }
+}
+
+fn restart(servers: &mut Servers, primary: usize) {
+    servers.all[primary].kill();
+    servers.all[primary].start();
+    wait_for("the server", || servers.all[primary].try_ask(&["PING"]).is_some());
 }
 
 /// Moves all slots of partitions from the primary at `from` to the one at `to`, as `redis-cli` does.

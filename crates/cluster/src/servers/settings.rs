@@ -140,20 +140,15 @@ impl Settings {
 
     /// When the log of changes reaches the disk.
     ///
-    /// A server that died comes back empty unless it is alone, so with replicas the log matters only
-    /// when all hosts lose power. Alone, it must hold every answered change when the process dies:
-    /// `everysec` may answer while a write to the log still waits for the disk, up to two seconds;
-    /// `no` never does, and supervision forces the log out every second instead.
+    /// The log must hold every answered change when the process dies: a server may come back with it
+    /// while its replica, which has more, is not in sight. `everysec` may answer while a write to the
+    /// log still waits for the disk, up to two seconds; `no` never does, and supervision forces the log
+    /// out every second instead.
     const fn log_policy(&self) -> &'static str {
-        match (self.durability, self.replication) {
-            (Durability::Memory, _) => "appendonly no\n",
-            (Durability::Interval, Replication::Alone | Replication::Waived) => {
-                "appendonly yes\nappendfsync no\n"
-            }
-            (Durability::Interval, Replication::Required) => {
-                "appendonly yes\nappendfsync everysec\n"
-            }
-            (Durability::Sync, _) => "appendonly yes\nappendfsync always\n",
+        match self.durability {
+            Durability::Memory => "appendonly no\n",
+            Durability::Interval => "appendonly yes\nappendfsync no\n",
+            Durability::Sync => "appendonly yes\nappendfsync always\n",
         }
     }
 }
@@ -195,7 +190,7 @@ mod tests {
             "tls-port 0",
             "dir \"/var/a \\\"b\\\"\"",
             "min-replicas-to-write 1",
-            "appendfsync everysec",
+            "appendfsync no",
             "maxmemory-policy noeviction",
         ] {
             assert!(text.lines().any(|l| l == line), "'{line}' is missing in:\n{text}");
@@ -203,13 +198,19 @@ mod tests {
     }
 
     #[test]
-    fn alone_it_needs_no_replica_and_its_log_is_never_behind() {
+    fn alone_it_needs_no_replica() {
         let alone = Settings { replication: Replication::Alone, ..settings() };
         let text = alone.text().unwrap();
-        assert!(text.contains("min-replicas-to-write 0\n") && text.contains("appendfsync no\n"));
-        let last = Settings { replication: Replication::Waived, ..alone.clone() };
+        assert!(text.contains("min-replicas-to-write 0\n"));
+        let last = Settings { replication: Replication::Waived, ..alone };
         assert_eq!(last.text().unwrap(), text);
-        let sync = Settings { durability: Durability::Sync, ..alone };
+    }
+
+    #[test]
+    fn a_log_is_never_behind_what_was_answered() {
+        let text = settings().text().unwrap();
+        assert!(text.contains("appendonly yes\nappendfsync no\n"));
+        let sync = Settings { durability: Durability::Sync, ..settings() };
         assert!(sync.text().unwrap().contains("appendfsync always\n"));
     }
 

@@ -1,6 +1,7 @@
 //! The servers of one host and what is to be done with each of them next.
 
 mod balancing;
+mod logs;
 mod returning;
 
 use std::collections::HashMap;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use intarsia_types::{Durability, Error, Result};
 use tracing::{info, warn};
 
+use self::logs::Logs;
 use super::balance::Scene;
 use super::redundancy::Redundancy;
 use super::roster::{self, Hosts};
@@ -54,7 +56,7 @@ pub(super) struct Host {
     orphaned: HashMap<ServerId, Instant>,
     redundancy: Option<Redundancy>,
     last_promotion: Option<Instant>,
-    last_forced: Instant,
+    logs: Logs,
 }
 
 /// A server of this host, running or to be.
@@ -149,7 +151,7 @@ impl Host {
             orphaned: HashMap::new(),
             redundancy: None,
             last_promotion: None,
-            last_forced: Instant::now(),
+            logs: Logs::new(),
         })
     }
 
@@ -179,9 +181,7 @@ impl Host {
             // The node is not open yet. Hosts that start together must not all look for servers on all hosts.
             return;
         }
-        if self.replication != Replication::Required {
-            self.force_log();
-        }
+        self.force_logs();
         if self.replication == Replication::Alone {
             self.restart_with_data();
             if !self.hosts.is_any_leaving() && self.slots.len() < 2 {
@@ -389,17 +389,11 @@ impl Host {
         }
     }
 
-    /// Forces the log of changes out, once a second: see the servers' settings.
-    fn force_log(&mut self) {
-        let is_due = self.last_forced.elapsed() >= Duration::from_secs(1);
-        if self.watch.deployment.durability != Durability::Interval || !is_due {
-            return;
-        }
-        self.last_forced = Instant::now();
-        for server in self.slots.iter().filter_map(|s| s.phase.server()) {
-            if let Err(error) = server.force_log() {
-                warn!(server = %server.name(), %error, "the log of changes cannot be forced to the disk");
-            }
+    /// Forces the logs of changes out, once a second: see the servers' settings.
+    fn force_logs(&mut self) {
+        if self.watch.deployment.durability == Durability::Interval {
+            let servers = self.slots.iter().filter_map(|slot| slot.phase.server());
+            self.logs.force(servers);
         }
     }
 

@@ -453,7 +453,7 @@ impl MetaEngine for RedisEngine {
     }
 
     /// Returns when all replicas in sync have everything. Whether that is on stable storage is the servers'
-    /// configuration: with `appendfsync always` it is, with `everysec` within a second.
+    /// configuration: with `appendfsync always` it is, with `no` when something forces the log out.
     fn sync(&self) -> Result<()> {
         for keys in one_of_each_server(&self.topology, &self.partitions) {
             self.write_slot(keys.slot, "waiting for the replicas", b"")?;

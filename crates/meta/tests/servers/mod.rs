@@ -28,9 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Starts a server and says its process number; ends it when told or when the pipe closes, also when a
 /// signal ends the whole group.
 const KEEPER: &str = r#"
-dir=$1; shift
+dir=$1; preload=$2; shift 2
 trap '' HUP INT TERM
-redis-server "$@" </dev/null >"$dir/out" 2>&1 &
+LD_PRELOAD=$preload redis-server "$@" </dev/null >"$dir/out" 2>&1 &
 server=$!
 echo $server
 read -r how
@@ -49,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) appends: bool,
     /// With TLS to the engine, in replication and in the Cluster; a plain port is there for the tests.
     pub(crate) is_tls: bool,
+    /// Whether each `fdatasync` takes seconds.
+    pub(crate) has_slow_disk: bool,
     /// Lines of configuration beside ours.
     pub(crate) more: &'static [&'static str],
 }
@@ -64,6 +66,7 @@ impl Settings {
         is_cluster: false,
         appends: false,
         is_tls: false,
+        has_slow_disk: false,
         more: &[],
     };
 }
@@ -132,6 +135,7 @@ impl Server {
         let mut keeper = Command::new("sh")
             .args(["-c", KEEPER, "keeper"])
             .arg(&self.dir)
+            .arg(if self.settings.has_slow_disk { slow_disk() } else { Path::new("") })
             .args(self.configuration())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -402,6 +406,22 @@ pub(crate) fn single() -> &'static Servers {
 pub(crate) fn cluster() -> &'static Servers {
     static SERVERS: LazyLock<Servers> = LazyLock::new(|| Servers::start(Settings::CLUSTER));
     &SERVERS
+}
+
+/// A library that has a disk's syncs take longer, compiled from `slow_disk.c`. It stays for other runs of the tests.
+fn slow_disk() -> &'static Path {
+    static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
+        let made = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/slow_disk.c");
+        let (partial, library) =
+            (made.join(format!("slow_disk.{}", std::process::id())), made.join("slow_disk.so"));
+        let compiled =
+            Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&partial, &source]).status();
+        assert!(compiled.unwrap().success(), "{} cannot be compiled", source.display());
+        std::fs::rename(partial, &library).unwrap();
+        library
+    });
+    &LIBRARY
 }
 
 /// A certificate and its key, as a deployment has it.
