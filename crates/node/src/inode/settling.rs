@@ -1,31 +1,27 @@
-//! Background work on closed files: settle, fold, checksum, give space back, keep the pools filled.
+//! Closed files settle, and fold if they are small.
 //!
 //! A file has *settled* when the kernel says that nobody has it open for writing, mappings included.
-//! Until then nothing is derived from its content. One thread does all of it and sleeps
-//! without a time-out while there is nothing to do.
+//! Until then nothing is derived from its content.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use intarsia_meta::{Extra, FreeFile, Inode, Owner, allowance};
+use intarsia_meta::{Extra, Inode, Owner, allowance};
 use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{is_unshared, is_unwritten};
 use intarsia_sync::Instant;
-use intarsia_sync::thread::JoinHandle;
-use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result, TierId};
+use intarsia_types::{CacheHint, Error, InodeId, Integrity, Layout, Result};
 
-use crate::body::integrity::{Summed, checksum_extras, sum_file_unless};
-use crate::body::{Body, LocalBody};
+use crate::background::queue::{Summing, Task, Waiting};
+use crate::background::settler::Chores;
+use crate::body::LocalBody;
+use crate::body::integrity::checksum_extras;
 use crate::inode::live::LiveState;
 use crate::node::Node;
 use crate::replication::replicate::take_over_copies;
+use crate::space::hints::own_hints;
 
-use super::queue::{Summing, Task, Waiting};
-
-/// A change over several partitions that is not finished after so long has no host any more.
-const ABANDONED: Duration = Duration::from_secs(60);
 /// Closed files looked at together, with several hosts.
 const SETTLE_BATCH: usize = 63;
 /// What becomes of the right to write when a file settles.
@@ -55,56 +51,23 @@ impl Release {
     }
 }
 
-/// The thread.
-pub(crate) struct Settler {
-    node: std::sync::Weak<Node>,
-    thread: JoinHandle<()>,
-}
-
-impl Settler {
-    pub(crate) fn start(node: &Arc<Node>) -> Result<Self> {
-        let weak = Arc::downgrade(node);
-        let for_thread = weak.clone();
-        let thread = intarsia_sync::thread::Builder::new()
-            .name("settler".into())
-            .spawn(move || {
-                run(&for_thread);
-            })
-            .map_err(|e| Error::io("start the settler thread", e))?;
-        Ok(Self { node: weak, thread })
-    }
-
-    pub(crate) fn stop(self) {
-        if let Some(node) = self.node.upgrade() {
-            node.settler_queue.stop();
-        }
-        if self.thread.join().is_err() {
-            tracing::error!("the settler thread panicked");
-        }
-    }
-}
-
-fn run(node: &std::sync::Weak<Node>) {
-    while let Some(node) = node.upgrade() {
-        let outcome = match node.settler_queue.next() {
-            Task::Stop => return,
-            Task::Refill => node.tiers.refill(&node.namespace),
-            Task::Recount => node.recount_tiers(),
-            Task::Collect => node.collect(),
+impl Chores for Node {
+    fn carry_out(&self, task: Task) -> Result<()> {
+        match task {
+            Task::Refill => self.tiers.refill(&self.namespace),
+            Task::Recount => self.recount_tiers(),
+            Task::Collect => self.collect(),
             Task::Depart(ino) => {
-                node.end_lingering(ino);
+                self.end_lingering(ino);
                 Ok(())
             }
             Task::MakeRoom => {
-                node.make_room();
+                self.make_room();
                 Ok(())
             }
-            Task::Reclaim(files) => node.reclaim(&files),
-            Task::Settle(waiting) => node.settle_some(waiting),
-            Task::Sum(ino) => node.sum(ino),
-        };
-        if let Err(e) = outcome {
-            tracing::warn!(error = %e, "background work");
+            Task::Reclaim(files) => self.reclaim(&files),
+            Task::Settle(waiting) => self.settle_some(waiting),
+            Task::Sum(ino) => self.sum(ino),
         }
     }
 }
@@ -229,11 +192,9 @@ impl Node {
         self.load_body(state, inode)?;
         if state.is_foreign {
             // Nobody has opened it since this node started.
-            state.hints = self.own_hints(inode)?;
+            state.hints = own_hints(&self.namespace, inode)?;
         }
-        if let Some(Body::Local(local)) = &mut state.body {
-            local.rw = None;
-        }
+        state.close_writer();
         let Some(local) = state.local() else {
             // Folded before a crash, mark left behind; or a lease to write a file beside its inode.
             let mut extras = self.lease_extras(state);
@@ -378,7 +339,7 @@ impl Node {
         }
         self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
         state.accounted_512 = 0;
-        if let Some(Body::Local(LocalBody { ro, .. })) = state.body.take() {
+        if let Some(LocalBody { ro, .. }) = state.take_local() {
             self.give_back(ino, backing, ro)?;
         }
         Ok(true)
@@ -392,121 +353,6 @@ impl Node {
             self.inline_total.store(bytes, Ordering::Relaxed);
         }
         self.inline_total.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn give_back(
-        &self,
-        ino: InodeId,
-        backing: BackingRef,
-        file: Arc<intarsia_store::BackingFile>,
-    ) -> Result<()> {
-        let free = FreeFile::of(ino, backing.file);
-        // A read that is under way still holds the descriptor; then the file is removed, not recycled.
-        let recycled = match Arc::try_unwrap(file) {
-            Ok(file) => self.tiers.give_back(backing, file)?,
-            Err(_) => {
-                self.tiers.get(backing.tier)?.remove(backing.file)?;
-                false
-            }
-        };
-        if recycled {
-            self.metrics.recycled.fetch_add(1, Ordering::Relaxed);
-        }
-        if recycled || !self.namespace.records_reserved_files() {
-            Ok(())
-        } else {
-            self.namespace.forget_file(backing.tier, free)
-        }
-    }
-
-    /// Removes files without an owner from disk, then from the ledger.
-    fn reclaim(&self, files: &[(TierId, FreeFile)]) -> Result<()> {
-        for tier in self.tiers.iter() {
-            let mut gone = Vec::new();
-            for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {
-                self.remove_free_file(tier, free.file)?;
-                gone.push(*free);
-            }
-            if !gone.is_empty() {
-                self.namespace.forget_files(tier.id(), &gone)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes files of this host that the ledger says belong to no inode any more. From time to time it also finishes changes
-    /// whose host has died: that takes a question a partition, and files may lose their owners every second.
-    fn collect(&self) -> Result<()> {
-        self.settler_queue.collect_later();
-        self.return_idle_directories();
-        self.remove_free_files()?;
-        self.resolve_doubts()?;
-        self.resolve_orphans()?;
-        self.recount_at_rest()?;
-        if self.settler_queue.take_sweep() {
-            let recovered = self.namespace.recover_transactions(ABANDONED)?;
-            tracing::debug!(?recovered, "looked for changes that nobody finished");
-        }
-        Ok(())
-    }
-
-    /// Has copies of other hosts' files make way for what is being written here.
-    fn make_room(&self) {
-        if !self.remote_cache.is_idle() {
-            self.account_writers();
-            self.remote_cache.make_room();
-            self.settler_queue.watch_room();
-        }
-    }
-
-    /// Sums a settled file, unless somebody has opened it since.
-    fn sum(&self, ino: InodeId) -> Result<()> {
-        let inode = match self.namespace.get(ino) {
-            Ok(inode) if !inode.checksummed => inode,
-            Ok(_) | Err(Error::NotFound) => return Ok(()),
-            Err(e) => return Err(e),
-        };
-        let Some(backing) = inode.layout.backing() else { return Ok(()) };
-        if !self.tiers.has(backing.tier) {
-            return Ok(());
-        }
-        let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
-        let is_stopping = || self.settler_queue.is_stopping();
-        let Some(Summed { sums, read_bytes }) = sum_file_unless(&file, is_stopping)? else {
-            return Ok(());
-        };
-        self.metrics.summed_bytes.fetch_add(read_bytes, Ordering::Relaxed);
-        self.live.with(ino, |state| {
-            // Opened for writing meanwhile: the sums may be of neither the old nor the new content.
-            if state.is_unsettled || state.writers > 0 {
-                return Ok(());
-            }
-            let is_summed = std::cell::Cell::new(false);
-            let outcome = self.namespace.change(ino, |now, extras| {
-                let is_same = now.version == inode.version && now.layout == inode.layout;
-                is_summed.set(is_same);
-                if is_same {
-                    extras.extend(checksum_extras(&sums));
-                }
-                Ok(())
-            });
-            match outcome {
-                Err(Error::NotFound) => Ok(()),
-                Err(e) => Err(e),
-                Ok(summed) => {
-                    if is_summed.get() {
-                        state.is_checksummed = true;
-                        if let Some(known) = &mut state.record
-                            && known.version == inode.version
-                        {
-                            *known = summed;
-                        }
-                        self.metrics.summed.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Ok(())
-                }
-            }
-        })
     }
 
     /// Waits until every closed file has settled and been summed, or the deadline has passed.
