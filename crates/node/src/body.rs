@@ -6,6 +6,7 @@ pub(crate) mod parts;
 pub(crate) mod pieces;
 pub(crate) mod readahead;
 pub(crate) mod remote;
+pub(crate) mod seam;
 pub(crate) mod striped;
 pub(crate) mod stripes;
 
@@ -211,7 +212,7 @@ impl Node {
     }
 
     /// Has an inline body, which is about to grow, in a backing file: in a tier here, or at another host where there is
-    /// no room here (see [`crate::space::elsewhere`]). Copies a lower file into one.
+    /// no room here (see [`crate::inode::elsewhere`]). Copies a lower file into one.
     pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         match &state.body {
             Some(Body::Inline(_)) => self.give_home(ino, state),

@@ -6,8 +6,13 @@
 
 pub(crate) mod doubts;
 pub(crate) mod early_fold;
+pub(crate) mod elsewhere;
 pub(crate) mod following;
 pub(crate) mod lease;
 pub(crate) mod live;
 pub(crate) mod moving;
 pub(crate) mod publication;
+pub(crate) mod reclaiming;
+pub(crate) mod reconciling;
+pub(crate) mod settling;
+pub(crate) mod summing;

@@ -22,10 +22,10 @@ mod table;
 mod wal_index;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use intarsia_policy::IoMode;
+use intarsia_meta::Namespace;
 use intarsia_sync::channel::{Receiver, RecvError, Sender, unbounded};
 use intarsia_sync::{Instant, Mutex, MutexGuard};
 use intarsia_types::{Error, InodeId, NodeId, Result};
@@ -37,7 +37,7 @@ use self::held::Held;
 use self::master::Master;
 use self::wal_index::WalIndexes;
 use crate::membership::cluster::Cluster;
-use crate::node::Node;
+use crate::ranks::{HELD_LOCKS, LOCK_MASTERS, LOCK_TURN, LOCK_WAITERS, LOCKED_FILES};
 
 /// Threads that ask lock masters, so that a dead one does not hold up the locks of others.
 const THREADS: usize = 8;
@@ -71,7 +71,22 @@ pub enum LockOutcome {
 /// Called once with the outcome of a request for a lock, on a thread that may wait.
 pub type LockDone = Box<dyn FnOnce(Result<LockOutcome>) + Send>;
 
-type Job = Box<dyn FnOnce(&Arc<Node>) + Send>;
+/// What locks need of the files they are for: who has the files open answers.
+pub(crate) trait LockedFiles: Send + Sync {
+    /// Has others see what was written here, before a lock is given up.
+    fn publish(&self, ino: InodeId) -> Result<()>;
+
+    /// Does what a close does, before its process gives up its locks.
+    fn flush(&self, ino: InodeId) -> Result<()>;
+
+    /// Looks the file up again once a lock was granted: another host may have written to it.
+    fn look_up_anew(&self, ino: InodeId) -> Result<()>;
+
+    /// Whether a program here has it open.
+    fn is_open(&self, ino: InodeId) -> bool;
+}
+
+type Job = Box<dyn FnOnce(&Arc<Locks>) + Send>;
 
 /// Somebody who waits for a lock.
 struct Waiter {
@@ -90,15 +105,25 @@ struct Waiters {
 }
 
 /// One file with locks of this host's processes.
-#[derive(Default)]
 struct Entry {
     /// Held while the master is asked, so that its answers come in the order of the questions.
     turn: Mutex<()>,
     held: Mutex<Held>,
 }
 
+impl Default for Entry {
+    fn default() -> Self {
+        let (turn, held) = (Mutex::ranked(LOCK_TURN, ()), Held::default());
+        Self { turn, held: Mutex::ranked(HELD_LOCKS, held) }
+    }
+}
+
 /// The locks that this host's processes have, and those of the files whose lock master it is.
 pub(crate) struct Locks {
+    cluster: Arc<Cluster>,
+    /// Has the records of lock masters.
+    namespace: Arc<Namespace>,
+    files: OnceLock<Weak<dyn LockedFiles>>,
     entries: Mutex<HashMap<InodeId, Arc<Entry>>>,
     masters: Mutex<HashMap<InodeId, Master>>,
     waiters: Mutex<Waiters>,
@@ -110,23 +135,29 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    pub(crate) fn new(life: u64) -> Self {
+    pub(crate) fn new(cluster: Arc<Cluster>, namespace: Arc<Namespace>) -> Arc<Self> {
         let (jobs, queue) = unbounded();
-        Self {
-            entries: Mutex::default(),
-            masters: Mutex::default(),
-            waiters: Mutex::default(),
+        let life = cluster.life().life;
+        Arc::new(Self {
+            cluster,
+            namespace,
+            files: OnceLock::new(),
+            entries: Mutex::ranked(LOCKED_FILES, HashMap::new()),
+            masters: Mutex::ranked(LOCK_MASTERS, HashMap::new()),
+            waiters: Mutex::ranked(LOCK_WAITERS, Waiters::default()),
             wal_indexes: WalIndexes::default(),
             life: Mutex::new(life),
             jobs,
             queue,
-        }
+        })
     }
 
-    /// Starts the threads. They end when the node goes.
-    pub(crate) fn start(&self, node: &Arc<Node>) -> Result<()> {
+    /// Starts the threads, for locks of `files`. They end when the locks go.
+    pub(crate) fn start(self: &Arc<Self>, files: Weak<dyn LockedFiles>) -> Result<()> {
+        // Started once; a second time changes nothing.
+        let _ = self.files.set(files);
         for number in 0..THREADS {
-            let (weak, queue) = (Arc::downgrade(node), self.queue.clone());
+            let (weak, queue) = (Arc::downgrade(self), self.queue.clone());
             let run = if number == 0 { work_and_keep } else { work };
             intarsia_sync::thread::Builder::new()
                 .name(format!("lock-{number}"))
@@ -136,7 +167,16 @@ impl Locks {
         Ok(())
     }
 
-    fn run(&self, job: impl FnOnce(&Arc<Node>) + Send + 'static) {
+    fn files(&self) -> Result<Arc<dyn LockedFiles>> {
+        let files = self.files.get().and_then(Weak::upgrade);
+        files.ok_or_else(|| Error::Busy("the node is stopping".into()))
+    }
+
+    fn is_open(&self, ino: InodeId) -> bool {
+        self.files().is_ok_and(|files| files.is_open(ino))
+    }
+
+    fn run(&self, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
         self.jobs.send(Box::new(job));
     }
 
@@ -160,15 +200,15 @@ impl Locks {
 }
 
 /// Runs jobs.
-fn work(node: &Weak<Node>, queue: &Receiver<Job>) {
+fn work(locks: &Weak<Locks>, queue: &Receiver<Job>) {
     while let Some(job) = queue.recv() {
-        let Some(node) = node.upgrade() else { return };
-        job(&node);
+        let Some(locks) = locks.upgrade() else { return };
+        job(&locks);
     }
 }
 
 /// Runs jobs, and looks after what waits.
-fn work_and_keep(node: &Weak<Node>, queue: &Receiver<Job>) {
+fn work_and_keep(locks: &Weak<Locks>, queue: &Receiver<Job>) {
     let mut next_tick = Instant::now() + TICK;
     loop {
         let job = match queue.recv_deadline(next_tick) {
@@ -176,12 +216,12 @@ fn work_and_keep(node: &Weak<Node>, queue: &Receiver<Job>) {
             Err(RecvError::Timeout) => None,
             Err(RecvError::Disconnected) => return,
         };
-        let Some(node) = node.upgrade() else { return };
+        let Some(locks) = locks.upgrade() else { return };
         if let Some(job) = job {
-            job(&node);
+            job(&locks);
         }
         if Instant::now() >= next_tick {
-            node.look_after_locks();
+            locks.look_after_locks();
             next_tick = Instant::now() + TICK;
         }
     }
@@ -195,38 +235,28 @@ struct Turn<'a> {
     deadline: Instant,
 }
 
-impl Node {
-    fn lock_parts(&self) -> Result<(&Locks, &Arc<Cluster>)> {
-        match (&self.locks, &self.cluster) {
-            (Some(locks), Some(cluster)) => Ok((locks, cluster)),
-            _ => Err(Error::NotSupported("locks between hosts in a store of one")),
-        }
-    }
-
+impl Locks {
     /// Asks for a lock through the open handle `handle`. With a ticket, a number that is never used twice,
     /// waits for it; [`interrupt_lock`](Self::interrupt_lock) with the same number ends that.
-    pub fn lock(
-        self: &Arc<Self>,
+    pub(crate) fn lock(
+        &self,
         ino: InodeId,
         handle: u64,
         claim: LockClaim,
         ticket: Option<u64>,
         done: LockDone,
     ) {
-        let Some(locks) = &self.locks else {
-            return done(Err(Error::NotSupported("locks between hosts in a store of one")));
-        };
         if let Err(error) = self.require_locks(ino) {
             return done(Err(error));
         }
         let deadline = Instant::now() + PATIENCE;
         let Some(ticket) = ticket else {
-            return locks.run(move |node| {
-                let outcome = node.try_lock(ino, handle, claim, deadline);
-                done(node.with_fresh_content(ino, &claim, outcome));
+            return self.run(move |locks| {
+                let outcome = locks.try_lock(ino, handle, claim, deadline);
+                done(locks.with_fresh_content(ino, &claim, outcome));
             });
         };
-        let mut waiters = locks.waiters.lock();
+        let mut waiters = self.waiters.lock();
         if let Some(at) = waiters.early.iter().position(|early| *early == ticket) {
             waiters.early.remove(at);
             drop(waiters);
@@ -234,23 +264,20 @@ impl Node {
         }
         waiters.waiting.insert(ticket, Waiter { ino, claim, is_interrupted: false, done });
         drop(waiters);
-        locks.run(move |node| {
-            if let Ok((locks, _)) = node.lock_parts() {
-                locks.entry(ino).held.lock().note_use(handle, claim.kind, claim.owner);
-            }
-            node.pursue_lock(ticket, Instant::now() + ATTEMPT);
+        self.run(move |locks| {
+            locks.entry(ino).held.lock().note_use(handle, claim.kind, claim.owner);
+            locks.pursue_lock(ticket, Instant::now() + ATTEMPT);
         });
     }
 
     /// A signal came for the request with this number, which may be no request for a lock, or one that is
     /// still on its way.
-    pub fn interrupt_lock(&self, ticket: u64) {
-        let Some(locks) = &self.locks else { return };
-        let mut waiters = locks.waiters.lock();
+    pub(crate) fn interrupt_lock(&self, ticket: u64) {
+        let mut waiters = self.waiters.lock();
         match waiters.waiting.get_mut(&ticket) {
             Some(waiter) => {
                 waiter.is_interrupted = true;
-                locks.run(move |node| node.pursue_lock(ticket, Instant::now() + ATTEMPT));
+                self.run(move |locks| locks.pursue_lock(ticket, Instant::now() + ATTEMPT));
             }
             None => {
                 if waiters.early.len() >= EARLY_SIGNALS_MAX {
@@ -262,18 +289,15 @@ impl Node {
     }
 
     /// Says what stands in the way of a lock, and on which host; `None` when nothing does.
-    pub fn test_lock(
+    pub(crate) fn test_lock(
         &self,
         ino: InodeId,
         claim: LockClaim,
         done: impl FnOnce(Result<Option<(NodeId, LockClaim)>>) + Send + 'static,
     ) {
-        let Some(locks) = &self.locks else {
-            return done(Err(Error::NotSupported("locks between hosts in a store of one")));
-        };
         let deadline = Instant::now() + PATIENCE;
-        locks.run(move |node| {
-            let asked = node.with_turn(ino, deadline, |turn| node.test_in_turn(turn, claim));
+        self.run(move |locks| {
+            let asked = locks.with_turn(ino, deadline, |turn| locks.test_in_turn(turn, claim));
             done(asked.and_then(|answer| match answer {
                 LockAnswer::Done => Ok(None),
                 LockAnswer::Held { node, claim } => Ok(Some((node, claim))),
@@ -284,7 +308,7 @@ impl Node {
 
     /// Gives up what an owner has of a range, once what was written is published. The lock is gone also
     /// when that fails.
-    pub fn unlock(
+    pub(crate) fn unlock(
         &self,
         ino: InodeId,
         kind: LockKind,
@@ -292,72 +316,57 @@ impl Node {
         span: LockSpan,
         done: impl FnOnce(Result<()>) + Send + 'static,
     ) {
-        match &self.locks {
-            Some(locks) => locks.run(move |node| {
-                let published = node.publish_now(ino);
-                node.give_up_locks(ino, &[(kind, owner)], span);
-                done(published);
-            }),
-            None => done(Ok(())),
-        }
+        self.run(move |locks| {
+            let published = locks.files().and_then(|files| files.publish(ino));
+            locks.give_up_locks(ino, &[(kind, owner)], span);
+            done(published);
+        });
     }
 
     /// Whether processes of this host have or want locks of a file, so that closing it matters to them.
-    #[must_use]
-    pub fn has_locks(&self, ino: InodeId) -> bool {
-        let entry = self.locks.as_ref().and_then(|locks| locks.known(ino));
+    pub(crate) fn has_locks(&self, ino: InodeId) -> bool {
+        let entry = self.known(ino);
         entry.is_some_and(|entry| !entry.held.lock().is_empty())
     }
 
     /// A process closes a file: publishes, and gives up what it has locked with `fcntl`.
-    pub fn close_by_owner(
+    pub(crate) fn close_by_owner(
         &self,
         ino: InodeId,
         owner: u64,
         done: impl FnOnce(Result<()>) + Send + 'static,
     ) {
-        match &self.locks {
-            Some(locks) => locks.run(move |node| {
-                let flushed = node.flush(ino);
-                node.give_up_locks(ino, &[(LockKind::Record, owner)], LockSpan::ALL);
-                done(flushed);
-            }),
-            None => done(self.flush(ino)),
-        }
+        self.run(move |locks| {
+            let flushed = locks.files().and_then(|files| files.flush(ino));
+            locks.give_up_locks(ino, &[(LockKind::Record, owner)], LockSpan::ALL);
+            done(flushed);
+        });
     }
 
     /// An open handle is gone: so are the locks that were made through it and were not given up with their
     /// process, those of `flock` and of open file descriptions. With the last handle goes what is known of
     /// the file's locks.
-    pub fn close_lock_handle(&self, ino: InodeId, handle: u64) {
-        let Some(locks) = &self.locks else { return };
-        let Some(entry) = locks.known(ino) else { return };
+    pub(crate) fn close_lock_handle(&self, ino: InodeId, handle: u64) {
+        let Some(entry) = self.known(ino) else { return };
         let owners = entry.held.lock().forget_handle(handle);
-        let is_open = self.live.with_existing(ino, |state| state.handles > 0).unwrap_or(false);
-        if owners.is_empty() && is_open {
+        if owners.is_empty() && self.is_open(ino) {
             return;
         }
-        locks.run(move |node| {
-            if let Err(error) = node.publish_now(ino) {
+        self.run(move |locks| {
+            if let Err(error) = locks.files().and_then(|files| files.publish(ino)) {
                 tracing::error!(%ino, %error, "what was written under a lock is not published");
             }
-            node.give_up_locks(ino, &owners, LockSpan::ALL);
-            node.forget_locks(ino);
+            locks.give_up_locks(ino, &owners, LockSpan::ALL);
+            locks.forget_locks(ino);
         });
-    }
-
-    /// Whether the kernel keeps pages of a file, so that they have to go when another host may have written.
-    #[must_use]
-    pub fn is_cached_by_kernel(&self, ino: InodeId) -> bool {
-        self.live.with_existing(ino, |state| state.mode == IoMode::Cached).unwrap_or(false)
     }
 
     /// Refuses to go on with a file whose locks this host has lost.
     ///
     /// # Errors
     /// EIO, until the file is closed here.
-    pub fn require_locks(&self, ino: InodeId) -> Result<()> {
-        let entry = self.locks.as_ref().and_then(|locks| locks.known(ino));
+    pub(crate) fn require_locks(&self, ino: InodeId) -> Result<()> {
+        let entry = self.known(ino);
         if entry.is_some_and(|entry| entry.held.lock().is_lost) {
             let gone = std::io::Error::from_raw_os_error(5);
             let what = "this host was given up by the others and lost the locks of the file; close it and open it again";

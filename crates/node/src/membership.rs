@@ -13,7 +13,7 @@ mod detector;
 pub(crate) mod fence;
 pub(crate) mod gate;
 pub(crate) mod heart;
-pub(crate) mod lost;
+pub(crate) mod homes;
 pub(crate) mod sight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,8 +1,8 @@
 //! The node itself: what it is made of, how it starts and stops.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
@@ -13,6 +13,7 @@ use intarsia_types::{
     BackingRef, Durability, Error, InodeId, Result, RuleSet, TierClass, TierId, TierSpec,
 };
 
+use crate::background::queue::Queue;
 use crate::background::settler::Settler;
 use crate::background::throttle::Throttle;
 use crate::background::turns::Turns;
@@ -27,26 +28,27 @@ use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
 use crate::directory::promises::{Keeper, Promises};
 use crate::identity::Identity;
 use crate::inode::doubts::{DoubtfulOrphans, Doubts};
+use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
-use crate::locks::Locks;
+use crate::locks::{LockedFiles, Locks};
 use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
 use crate::options::NodeOptions;
+use crate::rebalance::fetch::Fetches;
 use crate::replication::arrivals::Offers;
 use crate::replication::repair::FIRST_SURVEY;
 use crate::replication::replicator::{CopyMetrics, CopyQueue, Replicator};
-use crate::space::elsewhere::Shortage;
-use crate::space::placing::Groups;
+use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 use crate::vfs::creations::Creations;
-use crate::vfs::names::Departed;
+use crate::vfs::departed::Departed;
 
 /// The store of one host: the namespace, the tiers and the open files.
 pub struct Node {
     pub(crate) options: NodeOptions,
     pub(crate) store: String,
-    pub(crate) namespace: Namespace,
+    pub(crate) namespace: Arc<Namespace>,
     pub(crate) tiers: Arc<Tiers>,
     /// Copies of other hosts' files.
     pub(crate) remote_cache: Arc<RemoteCache>,
@@ -61,14 +63,14 @@ pub struct Node {
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Locks of processes, in a store of several hosts.
-    pub(crate) locks: Option<Locks>,
+    pub(crate) locks: Option<Arc<Locks>>,
     /// The lower file system, if the store lies over one.
     pub(crate) lower: Option<Lower>,
     /// Which directories this host has leased, of those that it shares with others.
     pub(crate) directory_leases: DirectoryLeases,
     pub(crate) departed: Departed,
-    /// In a store of several hosts: where groups of files go.
-    pub(crate) groups: Groups,
+    /// Where new files go.
+    pub(crate) placing: Placing,
     pub(crate) shortage: Shortage,
     /// Files that lack copies on other hosts.
     pub(crate) copy_queue: CopyQueue,
@@ -79,6 +81,8 @@ pub struct Node {
     pub(crate) copying: Turns,
     /// For copies that nobody waits for.
     pub(crate) throttle: Throttle,
+    /// Files that come here to stay, as another host asks for it.
+    pub(crate) fetches: Fetches,
     /// Copies from other hosts that wait to be claimed.
     pub(crate) offers: Offers,
     pub(crate) doubts: Doubts,
@@ -101,7 +105,7 @@ pub struct Node {
     pub(crate) is_mounted: AtomicBool,
     pub(crate) started: Instant,
     settler: Mutex<Option<Settler>>,
-    pub(crate) settler_queue: crate::background::queue::Queue,
+    pub(crate) settler_queue: Arc<Queue>,
     pub(crate) is_closed: AtomicBool,
     /// In a store of several hosts: bounds what closing waits for.
     pub(crate) gate: Option<Arc<Gate>>,
@@ -149,7 +153,7 @@ impl Node {
             .map(|c| Cluster::new(c, &options.name, root_of(&options), options.pace()));
         let cluster = cluster.transpose()?.map(Arc::new);
         let promises = Promises::default();
-        let namespace = match &cluster {
+        let namespace = Arc::new(match &cluster {
             Some(cluster) => {
                 namespace.set_owner(cluster.owner());
                 let later = promises.clone();
@@ -157,12 +161,21 @@ impl Node {
                 namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
             }
             None => namespace,
-        };
-        let settler_queue = crate::background::queue::Queue::new(raise_descriptor_limit());
+        });
+        let settler_queue = Arc::new(Queue::new(raise_descriptor_limit()));
         let rules = RwLock::new(Arc::new(options.rules.clone()));
         let syncs_names = options.durability == Durability::Sync;
         let tiers = Arc::new(Tiers::new(tiers, overflow.as_deref(), syncs_names));
         let remote_cache = RemoteCache::new(Arc::clone(&tiers));
+        let directory_leases =
+            DirectoryLeases::new(Arc::clone(&namespace), cluster.clone(), options.directory_leases);
+        let placing = Placing::new(
+            options.name.clone(),
+            Arc::clone(&tiers),
+            Arc::clone(&namespace),
+            cluster.clone(),
+        );
+        let locks = cluster.as_ref().map(|c| Locks::new(Arc::clone(c), Arc::clone(&namespace)));
         let node = Arc::new(Self {
             store: identity.store,
             namespace,
@@ -173,18 +186,19 @@ impl Node {
             old_pages: OldPages::default(),
             far_pages: FarPages::default(),
             vouches: Vouches::new(),
-            locks: cluster.as_ref().map(|cluster| Locks::new(cluster.life().life)),
+            locks,
             cluster,
             lower,
-            directory_leases: DirectoryLeases::default(),
+            directory_leases,
             departed: Departed::new(),
-            groups: Groups::default(),
+            placing,
             shortage: Shortage::default(),
             copy_queue: CopyQueue::default(),
             lacking: Mutex::default(),
             copy_metrics: CopyMetrics::default(),
             copying: Turns::default(),
             throttle: Throttle::new(options.copy_rate.0),
+            fetches: Fetches::default(),
             offers: Offers::default(),
             doubts: Doubts::default(),
             doubtful_orphans: DoubtfulOrphans::default(),
@@ -209,12 +223,13 @@ impl Node {
         node.begin_beating()?;
         node.recover()?;
         node.join_cluster()?;
-        *node.settler.lock() = Some(Settler::start(&node)?);
+        *node.settler.lock() = Some(Settler::start(&node.settler_queue, Arc::downgrade(&node))?);
         if let Some(locks) = &node.locks {
-            locks.start(&node)?;
+            locks.start(Arc::downgrade(&node) as Weak<dyn LockedFiles>)?;
         }
-        if node.is_shared() {
-            *node.keeper.lock() = Some(Keeper::start(&node)?);
+        if let Some(cluster) = &node.cluster {
+            let keeper = Keeper::start(&node.promises, &node.namespace, cluster)?;
+            *node.keeper.lock() = Some(keeper);
             *node.replicator.lock() = Some(Replicator::start(&node)?);
             let is_known = !node.lacking.lock().is_empty();
             node.copy_queue.survey_in(if is_known { Duration::ZERO } else { FIRST_SURVEY });
@@ -223,12 +238,6 @@ impl Node {
             node.settler_queue.recount();
         }
         Ok(node)
-    }
-
-    /// Whether other hosts work in the same store.
-    #[must_use]
-    pub const fn is_shared(&self) -> bool {
-        self.cluster.is_some()
     }
 
     /// The settings in force.

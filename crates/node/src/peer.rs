@@ -1,5 +1,7 @@
 //! What this node does for other hosts: it serves the files whose home it is, and gives leases back.
 
+pub(crate) mod members;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -349,7 +351,7 @@ impl PeerService {
                 Response::Released
             }
             Request::Recall { ino, kind: RecallKind::Directory, .. } => {
-                self.node()?.give_up_directory(ino)?;
+                self.node()?.directory_leases.give_up_directory(ino)?;
                 Response::Released
             }
             Request::Fetch { ino } => match self.node()?.fetch(ino)? {
@@ -374,9 +376,9 @@ impl PeerService {
                 }
                 Response::Done
             }
-            Request::Lock { place, question } => {
-                Response::Lock(self.node()?.answer_lock(&session.node, place, question)?)
-            }
+            Request::Lock { place, question } => Response::Lock(
+                self.node()?.shared_locks()?.answer_lock(&session.node, place, question)?,
+            ),
             other => {
                 if let Some(response) = self.answer_push(&session.state, &other, payload)? {
                     return Ok(Reply::from(response));

@@ -1,5 +1,7 @@
 //! What the node says of itself and of where files are.
 
+pub(crate) mod lost;
+
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -10,8 +12,11 @@ use serde::Serialize;
 
 use crate::cache::remote_cache::RemoteCacheStatus;
 use crate::membership::cluster::in_words;
+use crate::membership::fence::MemberEvents;
+use crate::membership::sight::ask_for_report;
 use crate::metrics::{header, sample};
 use crate::node::Node;
+use crate::space::hints::own_hints;
 
 /// One tier in a [`Status`].
 #[derive(Clone, Debug, Serialize)]
@@ -146,9 +151,12 @@ impl Node {
     /// The engine's own.
     pub fn status(&self) -> Result<Status> {
         self.account_writers();
-        let counted = self.ask_for_report(|| self.namespace.counts());
+        let counted = ask_for_report(|| self.namespace.counts());
         let metadata_trouble = counted.as_ref().err().map(ToString::to_string);
-        let silent = if metadata_trouble.is_some() { self.silent_hosts() } else { Vec::new() };
+        let silent = match &self.cluster {
+            Some(cluster) if metadata_trouble.is_some() => cluster.silent_hosts(),
+            _ => Vec::new(),
+        };
         let engine = self.namespace.engine_stats();
         let (unsettled, not_yet_checksummed, _) = self.settler_queue.backlog();
         let copies = self.copy_queue.backlog();
@@ -240,19 +248,6 @@ impl Node {
         total
     }
 
-    /// Passthrough writers grow files without telling, so they are asked before an answer about space.
-    pub(crate) fn account_writers(&self) {
-        for live in self.live.entries() {
-            let outcome = self.live.with_existing(live.ino, |state| match state.writers {
-                0 => Ok(()),
-                _ => self.account(state),
-            });
-            if let Some(Err(e)) = outcome {
-                tracing::debug!(ino = %live.ino, error = %e, "space not brought up to date");
-            }
-        }
-    }
-
     /// Where a file is, by its path within the store.
     ///
     /// # Errors
@@ -266,7 +261,7 @@ impl Node {
 
     fn location(&self, path: &str, inode: &Inode, attr: &Attr) -> Result<Location> {
         let backing = inode.layout.backing();
-        let hints = self.own_hints(inode)?;
+        let hints = own_hints(&self.namespace, inode)?;
         Ok(Location {
             path: path.to_owned(),
             nodes: self.hosts_of(inode)?.into_iter().map(|host| host.0).collect(),

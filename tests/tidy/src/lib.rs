@@ -1,1 +1,3 @@
-//! Nothing but tests: see `tests/`.
+//! What the tests of the tree and the tables on it measure: see `tests/`.
+
+pub mod rooms;

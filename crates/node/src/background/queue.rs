@@ -7,6 +7,8 @@ use intarsia_meta::FreeFile;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{InodeId, TierId};
 
+use crate::ranks::SETTLER_WORK;
+
 /// How long a closed file rests before it is touched: programs often reopen what they just wrote.
 const REST: Duration = Duration::from_millis(1500);
 /// Rest after a file was found still being written; doubles up to [`RETRY_MAX`].
@@ -32,10 +34,10 @@ const LINGERING_MAX: usize = 1024;
 const RECLAIM_BATCH: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Waiting {
-    pub(super) due: Instant,
-    pub(super) ino: InodeId,
-    pub(super) retry: Duration,
+pub(crate) struct Waiting {
+    pub(crate) due: Instant,
+    pub(crate) ino: InodeId,
+    pub(crate) retry: Duration,
 }
 
 impl Ord for Waiting {
@@ -94,7 +96,8 @@ pub(crate) enum Summing {
     AfterRest,
 }
 
-pub(super) enum Task {
+/// Something to be done by the thread.
+pub(crate) enum Task {
     Settle(Waiting),
     Sum(InodeId),
     Depart(InodeId),
@@ -103,18 +106,21 @@ pub(super) enum Task {
     Recount,
     Collect,
     MakeRoom,
-    Stop,
 }
 
 impl Queue {
     /// `descriptors_max` is how many descriptors the process may have.
     pub(crate) fn new(descriptors_max: usize) -> Self {
         let backlog_max = BACKLOG_MAX.min(descriptors_max / DESCRIPTOR_SHARE);
-        Self { work: Mutex::default(), wake: Condvar::new(), backlog_max }
+        Self {
+            work: Mutex::ranked(SETTLER_WORK, Work::default()),
+            wake: Condvar::new(),
+            backlog_max,
+        }
     }
 
     /// A closed file to settle before another is created, when the settler cannot keep up.
-    pub(super) fn pop_overdue(&self) -> Option<Waiting> {
+    pub(crate) fn pop_overdue(&self) -> Option<Waiting> {
         let mut work = self.work.lock();
         let is_overfull = work.closed.len() > self.backlog_max * 2;
         is_overfull.then(|| work.closed.pop_front()).flatten()
@@ -190,7 +196,7 @@ impl Queue {
     }
 
     /// Takes the order to look for changes that nobody finished, if that is due; then not again for a while.
-    pub(super) fn take_sweep(&self) -> bool {
+    pub(crate) fn take_sweep(&self) -> bool {
         let now = Instant::now();
         let mut work = self.work.lock();
         let is_due = work.sweep_due.is_none_or(|due| due <= now);
@@ -200,11 +206,11 @@ impl Queue {
         is_due
     }
 
-    pub(super) fn collect_later(&self) {
+    pub(crate) fn collect_later(&self) {
         self.work.lock().collect_due.get_or_insert(Instant::now() + COLLECT_INTERVAL);
     }
 
-    pub(super) fn retry(&self, waiting: Waiting) {
+    pub(crate) fn retry(&self, waiting: Waiting) {
         let retry = (waiting.retry * 2).min(RETRY_MAX);
         let due = Instant::now() + waiting.retry;
         self.push(|work| work.retried.push(Waiting { due, retry, ..waiting }));
@@ -235,7 +241,7 @@ impl Queue {
     }
 
     /// Has the thread that works on all of it end.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.push(|work| work.is_stopping = true);
     }
 
@@ -243,12 +249,12 @@ impl Queue {
         self.work.lock().is_stopping
     }
 
-    pub(super) fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         !self.work.lock().is_busy && self.backlog() == (0, 0, 0)
     }
 
     /// Further closed files that are due, at most so many.
-    pub(super) fn pop_due(&self, limit: usize) -> Vec<Waiting> {
+    pub(crate) fn pop_due(&self, limit: usize) -> Vec<Waiting> {
         let now = Instant::now();
         let mut work = self.work.lock();
         let mut due = Vec::new();
@@ -258,14 +264,18 @@ impl Queue {
         due
     }
 
-    /// The next thing to do; waits until there is one. Asking says that the one before is done.
-    pub(super) fn next(&self) -> Task {
+    /// The next thing to do; waits until there is one. Asking says that the one before is done. None once the
+    /// thread is to end.
+    pub(crate) fn next(&self) -> Option<Task> {
         let mut work = self.work.lock();
         work.is_busy = false;
         loop {
+            if work.is_stopping {
+                return None;
+            }
             if let Some(task) = work.pop(Instant::now(), self.backlog_max) {
                 work.is_busy = true;
-                return task;
+                return Some(task);
             }
             match work.next_due() {
                 Some(due) => drop(self.wake.wait_until(&mut work, due)),
@@ -278,9 +288,6 @@ impl Queue {
 impl Work {
     /// What is to be done now, most urgent first.
     fn pop(&mut self, now: Instant, backlog_max: usize) -> Option<Task> {
-        if self.is_stopping {
-            return Some(Task::Stop);
-        }
         if self.is_pool_short && self.closed.is_empty() {
             self.is_pool_short = false;
             return Some(Task::Refill);

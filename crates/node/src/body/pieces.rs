@@ -1,6 +1,6 @@
 //! Pieces of remote files that were asked for before anybody wanted to read them, in bounded memory.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -11,58 +11,12 @@ use intarsia_transport::{Answer, Buffer, Pending};
 use intarsia_wire::Response;
 
 use crate::body::readahead::{PIECE_BYTES, Sequences, pieces_of};
+use crate::membership::cluster::memory::{Holder, PieceMemory, Room};
 
-/// What all remote files of a node may hold together.
-const MEMORY_BYTES: u64 = 64 << 20;
 /// A reader that has not read for so long gives up what was fetched for it to those who read.
 const IDLE: Duration = Duration::from_secs(1);
 /// An answer that takes so long has waited in a queue.
 const SLOW: Duration = Duration::from_millis(250);
-
-/// The memory that pieces may take.
-pub(crate) struct PieceMemory {
-    used_bytes: AtomicU64,
-    /// Files that hold pieces, or did.
-    holders: Mutex<VecDeque<Weak<Pieces>>>,
-}
-
-/// A part of that memory, given back in the end.
-struct Room {
-    memory: Arc<PieceMemory>,
-    bytes: u64,
-}
-
-impl PieceMemory {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { used_bytes: AtomicU64::new(0), holders: Mutex::default() })
-    }
-
-    fn take(self: &Arc<Self>, bytes: u64) -> Option<Room> {
-        let fits = |used: u64| (used + bytes <= MEMORY_BYTES).then_some(used + bytes);
-        self.used_bytes
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)
-            .ok()
-            .map(|_| Room { memory: Arc::clone(self), bytes })
-    }
-
-    /// Takes the pieces of those who stopped reading.
-    fn reclaim(&self) {
-        let holders: Vec<_> = self.holders.lock().iter().filter_map(Weak::upgrade).collect();
-        holders.iter().for_each(|pieces| pieces.clear_if_idle());
-    }
-
-    fn enlist(&self, pieces: &Arc<Pieces>) {
-        let mut holders = self.holders.lock();
-        holders.retain(|holder| holder.strong_count() > 0);
-        holders.push_back(Arc::downgrade(pieces));
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.memory.used_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
-    }
-}
 
 /// Some bytes of a file that were asked for ahead.
 pub(crate) struct Piece {
@@ -206,7 +160,9 @@ impl Pieces {
             held.sequences.asked_to(ahead.sequence, end);
         }
         if !std::mem::replace(&mut held.is_enlisted, true) {
-            MutexGuard::unlocked(&mut held, || self.memory.enlist(self));
+            MutexGuard::unlocked(&mut held, || {
+                self.memory.enlist(Arc::downgrade(self) as Weak<dyn Holder>)
+            });
         }
     }
 
@@ -235,7 +191,9 @@ impl Pieces {
         held.pieces.clear();
         held.sequences.begin_anew();
     }
+}
 
+impl Holder for Pieces {
     fn clear_if_idle(&self) {
         // Who holds the lock is reading.
         if let Some(mut held) = self.held.try_lock()

@@ -16,7 +16,7 @@ use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
 use crate::body::pieces::{Landed, Pieces};
 use crate::body::striped::wire_mode;
 use crate::cache::remote_cache::CopyInMaking;
-use crate::membership::cluster::Cluster;
+use crate::membership::cluster::{Cluster, unexpected};
 use crate::replication::copies::is_of_the_host;
 
 /// A file up to this length comes with the answer to its opening.
@@ -86,7 +86,7 @@ impl RemoteFile {
     }
 
     /// Has `home` take the file in, which holds `content` and which this host has the lease to write (see
-    /// [`crate::space::elsewhere`]).
+    /// [`crate::inode::elsewhere`]).
     ///
     /// # Errors
     /// As [`open`](Self::open); when the host did not answer it may have taken the file.
@@ -416,8 +416,4 @@ impl Drop for RemoteFile {
             tracing::debug!(%home, %error, "a file stays open at its home for a while");
         }
     }
-}
-
-pub(crate) fn unexpected(home: &NodeId, response: &Response) -> Error {
-    Error::Engine(format!("{home} gave an answer that does not fit: {response:?}"))
 }

@@ -17,9 +17,10 @@ use intarsia_types::{Error, InodeId, Result, Timestamp};
 use intarsia_wire::{AllocateMode, Handle, MAX_PAYLOAD_BYTES, Request, Response};
 
 use crate::body::parts::PartFile;
-use crate::body::remote::{RemoteFile, unexpected};
+use crate::body::remote::RemoteFile;
 use crate::clock::now;
 use crate::membership::cluster::Cluster;
+use crate::membership::cluster::unexpected;
 
 /// Written bytes that may be on their way to other hosts at once, for one file.
 const BEHIND_BYTES: usize = 8 << 20;

@@ -15,12 +15,14 @@ use intarsia_types::{
 use intarsia_wire::{Request, Response};
 
 use crate::body::Body;
-use crate::body::remote::{RemoteFile, unexpected};
+use crate::body::remote::RemoteFile;
 use crate::body::striped::{Part, StripedFile, Unpublished};
 use crate::clock::now;
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
+use crate::membership::cluster::unexpected;
 use crate::node::Node;
+use crate::space::hints::own_hints;
 use crate::vfs::caller::Caller;
 
 /// Length of a chunk where no hint says another.
@@ -101,7 +103,7 @@ impl Node {
         if inode.layout != Layout::Empty || inode.size_bytes > 0 || !inode.has_xattrs {
             return Ok(None);
         }
-        let hints = self.own_hints(inode)?;
+        let hints = own_hints(&self.namespace, inode)?;
         Ok(self.stripes_wanted(&hints)?.map(|wish| (wish, hints)))
     }
 
@@ -264,7 +266,7 @@ impl Node {
             state.body = Some(Body::Striped(Arc::new(striped)));
             state.sums = None;
             state.is_checksummed = false;
-            state.hints = self.own_hints(inode)?;
+            state.hints = own_hints(&self.namespace, inode)?;
             state.record = Some(inode.clone());
         }
         Ok(())

@@ -255,7 +255,7 @@ impl Node {
 
     /// Keeps what a file was that is open through pages, whose new body has just been loaded: its longest one.
     pub(crate) fn note_former(&self, state: &mut LiveState, old: Option<Body>) {
-        let Some(Body::Remote(old)) = old else { return };
+        let Some(old) = old.and_then(Body::into_remote) else { return };
         let is_shorter = |former: &Arc<RemoteFile>| former.size_bytes() < old.size_bytes();
         let Some(paged) = &mut state.paged else { return };
         if paged.former.as_ref().is_none_or(is_shorter) {

@@ -35,11 +35,12 @@ use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{BackingRef, Error, InodeId, Integrity, NodeId, Result};
 use intarsia_wire::{RecallKind, Request, Response};
 
-use crate::body::remote::unexpected;
 use crate::inode::lease::{Content, Retry};
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
+use crate::membership::cluster::unexpected;
 use crate::node::Node;
+use crate::space::hints::own_hints;
 
 /// How long a writer waits for followers.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -237,7 +238,7 @@ impl Node {
         if content == Content::Kept && state.size_bytes()? > COPIED_MAX {
             return Ok(inode);
         }
-        let hints = self.own_hints(&inode);
+        let hints = own_hints(&self.namespace, &inode);
         let moved = hints.and_then(|hints| {
             state.hints = hints;
             self.bring_home(cluster, &[], &inode, state, content)

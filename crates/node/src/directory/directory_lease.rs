@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use intarsia_meta::{Owner, Recall, Recalled, allowance};
+use intarsia_meta::{Namespace, Owner, Recall, Recalled, allowance};
 use intarsia_sync::{Instant, Mutex, RwLock, RwLockReadGuard};
 use intarsia_types::{InodeId, Result};
 
 use crate::membership::cluster::Cluster;
-use crate::node::Node;
+use crate::ranks::DIRECTORY_USES;
 
 /// Uses after which a lease is asked for, if they come within [`TOGETHER`].
 const USES: u32 = 4;
@@ -166,14 +166,29 @@ impl Use {
 }
 
 /// The leases of this host, as far as they are its own business.
-#[derive(Default)]
 pub(crate) struct DirectoryLeases {
+    namespace: Arc<Namespace>,
+    /// The other hosts; none in a store of one, which needs no leases.
+    cluster: Option<Arc<Cluster>>,
+    /// Whether leases are asked for.
+    is_asking: bool,
     uses: Mutex<HashMap<InodeId, Use>>,
     /// Read-locked while the kernel is told something, so that a lease is not given back before it has been.
     telling: RwLock<()>,
 }
 
 impl DirectoryLeases {
+    /// With `is_asking` leases are asked for where that pays.
+    pub(crate) fn new(
+        namespace: Arc<Namespace>,
+        cluster: Option<Arc<Cluster>>,
+        is_asking: bool,
+    ) -> Self {
+        let uses = Mutex::ranked(DIRECTORY_USES, HashMap::new());
+        let telling = RwLock::default();
+        Self { namespace, is_asking: is_asking && cluster.is_some(), cluster, uses, telling }
+    }
+
     fn with<T>(&self, dir: InodeId, f: impl FnOnce(&mut Use) -> T) -> Option<T> {
         self.uses.lock().get_mut(&dir).map(f)
     }
@@ -210,13 +225,13 @@ impl DirectoryLeases {
     }
 }
 
-impl Node {
+impl DirectoryLeases {
     /// Notes that programs here use a directory, and asks for its lease when that pays.
     pub(crate) fn use_directory(&self, dir: InodeId) {
-        if !self.is_shared() || !self.options.directory_leases {
+        if !self.is_asking {
             return;
         }
-        if let Some(returns) = self.directory_leases.note(dir) {
+        if let Some(returns) = self.note(dir) {
             self.lease_directory(dir, returns);
             return;
         }
@@ -224,7 +239,7 @@ impl Node {
         if misses == 0 {
             return;
         }
-        let is_due = self.directory_leases.with(dir, |seen| {
+        let is_due = self.with(dir, |seen| {
             seen.misses += misses;
             let is_due = seen.misses >= seen.misses_max;
             if is_due {
@@ -244,7 +259,7 @@ impl Node {
         match self.namespace.lease_directory(dir) {
             Ok(true) => {
                 let (now, calm) = (Instant::now(), self.unchanged_for(dir));
-                let counts = self.directory_leases.with(dir, |seen| seen.begin(now, returns, calm));
+                let counts = self.with(dir, |seen| seen.begin(now, returns, calm));
                 if counts != Some(true)
                     && let Err(error) = self.return_directory(dir, false)
                 {
@@ -252,7 +267,7 @@ impl Node {
                 }
             }
             Ok(false) => {
-                self.directory_leases.with(dir, |seen| {
+                self.with(dir, |seen| {
                     seen.rests_until = Some(Instant::now() + REST_MAX);
                 });
             }
@@ -275,18 +290,18 @@ impl Node {
         // First nothing more is kept, nor the kernel told to; then what it was told before runs out; only
         // then do others learn of it.
         let longest_rest = is_recalled.then(|| self.longest_rest());
-        self.directory_leases.with(dir, |seen| {
+        self.with(dir, |seen| {
             seen.end(Instant::now(), longest_rest);
             seen.returning += 1;
         });
         self.namespace.forget_directory(dir);
-        drop(self.directory_leases.telling.write());
-        let kept = self.directory_leases.with(dir, |seen| seen.kept_by_kernel);
+        drop(self.telling.write());
+        let kept = self.with(dir, |seen| seen.kept_by_kernel);
         if let Some(kept) = kept.flatten() {
             intarsia_sync::thread::sleep_until(kept + KEPT_BY_KERNEL + ON_ITS_WAY);
         }
         let outcome = self.namespace.release_directory(dir);
-        self.directory_leases.with(dir, |seen| seen.returning -= 1);
+        self.with(dir, |seen| seen.returning -= 1);
         outcome
     }
 
@@ -299,7 +314,7 @@ impl Node {
     /// The leases that this host had are others' to give now.
     pub(crate) fn lose_directories(&self) {
         let now = Instant::now();
-        self.directory_leases.uses.lock().values_mut().for_each(|seen| seen.end(now, None));
+        self.uses.lock().values_mut().for_each(|seen| seen.end(now, None));
         for dir in self.namespace.leased_directories() {
             // Others have changed it without asking.
             self.namespace.forget_directory(dir);
@@ -308,7 +323,7 @@ impl Node {
 
     /// Gives back leases that nobody uses any more.
     pub(crate) fn return_idle_directories(&self) {
-        for dir in self.directory_leases.idle() {
+        for dir in self.idle() {
             if let Err(error) = self.return_directory(dir, false) {
                 tracing::debug!(%dir, %error, "an idle lease was not given back");
             }
@@ -337,17 +352,16 @@ pub struct Cover {
 /// Held while the kernel is told something: from the decision how long it may keep it until our answer is on
 /// its way. Nothing that may wait for another host is done meanwhile.
 pub struct Telling<'a> {
-    node: &'a Node,
+    leases: &'a DirectoryLeases,
     told: RefCell<Vec<InodeId>>,
     _turn: RwLockReadGuard<'a, ()>,
 }
 
-impl Node {
+impl DirectoryLeases {
     /// To be held while the kernel is told something that it may keep.
-    #[must_use]
-    pub fn tell_kernel(&self) -> Telling<'_> {
-        let turn = self.directory_leases.telling.read();
-        Telling { node: self, told: RefCell::default(), _turn: turn }
+    pub(crate) fn tell_kernel(&self) -> Telling<'_> {
+        let turn = self.telling.read();
+        Telling { leases: self, told: RefCell::default(), _turn: turn }
     }
 }
 
@@ -356,11 +370,10 @@ impl Telling<'_> {
     #[must_use]
     pub fn lasts(&self, cover: Cover) -> Duration {
         let (Cover { dir, read_after }, now) = (cover, Instant::now());
-        let leases = &self.node.directory_leases;
-        let is_kept = leases.with(dir, |seen| {
+        let is_kept = self.leases.with(dir, |seen| {
             seen.held.is_some_and(|since| since < read_after && seen.is_calm(now, since))
         });
-        let namespace = &self.node.namespace;
+        let namespace = &self.leases.namespace;
         if is_kept != Some(true)
             || !namespace.holds_directory(dir)
             || !namespace.keeps_directories()
@@ -385,7 +398,7 @@ impl Drop for Telling<'_> {
     fn drop(&mut self) {
         for dir in self.told.get_mut().drain(..) {
             let now = Instant::now();
-            self.node.directory_leases.with(dir, |seen| seen.kept_by_kernel = Some(now));
+            self.leases.with(dir, |seen| seen.kept_by_kernel = Some(now));
         }
     }
 }

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use intarsia_meta::Namespace;
 use intarsia_sync::thread::JoinHandle;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, Result};
 
-use crate::node::Node;
+use crate::membership::cluster::Cluster;
 
 /// How long a new file is known on this host only, while it is open; and how often the thread looks.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -47,12 +48,18 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    pub(crate) fn start(node: &Arc<Node>) -> Result<Self> {
-        let control = Arc::clone(&node.promises.0);
-        let (weak, for_thread) = (Arc::downgrade(node), Arc::clone(&control));
+    /// Keeps the promises of `namespace` while this host is a member of `cluster`.
+    pub(crate) fn start(
+        promises: &Promises,
+        namespace: &Arc<Namespace>,
+        cluster: &Arc<Cluster>,
+    ) -> Result<Self> {
+        let control = Arc::clone(&promises.0);
+        let for_thread = promises.clone();
+        let (namespace, cluster) = (Arc::downgrade(namespace), Arc::downgrade(cluster));
         let thread = intarsia_sync::thread::Builder::new()
             .name("promises".into())
-            .spawn(move || run(&weak, &for_thread))
+            .spawn(move || run(&namespace, &cluster, &for_thread))
             .map_err(|e| Error::io("start the thread that keeps promises", e))?;
         Ok(Self { control, thread })
     }
@@ -67,7 +74,8 @@ impl Keeper {
     }
 }
 
-fn run(node: &Weak<Node>, control: &Control) {
+fn run(namespace: &Weak<Namespace>, cluster: &Weak<Cluster>, promises: &Promises) {
+    let control = &*promises.0;
     let mut idle_looks = 0;
     loop {
         let mut is_stopping = control.is_stopping.lock();
@@ -84,14 +92,16 @@ fn run(node: &Weak<Node>, control: &Control) {
             return;
         }
         drop(is_stopping);
-        let Some(node) = node.upgrade() else { return };
-        let is_idle = !keep(&node);
+        let (Some(namespace), Some(cluster)) = (namespace.upgrade(), cluster.upgrade()) else {
+            return;
+        };
+        let is_idle = !keep(&namespace, &cluster);
         idle_looks = if is_idle { idle_looks + 1 } else { 0 };
         if idle_looks > IDLE_LOOKS {
             // Whoever promises from now on wakes this thread; whoever did before is seen here.
             control.is_looking.swap(false, Ordering::SeqCst);
-            if has_work(&node) {
-                node.promises.look();
+            if has_work(&namespace) {
+                promises.look();
             }
         }
     }
@@ -99,14 +109,14 @@ fn run(node: &Weak<Node>, control: &Control) {
 
 /// Has those committed that are due, unless the other hosts may have given this one up. Whether there are others.
 /// Removes what is left of changes that have taken place; whoever it is, that is nothing that others need.
-fn keep(node: &Node) -> bool {
-    if node.cluster.as_ref().is_some_and(|cluster| cluster.is_sure_member()) {
-        node.namespace.keep_promises_older_than(MOMENT);
+fn keep(namespace: &Namespace, cluster: &Cluster) -> bool {
+    if cluster.is_sure_member() {
+        namespace.keep_promises_older_than(MOMENT);
     }
-    node.namespace.remove_remains();
-    has_work(node)
+    namespace.remove_remains();
+    has_work(namespace)
 }
 
-fn has_work(node: &Node) -> bool {
-    node.namespace.has_promises() || node.namespace.has_remains()
+fn has_work(namespace: &Namespace) -> bool {
+    namespace.has_promises() || namespace.has_remains()
 }

@@ -55,6 +55,11 @@ pub(crate) const fn is_uncertain(error: &Error) -> bool {
 }
 
 impl Node {
+    /// Nobody has the file open any more. If it was promised and could not be recorded, nobody else knows of its bytes.
+    pub(crate) fn note_broken_promise(&self, ino: InodeId, state: &mut LiveState) {
+        state.is_doubtful |= self.namespace.forget_promise(ino) && state.local().is_some();
+    }
+
     /// Nobody knows whether a record names the file; `accounted_512` is what the tier's accounting has for it. Of a store
     /// of this host alone the ledger tells at the next start.
     pub(crate) fn doubt(&self, backing: BackingRef, free: FreeFile, accounted_512: u64) {

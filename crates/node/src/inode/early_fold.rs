@@ -13,9 +13,9 @@ use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{BackingFile, is_unshared};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result};
 
-use crate::background::settler::Release;
-use crate::body::{Body, LocalBody};
+use crate::body::LocalBody;
 use crate::inode::live::{Forgotten, LiveState};
+use crate::inode::settling::Release;
 use crate::node::Node;
 
 /// What was published of a file whose bytes are still in a backing file, which no record names.
@@ -103,9 +103,7 @@ impl Node {
         if state.is_open() || state.is_orphan || state.overlay.is_dirty || state.sums.is_some() {
             return Ok(false);
         }
-        if let Some(Body::Local(local)) = &mut state.body {
-            local.rw = None;
-        }
+        state.close_writer();
         let Some(local) = state.local().filter(|_| state.unnamed().is_some()) else {
             return Ok(false);
         };
@@ -150,9 +148,7 @@ impl Node {
         self.count_settled(state);
         state.is_queued = false;
         state.early_fold = None;
-        let Some(Body::Local(LocalBody { backing, ro, .. })) = state.body.take() else {
-            return Ok(());
-        };
+        let Some(LocalBody { backing, ro, .. }) = state.take_local() else { return Ok(()) };
         // The pages that passthrough left behind belong to the backing file; who reads next would miss them.
         if let Some(page_cache) = self.page_cache.get()
             && state.hints.cache() != Some(CacheHint::None)

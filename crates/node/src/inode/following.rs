@@ -4,9 +4,10 @@ use intarsia_meta::{FreeFile, Inode};
 use intarsia_sync::Instant;
 use intarsia_types::{Error, Result};
 
-use crate::body::{Body, LocalBody};
+use crate::body::LocalBody;
 use crate::inode::live::LiveState;
 use crate::node::Node;
+use crate::space::hints::own_hints;
 
 impl Node {
     /// Has the body be that of the record, unless it is being written here.
@@ -16,11 +17,11 @@ impl Node {
             return Ok(());
         }
         if self.is_outdated(state, inode)? {
-            state.hints = self.own_hints(inode)?;
+            state.hints = own_hints(&self.namespace, inode)?;
             self.replace_body(state, inode)?;
         }
         if state.body.is_none() {
-            state.hints = self.own_hints(inode)?;
+            state.hints = own_hints(&self.namespace, inode)?;
             // Another host's orphan is not for this one to remove.
             state.is_orphan |= inode.nlink == 0 && !self.is_shared();
             self.load_body(state, inode)?;
@@ -70,20 +71,20 @@ impl Node {
         if is_passed && state.local().is_some_and(|local| !is_named(local)) {
             self.keep_dropped(inode, state)?;
         }
-        let stays = match &state.body {
+        let stays = match (state.local(), state.kept()) {
             // A copy that is named is of what the record says: copies are replaced, never changed.
-            Some(Body::Local(local)) => is_named(local),
+            (Some(local), _) => is_named(local),
             // While it is open the kernel can be told of no other file.
-            Some(Body::Kept(kept)) if is_passed => {
+            (None, Some(kept)) if is_passed => {
                 if !is_kept_true(kept) {
                     self.renew_kept(inode, kept).map_err(|error| self.explained(inode, error))?;
                 }
                 true
             }
             // The file has a place of its own here now.
-            Some(Body::Kept(_)) if self.own_copy(inode).is_some() => false,
-            Some(Body::Kept(kept)) => is_kept_true(kept),
-            _ => false,
+            (None, Some(_)) if self.own_copy(inode).is_some() => false,
+            (None, Some(kept)) => is_kept_true(kept),
+            (None, None) => false,
         };
         if !stays && is_passed {
             return Err(Error::Busy(

@@ -13,15 +13,16 @@ use intarsia_policy::IoMode;
 use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Result};
 
-use crate::background::settler::Release;
 use crate::body::Body;
 use crate::body::remote::RemoteFile;
 use crate::cache::vouch::{PeerOpening, being_told};
 use crate::inode::live::LiveState;
+use crate::inode::settling::Release;
 use crate::membership::cluster::{Cluster, Recalled};
-use crate::membership::lost::require_some_copy;
+use crate::membership::homes::require_some_copy;
 use crate::node::Node;
 use crate::replication::copies::is_of_the_host;
+use crate::space::hints::own_hints;
 
 /// How long an open tries to get a lease that keeps moving.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -273,7 +274,7 @@ impl Node {
             self.renew_body(state, inode)?;
             if state.is_passed() && state.kept().is_some() {
                 // What the kernel reads is the file that it writes to.
-                state.hints = self.own_hints(inode)?;
+                state.hints = own_hints(&self.namespace, inode)?;
                 return self.bring_home(cluster, &[], inode, state, content).map(Attempt::Done);
             }
             require_here(state, inode)?;
@@ -285,7 +286,7 @@ impl Node {
             self.renew_body(state, inode)?;
         }
         let own = own.filter(|_| !(state.is_passed() && state.kept().is_some()));
-        let hints = self.own_hints(inode)?;
+        let hints = own_hints(&self.namespace, inode)?;
         match (cluster.recall(&home, inode.ino, None, HOME_PATIENCE), content) {
             (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(Retry::contended(pause))),
             (Ok(Recalled::InUse), _) => {
@@ -299,7 +300,7 @@ impl Node {
                 self.become_home(inode, own, given_up, state).map(Attempt::Done)
             }
             (Ok(Recalled::Released) | Err(_), Content::Dropped)
-                if !self.tiers.have_room() || self.stays_by_hint(&hints) =>
+                if !self.tiers.have_room() || self.placing.stays_by_hint(&hints) =>
             {
                 // It is a new file from here on, and goes where such files go.
                 state.hints = hints;
@@ -307,7 +308,7 @@ impl Node {
                 self.regular(inode.ino).map(Attempt::Done)
             }
             (Ok(Recalled::Released), Content::Kept)
-                if !self.tiers.have_room() || self.stays_by_hint(&hints) =>
+                if !self.tiers.have_room() || self.placing.stays_by_hint(&hints) =>
             {
                 // It stays where it is.
                 self.give_lease_back(inode.ino, state);
@@ -354,7 +355,7 @@ impl Node {
             opened => opened?,
         };
         state.overlay.size_bytes = remote.size_bytes();
-        state.body = Some(Body::Remote(Arc::new(remote)));
+        state.body = Some(Body::remote(remote));
         state.sums = None;
         self.regular(ino).map(Attempt::Done)
     }

@@ -17,6 +17,7 @@ use crate::cache::far_pages::Paged;
 use crate::cache::vouch::{Follower, Round};
 use crate::inode::doubts::is_uncertain;
 use crate::inode::early_fold::EarlyFold;
+use crate::ranks::{LIVE_INODE, LIVE_SHARD};
 use crate::replication::replicate::Copied;
 
 const SHARDS: usize = 32;
@@ -239,7 +240,8 @@ pub(crate) struct LiveTable {
 
 impl LiveTable {
     pub(crate) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let shard = |_| Mutex::ranked(LIVE_SHARD, HashMap::new());
+        let shards = (0..SHARDS).map(shard).collect();
         Self { shards, drops: AtomicU64::new(0) }
     }
 
@@ -260,7 +262,7 @@ impl LiveTable {
     }
 
     fn get_or_insert(&self, ino: InodeId) -> Arc<Live> {
-        let fresh = || Arc::new(Live { ino, state: Mutex::new(LiveState::new()) });
+        let fresh = || Arc::new(Live { ino, state: Mutex::ranked(LIVE_INODE, LiveState::new()) });
         Arc::clone(self.shard(ino).lock().entry(ino).or_insert_with(fresh))
     }
 

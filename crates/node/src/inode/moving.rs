@@ -72,7 +72,7 @@ impl Node {
             }
         };
         self.note_dropped(&dropped);
-        state.body = Some(Body::Local(new));
+        state.body = Some(Body::local(new));
         state.sums = None;
         state.is_checksummed = false;
         state.is_unsettled = true;

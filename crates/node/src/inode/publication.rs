@@ -6,13 +6,13 @@ use std::time::Duration;
 use intarsia_meta::{Extra, Inode};
 use intarsia_types::{Error, FileKind, InodeId, Integrity, Layout, Result};
 
-use crate::body::Body;
 use crate::body::integrity::checksum_extras;
 use crate::body::striped::StripedFile;
 use crate::inode::early_fold::EarlyFold;
 use crate::inode::live::LiveState;
 use crate::node::Node;
 use crate::replication::replicate::take_over_copies;
+use crate::space::hints::own_hints;
 
 /// Some kernels keep times to a tick of at most so much: what follows within it does not show in them.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
@@ -26,7 +26,7 @@ impl Node {
         if inode.kind != FileKind::Regular {
             return Err(Error::Invalid("not a regular file".into()));
         }
-        state.hints = self.own_hints(&inode)?;
+        state.hints = own_hints(&self.namespace, &inode)?;
         self.load_body(state, &inode)
     }
 
@@ -101,16 +101,16 @@ impl Node {
         self.notice_writes(state)?;
         let mut extras = self.lease_extras(state);
         let size_bytes = state.size_bytes()?;
-        let layout = match &state.body {
-            Some(Body::Inline(bytes)) if bytes.is_empty() => {
+        let layout = match state.inline() {
+            Some([]) => {
                 extras.push(Extra::DeleteBody);
                 Some(Layout::Empty)
             }
-            Some(Body::Inline(bytes)) => {
-                extras.push(Extra::PutBody(bytes.as_slice().into()));
+            Some(bytes) => {
+                extras.push(Extra::PutBody(bytes.into()));
                 Some(Layout::Inline)
             }
-            _ => None,
+            None => None,
         };
         let folded = if state.keeps_name { None } else { self.foldable(state)? };
         let was_folded = state.early_fold.is_some();

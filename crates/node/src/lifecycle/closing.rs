@@ -243,7 +243,7 @@ impl Node {
         let mut unsettled = Unsettled::default();
         note(self.settle_all(closing, &mut unsettled));
         closing.begin(ClosingStep::LeavingStore);
-        note(self.return_directories());
+        note(self.directory_leases.return_directories());
         note(self.leave_cluster());
         closing.begin(ClosingStep::WritingBack);
         self.remote_cache.clear();

@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use intarsia_store::Tier;
-use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result};
+use intarsia_types::{BackingRef, InodeId, Result};
 
 use crate::inode::live::Forgotten;
 use crate::node::Node;
@@ -26,45 +25,6 @@ impl Node {
             tracing::info!(orphans, unsettled, "recovered from an unclean stop");
         }
         Ok(())
-    }
-
-    pub(crate) fn remove_free_files(&self) -> Result<()> {
-        for tier in self.tiers.iter() {
-            if self.is_shared() {
-                for free in self.take_garbage(tier)? {
-                    self.remove_free_file(tier, free.file)?;
-                }
-                continue;
-            }
-            let files = self.namespace.free_files(tier.id())?;
-            for free in &files {
-                self.remove_free_file(tier, free.file)?;
-            }
-            if files.is_empty() {
-                continue;
-            }
-            match self.namespace.forget_files(tier.id(), &files) {
-                // The ledger may name files that are gone; the next start tries again.
-                Err(Error::NoSpace(why)) => {
-                    tracing::warn!(%why, "the ledger of free files stays long");
-                }
-                other => other?,
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn remove_free_file(&self, tier: &Tier, file: BackingFileId) -> Result<()> {
-        if self.is_shared() {
-            // Its owner may have gone at another host, which knows nothing of the space here.
-            let is_counted = self.parts.note_gone(BackingRef { tier: tier.id(), file });
-            match tier.open_file(file, false).and_then(|file| file.stat()) {
-                Ok(_) if is_counted => {}
-                Ok(stat) => tier.account(stat.blocks_512, 0),
-                Err(error) => tracing::debug!(%file, %error, "a free file is gone already"),
-            }
-        }
-        tier.remove(file)
     }
 
     /// With several hosts ready files do not stand in the ledger, so that a create touches one partition
@@ -131,25 +91,5 @@ impl Node {
                 });
             }
         }
-    }
-
-    /// Counts the space of tiers that were not stopped cleanly. Runs beside requests.
-    pub(crate) fn recount_tiers(&self) -> Result<()> {
-        self.tiers.iter().filter(|t| !t.is_counted()).try_for_each(|t| t.recount().map(|_| ()))
-    }
-
-    /// Puts the counted space right while nobody writes.
-    pub(crate) fn recount_at_rest(&self) -> Result<()> {
-        let is_written = |live: &crate::inode::live::Live| {
-            let state = live.lock();
-            state.is_unsettled || state.is_queued || state.writers > 0
-        };
-        for tier in self.tiers.iter() {
-            let is_idle = || !self.live.entries().iter().any(|live| is_written(live));
-            if tier.recount_at_rest(is_idle)? {
-                tracing::debug!(tier = %tier.id(), "counted the space in use anew");
-            }
-        }
-        Ok(())
     }
 }

@@ -10,11 +10,9 @@ use super::master::Host;
 use super::master::Master;
 use super::master::Wake;
 use super::{ATTEMPT, Locks};
-use crate::membership::cluster::Cluster;
-use crate::node::Node;
 
 /// Being asked.
-impl Node {
+impl Locks {
     /// Answers a question about locks from `node`, this host's own included.
     ///
     /// # Errors
@@ -25,29 +23,28 @@ impl Node {
         about: LockPlace,
         question: LockQuestion,
     ) -> Result<LockAnswer> {
-        let (locks, cluster) = self.lock_parts()?;
         let host = Host { node: node.clone(), life: about.life };
         match question {
-            LockQuestion::Report => Ok(self.report_claims(locks, cluster, host, about)),
+            LockQuestion::Report => Ok(self.report_claims(host, about)),
             LockQuestion::Wake { ticket } => {
-                self.hear_wake(locks, about.ino, ticket);
+                self.hear_wake(about.ino, ticket);
                 Ok(LockAnswer::Done)
             }
             question => {
-                cluster.require_current()?;
-                cluster.require_member(node)?;
+                self.cluster.require_current()?;
+                self.cluster.require_member(node)?;
                 let (answer, wakes, is_idle) = {
-                    let mut masters = locks.masters.lock();
+                    let mut masters = self.masters.lock();
                     let master = masters.get_mut(&about.ino).filter(|m| m.epoch() == about.epoch);
                     let Some(master) = master else {
-                        return Ok(LockAnswer::NotMaster { life: cluster.life().life });
+                        return Ok(LockAnswer::NotMaster { life: self.cluster.life().life });
                     };
                     let (answer, wakes) = master.answer(&host, &question)?;
                     (answer, wakes, master.is_idle())
                 };
-                self.wake_all(cluster, about, wakes);
-                if is_idle && locks.known(about.ino).is_none() {
-                    locks.run(move |node| node.resign_if_idle(about.ino));
+                self.wake_all(about, wakes);
+                if is_idle && self.known(about.ino).is_none() {
+                    self.run(move |locks| locks.resign_if_idle(about.ino));
                 }
                 Ok(answer)
             }
@@ -55,20 +52,14 @@ impl Node {
     }
 
     /// Tells a new master which locks are held here, and turns to it from now on.
-    fn report_claims(
-        &self,
-        locks: &Locks,
-        cluster: &Cluster,
-        master: Host,
-        about: LockPlace,
-    ) -> LockAnswer {
+    fn report_claims(&self, master: Host, about: LockPlace) -> LockAnswer {
         {
-            let mut masters = locks.masters.lock();
+            let mut masters = self.masters.lock();
             if masters.get(&about.ino).is_some_and(|mine| mine.epoch() < about.epoch) {
                 masters.remove(&about.ino);
             }
         }
-        let claims = locks.known(about.ino).map_or_else(Vec::new, |entry| {
+        let claims = self.known(about.ino).map_or_else(Vec::new, |entry| {
             let mut held = entry.held.lock();
             let is_newer = held.place.as_ref().is_none_or(|place| place.epoch < about.epoch);
             if is_newer {
@@ -77,31 +68,29 @@ impl Node {
             }
             held.claims()
         });
-        LockAnswer::Claims { life: cluster.life().life, claims }
+        LockAnswer::Claims { life: self.cluster.life().life, claims }
     }
 
-    fn hear_wake(&self, locks: &Locks, ino: InodeId, ticket: u64) {
-        if locks.waiters.lock().waiting.contains_key(&ticket) {
-            return locks.run(move |node| node.pursue_lock(ticket, Instant::now() + ATTEMPT));
+    fn hear_wake(&self, ino: InodeId, ticket: u64) {
+        if self.waiters.lock().waiting.contains_key(&ticket) {
+            return self.run(move |locks| locks.pursue_lock(ticket, Instant::now() + ATTEMPT));
         }
         // Granted to somebody who waits no longer: the master has to learn of it.
-        if let Some(entry) = locks.known(ino) {
+        if let Some(entry) = self.known(ino) {
             entry.held.lock().is_doubtful = true;
         }
     }
 
-    pub(super) fn wake_all(&self, cluster: &Cluster, about: LockPlace, wakes: Vec<Wake>) {
-        let me = cluster.life();
+    pub(super) fn wake_all(&self, about: LockPlace, wakes: Vec<Wake>) {
+        let me = self.cluster.life();
         for Wake { host, ticket } in wakes {
             if host == me {
-                if let Some(locks) = &self.locks {
-                    self.hear_wake(locks, about.ino, ticket);
-                }
+                self.hear_wake(about.ino, ticket);
                 continue;
             }
             let place = LockPlace { life: me.life, ..about };
             let request = Request::Lock { place, question: LockQuestion::Wake { ticket } };
-            if let Err(error) = cluster.tell(&host.node, &request) {
+            if let Err(error) = self.cluster.tell(&host.node, &request) {
                 tracing::debug!(host = %host.node, %error, "a host finds out by itself that it has a lock");
             }
         }
@@ -109,18 +98,17 @@ impl Node {
 
     /// Is the lock master no longer, if nobody has locks and nobody here has the file open.
     pub(super) fn resign_if_idle(&self, ino: InodeId) {
-        let Ok((locks, cluster)) = self.lock_parts() else { return };
         let epoch = {
-            let mut masters = locks.masters.lock();
+            let mut masters = self.masters.lock();
             let is_idle = masters.get(&ino).is_some_and(Master::is_idle);
-            if !is_idle || locks.known(ino).is_some() {
+            if !is_idle || self.known(ino).is_some() {
                 return;
             }
             // From here on whoever asks is sent to the record.
             masters.remove(&ino).map(|master| master.epoch())
         };
         let Some(epoch) = epoch else { return };
-        let mine = record_of(&cluster.life(), epoch);
+        let mine = record_of(&self.cluster.life(), epoch);
         if let Err(error) = self.namespace.set_lock_master(ino, Some(&mine), None) {
             tracing::debug!(%ino, %error, "the record of a lock master stays; the next takes it over");
         }

@@ -8,12 +8,11 @@ use intarsia_wire::{LockAnswer, LockClaim, LockPlace, LockQuestion, Request, Res
 use super::held::Place;
 use super::master::Host;
 use super::master::Master;
-use super::{ANSWER_PATIENCE, CHANGING, SILENT, Turn};
-use crate::body::remote::unexpected;
-use crate::node::Node;
+use super::{ANSWER_PATIENCE, CHANGING, Locks, SILENT, Turn};
+use crate::membership::cluster::unexpected;
 
 /// Asking the master.
-impl Node {
+impl Locks {
     /// Puts a question to the file's lock master, whoever that is, and notes what the answer means.
     pub(super) fn ask_master(
         &self,
@@ -54,9 +53,8 @@ impl Node {
 
     /// Tells the master all that is held and waited for here, so that it knows of nothing else.
     pub(super) fn assert_claims(&self, turn: &Turn<'_>, place: &Place) -> Result<()> {
-        let (locks, _) = self.lock_parts()?;
         let claims = turn.entry.held.lock().claims();
-        let all = LockQuestion::Assert { claims, tickets: locks.tickets(turn.ino) };
+        let all = LockQuestion::Assert { claims, tickets: self.tickets(turn.ino) };
         if self.pose(turn, place, &all)? == LockAnswer::Done {
             turn.entry.held.lock().is_doubtful = false;
         }
@@ -66,14 +64,13 @@ impl Node {
     /// Puts a question to one host; when that is no master any more, or does not answer, who it is has to be
     /// found out again.
     fn pose(&self, turn: &Turn<'_>, place: &Place, question: &LockQuestion) -> Result<LockAnswer> {
-        let (_, cluster) = self.lock_parts()?;
-        let me = cluster.life();
+        let me = self.cluster.life();
         let about = LockPlace { ino: turn.ino, epoch: place.epoch, life: me.life };
         let answer = if place.master == me {
             self.answer_lock(&me.node, about, question.clone())
         } else {
             let request = Request::Lock { place: about, question: question.clone() };
-            match cluster.call_within(&place.master.node, &request, ANSWER_PATIENCE) {
+            match self.cluster.call_within(&place.master.node, &request, ANSWER_PATIENCE) {
                 Ok(Response::Lock(answer)) => Ok(answer),
                 Ok(other) => Err(unexpected(&place.master.node, &other)),
                 Err(error) => Err(error),
@@ -97,28 +94,27 @@ impl Node {
 
     /// Who the file's lock master is; this host, if nobody is or the one that was is gone.
     pub(super) fn find_master(&self, turn: &Turn<'_>) -> Result<Place> {
-        let (locks, cluster) = self.lock_parts()?;
         let known = turn.entry.held.lock().place.clone();
         if let Some(place) = known
-            && !cluster.is_life_over(&place.master)
+            && !self.cluster.is_life_over(&place.master)
         {
             return Ok(place);
         }
-        let me = cluster.life();
+        let me = self.cluster.life();
         let Some(recorded) = self.namespace.lock_master(turn.ino)? else {
             let epoch = crate::clock::now().secs.unsigned_abs();
             let mine = record_of(&me, epoch);
             if !self.namespace.set_lock_master(turn.ino, None, Some(&mine))? {
                 return Err(Error::Busy("another host becomes the lock master".into()));
             }
-            locks.masters.lock().insert(turn.ino, Master::new(epoch));
+            self.masters.lock().insert(turn.ino, Master::new(epoch));
             return Ok(turn.settle(Place { master: me, epoch }));
         };
         let place = place_of(&recorded);
         let is_mine = place.master == me;
         let is_in_office =
-            locks.masters.lock().get(&turn.ino).map(Master::epoch) == Some(place.epoch);
-        if (is_mine && !is_in_office) || cluster.is_life_over(&place.master) {
+            self.masters.lock().get(&turn.ino).map(Master::epoch) == Some(place.epoch);
+        if (is_mine && !is_in_office) || self.cluster.is_life_over(&place.master) {
             return self.take_masters_place(turn, &place);
         }
         Ok(turn.settle(place))
@@ -126,15 +122,14 @@ impl Node {
 
     /// Becomes the lock master in the place of one that is gone: with the locks of all hosts that live.
     fn take_masters_place(&self, turn: &Turn<'_>, gone: &Place) -> Result<Place> {
-        let (locks, cluster) = self.lock_parts()?;
-        let me = cluster.life();
+        let me = self.cluster.life();
         let epoch = gone.epoch + 1;
         let (old, new) = (record_of(&gone.master, gone.epoch), record_of(&me, epoch));
         if !self.namespace.set_lock_master(turn.ino, Some(&old), Some(&new))? {
             return Err(Error::Busy("another host becomes the lock master".into()));
         }
         let mut master = Master::new(epoch);
-        for node in cluster.others_alive()? {
+        for node in self.cluster.others_alive()? {
             if let Some((host, claims)) = self.collect_claims(turn, epoch, &node)? {
                 master.adopt(&host, &claims)?;
             }
@@ -145,7 +140,7 @@ impl Node {
         held.place = Some(place.clone());
         held.is_doubtful = false;
         drop(held);
-        locks.masters.lock().insert(turn.ino, master);
+        self.masters.lock().insert(turn.ino, master);
         tracing::warn!(
             ino = %turn.ino, epoch, lost = %gone.master.node,
             "took over the locks of a file whose lock master is gone"
@@ -160,18 +155,17 @@ impl Node {
         epoch: u64,
         node: &NodeId,
     ) -> Result<Option<(Host, Vec<LockClaim>)>> {
-        let (_, cluster) = self.lock_parts()?;
-        let place = LockPlace { ino: turn.ino, epoch, life: cluster.life().life };
+        let place = LockPlace { ino: turn.ino, epoch, life: self.cluster.life().life };
         let request = Request::Lock { place, question: LockQuestion::Report };
         loop {
-            let error = match cluster.call_within(node, &request, ANSWER_PATIENCE) {
+            let error = match self.cluster.call_within(node, &request, ANSWER_PATIENCE) {
                 Ok(Response::Lock(LockAnswer::Claims { life, claims })) => {
                     return Ok(Some((Host { node: node.clone(), life }, claims)));
                 }
                 Ok(other) => unexpected(node, &other),
                 Err(error) => error,
             };
-            if !cluster.others_alive()?.contains(node) {
+            if !self.cluster.others_alive()?.contains(node) {
                 return Ok(None);
             }
             if Instant::now() + CHANGING >= turn.deadline {

@@ -7,32 +7,28 @@ use intarsia_wire::LockPlace;
 use super::master::Host;
 use super::master::Master;
 use super::{ATTEMPT, Locks};
-use crate::membership::cluster::Cluster;
-use crate::node::Node;
 
 /// Looking after what waits.
-impl Node {
+impl Locks {
     pub(super) fn look_after_locks(&self) {
-        let Ok((locks, cluster)) = self.lock_parts() else { return };
-        self.lose_locks_of_earlier_life(locks, cluster);
-        self.drop_dead_hosts(locks, cluster);
-        for (ino, entry) in locks.all_entries() {
+        self.lose_locks_of_earlier_life();
+        self.drop_dead_hosts();
+        for (ino, entry) in self.all_entries() {
             let is_doubtful = entry.held.lock().is_doubtful;
-            if is_doubtful || !locks.tickets(ino).is_empty() {
-                locks.run(move |node| node.look_after_file(ino));
+            if is_doubtful || !self.tickets(ino).is_empty() {
+                self.run(move |locks| locks.look_after_file(ino));
             }
         }
     }
 
     /// Asks again for the locks that are waited for, unless somebody is asking just now.
     fn look_after_file(&self, ino: InodeId) {
-        let Ok((locks, _)) = self.lock_parts() else { return };
-        let Some(entry) = locks.known(ino) else { return };
+        let Some(entry) = self.known(ino) else { return };
         if entry.turn.is_locked() {
             return;
         }
         self.settle_doubt(ino);
-        for ticket in locks.tickets(ino) {
+        for ticket in self.tickets(ino) {
             if entry.turn.is_locked() || entry.held.lock().is_doubtful {
                 return;
             }
@@ -56,13 +52,13 @@ impl Node {
     }
 
     /// The others have given this host up, and its locks with it.
-    fn lose_locks_of_earlier_life(&self, locks: &Locks, cluster: &Cluster) {
-        let life = cluster.life().life;
-        if std::mem::replace(&mut *locks.life.lock(), life) == life {
+    fn lose_locks_of_earlier_life(&self) {
+        let life = self.cluster.life().life;
+        if std::mem::replace(&mut *self.life.lock(), life) == life {
             return;
         }
-        locks.masters.lock().clear();
-        for (ino, entry) in locks.all_entries() {
+        self.masters.lock().clear();
+        for (ino, entry) in self.all_entries() {
             let mut held = entry.held.lock();
             held.lose_all();
             if held.is_lost {
@@ -71,16 +67,16 @@ impl Node {
         }
     }
 
-    fn drop_dead_hosts(&self, locks: &Locks, cluster: &Cluster) {
+    fn drop_dead_hosts(&self) {
         let mut woken = Vec::new();
-        let is_gone = |host: &Host| cluster.is_life_over(host);
+        let is_gone = |host: &Host| self.cluster.is_life_over(host);
         let has_dead = |master: &Master| master.hosts().iter().any(is_gone);
-        if !locks.masters.lock().values().any(has_dead) || cluster.meet().is_err() {
+        if !self.masters.lock().values().any(has_dead) || self.cluster.meet().is_err() {
             // A host that has just joined is not dead: what is known of the members is known anew.
             return;
         }
         {
-            let mut masters = locks.masters.lock();
+            let mut masters = self.masters.lock();
             for (ino, master) in &mut *masters {
                 if has_dead(master) {
                     let wakes = master.retain_hosts(|host| !is_gone(host));
@@ -90,7 +86,7 @@ impl Node {
         }
         for (ino, epoch, wakes) in woken {
             tracing::warn!(%ino, "locks of a lost host are gone");
-            self.wake_all(cluster, LockPlace { ino, epoch, life: 0 }, wakes);
+            self.wake_all(LockPlace { ino, epoch, life: 0 }, wakes);
             self.resign_if_idle(ino);
         }
     }

@@ -1,26 +1,21 @@
 //! How a lock is got, and waited for.
 
-use std::sync::Arc;
-
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
 use intarsia_wire::{LockAnswer, LockClaim, LockKind, LockQuestion, LockSpan};
 
 use super::asking::misfit;
-use super::{LockOutcome, PATIENCE, Turn, Waiter};
-use crate::inode::lease::Attempt;
-use crate::node::Node;
+use super::{LockOutcome, Locks, PATIENCE, Turn, Waiter};
 
-impl Node {
+impl Locks {
     pub(super) fn with_turn<T>(
         &self,
         ino: InodeId,
         deadline: Instant,
         f: impl FnOnce(&Turn<'_>) -> Result<T>,
     ) -> Result<T> {
-        let (locks, _) = self.lock_parts()?;
         loop {
-            let entry = locks.entry(ino);
+            let entry = self.entry(ino);
             let Some(turn) = entry.turn.try_lock_until(deadline) else {
                 return Err(Error::Busy("the lock master of the file does not answer".into()));
             };
@@ -50,8 +45,7 @@ impl Node {
 
     /// Asks for a lock that is waited for, or gives up waiting if a signal has come.
     pub(super) fn pursue_lock(&self, ticket: u64, deadline: Instant) {
-        let Ok((locks, _)) = self.lock_parts() else { return };
-        let Some(ino) = locks.waiters.lock().waiting.get(&ticket).map(|waiter| waiter.ino) else {
+        let Some(ino) = self.waiters.lock().waiting.get(&ticket).map(|waiter| waiter.ino) else {
             return;
         };
         let ended = self.with_turn(ino, deadline, |turn| Ok(self.pursue_in_turn(turn, ticket)));
@@ -70,9 +64,8 @@ impl Node {
         turn: &Turn<'_>,
         ticket: u64,
     ) -> Option<(Waiter, Result<LockOutcome>)> {
-        let (locks, _) = self.lock_parts().ok()?;
         let (claim, mut is_interrupted) = {
-            let waiters = locks.waiters.lock();
+            let waiters = self.waiters.lock();
             let waiter = waiters.waiting.get(&ticket)?;
             (waiter.claim, waiter.is_interrupted)
         };
@@ -90,16 +83,16 @@ impl Node {
                 }
             }
             is_interrupted =
-                locks.waiters.lock().waiting.get(&ticket).is_some_and(|w| w.is_interrupted);
+                self.waiters.lock().waiting.get(&ticket).is_some_and(|w| w.is_interrupted);
         }
         if outcome.is_none() && is_interrupted {
             outcome = Some(Ok(self.stop_waiting(turn, &claim, ticket)));
         }
-        let waiter = locks.waiters.lock().waiting.remove_entry(&ticket);
+        let waiter = self.waiters.lock().waiting.remove_entry(&ticket);
         match (waiter, outcome) {
             (Some((_, waiter)), Some(outcome)) => Some((waiter, outcome)),
             (Some((ticket, waiter)), None) => {
-                locks.waiters.lock().waiting.insert(ticket, waiter);
+                self.waiters.lock().waiting.insert(ticket, waiter);
                 None
             }
             (None, _) => None,
@@ -131,27 +124,10 @@ impl Node {
         if !matches!(outcome, Ok(LockOutcome::Granted)) {
             return outcome;
         }
-        self.revalidate(ino).map(|()| LockOutcome::Granted).inspect_err(|error| {
+        self.files().and_then(|files| files.look_up_anew(ino)).map(|()| LockOutcome::Granted).inspect_err(|error| {
             tracing::warn!(%ino, %error, "a lock is given up, as the file cannot be looked up anew");
             self.give_up_locks(ino, &[(claim.kind, claim.owner)], claim.span);
         })
-    }
-
-    /// Looks the file up again: another host may have written to it.
-    fn revalidate(&self, ino: InodeId) -> Result<()> {
-        let remote = self.with_live(ino, |state| {
-            if !state.is_open() || state.is_orphan {
-                return Ok(Attempt::Done(None));
-            }
-            match self.namespace.get(ino) {
-                Ok(inode) => self.renew_body(state, &inode)?,
-                // Removed by another host, and nobody else can open it any more.
-                Err(Error::NotFound) => {}
-                Err(error) => return Err(error),
-            }
-            Ok(Attempt::Done(state.remote().map(Arc::clone)))
-        })?;
-        remote.map_or(Ok(()), |remote| remote.renew())
     }
 
     pub(super) fn give_up_locks(&self, ino: InodeId, owners: &[(LockKind, u64)], span: LockSpan) {
@@ -177,7 +153,7 @@ impl Node {
         if let Err(error) = outcome {
             // Somebody is asking the master all this time. What goes is not told to anybody yet.
             tracing::warn!(%ino, %error, "a lock is given up later");
-            if let Some(entry) = self.locks.as_ref().and_then(|locks| locks.known(ino)) {
+            if let Some(entry) = self.known(ino) {
                 let mut held = entry.held.lock();
                 for (kind, owner) in owners {
                     held.clear(*kind, *owner, span);
@@ -189,15 +165,14 @@ impl Node {
 
     /// Drops what is known of a file's locks when nobody here uses it any more.
     pub(super) fn forget_locks(&self, ino: InodeId) {
-        let Ok((locks, _)) = self.lock_parts() else { return };
         let outcome = self.with_turn(ino, Instant::now() + PATIENCE, |turn| {
-            let is_open = self.live.with_existing(ino, |state| state.handles > 0).unwrap_or(false);
+            let is_open = self.is_open(ino);
             let mut held = turn.entry.held.lock();
-            if is_open || !held.is_empty() || held.is_doubtful || !locks.tickets(ino).is_empty() {
+            if is_open || !held.is_empty() || held.is_doubtful || !self.tickets(ino).is_empty() {
                 return Ok(());
             }
             held.is_gone = true;
-            locks.entries.lock().remove(&ino);
+            self.entries.lock().remove(&ino);
             Ok(())
         });
         if outcome.is_ok() {

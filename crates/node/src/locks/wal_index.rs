@@ -11,8 +11,7 @@ use intarsia_sync::Mutex;
 use intarsia_types::{InodeId, Result};
 use intarsia_wire::{LockAnswer, LockClaim, LockKind, LockMode, LockQuestion, LockSpan};
 
-use super::Turn;
-use crate::node::Node;
+use super::{Locks, Turn};
 
 /// How the names of such files end.
 const SUFFIX: &[u8] = b"-shm";
@@ -48,12 +47,10 @@ impl WalIndexes {
     }
 }
 
-impl Node {
+impl Locks {
     /// A file was found or made under this name.
     pub(crate) fn note_lockable(&self, name: &[u8], ino: InodeId) {
-        if let Some(locks) = &self.locks {
-            locks.wal_indexes.note(name, ino);
-        }
+        self.wal_indexes.note(name, ino);
     }
 
     /// Asks the master for a lock; for the file itself before, where one host may have it.
@@ -63,8 +60,7 @@ impl Node {
         claim: LockClaim,
         ticket: Option<u64>,
     ) -> Result<LockAnswer> {
-        let (locks, _) = self.lock_parts()?;
-        if locks.wal_indexes.is_mapped_by(turn.ino, &claim) {
+        if self.wal_indexes.is_mapped_by(turn.ino, &claim) {
             let first = LockQuestion::Take { claim: OF_THIS_HOST, ticket: None };
             let answer = self.ask_master(turn, &first)?;
             if answer != LockAnswer::Granted {
@@ -83,8 +79,7 @@ impl Node {
     }
 
     pub(super) fn test_in_turn(&self, turn: &Turn<'_>, claim: LockClaim) -> Result<LockAnswer> {
-        let (locks, _) = self.lock_parts()?;
-        if locks.wal_indexes.is_mapped_by(turn.ino, &claim) {
+        if self.wal_indexes.is_mapped_by(turn.ino, &claim) {
             let first = self.ask_master(turn, &LockQuestion::Test { claim: OF_THIS_HOST })?;
             if first != LockAnswer::Done {
                 return Ok(first);

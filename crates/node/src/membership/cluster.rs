@@ -1,7 +1,10 @@
 //! The other hosts of a store: which tiers are theirs, and how to reach them.
 
 mod calls;
+pub(crate) mod memory;
 mod presence;
+
+pub(crate) use calls::unexpected;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,18 +17,17 @@ use intarsia_meta::{
 };
 use intarsia_policy::HostState;
 use intarsia_sync::{Mutex, RwLock};
-use intarsia_transport::{Buffer, DeploymentKey, Identity, Network, Peers, Runtime, Server};
+use intarsia_transport::{
+    Buffer, DeploymentKey, Handler, Identity, Network, Peers, Runtime, Server,
+};
 use intarsia_types::{BackingRef, Error, NodeId, Result, TierId, Timestamp};
 use intarsia_wire::Request;
 
-use crate::body::pieces::PieceMemory;
+use self::memory::PieceMemory;
 use crate::clock::now;
 use crate::membership::fence::Fence;
 use crate::membership::heart::Heart;
 use crate::membership::{Membership, Pace, Pulse, Seen};
-use crate::node::Node;
-use crate::peer::PeerService;
-use crate::rebalance::fetch::Fetches;
 
 const EIO: i32 = 5;
 /// In the place of a life, in a recall: the right to write is to pass to nobody.
@@ -97,10 +99,8 @@ pub(crate) struct Cluster {
     server: Mutex<Option<Server>>,
     membership: Membership,
     /// Up while the other hosts have given this one up.
-    pub(crate) fence: Fence,
+    pub(super) fence: Fence,
     heart: Mutex<Option<Heart>>,
-    /// Files that come here from other hosts.
-    pub(crate) fetches: Fetches,
     /// The last beat failed, and the log says so.
     is_faint: AtomicBool,
     /// This host stays a member, also if it was told to leave.
@@ -144,7 +144,6 @@ impl Cluster {
             membership,
             fence: Fence::default(),
             heart: Mutex::default(),
-            fetches: Fetches::default(),
             is_faint: AtomicBool::new(false),
             stays: AtomicBool::new(false),
         })
@@ -387,8 +386,7 @@ impl Cluster {
         }
     }
 
-    fn serve(&self, node: &Arc<Node>) -> Result<SocketAddr> {
-        let handler = Arc::new(PeerService::new(Arc::downgrade(node)));
+    fn serve<H: Handler>(&self, handler: Arc<H>) -> Result<SocketAddr> {
         let identity = self.identity.clone();
         let config = identity.key.config();
         let server = Server::start(&self.runtime, self.listen, identity, config, handler)?;
@@ -420,12 +418,4 @@ fn free_bytes(member: &MemberRecord) -> u64 {
 pub(crate) fn in_words(time: Timestamp) -> String {
     let since_1970 = Duration::from_secs(u64::try_from(time.secs).unwrap_or(0));
     humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_1970).to_string()
-}
-
-impl Node {
-    /// Whether this host was told to leave.
-    #[must_use]
-    pub fn is_leaving(&self) -> bool {
-        self.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving())
-    }
 }

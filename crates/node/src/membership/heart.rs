@@ -1,14 +1,17 @@
 //! The thread that shows the other hosts that this one lives, and looks whether they do.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use intarsia_sync::thread::JoinHandle;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, Result};
 
-use crate::node::Node;
+/// Beats are held.
+type IsPaused = bool;
+/// There is still somebody whose heart it is.
+type IsAlive = bool;
 
 #[derive(Default)]
 struct Control {
@@ -24,13 +27,16 @@ pub(crate) struct Heart {
 }
 
 impl Heart {
-    /// Has [`Node::pulse`] called every `interval`.
-    pub(crate) fn start(node: &Arc<Node>, interval: Duration) -> Result<Self> {
+    /// Has `beat` called every `interval`, until it says that nobody lives here any more.
+    pub(crate) fn start(
+        beat: impl Fn(IsPaused) -> IsAlive + Send + 'static,
+        interval: Duration,
+    ) -> Result<Self> {
         let control = Arc::new(Control::default());
-        let (weak, for_thread) = (Arc::downgrade(node), Arc::clone(&control));
+        let for_thread = Arc::clone(&control);
         let thread = intarsia_sync::thread::Builder::new()
             .name("heart".into())
-            .spawn(move || run(&weak, &for_thread, interval))
+            .spawn(move || run(beat, &for_thread, interval))
             .map_err(|e| Error::io("start the heart thread", e))?;
         Ok(Self { control, thread })
     }
@@ -50,7 +56,7 @@ impl Heart {
     }
 }
 
-fn run(node: &Weak<Node>, control: &Control, interval: Duration) {
+fn run(beat: impl Fn(IsPaused) -> IsAlive, control: &Control, interval: Duration) {
     let mut next = Instant::now();
     loop {
         let mut is_stopping = control.is_stopping.lock();
@@ -61,11 +67,9 @@ fn run(node: &Weak<Node>, control: &Control, interval: Duration) {
             return;
         }
         drop(is_stopping);
-        let Some(node) = node.upgrade() else { return };
-        if !control.is_paused.load(Ordering::Acquire) {
-            node.pulse();
+        if !beat(control.is_paused.load(Ordering::Acquire)) {
+            return;
         }
-        drop(node);
         next = (next + interval).max(Instant::now());
     }
 }

@@ -8,27 +8,26 @@ use intarsia_sync::Instant;
 use intarsia_types::{Error, NodeId, Result};
 
 use crate::membership::cluster::Cluster;
-use crate::node::Node;
 
 /// How long the metadata may take to answer a question about the state of the store.
 const METADATA: Duration = Duration::from_secs(3);
 /// How long a host may take to take a connection.
 const CONNECT: Duration = Duration::from_millis(700);
 
-impl Node {
-    /// Asks the metadata something for a report, no longer than a few seconds.
-    pub(crate) fn ask_for_report<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
-        let _limit = allowance::limit(Instant::now() + METADATA);
-        ask()
-    }
+/// Asks the metadata something for a report, no longer than a few seconds.
+pub(crate) fn ask_for_report<T>(ask: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _limit = allowance::limit(Instant::now() + METADATA);
+    ask()
+}
 
+impl Cluster {
     /// What it means that the metadata does not answer: which hosts do not either.
     ///
     /// # Errors
     /// When the metadata does answer with nothing, or this host may have been given up.
-    pub(crate) fn require_metadata(&self, cluster: &Cluster) -> Result<()> {
-        let trouble = match self.ask_for_report(|| cluster.meet()) {
-            Ok(()) if cluster.is_sure_member() => return Ok(()),
+    pub(crate) fn require_metadata(&self) -> Result<()> {
+        let trouble = match ask_for_report(|| self.meet()) {
+            Ok(()) if self.is_sure_member() => return Ok(()),
             Ok(()) => "the other hosts may have given this one up".to_owned(),
             Err(error) => error.to_string(),
         };
@@ -46,9 +45,8 @@ impl Node {
 
     /// The other hosts of which the last that was heard is that they are up, and that take no connection now.
     pub(crate) fn silent_hosts(&self) -> Vec<NodeId> {
-        let Some(cluster) = &self.cluster else { return Vec::new() };
-        let others = cluster.members().into_iter();
-        let others = others.filter(|(node, m)| node != cluster.me() && m.state.is_alive());
+        let others = self.members().into_iter();
+        let others = others.filter(|(node, m)| node != self.me() && m.state.is_alive());
         let asked: Vec<_> = others
             .filter_map(|(node, member)| Some((node, member.address?)))
             .map(|(node, address)| (node, intarsia_sync::thread::spawn(move || answers(address))))

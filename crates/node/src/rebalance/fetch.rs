@@ -40,8 +40,8 @@ pub(crate) struct Fetches(Mutex<HashMap<InodeId, Fetch>>);
 impl Node {
     /// Becomes the home of a file; of a long one in the background.
     pub(crate) fn fetch(self: &Arc<Self>, ino: InodeId) -> Result<Fetched> {
-        let cluster = self.others()?;
-        let mut fetches = cluster.fetches.0.lock();
+        self.others()?;
+        let mut fetches = self.fetches.0.lock();
         match fetches.remove(&ino) {
             Some(Fetch::Over(outcome)) => return outcome,
             Some(running) => {
@@ -60,9 +60,7 @@ impl Node {
             let node = Arc::clone(self);
             let fetch = move || {
                 let outcome = node.bring_here(ino);
-                if let Some(cluster) = &node.cluster {
-                    cluster.fetches.0.lock().insert(ino, Fetch::Over(outcome));
-                }
+                node.fetches.0.lock().insert(ino, Fetch::Over(outcome));
             };
             intarsia_sync::thread::Builder::new()
                 .name("fetch".into())

@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_meta::{Inode, MemberRecord, MemberState};
+use intarsia_meta::{Inode, MemberRecord, MemberState, Namespace, Naming};
 use intarsia_policy::{HostRoom, Speeds, Transfer, check_speeds, choose_host, plan_balance};
 use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::{Request, Response};
 use serde::Serialize;
 
-use crate::body::remote::unexpected;
 use crate::membership::cluster::Cluster;
+use crate::membership::cluster::unexpected;
 use crate::node::Node;
 
 use super::fetch::Fetched;
@@ -256,7 +256,7 @@ impl Node {
         })?;
         let mut files = Vec::new();
         for (naming, why) in named {
-            match self.path_of(&naming) {
+            match path_of(&self.namespace, &naming) {
                 Ok(path) => files.push(StuckFile { path, why }),
                 Err(Error::NotFound) => {}
                 Err(error) => return Err(error),
@@ -265,6 +265,14 @@ impl Node {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(files)
     }
+}
+
+/// The path that a name is at the end of.
+pub(crate) fn path_of(namespace: &Namespace, naming: &Naming) -> Result<String> {
+    let parent = namespace.path_of(naming.parent)?;
+    let parent = String::from_utf8_lossy(&parent).into_owned();
+    let name = String::from_utf8_lossy(&naming.name).into_owned();
+    Ok(if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") })
 }
 
 /// What became of a round of errands.

@@ -34,16 +34,16 @@ impl Node {
         match (own.or(inode.layout.backing()), &self.cluster) {
             (Some(_), Some(cluster)) if own.is_none() => {
                 if let Some(kept) = self.kept_copy(inode) {
-                    return Ok(Body::Kept(kept));
+                    return Ok(Body::kept(kept));
                 }
                 let hosts = self.hosts_of(inode)?;
                 let file = self.open_elsewhere(cluster, inode, &hosts)?;
                 let file = file.with_copy(self.begin_keeping(inode, hints));
-                Ok(Body::Remote(Arc::new(file)))
+                Ok(Body::remote(file))
             }
             (Some(backing), _) => {
                 let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
-                Ok(Body::Local(LocalBody::new(backing, file)))
+                Ok(Body::local(LocalBody::new(backing, file)))
             }
             (None, _) => {
                 let what = "a list of copies without any".into();
@@ -70,7 +70,7 @@ impl Node {
         tracing::error!(ino = %inode.ino, error = %trouble, "the copy here cannot be read; another host's is");
         let file = self.open_elsewhere(cluster, inode, &others)?;
         state.overlay.size_bytes = inode.size_bytes;
-        state.body = Some(Body::Remote(Arc::new(file)));
+        state.body = Some(Body::remote(file));
         state.sums = None;
         state.is_checksummed = false;
         state.record = Some(inode.clone());
@@ -93,9 +93,7 @@ impl Node {
         }
         self.remote_cache.adopt(inode.ino, local)?;
         state.is_spared = false;
-        if let Some(Body::Local(local)) = state.body.take() {
-            state.body = Some(Body::Kept(LocalBody { rw: None, ..local }));
-        }
+        state.body = state.take_local().map(Body::kept);
         Ok(())
     }
 

@@ -11,8 +11,8 @@ use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result, TierClass};
 use intarsia_wire::{Handle, Request, Response};
 
 use crate::background::throttle::Pace;
-use crate::body::remote::unexpected;
 use crate::membership::cluster::Cluster;
+use crate::membership::cluster::unexpected;
 use crate::node::Node;
 
 /// Read and sent at once. Pieces begin at multiples of it.

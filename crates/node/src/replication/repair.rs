@@ -23,6 +23,7 @@ use crate::membership::cluster::Cluster;
 use crate::node::Node;
 use crate::replication::push::CopySource;
 use crate::replication::replicator::Attempted;
+use crate::space::hints::own_hints;
 
 /// All files are looked at at least so often.
 const SURVEY_INTERVAL: Duration = Duration::from_secs(600);
@@ -79,7 +80,7 @@ impl Node {
         let Some(own) = inode.layout.copies().iter().find(|copy| self.tiers.has(copy.tier)) else {
             return Ok(Attempted::Done);
         };
-        let wanted = self.wanted_copies(&self.own_hints(&inode)?);
+        let wanted = self.wanted_copies(&own_hints(&self.namespace, &inode)?);
         if let Some(writer) = self.namespace.writer(ino)? {
             // Whoever may write sees to it once the file has settled.
             let note = |state: &mut LiveState| {
@@ -163,7 +164,7 @@ impl Node {
             return Err(Error::Corrupt { ino: inode.ino, what });
         }
         let sums = if inode.checksummed { Some(self.stored_sums(inode.ino)?) } else { None };
-        let class = self.own_hints(inode)?.tier();
+        let class = own_hints(&self.namespace, inode)?.tier();
         let source = CopySource {
             ino: inode.ino,
             version: inode.version,
@@ -316,7 +317,7 @@ impl Node {
             return Ok(());
         };
         let is_whole = !copies.iter().any(|copy| is_lost(&copy));
-        if is_whole && copies.len() == self.wanted_copies(&self.own_hints(inode)?) {
+        if is_whole && copies.len() == self.wanted_copies(&own_hints(&self.namespace, inode)?) {
             return Ok(());
         }
         found.files += 1;

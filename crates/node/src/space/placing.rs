@@ -1,8 +1,9 @@
 //! Where the hints of a new file wish it to be born: on the host that makes it, where its group is, or dealt over all.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use intarsia_meta::GroupRecord;
+use intarsia_meta::{GroupRecord, Namespace};
 use intarsia_policy::{
     Home, HomeReason, HostState, HostWish, PlaceRequest, Plan, choose_group_host, place,
 };
@@ -10,7 +11,9 @@ use intarsia_sync::Mutex;
 use intarsia_types::{Hint, HintKey, HintSet, InodeId, NodeId, Pattern, Placement, Result};
 
 use crate::clock::now;
-use crate::node::Node;
+use crate::membership::cluster::Cluster;
+use crate::ranks::GROUPS;
+use crate::space::tiers::Tiers;
 
 /// Groups that are remembered here; beyond it all are looked up anew.
 const REMEMBERED_MAX: usize = 4096;
@@ -20,8 +23,13 @@ const RECORDED_MAX: usize = 4096;
 const ATTEMPTS: usize = 4;
 
 /// The hosts of groups, as they were looked up.
-#[derive(Default)]
-pub(crate) struct Groups(Mutex<HashMap<String, NodeId>>);
+struct Groups(Mutex<HashMap<String, NodeId>>);
+
+impl Default for Groups {
+    fn default() -> Self {
+        Self(Mutex::ranked(GROUPS, HashMap::new()))
+    }
+}
 
 impl Groups {
     fn get(&self, group: &str) -> Option<NodeId> {
@@ -58,11 +66,32 @@ pub(crate) fn name_group(hints: &mut HintSet, directory: InodeId) {
     }
 }
 
-impl Node {
+/// Decides where new files go.
+pub(crate) struct Placing {
+    /// The name of this host.
+    maker: NodeId,
+    tiers: Arc<Tiers>,
+    /// Has the records of groups.
+    namespace: Arc<Namespace>,
+    /// The other hosts; none in a store of one.
+    cluster: Option<Arc<Cluster>>,
+    groups: Groups,
+}
+
+impl Placing {
+    pub(crate) fn new(
+        maker: NodeId,
+        tiers: Arc<Tiers>,
+        namespace: Arc<Namespace>,
+        cluster: Option<Arc<Cluster>>,
+    ) -> Self {
+        Self { maker, tiers, namespace, cluster, groups: Groups::default() }
+    }
+
     /// What the hints of a file say of its host. A store of one host has no other.
     pub(crate) fn wish_of(&self, hints: &HintSet) -> Wish {
         match (hints.place(), hints.pattern()) {
-            _ if !self.is_shared() => Wish::Maker,
+            _ if self.cluster.is_none() => Wish::Maker,
             (Some(Placement::Collocate(group)), _) => Wish::Group(group),
             (None, Some(Pattern::Distribute)) => Wish::Spread,
             _ => Wish::Maker,
@@ -87,15 +116,14 @@ impl Node {
     }
 
     fn plan(&self, hints: &HintSet, wish: HostWish<'_>, seed: u64) -> Plan {
-        self.remote_cache.make_room();
-        let is_leaving = self.is_leaving();
+        let is_leaving = self.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving());
         if wish == HostWish::Maker
             && !is_leaving
             && let Some(tier) = self.tiers.only_one_with_room()
         {
             return Plan { home: Home::Here(tier), reason: HomeReason::RoomHere };
         }
-        let (maker, class) = (&self.options.name, hints.tier());
+        let (maker, class) = (&self.maker, hints.tier());
         let tiers = self.tiers.states();
         let request = PlaceRequest { maker, tiers: &tiers, class, wish, is_leaving, seed };
         place(&request, || self.roomy_hosts())

@@ -5,7 +5,6 @@ use intarsia_policy::IoMode;
 use intarsia_sync::Instant;
 use intarsia_types::{Attr, Error, FileKind, InodeId, Layout, Result, Timestamp};
 
-use crate::body::Body;
 use crate::clock::now;
 use crate::directory::directory_lease::Cover;
 use crate::inode::live::LiveState;
@@ -347,23 +346,15 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
     }
     attr.mtime = state.overlay.mtime.unwrap_or(attr.mtime);
     attr.ctime = state.overlay.ctime.unwrap_or(attr.ctime);
-    match &state.body {
-        Some(Body::Local(local)) => {
-            let stat = local.ro.stat()?;
-            attr.size_bytes = stat.size_bytes;
-            attr.blocks_512 = stat.blocks_512;
-            if stat.ctime > state.seen_ctime && node.trusts_backing_times(state) {
-                attr.mtime = stat.mtime;
-                attr.ctime = attr.ctime.max(stat.ctime);
-            }
-        }
-        Some(Body::Inline(bytes)) => {
-            attr.size_bytes = bytes.len() as u64;
-            attr.blocks_512 = attr.size_bytes.div_ceil(512);
-        }
-        // What was written from here through the other host, at least.
-        Some(Body::Remote(remote)) if remote.may_write() => attr.size_bytes = remote.size_bytes(),
-        Some(Body::Remote(_) | Body::Kept(_) | Body::Striped(_) | Body::Lower(_)) | None => {}
+    let Some(stat) = state.body_stat()? else { return Ok(()) };
+    attr.size_bytes = stat.size_bytes;
+    attr.blocks_512 = stat.blocks_512.unwrap_or(attr.blocks_512);
+    if let Some((mtime, ctime)) = stat.times
+        && ctime > state.seen_ctime
+        && node.trusts_backing_times(state)
+    {
+        attr.mtime = mtime;
+        attr.ctime = attr.ctime.max(ctime);
     }
     Ok(())
 }

@@ -1,38 +1,13 @@
 //! The hints in force for a file: its own attributes over the rules, over what its directory passes on.
 
 use intarsia_meta::Inode;
-use intarsia_types::{Error, FileKind, HINT_PREFIX, Hint, HintKey, HintSet, InodeId, Result};
+use intarsia_types::{FileKind, HINT_PREFIX, Hint, HintKey, HintSet, InodeId, Result};
 
 use crate::node::Node;
+use crate::space::hints::own_hints;
 use crate::space::placing::name_group;
 
 impl Node {
-    /// The hints stored with an inode itself.
-    pub(crate) fn own_hints(&self, inode: &Inode) -> Result<HintSet> {
-        if !inode.has_xattrs {
-            return Ok(HintSet::default());
-        }
-        let mut hints = HintSet::default();
-        for name in self.namespace.list_xattr(inode.ino)? {
-            let Some(key) = std::str::from_utf8(&name).ok().and_then(HintKey::from_attribute)
-            else {
-                continue;
-            };
-            let value = match self.namespace.get_xattr(inode.ino, &name) {
-                // Removed since it was listed, perhaps with the inode.
-                Err(Error::NoAttribute) => continue,
-                value => value?,
-            };
-            // A value that an older version took and this one refuses is advice not followed.
-            if let Some(hint) =
-                std::str::from_utf8(&value).ok().and_then(|v| Hint::new(key, v).ok())
-            {
-                hints.set(hint);
-            }
-        }
-        Ok(hints)
-    }
-
     /// The hints that a new entry `name` of `parent` starts with. Rules are for what is no directory.
     pub(crate) fn hints_for_new(
         &self,
@@ -40,7 +15,7 @@ impl Node {
         name: &[u8],
         kind: FileKind,
     ) -> Result<HintSet> {
-        let mut hints = self.own_hints(parent)?;
+        let mut hints = own_hints(&self.namespace, parent)?;
         if kind == FileKind::Directory {
             return Ok(hints);
         }

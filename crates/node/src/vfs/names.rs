@@ -1,11 +1,9 @@
 //! Names: looking up, creating, linking, removing, renaming, listing.
 
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use intarsia_meta::{DirEntry, FreeFile, Inode, NewInode, RenameMode};
-use intarsia_sync::Mutex;
 use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout, Result};
 
 use crate::body::LocalBody;
@@ -19,43 +17,8 @@ use crate::vfs::attributes::Validity;
 use crate::vfs::caller::Caller;
 use crate::vfs::open::{Opened, Registrar};
 
-/// Removed inodes whose last attributes are still told, to whoever holds them without an open handle
-/// (a working directory, an `O_PATH` descriptor).
-const DEPARTED_KEPT: usize = 1024;
-
 /// A directory that has not changed for so long is not just being changed.
 const STILL: Duration = Duration::from_secs(1);
-
-/// The last attributes of inodes that are gone.
-#[derive(Debug)]
-pub(crate) struct Departed(Mutex<(VecDeque<InodeId>, HashMap<InodeId, Attr>)>);
-
-impl Departed {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::default())
-    }
-
-    /// The record of a file that was just written may not know its length yet.
-    fn add(&self, inode: &Inode, size_bytes: u64) {
-        let mut attr = inode.attr();
-        attr.nlink = 0;
-        attr.size_bytes = size_bytes;
-        let mut guard = self.0.lock();
-        let (order, attrs) = &mut *guard;
-        if attrs.insert(inode.ino, attr).is_none() {
-            order.push_back(inode.ino);
-        }
-        if order.len() > DEPARTED_KEPT
-            && let Some(oldest) = order.pop_front()
-        {
-            attrs.remove(&oldest);
-        }
-    }
-
-    pub(crate) fn get(&self, ino: InodeId) -> Option<Attr> {
-        self.0.lock().1.get(&ino).cloned()
-    }
-}
 
 /// What a new entry is to be.
 #[derive(Clone, Debug)]
@@ -178,7 +141,7 @@ impl Node {
         if !self.has_passthrough.load(std::sync::atomic::Ordering::Acquire)
             || hints.integrity() == Integrity::Strict
             // Where it goes follows from its number, which it has not yet.
-            || self.wish_of(hints) == Wish::Spread
+            || self.placing.wish_of(hints) == Wish::Spread
         {
             return Ok(None);
         }

@@ -13,6 +13,7 @@ use crate::cache::far_pages::{Grant, Paged, Stamp};
 use crate::inode::lease::{Attempt, Content};
 use crate::inode::live::LiveState;
 use crate::node::Node;
+use crate::space::hints::own_hints;
 use crate::vfs::caller::Caller;
 
 pub use crate::inode::live::KernelBacking;
@@ -87,12 +88,12 @@ impl Node {
             };
             Self::drop_stale_lower(state, &inode);
             if state.body.is_none() {
-                state.hints = self.own_hints(&inode)?;
+                state.hints = own_hints(&self.namespace, &inode)?;
                 state.is_orphan = inode.nlink == 0;
                 self.load_body(state, &inode)?;
             }
             let inode = if truncate { self.spare_followers(inode, state, 0)? } else { inode };
-            let was_lower = matches!(state.body, Some(Body::Lower(_)));
+            let was_lower = state.is_lower();
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
             if opened.is_err() && was_lower && state.local().is_none() {
                 // Nothing has become of a truncation; the file is as it was.
@@ -121,7 +122,7 @@ impl Node {
                 state.hints = hints;
                 state.holds_lease = self.is_shared();
                 state.is_unsettled = body.is_some();
-                state.body = Some(body.map_or(Body::Inline(Vec::new()), Body::Local));
+                state.body = Some(body.map_or(Body::empty(), Body::local));
                 state.record = Some(inode.clone());
                 state.mark_seen();
             }
@@ -160,9 +161,9 @@ impl Node {
         if flags.write && self.is_shared() {
             self.let_go_for_room(inode, state, flags.truncate)?;
         }
-        if flags.truncate && matches!(state.body, Some(Body::Lower(_))) {
+        if flags.truncate && state.is_lower() {
             // What is dropped need not be copied first.
-            state.body = Some(Body::Inline(Vec::new()));
+            state.body = Some(Body::empty());
         } else if flags.write {
             self.copy_up(inode.ino, state)?;
         }
@@ -269,11 +270,6 @@ impl Node {
     }
 
     pub(crate) fn changes_elsewhere(&self, state: &LiveState) -> bool {
-        let is_elsewhere = match &state.body {
-            Some(Body::Remote(_) | Body::Striped(_)) => true,
-            Some(Body::Inline(_)) => !state.holds_lease,
-            Some(Body::Local(_) | Body::Kept(_) | Body::Lower(_)) | None => false,
-        };
-        self.is_shared() && is_elsewhere
+        self.is_shared() && state.may_change_elsewhere()
     }
 }

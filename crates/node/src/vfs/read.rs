@@ -1,16 +1,12 @@
 //! Reading: where the bytes are, and how far a read comes without waiting for another host.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
 
-use crate::body::Body;
-use crate::body::remote::RemoteFile;
-use crate::body::striped::StripedFile;
+use crate::body::seam::Source;
 use crate::body::striped::read::FarRead;
 use crate::inode::live::LiveState;
 use crate::node::Node;
@@ -30,15 +26,6 @@ pub enum Reading {
     Elsewhere(FarRead),
 }
 
-/// Where the bytes for a read are.
-pub(super) enum Source {
-    /// So many are in the buffer already.
-    Done(usize),
-    File(Arc<BackingFile>),
-    Remote(Arc<RemoteFile>),
-    Striped(Arc<StripedFile>),
-}
-
 impl Node {
     /// Reads into `buffer`; fewer bytes only at the end of the file. May wait for another host.
     ///
@@ -49,8 +36,7 @@ impl Node {
             Source::Done(n) => Ok(self.count_read(n)),
             Source::File(file) => Ok(self.count_read(file.read_at(buffer, offset_bytes)?)),
             // With no lock held: the other host may have something to ask of us meanwhile.
-            Source::Remote(remote) => Ok(self.count_read(remote.read_at(buffer, offset_bytes)?)),
-            Source::Striped(striped) => Ok(self.count_read(striped.read_at(buffer, offset_bytes)?)),
+            Source::Far(far) => Ok(self.count_read(far.read_at(buffer, offset_bytes)?)),
         }
     }
 
@@ -67,13 +53,8 @@ impl Node {
         let n = match self.source_of(ino, offset_bytes, buffer)? {
             Source::Done(n) => n,
             Source::File(file) => file.read_at(buffer, offset_bytes)?,
-            Source::Remote(remote) => {
-                let read = remote.begin_read(offset_bytes, buffer.len());
-                return Ok(Reading::Elsewhere(FarRead::Remote(read)));
-            }
-            Source::Striped(striped) => {
-                let read = striped.begin_read(offset_bytes, buffer.len());
-                return Ok(Reading::Elsewhere(FarRead::Striped(read)));
+            Source::Far(far) => {
+                return Ok(Reading::Elsewhere(far.begin_read(offset_bytes, buffer.len())));
             }
         };
         Ok(Reading::Done(self.count_read(n)))
@@ -117,37 +98,19 @@ impl Node {
                 self.note_brief_pages(ino, state);
             }
             self.load_sums(ino, state)?;
-            match &state.body {
-                Some(Body::Striped(striped)) => Ok(Source::Striped(Arc::clone(striped))),
-                Some(Body::Remote(remote)) => Ok(Source::Remote(Arc::clone(remote))),
-                Some(Body::Inline(bytes)) => {
-                    let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
-                    let rest = bytes.get(from..).unwrap_or(&[]);
-                    let n = rest.len().min(buffer.len());
-                    buffer[..n].copy_from_slice(&rest[..n]);
-                    Ok(Source::Done(n))
+            match (state.source(offset_bytes, buffer)?, &state.sums) {
+                // Under the lock, so that no write comes between the bytes and their sums.
+                (Source::File(file), Some(sums)) if !state.is_lower() => {
+                    self.read_verified(ino, sums, &file, offset_bytes, buffer).map(Source::Done)
                 }
-                Some(Body::Local(local) | Body::Kept(local)) => match &state.sums {
-                    // Under the lock, so that no write comes between the bytes and their sums.
-                    Some(sums) => self
-                        .read_verified(ino, sums, &local.ro, offset_bytes, buffer)
-                        .map(Source::Done),
-                    None => Ok(Source::File(Arc::clone(&local.ro))),
-                },
-                Some(Body::Lower(lower)) => Ok(Source::File(Arc::clone(&lower.file))),
-                None => Err(Error::BadHandle),
+                (source, _) => Ok(source),
             }
         })
     }
 
     /// Where a file ends that another host may change, as far as is known here.
     fn known_end(&self, state: &LiveState) -> Option<u64> {
-        match &state.body {
-            _ if !self.is_shared() => None,
-            Some(Body::Remote(remote)) if !remote.may_write() => Some(remote.size_bytes()),
-            Some(Body::Inline(bytes)) if !state.holds_lease => Some(bytes.len() as u64),
-            _ => None,
-        }
+        state.end_when_read().filter(|_| self.is_shared())
     }
 
     /// As [`follow`](Self::follow), what the record says now; a file that was removed is as it was.
@@ -166,18 +129,7 @@ impl Node {
     pub fn seek(&self, ino: InodeId, offset_bytes: u64, hole: bool) -> Result<u64> {
         self.live.with(ino, |state| {
             self.ensure_loaded(ino, state)?;
-            match &state.body {
-                Some(Body::Local(local)) => local.ro.seek(offset_bytes, hole),
-                Some(Body::Lower(lower)) => lower.file.seek(offset_bytes, hole),
-                _ => {
-                    let size = state.size_bytes()?;
-                    match offset_bytes {
-                        at if at >= size => Err(Error::NoData),
-                        _ if hole => Ok(size),
-                        at => Ok(at),
-                    }
-                }
-            }
+            state.seek(offset_bytes, hole)
         })
     }
 }

@@ -2,16 +2,10 @@
 
 use intarsia_types::{CacheHint, Error, InodeId};
 
-use crate::body::Body;
 use crate::inode::live::{Forgotten, LiveState};
 use crate::node::Node;
 
 impl Node {
-    /// Nobody has the file open any more. If it was promised and could not be recorded, nobody else knows of its bytes.
-    pub(crate) fn note_broken_promise(&self, ino: InodeId, state: &mut LiveState) {
-        state.is_doubtful |= self.namespace.forget_promise(ino) && state.local().is_some();
-    }
-
     /// The last reference to an open handle is gone.
     pub fn release(&self, ino: InodeId, was_writer: bool) {
         self.release_handle(ino, was_writer, |state| {
@@ -35,10 +29,8 @@ impl Node {
         let departed = self.live.with_existing(ino, |state| {
             let_go(state);
             state.writers = state.writers.saturating_sub(u32::from(was_writer));
-            if state.writers == 0
-                && let Some(Body::Local(local)) = &mut state.body
-            {
-                local.rw = None;
+            if state.writers == 0 {
+                state.close_writer();
             }
             if state.handles == 0 {
                 state.kernel = None;

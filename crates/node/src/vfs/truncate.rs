@@ -44,9 +44,8 @@ impl Node {
         if state.striped().is_some() {
             return self.cut_stripes(ino, state, size_bytes, caller);
         }
-        let grows =
-            matches!(state.body, Some(Body::Inline(_))) && size_bytes > self.options.inline_bytes.0;
-        if grows {
+        let inline_bytes = self.options.inline_bytes.0;
+        if state.inline().is_some() && size_bytes > inline_bytes {
             self.unfold(ino, state)?;
         }
         if let Some(remote) = state.remote() {
@@ -55,12 +54,12 @@ impl Node {
             return if caller.keeps_set_id() { Ok(()) } else { self.clear_set_id_for(caller, ino) };
         }
         let old_size_bytes = state.size_bytes()?;
-        if size_bytes == 0 && matches!(state.body, Some(Body::Lower(_))) {
+        if size_bytes == 0 && state.is_lower() {
             // What is dropped need not be copied first.
-            state.body = Some(Body::Inline(Vec::new()));
+            state.body = Some(Body::empty());
         }
-        match &mut state.body {
-            Some(Body::Inline(bytes)) if size_bytes <= self.options.inline_bytes.0 => {
+        match state.inline_mut() {
+            Some(bytes) if size_bytes <= inline_bytes => {
                 bytes.resize(usize::try_from(size_bytes).unwrap_or(0), 0);
             }
             _ => {

@@ -6,11 +6,10 @@ use std::sync::atomic::Ordering;
 use intarsia_policy::IoMode;
 use intarsia_types::{Error, InodeId, Result};
 
-use crate::body::Body;
+use crate::body::seam::Source;
 use crate::clock::now;
 use crate::inode::live::LiveState;
 use crate::node::Node;
-use crate::vfs::read::Source;
 
 impl Node {
     /// Writes all of `data`. `is_write_back` means that the kernel flushes pages whose times it keeps
@@ -30,19 +29,10 @@ impl Node {
             self.clear_set_id(ino)?;
         }
         self.await_membership()?;
-        let elsewhere = self.live.with_existing(ino, |state| match &state.body {
-            Some(Body::Remote(remote)) => Some(Source::Remote(Arc::clone(remote))),
-            Some(Body::Striped(striped)) => Some(Source::Striped(Arc::clone(striped))),
-            _ => None,
-        });
-        let elsewhere = elsewhere.flatten();
-        if elsewhere.is_some() {
+        let far = self.live.with_existing(ino, |state| state.far()).flatten();
+        if let Some(far) = far {
             // With no lock held, as for reading.
-            match elsewhere {
-                Some(Source::Remote(remote)) => remote.write_all_at(data, offset_bytes)?,
-                Some(Source::Striped(striped)) => striped.write_all_at(data, offset_bytes)?,
-                _ => {}
-            }
+            far.write_all_at(data, offset_bytes)?;
             self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
             return Ok(());
         }
@@ -58,8 +48,8 @@ impl Node {
                 self.live.with_existing(ino, |state| note_write(state, end, is_write_back));
             }
             // It has just gone to another host.
-            Source::Remote(remote) => remote.write_all_at(data, offset_bytes)?,
-            Source::Striped(_) | Source::Done(_) => {}
+            Source::Far(far) => far.write_all_at(data, offset_bytes)?,
+            Source::Done(_) => {}
         }
         self.metrics.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
         Ok(())
@@ -81,7 +71,7 @@ impl Node {
                 return Ok(Source::Done(data.len()));
             }
             if let Some(remote) = state.remote() {
-                return Ok(Source::Remote(Arc::clone(remote)));
+                return Ok(Source::Far(Arc::clone(remote).into()));
             }
             self.mark_unsettled(ino, state)?;
             self.require_room(state, data.len() as u64)?;
@@ -105,15 +95,16 @@ impl Node {
         offset_bytes: u64,
         data: &[u8],
     ) -> Result<bool> {
-        let Some(Body::Inline(bytes)) = &mut state.body else {
+        if state.inline().is_none() {
             self.copy_up(ino, state)?;
             return Ok(false);
-        };
+        }
         let end = offset_bytes + data.len() as u64;
         if end > self.options.inline_bytes.0 || state.mode == IoMode::Passthrough {
             self.unfold(ino, state)?;
             return Ok(false);
         }
+        let Some(bytes) = state.inline_mut() else { return Ok(false) };
         let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
         if bytes.len() < from + data.len() {
             bytes.resize(from + data.len(), 0);
@@ -192,9 +183,7 @@ impl Node {
         if state.is_open() {
             return Ok(());
         }
-        if let Some(Body::Local(local)) = &mut state.body {
-            local.rw = None;
-        }
+        state.close_writer();
         if let Some(remote) = state.remote() {
             remote.flush()?;
         }

@@ -4,11 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::{Owner, allowance};
+use intarsia_sync::may_ask_others;
 use intarsia_transport::{Answer, Buffer, CallError, Patience, PeerFailure, Pending};
 use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::{RecallKind, Request, Response};
-
-use crate::body::remote::unexpected;
 
 use super::{Cluster, NO_HEIR, Recalled};
 
@@ -67,6 +66,7 @@ impl Cluster {
 
     /// Waits for the answer to what was [started](Self::start_now), as long as was said there.
     pub(crate) fn wait_for(&self, home: &NodeId, begun: Pending) -> Result<Answer> {
+        may_ask_others();
         let is_slow = || self.membership.hears(home);
         begun.wait_while(&is_slow).map_err(|error| explain(home, error))
     }
@@ -121,6 +121,7 @@ impl Cluster {
         home: &NodeId,
         mut question: impl FnMut() -> std::result::Result<T, CallError>,
     ) -> Result<T> {
+        may_ask_others();
         self.require_not_lost(home).inspect_err(|error| tracing::warn!(%error, "a lost host"))?;
         let mut outcome = question();
         if let Err(CallError::Peer(error)) = &outcome
@@ -168,4 +169,8 @@ fn explain(home: &NodeId, error: CallError) -> Error {
         tracing::warn!(%home, %error, "another host does not answer");
     }
     error.into()
+}
+
+pub(crate) fn unexpected(home: &NodeId, response: &Response) -> Error {
+    Error::Engine(format!("{home} gave an answer that does not fit: {response:?}"))
 }

@@ -22,6 +22,7 @@ use crate::clock::now;
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
+use crate::space::hints::own_hints;
 use crate::space::placing::Wish;
 use crate::space::tiers::full;
 
@@ -50,7 +51,8 @@ impl Shortage {
 impl Node {
     /// The tier here in which a new file is to be born, unless it is to be born elsewhere.
     pub(crate) fn tier_for_new(&self, hints: &HintSet, seed: u64) -> Option<TierId> {
-        match self.plan_for_new(hints, seed).home {
+        self.remote_cache.make_room();
+        match self.placing.plan_for_new(hints, seed).home {
             Home::Here(tier) => Some(tier),
             Home::Elsewhere { .. } | Home::Nowhere => None,
         }
@@ -58,7 +60,8 @@ impl Node {
 
     /// Moves the bytes that stand beside the inode to where a growing file is to have them.
     pub(crate) fn give_home(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        let Plan { home, reason } = self.plan_for_new(&state.hints, ino.0);
+        self.remote_cache.make_room();
+        let Plan { home, reason } = self.placing.plan_for_new(&state.hints, ino.0);
         let (last, is_as_wished) = match home {
             Home::Here(tier) => (Some(tier), reason.is_wish()),
             Home::Elsewhere { hosts, otherwise } => {
@@ -80,7 +83,7 @@ impl Node {
 
     /// Counts a file whose hints say where it is to be, if they do.
     pub(crate) fn note_placed(&self, hints: &HintSet, is_as_wished: bool) {
-        if self.wish_of(hints) == Wish::Maker {
+        if self.placing.wish_of(hints) == Wish::Maker {
             return;
         }
         let counter = if is_as_wished {
@@ -124,10 +127,10 @@ impl Node {
         hosts: &[NodeId],
         reason: HomeReason,
     ) -> Result<bool> {
-        let (Some(cluster), Some(Body::Inline(bytes))) = (&self.cluster, &state.body) else {
+        let (Some(cluster), Some(bytes)) = (&self.cluster, state.inline()) else {
             return Ok(false);
         };
-        let bytes = bytes.clone();
+        let bytes = bytes.to_vec();
         // Else no other host knows of the file.
         self.namespace.keep_promise(ino)?;
         for host in hosts.iter().take(HOSTS_ASKED) {
@@ -195,8 +198,9 @@ impl Node {
             if !matches!(inode.layout, Layout::Empty | Layout::Inline) || state.holds_lease {
                 return Err(Error::Busy("the file has a home already".into()));
             }
-            state.hints = self.own_hints(&inode)?;
-            let Plan { home, reason } = self.plan_here(&state.hints, ino.0);
+            state.hints = own_hints(&self.namespace, &inode)?;
+            self.remote_cache.make_room();
+            let Plan { home, reason } = self.placing.plan_here(&state.hints, ino.0);
             let (Home::Here(tier), HomeReason::RoomHere) = (home, reason) else {
                 return Err(full());
             };
@@ -228,7 +232,7 @@ impl Node {
         content: &[u8],
     ) -> Result<()> {
         self.renew_body(state, inode)?;
-        let Some(Body::Inline(published)) = &mut state.body else {
+        let Some(published) = state.inline_mut() else {
             return Err(Error::Busy("the file has a home already".into()));
         };
         if published != content {
@@ -274,12 +278,19 @@ impl Node {
         let has_room = !tier.is_low_without(held_bytes) && (held_bytes > 0 || tier.fits(1));
         if has_room
             || !(is_cut || stat.size_bytes == 0)
-            || !matches!(self.plan_here(&state.hints, inode.ino.0).home, Home::Elsewhere { .. })
+            || !self.has_room_elsewhere_only(inode, state)
             || !is_unwritten(local.ro.file()).unwrap_or(false)
         {
             return Ok(());
         }
         self.drop_content(inode, state)
+    }
+
+    /// Whether there is no room here, and another host has some.
+    fn has_room_elsewhere_only(&self, inode: &Inode, state: &LiveState) -> bool {
+        self.remote_cache.make_room();
+        let plan = self.placing.plan_here(&state.hints, inode.ino.0);
+        matches!(plan.home, Home::Elsewhere { .. })
     }
 
     /// Records that a file to which this host has the lease holds nothing, and is in no tier any more.
@@ -311,7 +322,7 @@ impl Node {
                 (false, None) => {}
             }
         }
-        state.body = Some(Body::Inline(Vec::new()));
+        state.body = Some(Body::empty());
         state.sums = None;
         state.is_checksummed = false;
         state.is_unsettled = false;
@@ -327,7 +338,7 @@ impl Node {
 fn hold_remotely(state: &mut LiveState, remote: RemoteFile) {
     state.overlay = crate::inode::live::Overlay::default();
     state.overlay.size_bytes = remote.size_bytes();
-    state.body = Some(Body::Remote(Arc::new(remote)));
+    state.body = Some(Body::remote(remote));
     state.sums = None;
     state.is_checksummed = false;
     state.is_unsettled = false;

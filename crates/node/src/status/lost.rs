@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use intarsia_meta::{Inode, MemberState, Naming};
-use intarsia_types::{Error, InodeId, Layout, NodeId, Result};
+use intarsia_types::{Error, InodeId, Result};
 use serde::Serialize;
 
 use crate::membership::cluster::{Cluster, in_words};
+use crate::membership::homes::{homes_of, is_lost};
 use crate::node::Node;
+use crate::rebalance::mover::path_of;
 
 /// Records looked at between two words about the progress.
 const PROGRESS_EVERY: u64 = 10_000;
@@ -68,7 +70,7 @@ impl Node {
         progress: &mut dyn FnMut(u64),
     ) -> Result<LostSummary> {
         let cluster = self.cluster.as_ref().ok_or(NO_OTHERS)?;
-        self.require_metadata(cluster)?;
+        cluster.require_metadata()?;
         let lost = cluster.members().into_iter().filter(|(_, m)| m.state == MemberState::Lost);
         let hosts: Vec<_> = lost
             .map(|(node, member)| LostHost { host: node.0, since: in_words(member.since) })
@@ -145,7 +147,7 @@ impl Node {
     fn paths_of(&self, ino: InodeId, names: &[Naming]) -> Result<Vec<String>> {
         let mut paths = BTreeSet::new();
         for naming in names {
-            match self.path_of(naming) {
+            match path_of(&self.namespace, naming) {
                 Ok(path) => drop(paths.insert(path)),
                 // A directory on the way up went meanwhile.
                 Err(Error::NotFound) => tracing::debug!(%ino, "a lost file has just been removed"),
@@ -153,14 +155,6 @@ impl Node {
             }
         }
         Ok(paths.into_iter().collect())
-    }
-
-    /// The path that a name is at the end of.
-    pub(crate) fn path_of(&self, naming: &Naming) -> Result<String> {
-        let parent = self.namespace.path_of(naming.parent)?;
-        let parent = String::from_utf8_lossy(&parent).into_owned();
-        let name = String::from_utf8_lossy(&naming.name).into_owned();
-        Ok(if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") })
     }
 
     /// Removes all names of a file, unless it is not what it was or its host is back.
@@ -183,25 +177,3 @@ impl Node {
 }
 
 const NO_OTHERS: Error = Error::NotSupported("a store of one host has no other hosts");
-
-fn is_lost(cluster: &Cluster, inode: &Inode) -> Result<bool> {
-    let homes = homes_of(cluster, inode)?;
-    Ok(match inode.layout {
-        // Each has bytes that no other has.
-        Layout::Striped { .. } => homes.iter().any(|home| cluster.is_lost(home)),
-        _ => !homes.is_empty() && homes.iter().all(|home| cluster.is_lost(home)),
-    })
-}
-
-/// EIO for a file of which some bytes are at lost hosts only.
-pub(crate) fn require_some_copy(cluster: &Cluster, inode: &Inode) -> Result<()> {
-    if !is_lost(cluster, inode)? {
-        return Ok(());
-    }
-    homes_of(cluster, inode)?.iter().try_for_each(|home| cluster.require_not_lost(home))
-}
-
-/// The hosts that have the bytes of a file: each all of them, or its part; none when they are with its record.
-fn homes_of(cluster: &Cluster, inode: &Inode) -> Result<Vec<NodeId>> {
-    inode.layout.files().iter().map(|backing| cluster.home_of(backing.tier)).collect()
-}

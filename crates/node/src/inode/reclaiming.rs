@@ -1,0 +1,153 @@
+//! Backing files that lost their owner: recycled, or removed from disk and then from the ledger.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use intarsia_meta::FreeFile;
+use intarsia_store::Tier;
+use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result, TierId};
+
+use crate::node::Node;
+
+/// A change over several partitions that is not finished after so long has no host any more.
+const ABANDONED: Duration = Duration::from_secs(60);
+
+impl Node {
+    pub(crate) fn give_back(
+        &self,
+        ino: InodeId,
+        backing: BackingRef,
+        file: Arc<intarsia_store::BackingFile>,
+    ) -> Result<()> {
+        let free = FreeFile::of(ino, backing.file);
+        // A read that is under way still holds the descriptor; then the file is removed, not recycled.
+        let recycled = match Arc::try_unwrap(file) {
+            Ok(file) => self.tiers.give_back(backing, file)?,
+            Err(_) => {
+                self.tiers.get(backing.tier)?.remove(backing.file)?;
+                false
+            }
+        };
+        if recycled {
+            self.metrics.recycled.fetch_add(1, Ordering::Relaxed);
+        }
+        if recycled || !self.namespace.records_reserved_files() {
+            Ok(())
+        } else {
+            self.namespace.forget_file(backing.tier, free)
+        }
+    }
+
+    /// Removes files without an owner from disk, then from the ledger.
+    pub(super) fn reclaim(&self, files: &[(TierId, FreeFile)]) -> Result<()> {
+        for tier in self.tiers.iter() {
+            let mut gone = Vec::new();
+            for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {
+                self.remove_free_file(tier, free.file)?;
+                gone.push(*free);
+            }
+            if !gone.is_empty() {
+                self.namespace.forget_files(tier.id(), &gone)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes files of this host that the ledger says belong to no inode any more. From time to time it also finishes changes
+    /// whose host has died: that takes a question a partition, and files may lose their owners every second.
+    pub(super) fn collect(&self) -> Result<()> {
+        self.settler_queue.collect_later();
+        self.directory_leases.return_idle_directories();
+        self.remove_free_files()?;
+        self.resolve_doubts()?;
+        self.resolve_orphans()?;
+        self.recount_at_rest()?;
+        if self.settler_queue.take_sweep() {
+            let recovered = self.namespace.recover_transactions(ABANDONED)?;
+            tracing::debug!(?recovered, "looked for changes that nobody finished");
+        }
+        Ok(())
+    }
+
+    /// Has copies of other hosts' files make way for what is being written here.
+    pub(super) fn make_room(&self) {
+        if !self.remote_cache.is_idle() {
+            self.account_writers();
+            self.remote_cache.make_room();
+            self.settler_queue.watch_room();
+        }
+    }
+
+    pub(crate) fn remove_free_files(&self) -> Result<()> {
+        for tier in self.tiers.iter() {
+            if self.is_shared() {
+                for free in self.take_garbage(tier)? {
+                    self.remove_free_file(tier, free.file)?;
+                }
+                continue;
+            }
+            let files = self.namespace.free_files(tier.id())?;
+            for free in &files {
+                self.remove_free_file(tier, free.file)?;
+            }
+            if files.is_empty() {
+                continue;
+            }
+            match self.namespace.forget_files(tier.id(), &files) {
+                // The ledger may name files that are gone; the next start tries again.
+                Err(Error::NoSpace(why)) => {
+                    tracing::warn!(%why, "the ledger of free files stays long");
+                }
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove_free_file(&self, tier: &Tier, file: BackingFileId) -> Result<()> {
+        if self.is_shared() {
+            // Its owner may have gone at another host, which knows nothing of the space here.
+            let is_counted = self.parts.note_gone(BackingRef { tier: tier.id(), file });
+            match tier.open_file(file, false).and_then(|file| file.stat()) {
+                Ok(_) if is_counted => {}
+                Ok(stat) => tier.account(stat.blocks_512, 0),
+                Err(error) => tracing::debug!(%file, %error, "a free file is gone already"),
+            }
+        }
+        tier.remove(file)
+    }
+
+    /// Counts the space of tiers that were not stopped cleanly. Runs beside requests.
+    pub(crate) fn recount_tiers(&self) -> Result<()> {
+        self.tiers.iter().filter(|t| !t.is_counted()).try_for_each(|t| t.recount().map(|_| ()))
+    }
+
+    /// Puts the counted space right while nobody writes.
+    pub(crate) fn recount_at_rest(&self) -> Result<()> {
+        let is_written = |live: &crate::inode::live::Live| {
+            let state = live.lock();
+            state.is_unsettled || state.is_queued || state.writers > 0
+        };
+        for tier in self.tiers.iter() {
+            let is_idle = || !self.live.entries().iter().any(|live| is_written(live));
+            if tier.recount_at_rest(is_idle)? {
+                tracing::debug!(tier = %tier.id(), "counted the space in use anew");
+            }
+        }
+        Ok(())
+    }
+
+    /// Passthrough writers grow files without telling, so they are asked before an answer about space.
+    pub(crate) fn account_writers(&self) {
+        for live in self.live.entries() {
+            let outcome = self.live.with_existing(live.ino, |state| match state.writers {
+                0 => Ok(()),
+                _ => self.account(state),
+            });
+            if let Some(Err(e)) = outcome {
+                tracing::debug!(ino = %live.ino, error = %e, "space not brought up to date");
+            }
+        }
+    }
+}

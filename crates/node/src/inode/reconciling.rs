@@ -1,0 +1,174 @@
+//! The right to write of this host after the others may have given it up: claimed for its next life, found again
+//! after a change that had no answer, or lost to another host.
+
+use intarsia_meta::{Extra, Inode, Owner, WriteLease};
+use intarsia_types::{Error, InodeId, Result};
+
+use crate::inode::live::LiveState;
+use crate::membership::fence::refusal;
+use crate::node::Node;
+
+impl Node {
+    /// As [`await_sure_membership`](Self::await_sure_membership), where a change of the file's content is to be
+    /// acknowledged.
+    pub(crate) fn await_membership_to_publish(&self, ino: InodeId) -> Result<()> {
+        let is_writer = |state: &mut LiveState| {
+            state.holds_lease || state.writes_remotely() || state.writes_stripes()
+        };
+        match self.live.with_existing(ino, is_writer) {
+            Some(true) => self.await_sure_membership(),
+            _ => self.await_membership(),
+        }
+    }
+
+    /// Claims the leases of live files for the life `next`, and gives up those that others have taken over.
+    pub(crate) fn claim_leases(&self, next: &Owner) -> Result<()> {
+        self.namespace.break_promises();
+        let before = self.namespace.owner();
+        let mut contested = Vec::new();
+        for live in self.live.entries() {
+            let claimed = self.live.with_existing(live.ino, |state| {
+                if !state.holds_lease {
+                    return Ok(true);
+                }
+                self.namespace.hand_over_write(live.ino, &before, next)
+            });
+            if !claimed.transpose()?.unwrap_or(true) {
+                contested.push(live.ino);
+            }
+        }
+        self.namespace.set_owner(next.clone());
+        self.directory_leases.lose_directories();
+        for ino in contested {
+            self.live.with_existing(ino, |state| self.reconcile(ino, state)).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// The lease of a live file could not be claimed as it was. It still counts if nobody has changed what
+    /// the file is.
+    fn reconcile(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        let me = self.namespace.owner();
+        match self.namespace.acquire_write(ino) {
+            Ok(WriteLease::Held(inode)) if is_as_left(&inode, state) => Ok(()),
+            Ok(WriteLease::Held(_)) => {
+                let extras = [Extra::HoldWritable, Extra::ClearWritable];
+                self.namespace.update_with(ino, &extras, |_| Ok(()))?;
+                quarantine(self, ino, state);
+                Ok(())
+            }
+            // Of this process, before it came back.
+            Ok(WriteLease::HeldBy(before))
+                if (&before.node, before.epoch < me.epoch) == (&me.node, true)
+                    && self.namespace.hand_over_write(ino, &before, &me)? =>
+            {
+                self.reconcile(ino, state)
+            }
+            Ok(WriteLease::HeldBy(_) | WriteLease::Unneeded(_)) => {
+                quarantine(self, ino, state);
+                Ok(())
+            }
+            Err(Error::NotFound) => {
+                // Removed by another host: whoever has it open here keeps what there is.
+                if state.is_open() {
+                    state.is_orphan = true;
+                    state.holds_lease = false;
+                    state.overlay.is_dirty = false;
+                } else {
+                    self.note_broken_promise(ino, state);
+                    let forgotten = state.forget_body();
+                    self.discard_unnamed(ino, &forgotten);
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gets back the lease on a file that this host held and does not any more: that went with a change that had no
+    /// answer. `false`, and the file is given up, if another host has it, or had it meanwhile; `false` too if nothing
+    /// was amiss.
+    pub(crate) fn reconcile_if_taken(&self, ino: InodeId) -> Result<bool> {
+        let taken = |state: &mut LiveState| {
+            let is_mine = |holder: Owner| holder == self.namespace.owner();
+            if !state.holds_lease {
+                return Ok(false);
+            }
+            if self.namespace.writer(ino)?.is_some_and(is_mine) {
+                // With the right to write goes what is not published, also when it has come back since.
+                let named = state.local().filter(|_| state.unnamed().is_none());
+                let Some(backing) = named.map(|local| local.backing) else { return Ok(false) };
+                if self.namespace.get(ino)?.layout.copies().contains(&backing) {
+                    return Ok(false);
+                }
+            }
+            self.reconcile(ino, state)?;
+            Ok(state.holds_lease && !state.is_quarantined)
+        };
+        self.live.with_existing(ino, taken).unwrap_or(Ok(false))
+    }
+
+    /// Finds out whether this host still holds the lease on a file that is about to be written, after a change that
+    /// had no answer: it may have given the lease back, and put the content beside the inode. No such change is made
+    /// any more afterwards.
+    pub(crate) fn confirm_lease(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if !state.holds_lease || !state.is_doubtful || state.writers > 0 {
+            return Ok(());
+        }
+        if let WriteLease::Held(_) = self.namespace.acquire_write(ino)? {
+            // The record is another one now, on which no earlier change is conditional.
+            let inode = self.namespace.update_with(ino, &[Extra::HoldWritable], |_| Ok(()))?;
+            if is_as_left(&inode, state) {
+                state.record = Some(inode);
+                state.is_doubtful = false;
+                return Ok(());
+            }
+        }
+        if state.is_open() {
+            return self.reconcile(ino, state);
+        }
+        let forgotten = state.forget_body();
+        self.discard_unnamed(ino, &forgotten);
+        Ok(())
+    }
+}
+
+/// Whether the record says of the content what this host last knew.
+fn is_as_left(inode: &Inode, state: &LiveState) -> bool {
+    match state.local() {
+        Some(local) if state.unnamed().is_none() => inode.layout.backing() == Some(local.backing),
+        None if state.body.is_none() => !state.overlay.is_dirty,
+        None if state.inline().is_none() => false,
+        _ => state.record.as_ref().is_some_and(|known| {
+            (&known.layout, known.size_bytes, known.mtime)
+                == (&inode.layout, inode.size_bytes, inode.mtime)
+        }),
+    }
+}
+
+/// Keeps what was written here to a file that is another host's now from ever being published.
+fn quarantine(node: &Node, ino: InodeId, state: &mut LiveState) {
+    tracing::error!(
+        %ino,
+        "another host has taken over the file; what was written to it here since its last close is not kept, and its open handles give EIO"
+    );
+    let is_open = state.is_open();
+    if !is_open {
+        let forgotten = state.forget_body();
+        node.discard_unnamed(ino, &forgotten);
+    }
+    state.is_quarantined = is_open;
+    state.overlay.is_dirty = false;
+}
+
+impl LiveState {
+    /// Refuses what is asked of a file that another host has taken over.
+    pub(crate) fn require_ours(&self) -> Result<()> {
+        if self.is_quarantined {
+            return Err(refusal(
+                "another host has taken over the file while this one was lost; close it and open it again",
+            ));
+        }
+        Ok(())
+    }
+}

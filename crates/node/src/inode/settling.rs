@@ -1,0 +1,371 @@
+//! Closed files settle, and fold if they are small.
+//!
+//! A file has *settled* when the kernel says that nobody has it open for writing, mappings included.
+//! Until then nothing is derived from its content.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use intarsia_meta::{Extra, Inode, Owner, allowance};
+use intarsia_policy::{FoldLimits, should_fold};
+use intarsia_store::{is_unshared, is_unwritten};
+use intarsia_sync::Instant;
+use intarsia_types::{CacheHint, Error, InodeId, Integrity, Layout, Result};
+
+use crate::background::queue::{Summing, Task, Waiting};
+use crate::background::settler::Chores;
+use crate::body::LocalBody;
+use crate::body::integrity::checksum_extras;
+use crate::inode::live::LiveState;
+use crate::node::Node;
+use crate::replication::replicate::take_over_copies;
+use crate::space::hints::own_hints;
+
+/// Closed files looked at together, with several hosts.
+const SETTLE_BATCH: usize = 63;
+/// What becomes of the right to write when a file settles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// Nobody has it.
+    Settled,
+    /// Nobody has it, but another host is about to take it.
+    Recalled,
+    /// This host has it, in the same commit.
+    PassedTo(Owner),
+}
+
+impl Release {
+    pub(crate) fn extra(&self) -> Extra {
+        match self {
+            Self::Settled | Self::Recalled => Extra::ClearWritable,
+            Self::PassedTo(heir) => Extra::PassWritable(heir.clone()),
+        }
+    }
+
+    const fn summing(&self) -> Summing {
+        match self {
+            Self::Settled => Summing::Soon,
+            Self::Recalled | Self::PassedTo(_) => Summing::AfterRest,
+        }
+    }
+}
+
+impl Chores for Node {
+    fn carry_out(&self, task: Task) -> Result<()> {
+        match task {
+            Task::Refill => self.tiers.refill(&self.namespace),
+            Task::Recount => self.recount_tiers(),
+            Task::Collect => self.collect(),
+            Task::Depart(ino) => {
+                self.end_lingering(ino);
+                Ok(())
+            }
+            Task::MakeRoom => {
+                self.make_room();
+                Ok(())
+            }
+            Task::Reclaim(files) => self.reclaim(&files),
+            Task::Settle(waiting) => self.settle_some(waiting),
+            Task::Sum(ino) => self.sum(ino),
+        }
+    }
+}
+
+impl Node {
+    /// Puts a closed file in line; once.
+    pub(crate) fn enqueue_settle(&self, ino: InodeId, state: &mut LiveState) {
+        if !state.is_queued {
+            state.is_queued = true;
+            self.settler_queue.settle(ino);
+        }
+    }
+
+    /// Called by whoever is about to need a descriptor, with no lock held.
+    pub(crate) fn help_settling(&self) {
+        if let Some(waiting) = self.settler_queue.pop_overdue()
+            && let Err(e) = self.settle(waiting)
+        {
+            tracing::warn!(error = %e, "settling ahead of a create");
+        }
+    }
+
+    /// Settles a closed file, and those that are due with it.
+    fn settle_some(&self, first: Waiting) -> Result<()> {
+        if !self.is_shared() || self.is_fenced() {
+            return self.settle(first);
+        }
+        let mut due = vec![first];
+        due.extend(self.settler_queue.pop_due(SETTLE_BATCH));
+        let inos: Vec<InodeId> = due.iter().map(|waiting| waiting.ino).collect();
+        let left: HashSet<InodeId> = self.settle_folded(&inos).into_iter().collect();
+        self.settler_queue.set_pool_short(self.tiers.is_short());
+        let mut outcome = Ok(());
+        for waiting in due.into_iter().filter(|waiting| left.contains(&waiting.ino)) {
+            if self.settler_queue.is_stopping() {
+                // Whoever stops the node sees to them.
+                break;
+            }
+            outcome = outcome.and(self.settle(waiting));
+        }
+        outcome
+    }
+
+    fn settle(&self, waiting: Waiting) -> Result<()> {
+        let ino = waiting.ino;
+        if self.is_fenced() {
+            self.settler_queue.retry(waiting);
+            return Ok(());
+        }
+        if self.is_withheld(ino) {
+            // Not published yet for want of copies; somebody may wait for the outcome of this attempt.
+            let _ = self.copy_queue.publish(ino);
+            self.settler_queue.retry(waiting);
+            return Ok(());
+        }
+        let is_settled = self.live.with_existing(ino, |state| {
+            state.is_queued = false;
+            allowance::asking_briefly(|| self.try_settle(ino, state, &Release::Settled))
+        });
+        match is_settled.transpose() {
+            Ok(Some(false)) => {
+                self.live.with_existing(ino, |state| state.is_queued = true);
+                self.settler_queue.retry(waiting);
+                Ok(())
+            }
+            Ok(_) | Err(Error::NotFound) => Ok(()),
+            Err(e) => {
+                // Keeps its mark in the namespace, so the next start tries again.
+                tracing::error!(%ino, error = %e, "a closed file could not be settled");
+                if self.is_shared() {
+                    // Other hosts would wait for that start.
+                    let reconciled = self.reconcile_if_taken(ino);
+                    self.live.with_existing(ino, |state| state.is_queued = true);
+                    self.settler_queue.retry(waiting);
+                    reconciled?;
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Settles at once whatever can be, for a clean stop.
+    pub(crate) fn settle_now(&self, ino: InodeId) -> Result<()> {
+        let settled = |state: &mut LiveState| self.try_settle(ino, state, &Release::Settled);
+        match self.live.with_existing(ino, settled).transpose() {
+            Err(Error::NotFound) => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Whether the file has settled (or is open again, and not ours to settle).
+    pub(crate) fn try_settle(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        release: &Release,
+    ) -> Result<bool> {
+        let outcome = self.settle_entry(ino, state, release);
+        state.note_change(outcome)
+    }
+
+    fn settle_entry(&self, ino: InodeId, state: &mut LiveState, release: &Release) -> Result<bool> {
+        if state.is_open() || !(state.is_unsettled || state.holds_lease) {
+            return Ok(true);
+        }
+        if state.unnamed().is_some() {
+            return self.settle_one_folded(ino, state, release);
+        }
+        let Some(known) = self.known_record(state) else {
+            let inode = self.recorded(ino, state)?;
+            return self.settle_as(&inode, state, release);
+        };
+        match self.settle_as(&known, state, release) {
+            Err(Error::NotFound) => self.recorded(ino, state).and(Err(Error::NotFound)),
+            outcome => outcome,
+        }
+    }
+
+    /// `inode` is what the record said a moment ago, or when this host changed it last.
+    fn settle_as(&self, inode: &Inode, state: &mut LiveState, release: &Release) -> Result<bool> {
+        let ino = inode.ino;
+        self.load_body(state, inode)?;
+        if state.is_foreign {
+            // Nobody has opened it since this node started.
+            state.hints = own_hints(&self.namespace, inode)?;
+        }
+        state.close_writer();
+        let Some(local) = state.local() else {
+            // Folded before a crash, mark left behind; or a lease to write a file beside its inode.
+            let mut extras = self.lease_extras(state);
+            extras.push(release.extra());
+            self.namespace.change_known(inode, |_, more| {
+                more.extend_from_slice(&extras);
+                Ok(())
+            })?;
+            state.is_unsettled = false;
+            state.holds_lease = false;
+            state.body = None;
+            return Ok(true);
+        };
+        let size_bytes = local.ro.stat()?.size_bytes;
+        if !self.try_fold(ino, state, size_bytes, release)? {
+            let Some(local) = state.local() else { return Ok(true) };
+            if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
+                return Ok(false);
+            }
+            self.record_settled(inode, state, release)?;
+        }
+        self.metrics.settled.fetch_add(1, Ordering::Relaxed);
+        state.is_unsettled = false;
+        state.holds_lease = false;
+        state.is_doubtful = false;
+        state.body = None;
+        state.sums = None;
+        self.settler_queue.set_pool_short(self.tiers.is_short());
+        Ok(true)
+    }
+
+    /// `known` is what the record said a moment ago.
+    fn record_settled(
+        &self,
+        known: &Inode,
+        state: &mut LiveState,
+        release: &Release,
+    ) -> Result<()> {
+        let ino = known.ino;
+        let Some(local) = state.local() else { return Ok(()) };
+        let (stat, home) = (local.ro.stat()?, local.backing);
+        self.tiers.get(home.tier)?.account(state.accounted_512, stat.blocks_512);
+        state.accounted_512 = stat.blocks_512;
+        let was_written = stat.ctime > state.seen_ctime;
+        let mut extras = self.lease_extras(state);
+        extras.push(release.extra());
+        let is_strict = state.hints.integrity() == Integrity::Strict;
+        match (&state.sums, is_strict) {
+            (Some(sums), true) => extras.extend(checksum_extras(sums)),
+            _ => self.settler_queue.sum_later(ino, release.summing()),
+        }
+        let is_same =
+            if state.copied.is_some() { self.is_copied(ino, state)? } else { !was_written };
+        let is_news = state.is_withheld || !is_same;
+        let mut dropped = Vec::new();
+        let inode = self.namespace.change_known(known, |inode, more| {
+            more.extend_from_slice(&extras);
+            let further = if is_news { Vec::new() } else { inode.layout.copies().to_vec() };
+            dropped = take_over_copies(inode, home, &further, more)?;
+            inode.size_bytes = stat.size_bytes;
+            inode.blocks_512 = stat.blocks_512;
+            if was_written {
+                inode.mtime = stat.mtime;
+                inode.ctime = inode.ctime.max(stat.ctime);
+            }
+            Ok(())
+        })?;
+        self.note_dropped(&dropped);
+        let lacked = std::mem::take(&mut state.lacks_copies);
+        if lacked || inode.layout.copies().len() != self.wanted_copies(&state.hints) {
+            self.copy_queue.add(ino, stat.size_bytes);
+        }
+        Ok(())
+    }
+
+    /// Moves a small body beside its inode and gives the backing file back, if nobody else has it open.
+    ///
+    /// Nobody else having it open means that nobody can write to it either. What is true of the file is
+    /// asked after that: `size_bytes` from before only saves the trouble for large ones.
+    fn try_fold(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        size_bytes: u64,
+        release: &Release,
+    ) -> Result<bool> {
+        let limits = FoldLimits {
+            inline_bytes: self.options.inline_bytes.0,
+            budget_bytes: self.options.inline_budget.0,
+        };
+        let Some(local) = state.local() else { return Ok(false) };
+        if limits.inline_bytes == 0
+            || state.hints.integrity() == Integrity::Strict
+            || !should_fold(limits, size_bytes, self.inline_total_bytes())
+            || !is_unshared(local.ro.file()).unwrap_or(false)
+        {
+            return Ok(false);
+        }
+        let stat = local.ro.stat()?;
+        if stat.size_bytes > limits.inline_bytes {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; usize::try_from(stat.size_bytes).unwrap_or(0)];
+        let n = local.ro.read_at(&mut bytes, 0)?;
+        bytes.truncate(n);
+        let backing = local.backing;
+        let was_written = stat.ctime > state.seen_ctime;
+        let mut extras = self.lease_extras(state);
+        extras.push(release.extra());
+        let mut dropped = Vec::new();
+        if self.namespace.records_reserved_files() {
+            // Else a file that is given back below would stand in the ledger and in the pool. A crash in
+            // between leaves a file that no record names, which a start after a crash looks for.
+            extras.push(Extra::PutFree(backing));
+        }
+        if !bytes.is_empty() {
+            extras.push(Extra::PutBody(bytes.as_slice().into()));
+        }
+        self.namespace.change(ino, |inode, more| {
+            more.extend_from_slice(&extras);
+            dropped = inode.layout.copies().to_vec();
+            dropped.retain(|copy| *copy != backing);
+            more.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
+            inode.layout = if bytes.is_empty() { Layout::Empty } else { Layout::Inline };
+            inode.size_bytes = bytes.len() as u64;
+            inode.blocks_512 = bytes.len().div_ceil(512) as u64;
+            if was_written {
+                inode.mtime = stat.mtime;
+                inode.ctime = inode.ctime.max(stat.ctime);
+            }
+            Ok(())
+        })?;
+        self.note_dropped(&dropped);
+        self.metrics.folded.fetch_add(1, Ordering::Relaxed);
+        // The pages that passthrough left behind belong to the backing file; who reads next would miss
+        // them. Nobody has the file open, so no request of it can be waiting for us.
+        if let Some(page_cache) = self.page_cache.get()
+            && !bytes.is_empty()
+            && state.hints.cache() != Some(CacheHint::None)
+        {
+            page_cache(ino, &bytes);
+        }
+        self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
+        state.accounted_512 = 0;
+        if let Some(LocalBody { ro, .. }) = state.take_local() {
+            self.give_back(ino, backing, ro)?;
+        }
+        Ok(true)
+    }
+
+    /// What the metadata engine takes on disk, bodies included, as of at most so many folds ago.
+    pub(crate) fn inline_total_bytes(&self) -> u64 {
+        const ASKED_EVERY: u64 = 1024;
+        if self.metrics.folded.load(Ordering::Relaxed).is_multiple_of(ASKED_EVERY) {
+            let bytes = self.namespace.engine_stats().disk_bytes;
+            self.inline_total.store(bytes, Ordering::Relaxed);
+        }
+        self.inline_total.load(Ordering::Relaxed)
+    }
+
+    /// Waits until every closed file has settled and been summed, or the deadline has passed.
+    #[must_use]
+    pub fn wait_until_settled(&self, deadline: impl Into<Instant>) -> bool {
+        let deadline = deadline.into();
+        while Instant::now() < deadline {
+            let is_busy = self.live.entries().iter().any(|l| l.lock().is_queued);
+            if !is_busy && self.settler_queue.is_at_rest() {
+                return true;
+            }
+            intarsia_sync::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}

@@ -1,0 +1,141 @@
+//! The node as a member of its store: how it joins the other hosts and leaves them, and what it does when they come and go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_meta::{MemberState, MemberTier, Owner};
+use intarsia_types::{Durability, NodeId, Result};
+
+use crate::membership::Seen;
+use crate::membership::cluster::HostPresence;
+use crate::membership::fence::MemberEvents;
+use crate::node::Node;
+use crate::peer::PeerService;
+
+impl MemberEvents for Node {
+    /// What the others are told about the tiers here.
+    fn tier_reports(&self) -> Vec<MemberTier> {
+        let report = |tier: &intarsia_store::Tier| {
+            let space = tier.space();
+            let free_bytes = space.free_bytes + self.remote_cache.bytes_in(tier.id());
+            MemberTier {
+                id: tier.id(),
+                class: tier.class(),
+                capacity_bytes: space.capacity_bytes,
+                free_bytes: free_bytes.min(space.capacity_bytes),
+                is_low: tier.is_low(),
+            }
+        };
+        self.tiers.iter().map(report).collect()
+    }
+
+    fn has_looked(&self, seen: Seen) {
+        match seen {
+            Seen::Loss => {
+                // Copies that were there are to be made anew.
+                self.copy_queue.survey_in(Duration::ZERO);
+                self.copy_queue.hurry();
+            }
+            // What could not be done for want of a host may be possible now.
+            Seen::Arrival => self.copy_queue.hurry(),
+            Seen::Calm => {}
+        }
+    }
+
+    fn claim_for(&self, next: &Owner) -> Result<()> {
+        self.claim_leases(next)
+    }
+}
+
+impl Node {
+    /// Begins to show the other hosts that this one lives.
+    pub(crate) fn begin_beating(self: &Arc<Self>) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        cluster.begin_beating(Arc::downgrade(self), self.options.pace().interval)
+    }
+
+    /// Begins to serve the other hosts, and tells them where.
+    pub(crate) fn join_cluster(self: &Arc<Self>) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        cluster.join(Arc::new(PeerService::new(Arc::downgrade(self))))?;
+        self.settler_queue.collect();
+        cluster.meet()
+    }
+
+    /// Marks hosts as lost of which whoever brought the store up says that they are not there.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn give_up_hosts(&self, hosts: &[NodeId]) -> Result<()> {
+        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.give_up_hosts(hosts))
+    }
+
+    /// Shows the other hosts no more that this one lives.
+    pub(crate) fn stop_heart(&self) {
+        if let Some(cluster) = &self.cluster {
+            cluster.stop_heart();
+        }
+    }
+
+    /// Keeps this host a member of the store when it closes, although it may have been told to leave: it has something that
+    /// the others need.
+    pub fn stay_member(&self) {
+        if let Some(cluster) = &self.cluster {
+            cluster.stay_member();
+        }
+    }
+
+    /// Stops serving the other hosts.
+    pub(crate) fn leave_cluster(&self) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        // What was kept in memory goes with the node.
+        let state = match self.options.durability {
+            Durability::Memory => MemberState::Lost,
+            Durability::Interval | Durability::Sync => MemberState::Stopped,
+        };
+        cluster.leave(state, || self.holds_files())
+    }
+
+    /// Looks up who the other members are and where. Done by itself when one is not known.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn meet_members(&self) -> Result<()> {
+        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.meet())
+    }
+
+    /// Answers other hosts again after [`stop_serving`](Self::stop_serving), at another address.
+    ///
+    /// # Errors
+    /// As a start.
+    pub fn serve_again(self: &Arc<Self>) -> Result<()> {
+        self.join_cluster()
+    }
+
+    /// The hosts that live, this one among them, in the order of their names; none in a store of one host.
+    #[must_use]
+    pub fn hosts_alive(&self) -> Vec<NodeId> {
+        self.cluster.as_ref().map(|cluster| cluster.alive()).unwrap_or_default()
+    }
+
+    /// What the members' records say of the hosts, this one among them; none in a store of one host, and while the others
+    /// may have given this one up.
+    #[must_use]
+    pub fn host_presences(&self) -> Option<Vec<HostPresence>> {
+        self.cluster.as_ref()?.presences()
+    }
+
+    /// Stops answering other hosts without telling them, as a crash would; for tests of such.
+    pub fn stop_serving(&self) {
+        if let Some(cluster) = &self.cluster {
+            cluster.stop_serving();
+        }
+    }
+
+    /// Holds this host's beats, as if it slept, or lets them go on; for tests of such.
+    pub fn hold_beats(&self, is_held: bool) {
+        if let Some(cluster) = &self.cluster {
+            cluster.hold_beats(is_held);
+        }
+    }
+}

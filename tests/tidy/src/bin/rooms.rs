@@ -1,0 +1,104 @@
+//! Prints the table on the rooms of the node: `rooms SRC`, or `rooms BEFORE AFTER` to compare two trees.
+
+#![allow(clippy::print_stdout, reason = "that is what it is for")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+
+use intarsia_tidy::rooms::{self, Source};
+
+fn main() -> ExitCode {
+    let dirs: Vec<_> = std::env::args().skip(1).collect();
+    let trees: Vec<_> = dirs.iter().map(|dir| rooms::read(Path::new(dir))).collect();
+    if trees.is_empty() || trees.len() > 2 {
+        eprintln!("usage: rooms [BEFORE] AFTER, each a directory crates/node/src");
+        return ExitCode::FAILURE;
+    }
+    by_room(&trees);
+    println!();
+    overall(&trees);
+    ExitCode::SUCCESS
+}
+
+/// A value of each tree, `before → after`.
+fn row(trees: &[Vec<Source>], value: impl Fn(&[Source]) -> String) -> String {
+    let values: Vec<_> = trees.iter().map(|tree| value(tree)).collect();
+    let is_same = values.windows(2).all(|pair| pair[0] == pair[1]);
+    if is_same { values[0].clone() } else { values.join(" → ") }
+}
+
+fn by_room(trees: &[Vec<Source>]) {
+    println!(
+        "| room | files | lines | longest file | functions p90 | locks | threads | knows `Node` | upward uses |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for room in rooms::ORDER.iter().copied().flatten() {
+        let of = |tree: &[Source], value: &dyn Fn(&[&Source]) -> String| {
+            value(&tree.iter().filter(|source| source.room == *room).collect::<Vec<_>>())
+        };
+        let cell = |value: &dyn Fn(&[&Source]) -> String| row(trees, |tree| of(tree, value));
+        let files = cell(&|own| own.len().to_string());
+        let lines = cell(&|own| own.iter().map(|s| s.lines).sum::<usize>().to_string());
+        let longest = cell(&|own| own.iter().map(|s| s.lines).max().unwrap_or(0).to_string());
+        let p90 = cell(&|own| {
+            let mut all: Vec<_> = own.iter().flat_map(|s| rooms::functions(&s.code)).collect();
+            all.sort_unstable();
+            rooms::ninth_decile(&all).to_string()
+        });
+        let locks =
+            cell(&|own| own.iter().map(|s| rooms::locks(&s.code)).sum::<usize>().to_string());
+        let threads = cell(&|own| {
+            let names: BTreeSet<_> = own.iter().flat_map(|s| rooms::threads(&s.code)).collect();
+            if names.is_empty() {
+                "–".into()
+            } else {
+                names.into_iter().collect::<Vec<_>>().join(", ")
+            }
+        });
+        let knows = row(trees, |tree| {
+            if rooms::knowing_node(tree).contains(*room) { "yes".into() } else { "no".into() }
+        });
+        let upward = row(trees, |tree| {
+            rooms::upward(tree).iter().filter(|found| found.from == *room).count().to_string()
+        });
+        println!(
+            "| `{room}` | {files} | {lines} | {longest} | {p90} | {locks} | {threads} | {knows} | {upward} |"
+        );
+    }
+}
+
+fn overall(trees: &[Vec<Source>]) {
+    println!("| of the whole node | |");
+    println!("|---|---|");
+    let print = |what: &str, value: &dyn Fn(&[Source]) -> String| {
+        println!("| {what} | {} |", row(trees, value));
+    };
+    print("files, lines", &|tree| {
+        format!("{}, {}", tree.len(), tree.iter().map(|s| s.lines).sum::<usize>())
+    });
+    print("longest file", &|tree| tree.iter().map(|s| s.lines).max().unwrap_or(0).to_string());
+    print("functions, p90 of their lines", &|tree| {
+        let mut all: Vec<_> = tree.iter().flat_map(|s| rooms::functions(&s.code)).collect();
+        all.sort_unstable();
+        format!("{}, {}", all.len(), rooms::ninth_decile(&all))
+    });
+    print("fields of the largest structures", &|tree| {
+        let all = rooms::structures(tree);
+        let first = all.iter().take(3).map(|(fields, name)| format!("`{name}` {fields}"));
+        first.collect::<Vec<_>>().join(", ")
+    });
+    print("blocks `impl Node`", &|tree| {
+        let blocks = tree.iter().flat_map(|s| s.code.lines());
+        blocks.filter(|line| *line == "impl Node {").count().to_string()
+    });
+    print("rooms that know `Node`", &|tree| rooms::knowing_node(tree).len().to_string());
+    print("rooms in the largest circle", &|tree| {
+        rooms::circles(tree).iter().map(BTreeSet::len).max().unwrap_or(0).to_string()
+    });
+    print("upward uses", &|tree| rooms::upward(tree).len().to_string());
+    print("kinds of body named outside `body`", &|tree| {
+        let outside = tree.iter().filter(|s| s.room != "body");
+        outside.map(|s| rooms::kinds_of_body(&s.code)).sum::<usize>().to_string()
+    });
+}

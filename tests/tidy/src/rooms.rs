@@ -1,0 +1,362 @@
+//! The rooms of `crates/node/src`: how large they are, which of them use which, and whether that goes downwards.
+//!
+//! Read off the text, as rustfmt lays it out. A use is a path `crate::ROOM::…`, or a call of a method of `Node` that is
+//! defined in another room.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The rooms by layer, lowest first: a room may use those of lower layers, and of its own.
+pub const ORDER: &[&[&str]] = &[
+    &["clock", "metrics", "identity", "ranks"],
+    &["background"],
+    &["membership"],
+    &["options", "locks", "directory", "space"],
+    &["peer"],
+    &["replication", "cache"],
+    &["body"],
+    &["inode"],
+    &["rebalance"],
+    &["vfs"],
+    &["lifecycle", "status"],
+    &["node"],
+];
+
+/// A file of the node without its tests.
+pub struct Source {
+    /// The folder or file under `src` that it belongs to.
+    pub room: String,
+    /// Below `src`.
+    pub path: PathBuf,
+    /// Without its test module.
+    pub code: String,
+    /// Lines of the whole file.
+    pub lines: usize,
+}
+
+/// What one room uses of another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Use {
+    /// Who uses it.
+    pub from: String,
+    /// Whose it is.
+    pub to: String,
+    /// The file that uses it.
+    pub file: PathBuf,
+    /// The path or the method.
+    pub what: String,
+}
+
+/// The files under `src`, but for `lib.rs`.
+///
+/// # Panics
+/// When a file cannot be read.
+#[must_use]
+pub fn read(src: &Path) -> Vec<Source> {
+    let mut found = Vec::new();
+    collect(src, src, &mut found);
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+#[expect(clippy::expect_used, reason = "there is nothing to measure then")]
+fn collect(src: &Path, dir: &Path, found: &mut Vec<Source>) {
+    for entry in std::fs::read_dir(dir).expect("a directory of sources") {
+        let path = entry.expect("its entry").path();
+        if path.is_dir() {
+            collect(src, &path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let below = path.strip_prefix(src).expect("below it").to_owned();
+            let first = below.iter().next().and_then(|name| name.to_str()).unwrap_or_default();
+            let room = first.trim_end_matches(".rs").to_owned();
+            if room == "lib" {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a source");
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+            found.push(Source { room, path: below, code, lines: text.lines().count() });
+        }
+    }
+}
+
+/// The layer of a room.
+#[must_use]
+pub fn layer(room: &str) -> Option<usize> {
+    ORDER.iter().position(|layer| layer.contains(&room))
+}
+
+/// Everything that a room uses of another one.
+#[must_use]
+pub fn uses(sources: &[Source]) -> Vec<Use> {
+    let methods = methods(sources);
+    let mut found = Vec::new();
+    for source in sources {
+        let mut is_in_node = false;
+        let mut last_word = String::new();
+        for line in source.code.lines() {
+            let code = line.split("//").next().unwrap_or_default();
+            is_in_node = (is_in_node && line != "}") || is_impl_of_node(line);
+            let mut note = |to: &str, what: &str| {
+                if to != source.room {
+                    found.push(Use {
+                        from: source.room.clone(),
+                        to: to.to_owned(),
+                        file: source.path.clone(),
+                        what: what.to_owned(),
+                    });
+                }
+            };
+            for after in code.split("crate::").skip(1) {
+                let room = word(after);
+                if layer(room).is_some() {
+                    note(room, &format!("crate::{}", path(after)));
+                }
+            }
+            for method in called(code, &last_word, is_in_node) {
+                if let Some(room) = methods.get(method) {
+                    note(room, method);
+                }
+            }
+            last_word = code.trim().to_owned();
+        }
+    }
+    found
+}
+
+/// Those that go upwards.
+#[must_use]
+pub fn upward(sources: &[Source]) -> Vec<Use> {
+    let mut found = uses(sources);
+    found.retain(|found| layer(&found.from) < layer(&found.to));
+    found
+}
+
+/// The rooms that know the whole node, and so reach everything.
+#[must_use]
+pub fn knowing_node(sources: &[Source]) -> BTreeSet<String> {
+    let knows = |source: &&Source| {
+        source.code.lines().any(|line| {
+            let code = line.split("//").next().unwrap_or_default();
+            code.contains("node::Node") || code.contains("crate::Node")
+        })
+    };
+    sources.iter().filter(knows).map(|source| source.room.clone()).collect()
+}
+
+/// Rooms that use each other in circles, each circle with all that take part.
+#[must_use]
+pub fn circles(sources: &[Source]) -> Vec<BTreeSet<String>> {
+    let mut reach: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for found in uses(sources) {
+        reach.entry(found.from).or_default().insert(found.to);
+    }
+    loop {
+        let before: usize = reach.values().map(BTreeSet::len).sum();
+        for room in reach.keys().cloned().collect::<Vec<_>>() {
+            let direct = reach.get(&room).cloned().unwrap_or_default();
+            let further = direct.iter().filter_map(|next| reach.get(next)).flatten();
+            let all: BTreeSet<_> = direct.iter().chain(further).cloned().collect();
+            reach.insert(room, all);
+        }
+        if reach.values().map(BTreeSet::len).sum::<usize>() == before {
+            break;
+        }
+    }
+    let circle = |(room, reached): (&String, &BTreeSet<String>)| {
+        let back = |other: &&String| reach.get(*other).is_some_and(|all| all.contains(room));
+        reached.contains(room).then(|| reached.iter().filter(back).cloned().collect())
+    };
+    let found: BTreeSet<BTreeSet<String>> = reach.iter().filter_map(circle).collect();
+    found.into_iter().collect()
+}
+
+/// The lengths of functions in lines, shortest first.
+#[must_use]
+pub fn functions(code: &str) -> Vec<usize> {
+    let lines: Vec<_> = code.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let text = line.trim_start();
+        let is_function = text.starts_with("fn ")
+            || (text.starts_with("pub") || text.starts_with("const ")) && text.contains(" fn ");
+        if !is_function {
+            continue;
+        }
+        let indent = line.len() - text.len();
+        let ends = |line: &&str| {
+            let is_at_indent = line.len() - line.trim_start().len() == indent;
+            is_at_indent && (line.trim() == "}" || line.ends_with(';') || line.ends_with('}'))
+        };
+        let Some(length) = lines[at..].iter().position(ends) else { continue };
+        if !lines[at + length].ends_with(';') {
+            found.push(length + 1);
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// So many in ten are at most this.
+#[must_use]
+pub fn ninth_decile(sorted: &[usize]) -> usize {
+    let at = (sorted.len() * 9).div_ceil(10).saturating_sub(1);
+    sorted.get(at).copied().unwrap_or(0)
+}
+
+/// The structures with so many fields each, largest first.
+#[must_use]
+pub fn structures(sources: &[Source]) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for source in sources {
+        let mut open: Option<(usize, String)> = None;
+        for line in source.code.lines() {
+            if let Some((fields, name)) = open.take() {
+                if line == "}" {
+                    found.push((fields, format!("{}::{name}", source.room)));
+                } else {
+                    let text = line.trim_start_matches("    ").trim_start_matches("pub(crate) ");
+                    let text = text.trim_start_matches("pub(super) ").trim_start_matches("pub ");
+                    let is_field = !text.starts_with(['/', '#', ' ']) && text.contains(": ");
+                    open = Some((fields + usize::from(is_field), name));
+                }
+            } else if let Some(after) = line.split("struct ").nth(1)
+                && line.ends_with('{')
+                && !line.starts_with(' ')
+            {
+                open = Some((0, word(after).to_owned()));
+            }
+        }
+    }
+    found.sort_by(|a, b| b.cmp(a));
+    found
+}
+
+/// Names of threads that a room starts.
+#[must_use]
+pub fn threads(code: &str) -> BTreeSet<String> {
+    let named = code.split(".name(").skip(1).filter_map(|after| {
+        let text = after.trim_start_matches("format!(").strip_prefix('"')?;
+        Some(text.split('"').next()?.replace("{number}", "N"))
+    });
+    named.collect()
+}
+
+/// How many locks a room has: fields and elements of these types.
+#[must_use]
+pub fn locks(code: &str) -> usize {
+    let is_declared = |line: &&str| {
+        let code = line.split("//").next().unwrap_or_default();
+        (code.contains("Mutex<") || code.contains("RwLock<")) && !code.contains("fn ")
+    };
+    code.lines().filter(is_declared).count()
+}
+
+/// How often code names a kind of body.
+#[must_use]
+pub fn kinds_of_body(code: &str) -> usize {
+    let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let is_kind = |after: &&str| after.starts_with(char::is_uppercase);
+    code.map(|line| line.split("Body::").skip(1).filter(is_kind).count()).sum()
+}
+
+fn is_impl_of_node(line: &str) -> bool {
+    line.starts_with("impl") && (line.ends_with(" Node {") || line.ends_with("::Node {"))
+}
+
+/// The methods of `Node` by the room that defines them; those of traits are not among them.
+fn methods(sources: &[Source]) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for source in sources {
+        let mut is_in_node = false;
+        for line in source.code.lines() {
+            let is_inherent = is_impl_of_node(line) && !line.contains(" for ");
+            is_in_node = (is_in_node && line != "}") || is_inherent;
+            let text = line.strip_prefix("    ").unwrap_or_default();
+            if is_in_node
+                && !text.starts_with(' ')
+                && let Some(after) = text.split("fn ").nth(1)
+            {
+                found.insert(word(after).to_owned(), source.room.clone());
+            }
+        }
+    }
+    found
+}
+
+/// What is called of a node in a line: of `self` in its methods, and of what is named `node`.
+fn called<'c>(code: &'c str, before: &str, is_in_node: bool) -> Vec<&'c str> {
+    let mut found = Vec::new();
+    let owner = |text: &str| {
+        let owner = text.trim_end().trim_start_matches('.');
+        let ends = |name: &str| {
+            owner.strip_suffix(name).is_some_and(|rest| !rest.ends_with(is_part_of_word))
+        };
+        (is_in_node && ends("self")) || ends("node")
+    };
+    for (at, _) in code.match_indices('.') {
+        let name = word(&code[at + 1..]);
+        let is_call = code[at + 1 + name.len()..].starts_with('(');
+        let rest = &code[..at];
+        let is_of_node = if rest.trim().is_empty() { owner(before) } else { owner(rest) };
+        if is_call && is_of_node {
+            found.push(name);
+        }
+    }
+    found
+}
+
+fn is_part_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '.'
+}
+
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len());
+    &text[..end]
+}
+
+fn path(text: &str) -> &str {
+    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+    text[..end.unwrap_or(text.len())].trim_end_matches(':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(room: &str, code: &str) -> Source {
+        let path = PathBuf::from(format!("{room}.rs"));
+        Source { room: room.into(), path, code: code.into(), lines: code.lines().count() }
+    }
+
+    #[test]
+    fn paths_and_calls_of_the_node_are_uses_and_comments_are_not() {
+        let sources = [
+            source(
+                "vfs",
+                "impl Node {\n    pub fn unlink(&self) {\n        self.settle(1);\n    }\n}\n",
+            ),
+            source(
+                "inode",
+                "use crate::vfs::names::X;\n// crate::vfs::names\nimpl Node {\n    fn settle(&self, n: u8) {\n        self\n            .unlink();\n        let table = self.table.settle(2);\n    }\n}\n",
+            ),
+        ];
+        let found: Vec<_> = upward(&sources).into_iter().map(|found| found.what).collect();
+        assert_eq!(found, ["crate::vfs::names::X", "unlink"]);
+        assert_eq!(uses(&sources).len(), 3);
+        assert_eq!(circles(&sources).len(), 1);
+    }
+
+    #[test]
+    fn functions_are_measured_to_their_last_brace() {
+        let code =
+            "impl X {\n    fn a(&self) {\n        b();\n    }\n\n    fn c();\n}\n\npub fn d() {}\n";
+        assert_eq!(functions(code), [1, 3]);
+        assert_eq!(ninth_decile(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 50]), 9);
+    }
+
+    #[test]
+    fn fields_are_counted() {
+        let code = "pub struct A {\n    /// Of it: a.\n    pub(crate) a: u8,\n    b: Vec<u8>,\n}\n";
+        assert_eq!(structures(&[source("x", code)]), [(2, "x::A".to_owned())]);
+    }
+}

@@ -1,0 +1,104 @@
+//! The rooms of the node use each other downwards. What still goes upwards is counted, and may only become less.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use intarsia_tidy::rooms::{self, Source};
+
+/// Rooms that use nothing above them and do not know the whole node: each is built with exactly what it needs.
+const CLEAN: &[&str] = &[
+    "clock",
+    "metrics",
+    "identity",
+    "ranks",
+    "options",
+    "background",
+    "membership",
+    "locks",
+    "directory",
+    "space",
+];
+/// How many uses of higher rooms the others have. Make a number smaller when it is; never greater.
+const UPWARD: &[(&str, usize)] = &[
+    ("peer", 26),
+    ("replication", 32),
+    ("cache", 23),
+    ("body", 24),
+    ("inode", 14),
+    ("rebalance", 4),
+    ("vfs", 16),
+    ("lifecycle", 8),
+    ("status", 2),
+];
+/// Files stay readable.
+const LINES_MAX: usize = 500;
+
+fn source_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/node/src").canonicalize().unwrap()
+}
+
+fn sources() -> Vec<Source> {
+    rooms::read(&source_dir())
+}
+
+#[test]
+fn every_room_has_a_place_in_the_order() {
+    for source in sources() {
+        let room = &source.room;
+        assert!(rooms::layer(room).is_some(), "room '{room}' has no place in ORDER: give it one");
+    }
+}
+
+#[test]
+fn clean_rooms_use_nothing_above_them() {
+    let (all, knowing) = (sources(), rooms::knowing_node(&sources()));
+    for room in CLEAN {
+        assert!(
+            !knowing.contains(*room),
+            "{room} knows the whole node; build it with what it needs"
+        );
+        let upward: Vec<_> = rooms::upward(&all).into_iter().filter(|u| u.from == *room).collect();
+        assert!(
+            upward.is_empty(),
+            "{room} uses rooms above it; let them be called back: {upward:#?}"
+        );
+    }
+}
+
+#[test]
+fn uses_of_higher_rooms_only_become_fewer() {
+    let mut counts: BTreeMap<String, Vec<rooms::Use>> = BTreeMap::new();
+    for found in rooms::upward(&sources()) {
+        counts.entry(found.from.clone()).or_default().push(found);
+    }
+    let allowed: BTreeMap<_, _> = UPWARD.iter().map(|(room, n)| ((*room).to_owned(), *n)).collect();
+    for (room, found) in &counts {
+        let most = allowed.get(room).copied().unwrap_or(0);
+        assert!(
+            found.len() <= most,
+            "{room} uses rooms above it {} times, and {most} are allowed: {found:#?}",
+            found.len()
+        );
+    }
+    for (room, most) in &allowed {
+        let count = counts.get(room).map_or(0, Vec::len);
+        assert!(count == *most, "{room} has only {count} upward uses: write that in UPWARD");
+    }
+}
+
+#[test]
+fn nobody_outside_body_knows_the_kinds_of_bodies() {
+    for source in sources().iter().filter(|source| source.room != "body") {
+        let count = rooms::kinds_of_body(&source.code);
+        assert_eq!(count, 0, "{}: ask the body instead", source.path.display());
+    }
+}
+
+#[test]
+fn files_of_the_node_stay_short() {
+    for Source { path, lines, .. } in sources() {
+        assert!(lines <= LINES_MAX, "{} has {lines} lines; split it", path.display());
+    }
+}
