@@ -98,7 +98,7 @@ def test_folding_over_frees_main_effects_of_interactions_of_two() -> None:
         assert is_free is expected
 
 
-@pytest.mark.parametrize("factors", [2, 4, *range(5, 17)])
+@pytest.mark.parametrize("factors", [2, 4, *range(5, 16)])
 def test_a_fraction_of_resolution_four_is_free_of_interactions_of_two(factors: int) -> None:
     signs = design_for(tuple("abcdefghijklmnopqrst"[:factors]), Kind.FRACTIONAL).signs
     assert len(signs) <= 32
@@ -116,7 +116,7 @@ def test_a_full_design_has_every_combination_once_and_finds_the_truth() -> None:
     assert [(one.name, round(one.value, 9)) for one in effects] == [("a", 6), ("b", -2), ("c", 0)]
     with pytest.raises(CharacteriseError, match="too many runs"):
         design_for(tuple("abcdefghijk"), Kind.FULL)
-    with pytest.raises(CharacteriseError, match="16 at most"):
+    with pytest.raises(CharacteriseError, match="15 at most"):
         design_for(tuple(f"f{n}" for n in range(17)), Kind.FRACTIONAL)
 
 

@@ -68,7 +68,9 @@ def add_parser(commands: Any) -> None:
         default=Kind.PLACKETT_BURMAN,
         help="plackett-burman: fewest runs (default); fractional: resolution IV; full: all",
     )
-    parser.add_argument("--no-fold", action="store_true", help="half the runs, effects mixed up with interactions")
+    parser.add_argument(
+        "--no-fold", action="store_true", help="half the runs, effects mixed up with interactions"
+    )
     parser.add_argument("--seconds", type=float, help="of each run, instead of the file's")
     parser.add_argument("--repetitions", type=shared.positive, help="instead of the file's")
     parser.add_argument("--seed", type=int, default=1, help="of the order (1)")

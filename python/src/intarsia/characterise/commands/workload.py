@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -50,7 +49,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--format", type=Format, choices=list(Format), help="of the trace")
     parser.add_argument("--device-of", metavar="NAME", help="only this device of the trace")
     parser.add_argument(
-        "--below", metavar="DIR", default="/", help="of a log of strace: files below it count (/)"
+        "--below",
+        type=Path,
+        metavar="DIR",
+        default=Path("/"),
+        help="of a log of strace: files below it count (/)",
     )
     parser.add_argument("--device", metavar="NAME", help="watch this device, such as sda")
     parser.add_argument("--window", type=float, default=LENGTH_S, help="length in s (20)")
@@ -68,7 +71,7 @@ def run(chosen: argparse.Namespace) -> None:
     if chosen.device:
         _show_watched(list(watch(chosen.device, chosen.window, chosen.count)), chosen)
         return
-    below = os.path.abspath(chosen.below)
+    below = str(chosen.below.absolute())
     records = _chosen_device(read(chosen.trace, chosen.format, below), chosen)
     summary = summarise(records, chosen.window)
     if chosen.json:

@@ -20,7 +20,7 @@ _GENERATORS = {
 }
 """First rows of the designs as Plackett and Burman gave them, turned right for the others."""
 _MOST = 99
-_MOST_FRACTIONAL = 16
+_MOST_FRACTIONAL = 15
 """Beyond, `fracfact_by_res` of pyDOE3 1.6 gives designs that have not the resolution asked for."""
 _MOST_FULL = 10
 """With more, a full design has thousands of runs."""

@@ -53,7 +53,8 @@ _LONGEST_MS = 3.6e6
 def read(path: Path, form: Format | None = None, below: str = "/") -> Records:
     """Read a trace, plain or as .gz; its form is recognised unless given.
 
-    Of a log of strace the files `below` that directory count. Raises `CharacteriseError` that names the line of what is wrong.
+    Of a log of strace the files `below` that directory count. Raises `CharacteriseError` that names
+    the line of what is wrong.
     """
     _require_no_blktrace(path)
     with _Lines(path) as lines:
