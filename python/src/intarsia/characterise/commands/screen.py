@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import asdict, replace
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from intarsia.characterise.experiment import (
 )
 from intarsia.characterise.experiment.design import Kind
 from intarsia.characterise.experiment.driver import metrics_of, run_all, table
+from intarsia.characterise.experiment.factors import read_built_in
 from intarsia.characterise.experiment.figure import effect_figure
 from intarsia.simulate.progress import Progress
 from intarsia.simulate.report.write import write_figure
@@ -143,8 +144,8 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 def _experiment(chosen: argparse.Namespace) -> Experiment:
-    with as_file(files("intarsia.characterise.experiment") / f"{chosen.knobs}.toml") as path:
-        experiment = read_experiment(chosen.factors or path)
+    given = chosen.factors
+    experiment = read_built_in(chosen.knobs) if given is None else read_experiment(given)
     changes = {"seconds": chosen.seconds, "repetitions": chosen.repetitions}
     return replace(
         experiment, **{name: value for name, value in changes.items() if value is not None}
