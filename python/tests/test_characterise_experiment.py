@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from intarsia.characterise.experiment import (
     plackett_burman,
     read_experiment,
 )
+from intarsia.characterise.experiment.design import Kind
 from intarsia.characterise.experiment.target import require_directory
 
 FACTORS = """\
@@ -96,6 +98,28 @@ def test_folding_over_frees_main_effects_of_interactions_of_two() -> None:
         assert is_free is expected
 
 
+@pytest.mark.parametrize("factors", [2, 4, *range(5, 16)])
+def test_a_fraction_of_resolution_four_is_free_of_interactions_of_two(factors: int) -> None:
+    signs = design_for(tuple("abcdefghijklmnopqrst"[:factors]), Kind.FRACTIONAL).signs
+    assert len(signs) <= 32
+    assert np.array_equal(signs.T @ signs, len(signs) * np.eye(factors))
+    for one, other in combinations(range(factors), 2):
+        assert not (signs.T @ (signs[:, one] * signs[:, other])).any()
+
+
+def test_a_full_design_has_every_combination_once_and_finds_the_truth() -> None:
+    design = design_for(("a", "b", "c"), Kind.FULL)
+    assert len(np.unique(design.signs, axis=0)) == 8
+    a, b, c = design.signs.T
+    measured = (3 * a - b + 5 * a * b * c)[:, None] + np.array([[-0.1, 0.1]])
+    effects = main_effects(design, measured)
+    assert [(one.name, round(one.value, 9)) for one in effects] == [("a", 6), ("b", -2), ("c", 0)]
+    with pytest.raises(CharacteriseError, match="too many runs"):
+        design_for(tuple("abcdefghijk"), Kind.FULL)
+    with pytest.raises(CharacteriseError, match="15 at most"):
+        design_for(tuple(f"f{n}" for n in range(17)), Kind.FRACTIONAL)
+
+
 def test_without_repetitions_small_effects_tell_the_noise() -> None:
     design = design_for(NAMES, folded=False)
     random = np.random.default_rng(3)
@@ -156,5 +180,7 @@ def test_fio_is_run_once_for_each_row_and_goes_on_after_an_interruption(
     assert "make up" in capsys.readouterr().out
     kept = results.read_text()
     assert all(line in kept for line in lines[:-1])
+    assert main([*words, "--design", "full"]) == 1
+    assert "only a Plackett-Burman design is folded" in capsys.readouterr().err
     assert main([*words, "--seed", "2"]) == 1
     assert "another experiment, target or seed" in capsys.readouterr().err

@@ -27,13 +27,18 @@ def model() -> process.StoreModel:
 def test_slopes_of_usual_loads_are_those_of_the_published_table() -> None:
     wanted = {
         "web-file-4k": (20.388, 4.284, 13.440, 12.657),
+        "web-file-8k": (20.802, 4.363, 15.362, 13.471),
+        "web-file-64k": (26.594, 5.464, 42.278, 24.863),
         "support-db": (167.538, 28.276, 639.460, 269.300),
         "media": (4.822, 1.605, 9.902, 7.259),
         "sql-log": (2.050, 1.605, 9.902, 7.259),
         "web-log": (1.396, 1.631, 20.698, 16.084),
         "oltp": (19.853, 4.486, 19.929, 16.963),
+        "exchange": (18.638, 4.275, 17.874, 16.138),
+        "workstation": (18.681, 4.102, 16.352, 14.082),
         "vod": (97.100, 16.904, 327.089, 142.328),
     }
+    assert set(wanted) == set(published.LOADS)
     for name, slopes in wanted.items():
         point = points_of([published.load(name, 1)])
         found = [float(TRUTHS[store].slope(point)[0]) for store in ("E1", "E2", "N1", "N2")]
@@ -48,6 +53,10 @@ def test_the_ranks_of_the_published_stores_cross() -> None:
     )
     fastest, counts = np.unique(slopes.argmin(axis=0), return_counts=True)
     assert dict(zip(fastest.tolist(), counts.tolist(), strict=True)) == {0: 12, 1: 163}
+    orders, counts = np.unique(slopes.argsort(axis=0).T, axis=0, return_counts=True)
+    found = {"".join(map(str, order)): int(n) for order, n in zip(orders, counts, strict=True)}
+    # E1, E2, N1 and N2 are 0 to 3, the fastest first.
+    assert found == {"1032": 91, "1320": 48, "1302": 21, "0132": 12, "1230": 3}
 
 
 def test_errors_of_pesto_are_those_of_the_published_column() -> None:
@@ -187,6 +196,14 @@ def test_random_share_of_two_loads_has_the_known_values() -> None:
         found = random_of_two(one, rates[one], other, rates[other])
         assert found == pytest.approx(value, abs=5e-5)
         assert random_of_two(other, rates[other], one, rates[one]) == pytest.approx(found)
+
+
+def test_random_shares_averaged_by_throughput_have_the_known_values() -> None:
+    rates = {0.0: 2100.52, 0.5: 56.77, 1.0: 27.93}
+    wanted = {(0, 0): 0, (0, 0.5): 0.0132, (0, 1): 0.0131, (0.5, 0.5): 0.5, (0.5, 1): 0.6649}
+    for pair, value in {**wanted, (1, 1): 1}.items():
+        weighted = np.average(pair, weights=[rates[one] for one in pair])
+        assert weighted == pytest.approx(value, abs=1e-4)
 
 
 def test_the_printed_rule_gives_what_no_share_can_be() -> None:

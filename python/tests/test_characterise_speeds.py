@@ -59,6 +59,21 @@ def test_speeds_are_those_of_the_models(
     assert "requests/s" in capsys.readouterr().out
 
 
+def test_speeds_of_tiers_are_named_by_their_directories(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "tiers.toml"
+    tiers = [f"/local/a=b={models / 'fast.json'}", f"/disk={models / 'slow.json'}"]
+    assert main(["speeds", *tiers, "--tiers", *WORDS, "--out", str(out)]) == 0
+    assert "tier" in capsys.readouterr().out
+    written = tomllib.loads(out.read_text())
+    assert list(written) == ["tiers"]
+    assert set(written["tiers"]) == {"/local/a=b", "/disk"}
+    assert written["tiers"]["/local/a=b"] > written["tiers"]["/disk"] > 0
+    assert main(["speeds", f"disk={models / 'slow.json'}", "--tiers", *WORDS]) == 1
+    assert "name a tier by its directory" in capsys.readouterr().err
+
+
 def test_speeds_that_cannot_be_told_are_refused(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

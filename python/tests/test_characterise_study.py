@@ -11,6 +11,7 @@ from intarsia.characterise.commands import study as command
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.model.evaluate import BASELINES, OURS
 from intarsia.characterise.study import aims, claims, errors, samples, screens
+from intarsia.characterise.study.errata import errata_frame
 from intarsia.characterise.study.samples import Size
 from intarsia.simulate.report.claims import Verdict
 from simulator import real_binary
@@ -31,10 +32,12 @@ def test_all_tables_come_again_from_the_raw_samples(
     assert len(set(numbers)) == len(numbers)
     wanted = {"R15", "R17", "R18", "R20", "R22", "R23", "R26 f_X", "R28 intervals", "R7"}
     assert wanted <= set(numbers)
+    assert {"error", "error, longer runs"} <= set(numbers)
     assert {"coverage 90%", "coverage 95%", "R34 (mixed stores)"} <= set(numbers)
     tables = {path.name: path.read_bytes() for path in (tmp_path / "tables").iterdir()}
     page = (tmp_path / "report.html").read_text()
     assert {"errors-by-store.csv", "coverage.csv", "seeks.csv", "claims.csv"} <= set(tables)
+    assert {"errata.csv", "errors-longer-runs.csv"} <= set(tables)
     for path in (tmp_path / "tables").iterdir():
         path.unlink()
     # Nothing can be simulated any more.
@@ -49,6 +52,25 @@ def test_all_tables_come_again_from_the_raw_samples(
     assert main([*words, "--redraw", "--fio", str(tmp_path)]) == 1
     assert "runs.jsonl is not there" in capsys.readouterr().err
     assert command.add_parser.__module__ == "intarsia.characterise.commands.study"
+
+
+def test_slips_are_computed_as_printed_and_corrected() -> None:
+    found = errata_frame().set_index("slip")
+    assert found.index.str.cat(sep=", ").split(", ") == [
+        *(f"F{n}" for n in range(1, 15)), "F22", "F20",
+    ]  # fmt: skip
+    printed, corrected = found["printed"], found["corrected"]
+    assert printed["F1, F2"].startswith("a -1000%")
+    assert corrected["F1, F2"].startswith("a 48%")
+    assert printed["F4"].startswith("1225 loads")
+    assert corrected["F4"] == "1600 loads, 53.3 h"
+    assert float(printed["F9"]) < -4e6
+    assert corrected["F9"] == "1.0000"
+    assert printed["F10"].startswith("0.0975 to 0.1018")
+    assert "N2 differs by 2.4 times" in corrected["F8"]
+    assert 0.4 < float(printed["F6"].split()[1].rstrip("%")) / 100 < 0.48
+    assert "best first: by 47%" in corrected["F11"]
+    assert corrected["F20"].startswith("E1 6, E2 5, N1 6, N2 5")
 
 
 def predictions(inside: float, factor: float) -> pd.DataFrame:

@@ -38,6 +38,18 @@ FIO = """\
 """
 
 
+STRACE = """\
+7 1700000000.000000 openat(AT_FDCWD</w>, "a", O_RDONLY) = 3</w/a> <0.000010>
+7 1700000000.001000 read(3</w/a>, "x"..., 4096) = 4096 <0.002000>
+7 1700000000.004000 read(3</w/a>, "x"..., 4096) = 4096 <0.002000>
+7 1700000000.007000 pread64(3</w/a>, "x"..., 4096, 1048576) = 4096 <0.002000>
+7 1700000000.010000 openat(AT_FDCWD</w>, "b", O_WRONLY|O_CREAT, 0666) = 4</w/b> <0.000010>
+7 1700000000.011000 write(4</w/b>, "y"..., 8192) = 8192 <0.004000>
+7 1700000000.021000 read(5</etc/passwd>, "r"..., 512) = 512 <0.001000>
+7 1700000000.022000 +++ exited with 0 +++
+"""
+
+
 def written(tmp_path: Path, text: str, name: str = "trace.csv") -> Path:
     path = tmp_path / name
     path.write_text(text)
@@ -88,6 +100,37 @@ def own(rows: list[tuple[float, bool, int, int, float]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def test_a_log_of_strace_has_the_requests_to_each_file(tmp_path: Path) -> None:
+    path = written(tmp_path, STRACE, "LOG")
+    records = read(path, below="/w")
+    assert records.device.tolist() == ["a", "a", "a", "b"]
+    assert records.is_read.tolist() == [True, True, True, False]
+    assert records.latency_ms.tolist() == pytest.approx([2, 2, 2, 4])
+    (window,) = windows(records, 1.0)
+    # In order, far within a file, to another file.
+    assert window.random == pytest.approx(100 * 2 / 3)
+    assert window.seeks == window.switches == pytest.approx(100 / 3)
+    assert len(read(path)) == 5, "all files count without --below"
+    with pytest.raises(CharacteriseError, match="say where with --below"):
+        read(path, below="/elsewhere")
+    cut = written(tmp_path, STRACE.replace(" <0.002000>", ""), "untimed")
+    with pytest.raises(CharacteriseError, match="record with -T"):
+        read(cut, below="/w")
+
+
+def test_seeks_within_a_load_and_between_loads_are_told_apart(tmp_path: Path) -> None:
+    rows = [
+        {"at_s": n * 0.1, "is_write": False, "start": start, "bytes": 4096, "ms": 1.0, "stream": s}
+        for n, (start, s) in enumerate(
+            [(0, "a"), (4096, "a"), (10**9, "a"), (0, "b"), (4096, "b"), (8192, "b")]
+        )
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (window,) = windows(read(written(tmp_path, text)), 1.0)
+    assert (window.seeks, window.switches) == (20.0, 20.0)
+    assert window.random == 40.0
+
+
 def test_a_window_has_the_numbers_of_its_load(tmp_path: Path) -> None:
     # Ten requests in order, then one far away, then one near: half a second each, 1 s of latency.
     rows = [(n * 0.5, n % 4 == 3, 4096 * n, 4096, 1000.0) for n in range(10)]
@@ -130,6 +173,7 @@ def test_the_random_share_of_a_simulated_load_is_found(tmp_path: Path) -> None:
         (MSR.replace("Write", "Erase"), "neither Read nor Write"),
         (ALIBABA.replace("725,R", "725,X"), "neither R nor W"),
         (own([(0, False, 0, 4096, -1.0)]), "below zero"),
+        (MSR.replace("41286", "41286000000000"), "columns and units"),
         (own([(0, False, 0, 4096, 1.0)])[:-9] + "\n", "is the line complete"),
     ],
 )
@@ -142,6 +186,13 @@ def test_a_packed_trace_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv.gz"
     path.write_bytes(gzip.compress((MSR * 50).encode())[:60])
     with pytest.raises(CharacteriseError, match="cut off"):
+        read(path)
+
+
+def test_what_blktrace_writes_itself_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "sda.blktrace.0"
+    path.write_bytes(b"\x07tae" + bytes(44))
+    with pytest.raises(CharacteriseError, match="give the output of blkparse -i"):
         read(path)
 
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from intarsia.dedup.__main__ import main
 from intarsia.dedup.corpora.trees import make_backups
+from intarsia.dedup.errors import DedupError
 from intarsia.dedup.study.claims import claims_of
 from intarsia.dedup.study.report import build
-from intarsia.dedup.study.samples import Size, measure, read_samples, write_samples
+from intarsia.dedup.study.samples import (
+    Size,
+    history_forecasts,
+    measure,
+    read_samples,
+    write_samples,
+)
 from intarsia.simulate.report.claims import Verdict
 
 
@@ -105,7 +114,7 @@ def test_throughput(backups: list[str], capsys: pytest.CaptureFixture[str]) -> N
         (["forecast", "/nowhere", "/nowhere", "/nowhere"], "/nowhere does not exist"),
         (["exclude", "/nowhere"], "one backup does not show what changes"),
         (["sample", "/nowhere"], "/nowhere does not exist"),
-        (["corpus", "--out", "/nowhere/x"], "either --tree or --release"),
+        (["corpus", "--out", "/nowhere/x"], "give one of --tree, --release"),
         (["corpus", "--release", "django", "--out", "/nowhere/x"], "NAME==VERSION"),
         (["study", "--redraw", "--out", "/nowhere/x"], "run the study anew"),
     ],
@@ -123,6 +132,90 @@ def test_names_that_are_wrong(
     assert "end the name in .svg" in refusal(capsys, "forecast", *backups, "--plot", "x.pdf")
     said = refusal(capsys, "corpus", "--tree", "mail", "--out", str(Path(backups[0]).parent))
     assert "is not empty" in said
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Five commits, each of which changes one of four files."""
+    place = tmp_path / "repository"
+    place.mkdir()
+    name = ["-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false"]
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", str(place), *name, *words], check=True, capture_output=True)
+
+    git("init", "--quiet")
+    random = np.random.default_rng(5)
+    for number in range(6):
+        for file in range(4) if number == 0 else [number % 4]:
+            (place / f"f{file}").write_bytes(random.bytes(40_000))
+        git("add", ".")
+        git("commit", "--quiet", "-m", f"step {number}")
+        git("tag", f"v{number}")
+    return place
+
+
+def test_revisions_of_a_source_tree_are_backups(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "tars"
+    words = ["corpus", "--git", str(repository), "--out", str(out)]
+    tags = [word for n in range(6) for word in ("--revision", f"v{n}")]
+    assert main([*words, "--revision", "v0", "--revision", "v9"]) == 1
+    assert "git rev-parse v9^{commit}: no such revision" in capsys.readouterr().err
+    assert not out.exists(), "nothing is written unless all can be"
+    assert main([*words, *tags]) == 0
+    paths = capsys.readouterr().out.split()
+    assert [Path(path).name for path in paths] == [f"00{n}-v{n}.tar" for n in range(6)]
+    assert main(["forecast", *paths, "--json", "--quiet"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    # Four files at first, and one of four anew each time.
+    assert found["bytes"]["observed"][-1]["ratio"] == pytest.approx(9 / 24, abs=0.01)
+    assert main([*words, *tags]) == 1
+    assert "is not empty" in capsys.readouterr().err
+    rows = list(history_forecasts(out))
+    assert [row["seed"] for row in rows] == [0, 1]
+    with pytest.raises(DedupError, match="a history needs 5"):
+        list(history_forecasts(repository))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--debian", "../etc"], "write a package of Debian as NAME"),
+        (["--git", "."], "--git and --revision belong together"),
+        (["--revision", "v1", "--tree", "mail"], "belong together"),
+        (["--debian", "tzdata", "--tree", "mail"], "give one of --tree"),
+        ([], "give one of --tree"),
+    ],
+)
+def test_what_a_corpus_cannot_be_made_of(
+    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["corpus", *words, "--out", str(tmp_path / "out")]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_packages_of_debian_are_unpacked_as_apt_gives_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for tool, script in (
+        ("apt-get", '[ "$4" != gone ] || { echo "E: Unable to locate gone" >&2; exit 100; }\n'
+         'echo "content of $4" > "$4.deb"'),
+        ("dpkg-deb", 'mkdir -p "$3/usr" && cp "$2" "$3/usr/file"'),
+    ):  # fmt: skip
+        path = tmp_path / "bin" / tool
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    out = tmp_path / "debian"
+    assert main(["corpus", "--debian", "hello-1", "--debian", "hello-2", "--out", str(out)]) == 0
+    assert capsys.readouterr().out.split() == [str(out / "hello-1"), str(out / "hello-2")]
+    assert (out / "hello-2/usr/file").read_text() == "content of hello-2\n"
+    assert main(["corpus", "--debian", "gone", "--out", str(out)]) == 1
+    assert "gone cannot be fetched: E: Unable to locate" in capsys.readouterr().err
+    assert sorted(path.name for path in out.iterdir()) == ["hello-1", "hello-2"]
 
 
 TINY = Size(1500, 1, 1, 0.1, 6, 5_000, 400_000, 20_000)

@@ -51,11 +51,7 @@ def read_strace(source: str, text: str, below: str, *, whole: bool = False) -> W
 
     With `whole` all processes of the log are one task. Raises TraceError.
     """
-    log = _Log(source, below)
-    found = list(calls(source, text, log.warnings))
-    log.forked = _parents(found)
-    for call in found:
-        log.take(call)
+    log = _read(source, text, below)
     processes = [one for one in log.processes if one.operations]
     if not processes:
         raise TraceError(
@@ -64,6 +60,30 @@ def read_strace(source: str, text: str, below: str, *, whole: bool = False) -> W
     made = Workload(PurePosixPath(source).name, _tasks(processes, whole=whole))
     made.warnings += log.warnings
     return with_one_writer_each(made)
+
+
+def read_requests(source: str, text: str, below: str) -> list[Operation]:
+    """Read every read and write of files below `below`, an absolute path, in order of time.
+
+    Raises TraceError for what is no log of strace.
+    """
+    log = _read(source, text, below)
+    found = [
+        operation
+        for process in log.processes
+        for operation in process.operations
+        if operation.kind in ("read", "write")
+    ]
+    return sorted(found, key=lambda operation: operation.at_s or 0.0)
+
+
+def _read(source: str, text: str, below: str) -> _Log:
+    log = _Log(source, below)
+    found = list(calls(source, text, log.warnings))
+    log.forked = _parents(found)
+    for call in found:
+        log.take(call)
+    return log
 
 
 def _tasks(processes: list[_Process], *, whole: bool) -> list[Task]:

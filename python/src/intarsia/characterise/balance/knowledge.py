@@ -49,11 +49,12 @@ def learn(
     )
 
 
-def measure_store(name: str, points: int, seed: int) -> Samples:
-    """Measure loads over the region that balancing reaches."""
+def measure_store(name: str, points: int, seed: int, requests: int = 800) -> Samples:
+    """Measure loads over the region that balancing reaches, each by so many requests."""
     rows = design.spread(points, design.BALANCING, seed)
     settings = stores.preset(name)
-    found = stores.measure([(settings, [load_of(row)]) for row in rows], seed=seed)
+    cases = [(settings, [load_of(row)]) for row in rows]
+    found = stores.measure(cases, seed=seed, requests=requests)
     return Samples(rows, np.array([one.mean_ms for one in found]))
 
 

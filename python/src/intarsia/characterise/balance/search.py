@@ -69,11 +69,17 @@ def anneal(
 
 
 def realise(
-    pool: Pool, objective: Objective, target: Placement, most_moves: int | None = None
+    pool: Pool,
+    objective: Objective,
+    target: Placement,
+    most_moves: int | None = None,
+    *,
+    printed: bool = False,
 ) -> list[Placement]:
     """Move towards a target, each time by the move that helps most; return all placements.
 
-    Moves that are left when the budget is used up are not made.
+    Moves that are left when the budget is used up are not made. `printed` takes the move that helps
+    least, as the head of the list that algorithm 3 sorts the wrong way.
     """
     way = [pool.placement]
     left = {n for n, store in enumerate(target) if store != pool.placement[n]}
@@ -86,7 +92,7 @@ def realise(
         ]
         if not fitting:
             break
-        _, number = min(fitting)
+        _, number = max(fitting) if printed else min(fitting)
         left.remove(number)
         way.append(moved(way[-1], number, target[number]))
     return way

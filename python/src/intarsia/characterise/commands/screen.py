@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import asdict, replace
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from intarsia.characterise.experiment import (
     main_effects,
     read_experiment,
 )
+from intarsia.characterise.experiment.design import Kind
 from intarsia.characterise.experiment.driver import metrics_of, run_all, table
+from intarsia.characterise.experiment.factors import read_built_in
 from intarsia.characterise.experiment.figure import effect_figure
 from intarsia.simulate.progress import Progress
 from intarsia.simulate.report.write import write_figure
@@ -37,7 +39,8 @@ def add_parser(commands: Any) -> None:
         "screen",
         "find the knobs of fio or PostMark that matter on a store",
         "Run fio or PostMark at two levels of each knob, in a Plackett-Burman design folded over, "
-        "so that the effect of each knob is free of interactions of two. Runs are in random order, "
+        "so that the effect of each knob is free of interactions of two; or in a regular fraction "
+        "or all of the combinations (--design). Runs are in random order, "
         "warmed up, and checked; an interrupted command goes on where it was. The knobs are those "
         "of a factor file. A block device is only read unless you let it be overwritten, and "
         "refused while it is in use.",
@@ -45,6 +48,8 @@ def add_parser(commands: Any) -> None:
         "  python -m intarsia.characterise screen /mnt/store --knobs postmark --out build/small\n"
         "  python -m intarsia.characterise screen . --factors my.toml --seconds 2 --repetitions 2 "
         "--out build/mine\n"
+        "  python -m intarsia.characterise screen . --factors my.toml --design full "
+        "--out build/all\n"
         "  python -m intarsia.characterise screen . --delay-ms 2 --rate 20MB --out build/slow\n"
         "  python -m intarsia.characterise screen --print-factors > my.toml     to start from\n",
     )
@@ -57,7 +62,16 @@ def add_parser(commands: Any) -> None:
         "--knobs", choices=_BUILT_IN, default="fio", help="those that come with it (fio)"
     )
     parser.add_argument("--print-factors", action="store_true", help="print the factor file")
-    parser.add_argument("--no-fold", action="store_true", help="half the runs, effects mixed up")
+    parser.add_argument(
+        "--design",
+        type=Kind,
+        choices=list(Kind),
+        default=Kind.PLACKETT_BURMAN,
+        help="plackett-burman: fewest runs (default); fractional: resolution IV; full: all",
+    )
+    parser.add_argument(
+        "--no-fold", action="store_true", help="half the runs, effects mixed up with interactions"
+    )
     parser.add_argument("--seconds", type=float, help="of each run, instead of the file's")
     parser.add_argument("--repetitions", type=shared.positive, help="instead of the file's")
     parser.add_argument("--seed", type=int, default=1, help="of the order (1)")
@@ -76,7 +90,9 @@ def run(chosen: argparse.Namespace) -> None:
     experiment = _experiment(chosen)
     units = metrics_of(experiment)
     names = tuple(one.name for one in experiment.factors)
-    design = design_for(names, folded=not chosen.no_fold)
+    if chosen.no_fold and chosen.design is not Kind.PLACKETT_BURMAN:
+        raise CharacteriseError("--no-fold: only a Plackett-Burman design is folded over")
+    design = design_for(names, chosen.design, folded=not chosen.no_fold)
     started = time.monotonic()
     with (
         open_target(chosen, chosen.store, experiment.size_bytes) as target,
@@ -128,8 +144,8 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 def _experiment(chosen: argparse.Namespace) -> Experiment:
-    with as_file(files("intarsia.characterise.experiment") / f"{chosen.knobs}.toml") as path:
-        experiment = read_experiment(chosen.factors or path)
+    given = chosen.factors
+    experiment = read_built_in(chosen.knobs) if given is None else read_experiment(given)
     changes = {"seconds": chosen.seconds, "repetitions": chosen.repetitions}
     return replace(
         experiment, **{name: value for name, value in changes.items() if value is not None}

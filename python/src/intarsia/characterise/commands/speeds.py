@@ -1,4 +1,4 @@
-"""`speeds`: how fast each host is with a load, for `intarsia balance`."""
+"""`speeds`: how fast each host or tier is with a load, for `intarsia balance`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from intarsia.simulate.files import write_atomically
 
 @dataclass(frozen=True)
 class Speed:
-    """Requests a second that a host answers, when it always has the load's requests outstanding."""
+    """Requests a second that a place answers, if it always has the load's requests outstanding."""
 
     requests_per_s: float
     low: float
@@ -33,18 +33,24 @@ def add_parser(commands: Any) -> None:
     parser = shared.add(
         commands,
         "speeds",
-        "how fast each host is with a load, for `intarsia balance --speeds`",
-        "Predict the requests a second that each host's store answers with a load, by its model. "
-        "`intarsia balance --speeds` then spreads bytes over the hosts in proportion, so that "
-        "requests which are spread over the bytes keep all hosts busy alike. Measure and fit the "
-        "tier of each host that files go to.",
+        "how fast each host or tier is with a load, for `intarsia balance --speeds`",
+        "Predict the requests a second that each host's store answers with a load, by its model; "
+        "or each tier of one host. `intarsia balance --speeds` then spreads bytes over them in "
+        "proportion, so that requests which are spread over the bytes keep all busy alike. Of a "
+        "host, measure and fit the tier that files go to.",
         "  python -m intarsia.characterise speeds node01=ssd.json node02=disk.json \\\n"
         "      --load 75,95,64k,4 --out speeds.toml\n"
-        "  intarsia balance /mnt/work --speeds speeds.toml --dry-run\n",
+        "  intarsia balance /mnt/work --speeds speeds.toml --dry-run\n"
+        "  python -m intarsia.characterise speeds /local/ssd=ssd.json /disk=disk.json --tiers \\\n"
+        "      --load 75,95,64k,4 --out tiers.toml\n",
     )
     parser.add_argument(
-        "hosts", nargs="+", metavar="HOST=MODEL.json", help="as `intarsia status` names it; `fit`"
+        "places",
+        nargs="+",
+        metavar="HOST=MODEL.json",
+        help="host or directory of a tier, as `intarsia status` names it; what `fit` wrote",
     )
+    parser.add_argument("--tiers", action="store_true", help="they are tiers of one host")
     parser.add_argument(
         "--load",
         action="append",
@@ -61,25 +67,27 @@ def add_parser(commands: Any) -> None:
 def run(chosen: argparse.Namespace) -> None:
     """Predict, print and write."""
     loads = [load_from(text) for text in chosen.load]
+    kind = "tier" if chosen.tiers else "host"
     speeds = {
-        host: _speed(host, shared.read_model(path), loads, chosen.confidence)
-        for host, path in _hosts(chosen.hosts).items()
+        place: _speed(f"{kind} {place}", shared.read_model(path), loads, chosen.confidence)
+        for place, path in _places(chosen.places, kind).items()
     }
     if chosen.out:
-        write_atomically(chosen.out, as_toml(speeds, chosen.load).encode())
+        table = "tiers" if chosen.tiers else "speeds"
+        write_atomically(chosen.out, as_toml(speeds, chosen.load, table).encode())
     if chosen.json:
-        shared.print_json({host: asdict(speed) for host, speed in speeds.items()})
+        shared.print_json({place: asdict(speed) for place, speed in speeds.items()})
         return
     total = sum(speed.requests_per_s for speed in speeds.values())
     rows = [
-        [host, f"{one.requests_per_s:.4g}", f"{one.low:.4g} to {one.high:.4g}",
+        [place, f"{one.requests_per_s:.4g}", f"{one.low:.4g} to {one.high:.4g}",
          f"{one.requests_per_s / total:.0%}"]
-        for host, one in speeds.items()
+        for place, one in speeds.items()
     ]  # fmt: skip
-    shared.print_table(["host", "requests/s", f"{chosen.confidence:.0%} interval", "due"], rows)
+    shared.print_table([kind, "requests/s", f"{chosen.confidence:.0%} interval", "due"], rows)
 
 
-def as_toml(speeds: dict[str, Speed], loads: Sequence[str]) -> str:
+def as_toml(speeds: dict[str, Speed], loads: Sequence[str], table: str = "speeds") -> str:
     """Return the file that `intarsia balance --speeds` reads, in requests a minute.
 
     >>> print(as_toml({"n1": Speed(20.4, 18.0, 23.0)}, ["75,95,64k,4"]), end="")
@@ -88,30 +96,36 @@ def as_toml(speeds: dict[str, Speed], loads: Sequence[str]) -> str:
     "n1" = 1224
     """
     rows = [
-        f"{json.dumps(host)} = {max(1, round(60 * speed.requests_per_s))}"
-        for host, speed in speeds.items()
+        f"{json.dumps(place)} = {max(1, round(60 * speed.requests_per_s))}"
+        for place, speed in speeds.items()
     ]
     head = f"# requests a minute, predicted for {' and '.join(loads)}"
-    return "\n".join([head, "[speeds]", *rows]) + "\n"
+    return "\n".join([head, f"[{table}]", *rows]) + "\n"
 
 
-def _hosts(words: Sequence[str]) -> dict[str, Path]:
+def _places(words: Sequence[str], kind: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for word in words:
-        host, sign, path = word.partition("=")
-        if not (host and sign and path):
-            raise CharacteriseError(f"'{word}': write HOST=MODEL.json, such as node01=ssd.json")
-        if host in found:
-            raise CharacteriseError(f"host {host} is given twice")
-        found[host] = Path(path)
+        place, sign, path = word.rpartition("=")
+        if not (place and sign and path):
+            raise CharacteriseError(
+                f"'{word}': write {kind.upper()}=MODEL.json, such as node01=ssd.json"
+            )
+        if kind == "tier" and not Path(place).is_absolute():
+            raise CharacteriseError(
+                f"'{word}': name a tier by its directory from / on, as `intarsia status` does"
+            )
+        if place in found:
+            raise CharacteriseError(f"{kind} {place} is given twice")
+        found[place] = Path(path)
     return found
 
 
-def _speed(host: str, model: StoreModel, loads: Sequence[Load], confidence: float) -> Speed:
+def _speed(place: str, model: StoreModel, loads: Sequence[Load], confidence: float) -> Speed:
     try:
         model.require_inside(points_of(together(loads)))
     except OutsideError as error:
-        raise OutsideError(f"host {host}: {error}") from None
+        raise OutsideError(f"{place}: {error}") from None
     band = aggregate.shared_latency(model, loads, confidence)
     depth = sum(load.outstanding for load in loads)
     # By Little's law; the longest latency is the lowest speed.

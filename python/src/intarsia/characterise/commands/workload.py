@@ -26,6 +26,7 @@ _UNITS = {
     "latency_ms": "ms",
     "iops": "requests/s",
     "switches": "%",
+    "seeks": "%",
 }
 
 
@@ -35,20 +36,25 @@ def add_parser(commands: Any) -> None:
         commands,
         "workload",
         "describe a load: from a trace, or from a device at work",
-        "Read share, randomness, sizes, outstanding requests, latency and seeks, as "
-        "distributions over "
-        "windows of time. Traces: MSR Cambridge, Alibaba, the output of blkparse, latency logs "
-        "of fio "
-        "(log_offset=1), and JSON lines of our own. --device watches /proc/diskstats, which "
-        "does not "
-        "tell of seeks.",
+        "Read share, randomness, sizes, outstanding requests, latency and seeks, as distributions "
+        "over windows of time. Traces: MSR Cambridge, Alibaba, the output of blkparse, latency "
+        "logs of fio (log_offset=1), JSON lines of our own, and logs of strace as `intarsia trace` "
+        "reads them. --device watches /proc/diskstats, which does not tell of seeks.",
         "  python -m intarsia.characterise workload web_0.csv.gz\n"
         "  python -m intarsia.characterise workload trace.csv --device-of 7 --window 60 --json\n"
+        "  python -m intarsia.characterise workload LOG --below /mnt/work     what strace saw\n"
         "  python -m intarsia.characterise workload --device sda --window 5 --count 12\n",
     )
     parser.add_argument("trace", type=Path, nargs="?", metavar="TRACE", help="plain or .gz")
     parser.add_argument("--format", type=Format, choices=list(Format), help="of the trace")
     parser.add_argument("--device-of", metavar="NAME", help="only this device of the trace")
+    parser.add_argument(
+        "--below",
+        type=Path,
+        metavar="DIR",
+        default=Path("/"),
+        help="of a log of strace: files below it count (/)",
+    )
     parser.add_argument("--device", metavar="NAME", help="watch this device, such as sda")
     parser.add_argument("--window", type=float, default=LENGTH_S, help="length in s (20)")
     parser.add_argument("--count", type=shared.positive, default=6, help="windows to watch (6)")
@@ -65,7 +71,8 @@ def run(chosen: argparse.Namespace) -> None:
     if chosen.device:
         _show_watched(list(watch(chosen.device, chosen.window, chosen.count)), chosen)
         return
-    records = _chosen_device(read(chosen.trace, chosen.format), chosen)
+    below = str(chosen.below.absolute())
+    records = _chosen_device(read(chosen.trace, chosen.format, below), chosen)
     summary = summarise(records, chosen.window)
     if chosen.json:
         found = [asdict(one) for one in windows(records, chosen.window)]

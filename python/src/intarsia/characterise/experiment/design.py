@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from pyDOE3 import fold, pbdesign
+from pyDOE3 import ff2n, fold, fracfact_by_res, pbdesign
 
 from intarsia.characterise.errors import CharacteriseError
 
@@ -19,6 +20,22 @@ _GENERATORS = {
 }
 """First rows of the designs as Plackett and Burman gave them, turned right for the others."""
 _MOST = 99
+_MOST_FRACTIONAL = 15
+"""Beyond, `fracfact_by_res` of pyDOE3 1.6 gives designs that have not the resolution asked for."""
+_MOST_FULL = 10
+"""With more, a full design has thousands of runs."""
+
+
+class Kind(StrEnum):
+    """A two-level design: how many runs it takes, and what its main effects are free of."""
+
+    PLACKETT_BURMAN = "plackett-burman"
+    """About as many runs as knobs; folded over, twice as many, free of interactions of two."""
+    FRACTIONAL = "fractional"
+    """A regular fraction of resolution IV, free of interactions of two. What a main effect is mixed
+    up with is known, and it is all in interactions of three."""
+    FULL = "full"
+    """Every combination of levels, free of all interactions."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +88,36 @@ def _orthogonal(runs: int) -> Signs | None:
     return signs if is_orthogonal else None
 
 
-def design_for(names: tuple[str, ...], *, folded: bool = True) -> Design:
+def design_for(
+    names: tuple[str, ...], kind: Kind = Kind.PLACKETT_BURMAN, *, folded: bool = True
+) -> Design:
     """Return a design for these factors.
 
-    Folded over, with every run repeated at the opposite levels, main effects are free of the
-    interactions of two factors.
+    A Plackett-Burman design is `folded` over, with every run repeated at the opposite levels, so
+    that main effects are free of the interactions of two factors; the others are so without that.
+    Raises `CharacteriseError` for more factors than a kind can take.
     """
-    signs = plackett_burman(len(names))
-    return Design(np.rint(fold(signs)).astype(int) if folded else signs, names, folded)
+    if kind is Kind.PLACKETT_BURMAN:
+        signs = plackett_burman(len(names))
+        return Design(np.rint(fold(signs)).astype(int) if folded else signs, names, folded)
+    made = _fractional(len(names)) if kind is Kind.FRACTIONAL else _full(len(names))
+    return Design(made, names, False)
+
+
+def _fractional(factors: int) -> Signs:
+    if factors > _MOST_FRACTIONAL:
+        raise CharacteriseError(
+            f"{factors} factors; a fractional design takes {_MOST_FRACTIONAL} at most: take a "
+            "Plackett-Burman design, folded over"
+        )
+    # Below five factors no fraction has that resolution.
+    return _full(factors) if factors < 5 else np.rint(fracfact_by_res(factors, 4)).astype(int)
+
+
+def _full(factors: int) -> Signs:
+    if factors > _MOST_FULL:
+        raise CharacteriseError(
+            f"{factors} factors; all combinations of more than {_MOST_FULL} are too many runs: "
+            "take a fractional design"
+        )
+    return np.rint(ff2n(factors)).astype(int)

@@ -60,6 +60,17 @@ def main_effects(design: Design, measured: Floats, confidence: float = 0.95) -> 
     return sorted(found, key=lambda one: (one.is_dummy, -abs(one.value)))
 
 
+def printed_shares(design: Design, measured: Floats) -> dict[str, float]:
+    """Return each factor's share as equation 4.2 prints it: of the sum of effects with their signs.
+
+    Such shares can be of any size and sign, and add up to 1 all the same. `main_effects` divides by
+    the sum of absolute effects.
+    """
+    effects = design.signs.T @ measured.mean(axis=1)
+    used = effects[: len(design.names)]
+    return dict(zip(design.names, (used / used.sum()).tolist(), strict=True))
+
+
 def important(effects: Sequence[Effect], share: float = 0.5) -> list[Effect]:
     """Return the fewest factors that make up this share of all effects."""
     chosen: list[Effect] = []

@@ -6,6 +6,7 @@ import string
 import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,12 @@ def read_experiment(path: Path) -> Experiment:
         raise CharacteriseError(f"{path}: {error}") from None
     except CharacteriseError as error:
         raise CharacteriseError(f"{path}: {error}") from None
+
+
+def read_built_in(name: str) -> Experiment:
+    """Read a factor file that comes with the package, such as `postmark`."""
+    with as_file(files(__package__) / f"{name}.toml") as path:
+        return read_experiment(path)
 
 
 def _experiment(table: dict[str, Any]) -> Experiment:

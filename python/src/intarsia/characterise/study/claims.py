@@ -12,7 +12,7 @@ from intarsia.characterise.model import linear, scalar
 from intarsia.characterise.model.evaluate import OURS
 from intarsia.characterise.study import aims, errors
 from intarsia.characterise.study.aims import SIMULATED, TOLERANCE
-from intarsia.characterise.study.samples import LEVELS, Raw
+from intarsia.characterise.study.samples import LEVELS, LONGER_REQUESTS, Raw
 from intarsia.characterise.study.screens import claims_of_screens
 from intarsia.simulate.report.claims import Claim, Verdict
 
@@ -33,6 +33,7 @@ def claims_of(raw: Raw) -> list[Claim]:
         *_r28(raw.tables["pairs"]),
         *_balancing(raw),
         aims.half_of_best(predictions),
+        aims.half_of_best_longer(raw.tables["longer"], LONGER_REQUESTS),
         *(aims.coverage(predictions, level) for level in LEVELS),
         *(aims.coverage_by_size(predictions, level) for level in LEVELS),
     ]

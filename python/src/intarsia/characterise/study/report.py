@@ -16,8 +16,9 @@ from intarsia.characterise.model.evaluate import OURS
 from intarsia.characterise.study import errors, screens
 from intarsia.characterise.study.axes import plain_log
 from intarsia.characterise.study.claims import claims_of, pair_errors, seek_errors
+from intarsia.characterise.study.errata import errata_frame
 from intarsia.characterise.study.intervals import coverage_figure, size_figure
-from intarsia.characterise.study.samples import PAIRED, Raw
+from intarsia.characterise.study.samples import LONGER_REQUESTS, PAIRED, Raw
 from intarsia.simulate.report.claims import claims_report
 from intarsia.simulate.report.document import Plot, Report, Section, Source, Table
 from intarsia.simulate.report.style import (
@@ -49,8 +50,9 @@ def build(raw: Raw, made_with: dict[str, str]) -> Report:
             "is labelled measured. The published machines are not at hand.",
         ),
         sections=(
+            _errata(),
             *_screens(raw),
-            _models(raw.tables["predictions"]),
+            _models(raw.tables["predictions"], raw.tables["longer"]),
             _coverage(raw.tables["predictions"]),
             _together(raw),
             *(_balancing(pool, scores) for pool, scores in raw.scores.items()),
@@ -95,7 +97,14 @@ def _screens(raw: Raw) -> list[Section]:
     return sections
 
 
-def _models(predictions: pd.DataFrame) -> Section:
+def _errata() -> Section:
+    caption = "As printed, and corrected; both can be computed (published tables alone)"
+    return Section(
+        "Slips of the published text", tables=(Table("errata", caption, errata_frame()),)
+    )
+
+
+def _models(predictions: pd.DataFrame, longer: pd.DataFrame) -> Section:
     return Section(
         "Models on loads that they have not seen",
         text=("Every fit has other loads to learn from and others still to be judged on.",),
@@ -104,6 +113,11 @@ def _models(predictions: pd.DataFrame) -> Section:
                 "errors-by-store",
                 "Mean absolute error, ms (simulated)",
                 errors.by_store(predictions).reset_index(),
+            ),
+            Table(
+                "errors-longer-runs",
+                f"The same by {LONGER_REQUESTS} requests of each load, ms (simulated)",
+                errors.by_store(longer).reset_index(),
             ),
             Table("errors", "Over all stores (simulated)", errors.pooled(predictions)),
             Table(

@@ -68,6 +68,7 @@ def between(before: Counters, after: Counters, start_s: float, seconds: float) -
         waited / (reads + writes),
         (reads + writes) / seconds,
         0.0,
+        float("nan"),
     )
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.workload.records import Records, Row, from_rows
+from intarsia.trace.errors import TraceError
+from intarsia.trace.strace import read_requests
 
 _SECTOR = 512
 _LARGEST = 2**30
@@ -32,6 +34,8 @@ class Format(StrEnum):
     """A latency log of fio, written with `write_lat_log` and `log_offset=1`."""
     INTARSIA = "intarsia"
     """JSON, one request a line: `at_s`, `is_write`, `start`, `bytes`, `ms`."""
+    STRACE = "strace"
+    """The log of strace from which `intarsia trace` makes workloads; each file is a device."""
 
 
 _BLKPARSE = re.compile(
@@ -40,21 +44,40 @@ _BLKPARSE = re.compile(
 _BLKPARSE_LINE = re.compile(r"\s*\d+,\d+\s+\d+\s+\d+\s+\d+\.\d+\s+\d+\s+[A-Z]+")
 
 
-def read(path: Path, form: Format | None = None) -> Records:
+_STRACE_LINE = re.compile(r"(\[pid +\d+\] +|\d+ +)?\d{6,}\.\d+ +(\w+\(|---|\+\+\+)")
+_BLKTRACE = (b"\x07tae", b"eat\x07")
+"""How the files begin that blktrace writes, by the order of bytes of its machine (version 7)."""
+_LONGEST_MS = 3.6e6
+
+
+def read(path: Path, form: Format | None = None, below: str = "/") -> Records:
     """Read a trace, plain or as .gz; its form is recognised unless given.
 
-    Raises `CharacteriseError` that names the line of what is wrong.
+    Of a log of strace the files `below` that directory count. Raises `CharacteriseError` that names
+    the line of what is wrong.
     """
+    _require_no_blktrace(path)
     with _Lines(path) as lines:
         numbered = [(number, line.rstrip("\n")) for number, line in enumerate(lines, 1)]
     numbered = [(number, line) for number, line in numbered if line.strip()]
     if not numbered:
         raise CharacteriseError(f"{path}: the trace is empty")
     chosen = form or _recognise(numbered[0][1], path)
-    rows = list(_READERS[chosen](numbered, path))
+    if chosen is Format.STRACE:
+        rows = list(_strace(numbered, path, below))
+    else:
+        rows = list(_READERS[chosen](numbered, path))
     if not rows:
         raise CharacteriseError(f"{path}: no request in {len(numbered)} lines of form {chosen}")
     return from_rows(rows)
+
+
+def _require_no_blktrace(path: Path) -> None:
+    with open(path, "rb") as file:
+        if file.read(4) in _BLKTRACE:
+            raise CharacteriseError(
+                f"{path}: what blktrace writes is no text: give the output of blkparse -i {path}"
+            )
 
 
 class _Lines:
@@ -92,6 +115,8 @@ def _recognise(line: str, path: Path) -> Format:
         return Format.FIO
     if _BLKPARSE_LINE.match(line):
         return Format.BLKPARSE
+    if _STRACE_LINE.match(line):
+        return Format.STRACE
     raise CharacteriseError(
         f"{path}:1: '{line[:60]}' is of no form known ({', '.join(Format)}); give --format"
     )
@@ -177,6 +202,27 @@ def _intarsia(lines: Numbered, path: Path) -> Iterator[Row]:
             raise CharacteriseError(f"{path}:{number}: {error!r}: is the line complete?") from None
 
 
+_FILE_BYTES = 2.0**50
+"""Files stand so far apart that going from one to another is a seek."""
+
+
+def _strace(lines: Numbered, path: Path, below: str) -> Iterator[Row]:
+    try:
+        found = read_requests(str(path), "".join(f"{line}\n" for _, line in lines), below)
+    except TraceError as error:
+        raise CharacteriseError(str(error)) from None
+    if not found:
+        raise CharacteriseError(
+            f"{path}: no process reads or writes a file below {below}; say where with --below"
+        )
+    places = {name: number for number, name in enumerate(dict.fromkeys(one.file for one in found))}
+    for one in found:
+        start = places[one.file] * _FILE_BYTES + one.offset
+        yield (
+            one.at_s or 0.0, one.kind == "read", start, float(one.size), 1e3 * one.seconds, one.file
+        )  # fmt: skip
+
+
 _READERS: dict[Format, Callable[[Numbered, Path], Iterator[Row]]] = {
     Format.MSR: _msr,
     Format.ALIBABA: _alibaba,
@@ -211,10 +257,14 @@ def _row(
 ) -> Row:  # fmt: skip
     if not 0 < size <= _LARGEST:
         raise CharacteriseError(
-            f"{path}:{number}: a request of {size:g} bytes; sizes are bytes, above 0 and up to 1 "
-            "GiB: "
-            "are the columns and units those of the format?"
+            f"{path}:{number}: a request of {size:g} bytes; sizes are bytes, above 0 and up to "
+            "1 GiB: are the columns and units those of the format?"
         )
     if latency_ms < 0 or offset < 0:
         raise CharacteriseError(f"{path}:{number}: a latency or an offset below zero")
+    if latency_ms > _LONGEST_MS:
+        raise CharacteriseError(
+            f"{path}:{number}: a latency of {latency_ms / 1e3:.3g} s; are the columns and units "
+            "those of the format?"
+        )
     return start_s, reads, offset, size, latency_ms, device

@@ -33,7 +33,10 @@ class Window:
     latency_ms: float
     iops: float
     switches: float
-    """Per cent of the requests that came after one of another device."""
+    """Per cent of the requests that came after one of another device: seeks between loads."""
+    seeks: float
+    """Per cent of the requests that start far from the end of the one before, which is of the same
+    device: seeks within a load."""
 
     def load(self) -> Load:
         """Return the load; raises `CharacteriseError` when the trace has no latencies."""
@@ -69,7 +72,7 @@ class Summary:
     0 for none."""
 
 
-NUMBERS = ("random", "read", "bytes", "outstanding", "latency_ms", "iops", "switches")
+NUMBERS = ("random", "read", "bytes", "outstanding", "latency_ms", "iops", "switches", "seeks")
 
 
 def windows(records: Records, length_s: float = LENGTH_S) -> Iterator[Window]:
@@ -91,6 +94,7 @@ def _window(part: Records, start_s: float, length_s: float) -> Window:
     distance = seek_distance(part)
     far = distance > _FAR * part.bytes.mean()
     has_offsets = not np.isnan(part.offset).all()
+    is_switch = part.device[1:] != part.device[:-1]
     return Window(
         start_s,
         len(part),
@@ -100,7 +104,8 @@ def _window(part: Records, start_s: float, length_s: float) -> Window:
         float(part.latency_ms.sum() / 1e3 / length_s),
         float(part.latency_ms.mean()),
         len(part) / length_s,
-        float(100 * (part.device[1:] != part.device[:-1]).mean()),
+        float(100 * is_switch.mean()),
+        float(100 * (far & ~is_switch).mean()) if has_offsets else float("nan"),
     )
 
 

@@ -39,6 +39,15 @@ def describe(commands: Any) -> None:
         help="also seven releases of each of five Python packages, which pip downloads to here "
         "(250 MB)",
     )
+    parser.add_argument(
+        "--history",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="also the backups in this directory, in order by name, as `corpus` makes them; "
+        "repeatable",
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all draws (1)")
     add_output(parser)
 
@@ -60,13 +69,14 @@ def run(chosen: argparse.Namespace) -> None:
     if chosen.redraw:
         samples = read_samples(raw)
     else:
-        samples = measure(QUICK if chosen.quick else WHOLE, chosen.seed, chosen.packages, tell)
+        size = QUICK if chosen.quick else WHOLE
+        samples = measure(size, chosen.seed, chosen.packages, tell, chosen.history)
         write_samples(samples, raw)
         # What is drawn comes from the files alone, so that drawing again gives the same.
         samples = read_samples(raw)
-    size = " --quick" if chosen.quick else ""
+    quick = " --quick" if chosen.quick else ""
     made_with = {
-        "command": f"intarsia forecast-dedup study --seed {chosen.seed}{size}",
+        "command": f"intarsia forecast-dedup study --seed {chosen.seed}{quick}",
         "version": __version__,
     }
     page = write_report(build(samples, made_with, chosen.seed), chosen.out)

@@ -70,12 +70,21 @@ HISTORIES = {
 }
 
 
-def measure(size: Size, seed: int, packages: Path | None, tell: Callable[[str], None]) -> Samples:
-    """Measure everything; `packages` is where releases are unpacked, if they are wanted."""
+def measure(
+    size: Size,
+    seed: int,
+    packages: Path | None,
+    tell: Callable[[str], None],
+    histories: Sequence[Path] = (),
+) -> Samples:
+    """Measure everything; `packages` is where releases are unpacked, if they are wanted.
+
+    Each of `histories` is a directory of full backups, which are in order by their names.
+    """
     makers: dict[str, Callable[[], Iterator[Row]]] = {
         "chunkers": lambda: _chunkers(size, seed),
         "compositions": lambda: _compositions(size, seed),
-        "forecasts": lambda: _forecasts(size, seed, packages),
+        "forecasts": lambda: _forecasts(size, seed, packages, histories),
         "flows": lambda: _flows(size, seed),
         "oracle": lambda: _oracle(size, seed),
         "merges": lambda: _merges(size, seed),
@@ -140,7 +149,9 @@ def _compositions(size: Size, seed: int) -> Iterator[Row]:
             }
 
 
-def _forecasts(size: Size, seed: int, packages: Path | None) -> Iterator[Row]:
+def _forecasts(
+    size: Size, seed: int, packages: Path | None, histories: Sequence[Path]
+) -> Iterator[Row]:
     for row in DATA_SETS:
         for turn in range(size.trace_seeds):
             traces = make_traces(profile(row.name), seed + turn, size.positions)
@@ -151,6 +162,18 @@ def _forecasts(size: Size, seed: int, packages: Path | None) -> Iterator[Row]:
             yield forecast_row("tree", tree, seed + turn, traces)
     if packages is not None:
         yield from _package_forecasts(packages)
+    for history in histories:
+        yield from history_forecasts(history)
+
+
+def history_forecasts(history: Path) -> Iterator[Row]:
+    """Take each run of five backups as five fulls."""
+    backups = sorted(path for path in history.iterdir() if not path.name.startswith("."))
+    if len(backups) < FULLS:
+        raise DedupError(f"{history} holds {len(backups)} backups; a history needs {FULLS}")
+    traces = [read_backup(path, Chunker()) for path in backups]
+    for start in range(len(traces) - FULLS + 1):
+        yield forecast_row("package", history.name, start, traces[start : start + FULLS])
 
 
 def _package_forecasts(packages: Path) -> Iterator[Row]:
