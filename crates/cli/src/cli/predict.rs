@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use intarsia_predict::configuration::{Placement, Scheduler};
+use intarsia_predict::profile::Stragglers;
+use intarsia_predict::search::{Change, Weights};
 use intarsia_types::ByteCount;
 
 /// Predict how long a workflow takes on a store that need not exist
@@ -16,6 +18,7 @@ use intarsia_types::ByteCount;
   intarsia predict montage.json --profile lab.json --hosts 8 --placement round-robin --stripe-width 4
   intarsia predict montage.json --profile lab.json --storage-hosts 5 --metadata-hosts 1 --chunk 256KiB
   intarsia predict montage.json --profile lab.json --runs 10 --json      other random numbers each, for programs
+  intarsia predict montage.json --profile lab.json --host-failures 2h --stragglers 5%,4 --second-runs 1.5 --runs 50
 
 A workload:
   {\"format\": \"intarsia-workload\", \"version\": 1,
@@ -55,6 +58,9 @@ pub(crate) struct Predict {
     /// Who runs a task that is ready: workqueue or location
     #[arg(long, value_name = "SCHEDULER")]
     pub(crate) scheduler: Option<Scheduler>,
+    /// Frequency of the processors, one of the profile's, in MHz
+    #[arg(long, value_name = "MHZ")]
+    pub(crate) frequency: Option<u32>,
     /// Repeat the run with other random numbers, for an interval
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: u32,
@@ -71,6 +77,9 @@ pub(crate) struct Predict {
   intarsia advise montage.json --profile lab.json --hosts 4,8,16 --placement local,collocate --chunk 1MiB
   intarsia advise montage.json --profile lab.json --storage-hosts all,2,5 --json > advice.json
   intarsia advise montage.json --profile lab.json --report build/advice   a page with pictures
+  intarsia advise montage.json --profile lab.json --weigh time=2,cost=1,energy=1
+  intarsia advise montage.json --profile lab.json --what-if host.in_bytes_per_second=x10 --what-if manager.open_seconds=0
+  intarsia advise montage.json --profile lab.json --search 200            where there are too many combinations
 
 `intarsia predict --help` shows a workload and a profile.")]
 pub(crate) struct Advise {
@@ -97,6 +106,24 @@ pub(crate) struct Advise {
     /// Who runs a task that is ready: workqueue, location [default: each]
     #[arg(long, value_name = "SCHEDULER,...", value_delimiter = ',')]
     pub(crate) scheduler: Vec<Scheduler>,
+    /// Frequencies of the processors to try, in MHz; `all`: each of the profile [default: that for which it describes hosts]
+    #[arg(long, value_name = "all|MHZ,...", value_delimiter = ',', value_parser = frequency)]
+    pub(crate) frequency: Vec<Frequency>,
+    /// Recommend by what you want: how much time, cost and energy weigh [default: time alone]
+    #[arg(long, value_name = "GOAL=WEIGHT,...", value_parser = weights)]
+    pub(crate) weigh: Option<Weights>,
+    /// Say what a change of the profile would bring, as in `manager.open_seconds=0`; can be given several times
+    #[arg(long, value_name = "FIELD=VALUE|FIELD=xFACTOR", value_parser = change)]
+    pub(crate) what_if: Vec<Change>,
+    /// Look at the configurations of this file, a JSON array, instead of combinations of choices
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub(crate) configurations: Option<PathBuf>,
+    /// Let an optimiser choose so many configurations among all that there are, beyond the usual choices
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with_all = ["configurations", "what_if"])]
+    pub(crate) search: Option<u32>,
+    /// Spread --search over the workers of a dask.distributed scheduler
+    #[arg(long, value_name = "ADDRESS", requires = "search")]
+    pub(crate) dask: Option<String>,
     /// Also say which is the cheapest that ends within this time, such as 10min
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) within: Option<std::time::Duration>,
@@ -126,6 +153,18 @@ pub(crate) struct PredictInputs {
     /// Metadata servers on hosts of their own [default: one, on a host that stores]
     #[arg(long, value_name = "N")]
     pub(crate) metadata_hosts: Option<u32>,
+    /// Hosts fail after this time in the mean, such as 30d [default: as in the profile, else never]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) host_failures: Option<std::time::Duration>,
+    /// A host that failed is back after this time
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "5min", requires = "host_failures")]
+    pub(crate) repair: std::time::Duration,
+    /// This share of the runs of tasks computes so many times as long, such as 5%,4
+    #[arg(long, value_name = "SHARE,TIMES", value_parser = stragglers)]
+    pub(crate) stragglers: Option<Stragglers>,
+    /// Run a task a second time when it takes so many times the median of its stage, such as 1.5
+    #[arg(long, value_name = "TIMES", value_parser = second_runs)]
+    pub(crate) second_runs: Option<u32>,
     /// Do not follow the hints of the workload
     #[arg(long)]
     pub(crate) ignore_hints: bool,
@@ -152,4 +191,76 @@ fn storage_hosts(text: &str) -> Result<StorageHosts, String> {
     count
         .map(|count| StorageHosts(Some(count)))
         .ok_or_else(|| "give 'all' or a number above 0".to_owned())
+}
+
+/// A frequency in MHz, or all of the profile's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Frequency {
+    All,
+    Mhz(u32),
+}
+
+fn frequency(text: &str) -> Result<Frequency, String> {
+    if text == "all" {
+        return Ok(Frequency::All);
+    }
+    let number = text.parse().ok().filter(|mhz| *mhz > 0);
+    number.map(Frequency::Mhz).ok_or_else(|| "give 'all' or a frequency in MHz".to_owned())
+}
+
+fn change(text: &str) -> Result<Change, String> {
+    Change::parse(text).map_err(|problem| {
+        problem
+            .help
+            .map_or_else(|| problem.message.clone(), |help| format!("{}; {help}", problem.message))
+    })
+}
+
+fn weights(text: &str) -> Result<Weights, String> {
+    let mut weights = Weights { time: 0.0, cost: 0.0, energy: 0.0 };
+    for one in text.split(',') {
+        let help = "give time, cost or energy with a weight, as in time=2,cost=1";
+        let (goal, weight) = one.split_once('=').ok_or(help)?;
+        let weight: f64 = weight.parse().map_err(|_| help)?;
+        if !weight.is_finite() || weight < 0.0 {
+            return Err("a weight is a number of 0 or more".to_owned());
+        }
+        match goal.trim() {
+            "time" => weights.time = weight,
+            "cost" => weights.cost = weight,
+            "energy" => weights.energy = weight,
+            other => return Err(format!("'{other}' is no goal: {help}")),
+        }
+    }
+    if weights.time + weights.cost + weights.energy > 0.0 {
+        return Ok(weights);
+    }
+    Err("one weight must be above 0".to_owned())
+}
+
+fn stragglers(text: &str) -> Result<Stragglers, String> {
+    let help = "give a share and how many times as long, as in 5%,4";
+    let (share, slowdown) = text.split_once(',').ok_or(help)?;
+    let share = match share.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
+        None => share.parse(),
+    };
+    let (share, slowdown) = (share.map_err(|_| help)?, slowdown.parse::<f64>().map_err(|_| help)?);
+    if !(0.0..=1.0).contains(&share) || !(1.0..f64::INFINITY).contains(&slowdown) {
+        return Err("the share lies between 0 and 100 %, and the time is 1 or more".to_owned());
+    }
+    Ok(Stragglers { share, slowdown })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "within 100 and 10,000"
+)]
+fn second_runs(text: &str) -> Result<u32, String> {
+    let times: f64 = text.parse().map_err(|_| "give a number, as in 1.5".to_owned())?;
+    if (1.0..=100.0).contains(&times) {
+        return Ok((times * 100.0).round() as u32);
+    }
+    Err("it lies between 1 and 100".to_owned())
 }

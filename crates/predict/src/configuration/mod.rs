@@ -39,6 +39,11 @@ pub struct Configuration {
     pub scheduler: Scheduler,
     /// Whether the hints of the workload are followed; they come before the configuration.
     pub follows_hints: bool,
+    /// The frequency of the processors; none: that for which the profile describes hosts.
+    pub frequency_mhz: Option<u32>,
+    /// A task is run a second time, on an idle host, when it has taken so many hundredths of the median of its stage; none:
+    /// never.
+    pub second_run_percent: Option<u32>,
 }
 
 /// Where new files go.
@@ -165,6 +170,8 @@ impl Configuration {
             write_waits_for: WriteWaitsFor::All,
             scheduler: Scheduler::Location,
             follows_hints: true,
+            frequency_mhz: None,
+            second_run_percent: None,
         }
     }
 
@@ -201,6 +208,9 @@ impl Configuration {
             return Err(Problem::new(why)
                 .with_help("take fewer hosts, or raise 'hosts' in the profile to ask what if"));
         }
+        if let Some(mhz) = self.frequency_mhz {
+            check_frequency(mhz, profile, self.hosts)?;
+        }
         let stores = if storage == 0 { 0..app } else { app..app + storage };
         let first_manager = if self.managers_apart { self.hosts - apart } else { stores.start };
         let among = if self.managers_apart { self.hosts } else { stores.end };
@@ -212,6 +222,21 @@ impl Configuration {
         }
         Ok(Roles { app: 0..app, stores, managers: first_manager..first_manager + self.managers })
     }
+}
+
+/// Refuses a frequency that a host does not have.
+fn check_frequency(mhz: u32, profile: &Profile, hosts: u32) -> Result<(), Problem> {
+    let lacks = |host: &u32| profile.host(*host).frequency(mhz).is_none();
+    let Some(host) = (0..hosts).find(lacks) else { return Ok(()) };
+    let known = profile.host(host).frequencies.iter().map(|one| one.mhz.to_string());
+    let known = known.collect::<Vec<_>>().join(", ");
+    let help = if known.is_empty() {
+        "describe 'frequencies' of the hosts in the profile".to_owned()
+    } else {
+        format!("it has {known}")
+    };
+    let why = format!("{mhz} MHz: host {host} of profile '{}' has no such frequency", profile.name);
+    Err(Problem::new(why).with_help(help))
 }
 
 /// Which hosts do what.
@@ -244,6 +269,13 @@ impl fmt::Display for Configuration {
         if self.copies > 1 {
             write!(f, ", {} copies", self.copies)?;
         }
-        write!(f, ", {}", self.scheduler)
+        write!(f, ", {}", self.scheduler)?;
+        if let Some(mhz) = self.frequency_mhz {
+            write!(f, ", {mhz} MHz")?;
+        }
+        if let Some(percent) = self.second_run_percent {
+            write!(f, ", second runs after {:.2} medians", f64::from(percent) / 100.0)?;
+        }
+        Ok(())
     }
 }

@@ -26,6 +26,8 @@ pub(super) fn configuration(
         "write_waits_for",
         "scheduler",
         "follows_hints",
+        "frequency_mhz",
+        "second_run_percent",
     ])?;
     let most = Configuration::MOST_HOSTS;
     let count = |name: &str, default: u32| match root.optional(name)? {
@@ -35,6 +37,10 @@ pub(super) fn configuration(
     let truth = |name: &str, default: bool| match root.optional(name)? {
         Some(node) => node.boolean(),
         None => Ok(default),
+    };
+    let optional = |name: &str, least: u32, most: u32, default: Option<u32>| {
+        let given = root.optional(name)?.map(|node| node.count(least, most)).transpose()?;
+        Ok(given.or(default))
     };
     let storage_hosts =
         root.optional("storage_hosts")?.map(|node| node.count(1, most)).transpose()?;
@@ -58,6 +64,13 @@ pub(super) fn configuration(
         )?,
         scheduler: word(root, "scheduler", &Scheduler::WORDS, default.scheduler)?,
         follows_hints: truth("follows_hints", default.follows_hints)?,
+        frequency_mhz: optional("frequency_mhz", 1, 1 << 20, default.frequency_mhz)?,
+        second_run_percent: optional(
+            "second_run_percent",
+            100,
+            10_000,
+            default.second_run_percent,
+        )?,
     })
 }
 

@@ -53,6 +53,11 @@ impl Cache {
         }
     }
 
+    /// Nothing is here any more.
+    pub(super) fn forget(&mut self) {
+        *self = Self::new(self.capacity_bytes);
+    }
+
     fn used(&mut self, piece: u64) {
         self.clock += 1;
         if let Some(known) = self.pieces.get_mut(&piece) {

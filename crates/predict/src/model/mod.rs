@@ -13,7 +13,10 @@
 //! has in memory is read without asking anybody.
 
 mod cache;
+mod crowd;
+mod energy;
 mod inbound;
+mod mishaps;
 mod network;
 mod operations;
 mod outcome;
@@ -21,6 +24,7 @@ mod places;
 mod scheduler;
 mod services;
 mod tasks;
+mod write_back;
 
 use intarsia_des::{Agenda, Model, Simulation, Time};
 
@@ -29,12 +33,15 @@ use crate::configuration::{Configuration, Roles};
 use crate::profile::Profile;
 use crate::workload::{Operation, Workload};
 
+use mishaps::Trouble;
 use network::{Flight, Network};
 use places::Places;
 use scheduler::Ready;
 use services::Services;
-use tasks::Running;
+use tasks::{Progress, Running};
 
+pub use energy::{Energy, StateJoules, StateSeconds};
+pub use mishaps::Mishaps;
 pub use outcome::{Bytes, Prediction, Service, StageTimes, TaskSeconds, TaskTimes, Usage};
 
 /// Chunks that the tasks of a run read and write at most; as many take minutes.
@@ -90,9 +97,9 @@ fn check_effort(workload: &Workload, configuration: &Configuration) -> Result<()
 /// What happens.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A task goes on with what it does next.
+    /// A run of a task goes on with what it does next.
     Step(u32),
-    /// The client has taken up an operation of a task.
+    /// The client has taken up an operation of a run.
     Begin(u32),
     /// The last frame of a message is at its host.
     Arrived(u32),
@@ -100,6 +107,18 @@ enum Event {
     Delivered(u32),
     /// A service has done what a message asks.
     Served(u32),
+    /// What a run reads from memory is copied.
+    Copied(u32),
+    /// There is room in memory for what a message brought.
+    TakenIn(u32),
+    /// Work in the crowd of a host is done.
+    Crowd(u32),
+    /// A run of a task has taken long.
+    Suspect(u32),
+    /// A host fails.
+    Fails(u32),
+    /// A host is repaired.
+    Back(u32),
 }
 
 /// What one host says to another.
@@ -107,8 +126,8 @@ enum Event {
 struct Message {
     from: u32,
     to: u32,
-    /// The task for which it is sent, and the file.
-    task: u32,
+    /// The run for which it is sent, and the file.
+    run: u32,
     file: u32,
     bytes: u64,
     flight: Flight,
@@ -153,7 +172,11 @@ struct World<'a> {
     places: Places<'a>,
     services: Services,
     ready: Ready,
+    tasks: Vec<Progress>,
     running: Vec<Running>,
+    trouble: Trouble,
+    /// By host: how long all its slots computed.
+    computed: Vec<f64>,
     messages: Vec<Message>,
     free_messages: Vec<u32>,
     stages: Vec<StageTimes>,
@@ -167,8 +190,13 @@ impl Model for World<'_> {
 
     fn handle(&mut self, event: Event, agenda: &mut Agenda<Event>) {
         match event {
-            Event::Step(task) => self.step(task, agenda),
-            Event::Begin(task) => self.begin_operation(task, agenda),
+            Event::Step(run) | Event::Begin(run) | Event::Copied(run) | Event::Suspect(run)
+                if self.running[run as usize].is_over => {}
+            Event::Step(run) => self.step(run, agenda),
+            Event::Begin(run) => self.begin_operation(run, agenda),
+            Event::Suspect(run) => self.suspect(run, agenda),
+            Event::Fails(host) => self.host_fails(host, agenda),
+            Event::Back(host) => self.host_is_back(host, agenda),
             Event::Arrived(id) => {
                 let Message { from, to, flight, .. } = self.messages[id as usize];
                 let at = self.network.received(from, to, flight);
@@ -176,6 +204,9 @@ impl Model for World<'_> {
             }
             Event::Delivered(id) => self.deliver(id, agenda),
             Event::Served(id) => self.served(id, agenda),
+            Event::Copied(run) => self.operation_ended(run, agenda),
+            Event::TakenIn(id) => self.done(id, agenda),
+            Event::Crowd(host) => self.services.crowd_moves_on(host, agenda),
         }
     }
 }
@@ -201,7 +232,10 @@ impl<'a> World<'a> {
             places,
             services: Services::new(profile, configuration, roles),
             ready: Ready::new(workload, profile, configuration, roles, seed)?,
-            running: workload.tasks.iter().map(Running::new).collect(),
+            tasks: workload.tasks.iter().map(Progress::new).collect(),
+            running: Vec::new(),
+            trouble: Trouble::default(),
+            computed: vec![0.0; configuration.hosts as usize],
             messages: Vec::new(),
             free_messages: Vec::new(),
             stages: workload.stages.iter().map(stage).collect(),
@@ -247,7 +281,7 @@ impl<'a> World<'a> {
     }
 
     fn outcome(&self, events: u64) -> Prediction {
-        let end = self.running.iter().map(|run| run.ended).max().unwrap_or(Time::ZERO);
+        let end = self.tasks.iter().map(|task| task.ended).max().unwrap_or(Time::ZERO);
         outcome::summarise(self, end, events)
     }
 }

@@ -23,6 +23,8 @@ struct Card {
     inbound: Inbound,
     out_busy: f64,
     in_busy: f64,
+    /// When it sent or took in, from and to; kept only where somebody asks.
+    spans: Vec<(f64, f64)>,
 }
 
 /// All cards.
@@ -32,6 +34,7 @@ pub(super) struct Network {
     loopbacks: Vec<Card>,
     frame_bytes: u64,
     latency: f64,
+    keeps_spans: bool,
     sent: u64,
     pub(super) remote_bytes: u64,
     pub(super) loopback_bytes: u64,
@@ -42,6 +45,8 @@ pub(super) struct Network {
 pub(super) struct Flight {
     number: u64,
     last: f64,
+    /// What the receiver takes for it.
+    service: f64,
 }
 
 impl Network {
@@ -62,6 +67,7 @@ impl Network {
             loopbacks: (0..hosts).map(loopback).collect(),
             frame_bytes: profile.network.frame_bytes,
             latency: profile.network.latency_seconds * NANOS,
+            keeps_spans: profile.host.power.is_some(),
             sent: 0,
             remote_bytes: 0,
             loopback_bytes: 0,
@@ -84,6 +90,9 @@ impl Network {
         let took = as_float(bytes) * out;
         sender.out_free = start + took;
         sender.out_busy += took;
+        if self.keeps_spans {
+            sender.spans.push((start, start + took));
+        }
         let last = start + took + latency;
         let receiver = &mut cards[to as usize];
         let service = receiver.in_nanos_per_byte;
@@ -98,13 +107,18 @@ impl Network {
             last_service: rest * service,
             done: 0,
         });
-        (Flight { number, last }, time(last))
+        (Flight { number, last, service: as_float(bytes) * service }, time(last))
     }
 
     /// The last frame is there. Gives when the host has taken in all of it.
     pub(super) fn received(&mut self, from: u32, to: u32, flight: Flight) -> Time {
         let cards = if from == to { &mut self.loopbacks } else { &mut self.cards };
-        time(cards[to as usize].inbound.served(flight.number, flight.last))
+        let card = &mut cards[to as usize];
+        let end = card.inbound.served(flight.number, flight.last);
+        if self.keeps_spans {
+            card.spans.push((end - flight.service, end));
+        }
+        time(end)
     }
 
     /// How long the card of a host sent and received.
@@ -113,6 +127,22 @@ impl Network {
         let span = |nanos: f64| Span::from_secs_f64(nanos / NANOS);
         (span(card.out_busy), span(card.in_busy))
     }
+
+    /// How long it did one or both of these, if that was kept.
+    pub(super) fn either_way_busy(&self, host: u32) -> Span {
+        Span::from_secs_f64(covered(self.cards[host as usize].spans.clone()) / NANOS)
+    }
+}
+
+/// How much of the line these spans cover.
+fn covered(mut spans: Vec<(f64, f64)>) -> f64 {
+    spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut sum, mut until) = (0.0, 0.0_f64);
+    for (start, end) in spans {
+        sum += (end - start.max(until)).max(0.0);
+        until = until.max(end);
+    }
+    sum
 }
 
 /// How many frames, and the length of the last one. A message without bytes is one frame without any.

@@ -3,8 +3,8 @@
 use intarsia_des::{Span, Time};
 use serde::Serialize;
 
-use super::World;
 use super::services::Counter;
+use super::{Energy, Mishaps, World};
 
 /// A predicted run. Times are in seconds.
 #[derive(Clone, Debug, Serialize)]
@@ -27,6 +27,12 @@ pub struct Prediction {
     pub storage_writes: Service,
     /// What was busiest, busiest first.
     pub usage: Vec<Usage>,
+    /// What the hosts draw, if the profile says what they do in each state.
+    pub energy: Option<Energy>,
+    /// What the run costs at the prices of the profile, in their currency, if it has any.
+    pub money: Option<f64>,
+    /// What went wrong, if the profile says that something does.
+    pub mishaps: Option<Mishaps>,
     /// Events of the simulation.
     pub events: u64,
 }
@@ -150,16 +156,20 @@ impl From<Counter> for Service {
 pub(super) fn summarise(world: &World<'_>, end: Time, events: u64) -> Prediction {
     let makespan_seconds = end.as_secs_f64();
     let tasks: Vec<TaskTimes> = world
-        .running
+        .tasks
         .iter()
         .zip(&world.workload.tasks)
-        .map(|(run, task)| TaskTimes {
+        .map(|(progress, task)| TaskTimes {
             stage: task.stage,
-            host: run.host,
-            start_seconds: run.started.as_secs_f64(),
-            end_seconds: run.ended.as_secs_f64(),
+            host: progress.host,
+            start_seconds: progress.started.as_secs_f64(),
+            end_seconds: progress.ended.as_secs_f64(),
         })
         .collect();
+    let energy = world.energy(makespan_seconds);
+    let joules = energy.as_ref().map_or(0.0, |energy| energy.joules);
+    let prices = world.profile.prices.as_ref();
+    let goes_wrong = world.profile.failures.is_some() || world.profile.stragglers.is_some();
     Prediction {
         makespan_seconds,
         host_seconds: makespan_seconds * f64::from(world.configuration.hosts),
@@ -170,6 +180,9 @@ pub(super) fn summarise(world: &World<'_>, end: Time, events: u64) -> Prediction
         storage_reads: world.services.reads.into(),
         storage_writes: world.services.writes.into(),
         usage: usage(world, makespan_seconds),
+        money: prices.map(|prices| world.money(prices, makespan_seconds, joules)),
+        energy,
+        mishaps: goes_wrong.then_some(world.trouble.counts),
         events,
     }
 }
@@ -191,7 +204,7 @@ fn usage(world: &World<'_>, makespan: f64) -> Vec<Usage> {
     let hosts = 0..world.configuration.hosts;
     let cards: Vec<(Span, Span)> = hosts.map(|host| world.network.busy(host)).collect();
     let mut slots = vec![0.0; world.roles.app.len()];
-    for (task, run) in world.workload.tasks.iter().zip(&world.running) {
+    for (task, run) in world.workload.tasks.iter().zip(&world.tasks) {
         let busy = run.ended.since(run.started).as_secs_f64() * f64::from(task.slots);
         slots[run.host as usize] += busy / f64::from(world.profile.host(run.host).slots);
     }
@@ -202,6 +215,9 @@ fn usage(world: &World<'_>, makespan: f64) -> Vec<Usage> {
         share("metadata servers", world.services.manager_busy(), makespan),
         share("storage", world.services.tier_busy(), makespan),
     ];
+    if world.services.crowd_busy().next().is_some() {
+        usage.push(share("work of hosts", world.services.crowd_busy(), makespan));
+    }
     usage.sort_by(|a, b| b.busiest.total_cmp(&a.busiest));
     usage
 }

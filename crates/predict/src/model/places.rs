@@ -84,6 +84,8 @@ pub(super) struct Places<'a> {
     seed: u64,
     /// The storage hosts, and the same as the decisions take them; by number from the first one.
     tiers: Vec<Vec<TierState>>,
+    /// What each tier of a host can hold.
+    capacities: Vec<u64>,
     states: Vec<HostState>,
     rooms: Vec<HostRoom>,
     numbers: HashMap<NodeId, u32>,
@@ -123,6 +125,7 @@ impl<'a> Places<'a> {
             configuration,
             roles: roles.clone(),
             seed,
+            capacities: tiers.iter().map(|tier| tier.free_bytes).collect(),
             tiers: vec![tiers; names.len()],
             states: names.iter().map(state).collect(),
             rooms: names.iter().map(room).collect(),
@@ -130,6 +133,17 @@ impl<'a> Places<'a> {
             groups: HashMap::new(),
             places: vec![None; workload.files.len()],
         }
+    }
+
+    /// How many bytes lie on each tier, over all hosts.
+    #[expect(clippy::cast_precision_loss, reason = "for a price")]
+    pub(super) fn held_bytes(&self) -> Vec<f64> {
+        let tiers = self.capacities.len();
+        let held = |tier: usize| {
+            let free = self.tiers.iter().map(|tiers| tiers[tier].free_bytes);
+            free.map(|free| self.capacities[tier].saturating_sub(free) as f64).sum()
+        };
+        (0..tiers).map(held).collect()
     }
 
     pub(super) fn of(&self, file: FileId) -> Option<&Place> {

@@ -18,6 +18,8 @@ pub(super) struct Ready {
     /// By host, the tasks that read most from it.
     nearby: Vec<VecDeque<u32>>,
     idle: Vec<u32>,
+    /// Slots of hosts that are closed.
+    closed: Vec<u32>,
     slots: Vec<u32>,
     /// Waits in a queue.
     is_waiting: Vec<bool>,
@@ -47,6 +49,7 @@ impl Ready {
         Ok(Self {
             waiting: VecDeque::new(),
             nearby: vec![VecDeque::new(); idle.len()],
+            closed: vec![0; idle.len()],
             idle,
             slots: workload.tasks.iter().map(|task| task.slots).collect(),
             is_waiting: vec![false; workload.tasks.len()],
@@ -75,6 +78,30 @@ impl Ready {
     pub(super) fn leave(&mut self, task: u32, host: u32) {
         self.idle[host as usize] += self.slots[task as usize];
         self.changed.push(host);
+    }
+
+    /// A host takes no tasks; nobody runs one there.
+    pub(super) fn close(&mut self, host: u32) {
+        if let Some(idle) = self.idle.get_mut(host as usize) {
+            self.closed[host as usize] = std::mem::take(idle);
+        }
+    }
+
+    /// It does again.
+    pub(super) fn open(&mut self, host: u32) {
+        if let Some(idle) = self.idle.get_mut(host as usize) {
+            *idle += std::mem::take(&mut self.closed[host as usize]);
+            self.changed.push(host);
+        }
+    }
+
+    /// Takes slots of an idle host for a task, of any but `host`.
+    pub(super) fn take_besides(&mut self, task: u32, host: u32) -> Option<u32> {
+        let slots = self.slots[task as usize];
+        let has_room = |(other, idle): &(u32, &u32)| *other != host && **idle >= slots;
+        let (other, _) = (0..).zip(&self.idle).find(has_room)?;
+        self.idle[other as usize] -= slots;
+        Some(other)
     }
 
     /// The next task that starts, and where.

@@ -1,11 +1,15 @@
 //! Managers, tiers of storage hosts, clients: servers with one queue each, first come, first served.
 
-use intarsia_des::{Span, Time, Timetable};
+use intarsia_des::{Agenda, Span, Time, Timetable};
 
+use super::Event;
 use super::cache::Cache;
+use super::crowd::Crowd;
+use super::energy::Busy;
 use super::places::Spot;
+use super::write_back::Unwritten;
 use crate::configuration::{Configuration, Roles};
-use crate::profile::Profile;
+use crate::profile::{Profile, Work};
 
 /// All services of all hosts.
 pub(super) struct Services {
@@ -14,6 +18,12 @@ pub(super) struct Services {
     /// By storage host, then by tier.
     tiers: Vec<Vec<Timetable>>,
     clients: Vec<Timetable>,
+    /// By host; none where each service is a queue of its own.
+    crowds: Vec<Option<Crowd>>,
+    /// By storage host, then by tier; none where nothing takes writes in.
+    unwritten: Vec<Vec<Option<Unwritten>>>,
+    /// By host: when a tier worked.
+    storage: Vec<Busy>,
     pub(super) caches: Vec<Cache>,
     pub(super) manager: Counter,
     pub(super) reads: Counter,
@@ -33,10 +43,14 @@ impl Counter {
         let span = Span::from_secs_f64(seconds);
         let Some(table) = table else { return now + span };
         let booking = table.book(now, span);
-        self.requests += 1;
-        self.busy += span;
+        self.count(span);
         self.waited += booking.start.since(now);
         booking.end
+    }
+
+    fn count(&mut self, busy: Span) {
+        self.requests += 1;
+        self.busy += busy;
     }
 }
 
@@ -44,6 +58,12 @@ impl Services {
     pub(super) fn new(profile: &Profile, configuration: &Configuration, roles: &Roles) -> Self {
         let servers = |count: u32| Timetable::new(count.max(1)).ok();
         let tiers = || profile.tiers.iter().filter_map(|tier| servers(tier.parallel)).collect();
+        let takes_in = profile.tiers.iter().any(|tier| tier.write_back.is_some());
+        let crowd = |host: u32| Some(Crowd::new(profile.host(host).crowding?, takes_in));
+        let unwritten = || {
+            let tiers = profile.tiers.iter();
+            tiers.map(|tier| tier.write_back.as_ref().map(Unwritten::new)).collect()
+        };
         Self {
             first_store: roles.stores.start,
             managers: roles
@@ -53,6 +73,9 @@ impl Services {
                 .collect(),
             tiers: roles.stores.clone().map(|_| tiers()).collect(),
             clients: roles.app.clone().filter_map(|_| servers(1)).collect(),
+            crowds: (0..configuration.hosts).map(crowd).collect(),
+            storage: vec![Busy::default(); configuration.hosts as usize],
+            unwritten: roles.stores.clone().map(|_| unwritten()).collect(),
             caches: (0..configuration.hosts)
                 .map(|host| Cache::new(profile.host(host).cache_bytes))
                 .collect(),
@@ -62,30 +85,132 @@ impl Services {
         }
     }
 
-    /// When the manager of this number has worked for so long.
-    pub(super) fn manage(&mut self, manager: usize, now: Time, seconds: f64) -> Time {
-        self.manager.book(self.managers.get_mut(manager), now, seconds)
+    /// A manager, which is on this host, works for so long; then `event` happens.
+    pub(super) fn manage(
+        &mut self,
+        (manager, host): (usize, u32),
+        seconds: f64,
+        event: Event,
+        agenda: &mut Agenda<Event>,
+    ) {
+        if self.has_crowd(host) {
+            self.manager.count(Span::from_secs_f64(seconds));
+            return self.crowd(host, Work::Names, seconds, event, agenda);
+        }
+        let end = self.manager.book(self.managers.get_mut(manager), agenda.now(), seconds);
+        agenda.at(end, event);
     }
 
-    /// When a tier has read for so long.
-    pub(super) fn read(&mut self, spot: Spot, now: Time, seconds: f64) -> Time {
+    /// A tier reads for so long.
+    pub(super) fn read(
+        &mut self,
+        spot: Spot,
+        seconds: f64,
+        event: Event,
+        agenda: &mut Agenda<Event>,
+    ) {
+        if self.has_crowd(spot.host) {
+            self.reads.count(Span::from_secs_f64(seconds));
+            return self.crowd(spot.host, Work::Read, seconds, event, agenda);
+        }
         let tiers = self.tiers.get_mut((spot.host - self.first_store) as usize);
         let tier = tiers.and_then(|tiers| tiers.get_mut(usize::from(spot.tier)));
-        self.reads.book(tier, now, seconds)
+        let end = self.reads.book(tier, agenda.now(), seconds);
+        self.storage[spot.host as usize].add(Span::from_secs_f64(seconds), end);
+        agenda.at(end, event);
     }
 
-    /// When a tier has written for so long.
-    pub(super) fn write(&mut self, spot: Spot, now: Time, seconds: f64) -> Time {
+    /// A tier writes for so long.
+    pub(super) fn write(
+        &mut self,
+        spot: Spot,
+        seconds: f64,
+        event: Event,
+        agenda: &mut Agenda<Event>,
+    ) {
+        if self.has_crowd(spot.host) {
+            self.writes.count(Span::from_secs_f64(seconds));
+            return self.crowd(spot.host, Work::Write, seconds, event, agenda);
+        }
         let tiers = self.tiers.get_mut((spot.host - self.first_store) as usize);
         let tier = tiers.and_then(|tiers| tiers.get_mut(usize::from(spot.tier)));
-        self.writes.book(tier, now, seconds)
+        let end = self.writes.book(tier, agenda.now(), seconds);
+        self.storage[spot.host as usize].add(Span::from_secs_f64(seconds), end);
+        agenda.at(end, event);
     }
 
-    /// When the client of a host has worked for so long.
-    pub(super) fn client(&mut self, host: u32, now: Time, seconds: f64) -> Time {
-        let span = Span::from_secs_f64(seconds);
+    /// How long a writer waits whose bytes a tier has taken in.
+    pub(super) fn taken_in(&mut self, spot: Spot, bytes: u64, now: Time) -> Span {
+        let tiers = self.unwritten.get_mut((spot.host - self.first_store) as usize);
+        let tier = tiers.and_then(|tiers| tiers.get_mut(usize::from(spot.tier)));
+        tier.and_then(Option::as_mut).map_or(Span::ZERO, |tier| tier.add(bytes, now))
+    }
+
+    /// Memory of a host is copied for so long.
+    pub(super) fn copy(
+        &mut self,
+        host: u32,
+        seconds: f64,
+        event: Event,
+        agenda: &mut Agenda<Event>,
+    ) {
+        if self.has_crowd(host) {
+            return self.crowd(host, Work::Copy, seconds, event, agenda);
+        }
+        agenda.after(Span::from_secs_f64(seconds), event);
+    }
+
+    /// The client of a host works for so long.
+    pub(super) fn client(
+        &mut self,
+        host: u32,
+        seconds: f64,
+        event: Event,
+        agenda: &mut Agenda<Event>,
+    ) {
+        if self.has_crowd(host) {
+            return self.crowd(host, Work::Names, seconds, event, agenda);
+        }
+        let (span, now) = (Span::from_secs_f64(seconds), agenda.now());
         let client = self.clients.get_mut(host as usize);
-        client.map_or(now + span, |client| client.book(now, span).end)
+        agenda.at(client.map_or(now + span, |client| client.book(now, span).end), event);
+    }
+
+    fn has_crowd(&self, host: u32) -> bool {
+        self.crowds[host as usize].is_some()
+    }
+
+    fn crowd(
+        &mut self,
+        host: u32,
+        work: Work,
+        seconds: f64,
+        event: Event,
+        agenda: &mut Agenda<Event>,
+    ) {
+        let Some(crowd) = &mut self.crowds[host as usize] else { return };
+        crowd.enter(work, seconds, event, agenda.now());
+        crowd.alarm.set(crowd.next(), Event::Crowd(host), agenda);
+    }
+
+    /// Work in the crowd of a host is done: what was to happen then does.
+    pub(super) fn crowd_moves_on(&mut self, host: u32, agenda: &mut Agenda<Event>) {
+        let Some(crowd) = &mut self.crowds[host as usize] else { return };
+        while let Some(event) = crowd.complete(agenda.now()) {
+            agenda.after(Span::ZERO, event);
+        }
+        crowd.alarm.set(crowd.next(), Event::Crowd(host), agenda);
+    }
+
+    /// How long a tier of a host worked.
+    pub(super) fn storage_busy(&self, host: u32) -> Span {
+        let crowd = self.crowds[host as usize].as_ref().map(Crowd::storage_busy);
+        crowd.unwrap_or_else(|| self.storage[host as usize].total())
+    }
+
+    /// How long hosts had any work in their crowd.
+    pub(super) fn crowd_busy(&self) -> impl Iterator<Item = f64> {
+        self.crowds.iter().flatten().map(|crowd| crowd.busy().as_secs_f64())
     }
 
     /// How long each manager worked, in the mean over its servers.

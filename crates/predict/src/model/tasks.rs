@@ -1,4 +1,7 @@
 //! Tasks: when one is ready, who runs it, and what it does next.
+//!
+//! A task is run once, and again where its host failed meanwhile or where it takes suspiciously long (see `mishaps`); the
+//! run that ends first counts. Events and messages name the run, so that those of one that is over are easily told.
 
 use intarsia_des::{Agenda, Span, Time};
 
@@ -6,14 +9,45 @@ use super::{Event, World};
 use crate::profile::mixed;
 use crate::workload::{Operation, Task, TaskId};
 
-/// A task in the run.
+/// A task.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct Progress {
     /// Parents that have not ended.
     pub(super) waits_for: usize,
+    pub(super) is_ended: bool,
+    /// Its runs that are under way.
+    pub(super) runs: Vec<u32>,
+    /// How often it was begun.
+    pub(super) begun: u32,
     pub(super) host: u32,
     pub(super) started: Time,
     pub(super) ended: Time,
+}
+
+impl Progress {
+    pub(super) fn new(task: &Task) -> Self {
+        Self {
+            waits_for: task.parents.len(),
+            is_ended: false,
+            runs: Vec::new(),
+            begun: 0,
+            host: 0,
+            started: Time::ZERO,
+            ended: Time::ZERO,
+        }
+    }
+}
+
+/// A task that is run on a host.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) task: TaskId,
+    pub(super) host: u32,
+    pub(super) started: Time,
+    /// It has ended, or was ended.
+    pub(super) is_over: bool,
+    /// Its computations take so many times as long.
+    pub(super) slowdown: f64,
     /// Index of the operation that it does.
     pub(super) at: usize,
     /// When that began.
@@ -26,34 +60,23 @@ pub(super) struct Running {
     pub(super) remembered: u64,
 }
 
-impl Running {
-    pub(super) fn new(task: &Task) -> Self {
-        Self {
-            waits_for: task.parents.len(),
-            host: 0,
-            started: Time::ZERO,
-            ended: Time::ZERO,
-            at: 0,
-            since: Time::ZERO,
-            sent_to: 0,
-            outstanding: 0,
-            remembered: 0,
-        }
-    }
-}
-
-impl World<'_> {
+impl<'a> World<'a> {
     /// Starts the tasks that wait for nobody.
     pub(super) fn begin(&mut self, agenda: &mut Agenda<Event>) {
-        for task in 0..self.running.len() {
-            if self.running[task].waits_for == 0 {
+        for task in 0..self.tasks.len() {
+            if self.tasks[task].waits_for == 0 {
                 self.is_ready(task);
             }
         }
+        self.begin_mishaps(agenda);
         self.deal(agenda);
     }
 
-    fn is_ready(&mut self, task: TaskId) {
+    pub(super) fn task_of(&self, run: u32) -> &'a Task {
+        &self.workload.tasks[self.running[run as usize].task]
+    }
+
+    pub(super) fn is_ready(&mut self, task: TaskId) {
         let near = if self.ready.asks_for_location() { self.nearest(task) } else { None };
         self.ready.add(number(task), near);
     }
@@ -77,77 +100,121 @@ impl World<'_> {
     }
 
     /// Starts what can be started.
-    fn deal(&mut self, agenda: &mut Agenda<Event>) {
+    pub(super) fn deal(&mut self, agenda: &mut Agenda<Event>) {
         while let Some((task, host)) = self.ready.next() {
-            let now = agenda.now();
-            let run = &mut self.running[task as usize];
-            (run.host, run.started, run.since) = (host, now, now);
-            let overhead = self.workload.tasks[task as usize].overhead_seconds;
-            agenda.after(Span::from_secs_f64(overhead), Event::Step(task));
+            self.start(task as usize, host, agenda);
         }
+        self.deal_copies(agenda);
     }
 
-    /// Begins the next operation of a task, or ends it.
-    pub(super) fn step(&mut self, task: u32, agenda: &mut Agenda<Event>) {
-        let run = &mut self.running[task as usize];
-        run.since = agenda.now();
-        let (at, host) = (run.at, run.host);
-        match self.workload.tasks[task as usize].operations.get(at) {
-            None => self.end(task, agenda),
+    /// Starts a run of a task.
+    pub(super) fn start(&mut self, task: TaskId, host: u32, agenda: &mut Agenda<Event>) {
+        let (now, run) = (agenda.now(), number(self.running.len()));
+        let slowdown = self.slowdown(task);
+        let progress = &mut self.tasks[task];
+        progress.runs.push(run);
+        progress.begun += 1;
+        self.running.push(Running {
+            task,
+            host,
+            started: now,
+            is_over: false,
+            slowdown,
+            at: 0,
+            since: now,
+            sent_to: 0,
+            outstanding: 0,
+            remembered: 0,
+        });
+        let overhead = self.workload.tasks[task].overhead_seconds;
+        agenda.after(Span::from_secs_f64(overhead), Event::Step(run));
+        self.watch(run, agenda);
+    }
+
+    /// Begins the next operation of a run, or ends it.
+    pub(super) fn step(&mut self, run: u32, agenda: &mut Agenda<Event>) {
+        let state = &mut self.running[run as usize];
+        state.since = agenda.now();
+        let (at, host, slowdown) = (state.at, state.host, state.slowdown);
+        let task = self.task_of(run);
+        match task.operations.get(at) {
+            None => self.end(run, agenda),
             Some(Operation::Compute(seconds)) => {
-                let seconds = seconds / self.profile.host(host).speed;
-                self.stage_of(task).compute_seconds += seconds;
-                self.running[task as usize].at += 1;
-                agenda.after(Span::from_secs_f64(seconds), Event::Step(task));
+                let seconds = seconds * slowdown / self.speed(host);
+                self.stages[task.stage].compute_seconds += seconds;
+                let slots = f64::from(task.slots) / f64::from(self.profile.host(host).slots);
+                self.computed[host as usize] += seconds * slots;
+                self.running[run as usize].at += 1;
+                agenda.after(Span::from_secs_f64(seconds), Event::Step(run));
             }
             Some(_) => {
-                let draw = mixed(self.seed, 3, (u64::from(task) << 24) + at as u64);
+                let number = self.running[run as usize].task as u64;
+                let draw = mixed(self.seed, 3, (number << 24) + at as u64);
                 let seconds = self.profile.client.operation.draw(draw);
                 if seconds > 0.0 {
-                    let end = self.services.client(host, agenda.now(), seconds);
-                    agenda.at(end, Event::Begin(task));
+                    self.services.client(host, seconds, Event::Begin(run), agenda);
                 } else {
-                    self.begin_operation(task, agenda);
+                    self.begin_operation(run, agenda);
                 }
             }
         }
     }
 
-    /// The operation of a task is over.
-    pub(super) fn operation_ended(&mut self, task: u32, agenda: &mut Agenda<Event>) {
-        let run = &self.running[task as usize];
-        let seconds = agenda.now().since(run.since).as_secs_f64();
-        let operation = self.workload.tasks[task as usize].operations.get(run.at).copied();
-        let stage = self.stage_of(task);
+    /// How fast a host computes, at the frequency that is chosen.
+    fn speed(&self, host: u32) -> f64 {
+        let described = self.profile.host(host);
+        let chosen = self.configuration.frequency_mhz.and_then(|mhz| described.frequency(mhz));
+        described.speed * chosen.map_or(1.0, |frequency| frequency.speed)
+    }
+
+    /// The operation of a run is over.
+    pub(super) fn operation_ended(&mut self, run: u32, agenda: &mut Agenda<Event>) {
+        let state = &self.running[run as usize];
+        if state.is_over {
+            return;
+        }
+        let seconds = agenda.now().since(state.since).as_secs_f64();
+        let task = self.task_of(run);
+        let operation = task.operations.get(state.at).copied();
+        let stage = &mut self.stages[task.stage];
         match operation {
             Some(Operation::Read(_)) => stage.read_seconds += seconds,
             Some(Operation::Write(_)) => stage.write_seconds += seconds,
             _ => stage.metadata_seconds += seconds,
         }
-        self.running[task as usize].at += 1;
+        self.running[run as usize].at += 1;
         // An event rather than a call: a task with many short operations must not use up the stack.
-        agenda.after(Span::ZERO, Event::Step(task));
+        agenda.after(Span::ZERO, Event::Step(run));
     }
 
-    fn stage_of(&mut self, task: u32) -> &mut super::StageTimes {
-        &mut self.stages[self.workload.tasks[task as usize].stage]
-    }
-
-    fn end(&mut self, task: u32, agenda: &mut Agenda<Event>) {
-        let workload = self.workload;
-        let run = &mut self.running[task as usize];
-        run.ended = agenda.now();
-        let host = run.host;
+    /// A run has done all: its task has ended, and its other runs with it.
+    fn end(&mut self, run: u32, agenda: &mut Agenda<Event>) {
+        let (workload, now) = (self.workload, agenda.now());
+        let Running { task, host, started, .. } = self.running[run as usize];
+        let progress = &mut self.tasks[task];
+        (progress.is_ended, progress.host) = (true, host);
+        (progress.started, progress.ended) = (started, now);
+        for other in std::mem::take(&mut progress.runs) {
+            self.stop(other);
+        }
         self.ended += 1;
-        self.ready.leave(task, host);
-        for child in &workload.tasks[task as usize].children {
-            let run = &mut self.running[*child];
-            run.waits_for -= 1;
-            if run.waits_for == 0 {
+        self.task_took(task, now.since(started), agenda);
+        for child in &workload.tasks[task].children {
+            let progress = &mut self.tasks[*child];
+            progress.waits_for -= 1;
+            if progress.waits_for == 0 {
                 self.is_ready(*child);
             }
         }
         self.deal(agenda);
+    }
+
+    /// A run goes on no more, and its slots are free.
+    pub(super) fn stop(&mut self, run: u32) {
+        let state = &mut self.running[run as usize];
+        state.is_over = true;
+        let (task, host) = (state.task, state.host);
+        self.ready.leave(number(task), host);
     }
 }
 

@@ -1,6 +1,9 @@
 //! What a workload runs on: hosts, links, and how long the services of a store take. Measured once on few hosts, then
 //! good for every workload and configuration.
 
+mod crowding;
+mod mishaps;
+mod power;
 mod read;
 mod seconds;
 
@@ -9,6 +12,9 @@ use intarsia_types::TierClass;
 use crate::Problem;
 use crate::json::{Node, parse};
 
+pub use crowding::{Crowding, Work};
+pub use mishaps::{Failures, Stragglers};
+pub use power::{Frequency, Power, Prices};
 pub use seconds::Seconds;
 pub(crate) use seconds::{mixed, one_of};
 
@@ -33,6 +39,12 @@ pub struct Profile {
     pub tiers: Vec<Tier>,
     /// What runs beside the program that reads and writes.
     pub client: Client,
+    /// What is paid; none: a cost is in host hours.
+    pub prices: Option<Prices>,
+    /// How often hosts fail; none: never.
+    pub failures: Option<Failures>,
+    /// How often tasks compute slowly; none: never.
+    pub stragglers: Option<Stragglers>,
 }
 
 /// Where the numbers of a profile come from.
@@ -87,6 +99,12 @@ pub struct Host {
     pub cache_bytes: u64,
     /// The rate at which that memory is read.
     pub cache_bytes_per_second: f64,
+    /// What it gets done when several want the same; none: each service is a queue of its own.
+    pub crowding: Option<Crowding>,
+    /// What it draws, if that is known.
+    pub power: Option<Power>,
+    /// At which other frequencies its processors can run.
+    pub frequencies: Vec<Frequency>,
 }
 
 /// What lies between hosts.
@@ -128,6 +146,17 @@ pub struct Tier {
     pub read: Access,
     /// To write.
     pub write: Access,
+    /// Memory that takes in what is written; none: a write ends when the tier has the bytes.
+    pub write_back: Option<WriteBack>,
+}
+
+/// Memory that takes in what is written, and gives it to a slower medium later.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WriteBack {
+    /// How many bytes may wait there; who writes more waits.
+    pub bytes: u64,
+    /// The rate at which the medium takes them.
+    pub bytes_per_second: f64,
 }
 
 /// What a request to a tier takes: `request + bytes / rate`.
@@ -168,7 +197,23 @@ pub enum LocalAccess {
     Message,
 }
 
+impl Host {
+    /// What holds at a frequency, if it has that.
+    #[must_use]
+    pub fn frequency(&self, mhz: u32) -> Option<&Frequency> {
+        self.frequencies.iter().find(|frequency| frequency.mhz == mhz)
+    }
+}
+
 impl Profile {
+    /// What the host of this number draws at a frequency; none is that for which it is described.
+    #[must_use]
+    pub fn power(&self, number: u32, mhz: Option<u32>) -> Option<&Power> {
+        let host = self.host(number);
+        let chosen = mhz.and_then(|mhz| host.frequency(mhz));
+        chosen.map(|frequency| &frequency.power).or(host.power.as_ref())
+    }
+
     /// Reads a profile from the text of `file`, which is named in errors.
     ///
     /// # Errors
@@ -190,6 +235,9 @@ impl Profile {
     pub fn is_random(&self) -> bool {
         let Manager { open, allocate, commit, .. } = &self.manager;
         let of_tiers = self.tiers.iter().flat_map(|tier| [&tier.read.request, &tier.write.request]);
+        if self.failures.is_some() || self.stragglers.is_some() {
+            return true;
+        }
         [open, allocate, commit, &self.client.operation]
             .into_iter()
             .chain(of_tiers)

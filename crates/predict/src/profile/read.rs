@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use intarsia_types::TierClass;
 
 use super::{
-    Access, Client, Host, LocalAccess, Manager, Network, Profile, Provenance, Seconds, Source, Tier,
+    Access, Client, Crowding, Failures, Frequency, Host, LocalAccess, Manager, Network, Power,
+    Prices, Profile, Provenance, Seconds, Source, Stragglers, Tier, WriteBack,
 };
 use crate::Problem;
 use crate::json::Node;
@@ -30,6 +31,9 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         "manager",
         "tiers",
         "client",
+        "prices",
+        "failures",
+        "stragglers",
         // What `intarsia seed` found besides, for people and reports: the model does not read it.
         "measured",
     ])?;
@@ -55,6 +59,81 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         client: root
             .optional("client")?
             .map_or_else(|| Ok(default_client()), |node| client(&node))?,
+        prices: root.optional("prices")?.map(|node| prices(&node)).transpose()?,
+        failures: root.optional("failures")?.map(|node| failures(&node)).transpose()?,
+        stragglers: root.optional("stragglers")?.map(|node| stragglers(&node)).transpose()?,
+    })
+}
+
+fn prices(node: &Node<'_>) -> Result<Prices, Problem> {
+    node.only(&["currency", "per_host_hour", "per_kilowatt_hour", "per_gigabyte_hour"])?;
+    let price = |name: &str| node.optional(name)?.map_or(Ok(0.0), |price| price.number());
+    let mut per_gigabyte_hour = Vec::new();
+    if let Some(classes) = node.optional("per_gigabyte_hour")? {
+        classes.only(&CLASSES.map(|(name, _)| name))?;
+        for (name, class) in CLASSES {
+            if let Some(price) = classes.optional(name)? {
+                per_gigabyte_hour.push((class, price.number()?));
+            }
+        }
+    }
+    Ok(Prices {
+        currency: node.field("currency")?.text()?.to_owned(),
+        per_host_hour: price("per_host_hour")?,
+        per_kilowatt_hour: price("per_kilowatt_hour")?,
+        per_gigabyte_hour,
+    })
+}
+
+fn failures(node: &Node<'_>) -> Result<Failures, Problem> {
+    node.only(&["mean_seconds", "shape", "repair_seconds"])?;
+    Ok(Failures {
+        mean_seconds: node.field("mean_seconds")?.positive()?,
+        shape: node.optional("shape")?.map_or(Ok(1.0), |shape| shape.positive())?,
+        repair_seconds: node.field("repair_seconds")?.number()?,
+    })
+}
+
+fn stragglers(node: &Node<'_>) -> Result<Stragglers, Problem> {
+    node.only(&["share", "slowdown"])?;
+    let (share, slowdown) = (node.field("share")?, node.field("slowdown")?);
+    if share.number()? > 1.0 {
+        return Err(share.refuse("a part of all runs is at most 1"));
+    }
+    if slowdown.number()? < 1.0 {
+        return Err(slowdown.refuse("below 1 they would be faster"));
+    }
+    Ok(Stragglers { share: share.number()?, slowdown: slowdown.number()? })
+}
+
+fn power(node: &Node<'_>) -> Result<Power, Problem> {
+    node.only(&[
+        "source",
+        "note",
+        "idle_watts",
+        "compute_watts",
+        "storage_watts",
+        "network_watts",
+    ])?;
+    let watts = |name: &str| node.field(name)?.number();
+    Ok(Power {
+        provenance: Provenance {
+            source: node.field("source")?.word(&Source::WORDS)?,
+            note: node.field("note")?.text()?.to_owned(),
+        },
+        idle_watts: watts("idle_watts")?,
+        compute_watts: watts("compute_watts")?,
+        storage_watts: watts("storage_watts")?,
+        network_watts: watts("network_watts")?,
+    })
+}
+
+fn frequency(node: &Node<'_>) -> Result<Frequency, Problem> {
+    node.only(&["mhz", "speed", "power"])?;
+    Ok(Frequency {
+        mhz: node.field("mhz")?.count(1, 1 << 20)?,
+        speed: node.field("speed")?.positive()?,
+        power: power(&node.field("power")?)?,
     })
 }
 
@@ -74,6 +153,9 @@ fn host(node: &Node<'_>, like: Option<&Host>) -> Result<Host, Problem> {
         "out_bytes_per_second",
         "cache_bytes",
         "cache_bytes_per_second",
+        "crowding",
+        "power",
+        "frequencies",
     ])?;
     let rate = |name: &str, like: Option<f64>| match (node.optional(name)?, like) {
         (None, Some(like)) => Ok(like),
@@ -97,6 +179,32 @@ fn host(node: &Node<'_>, like: Option<&Host>) -> Result<Host, Problem> {
         out_bytes_per_second: rate("out_bytes_per_second", like.map(|l| l.out_bytes_per_second))?,
         cache_bytes,
         cache_bytes_per_second: cache_rate,
+        crowding: match node.optional("crowding")? {
+            Some(node) => Some(crowding(&node)?),
+            None => like.and_then(|like| like.crowding),
+        },
+        power: match node.optional("power")? {
+            Some(node) => Some(power(&node)?),
+            None => like.and_then(|like| like.power.clone()),
+        },
+        frequencies: match node.items_of("frequencies")? {
+            none if none.is_empty() => {
+                like.map(|like| like.frequencies.clone()).unwrap_or_default()
+            }
+            some => some.iter().map(frequency).collect::<Result<_, _>>()?,
+        },
+    })
+}
+
+fn crowding(node: &Node<'_>) -> Result<Crowding, Problem> {
+    node.only(&["at_once", "names", "write", "read", "copy"])?;
+    let gain = |name: &str| node.field(name)?.positive();
+    Ok(Crowding {
+        at_once: node.field("at_once")?.count(2, 1 << 16)?,
+        names: gain("names")?,
+        write: gain("write")?,
+        read: gain("read")?,
+        copy: gain("copy")?,
     })
 }
 
@@ -141,13 +249,22 @@ fn manager(node: &Node<'_>) -> Result<Manager, Problem> {
 }
 
 fn tier(node: &Node<'_>) -> Result<Tier, Problem> {
-    node.only(&["class", "capacity_bytes", "parallel", "read", "write"])?;
+    node.only(&["class", "capacity_bytes", "parallel", "read", "write", "write_back"])?;
     Ok(Tier {
         class: node.field("class")?.word(&CLASSES)?,
         capacity_bytes: node.field("capacity_bytes")?.whole()?,
         parallel: parallel(node)?,
         read: access(&node.field("read")?)?,
         write: access(&node.field("write")?)?,
+        write_back: node.optional("write_back")?.map(|node| write_back(&node)).transpose()?,
+    })
+}
+
+fn write_back(node: &Node<'_>) -> Result<WriteBack, Problem> {
+    node.only(&["bytes", "bytes_per_second"])?;
+    Ok(WriteBack {
+        bytes: node.field("bytes")?.whole()?,
+        bytes_per_second: node.field("bytes_per_second")?.positive()?,
     })
 }
 

@@ -28,6 +28,8 @@ pub struct Grid {
     pub copies: Vec<u32>,
     /// Who runs a task.
     pub schedulers: Vec<Scheduler>,
+    /// Frequencies of the processors; none: that for which hosts are described.
+    pub frequencies_mhz: Vec<Option<u32>>,
 }
 
 impl Grid {
@@ -51,6 +53,7 @@ impl Grid {
             stripe_widths: vec![4, profile.hosts],
             copies: vec![1],
             schedulers: Scheduler::WORDS.map(|(_, scheduler)| scheduler).to_vec(),
+            frequencies_mhz: vec![None],
         }
     }
 
@@ -68,11 +71,13 @@ impl Grid {
             self.stripe_widths.len(),
             self.copies.len(),
             self.schedulers.len(),
+            self.frequencies_mhz.len(),
         ];
         let count = lengths.iter().fold(1_usize, |product, len| product.saturating_mul(*len));
         if count > MOST {
             let why = format!("{count} configurations are more than {MOST}");
-            return Err(Problem::new(why).with_help("give fewer values of some choice"));
+            return Err(Problem::new(why)
+                .with_help("give fewer values of some choice, or let --search choose among them"));
         }
         let mut found = BTreeSet::new();
         let mut refused = None;
@@ -108,6 +113,7 @@ impl Grid {
             stripe_width: self.stripe_widths[digit(self.stripe_widths.len())],
             copies: self.copies[digit(self.copies.len())],
             scheduler: self.schedulers[digit(self.schedulers.len())],
+            frequency_mhz: self.frequencies_mhz[digit(self.frequencies_mhz.len())],
             ..self.common.clone()
         }
     }

@@ -31,7 +31,7 @@ pub struct KnobValue {
 /// What a configuration has chosen; nothing where the choice does not matter.
 type Value = fn(&Configuration) -> Option<String>;
 
-const KNOBS: [(&str, Value); 7] = [
+const KNOBS: [(&str, Value); 9] = [
     ("hosts", |c| Some(c.hosts.to_string())),
     ("storage hosts", |c| Some(c.storage_hosts.map_or("all".to_owned(), |n| n.to_string()))),
     ("placement", |c| Some(c.placement.to_string())),
@@ -41,6 +41,10 @@ const KNOBS: [(&str, Value); 7] = [
     }),
     ("copies", |c| Some(c.copies.to_string())),
     ("scheduler", |c| Some(c.scheduler.to_string())),
+    ("frequency", |c| Some(c.frequency_mhz.map_or("usual".to_owned(), |mhz| format!("{mhz} MHz")))),
+    ("second runs", |c| {
+        Some(c.second_run_percent.map_or("never".to_owned(), |percent| format!("{percent} %")))
+    }),
 ];
 
 /// The choices that have more than one value, that with the greatest effect first.

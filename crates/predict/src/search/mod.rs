@@ -1,11 +1,13 @@
-//! Many configurations of one workload: which is fastest, which is cheapest, and what decides.
+//! Many configurations of one workload: which is fastest, cheapest, thriftiest, and what decides.
 //!
 //! Every configuration of a [`Grid`] is predicted once. The best of them are predicted again with further seeds, the same
 //! for each, so that luck cancels in a comparison; what then lies below the noise is said to be undecided.
 
 mod grid;
 mod knobs;
+mod objectives;
 mod reasons;
+mod what_if;
 
 use intarsia_des::{Interval, Tally};
 use serde::Serialize;
@@ -19,6 +21,10 @@ use crate::workload::Workload;
 pub use grid::Grid;
 pub use intarsia_des::replicate;
 pub use knobs::{Knob, KnobValue};
+pub use objectives::Weights;
+pub use what_if::{Change, Gain, gain};
+
+use objectives::{Figures, Loss, pareto};
 
 /// The probability with which an interval covers what it is for.
 const CONFIDENCE: f64 = 0.95;
@@ -36,6 +42,8 @@ pub struct Options {
     pub replications: u32,
     /// Threads; the result does not depend on it.
     pub threads: usize,
+    /// What the user wants.
+    pub weights: Weights,
 }
 
 /// A configuration and what is predicted for it.
@@ -51,15 +59,19 @@ pub struct Point {
     pub runs: u32,
     /// Hosts times mean makespan.
     pub host_seconds: f64,
+    /// What a run costs, if the profile has prices.
+    pub money: Option<Summary>,
+    /// What a run draws, if the profile says what hosts do.
+    pub joules: Option<Summary>,
     /// Bytes by the way they took, in the first run.
     pub bytes: Bytes,
     /// What was busy, in the first run.
     pub usage: Vec<Usage>,
     /// What its tasks did, in the first run.
     pub task_seconds: TaskSeconds,
-    /// The makespan of each run.
+    /// What each run took.
     #[serde(skip)]
-    makespans: Vec<f64>,
+    figures: Vec<Figures>,
 }
 
 /// The mean of several runs.
@@ -90,13 +102,19 @@ pub fn summarise(values: impl Iterator<Item = f64>) -> Summary {
 pub struct Advice {
     /// All configurations, fastest first.
     pub points: Vec<Point>,
+    /// The place of what is recommended: by what the user wants, the fastest if nothing else was said.
+    pub best: usize,
     /// The place of the fastest.
     pub fastest: usize,
-    /// The place of the one with the fewest host-seconds.
+    /// The place of the one that costs least: in money where there are prices, else in host-seconds.
     pub cheapest: usize,
-    /// Places of those that no other one beats in both time and cost, fastest first.
+    /// The place of the one that draws least, if that is known.
+    pub thriftiest: Option<usize>,
+    /// Places of those that no other one beats in time, cost and energy at once, fastest first.
     pub pareto: Vec<usize>,
-    /// Places of those that cannot be told from the fastest.
+    /// What the user wants.
+    pub weights: Weights,
+    /// Places of those that cannot be told from what is recommended.
     pub undecided: Vec<usize>,
     /// What each choice changes, the most first.
     pub knobs: Vec<Knob>,
@@ -118,7 +136,19 @@ pub fn advise(
     grid: &Grid,
     options: Options,
 ) -> Result<Advice, Problem> {
-    let configurations = grid.configurations(profile)?;
+    advise_among(workload, profile, grid.configurations(profile)?, options)
+}
+
+/// Predicts these configurations.
+///
+/// # Errors
+/// When none of them is possible; the reason is that of the first one.
+pub fn advise_among(
+    workload: &Workload,
+    profile: &Profile,
+    configurations: Vec<Configuration>,
+    options: Options,
+) -> Result<Advice, Problem> {
     let run =
         |configuration: &Configuration, seed: u64| predict(workload, profile, configuration, seed);
     let first = replicate(configurations.len() as u64, options.threads, |index| {
@@ -146,7 +176,7 @@ pub fn advise(
     let mut refused: Vec<String> = refused.into_iter().map(|problem| problem.message).collect();
     refused.sort_unstable();
     refused.dedup();
-    Ok(conclude(points, refused, events, workload))
+    Ok(conclude(points, refused, events, (workload, profile), options.weights))
 }
 
 /// Runs those that may be the best with further seeds. Gives the events.
@@ -156,7 +186,7 @@ fn look_again(
     run: &(impl Fn(&Configuration, u64) -> Result<Prediction, Problem> + Sync),
 ) -> u64 {
     let further = u64::from(options.replications.saturating_sub(1));
-    let chosen = candidates(points);
+    let chosen = candidates(points, options.weights);
     let jobs = chosen.len() as u64 * further;
     let outcomes = replicate(jobs, options.threads, |job| {
         let point = &points[chosen[as_index(job / further)]];
@@ -167,34 +197,59 @@ fn look_again(
         // What fitted with one seed fits with another, but for files of different sizes on hosts that are nearly full.
         let Ok(prediction) = outcome else { continue };
         events += prediction.events;
-        points[chosen[as_index(job / further)]].makespans.push(prediction.makespan_seconds);
+        points[chosen[as_index(job / further)]].figures.push(Figures::of(&prediction));
     }
     points.iter_mut().for_each(Point::settle);
     events
 }
 
-/// Places of those that are near the fastest, or that are among the cheapest.
-fn candidates(points: &[Point]) -> Vec<usize> {
-    let least_cost = points.iter().map(|point| point.host_seconds).fold(f64::INFINITY, f64::min);
-    let least_time = points.first().map_or(0.0, |point| point.seconds);
+/// Places of those that may be the best in something.
+fn candidates(points: &[Point], weights: Weights) -> Vec<usize> {
+    let loss = Loss::new(weights, points);
+    let goals: [&dyn Fn(&Figures) -> f64; 4] =
+        [&|f| loss.of(f), &|f| f.seconds, &|f| f.cost, &|f| f.joules];
+    let least = goals.map(|goal| least_of(points, goal));
     let front = pareto(points);
     let is_near = |place: &usize| {
-        let point = &points[*place];
-        front.contains(place)
-            || point.seconds <= NEAR * least_time
-            || point.host_seconds <= NEAR * least_cost
+        let own = points[*place].mean();
+        let is_near = |(goal, least): (&&dyn Fn(&Figures) -> f64, &f64)| goal(&own) <= NEAR * least;
+        front.contains(place) || goals.iter().zip(&least).take(3).any(is_near)
     };
-    (0..points.len()).filter(is_near).take(AGAIN_AT_MOST).collect()
+    let mut near: Vec<usize> = (0..points.len()).filter(is_near).collect();
+    near.sort_by(|a, b| loss.of(&points[*a].mean()).total_cmp(&loss.of(&points[*b].mean())));
+    near.truncate(AGAIN_AT_MOST);
+    near
 }
 
-fn conclude(points: Vec<Point>, refused: Vec<String>, events: u64, workload: &Workload) -> Advice {
-    let costs = points.iter().map(|point| point.host_seconds).enumerate();
-    let cheapest = costs.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(place, _)| place);
-    let undecided = (1..points.len()).filter(|place| cannot_tell(&points[0], &points[*place]));
+fn least_of(points: &[Point], goal: &dyn Fn(&Figures) -> f64) -> f64 {
+    points.iter().map(|point| goal(&point.mean())).fold(f64::INFINITY, f64::min)
+}
+
+/// The place of the least of something; of equals the first.
+fn place_of_least(points: &[Point], goal: impl Fn(&Figures) -> f64) -> usize {
+    let values = points.iter().map(|point| goal(&point.mean())).enumerate();
+    values.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(place, _)| place)
+}
+
+fn conclude(
+    points: Vec<Point>,
+    refused: Vec<String>,
+    events: u64,
+    (workload, profile): (&Workload, &Profile),
+    weights: Weights,
+) -> Advice {
+    let loss = Loss::new(weights, &points);
+    let best = place_of_least(&points, |figures| loss.of(figures));
+    let others = (0..points.len()).filter(|place| *place != best);
+    let undecided = others.filter(|place| cannot_tell(&points[best], &points[*place], loss));
+    let is_known = points.iter().all(|point| point.joules.is_some());
     let mut advice = Advice {
+        best,
         fastest: 0,
-        cheapest,
+        cheapest: place_of_least(&points, |figures| figures.cost),
+        thriftiest: is_known.then(|| place_of_least(&points, |figures| figures.joules)),
         pareto: pareto(&points),
+        weights,
         undecided: undecided.collect(),
         knobs: knobs::knobs(&points),
         reasons: Vec::new(),
@@ -202,31 +257,18 @@ fn conclude(points: Vec<Point>, refused: Vec<String>, events: u64, workload: &Wo
         events,
         points,
     };
-    advice.reasons = reasons::reasons(&advice, workload);
+    advice.reasons = reasons::reasons(&advice, workload, profile);
     advice
 }
 
-/// Places of the points that no other one beats in both time and cost; `points` are sorted by time.
-fn pareto(points: &[Point]) -> Vec<usize> {
-    let mut least = f64::INFINITY;
-    let mut front = Vec::new();
-    for (place, point) in points.iter().enumerate() {
-        if point.host_seconds < least {
-            least = point.host_seconds;
-            front.push(place);
-        }
-    }
-    front
-}
-
 /// Whether the difference of two configurations, run with the same seeds, is below the noise.
-fn cannot_tell(best: &Point, other: &Point) -> bool {
+fn cannot_tell(best: &Point, other: &Point, loss: Loss) -> bool {
     let mut differences = Tally::new();
-    for (a, b) in best.makespans.iter().zip(&other.makespans) {
-        differences.record(b - a);
+    for (a, b) in best.figures.iter().zip(&other.figures) {
+        differences.record(loss.of(b) - loss.of(a));
     }
     if differences.count() < 2 {
-        return best.seconds == other.seconds;
+        return loss.of(&best.mean()) == loss.of(&other.mean());
     }
     let Interval { mean, half_width } = differences.interval(CONFIDENCE);
     mean.abs() <= half_width
@@ -240,28 +282,71 @@ fn order(a: &Point, b: &Point) -> std::cmp::Ordering {
         .then_with(|| a.configuration.cmp(&b.configuration))
 }
 
+impl Figures {
+    fn of(prediction: &Prediction) -> Self {
+        Self {
+            seconds: prediction.makespan_seconds,
+            cost: prediction.money.unwrap_or(prediction.host_seconds),
+            joules: prediction.energy.as_ref().map_or(0.0, |energy| energy.joules),
+        }
+    }
+}
+
 impl Point {
     fn new(configuration: Configuration, prediction: Prediction) -> Self {
-        Self {
+        let mut point = Self {
             configuration,
-            seconds: prediction.makespan_seconds,
+            seconds: 0.0,
             half_width_seconds: None,
             runs: 1,
-            host_seconds: prediction.host_seconds,
+            host_seconds: 0.0,
+            money: prediction.money.map(|_| Summary::NOTHING),
+            joules: prediction.energy.as_ref().map(|_| Summary::NOTHING),
             bytes: prediction.bytes,
             task_seconds: prediction.task_seconds(),
+            figures: vec![Figures::of(&prediction)],
             usage: prediction.usage,
-            makespans: vec![prediction.makespan_seconds],
-        }
+        };
+        point.settle();
+        point
     }
 
     /// Takes the mean over all runs.
     fn settle(&mut self) {
-        let summary = summarise(self.makespans.iter().copied());
+        let over_runs = |of: fn(&Figures) -> f64| summarise(self.figures.iter().map(of));
+        let seconds = over_runs(|figures| figures.seconds);
+        let (cost, joules) =
+            (over_runs(|figures| figures.cost), over_runs(|figures| figures.joules));
         (self.seconds, self.half_width_seconds, self.runs) =
-            (summary.mean, summary.half_width, summary.runs);
+            (seconds.mean, seconds.half_width, seconds.runs);
         self.host_seconds = self.seconds * f64::from(self.configuration.hosts);
+        self.money = self.money.map(|_| cost);
+        self.joules = self.joules.map(|_| joules);
     }
+
+    /// The means over all runs.
+    fn mean(&self) -> Figures {
+        Figures {
+            seconds: self.seconds,
+            cost: self.cost(),
+            joules: self.joules.map_or(0.0, |joules| joules.mean),
+        }
+    }
+
+    /// What it costs: money where there are prices, else host-seconds.
+    #[must_use]
+    pub fn cost(&self) -> f64 {
+        self.money.map_or(self.host_seconds, |money| money.mean)
+    }
+
+    /// The makespan of each run.
+    pub(crate) fn seconds_of_runs(&self) -> impl Iterator<Item = f64> {
+        self.figures.iter().map(|figures| figures.seconds)
+    }
+}
+
+impl Summary {
+    const NOTHING: Self = Self { mean: 0.0, half_width: None, runs: 0 };
 }
 
 impl Advice {
@@ -271,7 +356,7 @@ impl Advice {
         let in_time = self.points.iter().enumerate().filter(|(_, point)| {
             point.seconds + point.half_width_seconds.unwrap_or(0.0) <= seconds
         });
-        in_time.min_by(|a, b| a.1.host_seconds.total_cmp(&b.1.host_seconds)).map(|(place, _)| place)
+        in_time.min_by(|a, b| a.1.cost().total_cmp(&b.1.cost())).map(|(place, _)| place)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Advice, Knob, Point};
 use crate::configuration::Placement;
 use crate::model::TaskSeconds;
+use crate::profile::Profile;
 use crate::workload::Workload;
 
 /// Below this, a choice changes nothing that matters.
@@ -10,11 +11,13 @@ const NOTHING: f64 = 1.01;
 /// Below this, a resource is not what holds a run back.
 const HALF: f64 = 0.5;
 
-pub(super) fn reasons(advice: &Advice, workload: &Workload) -> Vec<String> {
-    let Some(best) = advice.points.get(advice.fastest) else { return Vec::new() };
-    let mut reasons = vec![limit(best), bytes(advice, best, workload)];
+pub(super) fn reasons(advice: &Advice, workload: &Workload, profile: &Profile) -> Vec<String> {
+    let Some(best) = advice.points.get(advice.best) else { return Vec::new() };
+    let mut reasons = vec![limit(advice, best), bytes(advice, best, workload)];
     reasons.extend(choices(&advice.knobs));
     reasons.extend(trade(advice, best));
+    reasons.extend(thrift(advice, best));
+    reasons.extend(goes_wrong(profile));
     if best.configuration.placement == Placement::Collocate {
         reasons.push(
             "In a store, files that a task reads together are collocated by a hint on their directory: pattern=reduce, or place=collocate:GROUP.".into(),
@@ -23,13 +26,14 @@ pub(super) fn reasons(advice: &Advice, workload: &Workload) -> Vec<String> {
     reasons
 }
 
-/// What the tasks of the fastest one spend their time with, and what is busy.
-fn limit(best: &Point) -> String {
+/// What the tasks of what is recommended spend their time with, and what is busy.
+fn limit(advice: &Advice, best: &Point) -> String {
+    let which = if advice.best == advice.fastest { "the fastest" } else { "the recommended one" };
     let TaskSeconds { metadata, read, compute, write } = best.task_seconds;
     let sum = (metadata + read + compute + write).max(f64::MIN_POSITIVE);
     let part = |seconds: f64| format!("{:.0} %", seconds / sum * 100.0);
     let spent = format!(
-        "Tasks of the fastest compute for {} of their time, read for {}, write for {} and open files for {}",
+        "Tasks of {which} compute for {} of their time, read for {}, write for {} and open files for {}",
         part(compute),
         part(read),
         part(write),
@@ -89,13 +93,38 @@ fn choices(knobs: &[Knob]) -> Vec<String> {
 
 /// What the cheapest one saves and costs.
 fn trade(advice: &Advice, best: &Point) -> Option<String> {
-    let cheapest =
-        advice.points.get(advice.cheapest).filter(|_| advice.cheapest != advice.fastest)?;
+    let cheapest = advice.points.get(advice.cheapest).filter(|_| advice.cheapest != advice.best)?;
+    let what = if best.money.is_some() { "money" } else { "host hours" };
     Some(format!(
-        "The cheapest takes {:.2} times as long and {:.0} % of the host hours.",
+        "The cheapest takes {:.2} times as long and {:.0} % of the {what}.",
         cheapest.seconds / best.seconds,
-        cheapest.host_seconds / best.host_seconds * 100.0
+        cheapest.cost() / best.cost() * 100.0
     ))
+}
+
+/// What the one that draws least saves and costs.
+fn thrift(advice: &Advice, best: &Point) -> Option<String> {
+    let least = advice.points.get(advice.thriftiest.filter(|place| *place != advice.best)?)?;
+    let (own, other) = (best.joules?.mean, least.joules?.mean);
+    Some(format!(
+        "The one that draws least takes {:.2} times as long and {:.0} % of the energy.",
+        least.seconds / best.seconds,
+        other / own * 100.0
+    ))
+}
+
+/// That the answer counts on mishaps.
+fn goes_wrong(profile: &Profile) -> Option<String> {
+    let failures = profile
+        .failures
+        .as_ref()
+        .map(|failures| format!("hosts fail after {:.3e} s in the mean", failures.mean_seconds));
+    let stragglers = profile.stragglers.as_ref().map(|stragglers| {
+        let (share, times) = (stragglers.share * 100.0, stragglers.slowdown);
+        format!("{share:.1} % of the runs of tasks take {times:.1} times as long")
+    });
+    let told: Vec<String> = failures.into_iter().chain(stragglers).collect();
+    (!told.is_empty()).then(|| format!("It counts on this: {}.", told.join("; ")))
 }
 
 /// Four digits, for people.

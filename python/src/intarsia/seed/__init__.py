@@ -3,7 +3,7 @@
 ```text
 probe     the clock around system calls; standard library only, as it also runs on other hosts
 rounds    rounds of probes until every mean is known well enough, or time is up
-findings  what the times tell: page cache, read-ahead, first touch, buffered writes, lanes
+findings  what the times tell: page cache, read-ahead, first touch, buffered writes, gains
 profile   the form that `intarsia predict` reads
 ```
 """

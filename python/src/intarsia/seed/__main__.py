@@ -199,7 +199,7 @@ def summary(profile: dict[str, Any]) -> str:
 
 def _titled(name: str) -> str:
     kind, _, size = name.rpartition("_")
-    if not size.isdecimal() or kind == "lanes":
+    if not size.isdecimal() or kind.endswith("_by"):
         return name.replace("_", " ")
     bytes_of = int(size)
     return f"{kind} " + (f"{bytes_of >> 20} MiB" if bytes_of >> 20 else f"{bytes_of >> 10} KiB")

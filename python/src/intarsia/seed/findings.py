@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from intarsia.seed.probe import MIB
@@ -105,13 +106,15 @@ def _effect(
     return Effect(name, seen, is_there, there.format(seen.mean) if is_there else absent)
 
 
-def parallel(found: Measurement, slots: int) -> tuple[int, float]:
-    """How many writers are served at once, and how much more all get than one does."""
-    one, all_of_them = found.means.get("lanes_1"), found.means.get(f"lanes_{slots}")
+def gain(means: Mapping[str, float], kind: str, slots: int) -> float | None:
+    """How much more of a kind of work `slots` processes get done than one; None if not measured.
+
+    Between a tenth of one (they hinder each other) and `slots`: more is noise.
+    """
+    one, all_of_them = means.get(f"{kind}_by_1"), means.get(f"{kind}_by_{slots}")
     if slots < 2 or not one or not all_of_them:
-        return 1, 1.0
-    gain = ratio(one, all_of_them).mean
-    return max(1, min(slots, round(gain))), gain
+        return None
+    return min(float(slots), max(0.1, one / all_of_them))
 
 
 def local_share(found: Measurement) -> float | None:

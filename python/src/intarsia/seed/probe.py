@@ -10,11 +10,13 @@ each of these, and a 0 for each of the others.
 """
 
 import contextlib
+import errno
 import os
 import random
 import resource
-import threading
 import time
+from collections.abc import Callable
+from typing import NoReturn
 
 KIB, MIB = 1 << 10, 1 << 20
 CALLS = (4 * KIB, 64 * KIB, MIB)
@@ -223,39 +225,115 @@ def _read_anywhere(watch: Watch, path: str, size: int, call: int) -> None:
         os.close(file)
 
 
-def lanes(directory: str, size: int, count: int) -> Times:
-    """Write `size` bytes each with `count` threads at once; seconds for a MiB of all of them."""
-    piece = os.urandom(MIB)
-    gate = threading.Barrier(count + 1)
-    failed: list[OSError] = []
+def together(directory: str, size: int, count: int) -> Times:
+    """The same work by `count` processes at once; seconds for a MiB, or a file, of all of them.
 
-    def write(path: str) -> None:
-        gate.wait()
-        try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                for _ in range(size // MIB):
-                    _write_all(file, piece)
-            finally:
-                os.close(file)
-        except OSError as error:
-            failed.append(error)
-
+    `size` bytes each are written, read as nobody keeps them, and read as memory keeps them; each also
+    makes, opens and closes files. Processes, as tasks are: threads of Python would wait for each
+    other. Each kind is named with the number of processes, as in `write_by_2`.
+    """
+    units = size * count / MIB
+    files = FEW[4 * KIB] * count
     paths = [os.path.join(directory, f"lane-{number}") for number in range(count)]
-    threads = [threading.Thread(target=write, args=(path,), daemon=True) for path in paths]
-    for thread in threads:
-        thread.start()
-    gate.wait()
-    began = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    took = time.perf_counter() - began
     for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        os.mkdir(path)
+    try:
+        took = {
+            "names": _gated(_names, paths, size) / files,
+            "write": _gated(_write_lane, paths, size) / units,
+        }
+        for path in paths:
+            forget(os.path.join(path, "data"))
+        took["read"] = _gated(_read_lane, paths, size) / units
+        took["copy"] = _gated(_read_lane, paths, size, twice=True) / units
+    finally:
+        for path in paths:
+            for name in os.listdir(path):
+                os.unlink(os.path.join(path, name))
+            os.rmdir(path)
+    return {f"{kind}_by_{count}": [seconds] for kind, seconds in took.items()}
+
+
+_BODY = os.urandom(MIB)
+
+
+def _names(path: str, _size: int) -> None:
+    for number in range(FEW[4 * KIB]):
+        name = os.path.join(path, f"f{number}")
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        _write_all(file, _BODY[: 4 * KIB])
+        os.close(file)
+        os.close(os.open(name, os.O_RDONLY))
+
+
+def _write_lane(path: str, size: int) -> None:
+    file = os.open(os.path.join(path, "data"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    for _ in range(size // MIB):
+        _write_all(file, _BODY)
+    os.close(file)
+
+
+def _read_lane(path: str, _size: int) -> None:
+    file = os.open(os.path.join(path, "data"), os.O_RDONLY)
+    while os.read(file, MIB):
+        pass
+    os.close(file)
+
+
+def _gated(
+    work: Callable[[str, int], None], paths: list[str], size: int, twice: bool = False
+) -> float:
+    """Begin `work` in a process for each path at the same instant; seconds until the last ends.
+
+    With `twice` each does it once before, which is not counted.
+    """
+    gate, opener = os.pipe()
+    ended, ends = os.pipe()
+    children = []
+    for path in paths:
+        child = os.fork()
+        if child == 0:
+            _work_behind(gate, opener, ends, lambda path=path: work(path, size), twice)
+        children.append(child)
+    os.close(gate)
+    os.close(ends)
+    told = b""
+    try:
+        while told.count(b"here ") < len(children) and (more := os.read(ended, 1 << 12)):
+            told += more
+        os.close(opener)
+        while more := os.read(ended, 1 << 12):
+            told += more
+    finally:
+        os.close(ended)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    failed = [code for code in codes if code]
     if failed:
-        raise failed[0]
-    return {f"lanes_{count}": [took * MIB / (size * count)]}
+        number = failed[0] if failed[0] > 0 else errno.EIO
+        raise OSError(number, os.strerror(number))
+    times = [float(one) for one in told.split() if one != b"here"]
+    return max(times) - min(times)
+
+
+def _work_behind(
+    gate: int, opener: int, ends: int, work: Callable[[], None], twice: bool
+) -> NoReturn:
+    """What a process does: it ends here, with the number of the error if there is one."""
+    code = errno.EIO
+    try:
+        os.close(opener)
+        if twice:
+            work()
+        os.write(ends, b"here ")
+        os.read(gate, 1)  # the parent closes its end, also by dying
+        began = time.perf_counter()
+        work()
+        os.write(ends, f"{began!r} {time.perf_counter()!r} ".encode())
+        code = 0
+    except OSError as error:
+        code = error.errno or errno.EIO
+    finally:
+        os._exit(code)
 
 
 def offer(directory: str, count: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.release import installed_version
-from intarsia.seed.findings import Effect, effects, line, parallel
+from intarsia.seed.findings import Effect, effects, gain, line
 from intarsia.seed.probe import MIB
 from intarsia.seed.rounds import DISTURBED, Measurement, Plan
 from intarsia.seed.statistics import estimate, quantiles, thinned
@@ -22,6 +22,8 @@ _SMALL = 4096
 #: A reader of another host's file asks for pieces ahead; a call to the own host is one at a time.
 _AHEAD = 16
 _CLASSES = {"tmpfs": "memory", "ramfs": "memory"}
+#: Work of which several processes at once are measured; a profile has the gain of each.
+_CROWDED = ("names", "write", "read", "copy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,11 @@ class Made:
 def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     """Return the profile as JSON."""
     means = {name: found.estimate(name).mean for name in found.means}
-    numbers = numbers_of(means)
+    numbers = numbers_of(means, plan.slots)
     seen = effects(found)
     kept = any(one.name == "page cache" and one.is_there for one in seen)
     is_far = plan.remote is not None
     link = numbers.get("link.bytes_per_second", made.link_bytes_per_s or numbers["warm"])
-    lanes, gain = parallel(found, plan.slots)
     state = os.statvfs(plan.directory)
     host: dict[str, Any] = {
         "slots": plan.slots,
@@ -56,6 +57,19 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     }
     if kept:
         host["cache_bytes_per_second"] = numbers["warm"]
+    if f"crowding.{_CROWDED[0]}" in numbers:
+        gains = {kind: numbers[f"crowding.{kind}"] for kind in _CROWDED}
+        host["crowding"] = {"at_once": plan.slots, **gains}
+    tier: dict[str, Any] = {
+        "class": made.tier_class or tier_class(plan.directory),
+        "capacity_bytes": state.f_bavail * state.f_frsize,
+        "read": _access(numbers, "read"),
+        "write": _access(numbers, "write"),
+    }
+    limit_bytes = unwritten_limit_bytes()
+    if "write_back.bytes_per_second" in numbers and limit_bytes and _is_buffered(seen):
+        rate = numbers["write_back.bytes_per_second"]
+        tier["write_back"] = {"bytes": limit_bytes, "bytes_per_second": rate}
     return {
         "format": "intarsia-profile",
         "version": 1,
@@ -68,21 +82,13 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
             "loopback_bytes_per_second": numbers["warm"],
         },
         "manager": {name: {"samples": thinned(of, _SAMPLES)} for name, of in _requests(found)},
-        "tiers": [
-            {
-                "class": made.tier_class or tier_class(plan.directory),
-                "capacity_bytes": state.f_bavail * state.f_frsize,
-                "parallel": 1 if is_far else lanes,
-                "read": _access(numbers, "read"),
-                "write": _access(numbers, "write"),
-            }
-        ],
+        "tiers": [tier],
         "client": {"outstanding_chunks": _AHEAD if is_far else 1, "local_access": "call"},
-        "measured": _measured(found, plan, seen, gain),
+        "measured": _measured(found, plan, seen),
     }
 
 
-def numbers_of(means: Mapping[str, float]) -> dict[str, float]:
+def numbers_of(means: Mapping[str, float], slots: int = 1) -> dict[str, float]:
     """Return the numbers of a profile, each by its name, from the mean of each time."""
     numbers: dict[str, float] = {}
     for kind, name in (("write", "write"), ("cold", "read")):
@@ -98,6 +104,10 @@ def numbers_of(means: Mapping[str, float]) -> dict[str, float]:
     if f"far_{MIB}" in means:
         numbers["link.bytes_per_second"] = MIB / means[f"far_{MIB}"]
         numbers["network.latency_seconds"] = max(0.0, means["far_open"] - means["open"]) / 2
+    if means.get("fsync_mib"):
+        numbers["write_back.bytes_per_second"] = MIB / means["fsync_mib"]
+    gains = {kind: gain(means, kind, slots) for kind in _CROWDED}
+    numbers |= {f"crowding.{kind}": one for kind, one in gains.items() if one is not None}
     return numbers
 
 
@@ -113,6 +123,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "manager.commit_seconds": ("manager.commit_seconds",),
     "link.bytes_per_second": ("host.in_bytes_per_second", "host.out_bytes_per_second"),
     "network.latency_seconds": ("network.latency_seconds",),
+    "write_back.bytes_per_second": ("tiers.0.write_back.bytes_per_second",),
+    **{f"crowding.{kind}": (f"host.crowding.{kind}",) for kind in _CROWDED},
 }
 
 
@@ -155,9 +167,7 @@ def _provenance(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     }
 
 
-def _measured(
-    found: Measurement, plan: Plan, seen: Sequence[Effect], gain: float
-) -> dict[str, Any]:
+def _measured(found: Measurement, plan: Plan, seen: Sequence[Effect]) -> dict[str, Any]:
     """All that was found, for people, reports and checks; the model does not read it."""
     return {
         "rounds": found.rounds,
@@ -172,7 +182,6 @@ def _measured(
         "as_loaded": plan.as_loaded,
         "load_average": os.getloadavg()[0],
         "slots": plan.slots,
-        "gain_of_slots": gain,
         "seconds": {name: _told(found, name) for name in found.names()},
         "effects": [
             {
@@ -185,7 +194,7 @@ def _measured(
             for one in seen
         ],
         "misfit_at_64_kib": {kind: line(found, kind).misfit for kind in ("write", "cold", "warm")},
-        "numbers": _intervals(found),
+        "numbers": _intervals(found, plan.slots),
     }
 
 
@@ -200,19 +209,19 @@ def _told(found: Measurement, name: str) -> dict[str, float | int]:
     }
 
 
-def _intervals(found: Measurement) -> dict[str, Any]:
+def _intervals(found: Measurement, slots: int) -> dict[str, Any]:
     """Each number of the profile: its places there, its value in each round, and the interval."""
     rounds = [
-        numbers_of({name: means[number] for name, means in found.means.items()})
+        numbers_of({name: means[number] for name, means in found.means.items()}, slots)
         for number in range(found.rounds)
     ]
-    overall = numbers_of({name: found.estimate(name).mean for name in found.means})
+    overall = numbers_of({name: found.estimate(name).mean for name in found.means}, slots)
     return {
         name: {
             "places": PLACES[name],
             "value": value,
-            "half_width_95": estimate([one[name] for one in rounds]).half_width,
-            "by_round": [one[name] for one in rounds],
+            "half_width_95": estimate([one.get(name, value) for one in rounds]).half_width,
+            "by_round": [one.get(name, value) for one in rounds],
         }
         for name, value in overall.items()
     }
@@ -235,6 +244,31 @@ def tier_class(directory: Path) -> str:
             continue
         return "disk" if spins else "ssd"
     return "ssd"
+
+
+def _is_buffered(seen: Sequence[Effect]) -> bool:
+    return any(one.name == "buffered writes" and one.is_there for one in seen)
+
+
+def unwritten_limit_bytes() -> int:
+    """How many bytes the kernel takes in before it slows writers down; 0 where it does not say.
+
+    It lets them run up to half way between the limit at which it begins to write by itself and that
+    at which it blocks (`balance_dirty_pages` in the kernel's mm/page-writeback.c).
+    """
+    memory = _memory_bytes()
+    limits = []
+    for name in ("dirty", "dirty_background"):
+        told = _setting(f"{name}_bytes") or _setting(f"{name}_ratio") * memory // 100
+        limits.append(told)
+    return sum(limits) // 2
+
+
+def _setting(name: str) -> int:
+    try:
+        return int(Path(f"/proc/sys/vm/{name}").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
 
 
 def _memory_bytes() -> int:

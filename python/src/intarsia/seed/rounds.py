@@ -138,7 +138,7 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
         limit_s = plan.seconds + _GRACE_S
         parts.append(plan.remote.far(f"{place.name}/{number}", _NAMES, limit_s))
     lane = max(probe.MIB, size // 4 // probe.MIB * probe.MIB)
-    parts += [probe.lanes(str(here), lane, count) for count in sorted({1, plan.slots})]
+    parts += [probe.together(str(here), lane, count) for count in sorted({1, plan.slots})]
     shutil.rmtree(here)
     return probe.joined(*parts)
 

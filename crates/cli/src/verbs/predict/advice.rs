@@ -2,11 +2,13 @@
 
 use std::time::Instant;
 
-use intarsia_predict::search::{Advice, Grid, Options, Point, advise};
-use serde_json::json;
+use intarsia_predict::configuration::Configuration;
+use intarsia_predict::search::{Advice, Grid, Options, Point, Weights, advise, advise_among};
+use serde_json::{Value, json};
 
 use super::inputs::{self, Inputs};
-use crate::cli::Advise;
+use super::what_if;
+use crate::cli::{Advise, Frequency};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 use crate::verbs::analysis;
@@ -14,7 +16,7 @@ use crate::verbs::given::refused;
 use crate::verbs::simulate::table::number;
 
 pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {
-    if arguments.report.is_some() {
+    if arguments.report.is_some() || arguments.search.is_some() {
         return analysis::advice_page();
     }
     let inputs = inputs::read(&arguments.inputs)?;
@@ -23,9 +25,19 @@ pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {
         seed: arguments.inputs.seed,
         replications: arguments.runs,
         threads: inputs.threads,
+        weights: arguments.weigh.unwrap_or(Weights::TIME),
     };
+    check_goals(&inputs, arguments)?;
     let grid = grid(&inputs, arguments);
-    let advice = advise(&inputs.workload, &inputs.profile, &grid, options).map_err(refused)?;
+    let advice = match &arguments.configurations {
+        Some(path) => {
+            let listed = listed(path, &inputs.configuration)?;
+            advise_among(&inputs.workload, &inputs.profile, listed, options)
+        }
+        None => advise(&inputs.workload, &inputs.profile, &grid, options),
+    };
+    let advice = advice.map_err(refused)?;
+    let gains = what_if::gains(&inputs, arguments, &advice, (&grid, options))?;
     let wall_seconds = started.elapsed().as_secs_f64();
     let within = arguments.within.map(|within| advice.cheapest_within(within.as_secs_f64()));
     if arguments.inputs.json {
@@ -34,10 +46,12 @@ pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {
         value["kind"] = "advice".into();
         value["basis"] = inputs.basis();
         value["within"] = json!(within.flatten());
+        value["what_if"] = json!(gains);
         value["run"] = json!({ "events": advice.events, "wall_seconds": wall_seconds });
         output::json(&value)?;
     } else {
         output::data(&text(&inputs, &advice, arguments, wall_seconds))?;
+        output::data(&what_if::text(&advice, &gains))?;
     }
     for why in &advice.refused {
         output::warn(&format!("left out: {why}"));
@@ -68,8 +82,48 @@ fn grid(inputs: &Inputs, arguments: &Advise) -> Grid {
         stripe_widths: given(&arguments.stripe_width, usual.stripe_widths),
         copies: given(&arguments.copies, usual.copies),
         schedulers: given(&arguments.scheduler, usual.schedulers),
+        frequencies_mhz: frequencies(inputs, arguments),
         common: inputs.configuration.clone(),
     }
+}
+
+/// Those of the flags; `all` are those of the profile, and that for which it describes hosts.
+fn frequencies(inputs: &Inputs, arguments: &Advise) -> Vec<Option<u32>> {
+    let known = inputs.profile.host.frequencies.iter().map(|frequency| Some(frequency.mhz));
+    let all: Vec<Option<u32>> = std::iter::once(None).chain(known).collect();
+    let asked = arguments.frequency.iter().flat_map(|frequency| match frequency {
+        Frequency::All => all.clone(),
+        Frequency::Mhz(mhz) => vec![Some(*mhz)],
+    });
+    given(&asked.collect::<Vec<_>>(), vec![inputs.configuration.frequency_mhz])
+}
+
+/// Refuses to weigh what is not known.
+fn check_goals(inputs: &Inputs, arguments: &Advise) -> Outcome {
+    let weighs = arguments.weigh.is_some_and(|weights| weights.energy > 0.0);
+    if weighs && inputs.profile.host.power.is_none() {
+        return Err(Failure::usage("--weigh: the profile does not say what hosts draw")
+            .with_help("add 'power' to its 'host', from a data sheet or by `intarsia seed`"));
+    }
+    Ok(())
+}
+
+/// The configurations of a file.
+fn listed(path: &std::path::Path, default: &Configuration) -> Outcome<Vec<Configuration>> {
+    let (name, text) = inputs::named(path)?;
+    let items: Vec<Value> = serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format!("{name}: no JSON array: {error}")))?;
+    let form = json!({ "format": "intarsia-configuration", "version": 1 });
+    let each = items.into_iter().enumerate().map(|(place, item)| {
+        let mut whole = form.clone();
+        match (whole.as_object_mut(), item) {
+            (Some(whole), Value::Object(item)) => whole.extend(item),
+            _ => return Err(Failure::usage(format!("{name}: [{place}]: no object"))),
+        }
+        Configuration::parse(&format!("{name}: [{place}]"), &whole.to_string(), default)
+            .map_err(refused)
+    });
+    each.collect()
 }
 
 fn given<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
@@ -77,7 +131,7 @@ fn given<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
 }
 
 fn text(inputs: &Inputs, advice: &Advice, arguments: &Advise, wall_seconds: f64) -> String {
-    let Some(best) = advice.points.get(advice.fastest) else { return String::new() };
+    let Some(best) = advice.points.get(advice.best) else { return String::new() };
     let mut text = format!("{}\nRecommended: {}\n", inputs.basis_text(), best.configuration);
     if !advice.undecided.is_empty() {
         let others = output::count(advice.undecided.len(), "other configuration");
@@ -97,8 +151,19 @@ fn text(inputs: &Inputs, advice: &Advice, arguments: &Advise, wall_seconds: f64)
     let shown = shown(advice, arguments.top);
     text.push_str(&format!("\n{}", output::columns(&rows(advice, &shown))));
     text.push_str(&format!(
-        "\nP: no other one is both faster and cheaper. F, C: the fastest, the cheapest. ± covers 95 %.\n\
+        "\nP: no other one is better in {}. F, C{}: {}. ± covers 95 %.\n\
          Simulated: {}, {} events in {wall_seconds:.2} s\n",
+        if advice.thriftiest.is_some() {
+            "time, cost and energy at once"
+        } else {
+            "both time and cost"
+        },
+        if advice.thriftiest.is_some() { ", E" } else { "" },
+        if advice.thriftiest.is_some() {
+            "the fastest, the cheapest, the one that draws least"
+        } else {
+            "the fastest, the cheapest"
+        },
         output::count(advice.points.len(), "configuration"),
         advice.events
     ));
@@ -109,32 +174,48 @@ fn text(inputs: &Inputs, advice: &Advice, arguments: &Advise, wall_seconds: f64)
 fn shown(advice: &Advice, top: usize) -> Vec<usize> {
     let fastest = 0..top.min(advice.points.len());
     let mut shown: Vec<usize> = fastest.chain(advice.pareto.iter().copied()).collect();
-    shown.push(advice.cheapest);
+    shown.extend([advice.best, advice.cheapest]);
+    shown.extend(advice.thriftiest);
     shown.sort_unstable();
     shown.dedup();
     shown
 }
 
 fn rows(advice: &Advice, shown: &[usize]) -> Vec<Vec<String>> {
-    let header = ["", "makespan", "±", "host hours", "local", "configuration"];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let has_money = advice.points.iter().any(|point| point.money.is_some());
+    let header = ["", "makespan", "±", if has_money { "money" } else { "host hours" }];
+    let mut header: Vec<&str> = header.to_vec();
+    if advice.thriftiest.is_some() {
+        header.push("energy");
+    }
+    header.extend(["local", "configuration"]);
+    let mut rows = vec![header.into_iter().map(str::to_owned).collect()];
     rows.extend(shown.iter().map(|place| row(advice, *place, &advice.points[*place])));
     rows
 }
 
 fn row(advice: &Advice, place: usize, point: &Point) -> Vec<String> {
     let marks = [
+        (place == advice.best && advice.best != advice.fastest, 'R'),
         (place == advice.fastest, 'F'),
         (place == advice.cheapest, 'C'),
+        (Some(place) == advice.thriftiest, 'E'),
         (advice.pareto.contains(&place), 'P'),
         (advice.undecided.contains(&place), '='),
     ];
-    vec![
+    let cost = point.money.map_or(point.host_seconds / 3600.0, |money| money.mean);
+    let mut row = vec![
         marks.iter().filter(|(is_so, _)| *is_so).map(|(_, mark)| mark).collect(),
         number(point.seconds, "s"),
         point.half_width_seconds.map(|half| number(half, "s")).unwrap_or_default(),
-        format!("{:.4}", point.host_seconds / 3600.0),
+        format!("{cost:.4}"),
+    ];
+    if advice.thriftiest.is_some() {
+        row.push(point.joules.map(|joules| number(joules.mean, "J")).unwrap_or_default());
+    }
+    row.extend([
         format!("{:.0} %", point.bytes.local_share() * 100.0),
         point.configuration.to_string(),
-    ]
+    ]);
+    row
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use intarsia_predict::configuration::Configuration;
-use intarsia_predict::profile::Profile;
+use intarsia_predict::profile::{Failures, Profile};
 use intarsia_predict::workload::Workload;
 use serde_json::{Value, json};
 
@@ -16,6 +16,8 @@ use crate::verbs::given::{self, refused};
 pub(super) struct Inputs {
     pub(super) workload: Workload,
     pub(super) profile: Profile,
+    /// The profile as it was read, and its name: for changes of it.
+    pub(super) profile_file: (String, Value),
     /// That of the file, or what a store is by default on all hosts of the profile.
     pub(super) configuration: Configuration,
     pub(super) threads: usize,
@@ -28,7 +30,9 @@ pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
         output::warn(&format!("{name}: {warning}"));
     }
     let (name, text) = named(&arguments.profile)?;
-    let profile = Profile::parse(&name, &text).map_err(refused)?;
+    let mut profile = Profile::parse(&name, &text).map_err(refused)?;
+    let profile_file = (name, serde_json::from_str(&text).unwrap_or_default());
+    mishaps(&mut profile, arguments);
     let mut configuration = Configuration::new(profile.hosts);
     if let Some(path) = &arguments.configuration {
         let (name, text) = named(path)?;
@@ -39,11 +43,24 @@ pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
         configuration.managers = servers.max(1);
     }
     configuration.follows_hints &= !arguments.ignore_hints;
+    configuration.second_run_percent = arguments.second_runs.or(configuration.second_run_percent);
     let threads = given::threads(arguments.threads);
-    Ok(Inputs { workload, profile, configuration, threads })
+    Ok(Inputs { workload, profile, profile_file, configuration, threads })
 }
 
-fn named(path: &Path) -> Outcome<(String, String)> {
+/// What goes wrong by the flags, instead of by the profile.
+pub(super) fn mishaps(profile: &mut Profile, arguments: &PredictInputs) {
+    if let Some(mean) = arguments.host_failures {
+        profile.failures = Some(Failures {
+            mean_seconds: mean.as_secs_f64(),
+            shape: 1.0,
+            repair_seconds: arguments.repair.as_secs_f64(),
+        });
+    }
+    profile.stragglers = arguments.stragglers.or(profile.stragglers);
+}
+
+pub(super) fn named(path: &Path) -> Outcome<(String, String)> {
     let name = given::name(path);
     let text = given::text(path).map_err(|error| {
         Failure::usage(format!("{name}: {error}"))
@@ -60,6 +77,10 @@ impl Inputs {
             "workload": { "name": self.workload.name, "tasks": self.workload.tasks.len(),
                           "files": self.workload.files.len(), "warnings": self.workload.warnings },
             "profile": { "name": name, "source": provenance.source.as_str(), "note": provenance.note },
+            "power": self.profile.host.power.as_ref().map(|power| json!({
+                "source": power.provenance.source.as_str(), "note": power.provenance.note,
+            })),
+            "currency": self.profile.prices.as_ref().map(|prices| prices.currency.clone()),
             "version": env!("CARGO_PKG_VERSION"),
         })
     }

@@ -3,6 +3,7 @@
 mod advice;
 mod inputs;
 mod run;
+mod what_if;
 
 use crate::cli::{Advise, Predict};
 use crate::exit::{Exit, Outcome};
