@@ -11,6 +11,7 @@ mod hint;
 mod lab;
 mod members;
 mod predict;
+mod record;
 mod simulate;
 mod stage;
 mod up;
@@ -18,6 +19,7 @@ pub(crate) use hint::*;
 pub(crate) use lab::*;
 pub(crate) use members::*;
 pub(crate) use predict::*;
+pub(crate) use record::*;
 pub(crate) use simulate::*;
 pub(crate) use stage::*;
 pub(crate) use up::*;
@@ -76,7 +78,8 @@ pub(crate) enum Verb {
     Doctor(Doctor),
     Config(ConfigVerb),
     Simulate(Simulate),
-    /// Make the workload of a run from what was recorded of it: strace, Darshan, WfFormat
+    Record(RecordVerb),
+    /// Make the workload of a run from what was recorded of it: by a store, strace, Darshan, WfFormat
     #[command(disable_help_flag = true)]
     Trace(PythonArguments),
     /// Measure a directory or a store as a black box, as a profile for `predict` and `advise`

@@ -71,6 +71,7 @@ fn run(cli: &Cli) -> Outcome<Exit> {
         Verb::Config(arguments) => verbs::config::run(&arguments.verb, &cli.global),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments.verb),
         Verb::Predict(arguments) => verbs::predict::predict(arguments),
+        Verb::Record(arguments) => verbs::record::run(&arguments.verb),
         Verb::Trace(arguments) => verbs::analysis::trace(arguments),
         Verb::Seed(arguments) => verbs::analysis::seed(arguments),
         Verb::Advise(arguments) => verbs::predict::advise(arguments),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use intarsia_cluster::supervision::Holding;
 use intarsia_meta::allowance;
 use intarsia_mount::{Mount, MountOptions};
-pub(crate) use intarsia_node::{CheckOptions, OVERFLOW_NAME};
+pub(crate) use intarsia_node::{CheckOptions, Detail, OVERFLOW_NAME, RECORDS_DIRECTORY};
 use intarsia_node::{
     ClosingMode, ClosingProgress, HostPresence, MoveOptions, MoveProgress, Node, NodeOptions,
     Transfer,
@@ -37,6 +37,7 @@ pub(crate) struct Defaults {
     pub(crate) cache: ByteCount,
     pub(crate) replicas: u16,
     pub(crate) copy_rate: ByteCount,
+    pub(crate) record_limit: ByteCount,
 }
 
 pub(crate) fn defaults(dir: &Path) -> Defaults {
@@ -50,6 +51,7 @@ pub(crate) fn defaults(dir: &Path) -> Defaults {
         cache: options.cache,
         replicas: options.replicas,
         copy_rate: options.copy_rate,
+        record_limit: options.record_limit,
     }
 }
 
@@ -95,6 +97,8 @@ impl Store {
             rules: settings.rule_set()?,
             replicas: settings.replicas,
             copy_rate: settings.copy_rate,
+            record: settings.record,
+            record_limit: settings.record_limit,
             root_uid,
             root_gid,
             root_perm,
@@ -126,6 +130,7 @@ impl Store {
         let mut status = value(&self.node.status().map_err(|e| failure(&e))?)?;
         let redundancy = self.with_membership(Membership::redundancy).flatten();
         status["metadata_servers"] = value(&redundancy)?;
+        status["record"] = value(&self.node.recorder().status())?;
         Ok(status)
     }
 
@@ -145,6 +150,15 @@ impl Store {
         };
         self.node.set_rules(RuleSet::new(rules.iter().map(parse).collect::<Outcome<_>>()?));
         Ok(())
+    }
+
+    /// Begins or ends to record what programs do; how that stands then. Without a detail only the latter.
+    pub(crate) fn record(&self, detail: Option<Detail>) -> Outcome<Value> {
+        let status = match detail {
+            Some(detail) => self.node.record(detail).map_err(|e| failure(&e))?,
+            None => self.node.recorder().status(),
+        };
+        value(&status)
     }
 
     /// Verifies the store, and mends it if asked to.

@@ -2,6 +2,7 @@
 
 mod batch;
 mod listing;
+mod recording;
 
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
@@ -19,8 +20,8 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, RequestId, TimeOrNow, WriteFlags,
 };
 use intarsia_node::{
-    AttrChange, Caller, FarRead, KernelBacking, LockKind, LockSpan, Metrics, NewName, Node, Op,
-    OpTimer, Opened, Reading, RenameMode, SetMode, Validity,
+    AttrChange, Caller, Direction, FarRead, KernelBacking, LockKind, LockSpan, Metrics, NameChange,
+    NewName, Node, Op, OpTimer, Opened, Reading, RenameMode, SetMode, Validity,
 };
 use intarsia_sync::Mutex;
 use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
@@ -116,7 +117,7 @@ impl Adapter {
         &self,
         timer: &OpTimer,
         op: &'static str,
-        parent: INodeNo,
+        (parent, name): (INodeNo, &[u8]),
         result: Result<(Attr, Validity)>,
         reply: ReplyEntry,
     ) {
@@ -124,10 +125,11 @@ impl Adapter {
         match result {
             Ok((attr, validity)) => {
                 self.before_telling(&attr);
+                self.node.recorder().named(ino(parent), name, &attr);
                 let telling = self.node.tell_kernel();
-                let name = ttl(&telling, self.node.name_validity(ino(parent), timer.started()));
+                let named = ttl(&telling, self.node.name_validity(ino(parent), timer.started()));
                 let kept = ttl(&telling, validity);
-                reply.entry_with_ttls(&kept, &name, &self.told_attr(timer, &attr), GENERATION);
+                reply.entry_with_ttls(&kept, &named, &self.told_attr(timer, &attr), GENERATION);
             }
             Err(e) => reply.error(errno(&e, op)),
         }
@@ -384,7 +386,7 @@ impl Filesystem for Adapter {
                 let absence = self.node.absence_validity(ino(parent), timer.started());
                 reply.entry(&ttl(&telling, absence), &no_attributes(), GENERATION);
             }
-            result => self.entry(&timer, "lookup", parent, result, reply),
+            result => self.entry(&timer, "lookup", (parent, name.as_bytes()), result, reply),
         }
     }
 
@@ -459,7 +461,7 @@ impl Filesystem for Adapter {
                 let new = new_name(kind, mode, umask, rdev, None);
                 self.node.make(caller(req), ino(parent), name.as_bytes(), &new)
             });
-        self.entry(&timer, "mknod", parent, result, reply);
+        self.entry(&timer, "mknod", (parent, name.as_bytes()), result, reply);
     }
 
     fn mkdir(
@@ -474,7 +476,8 @@ impl Filesystem for Adapter {
         let timer = Self::start_in(req, parent, Op::MkDir);
         let new = new_name(FileKind::Directory, mode, umask, 0, None);
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
-        self.entry(&timer, "mkdir", parent, result, reply);
+        self.record_name(req, &timer, NameChange::MakeDirectory, (parent, name), &result);
+        self.entry(&timer, "mkdir", (parent, name.as_bytes()), result, reply);
     }
 
     fn symlink(
@@ -489,17 +492,22 @@ impl Filesystem for Adapter {
         let target = target.as_os_str().as_bytes().to_vec();
         let new = new_name(FileKind::Symlink, 0o777, 0, 0, Some(target));
         let result = self.node.make(caller(req), ino(parent), name.as_bytes(), &new);
-        self.entry(&timer, "symlink", parent, result, reply);
+        self.record_name(req, &timer, NameChange::SymbolicLink, (parent, name), &result);
+        self.entry(&timer, "symlink", (parent, name.as_bytes()), result, reply);
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let timer = Self::start_in(req, parent, Op::Unlink);
-        self.empty(&timer, "unlink", self.node.unlink(ino(parent), name.as_bytes()), reply);
+        let result = self.node.unlink(ino(parent), name.as_bytes());
+        self.record_name(req, &timer, NameChange::Unlink, (parent, name), &result);
+        self.empty(&timer, "unlink", result, reply);
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let timer = Self::start_in(req, parent, Op::RmDir);
-        self.empty(&timer, "rmdir", self.node.rmdir(ino(parent), name.as_bytes()), reply);
+        let result = self.node.rmdir(ino(parent), name.as_bytes());
+        self.record_name(req, &timer, NameChange::RemoveDirectory, (parent, name), &result);
+        self.empty(&timer, "rmdir", result, reply);
     }
 
     fn rename(
@@ -516,6 +524,7 @@ impl Filesystem for Adapter {
         let result = rename_mode(flags).and_then(|mode| {
             self.node.rename(ino(parent), name.as_bytes(), ino(newparent), newname.as_bytes(), mode)
         });
+        self.record_rename(req, &timer, (parent, name), (newparent, newname), flags, &result);
         self.empty(&timer, "rename", result, reply);
     }
 
@@ -529,7 +538,7 @@ impl Filesystem for Adapter {
     ) {
         let timer = Self::start_in(req, newparent, Op::Link);
         let result = self.node.link(ino(n), ino(newparent), newname.as_bytes());
-        self.entry(&timer, "link", newparent, result, reply);
+        self.entry(&timer, "link", (newparent, newname.as_bytes()), result, reply);
     }
 
     fn open(&self, req: &Request, n: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -553,6 +562,7 @@ impl Filesystem for Adapter {
                 // An open that truncates counts as a writer to the node, whatever its access mode.
                 let mut fh = self.handle(write || truncate, flags);
                 fh.0 |= if opened.is_paged { PAGED } else { 0 };
+                self.record_open(req, &timer, n, fh, (flags, false), &opened);
                 let mut flags = self.fopen_flags(&opened);
                 if self.node.has_locks(ino(n)) {
                     // Closing it gives up its process's locks.
@@ -593,6 +603,15 @@ impl Filesystem for Adapter {
         match result {
             Ok((attr, opened)) => {
                 let fh = self.handle(write, OpenFlags(flags));
+                self.node.recorder().named(ino(parent), name.as_bytes(), &attr);
+                self.record_open(
+                    req,
+                    &timer,
+                    INodeNo(attr.ino.0),
+                    fh,
+                    (OpenFlags(flags), true),
+                    &opened,
+                );
                 let (flags, attr) = (self.fopen_flags(&opened), self.told_attr(&timer, &attr));
                 let telling = self.node.tell_kernel();
                 let name = ttl(&telling, self.node.name_validity(ino(parent), timer.started()));
@@ -630,16 +649,21 @@ impl Filesystem for Adapter {
             });
             match begun {
                 Ok(Reading::Done(len)) => {
+                    self.record_moved(fh, Direction::Read, (offset, len), &timer);
                     answer_read(&self.node, &timer, Ok(&buffer[..len]), reply);
                 }
                 Ok(Reading::Elsewhere(read)) if read.is_ready() => {
+                    self.record_moved(fh, Direction::Read, (offset, size), &timer);
                     let deliver = |bytes: Result<&[u8]>| {
                         answer_remote_read(&self.node, &timer, bytes, reply);
                     };
                     read.finish(buffer, deliver);
                 }
                 // This thread has other requests to take meanwhile.
-                Ok(Reading::Elsewhere(read)) => self.wait_for_peer(read, timer, reply),
+                Ok(Reading::Elsewhere(read)) => {
+                    self.record_moved(fh, Direction::Read, (offset, size), &timer);
+                    self.wait_for_peer(read, timer, reply);
+                }
                 Err(e) => answer_read(&self.node, &timer, Err(e), reply),
             }
         });
@@ -649,7 +673,7 @@ impl Filesystem for Adapter {
         &self,
         req: &Request,
         n: INodeNo,
-        _fh: FileHandle,
+        fh: FileHandle,
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
@@ -665,6 +689,9 @@ impl Filesystem for Adapter {
             .node
             .require_locks(ino(n))
             .and_then(|()| self.node.write(ino(n), offset, data, is_write_back, kills));
+        if result.is_ok() {
+            self.record_moved(fh, Direction::Write, (offset, data.len()), &timer);
+        }
         self.finish(&timer, result.is_ok());
         match result {
             Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
@@ -708,6 +735,7 @@ impl Filesystem for Adapter {
     ) {
         let timer = Self::start(req, Op::Release);
         self.executed.released(n, flags);
+        self.node.record_close(ino(n), fh.0 >> HANDLE_SHIFT);
         self.node.release(ino(n), is_writer(fh));
         self.node.close_lock_handle(ino(n), fh.0);
         self.empty(&timer, "release", Ok(()), reply);
@@ -1030,8 +1058,6 @@ impl Filesystem for Adapter {
         });
     }
 }
-
-impl Adapter {}
 
 thread_local! {
     /// One buffer per event loop: fresh memory costs several times the copy.

@@ -24,6 +24,7 @@ mod options;
 mod peer;
 mod ranks;
 mod rebalance;
+mod record;
 mod replication;
 mod space;
 mod status;
@@ -38,6 +39,7 @@ pub use cache::remote_cache::RemoteCacheStatus;
 pub use directory::directory_lease::{Cover, Telling};
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode, allowance};
 pub use intarsia_policy::Transfer;
+pub use intarsia_trace::NameChange;
 pub use intarsia_transport::DeploymentKey;
 pub use lifecycle::checking::CheckOptions;
 pub use lifecycle::closing::{ClosingMode, ClosingProgress, ClosingStep};
@@ -48,6 +50,10 @@ pub use metrics::{Metrics, Op, OpTimer};
 pub use node::{Node, PageCache};
 pub use options::NodeOptions;
 pub use rebalance::mover::{MoveOptions, MoveProgress, MoveReport, StuckFile};
+pub use record::{
+    Access, ChangedName, Detail, Direction, OpenedFile, RECORDS_DIRECTORY, RecordStatus, Recorder,
+    recorded_as,
+};
 pub use status::lost::{LostFile, LostHost, LostSummary};
 pub use status::{HostStatus, Location, Status, TierStatus};
 pub use vfs::attributes::{AttrChange, SetTime, Validity};

@@ -36,6 +36,7 @@ use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
 use crate::options::NodeOptions;
 use crate::rebalance::fetch::Fetches;
+use crate::record::Recorder;
 use crate::replication::arrivals::Offers;
 use crate::replication::repair::FIRST_SURVEY;
 use crate::replication::replicator::{CopyMetrics, CopyQueue, Replicator};
@@ -92,6 +93,7 @@ pub struct Node {
     keeper: Mutex<Option<Keeper>>,
     replicator: Mutex<Option<Replicator>>,
     pub(crate) metrics: Metrics,
+    pub(crate) recorder: Recorder,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
     /// Set by the mount once it knows whether the kernel does passthrough for us.
     pub(crate) has_passthrough: AtomicBool,
@@ -207,6 +209,7 @@ impl Node {
             keeper: Mutex::new(None),
             replicator: Mutex::new(None),
             metrics: Metrics::default(),
+            recorder: Recorder::default(),
             rules,
             has_passthrough: AtomicBool::new(false),
             has_write_back: AtomicBool::new(false),
@@ -223,6 +226,7 @@ impl Node {
         node.begin_beating()?;
         node.recover()?;
         node.join_cluster()?;
+        node.record(node.options.record)?;
         *node.settler.lock() = Some(Settler::start(&node.settler_queue, Arc::downgrade(&node))?);
         if let Some(locks) = &node.locks {
             locks.start(Arc::downgrade(&node) as Weak<dyn LockedFiles>)?;
@@ -257,6 +261,11 @@ impl Node {
         self.has_passthrough.store(passthrough, Ordering::Release);
         self.has_write_back.store(write_back, Ordering::Release);
         self.is_mounted.store(true, Ordering::Release);
+    }
+
+    /// Whether files that are opened now are served by the kernel, as far as the mount goes.
+    pub(crate) fn does_passthrough(&self) -> bool {
+        self.has_passthrough.load(Ordering::Acquire) && !self.recorder.wants_requests()
     }
 
     /// The mount offers to put bytes into the kernel's page cache.

@@ -7,6 +7,7 @@ use intarsia_types::{ByteCount, Durability, NodeId, RuleSet, TierSpec};
 
 use crate::membership::Pace;
 use crate::membership::cluster::ClusterOptions;
+use crate::record::{Detail, LIMIT};
 
 /// Settings of a node. [`NodeOptions::new`] gives the defaults.
 #[derive(Clone, Debug)]
@@ -53,6 +54,10 @@ pub struct NodeOptions {
     pub cluster: Option<ClusterOptions>,
     /// With several hosts: whether this one keeps what it reads of directories, under leases.
     pub directory_leases: bool,
+    /// How much of what programs do is recorded from the beginning.
+    pub record: Detail,
+    /// What the log of a recording may take.
+    pub record_limit: ByteCount,
     /// With several hosts: how often each shows the others that it lives, in milliseconds.
     pub beat_ms: u64,
     /// A host that the others have not heard of for so many milliseconds is lost.
@@ -86,6 +91,8 @@ impl NodeOptions {
             overflow: false,
             cluster: None,
             directory_leases: true,
+            record: Detail::Off,
+            record_limit: LIMIT,
             beat_ms: 1000,
             lost_after_ms: 5000,
             uncertain_ms: 60_000,

@@ -211,6 +211,13 @@ pub(crate) struct SettingFlags {
     /// Threads that serve the kernel; 0 chooses
     #[arg(long, value_name = "N")]
     pub(crate) event_loops: Option<String>,
+    /// Record what programs do with files: coarse (opens, closes, names, bytes), fine (each request, which makes reads
+    /// and writes slower) or off; see 'intarsia record' [default: off]
+    #[arg(long, value_name = "off|coarse|fine")]
+    pub(crate) record: Option<String>,
+    /// What the log of a recording may take [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) record_limit: Option<String>,
     /// Let other users in, as far as permissions go [default: only when root mounts]
     #[arg(long, overrides_with = "no_allow_other")]
     pub(crate) allow_other: bool,
@@ -249,6 +256,8 @@ impl SettingFlags {
             (Key::Replicas, self.replicas.as_ref()),
             (Key::CopyRate, self.copy_rate.as_ref()),
             (Key::EventLoops, self.event_loops.as_ref()),
+            (Key::Record, self.record.as_ref()),
+            (Key::RecordLimit, self.record_limit.as_ref()),
             (Key::Wait, self.wait.as_ref()),
         ] {
             add(key, text.cloned().into_iter().collect());

@@ -22,6 +22,8 @@ pub(crate) enum Key {
     Replicas,
     CopyRate,
     EventLoops,
+    Record,
+    RecordLimit,
     AllowOther,
     ReadOnly,
     Wait,
@@ -29,7 +31,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// All settings in the order of the documentation.
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Mount,
         Self::Dir,
         Self::Tiers,
@@ -49,6 +51,8 @@ impl Key {
         Self::Replicas,
         Self::CopyRate,
         Self::EventLoops,
+        Self::Record,
+        Self::RecordLimit,
         Self::AllowOther,
         Self::ReadOnly,
         Self::Wait,
@@ -76,6 +80,8 @@ impl Key {
             Self::Replicas => "replicas",
             Self::CopyRate => "copy_rate",
             Self::EventLoops => "event_loops",
+            Self::Record => "record",
+            Self::RecordLimit => "record_limit",
             Self::AllowOther => "allow_other",
             Self::ReadOnly => "read_only",
             Self::Wait => "wait",

@@ -57,6 +57,14 @@ pub(super) fn inline_limit(text: &str) -> Result<ByteCount, String> {
     ))
 }
 
+/// The least that a log may take: less holds nothing of a workflow.
+const MIN_LOG: ByteCount = ByteCount::kib(64);
+
+pub(super) fn record_limit(text: &str) -> Result<ByteCount, String> {
+    let value = ByteCount::from_str(text).map_err(|e| e.to_string())?;
+    (value >= MIN_LOG).then_some(value).ok_or_else(|| format!("'{text}' is less than {MIN_LOG}"))
+}
+
 pub(super) fn capacity(tier: &TierSpec) -> Result<(), String> {
     match tier.capacity {
         Some(capacity) if capacity < MIN_CAPACITY => Err(format!(

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Given, Key, Layers, path, range};
 use crate::exit::{Failure, Outcome};
-use crate::runtime;
+use crate::runtime::{self, Detail};
 
 /// Everything that a node needs to know. Handed to a detached node as JSON through a pipe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub(crate) struct Settings {
     pub(crate) copy_rate: ByteCount,
     /// 0 lets the mount choose.
     pub(crate) event_loops: usize,
+    /// How much of what programs do is recorded.
+    pub(crate) record: Detail,
+    pub(crate) record_limit: ByteCount,
     pub(crate) allow_other: bool,
     pub(crate) read_only: bool,
     /// How long `up` waits for the node.
@@ -89,6 +92,10 @@ impl Settings {
             replicas: read.one(Key::Replicas, range::replicas)?.unwrap_or(defaults.replicas),
             copy_rate: read.size(Key::CopyRate)?.unwrap_or(defaults.copy_rate),
             event_loops: read.one(Key::EventLoops, range::event_loops)?.unwrap_or(0),
+            record: read.one(Key::Record, Detail::from_str)?.unwrap_or_default(),
+            record_limit: read
+                .one(Key::RecordLimit, range::record_limit)?
+                .unwrap_or(defaults.record_limit),
             allow_other: read
                 .one(Key::AllowOther, boolean)?
                 .unwrap_or_else(crate::process::is_root),
@@ -129,6 +136,8 @@ impl Settings {
             Key::Replicas => self.replicas.to_string(),
             Key::CopyRate => self.copy_rate.to_string(),
             Key::EventLoops => self.event_loops.to_string(),
+            Key::Record => self.record.to_string(),
+            Key::RecordLimit => self.record_limit.to_string(),
             Key::AllowOther => self.allow_other.to_string(),
             Key::ReadOnly => self.read_only.to_string(),
             Key::Wait => time(self.wait),
@@ -286,6 +295,8 @@ mod tests {
             (Key::EventLoops, "-1", "--event-loops: '-1' is not a number"),
             (Key::Passthrough, "perhaps", "--passthrough: 'perhaps' is neither"),
             (Key::Name, "a,b", "--name: a node's name"),
+            (Key::Record, "all", "--record: 'all' is no detail of a recording"),
+            (Key::RecordLimit, "1KiB", "--record-limit: '1KiB' is less than 64KiB"),
             (Key::Wait, "0s", "--wait: '0s' is not between 1s and 1h"),
             (Key::InlineLimit, "1TiB", "--inline-limit: '1TiB' is more than 1MiB"),
             (

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::exit::Failure;
+use crate::runtime::Detail;
 
 /// The longest line that is read; a list of thousands of rules fits.
 const MAX_LINE_BYTES: u64 = 1 << 20;
@@ -23,6 +24,8 @@ pub(crate) enum Request {
     Rules,
     /// Replaces the rules.
     SetRules { rules: Vec<String> },
+    /// Begins or ends to record what programs do, with a detail; how that stands.
+    Record { detail: Option<Detail> },
     /// Verifies the store.
     Check {
         repair: bool,

@@ -20,6 +20,7 @@ pub(crate) mod pages;
 pub(crate) mod predict;
 mod purge;
 mod python;
+pub(crate) mod record;
 mod rule;
 pub(crate) mod simulate;
 mod speeds;

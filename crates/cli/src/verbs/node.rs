@@ -413,6 +413,7 @@ impl Operations for Desk {
                 tracing::info!(count = rules.len(), "rules replaced");
                 Ok(Value::Null)
             }
+            Request::Record { detail } => self.store.record(detail),
             Request::Check { repair, content } => {
                 self.store.check(CheckOptions { repair, content }, progress)
             }

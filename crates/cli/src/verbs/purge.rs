@@ -11,6 +11,7 @@ use crate::failpoint;
 use crate::made_dir;
 use crate::output;
 use crate::preflight::check_owner;
+use crate::runtime::RECORDS_DIRECTORY;
 
 /// What the store's directory holds; everything else in it is not ours to delete.
 const STORE_FILES: [&str; 12] = [
@@ -27,7 +28,7 @@ const STORE_FILES: [&str; 12] = [
     "store.json.new",
     "last-run.json.new",
 ];
-const STORE_DIRECTORIES: [&str; 3] = ["meta", "deployment", "servers"];
+const STORE_DIRECTORIES: [&str; 4] = ["meta", "deployment", "servers", RECORDS_DIRECTORY];
 /// What the directory of a tier holds.
 const TIER_FILES: [&str; 3] = ["tier.json.new", "tier.json", "lock"];
 

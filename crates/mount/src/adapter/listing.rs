@@ -89,6 +89,7 @@ impl Adapter {
                 after = e.cookie;
                 added += 1;
                 let name = OsStr::from_bytes(&e.name);
+                self.node.recorder().named(dir, &e.name, attr);
                 // What is to be told with care is looked up by itself.
                 let is_delicate = self.node.has_old_pages(attr.ino);
                 let (attr, kept) = match is_delicate {

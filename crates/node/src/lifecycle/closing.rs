@@ -177,6 +177,7 @@ impl Node {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.recorder.end();
         if let Some(gate) = &self.gate {
             gate.begin_closing(mode.patience());
         }

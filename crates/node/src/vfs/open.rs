@@ -208,7 +208,7 @@ impl Node {
         };
         let tier = tier.and_then(|id| self.tiers.get(id).ok());
         choose_io_mode(&OpenRequest {
-            mount_has_passthrough: self.has_passthrough.load(Ordering::Acquire),
+            mount_has_passthrough: self.does_passthrough(),
             tier_is_stackable: tier.is_some_and(|t| t.file_system().is_stackable),
             tier_is_low: flags.write && tier.is_some_and(intarsia_store::Tier::is_low),
             is_strict: state.hints.integrity() == Integrity::Strict,

@@ -14,6 +14,7 @@ from intarsia.trace.calls import RECORD
 from intarsia.trace.darshan import read_darshan
 from intarsia.trace.errors import TraceError
 from intarsia.trace.export import chrome_of, wfformat_of
+from intarsia.trace.recorded import MARK, read_recorded
 from intarsia.trace.strace import read_strace
 from intarsia.trace.wfformat import read_instance
 from intarsia.trace.workload import Workload
@@ -23,20 +24,23 @@ _DARSHAN_MARK = "# darshan log version"
 
 _DESCRIPTION = """\
 Make a workload, which `intarsia predict` and `intarsia advise` read, from what was recorded of a
-run: a log of strace, logs of Darshan (binary, or the text of darshan-parser), an instance of
-WfFormat 1.5 or 1.6, or what `intarsia run --record` wrote. The workload says which task reads and
-writes what and how long it computes, and nothing of the store that it ran on.
+run: logs of `intarsia record`, a log of strace, logs of Darshan (binary, or the text of
+darshan-parser), an instance of WfFormat 1.5 or 1.6, or what `intarsia run --record` wrote. The
+workload says which task reads and writes what and how long it computes, and nothing of the store
+that it ran on.
 """
 _EXAMPLES = f"""\
 Examples:
   {RECORD}
   intarsia trace LOG --below /mnt/work --out workload.json
   intarsia trace job1.darshan job2.darshan --below /mnt/work --out workload.json
+  intarsia trace n1.trace n2.trace --out workload.json              a log of each host
   intarsia trace montage.json --as chrome --out trace.json          for Perfetto
 
-Of a log of strace a task is a process that reads or writes below the directory; the time between
-these calls is its computation, but for what it waited for other processes. Of Darshan a task is a
-rank of a job. A file that several tasks write is several files here, NAME@2 and so on."""
+Of logs of `intarsia record` a task is a process that reads or writes in the store, and --below a
+directory of the store. Of a log of strace a task is a process that reads or writes below the
+directory. The time between these calls is its computation, but for what it waited for other
+processes. Of Darshan a task is a rank of a job. A file that several tasks write is several files here, NAME@2 and so on."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,17 +52,19 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = made.add_argument
-    add("records", nargs="+", metavar="RECORD", help="several only of Darshan")
+    add(
+        "records", nargs="+", metavar="RECORD", help="several only of `intarsia record` and Darshan"
+    )
     add(
         "--below",
         metavar="DIR",
-        help="whose files count [default: the working directory; of Darshan all]",
+        help="whose files count [default: the working directory; of Darshan and stores all]",
     )
     add(
         "--tasks",
         choices=("process", "log"),
         default="process",
-        help="of strace: a task is a process, or all of the log [default: process]",
+        help="of strace and stores: a task is a process, or all of the log [default: process]",
     )
     add(
         "--as",
@@ -98,11 +104,17 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def read(records: Sequence[str], below: str | None, *, whole: bool = False) -> Workload:
     """Read records of one kind as a workload; raises TraceError."""
+    if all(map(_is_recorded, records)):
+        return _checked(read_recorded(records, below or "", whole=whole), records[0])
     first = _text(records[0])
     if first is None or first.lstrip().startswith(_DARSHAN_MARK):
         return _checked(read_darshan(records, below or ""), records[0])
     if len(records) > 1:
-        raise TraceError(records[1], "", "only logs of Darshan are read together")
+        raise TraceError(
+            records[1],
+            "",
+            "only logs of one kind, of `intarsia record` or Darshan, are read together",
+        )
     if is_wfformat(first):
         return _checked(read_instance(records[0], first), records[0])
     if first.lstrip().startswith("{"):
@@ -119,6 +131,15 @@ def read(records: Sequence[str], below: str | None, *, whole: bool = False) -> W
 def _checked(workload: Workload, source: str) -> Workload:
     workload.check(source)
     return workload
+
+
+def _is_recorded(path: str) -> bool:
+    """Whether it is a log of `intarsia record`, or what is left of one."""
+    if path == "-":
+        return False
+    with Path(path).open("rb") as log:
+        first = log.read(len(MARK))
+    return bool(first) and MARK.startswith(first)
 
 
 def _text(path: str) -> str | None:

@@ -1,0 +1,241 @@
+//! Recording what programs do with files: who opens what, which bytes move, what becomes of names.
+//!
+//! Owns a log while one is written, and what is known of open files and processes meanwhile. Asks nothing of other rooms;
+//! the mount tells it of each call. While nothing is recorded a call costs one look at a flag. Nothing here holds up or
+//! fails a call: what cannot be written is counted, and said in the log.
+//!
+//! Recording runs a thread that waits for the system; a simulation does not record.
+
+mod counting;
+mod names;
+mod open_file;
+mod processes;
+mod session;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use intarsia_meta::RenameMode;
+use intarsia_sync::{Instant, Mutex, RwLock};
+use intarsia_trace::NameChange;
+pub use intarsia_trace::{Access, Detail, Direction};
+use intarsia_types::{Attr, ByteCount, Error, FileKind, InodeId, Result};
+use serde::Serialize;
+
+use crate::node::Node;
+use session::{Place, Session};
+
+/// The directory of logs in a store's directory.
+pub const RECORDS_DIRECTORY: &str = "record";
+
+/// What is told of a file that was opened.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenedFile {
+    /// Number of the open file, never used again.
+    pub handle: u64,
+    /// Who opens it: the system's number of a thread.
+    pub thread: u32,
+    /// The file.
+    pub ino: InodeId,
+    /// What for.
+    pub access: Access,
+    /// When the request came.
+    pub came: Instant,
+}
+
+/// A name that was changed.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangedName<'a> {
+    /// Who: the system's number of a thread.
+    pub thread: u32,
+    /// How.
+    pub change: NameChange,
+    /// The directory and the name there.
+    pub old: (InodeId, &'a [u8]),
+    /// Of a move or link the new ones.
+    pub new: Option<(InodeId, &'a [u8])>,
+    /// When the request came.
+    pub came: Instant,
+}
+
+/// How a recording stands. Field names are stable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RecordStatus {
+    /// How much is recorded.
+    pub detail: Detail,
+    /// The log that is written, or the last one.
+    pub log: Option<PathBuf>,
+    /// Its length so far.
+    pub log_bytes: u64,
+    /// Records that were left out for want of room.
+    pub lost_records: u64,
+    /// Why a recording ended by itself, in words.
+    pub ended: Option<String>,
+}
+
+/// Records what is done, when asked to.
+#[derive(Default)]
+pub struct Recorder {
+    /// The detail that is in force, where every call looks.
+    detail: AtomicU8,
+    session: RwLock<Option<Arc<Session>>>,
+    /// What the last recording came to.
+    last: Mutex<RecordStatus>,
+}
+
+impl Recorder {
+    /// Whether files are to be served through the process, so that each request is seen.
+    #[must_use]
+    pub fn wants_requests(&self) -> bool {
+        self.detail.load(Ordering::Relaxed) == Detail::Fine as u8
+    }
+
+    /// What goes on, if anything is recorded.
+    fn session(&self) -> Option<Arc<Session>> {
+        if self.detail.load(Ordering::Relaxed) == Detail::Off as u8 {
+            return None;
+        }
+        self.session.read().clone().filter(|session| !session.has_ended())
+    }
+
+    /// A name was looked up, listed or made.
+    pub fn named(&self, directory: InodeId, name: &[u8], attr: &Attr) {
+        if attr.kind == FileKind::Regular
+            && let Some(session) = self.session()
+        {
+            session.names.learn(attr.ino, directory, name);
+        }
+    }
+
+    /// Bytes of an open file were read or written through the process.
+    pub fn moved(&self, handle: u64, direction: Direction, bytes: (u64, usize), came: Instant) {
+        if let Some(session) = self.session() {
+            session.moved(handle, direction, bytes, came);
+        }
+    }
+
+    /// How the recording stands.
+    #[must_use]
+    pub fn status(&self) -> RecordStatus {
+        match &*self.session.read() {
+            Some(session) => session.status(),
+            None => self.last.lock().clone(),
+        }
+    }
+
+    fn begin(&self, place: &Place, detail: Detail) -> Result<()> {
+        self.end();
+        if detail == Detail::Off {
+            return Ok(());
+        }
+        let session = Session::start(place, detail)
+            .map_err(|e| Error::io(format!("begin a record in {}", place.dir.display()), e))?;
+        *self.session.write() = Some(session);
+        self.detail.store(detail as u8, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends what goes on; its log is whole then.
+    pub(crate) fn end(&self) {
+        self.detail.store(Detail::Off as u8, Ordering::Release);
+        let ended = self.session.write().take();
+        if let Some(session) = ended {
+            session.end();
+            *self.last.lock() = RecordStatus { detail: Detail::Off, ..session.status() };
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Node {
+    /// What records calls.
+    #[must_use]
+    pub const fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Begins to record, with a new log below the store's directory; what was recorded before is whole then. With
+    /// [`Detail::Off`] only that.
+    ///
+    /// # Errors
+    /// The log cannot be made.
+    pub fn record(&self, detail: Detail) -> Result<RecordStatus> {
+        let place = Place {
+            dir: self.options.dir.join(RECORDS_DIRECTORY),
+            host: self.options.name.0.clone(),
+            store: self.store.clone(),
+            limit_bytes: self.options.record_limit.0,
+        };
+        self.recorder.begin(&place, detail)?;
+        Ok(self.recorder.status())
+    }
+
+    /// A file was opened.
+    pub fn record_open(&self, opened: &OpenedFile) {
+        let Some(session) = self.recorder.session() else { return };
+        let is_empty = opened.access.is_new || opened.access.truncates;
+        let size_bytes = if is_empty { 0 } else { self.length_of(opened.ino) };
+        session.opened(opened, size_bytes, |dir| self.path_below_mount(dir));
+    }
+
+    /// The last descriptor of an open file goes; before the node is told.
+    pub fn record_close(&self, ino: InodeId, handle: u64) {
+        let Some(session) = self.recorder.session() else { return };
+        session.closed(handle, || self.length_of(ino));
+    }
+
+    /// A name was changed.
+    pub fn record_name(&self, changed: &ChangedName<'_>) {
+        let Some(session) = self.recorder.session() else { return };
+        if let Some((directory, name)) = changed.new
+            && let Ok(inode) = self.namespace.lookup(directory, name)
+        {
+            match inode.kind {
+                FileKind::Regular => session.names.learn(inode.ino, directory, name),
+                FileKind::Directory => session.names.forget_directories(),
+                _ => {}
+            }
+        }
+        if changed.change == NameChange::RemoveDirectory {
+            session.names.forget_directories();
+        }
+        session.name_changed(changed, |dir| self.path_below_mount(dir));
+    }
+
+    /// The length of an open file; 0 where nobody here knows it.
+    fn length_of(&self, ino: InodeId) -> u64 {
+        let length = self.live.with_existing(ino, |state| state.size_bytes());
+        length.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// The path of a directory without the slash in front; none where it is gone.
+    fn path_below_mount(&self, dir: InodeId) -> Option<Vec<u8>> {
+        let path = self.namespace.path_of(dir).ok()?;
+        Some(path.strip_prefix(b"/").map_or_else(|| path.clone(), <[u8]>::to_vec))
+    }
+}
+
+/// How a rename is recorded.
+#[must_use]
+pub const fn recorded_as(mode: RenameMode) -> NameChange {
+    match mode {
+        RenameMode::Exchange => NameChange::Exchange,
+        RenameMode::Replace | RenameMode::NoReplace => NameChange::Rename,
+    }
+}
+
+/// The most that a log may take, where nobody says.
+pub(crate) const LIMIT: ByteCount = ByteCount::mib(256);
+
+/// A log of a host in a directory, by the moment when it begins.
+fn log_name(dir: &Path, host: &str, unix_ns: u64) -> PathBuf {
+    // Names of hosts have no slashes; whatever they have does not lead elsewhere.
+    let host: String = host.chars().map(|c| if c == '/' { '_' } else { c }).collect();
+    dir.join(format!("{host}-{unix_ns}.trace"))
+}

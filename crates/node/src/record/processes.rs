@@ -1,0 +1,219 @@
+//! Who does what: processes, by the threads that the kernel names.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use intarsia_sync::{Mutex, system_now};
+use intarsia_trace::Process;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::{ClockId, clock_gettime};
+
+/// A process is looked at again after so long: it may have become another program, or another process.
+const LOOK_AGAIN_NS: u64 = 5_000_000;
+/// Of its command line so much is kept.
+const COMMAND_BYTES: usize = 256;
+/// Processes known at a time; then all are met anew.
+const MOST: usize = 1 << 14;
+/// Units of times in `/proc/PID/stat`, the same on every Linux.
+const TICK: Duration = Duration::from_millis(10);
+
+#[derive(Default)]
+pub(super) struct Processes {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Processes of threads.
+    threads: HashMap<u32, u32>,
+    processes: HashMap<u32, Seen>,
+    last_number: u64,
+}
+
+struct Seen {
+    number: u64,
+    began_ticks: u64,
+    program: Vec<u8>,
+    looked_ns: u64,
+}
+
+/// Who did something.
+#[derive(Default)]
+pub(super) struct Met {
+    /// Number in the log; 0 is unknown.
+    pub(super) number: u64,
+    pub(super) pid: u32,
+    /// What the log has yet to tell of it.
+    pub(super) news: Option<Process>,
+    /// Tells its end, when it is met for the first time.
+    pub(super) end: Option<OwnedFd>,
+}
+
+impl Processes {
+    /// The process of a thread that is at work in a call now.
+    pub(super) fn meet(&self, thread: u32, at_ns: u64) -> Met {
+        if thread == 0 {
+            // The kernel itself, or one of a namespace that is none of ours.
+            return Met::default();
+        }
+        let mut known = self.known.lock();
+        if known.threads.len() >= MOST {
+            known.threads.clear();
+            known.processes.clear();
+        }
+        let pid = match known.threads.get(&thread) {
+            Some(pid) => *pid,
+            None => {
+                let pid = process_of(thread).unwrap_or(thread);
+                known.threads.insert(thread, pid);
+                pid
+            }
+        };
+        if let Some(seen) = known.processes.get(&pid)
+            && at_ns.saturating_sub(seen.looked_ns) < LOOK_AGAIN_NS
+        {
+            return Met { number: seen.number, pid, ..Met::default() };
+        }
+        known.look(pid, at_ns)
+    }
+
+    /// The process has ended; its number may be another one's from now on.
+    pub(super) fn ended(&self, pid: u32, number: u64) {
+        let mut known = self.known.lock();
+        if known.processes.get(&pid).is_some_and(|seen| seen.number == number) {
+            known.processes.remove(&pid);
+            known.threads.retain(|_, of| *of != pid);
+        }
+    }
+}
+
+impl Known {
+    fn look(&mut self, pid: u32, at_ns: u64) -> Met {
+        let now = std::fs::read(format!("/proc/{pid}/stat")).ok().and_then(|s| Stat::parse(&s));
+        let Some(now) = now else {
+            let number = self.processes.get(&pid).map_or(0, |seen| seen.number);
+            return Met { number, pid, ..Met::default() };
+        };
+        let same = self.processes.get_mut(&pid).filter(|seen| seen.began_ticks == now.began_ticks);
+        let (number, is_new) = match same {
+            Some(seen) => {
+                seen.looked_ns = at_ns;
+                if seen.program == now.program {
+                    return Met { number: seen.number, pid, ..Met::default() };
+                }
+                seen.program.clone_from(&now.program);
+                (seen.number, false)
+            }
+            None => {
+                self.last_number += 1;
+                let (began_ticks, program) = (now.began_ticks, now.program.clone());
+                let number = self.last_number;
+                let seen = Seen { number, began_ticks, program, looked_ns: at_ns };
+                self.processes.insert(pid, seen);
+                (number, true)
+            }
+        };
+        let end = is_new.then(|| pidfd_open(to_pid(pid)?, PidfdFlags::empty()).ok()).flatten();
+        let began_unix_ns = unix_ns(now.began_ticks);
+        let (parent_pid, program) = (now.parent_pid, now.program);
+        let command = command_of(pid);
+        let news = Process { number, pid, parent_pid, began_unix_ns, at_ns, program, command };
+        Met { number, pid, news: Some(news), end }
+    }
+}
+
+fn to_pid(pid: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(pid).ok()?)
+}
+
+/// The process that a thread is of.
+fn process_of(thread: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
+fn command_of(pid: u32) -> Vec<u8> {
+    let mut command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    command.truncate(COMMAND_BYTES);
+    command
+}
+
+/// A moment that the kernel tells in ticks since it began, in nanoseconds since 1970.
+fn unix_ns(ticks: u64) -> u64 {
+    let up = clock_gettime(ClockId::Boottime);
+    let up = Duration::new(
+        u64::try_from(up.tv_sec).unwrap_or_default(),
+        u32::try_from(up.tv_nsec).unwrap_or_default(),
+    );
+    let began = TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX));
+    let now = system_now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let at = now.saturating_sub(up.saturating_sub(began));
+    u64::try_from(at.as_nanos()).unwrap_or_default()
+}
+
+/// The part of `/proc/PID/stat` that is used here.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    program: Vec<u8>,
+    parent_pid: u32,
+    began_ticks: u64,
+}
+
+impl Stat {
+    fn parse(line: &[u8]) -> Option<Self> {
+        // A program's name may hold anything, brackets too.
+        let open = line.iter().position(|byte| *byte == b'(')?;
+        let close = line.iter().rposition(|byte| *byte == b')').filter(|close| *close > open)?;
+        let rest = std::str::from_utf8(&line[close + 1..]).ok()?;
+        let mut fields = rest.split_ascii_whitespace();
+        let parent_pid = fields.nth(1)?.parse().ok()?;
+        let began_ticks = fields.nth(17)?.parse().ok()?;
+        Some(Self { program: line[open + 1..close].to_vec(), parent_pid, began_ticks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_once_by_any_of_its_threads() {
+        let processes = Processes::default();
+        let own = std::process::id();
+        let met = processes.meet(own, 1);
+        let news = met.news.unwrap();
+        assert_eq!((met.number, met.pid, news.pid), (1, own, own));
+        assert!(met.end.is_some());
+        let now = unix_ns(u64::from(u32::MAX)).max(1);
+        assert!(news.began_unix_ns > 0 && now > 0);
+        let thread = std::thread::spawn(move || {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+            (thread, process_of(thread))
+        });
+        let (thread, process) = thread.join().unwrap();
+        assert_ne!(thread, own);
+        assert_eq!(process, Some(own));
+        let again = processes.meet(own, LOOK_AGAIN_NS * 3);
+        assert_eq!((again.number, again.news.is_some(), again.end.is_some()), (1, false, false));
+    }
+
+    #[test]
+    fn the_kernel_and_processes_that_are_gone_are_nobody() {
+        let processes = Processes::default();
+        assert_eq!(processes.meet(0, 1).number, 0);
+        assert_eq!(processes.meet(u32::MAX, 1).number, 0);
+    }
+
+    #[test]
+    fn a_line_of_the_kernel_is_read_whatever_the_program_is_called() {
+        let fields = "S 42 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 777 9 9";
+        let line = format!("17 (a) b (c) {fields}");
+        let stat = Stat::parse(line.as_bytes()).unwrap();
+        let expected = Stat { program: b"a) b (c".to_vec(), parent_pid: 42, began_ticks: 777 };
+        assert_eq!(stat, expected);
+        for bad in ["", "17 a S 1", ")(", "1 (x) S", "1 (x) S y 1"] {
+            assert_eq!(Stat::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}
