@@ -1,9 +1,8 @@
 //! The node itself: what it is made of, how it starts and stops.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
 use intarsia_meta::{MetaEngine, Namespace, RootSpec, TierRecord};
@@ -14,7 +13,6 @@ use intarsia_types::{
 };
 
 use crate::background::queue::Queue;
-use crate::background::settler::Settler;
 use crate::background::throttle::Throttle;
 use crate::background::turns::Turns;
 use crate::body::lower::{Lower, OVERFLOW_NAME};
@@ -25,22 +23,23 @@ use crate::cache::remote_cache::RemoteCache;
 use crate::cache::vouch::Vouches;
 use crate::clock::now;
 use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
-use crate::directory::promises::{Keeper, Promises};
+use crate::directory::promises::Promises;
 use crate::identity::Identity;
 use crate::inode::doubts::{DoubtfulOrphans, Doubts};
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
-use crate::locks::{LockedFiles, Locks};
+use crate::kernel::{Kernel, PageCache};
+use crate::lifecycle::threads::Threads;
+use crate::locks::Locks;
 use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
 use crate::options::NodeOptions;
 use crate::rebalance::fetch::Fetches;
 use crate::replication::arrivals::Offers;
-use crate::replication::repair::FIRST_SURVEY;
-use crate::replication::replicator::{CopyMetrics, CopyQueue, Replicator};
+use crate::replication::replicator::{CopyMetrics, CopyQueue};
 use crate::space::placing::Placing;
-use crate::space::tiers::Tiers;
+use crate::space::tiers::{Tiers, clear_tier};
 use crate::vfs::creations::Creations;
 use crate::vfs::departed::Departed;
 
@@ -89,30 +88,18 @@ pub struct Node {
     pub(crate) doubtful_orphans: DoubtfulOrphans,
     pub(crate) creations: Creations,
     pub(crate) promises: Promises,
-    keeper: Mutex<Option<Keeper>>,
-    replicator: Mutex<Option<Replicator>>,
     pub(crate) metrics: Metrics,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
-    /// Set by the mount once it knows whether the kernel does passthrough for us.
-    pub(crate) has_passthrough: AtomicBool,
-    /// Set by the mount: the kernel keeps written pages and times until it flushes them.
-    pub(crate) has_write_back: AtomicBool,
-    /// Puts the body of a folded file into the kernel's page cache; set by the mount.
-    pub(crate) page_cache: std::sync::OnceLock<Box<PageCache>>,
+    pub(crate) kernel: Kernel,
     /// What the metadata engine takes on disk, now and then asked.
     pub(crate) inline_total: std::sync::atomic::AtomicU64,
-    /// Set once the kernel sends requests.
-    pub(crate) is_mounted: AtomicBool,
     pub(crate) started: Instant,
-    settler: Mutex<Option<Settler>>,
+    pub(crate) threads: Threads,
     pub(crate) settler_queue: Arc<Queue>,
     pub(crate) is_closed: AtomicBool,
     /// In a store of several hosts: bounds what closing waits for.
     pub(crate) gate: Option<Arc<Gate>>,
 }
-
-/// Puts all bytes of a file into the kernel's page cache; advice, so it cannot fail.
-pub type PageCache = dyn Fn(intarsia_types::InodeId, &[u8]) + Send + Sync;
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -204,17 +191,12 @@ impl Node {
             doubtful_orphans: DoubtfulOrphans::default(),
             creations: Creations::default(),
             promises,
-            keeper: Mutex::new(None),
-            replicator: Mutex::new(None),
             metrics: Metrics::default(),
             rules,
-            has_passthrough: AtomicBool::new(false),
-            has_write_back: AtomicBool::new(false),
+            kernel: Kernel::default(),
             inline_total: std::sync::atomic::AtomicU64::new(0),
-            page_cache: std::sync::OnceLock::new(),
-            is_mounted: AtomicBool::new(false),
             started: Instant::now(),
-            settler: Mutex::new(None),
+            threads: Threads::default(),
             settler_queue,
             is_closed: AtomicBool::new(false),
             gate,
@@ -223,20 +205,7 @@ impl Node {
         node.begin_beating()?;
         node.recover()?;
         node.join_cluster()?;
-        *node.settler.lock() = Some(Settler::start(&node.settler_queue, Arc::downgrade(&node))?);
-        if let Some(locks) = &node.locks {
-            locks.start(Arc::downgrade(&node) as Weak<dyn LockedFiles>)?;
-        }
-        if let Some(cluster) = &node.cluster {
-            let keeper = Keeper::start(&node.promises, &node.namespace, cluster)?;
-            *node.keeper.lock() = Some(keeper);
-            *node.replicator.lock() = Some(Replicator::start(&node)?);
-            let is_known = !node.lacking.lock().is_empty();
-            node.copy_queue.survey_in(if is_known { Duration::ZERO } else { FIRST_SURVEY });
-        }
-        if node.tiers.iter().any(|t| !t.is_counted()) {
-            node.settler_queue.recount();
-        }
+        node.start_background()?;
         Ok(node)
     }
 
@@ -254,38 +223,12 @@ impl Node {
 
     /// The mount says how the kernel serves files.
     pub fn set_kernel_mode(&self, passthrough: bool, write_back: bool) {
-        self.has_passthrough.store(passthrough, Ordering::Release);
-        self.has_write_back.store(write_back, Ordering::Release);
-        self.is_mounted.store(true, Ordering::Release);
+        self.kernel.begin(passthrough, write_back);
     }
 
     /// The mount offers to put bytes into the kernel's page cache.
     pub fn set_page_cache(&self, store: Box<PageCache>) {
-        // A node is mounted once; a second offer changes nothing.
-        let _ = self.page_cache.set(store);
-    }
-
-    /// The rules in force.
-    #[must_use]
-    pub fn rules(&self) -> Arc<RuleSet> {
-        Arc::clone(&self.rules.read())
-    }
-
-    /// Replaces the rules; files created from now on follow them.
-    pub fn set_rules(&self, rules: RuleSet) {
-        *self.rules.write() = Arc::new(rules);
-    }
-
-    /// Puts everything acknowledged so far on stable storage.
-    ///
-    /// # Errors
-    /// The system's own.
-    pub fn sync_all(&self) -> Result<()> {
-        for live in self.live.entries() {
-            self.live.with_existing(live.ino, |state| self.persist(live.ino, state)).transpose()?;
-        }
-        self.tiers.iter().try_for_each(Tier::sync)?;
-        self.namespace.sync()
+        self.kernel.offer_page_cache(store);
     }
 
     /// Ends all that the node does by itself and records nothing, as a crash would; for tests of such.
@@ -300,27 +243,6 @@ impl Node {
     pub fn crash(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.stop_background();
-    }
-
-    pub(crate) fn stop_background(&self) {
-        if let Some(keeper) = self.keeper.lock().take() {
-            keeper.stop();
-        }
-        if let Some(replicator) = self.replicator.lock().take() {
-            replicator.stop();
-        }
-        if let Some(settler) = self.settler.lock().take() {
-            settler.stop();
-        }
-    }
-
-    /// Removes every backing file of a store that was not meant to last.
-    pub(crate) fn wipe(&self) -> Result<()> {
-        for tier in self.tiers.iter() {
-            clear_tier(tier)?;
-            tier.close()?;
-        }
-        Ok(())
     }
 }
 
@@ -454,13 +376,6 @@ fn open_tiers(
     }
     identity.save(&options.dir)?;
     Ok(tiers)
-}
-
-fn clear_tier(tier: &Tier) -> Result<()> {
-    let mut files = Vec::new();
-    tier.scan(|id, _| files.push(id))?;
-    files.into_iter().try_for_each(|id| tier.remove(id))?;
-    tier.recount().map(|_| ())
 }
 
 const fn root_of(options: &NodeOptions) -> RootSpec {

@@ -138,7 +138,7 @@ impl Node {
 
     /// A backing file for a new file that the kernel will serve by itself, if it will.
     fn take_for_passthrough(&self, hints: &HintSet) -> Result<Option<LocalBody>> {
-        if !self.has_passthrough.load(std::sync::atomic::Ordering::Acquire)
+        if !self.kernel.has_passthrough()
             || hints.integrity() == Integrity::Strict
             // Where it goes follows from its number, which it has not yet.
             || self.placing.wish_of(hints) == Wish::Spread

@@ -1,6 +1,6 @@
 //! Prints the table on the rooms of the node: `rooms SRC`, or `rooms BEFORE AFTER` to compare two trees.
 
-#![allow(clippy::print_stdout, reason = "that is what it is for")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
