@@ -116,23 +116,31 @@ impl Node {
         let shared = options.cluster.as_ref().map(|cluster| cluster.store.as_str());
         let is_new = !options.dir.join("store.json").exists();
         let mut identity = Identity::load_or_found(&options.dir, options.durability, shared)?;
-        if options.tiers.is_empty() {
-            let dir = options.dir.join("tier");
-            options.tiers.push(TierSpec { dir, class: None, capacity: None });
-        }
-        let overflow =
-            options.overflow.then(|| overflow_dir(&options, &identity.store)).transpose()?;
-        options.tiers.extend(overflow.clone().map(|dir| TierSpec {
-            dir,
-            class: None,
-            capacity: None,
-        }));
+        let overflow = add_tiers(&mut options, &identity.store)?;
         let gate = options.cluster.as_mut().map(|cluster| {
             let gate = Gate::new(Arc::clone(&cluster.engine));
             cluster.engine = Arc::clone(&gate) as Arc<dyn MetaEngine>;
             gate
         });
         let (namespace, tiers) = open_parts(&options, &mut identity, is_new)?;
+        let syncs_names = options.durability == Durability::Sync;
+        let tiers = Tiers::new(tiers, overflow.as_deref(), syncs_names);
+        let node = Arc::new(Self::build(options, identity.store, gate, namespace, tiers)?);
+        node.begin_beating()?;
+        node.recover()?;
+        node.join_cluster()?;
+        node.start_background()?;
+        Ok(node)
+    }
+
+    /// Builds the rooms, each from those below it; nothing runs yet but what shows the other hosts that this one starts.
+    fn build(
+        options: NodeOptions,
+        store: String,
+        gate: Option<Arc<Gate>>,
+        namespace: Namespace,
+        tiers: Tiers,
+    ) -> Result<Self> {
         let lower = Lower::open(options.lower.as_deref(), &namespace)?;
         let cluster = options
             .cluster
@@ -140,19 +148,8 @@ impl Node {
             .map(|c| Cluster::new(c, &options.name, root_of(&options), options.pace()));
         let cluster = cluster.transpose()?.map(Arc::new);
         let promises = Promises::default();
-        let namespace = Arc::new(match &cluster {
-            Some(cluster) => {
-                namespace.set_owner(cluster.owner());
-                let later = promises.clone();
-                let namespace = namespace.with_remains(move || later.look());
-                namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
-            }
-            None => namespace,
-        });
-        let settler_queue = Arc::new(Queue::new(raise_descriptor_limit()));
-        let rules = RwLock::new(Arc::new(options.rules.clone()));
-        let syncs_names = options.durability == Durability::Sync;
-        let tiers = Arc::new(Tiers::new(tiers, overflow.as_deref(), syncs_names));
+        let namespace = Arc::new(shared(namespace, cluster.as_ref(), &promises));
+        let tiers = Arc::new(tiers);
         let remote_cache = RemoteCache::new(Arc::clone(&tiers));
         let directory_leases =
             DirectoryLeases::new(Arc::clone(&namespace), cluster.clone(), options.directory_leases);
@@ -163,8 +160,8 @@ impl Node {
             cluster.clone(),
         );
         let locks = cluster.as_ref().map(|c| Locks::new(Arc::clone(c), Arc::clone(&namespace)));
-        let node = Arc::new(Self {
-            store: identity.store,
+        Ok(Self {
+            store,
             namespace,
             parts: Parts::new(&tiers, &remote_cache),
             remote_cache,
@@ -192,21 +189,16 @@ impl Node {
             creations: Creations::default(),
             promises,
             metrics: Metrics::default(),
-            rules,
+            rules: RwLock::new(Arc::new(options.rules.clone())),
             kernel: Kernel::default(),
             inline_total: std::sync::atomic::AtomicU64::new(0),
             started: Instant::now(),
             threads: Threads::default(),
-            settler_queue,
+            settler_queue: Arc::new(Queue::new(raise_descriptor_limit())),
             is_closed: AtomicBool::new(false),
             gate,
             options,
-        });
-        node.begin_beating()?;
-        node.recover()?;
-        node.join_cluster()?;
-        node.start_background()?;
-        Ok(node)
+        })
     }
 
     /// The settings in force.
@@ -244,6 +236,27 @@ impl Node {
         self.is_closed.store(true, Ordering::Release);
         self.stop_background();
     }
+}
+
+/// Adds the tiers that go without saying: one in the store's directory if none is named, and the overflow, whose
+/// directory it returns.
+fn add_tiers(options: &mut NodeOptions, store: &str) -> Result<Option<PathBuf>> {
+    let spec = |dir| TierSpec { dir, class: None, capacity: None };
+    if options.tiers.is_empty() {
+        options.tiers.push(spec(options.dir.join("tier")));
+    }
+    let overflow = options.overflow.then(|| overflow_dir(options, store)).transpose()?;
+    options.tiers.extend(overflow.clone().map(spec));
+    Ok(overflow)
+}
+
+/// The namespace, as this host uses it beside others.
+fn shared(namespace: Namespace, cluster: Option<&Arc<Cluster>>, promises: &Promises) -> Namespace {
+    let Some(cluster) = cluster else { return namespace };
+    namespace.set_owner(cluster.owner());
+    let later = promises.clone();
+    let namespace = namespace.with_remains(move || later.look());
+    namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
 }
 
 /// Raises the limit of open descriptors as far as it may be raised, and returns it: every open or
