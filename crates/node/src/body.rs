@@ -262,7 +262,7 @@ impl Node {
             if let (Some(record), false) = (&state.record, state.overlay.is_dirty) {
                 file.set_mtime(record.mtime)?;
             }
-            state.early_fold = Some(published);
+            state.naming.fold(published);
         } else if let Err(error) = self.record_unfolded(ino, state, backing, size_bytes) {
             drop(file);
             self.discard_unrecorded(ino, backing, &error)?;
@@ -284,8 +284,8 @@ impl Node {
     /// being written.
     fn keeps_published(&self, state: &LiveState) -> bool {
         self.is_shared()
-            && state.holds_lease
-            && !state.is_quarantined
+            && state.holds_lease()
+            && !state.right.is_taken_over()
             && !state.is_checksummed
             && state.hints.integrity() != Integrity::Strict
             && state.record.as_ref().is_some_and(|record| record.layout == Layout::Inline)

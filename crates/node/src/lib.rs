@@ -15,8 +15,10 @@ mod clock;
 mod directory;
 mod identity;
 mod inode;
+mod kernel;
 mod lifecycle;
 mod locks;
+mod members;
 mod membership;
 mod metrics;
 mod node;
@@ -41,13 +43,14 @@ pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMod
 pub use intarsia_policy::Transfer;
 pub use intarsia_trace::NameChange;
 pub use intarsia_transport::DeploymentKey;
+pub use kernel::PageCache;
 pub use lifecycle::checking::CheckOptions;
 pub use lifecycle::closing::{ClosingMode, ClosingProgress, ClosingStep};
 pub use locks::{LockClaim, LockDone, LockKind, LockMode, LockOutcome, LockSpan};
 pub use membership::cluster::{ClusterOptions, HostPresence, member_counter};
 pub use membership::description::SharedDescription;
 pub use metrics::{Metrics, Op, OpTimer};
-pub use node::{Node, PageCache};
+pub use node::Node;
 pub use options::NodeOptions;
 pub use rebalance::mover::{MoveOptions, MoveProgress, MoveReport, StuckFile};
 pub use record::{

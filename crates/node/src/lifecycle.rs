@@ -5,3 +5,4 @@ pub(crate) mod closing;
 pub(crate) mod power_loss;
 pub(crate) mod presence;
 pub(crate) mod recovery;
+pub(crate) mod threads;

@@ -375,3 +375,6 @@ impl Locks {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod alone;

@@ -1,9 +1,8 @@
 //! The node itself: what it is made of, how it starts and stops.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
 use intarsia_meta::{MetaEngine, Namespace, RootSpec, TierRecord};
@@ -14,7 +13,6 @@ use intarsia_types::{
 };
 
 use crate::background::queue::Queue;
-use crate::background::settler::Settler;
 use crate::background::throttle::Throttle;
 use crate::background::turns::Turns;
 use crate::body::lower::{Lower, OVERFLOW_NAME};
@@ -25,12 +23,14 @@ use crate::cache::remote_cache::RemoteCache;
 use crate::cache::vouch::Vouches;
 use crate::clock::now;
 use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
-use crate::directory::promises::{Keeper, Promises};
+use crate::directory::promises::Promises;
 use crate::identity::Identity;
 use crate::inode::doubts::{DoubtfulOrphans, Doubts};
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
-use crate::locks::{LockedFiles, Locks};
+use crate::kernel::{Kernel, PageCache};
+use crate::lifecycle::threads::Threads;
+use crate::locks::Locks;
 use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
@@ -38,10 +38,9 @@ use crate::options::NodeOptions;
 use crate::rebalance::fetch::Fetches;
 use crate::record::Recorder;
 use crate::replication::arrivals::Offers;
-use crate::replication::repair::FIRST_SURVEY;
-use crate::replication::replicator::{CopyMetrics, CopyQueue, Replicator};
+use crate::replication::replicator::{CopyMetrics, CopyQueue};
 use crate::space::placing::Placing;
-use crate::space::tiers::Tiers;
+use crate::space::tiers::{Tiers, clear_tier};
 use crate::vfs::creations::Creations;
 use crate::vfs::departed::Departed;
 
@@ -90,31 +89,19 @@ pub struct Node {
     pub(crate) doubtful_orphans: DoubtfulOrphans,
     pub(crate) creations: Creations,
     pub(crate) promises: Promises,
-    keeper: Mutex<Option<Keeper>>,
-    replicator: Mutex<Option<Replicator>>,
     pub(crate) metrics: Metrics,
     pub(crate) recorder: Recorder,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
-    /// Set by the mount once it knows whether the kernel does passthrough for us.
-    pub(crate) has_passthrough: AtomicBool,
-    /// Set by the mount: the kernel keeps written pages and times until it flushes them.
-    pub(crate) has_write_back: AtomicBool,
-    /// Puts the body of a folded file into the kernel's page cache; set by the mount.
-    pub(crate) page_cache: std::sync::OnceLock<Box<PageCache>>,
+    pub(crate) kernel: Kernel,
     /// What the metadata engine takes on disk, now and then asked.
     pub(crate) inline_total: std::sync::atomic::AtomicU64,
-    /// Set once the kernel sends requests.
-    pub(crate) is_mounted: AtomicBool,
     pub(crate) started: Instant,
-    settler: Mutex<Option<Settler>>,
+    pub(crate) threads: Threads,
     pub(crate) settler_queue: Arc<Queue>,
     pub(crate) is_closed: AtomicBool,
     /// In a store of several hosts: bounds what closing waits for.
     pub(crate) gate: Option<Arc<Gate>>,
 }
-
-/// Puts all bytes of a file into the kernel's page cache; advice, so it cannot fail.
-pub type PageCache = dyn Fn(intarsia_types::InodeId, &[u8]) + Send + Sync;
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -131,23 +118,32 @@ impl Node {
         let shared = options.cluster.as_ref().map(|cluster| cluster.store.as_str());
         let is_new = !options.dir.join("store.json").exists();
         let mut identity = Identity::load_or_found(&options.dir, options.durability, shared)?;
-        if options.tiers.is_empty() {
-            let dir = options.dir.join("tier");
-            options.tiers.push(TierSpec { dir, class: None, capacity: None });
-        }
-        let overflow =
-            options.overflow.then(|| overflow_dir(&options, &identity.store)).transpose()?;
-        options.tiers.extend(overflow.clone().map(|dir| TierSpec {
-            dir,
-            class: None,
-            capacity: None,
-        }));
+        let overflow = add_tiers(&mut options, &identity.store)?;
         let gate = options.cluster.as_mut().map(|cluster| {
             let gate = Gate::new(Arc::clone(&cluster.engine));
             cluster.engine = Arc::clone(&gate) as Arc<dyn MetaEngine>;
             gate
         });
         let (namespace, tiers) = open_parts(&options, &mut identity, is_new)?;
+        let syncs_names = options.durability == Durability::Sync;
+        let tiers = Tiers::new(tiers, overflow.as_deref(), syncs_names);
+        let node = Arc::new(Self::build(options, identity.store, gate, namespace, tiers)?);
+        node.begin_beating()?;
+        node.recover()?;
+        node.join_cluster()?;
+        node.record(node.options.record)?;
+        node.start_background()?;
+        Ok(node)
+    }
+
+    /// Builds the rooms, each from those below it; nothing runs yet but what shows the other hosts that this one starts.
+    fn build(
+        options: NodeOptions,
+        store: String,
+        gate: Option<Arc<Gate>>,
+        namespace: Namespace,
+        tiers: Tiers,
+    ) -> Result<Self> {
         let lower = Lower::open(options.lower.as_deref(), &namespace)?;
         let cluster = options
             .cluster
@@ -155,19 +151,8 @@ impl Node {
             .map(|c| Cluster::new(c, &options.name, root_of(&options), options.pace()));
         let cluster = cluster.transpose()?.map(Arc::new);
         let promises = Promises::default();
-        let namespace = Arc::new(match &cluster {
-            Some(cluster) => {
-                namespace.set_owner(cluster.owner());
-                let later = promises.clone();
-                let namespace = namespace.with_remains(move || later.look());
-                namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
-            }
-            None => namespace,
-        });
-        let settler_queue = Arc::new(Queue::new(raise_descriptor_limit()));
-        let rules = RwLock::new(Arc::new(options.rules.clone()));
-        let syncs_names = options.durability == Durability::Sync;
-        let tiers = Arc::new(Tiers::new(tiers, overflow.as_deref(), syncs_names));
+        let namespace = Arc::new(shared(namespace, cluster.as_ref(), &promises));
+        let tiers = Arc::new(tiers);
         let remote_cache = RemoteCache::new(Arc::clone(&tiers));
         let directory_leases =
             DirectoryLeases::new(Arc::clone(&namespace), cluster.clone(), options.directory_leases);
@@ -178,8 +163,8 @@ impl Node {
             cluster.clone(),
         );
         let locks = cluster.as_ref().map(|c| Locks::new(Arc::clone(c), Arc::clone(&namespace)));
-        let node = Arc::new(Self {
-            store: identity.store,
+        Ok(Self {
+            store,
             namespace,
             parts: Parts::new(&tiers, &remote_cache),
             remote_cache,
@@ -206,42 +191,18 @@ impl Node {
             doubtful_orphans: DoubtfulOrphans::default(),
             creations: Creations::default(),
             promises,
-            keeper: Mutex::new(None),
-            replicator: Mutex::new(None),
             metrics: Metrics::default(),
             recorder: Recorder::default(),
-            rules,
-            has_passthrough: AtomicBool::new(false),
-            has_write_back: AtomicBool::new(false),
+            rules: RwLock::new(Arc::new(options.rules.clone())),
+            kernel: Kernel::default(),
             inline_total: std::sync::atomic::AtomicU64::new(0),
-            page_cache: std::sync::OnceLock::new(),
-            is_mounted: AtomicBool::new(false),
             started: Instant::now(),
-            settler: Mutex::new(None),
-            settler_queue,
+            threads: Threads::default(),
+            settler_queue: Arc::new(Queue::new(raise_descriptor_limit())),
             is_closed: AtomicBool::new(false),
             gate,
             options,
-        });
-        node.begin_beating()?;
-        node.recover()?;
-        node.join_cluster()?;
-        node.record(node.options.record)?;
-        *node.settler.lock() = Some(Settler::start(&node.settler_queue, Arc::downgrade(&node))?);
-        if let Some(locks) = &node.locks {
-            locks.start(Arc::downgrade(&node) as Weak<dyn LockedFiles>)?;
-        }
-        if let Some(cluster) = &node.cluster {
-            let keeper = Keeper::start(&node.promises, &node.namespace, cluster)?;
-            *node.keeper.lock() = Some(keeper);
-            *node.replicator.lock() = Some(Replicator::start(&node)?);
-            let is_known = !node.lacking.lock().is_empty();
-            node.copy_queue.survey_in(if is_known { Duration::ZERO } else { FIRST_SURVEY });
-        }
-        if node.tiers.iter().any(|t| !t.is_counted()) {
-            node.settler_queue.recount();
-        }
-        Ok(node)
+        })
     }
 
     /// The settings in force.
@@ -258,43 +219,17 @@ impl Node {
 
     /// The mount says how the kernel serves files.
     pub fn set_kernel_mode(&self, passthrough: bool, write_back: bool) {
-        self.has_passthrough.store(passthrough, Ordering::Release);
-        self.has_write_back.store(write_back, Ordering::Release);
-        self.is_mounted.store(true, Ordering::Release);
+        self.kernel.begin(passthrough, write_back);
     }
 
     /// Whether files that are opened now are served by the kernel, as far as the mount goes.
     pub(crate) fn does_passthrough(&self) -> bool {
-        self.has_passthrough.load(Ordering::Acquire) && !self.recorder.wants_requests()
+        self.kernel.has_passthrough() && !self.recorder.wants_requests()
     }
 
     /// The mount offers to put bytes into the kernel's page cache.
     pub fn set_page_cache(&self, store: Box<PageCache>) {
-        // A node is mounted once; a second offer changes nothing.
-        let _ = self.page_cache.set(store);
-    }
-
-    /// The rules in force.
-    #[must_use]
-    pub fn rules(&self) -> Arc<RuleSet> {
-        Arc::clone(&self.rules.read())
-    }
-
-    /// Replaces the rules; files created from now on follow them.
-    pub fn set_rules(&self, rules: RuleSet) {
-        *self.rules.write() = Arc::new(rules);
-    }
-
-    /// Puts everything acknowledged so far on stable storage.
-    ///
-    /// # Errors
-    /// The system's own.
-    pub fn sync_all(&self) -> Result<()> {
-        for live in self.live.entries() {
-            self.live.with_existing(live.ino, |state| self.persist(live.ino, state)).transpose()?;
-        }
-        self.tiers.iter().try_for_each(Tier::sync)?;
-        self.namespace.sync()
+        self.kernel.offer_page_cache(store);
     }
 
     /// Ends all that the node does by itself and records nothing, as a crash would; for tests of such.
@@ -310,27 +245,27 @@ impl Node {
         self.is_closed.store(true, Ordering::Release);
         self.stop_background();
     }
+}
 
-    pub(crate) fn stop_background(&self) {
-        if let Some(keeper) = self.keeper.lock().take() {
-            keeper.stop();
-        }
-        if let Some(replicator) = self.replicator.lock().take() {
-            replicator.stop();
-        }
-        if let Some(settler) = self.settler.lock().take() {
-            settler.stop();
-        }
+/// Adds the tiers that go without saying: one in the store's directory if none is named, and the overflow, whose
+/// directory it returns.
+fn add_tiers(options: &mut NodeOptions, store: &str) -> Result<Option<PathBuf>> {
+    let spec = |dir| TierSpec { dir, class: None, capacity: None };
+    if options.tiers.is_empty() {
+        options.tiers.push(spec(options.dir.join("tier")));
     }
+    let overflow = options.overflow.then(|| overflow_dir(options, store)).transpose()?;
+    options.tiers.extend(overflow.clone().map(spec));
+    Ok(overflow)
+}
 
-    /// Removes every backing file of a store that was not meant to last.
-    pub(crate) fn wipe(&self) -> Result<()> {
-        for tier in self.tiers.iter() {
-            clear_tier(tier)?;
-            tier.close()?;
-        }
-        Ok(())
-    }
+/// The namespace, as this host uses it beside others.
+fn shared(namespace: Namespace, cluster: Option<&Arc<Cluster>>, promises: &Promises) -> Namespace {
+    let Some(cluster) = cluster else { return namespace };
+    namespace.set_owner(cluster.owner());
+    let later = promises.clone();
+    let namespace = namespace.with_remains(move || later.look());
+    namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
 }
 
 /// Raises the limit of open descriptors as far as it may be raised, and returns it: every open or
@@ -463,13 +398,6 @@ fn open_tiers(
     }
     identity.save(&options.dir)?;
     Ok(tiers)
-}
-
-fn clear_tier(tier: &Tier) -> Result<()> {
-    let mut files = Vec::new();
-    tier.scan(|id, _| files.push(id))?;
-    files.into_iter().try_for_each(|id| tier.remove(id))?;
-    tier.recount().map(|_| ())
 }
 
 const fn root_of(options: &NodeOptions) -> RootSpec {

@@ -1,7 +1,5 @@
 //! What this node does for other hosts: it serves the files whose home it is, and gives leases back.
 
-pub(crate) mod members;
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use intarsia_meta::{Inode, MemberState, MemberTier};
 use intarsia_store::Space;
-use intarsia_types::{Attr, BackingRef, HintKey, Layout, NodeId, Result, TierClass};
+use intarsia_types::{Attr, HintKey, Layout, NodeId, Result, TierClass};
 use serde::Serialize;
 
 use crate::cache::remote_cache::RemoteCacheStatus;
@@ -279,26 +279,6 @@ impl Node {
                 })
                 .collect(),
         })
-    }
-
-    /// The layout in words, for the attribute `user.intarsia.layout`.
-    pub(crate) fn describe_layout(&self, inode: &Inode) -> String {
-        if let Layout::Striped { parts, chunk_bytes, .. } = &inode.layout {
-            let tiers: Vec<_> = parts.iter().map(|part| part.tier.0.to_string()).collect();
-            let home = |part: &BackingRef| self.cluster.as_ref()?.home_of(part.tier).ok();
-            let hosts: Vec<_> =
-                parts.iter().map(|part| home(part).map_or("?".into(), |host| host.0)).collect();
-            return format!(
-                "striped parts={} chunk={chunk_bytes} tiers={} hosts={}",
-                parts.len(),
-                tiers.join(","),
-                hosts.join(",")
-            );
-        }
-        let Some(backing) = inode.layout.backing() else { return inode.layout.name().to_owned() };
-        let class = self.tiers.get(backing.tier).map(|tier| format!(" class={}", tier.class()));
-        // Another host's tier is known by its number only.
-        format!("{} tier={}{}", inode.layout.name(), backing.tier.0, class.unwrap_or_default())
     }
 
     /// The counters in Prometheus text form.

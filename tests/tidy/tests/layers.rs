@@ -87,8 +87,7 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
 
 /// The source without its test module, which may do as it likes.
 fn product_code(path: &Path) -> String {
-    let text = std::fs::read_to_string(path).unwrap();
-    text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+    intarsia_tidy::rooms::product_code(&std::fs::read_to_string(path).unwrap())
 }
 
 #[test]

@@ -161,7 +161,7 @@ impl Pieces {
         }
         if !std::mem::replace(&mut held.is_enlisted, true) {
             MutexGuard::unlocked(&mut held, || {
-                self.memory.enlist(Arc::downgrade(self) as Weak<dyn Holder>)
+                self.memory.enlist(Arc::downgrade(self) as Weak<dyn Holder>);
             });
         }
     }

@@ -150,7 +150,7 @@ impl LiveState {
     pub(crate) const fn may_change_elsewhere(&self) -> bool {
         match &self.body {
             Some(Body::Remote(_) | Body::Striped(_)) => true,
-            Some(Body::Inline(_)) => !self.holds_lease,
+            Some(Body::Inline(_)) => !self.holds_lease(),
             Some(Body::Local(_) | Body::Kept(_) | Body::Lower(_)) | None => false,
         }
     }
@@ -159,7 +159,7 @@ impl LiveState {
     pub(crate) fn end_when_read(&self) -> Option<u64> {
         match &self.body {
             Some(Body::Remote(remote)) if !remote.may_write() => Some(remote.size_bytes()),
-            Some(Body::Inline(bytes)) if !self.holds_lease => Some(bytes.len() as u64),
+            Some(Body::Inline(bytes)) if !self.holds_lease() => Some(bytes.len() as u64),
             _ => None,
         }
     }

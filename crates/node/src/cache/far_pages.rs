@@ -19,16 +19,14 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use intarsia_sync::{Instant, Mutex};
-use intarsia_types::{Attr, InodeId, NodeId, Result};
+use intarsia_types::{Attr, InodeId, NodeId};
 
 use crate::body::Body;
 use crate::body::remote::RemoteFile;
-use crate::body::striped::read::FarRead;
 use crate::cache::brief_pages::BriefPages;
 use crate::cache::kernel_length::KernelLengths;
 use crate::inode::live::LiveState;
 use crate::node::Node;
-use crate::vfs::read::Reading;
 
 /// How long after a writer came a read that would end early is of the former content alone.
 const SOON: Duration = Duration::from_secs(1);
@@ -264,7 +262,7 @@ impl Node {
     }
 
     /// What fills up a read of pages at `at` that ends early: the file was cut since it was opened.
-    fn former(&self, ino: InodeId) -> Option<Rest> {
+    pub(crate) fn former(&self, ino: InodeId) -> Option<Rest> {
         let mut rest = self.live.with_existing(ino, |state| {
             let Paged { former, told, is_other_body } = state.paged.as_ref()?;
             let is_told = !is_other_body
@@ -274,28 +272,6 @@ impl Node {
         })??;
         rest.is_soon = !rest.is_told && self.far_pages.has_just_been_withdrawn(ino);
         Some(rest)
-    }
-
-    /// As [`begin_read`](Self::begin_read), for the kernel's pages of a file that is open through them while its bytes are
-    /// at another host.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    pub fn begin_page_read(
-        &self,
-        ino: InodeId,
-        offset_bytes: u64,
-        buffer: &mut [u8],
-    ) -> Result<Reading> {
-        let reading = self.begin_read(ino, offset_bytes, buffer)?;
-        let Some(rest) = self.former(ino) else { return Ok(reading) };
-        Ok(match reading {
-            Reading::Elsewhere(FarRead::Remote(read)) => {
-                Reading::Elsewhere(FarRead::Remote(read.or_from(rest)))
-            }
-            Reading::Done(done) => Reading::Done(rest.complete(buffer, done, offset_bytes)),
-            other => other,
-        })
     }
 
     /// Puts the length that the home of a file says into `attr`, which the kernel is about to be told, where the kernel
@@ -348,7 +324,7 @@ impl Paged {
 impl LiveState {
     /// Whether the kernel reads it through its pages here, and it is written elsewhere only.
     fn is_read_through_pages(&self) -> bool {
-        let may_write = self.writers > 0 || self.holds_lease || self.writes_remotely();
+        let may_write = self.writers > 0 || self.holds_lease() || self.writes_remotely();
         self.paged.is_some() && self.is_served_by_us() && !may_write
     }
 

@@ -156,7 +156,7 @@ impl Node {
     fn can_vouch(&self, state: &LiveState) -> bool {
         let Some(local) = state.local() else { return false };
         let is_home = |record: &Inode| record.layout.backing() == Some(local.backing);
-        let may_be_written = state.is_unsettled || state.holds_lease || state.is_foreign;
+        let may_be_written = state.is_unsettled || state.holds_lease() || state.is_foreign;
         state.record.as_ref().is_some_and(is_home)
             && state.writers == 0
             && state.recall.as_ref().is_none_or(|round| round.0.load(Ordering::Acquire))
@@ -228,7 +228,10 @@ impl Node {
         };
         let is_named =
             state.local().is_some_and(|local| inode.layout.backing() == Some(local.backing));
-        if !is_named || !state.holds_lease || state.is_passed() || state.size_bytes()? <= size_bytes
+        if !is_named
+            || !state.holds_lease()
+            || state.is_passed()
+            || state.size_bytes()? <= size_bytes
         {
             return Ok(inode);
         }

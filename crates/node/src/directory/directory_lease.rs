@@ -455,4 +455,28 @@ mod tests {
         seen.end(now + REST_MAX * (CALM + 1), Some(REST_MAX));
         assert_eq!(seen.rest, REST_MIN * 2);
     }
+
+    #[test]
+    fn a_directory_in_use_is_leased_until_another_host_wants_it() {
+        let (cluster, namespace) = crate::membership::cluster::lone::lone();
+        let namespace = Arc::new(namespace.with_leases(Arc::new(Neighbours(Arc::clone(&cluster)))));
+        let leases = |is_asking| {
+            let cluster = Some(Arc::clone(&cluster));
+            DirectoryLeases::new(Arc::clone(&namespace), cluster, is_asking)
+        };
+        let root = InodeId::ROOT;
+        let (asking, silent) = (leases(true), leases(false));
+        (0..USES * 2).for_each(|_| silent.use_directory(root));
+        assert!(!namespace.holds_directory(root));
+        (0..USES).for_each(|_| asking.use_directory(root));
+        assert!(namespace.holds_directory(root));
+        let read_after = Instant::now();
+        let telling = asking.tell_kernel();
+        // It has not been calm for long enough.
+        assert_eq!(telling.lasts(Cover { dir: root, read_after }), Duration::ZERO);
+        assert!(!telling.is_binding());
+        drop(telling);
+        asking.give_up_directory(root).unwrap();
+        assert!(!namespace.holds_directory(root));
+    }
 }

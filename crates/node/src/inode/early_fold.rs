@@ -43,7 +43,7 @@ fn content_up_to(file: &BackingFile, limit: usize) -> Result<Option<Vec<u8>>> {
 impl LiveState {
     /// The backing file that no record names.
     pub(crate) fn unnamed(&self) -> Option<BackingRef> {
-        self.early_fold.and(self.local()).map(|local| local.backing)
+        self.naming.published().and(self.local()).map(|local| local.backing)
     }
 }
 
@@ -54,12 +54,12 @@ impl Node {
             inline_bytes: self.options.inline_bytes.0,
             budget_bytes: self.options.inline_budget.0,
         };
-        let Some(local) = state.local().filter(|_| self.is_shared() && state.holds_lease) else {
+        let Some(local) = state.local().filter(|_| self.is_shared() && state.holds_lease()) else {
             return Ok(None);
         };
         let size_bytes = local.ro.stat()?.size_bytes;
         if limits.inline_bytes == 0
-            || state.is_quarantined
+            || state.right.is_taken_over()
             || state.is_foreign
             || state.is_withheld
             || state.hints.integrity() == Integrity::Strict
@@ -90,7 +90,7 @@ impl Node {
 
     /// Whether the backing file holds what was published.
     pub(crate) fn is_as_folded(&self, state: &LiveState) -> Result<bool> {
-        let (Some(published), Some(local)) = (state.early_fold, state.local()) else {
+        let (Some(published), Some(local)) = (state.naming.published(), state.local()) else {
             return Ok(false);
         };
         let content = content_up_to(&local.ro, published.len)?;
@@ -147,10 +147,10 @@ impl Node {
     fn end_folded(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         self.count_settled(state);
         state.is_queued = false;
-        state.early_fold = None;
+        state.naming.name();
         let Some(LocalBody { backing, ro, .. }) = state.take_local() else { return Ok(()) };
         // The pages that passthrough left behind belong to the backing file; who reads next would miss them.
-        if let Some(page_cache) = self.page_cache.get()
+        if let Some(page_cache) = self.kernel.page_cache()
             && state.hints.cache() != Some(CacheHint::None)
             && let Ok(stat) = ro.stat()
         {
@@ -192,7 +192,7 @@ impl Node {
         state.overlay.is_dirty = true;
         if is_mapped {
             // It may be written to for long: not without a name.
-            state.keeps_name = true;
+            state.naming.keep_name();
         }
         match self.persist(ino, state) {
             Err(Error::NotFound) => {
@@ -231,11 +231,11 @@ impl Node {
     pub(crate) fn count_settled(&self, state: &mut LiveState) {
         use std::sync::atomic::Ordering::Relaxed;
         self.metrics.settled.fetch_add(1, Relaxed);
-        if state.early_fold.is_some() {
+        if state.naming.published().is_some() {
             self.metrics.folded.fetch_add(1, Relaxed);
         }
         state.is_unsettled = false;
-        state.holds_lease = false;
+        state.right.release();
         state.sums = None;
     }
 }

@@ -112,10 +112,10 @@ impl Node {
     /// name, stays; and so does one that the kernel is to write by itself.
     fn may_be_handed_out(&self, state: &LiveState) -> bool {
         let is_passed = state.handles > 0 && state.mode == IoMode::Passthrough;
-        state.holds_lease
+        state.holds_lease()
             && state.remote_handles == 0
             && !state.is_orphan
-            && !state.is_quarantined
+            && !state.right.is_taken_over()
             && !is_passed
     }
 
@@ -168,8 +168,8 @@ impl Node {
         };
         // What was written here and not published is with whoever took it, or lost.
         taken.map(Some).inspect_err(|_| {
-            state.holds_lease = false;
-            state.is_quarantined = true;
+            state.right.release();
+            state.right.lose();
             state.overlay.is_dirty = false;
         })
     }
@@ -195,7 +195,7 @@ impl Node {
         self.live.with(ino, |state| {
             state.require_ours()?;
             let inode = self.namespace.get(ino)?;
-            if !matches!(inode.layout, Layout::Empty | Layout::Inline) || state.holds_lease {
+            if !matches!(inode.layout, Layout::Empty | Layout::Inline) || state.holds_lease() {
                 return Err(Error::Busy("the file has a home already".into()));
             }
             state.hints = own_hints(&self.namespace, &inode)?;
@@ -211,7 +211,7 @@ impl Node {
             if !self.namespace.hand_over_write(ino, &owner, &self.namespace.owner())? {
                 return Err(Error::Busy(format!("{asker} may not write to the file")));
             }
-            state.holds_lease = true;
+            state.right.acquire();
             if let Err(error) = self.fill(&inode, state, tier, content) {
                 self.return_to(&owner, ino, state);
                 return Err(error);
@@ -249,7 +249,7 @@ impl Node {
         self.drop_body(ino, state);
         state.overlay = crate::inode::live::Overlay::default();
         match self.namespace.hand_over_write(ino, &self.namespace.owner(), owner) {
-            Ok(_) => state.holds_lease = false,
+            Ok(_) => _ = state.right.release(),
             Err(error) => {
                 tracing::warn!(%ino, %owner, %error, "a lease to write is given back later");
                 self.enqueue_settle(ino, state);
@@ -342,5 +342,5 @@ fn hold_remotely(state: &mut LiveState, remote: RemoteFile) {
     state.sums = None;
     state.is_checksummed = false;
     state.is_unsettled = false;
-    state.holds_lease = false;
+    state.right.release();
 }

@@ -102,9 +102,9 @@ impl Node {
     pub(crate) fn follow(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         if !self.is_shared()
             || !state.is_served_by_us()
-            || state.holds_lease
+            || state.holds_lease()
             || state.writes_stripes()
-            || state.is_quarantined
+            || state.right.is_taken_over()
         {
             return Ok(());
         }

@@ -123,13 +123,13 @@ impl Node {
             return Ok(Attempt::Done(inode));
         }
         self.confirm_lease(ino, state)?;
-        if state.holds_lease || state.writes_remotely() {
+        if state.holds_lease() || state.writes_remotely() {
             return self.regular(ino).map(Attempt::Done);
         }
         match self.namespace.acquire_write(ino)? {
             WriteLease::Held(inode) => {
                 check_regular(&inode)?;
-                state.holds_lease = true;
+                state.right.acquire();
                 match self.stripe_new(cluster, &inode, state) {
                     Ok(None) => {}
                     Ok(Some(inode)) => return Ok(Attempt::Done(inode)),
@@ -171,7 +171,7 @@ impl Node {
     ) -> Result<Option<Inode>> {
         let Some((wish, hints)) = self.is_to_be_striped(inode)? else { return Ok(None) };
         let inode = self.lay_stripes(cluster, inode, wish, &hints)?;
-        state.holds_lease = false;
+        state.right.release();
         self.write_stripes(&inode, state)?;
         Ok(Some(inode))
     }
@@ -191,10 +191,10 @@ impl Node {
     /// nobody else changes either while this host holds the right to write.
     pub(crate) fn known_record(&self, state: &LiveState) -> Option<Inode> {
         let is_sure = || self.cluster.as_ref().is_some_and(|cluster| cluster.is_sure_member());
-        let is_certain = state.holds_lease
+        let is_certain = state.holds_lease()
             && state.body.is_some()
             && !state.is_doubtful
-            && !state.is_quarantined
+            && !state.right.is_taken_over()
             && !state.is_foreign
             && is_sure();
         state.record.clone().filter(|_| is_certain)
@@ -362,7 +362,7 @@ impl Node {
 
     /// Lets others write again, after nothing came of it here.
     pub(crate) fn give_lease_back(&self, ino: InodeId, state: &mut LiveState) {
-        if !std::mem::take(&mut state.holds_lease) {
+        if !state.right.release() {
             return;
         }
         let extras = [Extra::HoldWritable, Extra::ClearWritable];
@@ -403,9 +403,9 @@ impl Node {
             if may_write {
                 self.confirm_lease(ino, state)?;
             }
-            if may_write && !state.holds_lease {
+            if may_write && !state.holds_lease() {
                 match self.namespace.acquire_write(ino)? {
-                    WriteLease::Held(_) => state.holds_lease = true,
+                    WriteLease::Held(_) => _ = state.right.acquire(),
                     WriteLease::HeldBy(_) | WriteLease::Unneeded(_) => {
                         return Err(Error::Busy("the file is written at another host".into()));
                     }
@@ -448,7 +448,7 @@ impl Node {
             if state.is_open() {
                 return Ok(Recalled::InUse);
             }
-            if !state.holds_lease && !state.is_unsettled {
+            if !state.holds_lease() && !state.is_unsettled {
                 if !self.creations.is_stranger(ino) {
                     return Ok(Recalled::Later(SOON));
                 }

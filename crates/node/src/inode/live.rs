@@ -16,7 +16,8 @@ use crate::body::Body;
 use crate::cache::far_pages::Paged;
 use crate::cache::vouch::{Follower, Round};
 use crate::inode::doubts::is_uncertain;
-use crate::inode::early_fold::EarlyFold;
+use crate::inode::naming::Naming;
+use crate::inode::write_right::WriteRight;
 use crate::ranks::{LIVE_INODE, LIVE_SHARD};
 use crate::replication::replicate::Copied;
 
@@ -52,8 +53,8 @@ pub(crate) struct LiveState {
     /// Its name has just been given to another file: it stays for a moment, for whoever looked the name up
     /// before and opens it now.
     pub(crate) is_lingering: bool,
-    /// This host alone may write to the file (see [`crate::inode::lease`]). Always so without other hosts.
-    pub(crate) holds_lease: bool,
+    /// Whether this host may write to the file. Without other hosts nobody asks.
+    pub(crate) right: WriteRight,
     /// How the kernel serves it; fixed from the first open to the last release.
     pub(crate) mode: IoMode,
     /// Where the bytes are; `None` until somebody needs them.
@@ -71,9 +72,6 @@ pub(crate) struct LiveState {
     pub(crate) is_unsettled: bool,
     /// It was unsettled when this node started: a process from before may still write to it.
     pub(crate) is_foreign: bool,
-    /// Another host has taken the file over while this one was lost, and it is open here still: what was
-    /// written here does not count (see [`crate::membership::fence`]).
-    pub(crate) is_quarantined: bool,
     /// No name is left; it goes at the last release.
     pub(crate) is_orphan: bool,
     /// Sums that reads are checked against; `None` when there are none or they are not loaded.
@@ -84,10 +82,8 @@ pub(crate) struct LiveState {
     pub(crate) seen_ctime: Timestamp,
     /// What the copies on other hosts hold, since this host made them.
     pub(crate) copied: Option<Copied>,
-    /// It was published beside its inode, and its backing file is named by no record (see [`crate::inode::early_fold`]).
-    pub(crate) early_fold: Option<EarlyFold>,
-    /// It is still mapped after its last close, and stays where it is.
-    pub(crate) keeps_name: bool,
+    /// Whether a record names the backing file.
+    pub(crate) naming: Naming,
     /// A publication failed for want of copies: other hosts see the content of the one before.
     pub(crate) is_withheld: bool,
     /// A change of the record had no answer, so that nobody knows whether it names the backing file.
@@ -114,7 +110,7 @@ impl LiveState {
             recall: None,
             paged: None,
             is_lingering: false,
-            holds_lease: false,
+            right: WriteRight::None,
             mode: IoMode::Cached,
             body: None,
             kernel: None,
@@ -124,14 +120,12 @@ impl LiveState {
             hints: HintSet::default(),
             is_unsettled: false,
             is_foreign: false,
-            is_quarantined: false,
             is_orphan: false,
             sums: None,
             is_checksummed: false,
             seen_ctime: Timestamp::default(),
             copied: None,
-            early_fold: None,
-            keeps_name: false,
+            naming: Naming::default(),
             is_withheld: false,
             is_doubtful: false,
             accounted_512: 0,
@@ -140,6 +134,11 @@ impl LiveState {
             is_spared: false,
             is_gone: false,
         }
+    }
+
+    /// Whether what is here of the file is of the host that may write (see [`WriteRight::is_writers`]).
+    pub(crate) const fn holds_lease(&self) -> bool {
+        self.right.is_writers()
     }
 
     /// The backing file that a record may name or not.
@@ -159,7 +158,7 @@ impl LiveState {
     pub(crate) fn has_published_elsewhere(&self) -> bool {
         let has_copies = |record: &Inode| record.layout.copies().len() > 1;
         self.unnamed().is_some()
-            || (self.holds_lease && self.record.as_ref().is_some_and(has_copies))
+            || (self.holds_lease() && self.record.as_ref().is_some_and(has_copies))
     }
 
     /// Lets go of the bytes of an inode that is being removed.
@@ -173,12 +172,10 @@ impl LiveState {
         self.body = None;
         self.sums = None;
         self.is_unsettled = false;
-        self.holds_lease = false;
-        self.is_quarantined = false;
+        self.right.forget();
         self.overlay.is_dirty = false;
         self.copied = None;
-        self.early_fold = None;
-        self.keeps_name = false;
+        self.naming.forget();
         self.is_withheld = false;
         self.is_doubtful = false;
         self.accounted_512 = 0;
@@ -187,7 +184,7 @@ impl LiveState {
 
     /// Whether nothing is known here that the record does not say.
     pub(crate) const fn is_idle(&self) -> bool {
-        !self.is_open() && !self.is_unsettled && !self.holds_lease && !self.overlay.is_dirty
+        !self.is_open() && !self.is_unsettled && !self.holds_lease() && !self.overlay.is_dirty
     }
 
     /// Whether the kernel reads a file here past the process, and can be told of no other one.

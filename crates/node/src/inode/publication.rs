@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode};
+use intarsia_policy::IoMode;
 use intarsia_types::{Error, FileKind, InodeId, Integrity, Layout, Result};
 
 use crate::body::integrity::checksum_extras;
@@ -112,8 +113,8 @@ impl Node {
             }
             None => None,
         };
-        let folded = if state.keeps_name { None } else { self.foldable(state)? };
-        let was_folded = state.early_fold.is_some();
+        let folded = if state.naming.may_fold() { self.foldable(state)? } else { None };
+        let was_folded = state.naming.published().is_some();
         if let (Some(sums), true) = (&state.sums, state.hints.integrity() == Integrity::Strict) {
             extras.extend(checksum_extras(sums));
             state.is_checksummed = true;
@@ -155,7 +156,10 @@ impl Node {
         };
         let inode = state.note_change(changed)?;
         self.note_dropped(&dropped);
-        state.early_fold = folded.as_deref().map(EarlyFold::of);
+        match folded.as_deref().map(EarlyFold::of) {
+            Some(published) => state.naming.fold(published),
+            None => state.naming.name(),
+        }
         state.copied = state.copied.filter(|_| keeps_copies);
         state.is_withheld = false;
         state.overlay.is_dirty = false;
@@ -168,8 +172,11 @@ impl Node {
 
     /// What makes a change of content conditional on the right to write, where others may take it.
     pub(crate) fn lease_extras(&self, state: &LiveState) -> Vec<Extra> {
-        let is_bound = state.holds_lease || state.is_quarantined;
-        if self.is_shared() && is_bound { vec![Extra::HoldWritable] } else { Vec::new() }
+        if self.is_shared() && state.right.binds_changes() {
+            vec![Extra::HoldWritable]
+        } else {
+            Vec::new()
+        }
     }
 
     /// Takes over the times of what was written past the process after its own last touch.
@@ -181,5 +188,12 @@ impl Node {
             state.overlay.ctime = state.overlay.ctime.max(Some(stat.ctime));
         }
         Ok(())
+    }
+
+    /// Whether a change of the backing file's times was a program's doing: with a write-back cache the
+    /// kernel keeps the times itself and its flushes mean nothing.
+    pub(crate) fn trusts_backing_times(&self, state: &LiveState) -> bool {
+        let has_write_back = self.kernel.has_write_back();
+        !(has_write_back && state.mode == IoMode::Cached && state.handles > 0)
     }
 }

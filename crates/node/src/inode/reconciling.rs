@@ -13,7 +13,7 @@ impl Node {
     /// acknowledged.
     pub(crate) fn await_membership_to_publish(&self, ino: InodeId) -> Result<()> {
         let is_writer = |state: &mut LiveState| {
-            state.holds_lease || state.writes_remotely() || state.writes_stripes()
+            state.holds_lease() || state.writes_remotely() || state.writes_stripes()
         };
         match self.live.with_existing(ino, is_writer) {
             Some(true) => self.await_sure_membership(),
@@ -28,7 +28,7 @@ impl Node {
         let mut contested = Vec::new();
         for live in self.live.entries() {
             let claimed = self.live.with_existing(live.ino, |state| {
-                if !state.holds_lease {
+                if !state.holds_lease() {
                     return Ok(true);
                 }
                 self.namespace.hand_over_write(live.ino, &before, next)
@@ -72,7 +72,7 @@ impl Node {
                 // Removed by another host: whoever has it open here keeps what there is.
                 if state.is_open() {
                     state.is_orphan = true;
-                    state.holds_lease = false;
+                    state.right.release();
                     state.overlay.is_dirty = false;
                 } else {
                     self.note_broken_promise(ino, state);
@@ -91,7 +91,7 @@ impl Node {
     pub(crate) fn reconcile_if_taken(&self, ino: InodeId) -> Result<bool> {
         let taken = |state: &mut LiveState| {
             let is_mine = |holder: Owner| holder == self.namespace.owner();
-            if !state.holds_lease {
+            if !state.holds_lease() {
                 return Ok(false);
             }
             if self.namespace.writer(ino)?.is_some_and(is_mine) {
@@ -103,7 +103,7 @@ impl Node {
                 }
             }
             self.reconcile(ino, state)?;
-            Ok(state.holds_lease && !state.is_quarantined)
+            Ok(state.holds_lease() && !state.right.is_taken_over())
         };
         self.live.with_existing(ino, taken).unwrap_or(Ok(false))
     }
@@ -112,7 +112,7 @@ impl Node {
     /// had no answer: it may have given the lease back, and put the content beside the inode. No such change is made
     /// any more afterwards.
     pub(crate) fn confirm_lease(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        if !state.holds_lease || !state.is_doubtful || state.writers > 0 {
+        if !state.holds_lease() || !state.is_doubtful || state.writers > 0 {
             return Ok(());
         }
         if let WriteLease::Held(_) = self.namespace.acquire_write(ino)? {
@@ -157,14 +157,16 @@ fn quarantine(node: &Node, ino: InodeId, state: &mut LiveState) {
         let forgotten = state.forget_body();
         node.discard_unnamed(ino, &forgotten);
     }
-    state.is_quarantined = is_open;
+    if is_open {
+        state.right.lose();
+    }
     state.overlay.is_dirty = false;
 }
 
 impl LiveState {
     /// Refuses what is asked of a file that another host has taken over.
     pub(crate) fn require_ours(&self) -> Result<()> {
-        if self.is_quarantined {
+        if self.right.is_taken_over() {
             return Err(refusal(
                 "another host has taken over the file while this one was lost; close it and open it again",
             ));

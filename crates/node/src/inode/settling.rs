@@ -170,7 +170,7 @@ impl Node {
     }
 
     fn settle_entry(&self, ino: InodeId, state: &mut LiveState, release: &Release) -> Result<bool> {
-        if state.is_open() || !(state.is_unsettled || state.holds_lease) {
+        if state.is_open() || !(state.is_unsettled || state.holds_lease()) {
             return Ok(true);
         }
         if state.unnamed().is_some() {
@@ -204,7 +204,7 @@ impl Node {
                 Ok(())
             })?;
             state.is_unsettled = false;
-            state.holds_lease = false;
+            state.right.release();
             state.body = None;
             return Ok(true);
         };
@@ -218,7 +218,7 @@ impl Node {
         }
         self.metrics.settled.fetch_add(1, Ordering::Relaxed);
         state.is_unsettled = false;
-        state.holds_lease = false;
+        state.right.release();
         state.is_doubtful = false;
         state.body = None;
         state.sums = None;
@@ -331,7 +331,7 @@ impl Node {
         self.metrics.folded.fetch_add(1, Ordering::Relaxed);
         // The pages that passthrough left behind belong to the backing file; who reads next would miss
         // them. Nobody has the file open, so no request of it can be waiting for us.
-        if let Some(page_cache) = self.page_cache.get()
+        if let Some(page_cache) = self.kernel.page_cache()
             && !bytes.is_empty()
             && state.hints.cache() != Some(CacheHint::None)
         {

@@ -1,7 +1,6 @@
 //! Checking the whole store: the tree, and every backing file against the tiers.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::{CheckProgress, CheckReport, Finding, Inode, Outcome};
@@ -38,7 +37,7 @@ impl Node {
         options: CheckOptions,
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
-        let is_mounted = self.is_mounted.load(Ordering::Acquire);
+        let is_mounted = self.kernel.is_mounted();
         if is_mounted && options.repair {
             return Err(Error::Busy(
                 "a mounted store cannot be repaired; take it down first".into(),
@@ -177,7 +176,7 @@ impl Node {
                 ),
             });
         }
-        if !self.is_mounted.load(Ordering::Acquire) {
+        if !self.kernel.is_mounted() {
             tier.recount()?;
         }
         Ok(())

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::membership::gate::Gate;
 use crate::node::Node;
+use crate::space::tiers::clear_tier;
 
 /// Between two words about the progress.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
@@ -222,6 +223,27 @@ impl Node {
             }
             ClosingMode::Keep => self.close_keeping(closing),
         }
+    }
+
+    /// Removes every backing file of a store that was not meant to last.
+    pub(crate) fn wipe(&self) -> Result<()> {
+        for tier in self.tiers.iter() {
+            clear_tier(tier)?;
+            tier.close()?;
+        }
+        Ok(())
+    }
+
+    /// Puts everything acknowledged so far on stable storage.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn sync_all(&self) -> Result<()> {
+        for live in self.live.entries() {
+            self.live.with_existing(live.ino, |state| self.persist(live.ino, state)).transpose()?;
+        }
+        self.tiers.iter().try_for_each(Tier::sync)?;
+        self.namespace.sync()
     }
 
     fn is_cut_off(&self) -> bool {

@@ -85,7 +85,9 @@ impl Node {
                 count += 1;
                 self.live.with(ino, |state| {
                     state.is_unsettled = true;
-                    state.holds_lease = self.is_shared();
+                    if self.is_shared() {
+                        state.right.acquire();
+                    }
                     state.is_foreign = true;
                     self.enqueue_settle(ino, state);
                 });

@@ -419,3 +419,6 @@ pub(crate) fn in_words(time: Timestamp) -> String {
     let since_1970 = Duration::from_secs(u64::try_from(time.secs).unwrap_or(0));
     humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_1970).to_string()
 }
+
+#[cfg(test)]
+pub(crate) mod lone;

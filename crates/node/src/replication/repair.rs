@@ -84,8 +84,8 @@ impl Node {
         if let Some(writer) = self.namespace.writer(ino)? {
             // Whoever may write sees to it once the file has settled.
             let note = |state: &mut LiveState| {
-                state.lacks_copies |= state.holds_lease;
-                state.holds_lease
+                state.lacks_copies |= state.holds_lease();
+                state.holds_lease()
             };
             if self.live.with_existing(ino, note).unwrap_or(false) {
                 return Ok(Attempted::Done);

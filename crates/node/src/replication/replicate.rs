@@ -88,7 +88,7 @@ impl Node {
             None => moment == Moment::Sync,
         };
         is_promised
-            && state.holds_lease
+            && state.holds_lease()
             && state.local().is_some()
             && self.wanted_copies(&state.hints) > 1
     }
@@ -117,7 +117,7 @@ impl Node {
         }
         if outcome.is_err() {
             // Others see the old content, which has its copies, until this one has.
-            self.live.with_existing(ino, |state| state.is_withheld = state.holds_lease);
+            self.live.with_existing(ino, |state| state.is_withheld = state.holds_lease());
         }
         outcome
     }
@@ -172,7 +172,7 @@ impl Node {
     ) -> Result<Option<Publication>> {
         if !self.awaits_copies(state, Moment::Sync) && !self.awaits_copies(state, Moment::Close) {
             // Another host has it by now, or it is gone.
-            state.is_withheld &= state.holds_lease;
+            state.is_withheld &= state.holds_lease();
             return Ok(None);
         }
         let wanted = self.wanted_copies(&state.hints);
@@ -277,7 +277,7 @@ impl Node {
         let mut dropped = Vec::new();
         let outcome = self.live.with(ino, |state| {
             let is_same = state.local().is_some_and(|local| local.backing == publication.backing);
-            if !is_same || !state.holds_lease {
+            if !is_same || !state.holds_lease() {
                 return Err(Error::Busy("the file was taken from this host meanwhile".into()));
             }
             self.account(state)?;
@@ -303,7 +303,7 @@ impl Node {
                 Ok(())
             });
             let inode = state.note_change(changed)?;
-            state.early_fold = None;
+            state.naming.name();
             state.copied = Some(copied);
             state.is_checksummed |= !sums.is_empty();
             state.record = Some(inode);

@@ -192,3 +192,56 @@ impl Placing {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::cluster::lone::{lone, record_host};
+
+    fn hints(list: &[(HintKey, &str)]) -> HintSet {
+        let mut hints = HintSet::default();
+        list.iter().for_each(|(key, value)| hints.set(Hint::new(*key, value).unwrap()));
+        hints
+    }
+
+    fn no_tiers() -> Arc<Tiers> {
+        Arc::new(Tiers::new(Vec::new(), None, false))
+    }
+
+    #[test]
+    fn in_a_store_of_one_host_no_wish_counts() {
+        let (_, namespace) = lone();
+        let maker = NodeId("a".into());
+        let placing = Placing::new(maker, no_tiers(), Arc::new(namespace), None);
+        let group = hints(&[(HintKey::Place, "collocate:g")]);
+        assert_eq!(placing.wish_of(&group), Wish::Maker);
+        assert_eq!(placing.plan_for_new(&group, 7).home, Home::Nowhere);
+    }
+
+    #[test]
+    fn a_group_goes_to_one_host_which_is_recorded_for_all() {
+        let (cluster, namespace) = lone();
+        record_host(&namespace, "b", 1 << 30);
+        record_host(&namespace, "c", 1 << 30);
+        cluster.meet().unwrap();
+        let namespace = Arc::new(namespace);
+        let placing = |maker: &str| {
+            let (names, hosts) = (Arc::clone(&namespace), Some(Arc::clone(&cluster)));
+            Placing::new(NodeId(maker.into()), no_tiers(), names, hosts)
+        };
+        let hosts_of =
+            |placing: &Placing, hints: &HintSet, seed| match placing.plan_for_new(hints, seed) {
+                Plan { home: Home::Elsewhere { hosts, .. }, reason } if reason.is_wish() => hosts,
+                plan => panic!("{plan:?}"),
+            };
+        let group = hints(&[(HintKey::Place, "collocate:g")]);
+        let (a, d) = (placing("a"), placing("d"));
+        let first = hosts_of(&a, &group, 1);
+        let recorded = namespace.group("g").unwrap().map(|record| record.host);
+        assert_eq!(first, recorded.into_iter().collect::<Vec<_>>());
+        assert_eq!(hosts_of(&d, &group, 2), first, "another host looks it up");
+        let named = hints(&[(HintKey::Place, "collocate:g@c")]);
+        assert_eq!(hosts_of(&a, &named, 3), [NodeId("c".into())]);
+        assert!(!a.stays_by_hint(&HintSet::default()) && a.stays_by_hint(&named));
+    }
+}

@@ -200,6 +200,14 @@ impl Tiers {
     }
 }
 
+/// Removes every file of a tier.
+pub(crate) fn clear_tier(tier: &Tier) -> Result<()> {
+    let mut files = Vec::new();
+    tier.scan(|id, _| files.push(id))?;
+    files.into_iter().try_for_each(|id| tier.remove(id))?;
+    tier.recount().map(|_| ())
+}
+
 pub(crate) fn full() -> Error {
     Error::NoSpace("every tier is full; remove files or add a tier".into())
 }

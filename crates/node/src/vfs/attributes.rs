@@ -99,7 +99,7 @@ impl Node {
     fn validity(&self, state: &LiveState, inode: &Inode, before: Before) -> Validity {
         match (state.is_unsettled, state.is_foreign) {
             (true, _) if self.is_shared() => Validity::None,
-            (false, _) if self.is_shared() && state.holds_lease => Validity::None,
+            (false, _) if self.is_shared() && state.holds_lease() => Validity::None,
             (false, _) => self.lasting(inode, before),
             (true, false) => Validity::Brief,
             (true, true) => Validity::None,
@@ -333,7 +333,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
         }
         return Ok(());
     }
-    if node.is_shared() && !state.holds_lease && !state.writes_remotely() {
+    if node.is_shared() && !state.holds_lease() && !state.writes_remotely() {
         // Whoever may write has put into the record what others are to know.
         return Ok(());
     }
@@ -357,15 +357,6 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
         attr.ctime = attr.ctime.max(ctime);
     }
     Ok(())
-}
-
-impl Node {
-    /// Whether a change of the backing file's times was a program's doing: with a write-back cache the
-    /// kernel keeps the times itself and its flushes mean nothing.
-    pub(crate) fn trusts_backing_times(&self, state: &LiveState) -> bool {
-        let has_write_back = self.has_write_back.load(std::sync::atomic::Ordering::Acquire);
-        !(has_write_back && state.mode == IoMode::Cached && state.handles > 0)
-    }
 }
 
 fn apply(inode: &mut Inode, change: &AttrChange, now: Timestamp) {

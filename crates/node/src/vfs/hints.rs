@@ -1,13 +1,26 @@
 //! The hints in force for a file: its own attributes over the rules, over what its directory passes on.
 
+use std::sync::Arc;
+
 use intarsia_meta::Inode;
-use intarsia_types::{FileKind, HINT_PREFIX, Hint, HintKey, HintSet, InodeId, Result};
+use intarsia_types::{FileKind, HINT_PREFIX, Hint, HintKey, HintSet, InodeId, Result, RuleSet};
 
 use crate::node::Node;
 use crate::space::hints::own_hints;
 use crate::space::placing::name_group;
 
 impl Node {
+    /// The rules in force.
+    #[must_use]
+    pub fn rules(&self) -> Arc<RuleSet> {
+        Arc::clone(&self.rules.read())
+    }
+
+    /// Replaces the rules; files created from now on follow them.
+    pub fn set_rules(&self, rules: RuleSet) {
+        *self.rules.write() = Arc::new(rules);
+    }
+
     /// The hints that a new entry `name` of `parent` starts with. Rules are for what is no directory.
     pub(crate) fn hints_for_new(
         &self,

@@ -99,7 +99,7 @@ impl Node {
                 // Nothing has become of a truncation; the file is as it was.
                 state.body = None;
             }
-            if opened.is_err() && state.holds_lease && !state.is_open() {
+            if opened.is_err() && state.holds_lease() && !state.is_open() {
                 self.enqueue_settle(ino, state);
             }
             opened.map(Attempt::Done)
@@ -120,7 +120,9 @@ impl Node {
             if state.body.is_none() {
                 let (body, hints) = fresh;
                 state.hints = hints;
-                state.holds_lease = self.is_shared();
+                if self.is_shared() {
+                    state.right.acquire();
+                }
                 state.is_unsettled = body.is_some();
                 state.body = Some(body.map_or(Body::empty(), Body::local));
                 state.record = Some(inode.clone());

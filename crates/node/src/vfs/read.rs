@@ -60,6 +60,28 @@ impl Node {
         Ok(Reading::Done(self.count_read(n)))
     }
 
+    /// As [`begin_read`](Self::begin_read), for the kernel's pages of a file that is open through them while its bytes are
+    /// at another host.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn begin_page_read(
+        &self,
+        ino: InodeId,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Result<Reading> {
+        let reading = self.begin_read(ino, offset_bytes, buffer)?;
+        let Some(rest) = self.former(ino) else { return Ok(reading) };
+        Ok(match reading {
+            Reading::Elsewhere(FarRead::Remote(read)) => {
+                Reading::Elsewhere(FarRead::Remote(read.or_from(rest)))
+            }
+            Reading::Done(done) => Reading::Done(rest.complete(buffer, done, offset_bytes)),
+            other => other,
+        })
+    }
+
     /// Counts bytes that were read through the process.
     pub fn count_read(&self, bytes: usize) -> usize {
         self.metrics.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -45,7 +45,7 @@ impl Node {
             if std::mem::take(&mut state.is_spared) {
                 self.settler_queue.collect();
             }
-            if state.is_quarantined {
+            if state.right.is_taken_over() {
                 let forgotten = state.forget_body();
                 self.discard_unnamed(ino, &forgotten);
                 return None;
@@ -77,7 +77,7 @@ impl Node {
         {
             local.ro.drop_cache();
         }
-        if state.is_unsettled || state.holds_lease {
+        if state.is_unsettled || state.holds_lease() {
             self.enqueue_settle(ino, state);
         } else {
             let has_own = state.record.as_ref().is_some_and(|inode| self.own_copy(inode).is_some());

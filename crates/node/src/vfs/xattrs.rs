@@ -1,7 +1,9 @@
 //! Extended attributes: those of users, our hints among them, and the ones that answer questions.
 
-use intarsia_meta::SetMode;
-use intarsia_types::{Error, FileKind, HINT_PREFIX, HintKey, InodeId, LOCATION_NAME, Result};
+use intarsia_meta::{Inode, SetMode};
+use intarsia_types::{
+    BackingRef, Error, FileKind, HINT_PREFIX, HintKey, InodeId, LOCATION_NAME, Layout, Result,
+};
 
 use crate::clock::now;
 use crate::node::Node;
@@ -17,6 +19,26 @@ const STATE_NAME: &str = "user.intarsia.state";
 const VIRTUAL_NAMES: [&str; 4] = [LOCATION_NAME, LAYOUT_NAME, NODE_NAME, STATE_NAME];
 
 impl Node {
+    /// The layout in words, for the attribute `user.intarsia.layout`.
+    pub(crate) fn describe_layout(&self, inode: &Inode) -> String {
+        if let Layout::Striped { parts, chunk_bytes, .. } = &inode.layout {
+            let tiers: Vec<_> = parts.iter().map(|part| part.tier.0.to_string()).collect();
+            let home = |part: &BackingRef| self.cluster.as_ref()?.home_of(part.tier).ok();
+            let hosts: Vec<_> =
+                parts.iter().map(|part| home(part).map_or("?".into(), |host| host.0)).collect();
+            return format!(
+                "striped parts={} chunk={chunk_bytes} tiers={} hosts={}",
+                parts.len(),
+                tiers.join(","),
+                hosts.join(",")
+            );
+        }
+        let Some(backing) = inode.layout.backing() else { return inode.layout.name().to_owned() };
+        let class = self.tiers.get(backing.tier).map(|tier| format!(" class={}", tier.class()));
+        // Another host's tier is known by its number only.
+        format!("{} tier={}{}", inode.layout.name(), backing.tier.0, class.unwrap_or_default())
+    }
+
     /// Sets an attribute. Hints are validated; the log says what a refused one should have been.
     ///
     /// # Errors
@@ -134,7 +156,7 @@ impl Node {
     /// Whether somebody has the file open for writing here, or may be writing to it, here or elsewhere.
     fn state_of(&self, ino: InodeId) -> Result<&'static str> {
         let here = self.live.with_existing(ino, |state| {
-            let is_changed = state.is_unsettled || state.overlay.is_dirty || state.holds_lease;
+            let is_changed = state.is_unsettled || state.overlay.is_dirty || state.holds_lease();
             (state.writers > 0, is_changed)
         });
         Ok(match here {

@@ -1,6 +1,6 @@
 //! Prints the table on the rooms of the node: `rooms SRC`, or `rooms BEFORE AFTER` to compare two trees.
 
-#![allow(clippy::print_stdout, reason = "that is what it is for")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -96,7 +96,11 @@ fn overall(trees: &[Vec<Source>]) {
     print("rooms in the largest circle", &|tree| {
         rooms::circles(tree).iter().map(BTreeSet::len).max().unwrap_or(0).to_string()
     });
-    print("upward uses", &|tree| rooms::upward(tree).len().to_string());
+    print("upward uses, of them of `Node` itself", &|tree| {
+        let all = rooms::upward(tree);
+        let of_node = all.iter().filter(|found| found.what == "crate::node::Node").count();
+        format!("{}, {of_node}", all.len())
+    });
     print("kinds of body named outside `body`", &|tree| {
         let outside = tree.iter().filter(|s| s.room != "body");
         outside.map(|s| rooms::kinds_of_body(&s.code)).sum::<usize>().to_string()

@@ -1,0 +1,56 @@
+//! The threads that a node has of its own: they begin once it is whole, and end before its files are put in order.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use intarsia_sync::Mutex;
+use intarsia_types::Result;
+
+use crate::background::settler::Settler;
+use crate::directory::promises::Keeper;
+use crate::locks::LockedFiles;
+use crate::node::Node;
+use crate::replication::repair::FIRST_SURVEY;
+use crate::replication::replicator::Replicator;
+
+/// Those that are stopped one by one; the others end with what they work for.
+#[derive(Default)]
+pub(crate) struct Threads {
+    settler: Mutex<Option<Settler>>,
+    keeper: Mutex<Option<Keeper>>,
+    replicator: Mutex<Option<Replicator>>,
+}
+
+impl Node {
+    pub(crate) fn start_background(self: &Arc<Self>) -> Result<()> {
+        let threads = &self.threads;
+        let settler = Settler::start(&self.settler_queue, Arc::downgrade(self))?;
+        *threads.settler.lock() = Some(settler);
+        if let Some(locks) = &self.locks {
+            locks.start(Arc::downgrade(self) as Weak<dyn LockedFiles>)?;
+        }
+        if let Some(cluster) = &self.cluster {
+            let keeper = Keeper::start(&self.promises, &self.namespace, cluster)?;
+            *threads.keeper.lock() = Some(keeper);
+            *threads.replicator.lock() = Some(Replicator::start(self)?);
+            let is_known = !self.lacking.lock().is_empty();
+            self.copy_queue.survey_in(if is_known { Duration::ZERO } else { FIRST_SURVEY });
+        }
+        if self.tiers.iter().any(|t| !t.is_counted()) {
+            self.settler_queue.recount();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stop_background(&self) {
+        if let Some(keeper) = self.threads.keeper.lock().take() {
+            keeper.stop();
+        }
+        if let Some(replicator) = self.threads.replicator.lock().take() {
+            replicator.stop();
+        }
+        if let Some(settler) = self.threads.settler.lock().take() {
+            settler.stop();
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A host of a store of several whose other hosts are records only: for tests of rooms by themselves.
+
+#![cfg(test)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_meta::engines::MemoryEngine;
+use intarsia_meta::{MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, RootSpec};
+use intarsia_transport::DeploymentKey;
+use intarsia_types::{NodeId, TierClass, TierId};
+
+use super::{Cluster, ClusterOptions};
+use crate::clock::now;
+use crate::membership::Pace;
+
+/// Nobody is lost while a test runs.
+const PACE: Pace =
+    Pace { interval: Duration::from_secs(60), lost_after: Duration::from_secs(3600) };
+
+/// The host `a`, which serves nobody, and the names that all hosts share.
+pub(crate) fn lone() -> (Arc<Cluster>, Namespace) {
+    let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(3));
+    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+    let namespace = Namespace::open(Arc::clone(&engine), root, now()).unwrap();
+    let pem = DeploymentKey::generate().unwrap();
+    let options = ClusterOptions {
+        engine,
+        store: "000102030405060708090a0b0c0d0e0f".into(),
+        listen: ([127, 0, 0, 1], 0).into(),
+        key: DeploymentKey::from_pem(pem.as_bytes()).unwrap(),
+        network: None,
+    };
+    let cluster = Cluster::new(&options, &NodeId("a".into()), root, PACE).unwrap();
+    namespace.set_owner(cluster.owner());
+    (Arc::new(cluster), namespace)
+}
+
+/// Records a host that serves, with so much room.
+pub(crate) fn record_host(namespace: &Namespace, name: &str, free_bytes: u64) {
+    let tier = MemberTier {
+        id: TierId(9),
+        class: TierClass::Ssd,
+        capacity_bytes: u64::MAX,
+        free_bytes,
+        is_low: false,
+    };
+    let joining = MemberRecord { tiers: vec![tier], ..MemberRecord::new(1, now()) };
+    let serving = joining.entering(MemberState::Serving, now());
+    assert!(namespace.put_member(&NodeId(name.into()), None, &serving).unwrap());
+}
