@@ -10,4 +10,5 @@ pub(crate) mod following;
 pub(crate) mod lease;
 pub(crate) mod live;
 pub(crate) mod moving;
+pub(crate) mod passed;
 pub(crate) mod publication;

@@ -25,9 +25,11 @@ use crate::cache::vouch::Vouches;
 use crate::clock::now;
 use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
 use crate::directory::promises::{Keeper, Promises};
+use crate::directory::told::Told;
 use crate::identity::Identity;
 use crate::inode::doubts::{DoubtfulOrphans, Doubts};
 use crate::inode::live::LiveTable;
+use crate::inode::passed::Passed;
 use crate::locks::Locks;
 use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
@@ -41,6 +43,7 @@ use crate::space::placing::Groups;
 use crate::space::tiers::Tiers;
 use crate::vfs::creations::Creations;
 use crate::vfs::names::Departed;
+use crate::vfs::recollection::Recollections;
 
 /// The store of one host: the namespace, the tiers and the open files.
 pub struct Node {
@@ -66,6 +69,9 @@ pub struct Node {
     pub(crate) lower: Option<Lower>,
     /// Which directories this host has leased, of those that it shares with others.
     pub(crate) directory_leases: DirectoryLeases,
+    pub(crate) told: Told,
+    pub(crate) recollections: Recollections,
+    pub(crate) passed: Passed,
     pub(crate) departed: Departed,
     /// In a store of several hosts: where groups of files go.
     pub(crate) groups: Groups,
@@ -177,6 +183,9 @@ impl Node {
             cluster,
             lower,
             directory_leases: DirectoryLeases::default(),
+            told: Told::default(),
+            recollections: Recollections::default(),
+            passed: Passed::default(),
             departed: Departed::new(),
             groups: Groups::default(),
             shortage: Shortage::default(),

@@ -12,6 +12,7 @@ pub(crate) mod locating;
 pub(crate) mod names;
 pub(crate) mod open;
 pub(crate) mod read;
+pub(crate) mod recollection;
 pub(crate) mod release;
 pub(crate) mod sync;
 pub(crate) mod truncate;

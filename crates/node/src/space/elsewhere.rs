@@ -156,7 +156,7 @@ impl Node {
         state: &mut LiveState,
         refusal: Error,
     ) -> Result<Option<RemoteFile>> {
-        let taken = match self.namespace.acquire_write(ino)? {
+        let taken = match self.acquire_write(ino)? {
             WriteLease::Held(_) => return Ok(None),
             WriteLease::HeldBy(owner) if owner.node == *host => {
                 RemoteFile::open(cluster, host.clone(), ino, true)
