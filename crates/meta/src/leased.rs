@@ -10,7 +10,10 @@ mod changes;
 mod table;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use intarsia_sync::Mutex;
 use intarsia_types::{InodeId, PartitionId, Result};
@@ -34,6 +37,8 @@ pub(crate) struct LeasedEngine {
     /// Whether what is kept may be told.
     is_valid: Box<dyn Fn() -> bool + Send + Sync>,
     hits: AtomicU64,
+    /// Commits of this process that have begun, and that have ended.
+    commits: AtomicU64,
 }
 
 impl LeasedEngine {
@@ -43,7 +48,12 @@ impl LeasedEngine {
         is_valid: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
         let (table, is_valid) = (Mutex::default(), Box::new(is_valid));
-        Self { inner, table, is_valid, hits: AtomicU64::new(0) }
+        Self { inner, table, is_valid, hits: AtomicU64::new(0), commits: AtomicU64::new(0) }
+    }
+
+    /// How many commits of this process have begun and ended. While that is the same, it has changed nothing.
+    pub(crate) fn commits_seen(&self) -> u64 {
+        self.commits.load(SeqCst)
     }
 
     pub(crate) fn is_valid(&self) -> bool {
@@ -254,7 +264,9 @@ impl LeasedEngine {
         };
         let mut all: Vec<Mutation> = assumed.iter().filter(|m| !replaces(m)).cloned().collect();
         all.extend_from_slice(mutations);
+        self.commits.fetch_add(1, SeqCst);
         let outcome = self.inner.commit(partition, op, conditions, all);
+        self.commits.fetch_add(1, SeqCst);
         let mut table = self.table.lock();
         match &outcome {
             Ok(CommitOutcome::Applied) => {

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use fuser::{
     AccessFlags, BackingId, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle,
@@ -21,13 +21,15 @@ use fuser::{
 };
 use intarsia_node::{
     AttrChange, Caller, Direction, FarRead, KernelBacking, LockKind, LockSpan, Metrics, NameChange,
-    NewName, Node, Op, OpTimer, Opened, Reading, RenameMode, SetMode, Validity,
+    NewName, Node, Op, OpTimer, Opened, Reading, RenameMode, SetMode, Telling, Validity,
 };
 use intarsia_sync::Mutex;
 use intarsia_types::{Attr, Error, FileKind, InodeId, Result};
 
 use crate::calls;
-use crate::convert::{errno, file_attr, file_kind, ino, no_attributes, set_time, ttl};
+use crate::convert::{
+    attribute_ttl, errno, file_attr, file_kind, ino, no_attributes, set_time, ttl,
+};
 use crate::executed::Executed;
 use crate::locks::{LockCall, span};
 use crate::mode::Mode;
@@ -44,6 +46,9 @@ const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 const BLOCK_BYTES: u32 = 4096;
 /// Of a file that may be read past the kernel's pages, where each read is a request.
 const FAR_BLOCK_BYTES: u32 = 64 << 10;
+
+/// How long the kernel may keep attributes.
+type KeptFor = fn(&Telling<'_>, InodeId, Validity) -> Duration;
 
 pub(crate) struct Adapter {
     node: Arc<Node>,
@@ -95,6 +100,7 @@ impl Adapter {
 
     fn begin(req: &Request, directory: Option<InodeId>, op: Op) -> OpTimer {
         calls::begin(req.pid(), directory, op);
+        intarsia_node::begin_answering(req.pid());
         Metrics::start(op)
     }
 
@@ -121,6 +127,19 @@ impl Adapter {
         result: Result<(Attr, Validity)>,
         reply: ReplyEntry,
     ) {
+        self.entry_kept(timer, op, (parent, name), result, attribute_ttl, reply);
+    }
+
+    /// As [`entry`](Self::entry); `kept` says how long the kernel may keep the attributes.
+    fn entry_kept(
+        &self,
+        timer: &OpTimer,
+        op: &'static str,
+        (parent, name): (INodeNo, &[u8]),
+        result: Result<(Attr, Validity)>,
+        kept: KeptFor,
+        reply: ReplyEntry,
+    ) {
         self.finish(timer, result.is_ok());
         match result {
             Ok((attr, validity)) => {
@@ -128,7 +147,7 @@ impl Adapter {
                 self.node.recorder().named(ino(parent), name, &attr);
                 let telling = self.node.tell_kernel();
                 let named = ttl(&telling, self.node.name_validity(ino(parent), timer.started()));
-                let kept = ttl(&telling, validity);
+                let kept = kept(&telling, attr.ino, validity);
                 reply.entry_with_ttls(&kept, &named, &self.told_attr(timer, &attr), GENERATION);
             }
             Err(e) => reply.error(errno(&e, op)),
@@ -141,13 +160,15 @@ impl Adapter {
         timer: &OpTimer,
         op: &'static str,
         result: Result<(Attr, Validity)>,
+        kept: KeptFor,
         reply: ReplyAttr,
     ) {
         self.finish(timer, result.is_ok());
         match result {
             Ok((attr, validity)) => {
                 let telling = self.node.tell_kernel();
-                reply.attr(&ttl(&telling, validity), &self.told_attr(timer, &attr));
+                let kept = kept(&telling, attr.ino, validity);
+                reply.attr(&kept, &self.told_attr(timer, &attr));
             }
             Err(e) => reply.error(self.inode_errno(req, &e, op)),
         }
@@ -295,6 +316,11 @@ fn finish_empty(
     }
 }
 
+/// See [`KeptFor`]: where the kernel takes what it is told for the newest, whatever it was told to drop meanwhile.
+fn as_told(telling: &Telling<'_>, _ino: InodeId, validity: Validity) -> Duration {
+    ttl(telling, validity)
+}
+
 fn caller(req: &Request) -> Caller {
     Caller { uid: req.uid(), gid: req.gid() }
 }
@@ -399,7 +425,7 @@ impl Filesystem for Adapter {
         let timer = Self::start(req, Op::GetAttr);
         let _asked = self.node.asked_for_length(ino(n));
         let result = self.node.attributes(ino(n)).inspect(|(attr, _)| self.before_telling(attr));
-        self.attr(req, &timer, "getattr", result, reply);
+        self.attr(req, &timer, "getattr", result, attribute_ttl, reply);
     }
 
     fn setattr(
@@ -431,7 +457,8 @@ impl Filesystem for Adapter {
             ctime: ctime.map(Into::into),
         };
         let result = self.node.set_attributes(caller(req), ino(n), &change);
-        self.attr(req, &timer, "setattr", result, reply);
+        // What the kernel is told of a change it takes for the newest.
+        self.attr(req, &timer, "setattr", result, as_told, reply);
     }
 
     fn readlink(&self, req: &Request, n: INodeNo, reply: ReplyData) {
@@ -538,7 +565,8 @@ impl Filesystem for Adapter {
     ) {
         let timer = Self::start_in(req, newparent, Op::Link);
         let result = self.node.link(ino(n), ino(newparent), newname.as_bytes());
-        self.entry(&timer, "link", (newparent, newname.as_bytes()), result, reply);
+        // The kernel knows the inode, and takes what it is told of it here for the newest.
+        self.entry_kept(&timer, "link", (newparent, newname.as_bytes()), result, as_told, reply);
     }
 
     fn open(&self, req: &Request, n: INodeNo, flags: OpenFlags, reply: ReplyOpen) {

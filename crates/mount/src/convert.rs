@@ -25,6 +25,14 @@ pub(crate) fn ttl(telling: &Telling<'_>, validity: Validity) -> Duration {
     }
 }
 
+/// How long it may keep the attributes of an inode that it is told as they are now, and takes for no newer ones.
+pub(crate) fn attribute_ttl(telling: &Telling<'_>, ino: InodeId, validity: Validity) -> Duration {
+    match validity {
+        Validity::Leased(cover) => telling.attributes_last(ino, cover),
+        _ => ttl(telling, validity),
+    }
+}
+
 pub(crate) const fn file_type(kind: FileKind) -> FileType {
     match kind {
         FileKind::Regular => FileType::RegularFile,

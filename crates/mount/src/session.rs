@@ -73,6 +73,11 @@ impl Mount {
         node.set_page_dropper(Box::new(move |ino| {
             let _ = kernel.inval_inode(INodeNo(ino.0), 0, 0);
         }));
+        let kernel = session.notifier();
+        node.set_attribute_dropper(Box::new(move |ino| {
+            // A negative offset leaves the pages alone. Once the mount is gone there is nobody to ask.
+            kernel.inval_known_inode(INodeNo(ino.0), -1, 0).unwrap_or(true)
+        }));
         let thread = intarsia_sync::thread::Builder::new()
             .name("fuse".into())
             .spawn(move || session.run())

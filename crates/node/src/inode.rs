@@ -12,6 +12,7 @@ pub(crate) mod lease;
 pub(crate) mod live;
 pub(crate) mod moving;
 pub(crate) mod naming;
+pub(crate) mod passed;
 pub(crate) mod publication;
 pub(crate) mod reclaiming;
 pub(crate) mod reconciling;

@@ -28,6 +28,7 @@ use crate::identity::Identity;
 use crate::inode::doubts::{DoubtfulOrphans, Doubts};
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
+use crate::inode::passed::Passed;
 use crate::kernel::{Kernel, PageCache};
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
@@ -43,6 +44,7 @@ use crate::space::placing::Placing;
 use crate::space::tiers::{Tiers, clear_tier};
 use crate::vfs::creations::Creations;
 use crate::vfs::departed::Departed;
+use crate::vfs::recollection::Recollections;
 
 /// The store of one host: the namespace, the tiers and the open files.
 pub struct Node {
@@ -68,6 +70,8 @@ pub struct Node {
     pub(crate) lower: Option<Lower>,
     /// Which directories this host has leased, of those that it shares with others.
     pub(crate) directory_leases: DirectoryLeases,
+    pub(crate) recollections: Recollections,
+    pub(crate) passed: Passed,
     pub(crate) departed: Departed,
     /// Where new files go.
     pub(crate) placing: Placing,
@@ -177,6 +181,8 @@ impl Node {
             cluster,
             lower,
             directory_leases,
+            recollections: Recollections::default(),
+            passed: Passed::default(),
             departed: Departed::new(),
             placing,
             shortage: Shortage::default(),

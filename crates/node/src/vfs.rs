@@ -15,6 +15,7 @@ pub(crate) mod locking;
 pub(crate) mod names;
 pub(crate) mod open;
 pub(crate) mod read;
+pub(crate) mod recollection;
 pub(crate) mod release;
 pub(crate) mod sync;
 pub(crate) mod truncate;

@@ -83,6 +83,18 @@ impl Notifier {
         self.send_inval(notify_code::FUSE_NOTIFY_INVAL_INODE, &notif)
     }
 
+    /// As [`inval_inode`](Self::inval_inode); returns whether the kernel knows the inode. One that it does not know
+    /// may stand in a reply that is not taken yet.
+    /// # Errors
+    /// Returns an error if the kernel rejects the notification.
+    pub fn inval_known_inode(&self, ino: INodeNo, offset: i64, len: i64) -> io::Result<bool> {
+        let notif = Notification::new_inval_inode(ino, offset, len);
+        match self.send(notify_code::FUSE_NOTIFY_INVAL_INODE, &notif) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            sent => sent.map(|()| true),
+        }
+    }
+
     /// Update the kernel's cached copy of a given inode's data
     /// # Errors
     /// Returns an error if the notification data is too large.

@@ -6,6 +6,9 @@ use super::{Namespace, Transaction, name, xattr};
 use crate::dentry::Dentry;
 use crate::{Condition, DirDelta, Inode, Value, keys};
 
+/// Partitions in which the directories of one node are born: in each it reserves numbers first.
+const BIRTHS: u64 = 8;
+
 /// What a new inode takes over from a file that existed before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
@@ -105,8 +108,8 @@ impl Namespace {
         })
     }
 
-    /// Where a new inode is born: directories are spread over all partitions by their names, and with
-    /// them the load; all else is born beside its name.
+    /// Where a new inode is born: the directories of a node are spread over some partitions by their names, and with
+    /// them the load, and those of all nodes over all; all else is born beside its name.
     pub(super) fn birth_partition(
         &self,
         parent: InodeId,
@@ -117,8 +120,13 @@ impl Namespace {
         if kind != FileKind::Directory || partitions < 2 {
             return parent.partition();
         }
-        let hash = keys::hash63(self.seed ^ parent.0, name) % u64::from(partitions);
-        u16::try_from(hash).map_or(parent.partition(), PartitionId)
+        let (all, hash) = (u64::from(partitions), keys::hash63(self.seed ^ parent.0, name));
+        let born = match all <= BIRTHS {
+            true => hash % all,
+            // Other ones at every node.
+            false => (self.session % all + hash % BIRTHS * (all / BIRTHS)) % all,
+        };
+        u16::try_from(born).map_or(parent.partition(), PartitionId)
     }
 
     /// Adds the record of a new inode, and what stands beside it, to `transaction`.

@@ -163,6 +163,13 @@ impl Namespace {
         }
     }
 
+    /// How many commits of this host have begun and ended, where directories are shared: while that is the same, this host
+    /// has changed nothing of what it read.
+    #[must_use]
+    pub fn commits_seen(&self) -> Option<u64> {
+        self.leases.as_ref().map(|leases| leases.engine.commits_seen())
+    }
+
     /// Whether this host has the lease on a directory.
     #[must_use]
     pub fn holds_directory(&self, dir: InodeId) -> bool {

@@ -9,7 +9,7 @@ use intarsia_node::OpTimer;
 use intarsia_types::{InodeId, Result};
 
 use super::{Adapter, GENERATION};
-use crate::convert::{errno, file_type, ino, no_attributes, ttl};
+use crate::convert::{attribute_ttl, errno, file_type, ino, no_attributes, ttl};
 
 /// Cookies of "." and ".."; the entries' own come after.
 const COOKIE_DOT: u64 = 1;
@@ -85,6 +85,7 @@ impl Adapter {
                 }
             };
             let telling = self.node.tell_kernel();
+            let named = ttl(&telling, self.node.name_validity(dir, timer.started()));
             let is_full = page.iter().any(|(e, attr, validity)| {
                 after = e.cookie;
                 added += 1;
@@ -94,9 +95,12 @@ impl Adapter {
                 let is_delicate = self.node.has_old_pages(attr.ino);
                 let (attr, kept) = match is_delicate {
                     true => (FileAttr { ino: NO_INODE, ..self.file_attr(attr) }, Duration::ZERO),
-                    false => (self.told_attr(timer, attr), ttl(&telling, *validity)),
+                    false => {
+                        let kept = attribute_ttl(&telling, attr.ino, *validity);
+                        (self.told_attr(timer, attr), kept)
+                    }
                 };
-                reply.add(attr.ino, e.cookie, name, &kept, &attr, GENERATION)
+                reply.add_with_ttls(attr.ino, e.cookie, name, &kept, &named, &attr, GENERATION)
             });
             // What the kernel may keep under a lease it is told at once.
             if is_full || page.is_empty() || telling.is_binding() {

@@ -122,6 +122,7 @@ pub(crate) struct Outdating<'a> {
 impl Drop for Outdating<'_> {
     fn drop(&mut self) {
         self.node.old_pages.end(self.ino);
+        self.node.directory_leases.told.outdate_attributes(self.ino);
         let is_cached = self.node.live.with_existing(self.ino, |state| state.is_served_by_us());
         if !is_cached.unwrap_or(false) {
             self.node.old_pages.forget(self.ino);

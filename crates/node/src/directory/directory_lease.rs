@@ -4,7 +4,7 @@
 //! several times in a row; who has been asked to give one back rests before it asks again, longer each
 //! time, so that a directory that several hosts change is soon left alone.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,6 +13,7 @@ use intarsia_meta::{Namespace, Owner, Recall, Recalled, allowance};
 use intarsia_sync::{Instant, Mutex, RwLock, RwLockReadGuard};
 use intarsia_types::{InodeId, Result};
 
+use crate::directory::told::Told;
 use crate::membership::cluster::Cluster;
 use crate::ranks::DIRECTORY_USES;
 
@@ -43,12 +44,12 @@ const ASKED_AGAIN: Duration = Duration::from_millis(100);
 /// The kernel is told to keep something only of a directory that no other host has changed for so long, as far as this one
 /// can tell. Taking it back makes another host wait as long as some thousand calls of the kernel take, and the stages of a
 /// workflow that change hands are shorter than this.
-const KERNEL_CALM_MIN: Duration = Duration::from_secs(2);
+const KERNEL_CALM_MIN: Duration = Duration::from_secs(10);
 
 /// How long the kernel keeps what a lease covers, and how long after our answer it may begin to: the program
 /// that asked has to run for that.
-const KEPT_BY_KERNEL: Duration = Duration::from_millis(20);
-const ON_ITS_WAY: Duration = Duration::from_millis(180);
+pub(super) const KEPT_BY_KERNEL: Duration = Duration::from_millis(20);
+pub(super) const ON_ITS_WAY: Duration = Duration::from_millis(180);
 
 /// The other hosts, as those that hold leases.
 pub(crate) struct Neighbours(pub(crate) Arc<Cluster>);
@@ -175,6 +176,8 @@ pub(crate) struct DirectoryLeases {
     uses: Mutex<HashMap<InodeId, Use>>,
     /// Read-locked while the kernel is told something, so that a lease is not given back before it has been.
     telling: RwLock<()>,
+    /// What it was told of inodes.
+    pub(crate) told: Told,
 }
 
 impl DirectoryLeases {
@@ -185,8 +188,14 @@ impl DirectoryLeases {
         is_asking: bool,
     ) -> Self {
         let uses = Mutex::ranked(DIRECTORY_USES, HashMap::new());
-        let telling = RwLock::default();
-        Self { namespace, is_asking: is_asking && cluster.is_some(), cluster, uses, telling }
+        Self {
+            namespace,
+            is_asking: is_asking && cluster.is_some(),
+            cluster,
+            uses,
+            telling: RwLock::default(),
+            told: Told::default(),
+        }
     }
 
     fn with<T>(&self, dir: InodeId, f: impl FnOnce(&mut Use) -> T) -> Option<T> {
@@ -296,6 +305,7 @@ impl DirectoryLeases {
         });
         self.namespace.forget_directory(dir);
         drop(self.telling.write());
+        self.told.take_attributes_back(dir);
         let kept = self.with(dir, |seen| seen.kept_by_kernel);
         if let Some(kept) = kept.flatten() {
             intarsia_sync::thread::sleep_until(kept + KEPT_BY_KERNEL + ON_ITS_WAY);
@@ -318,6 +328,7 @@ impl DirectoryLeases {
         for dir in self.namespace.leased_directories() {
             // Others have changed it without asking.
             self.namespace.forget_directory(dir);
+            self.told.drop_attributes(dir);
         }
     }
 
@@ -354,6 +365,8 @@ pub struct Cover {
 pub struct Telling<'a> {
     leases: &'a DirectoryLeases,
     told: RefCell<Vec<InodeId>>,
+    /// It is told attributes that it may have to give back.
+    tells_attributes: Cell<bool>,
     _turn: RwLockReadGuard<'a, ()>,
 }
 
@@ -361,7 +374,8 @@ impl DirectoryLeases {
     /// To be held while the kernel is told something that it may keep.
     pub(crate) fn tell_kernel(&self) -> Telling<'_> {
         let turn = self.telling.read();
-        Telling { leases: self, told: RefCell::default(), _turn: turn }
+        let tells_attributes = Cell::default();
+        Telling { leases: self, told: RefCell::default(), tells_attributes, _turn: turn }
     }
 }
 
@@ -369,28 +383,44 @@ impl Telling<'_> {
     /// How long the kernel may keep it.
     #[must_use]
     pub fn lasts(&self, cover: Cover) -> Duration {
-        let (Cover { dir, read_after }, now) = (cover, Instant::now());
-        let is_kept = self.leases.with(dir, |seen| {
-            seen.held.is_some_and(|since| since < read_after && seen.is_calm(now, since))
-        });
-        let namespace = &self.leases.namespace;
-        if is_kept != Some(true)
-            || !namespace.holds_directory(dir)
-            || !namespace.keeps_directories()
-        {
+        let now = Instant::now();
+        if !self.is_covered(cover, |seen, since| seen.is_calm(now, since)) {
             return Duration::ZERO;
         }
         let mut told = self.told.borrow_mut();
-        if !told.contains(&dir) {
-            told.push(dir);
+        if !told.contains(&cover.dir) {
+            told.push(cover.dir);
         }
         KEPT_BY_KERNEL
+    }
+
+    /// How long the kernel may keep the attributes of `ino`, which it asked for, or which is new.
+    #[must_use]
+    pub fn attributes_last(&self, ino: InodeId, cover: Cover) -> Duration {
+        let lasts = self.lasts(cover);
+        let told = &self.leases.told;
+        if !lasts.is_zero() || !told.can_be_taken_back() || !self.is_covered(cover, |_, _| true) {
+            return lasts;
+        }
+        told.note(cover.dir, ino);
+        self.tells_attributes.set(true);
+        KEPT_BY_KERNEL
+    }
+
+    /// Whether the lease has been held since what it covers was read.
+    fn is_covered(&self, cover: Cover, and: impl Fn(&Use, Instant) -> bool) -> bool {
+        let Cover { dir, read_after } = cover;
+        let is_kept = self.leases.with(dir, |seen| {
+            seen.held.is_some_and(|since| since < read_after && and(seen, since))
+        });
+        let namespace = &self.leases.namespace;
+        is_kept == Some(true) && namespace.holds_directory(dir) && namespace.keeps_directories()
     }
 
     /// Whether the kernel is told to keep something.
     #[must_use]
     pub fn is_binding(&self) -> bool {
-        !self.told.borrow().is_empty()
+        self.tells_attributes.get() || !self.told.borrow().is_empty()
     }
 }
 

@@ -159,7 +159,7 @@ impl Node {
         state: &mut LiveState,
         refusal: Error,
     ) -> Result<Option<RemoteFile>> {
-        let taken = match self.namespace.acquire_write(ino)? {
+        let taken = match self.passed.acquire_write(&self.namespace, ino)? {
             WriteLease::Held(_) => return Ok(None),
             WriteLease::HeldBy(owner) if owner.node == *host => {
                 RemoteFile::open(cluster, host.clone(), ino, true)

@@ -126,7 +126,7 @@ impl Node {
         if state.holds_lease() || state.writes_remotely() {
             return self.regular(ino).map(Attempt::Done);
         }
-        match self.namespace.acquire_write(ino)? {
+        match self.passed.acquire_write(&self.namespace, ino)? {
             WriteLease::Held(inode) => {
                 check_regular(&inode)?;
                 state.right.acquire();
@@ -404,7 +404,7 @@ impl Node {
                 self.confirm_lease(ino, state)?;
             }
             if may_write && !state.holds_lease() {
-                match self.namespace.acquire_write(ino)? {
+                match self.passed.acquire_write(&self.namespace, ino)? {
                     WriteLease::Held(_) => _ = state.right.acquire(),
                     WriteLease::HeldBy(_) | WriteLease::Unneeded(_) => {
                         return Err(Error::Busy("the file is written at another host".into()));
@@ -426,7 +426,9 @@ impl Node {
     /// Gives back the right to write to a file whose entry, which the caller has locked, does not know of it: it was
     /// asked for, and the answer was lost.
     pub(crate) fn release_unknown(&self, ino: InodeId) -> Result<()> {
-        if self.namespace.writer(ino)?.as_ref() == Some(&self.namespace.owner()) {
+        if !self.passed.contains(ino)
+            && self.namespace.writer(ino)?.as_ref() == Some(&self.namespace.owner())
+        {
             tracing::warn!(%ino, "gave back a right to write that nothing here knew of");
             let extras = [Extra::HoldWritable, Extra::ClearWritable];
             self.namespace.update_with(ino, &extras, |_| Ok(()))?;
@@ -456,6 +458,8 @@ impl Node {
             } else if !self.try_settle(ino, state, &release)? {
                 // Somebody has it mapped still.
                 return Ok(Recalled::InUse);
+            } else if matches!(release, Release::PassedTo(_)) {
+                self.passed.note(ino);
             }
             Ok(Recalled::Released)
         });

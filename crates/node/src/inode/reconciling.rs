@@ -49,7 +49,7 @@ impl Node {
     /// the file is.
     fn reconcile(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         let me = self.namespace.owner();
-        match self.namespace.acquire_write(ino) {
+        match self.passed.acquire_write(&self.namespace, ino) {
             Ok(WriteLease::Held(inode)) if is_as_left(&inode, state) => Ok(()),
             Ok(WriteLease::Held(_)) => {
                 let extras = [Extra::HoldWritable, Extra::ClearWritable];
@@ -115,7 +115,7 @@ impl Node {
         if !state.holds_lease() || !state.is_doubtful || state.writers > 0 {
             return Ok(());
         }
-        if let WriteLease::Held(_) = self.namespace.acquire_write(ino)? {
+        if let WriteLease::Held(_) = self.passed.acquire_write(&self.namespace, ino)? {
             // The record is another one now, on which no earlier change is conditional.
             let inode = self.namespace.update_with(ino, &[Extra::HoldWritable], |_| Ok(()))?;
             if is_as_left(&inode, state) {

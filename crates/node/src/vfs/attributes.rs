@@ -66,7 +66,9 @@ pub enum Validity {
 pub(crate) struct Before {
     /// What [`drops`](crate::inode::live::LiveTable::drops) said.
     drops: u64,
-    at: Instant,
+    pub(super) at: Instant,
+    /// How many commits this host had begun and ended; `None` where nobody looks.
+    pub(super) commits: Option<u64>,
 }
 
 impl Node {
@@ -112,7 +114,8 @@ impl Node {
 
     /// To be asked before a record is read for its attributes.
     pub(crate) fn before_reading(&self) -> Before {
-        Before { drops: self.live.drops(), at: Instant::now() }
+        let (drops, commits) = (self.live.drops(), self.namespace.commits_seen());
+        Before { drops, at: Instant::now(), commits }
     }
 
     /// How long the kernel may keep that a name in `dir` means nothing: the lower file system may bring it.
@@ -136,9 +139,16 @@ impl Node {
     /// # Errors
     /// [`Error::NotFound`], or the system's own from a backing file.
     pub fn attributes(&self, ino: InodeId) -> Result<(Attr, Validity)> {
+        if let Some((inode, before)) = self.just_found(ino) {
+            return self.overlaid(&inode, before);
+        }
         let before = self.before_reading();
         match self.namespace.get(ino) {
-            Ok(inode) => self.overlaid(&self.renewed(inode)?, before),
+            Ok(inode) => {
+                let inode = self.renewed(inode)?;
+                self.note_told(&inode, before);
+                self.overlaid(&inode, before)
+            }
             Err(Error::NotFound) => self.departed_attributes(ino).ok_or(Error::NotFound),
             Err(e) => Err(e),
         }

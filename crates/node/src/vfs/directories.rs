@@ -1,8 +1,11 @@
 //! What a call has to say of the directory that it uses.
 
+use std::sync::Arc;
+
 use intarsia_types::InodeId;
 
 use crate::directory::directory_lease::Telling;
+use crate::directory::told::AttributeDropper;
 use crate::node::Node;
 
 impl Node {
@@ -15,5 +18,16 @@ impl Node {
     #[must_use]
     pub fn tell_kernel(&self) -> Telling<'_> {
         self.directory_leases.tell_kernel()
+    }
+
+    /// Who has the kernel ask for attributes anew; false says that it does not know the inode. Without one the kernel is told to
+    /// keep fewer.
+    pub fn set_attribute_dropper(self: &Arc<Self>, dropper: Box<AttributeDropper>) {
+        let node = Arc::downgrade(self);
+        self.directory_leases.told.set_dropper(Box::new(move |ino| {
+            let Some(node) = node.upgrade() else { return true };
+            let _dropping = node.dropping_pages(ino);
+            dropper(ino)
+        }));
     }
 }

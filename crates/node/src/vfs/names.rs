@@ -46,8 +46,10 @@ impl Node {
             let inode = self.renewed(self.namespace.get(parent)?)?;
             return self.overlaid(&inode, before);
         }
+        self.go_on_in(parent);
         let before = self.before_reading();
         let inode = self.find(parent, name)?;
+        self.note_found(&inode, before);
         self.note_lockable(name, inode.ino);
         self.overlaid(&inode, before)
     }
@@ -76,7 +78,7 @@ impl Node {
         self.use_directory(parent);
         let before = self.before_reading();
         self.adopt_for_change(parent, name)?;
-        let directory = self.namespace.get(parent)?;
+        let directory = self.parent_record(parent)?;
         let hints = self.hints_for_new(&directory, name, new.kind)?;
         let record = self.new_inode(caller, &directory, new, Layout::Empty, &hints, false)?;
         let inode = self.namespace.create(parent, name, record, now())?;
@@ -100,7 +102,7 @@ impl Node {
         self.help_settling();
         self.use_directory(parent);
         self.adopt_for_change(parent, name)?;
-        let directory = self.namespace.get(parent)?;
+        let directory = self.parent_record(parent)?;
         let hints = self.hints_for_new(&directory, name, FileKind::Regular)?;
         let stripes = self.stripes_wanted(&hints)?;
         let fresh = match stripes {
@@ -261,6 +263,7 @@ impl Node {
         self.hide_name(parent, name)?;
         self.complete_named(parent, name)?;
         let inode = self.namespace.rmdir(parent, name, now())?;
+        self.directory_leases.told.forget(inode.ino);
         self.departed.add(&inode, inode.size_bytes);
         Ok(())
     }
@@ -331,6 +334,7 @@ impl Node {
         if inode.nlink > 0 {
             return;
         }
+        self.directory_leases.told.forget(inode.ino);
         let mut forgotten = Forgotten::default();
         let still_open = self.live.with_existing(inode.ino, |state| {
             state.is_orphan = state.is_open();

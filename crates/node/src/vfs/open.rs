@@ -102,6 +102,9 @@ impl Node {
             if opened.is_err() && state.holds_lease() && !state.is_open() {
                 self.enqueue_settle(ino, state);
             }
+            if flags.write && opened.is_ok() {
+                self.note_told(&inode, self.before_reading());
+            }
             opened.map(Attempt::Done)
         })
     }

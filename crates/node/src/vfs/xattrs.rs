@@ -16,6 +16,8 @@ const LAYOUT_NAME: &str = "user.intarsia.layout";
 const NODE_NAME: &str = "user.intarsia.node";
 /// Read-only: whether somebody may be writing to this file: `written`, `unsettled` or `settled`.
 const STATE_NAME: &str = "user.intarsia.state";
+/// What the kernel looks for before the first write to a file, to take it away.
+const CAPABILITY_NAME: &[u8] = b"security.capability";
 const VIRTUAL_NAMES: [&str; 4] = [LOCATION_NAME, LAYOUT_NAME, NODE_NAME, STATE_NAME];
 
 impl Node {
@@ -123,6 +125,9 @@ impl Node {
             && let Some(value) = self.virtual_xattr(ino, name)?
         {
             return Ok(value.into_bytes());
+        }
+        if name == CAPABILITY_NAME && self.just_opened_without_attributes(ino) {
+            return Err(Error::NoAttribute);
         }
         match self.namespace.get_xattr(ino, name) {
             Err(Error::NotFound) if self.departed_attributes(ino).is_some() => {

@@ -1,0 +1,163 @@
+//! Attributes that the kernel was told under leases on directories which are not known to be calm. It keeps them for a
+//! moment, so that one call of a program asks for them once, and drops them when the lease is given back.
+//!
+//! Taking them back waits for no lock of the kernel, and what it is told meanwhile of an inode that it knows it does not
+//! take. An inode that it does not know may be in an answer that its program has not taken yet.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use intarsia_sync::{Instant, Mutex};
+use intarsia_types::InodeId;
+
+use crate::directory::directory_lease::{KEPT_BY_KERNEL, ON_ITS_WAY};
+
+/// Has the kernel ask for the attributes of an inode anew; false if it does not know the inode.
+pub type AttributeDropper = dyn Fn(InodeId) -> bool + Send + Sync;
+
+/// Between two attempts at what the kernel does not know yet.
+const UNKNOWN_PAUSE: Duration = Duration::from_millis(1);
+/// Up to so many inodes no old ones are looked for.
+const FEW: usize = 1024;
+
+/// What the kernel may have.
+#[derive(Default)]
+pub(crate) struct Told {
+    inodes: Mutex<Inodes>,
+    dropper: OnceLock<Box<AttributeDropper>>,
+}
+
+/// What it was told of one inode.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// The directory whose lease covers it.
+    dir: InodeId,
+    at: Instant,
+}
+
+impl Answer {
+    /// Whether the kernel may still have it, or yet take it.
+    fn is_kept(&self, now: Instant) -> bool {
+        now <= self.at + KEPT_BY_KERNEL + ON_ITS_WAY
+    }
+}
+
+#[derive(Default)]
+struct Inodes {
+    told: HashMap<InodeId, Answer>,
+    /// Once there are so many, those that the kernel has given up by itself are forgotten.
+    many: usize,
+}
+
+impl Inodes {
+    fn note(&mut self, ino: InodeId, answer: Answer) {
+        self.told.insert(ino, answer);
+        if self.told.len() > self.many.max(FEW) {
+            self.told.retain(|_, told| told.is_kept(answer.at));
+            self.many = self.told.len() * 2;
+        }
+    }
+
+    fn take(&mut self, dir: InodeId) -> Vec<(InodeId, Answer)> {
+        self.told.extract_if(|_, told| told.dir == dir).collect()
+    }
+}
+
+impl Told {
+    /// Whether the kernel can be made to ask anew.
+    pub(super) fn can_be_taken_back(&self) -> bool {
+        self.dropper.get().is_some()
+    }
+
+    /// The kernel is about to be told the attributes of an inode that the lease on `dir` covers.
+    pub(super) fn note(&self, dir: InodeId, ino: InodeId) {
+        self.inodes.lock().note(ino, Answer { dir, at: Instant::now() });
+    }
+
+    /// The inode is gone, and nobody changes its attributes any more.
+    pub(crate) fn forget(&self, ino: InodeId) {
+        self.inodes.lock().told.remove(&ino);
+    }
+}
+
+impl Told {
+    /// Who has the kernel ask for attributes anew. Without one it is told to keep fewer.
+    pub(crate) fn set_dropper(&self, dropper: Box<AttributeDropper>) {
+        // The mount sets it, once.
+        let _ = self.dropper.set(dropper);
+    }
+
+    /// Has the kernel ask anew for all attributes that the lease on `dir` covers, of which it is told no more. What it does
+    /// not know it is made to forget when it does.
+    pub(super) fn take_attributes_back(&self, dir: InodeId) {
+        let mut left = self.drop_attributes(dir);
+        loop {
+            let now = Instant::now();
+            left.retain(|(ino, told)| told.is_kept(now) && !self.drop_attributes_of(*ino));
+            if left.is_empty() {
+                return;
+            }
+            intarsia_sync::thread::sleep(UNKNOWN_PAUSE);
+        }
+    }
+
+    /// The same, but for the inodes that the kernel does not know: these are returned.
+    pub(super) fn drop_attributes(&self, dir: InodeId) -> Vec<(InodeId, Answer)> {
+        let mut told = self.inodes.lock().take(dir);
+        let now = Instant::now();
+        told.retain(|(ino, told)| told.is_kept(now) && !self.drop_attributes_of(*ino));
+        told
+    }
+
+    fn drop_attributes_of(&self, ino: InodeId) -> bool {
+        self.dropper.get().is_none_or(|drop_attributes| drop_attributes(ino))
+    }
+
+    /// Another host has changed a file through this one: the kernel asks anew for its attributes.
+    pub(crate) fn outdate_attributes(&self, ino: InodeId) {
+        if self.inodes.lock().told.contains_key(&ino) {
+            self.drop_attributes_of(ino);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIR: InodeId = InodeId(7);
+
+    #[test]
+    fn what_the_kernel_has_given_up_by_itself_is_forgotten_when_there_is_much() {
+        let (begun, mut inodes) = (Instant::now(), Inodes::default());
+        for number in 0..FEW as u64 {
+            inodes.note(InodeId(number), Answer { dir: DIR, at: begun });
+        }
+        let at = begun + KEPT_BY_KERNEL + ON_ITS_WAY + UNKNOWN_PAUSE;
+        inodes.note(InodeId(FEW as u64), Answer { dir: DIR, at });
+        assert_eq!(inodes.told.len(), 1);
+        for number in 0..FEW as u64 * 4 {
+            inodes.note(InodeId(number), Answer { dir: DIR, at });
+        }
+        assert_eq!(inodes.told.len(), FEW * 4 + 1 - 1);
+    }
+
+    #[test]
+    fn what_one_lease_covers_is_taken_back_alone() {
+        let (at, mut inodes) = (Instant::now(), Inodes::default());
+        let other = InodeId(8);
+        inodes.note(InodeId(20), Answer { dir: DIR, at });
+        inodes.note(InodeId(21), Answer { dir: other, at });
+        // It was moved to the other directory.
+        inodes.note(InodeId(22), Answer { dir: DIR, at });
+        inodes.note(InodeId(22), Answer { dir: other, at });
+        let of =
+            |told: Vec<(InodeId, Answer)>| told.iter().map(|(ino, _)| ino.0).collect::<Vec<_>>();
+        assert_eq!(of(inodes.take(DIR)), [20]);
+        let mut left = of(inodes.take(other));
+        left.sort_unstable();
+        assert_eq!(left, [21, 22]);
+        assert!(inodes.told.is_empty());
+    }
+}

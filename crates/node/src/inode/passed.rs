@@ -1,0 +1,35 @@
+//! Files whose right to write this host has passed on, and has not asked for since: that it does not have it needs no
+//! question to the metadata.
+
+use std::collections::HashSet;
+
+use intarsia_meta::{Namespace, WriteLease};
+use intarsia_sync::Mutex;
+use intarsia_types::{InodeId, Result};
+
+/// Most files that are remembered; of others the record is asked.
+const FILES_MAX: usize = 4096;
+
+#[derive(Default)]
+pub(crate) struct Passed(Mutex<HashSet<InodeId>>);
+
+impl Passed {
+    pub(super) fn note(&self, ino: InodeId) {
+        let mut files = self.0.lock();
+        if files.len() >= FILES_MAX {
+            files.clear();
+        }
+        files.insert(ino);
+    }
+
+    pub(super) fn contains(&self, ino: InodeId) -> bool {
+        self.0.lock().contains(&ino)
+    }
+
+    /// Asks for the right to write to a file, which this host has from the moment on that the metadata say so, whether
+    /// their answer comes or not.
+    pub(crate) fn acquire_write(&self, namespace: &Namespace, ino: InodeId) -> Result<WriteLease> {
+        self.0.lock().remove(&ino);
+        namespace.acquire_write(ino)
+    }
+}

@@ -1,0 +1,128 @@
+//! What a thread of a program has just looked up.
+//!
+//! One call of a program is several requests of the kernel: after each look at a name it asks for the attributes of what
+//! it found, to check permissions, and then for what the call is about. Where no lease covers a record, each would be a
+//! question to the metadata servers, of which the second has the answer of the first.
+//!
+//! The kernel does not say which requests are of one call. A record serves for the next request of the same thread, if that
+//! goes on where the last one ended, soon, and nothing was committed here since.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use intarsia_meta::Inode;
+use intarsia_sync::Mutex;
+use intarsia_types::{InodeId, Result};
+
+use crate::node::Node;
+use crate::vfs::attributes::Before;
+
+/// How old a record may be that serves again.
+const RECENT: Duration = Duration::from_micros(500);
+/// Most threads of which something is remembered.
+const THREADS_MAX: usize = 1024;
+
+thread_local! {
+    static ASKING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// This thread answers a request of the program's thread `asking`, or of nobody in particular (0).
+pub fn begin_answering(asking: u32) {
+    ASKING.set(asking);
+}
+
+/// What each thread has looked up last.
+#[derive(Default)]
+pub(crate) struct Recollections(Mutex<HashMap<u32, Recollection>>);
+
+#[derive(Clone)]
+struct Recollection {
+    inode: Inode,
+    before: Before,
+    /// The attributes were told once more: whoever asks again is of another call.
+    is_told: bool,
+}
+
+impl Recollections {
+    /// What the asking thread remembers of an inode.
+    fn find(&self, ino: InodeId, fits: impl Fn(&Recollection) -> bool) -> Option<Recollection> {
+        let asking = ASKING.get();
+        let all = self.0.lock();
+        all.get(&asking).filter(|known| known.inode.ino == ino && fits(known)).cloned()
+    }
+
+    fn note(&self, inode: &Inode, before: Before, is_told: bool) {
+        let asking = ASKING.get();
+        if asking == 0 {
+            return;
+        }
+        let mut all = self.0.lock();
+        if all.len() >= THREADS_MAX {
+            all.clear();
+        }
+        all.insert(asking, Recollection { inode: inode.clone(), before, is_told });
+    }
+
+    fn forget(&self) {
+        self.0.lock().remove(&ASKING.get());
+    }
+}
+
+impl Node {
+    /// A name was found: the kernel asks for its inode next.
+    pub(super) fn note_found(&self, inode: &Inode, before: Before) {
+        self.note_asked(inode, before, false);
+    }
+
+    /// Its attributes were asked for: something in it or of it may be wanted next.
+    pub(super) fn note_told(&self, inode: &Inode, before: Before) {
+        self.note_asked(inode, before, true);
+    }
+
+    fn note_asked(&self, inode: &Inode, before: Before, is_told: bool) {
+        let is_kept = || inode.covered_by().is_some_and(|dir| self.namespace.holds_directory(dir));
+        if before.commits.is_some() && !is_kept() {
+            self.recollections.note(inode, before, is_told);
+        }
+    }
+
+    /// The record of an inode whose attributes are asked for, if the asking thread has just found it, or goes on from it.
+    pub(super) fn just_found(&self, ino: InodeId) -> Option<(Inode, Before)> {
+        let known = self.recollected(ino, |known| !known.is_told)?;
+        self.recollections.note(&known.inode, known.before, true);
+        Some((known.inode, known.before))
+    }
+
+    /// The asking thread goes on in a directory.
+    pub(super) fn go_on_in(&self, dir: InodeId) {
+        if let Some(known) = self.recollected(dir, |known| known.is_told) {
+            self.recollections.note(&known.inode, known.before, false);
+        }
+    }
+
+    /// The record of the directory in which the asking thread makes something, with which its call ends.
+    pub(super) fn parent_record(&self, dir: InodeId) -> Result<Inode> {
+        let known = self.recollected(dir, |_| true);
+        self.recollections.forget();
+        known.map_or_else(|| self.namespace.get(dir), |known| Ok(known.inode))
+    }
+
+    /// Whether the asking thread has just opened a file that has no extended attributes.
+    pub(super) fn just_opened_without_attributes(&self, ino: InodeId) -> bool {
+        self.recollected(ino, |known| !known.inode.has_xattrs).is_some()
+    }
+
+    fn recollected(
+        &self,
+        ino: InodeId,
+        fits: impl Fn(&Recollection) -> bool,
+    ) -> Option<Recollection> {
+        let commits = self.namespace.commits_seen()?;
+        self.recollections.find(ino, |known| {
+            known.before.commits == Some(commits)
+                && known.before.at.elapsed() <= RECENT
+                && fits(known)
+        })
+    }
+}
