@@ -21,6 +21,7 @@ use crate::body::parts::Parts;
 use crate::cache::far_pages::FarPages;
 use crate::cache::pages::OldPages;
 use crate::cache::remote_cache::RemoteCache;
+use crate::cache::spread::Spreads;
 use crate::cache::vouch::Vouches;
 use crate::clock::now;
 use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
@@ -40,6 +41,7 @@ use crate::space::elsewhere::Shortage;
 use crate::space::placing::Groups;
 use crate::space::tiers::Tiers;
 use crate::vfs::creations::Creations;
+use crate::vfs::hinted::Hinted;
 use crate::vfs::names::Departed;
 
 /// The store of one host: the namespace, the tiers and the open files.
@@ -58,6 +60,10 @@ pub struct Node {
     pub(crate) far_pages: FarPages,
     /// What other hosts may keep of files here.
     pub(crate) vouches: Vouches,
+    /// Files that spread over their readers.
+    pub(crate) spreads: Arc<Spreads>,
+    /// How often the hints of a pattern were followed.
+    pub(crate) hinted: Hinted,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Locks of processes, in a store of several hosts.
@@ -173,6 +179,8 @@ impl Node {
             old_pages: OldPages::default(),
             far_pages: FarPages::default(),
             vouches: Vouches::new(),
+            spreads: Arc::default(),
+            hinted: Hinted::default(),
             locks: cluster.as_ref().map(|cluster| Locks::new(cluster.life().life)),
             cluster,
             lower,

@@ -7,6 +7,7 @@ pub(crate) mod acl;
 pub(crate) mod attributes;
 pub(crate) mod caller;
 pub(crate) mod creations;
+pub(crate) mod hinted;
 pub(crate) mod hints;
 pub(crate) mod locating;
 pub(crate) mod names;
