@@ -65,12 +65,15 @@ pub(crate) struct SpreadMetrics {
     pub(crate) given_bytes: AtomicU64,
 }
 
+/// A copy, and the thread that takes its pieces until somebody waits for its end.
+type Taken = (Arc<Spreading>, Option<JoinHandle<()>>);
+
 /// All that spreads from here or to here.
 #[derive(Default)]
 pub(crate) struct Spreads {
     tracked: Mutex<HashMap<InodeId, Tracked>>,
     /// What readers here have, with the thread that takes pieces.
-    copies: Mutex<HashMap<InodeId, (Arc<Spreading>, Option<JoinHandle<()>>)>>,
+    copies: Mutex<HashMap<InodeId, Taken>>,
     is_closing: AtomicBool,
     pub(crate) metrics: SpreadMetrics,
 }

@@ -165,35 +165,40 @@ impl Node {
             self.note_hinted(Pattern::Broadcast, Ok(()));
             return Arc::new(file.with_spread(copy));
         }
-        match self.new_spread(cluster, inode, hints, stamp, file) {
-            Ok(file) => {
-                self.note_hinted(Pattern::Broadcast, Ok(()));
-                file
-            }
-            Err((file, why)) => {
+        let copy = match self.new_copy(inode, hints, stamp, file.size_bytes()) {
+            Ok(copy) => copy,
+            Err(why) => {
                 self.note_hinted(Pattern::Broadcast, Err(why));
-                Arc::new(file.with_copy(self.begin_keeping(inode, hints)))
+                return Arc::new(file.with_copy(self.begin_keeping(inode, hints)));
             }
-        }
+        };
+        self.note_hinted(Pattern::Broadcast, Ok(()));
+        self.fill(cluster, copy, file)
     }
 
-    fn new_spread(
+    /// An empty copy of a file, or why there is none.
+    fn new_copy(
         &self,
-        cluster: &Arc<Cluster>,
         inode: &Inode,
         hints: &HintSet,
         stamp: Stamp,
-        file: RemoteFile,
-    ) -> std::result::Result<Arc<RemoteFile>, (RemoteFile, &'static str)> {
-        if stamp.number == 0 {
-            return Err((file, "somebody may be writing to it"));
+        size_bytes: u64,
+    ) -> std::result::Result<Arc<Spreading>, &'static str> {
+        if stamp.number == 0 || size_bytes != inode.size_bytes {
+            return Err("somebody may be writing to it");
         }
-        let size_bytes = file.size_bytes();
         let copy = self.begin_keeping_vouched(inode, hints);
         let copy = copy.and_then(|copy| Spreading::new(inode.ino, stamp, size_bytes, copy));
-        let Some(copy) = copy.filter(|_| size_bytes == inode.size_bytes).map(Arc::new) else {
-            return Err((file, "there is no room for a copy"));
-        };
+        copy.map(Arc::new).ok_or("there is no room for a copy")
+    }
+
+    /// Has a thread take the pieces of a copy, and `file` read from it.
+    fn fill(
+        &self,
+        cluster: &Arc<Cluster>,
+        copy: Arc<Spreading>,
+        file: RemoteFile,
+    ) -> Arc<RemoteFile> {
         let file = Arc::new(file.with_spread(Arc::clone(&copy)));
         let spreads = Arc::clone(&self.spreads);
         let taker = Taker {
@@ -213,11 +218,11 @@ impl Node {
                 spreads.add(copy, thread);
             }
             Err(error) => {
-                tracing::warn!(ino = %inode.ino, %error, "a file is read from its home alone");
+                tracing::warn!(ino = %copy.ino, %error, "a file is read from its home alone");
                 copy.end();
             }
         }
-        Ok(file)
+        file
     }
 }
 
