@@ -173,7 +173,7 @@ impl Node {
             }
         };
         self.note_hinted(Pattern::Broadcast, Ok(()));
-        self.fill(cluster, copy, file)
+        self.begin_taking(cluster, copy, file)
     }
 
     /// An empty copy of a file, or why there is none.
@@ -193,7 +193,7 @@ impl Node {
     }
 
     /// Has a thread take the pieces of a copy, and `file` read from it.
-    fn fill(
+    fn begin_taking(
         &self,
         cluster: &Arc<Cluster>,
         copy: Arc<Spreading>,
