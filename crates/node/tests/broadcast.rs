@@ -73,7 +73,7 @@ fn a_copy_of_a_broadcast_file_is_never_shown_once_the_file_has_changed() {
         // Open while it is written.
         let open = &readers[round % 2];
         open.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
-        let new = [round as u8; 5];
+        let new = [u8::try_from(round).unwrap(); 5];
         overwrite(writer, ino, 4097, &new, false).unwrap();
         content[4097..4102].copy_from_slice(&new);
         let mut read = [0; 5];
