@@ -22,11 +22,16 @@ import labs
 import peers
 
 BLOCK = 1 << 20
+# Lengths of regions are multiples of it, as those of chunks are.
+CHUNK_GRAIN = 4096
 HINTS = {
     "reduce": {"pattern": "reduce"},
     "scatter": {"place": "scatter:{region}"},
     "distribute": {"pattern": "distribute"},
     "pipeline": {"pattern": "pipeline"},
+    "broadcast": {"pattern": "broadcast"},
+    "gather": {"pattern": "gather", "chunk": "{region}"},
+    "reuse": {"pattern": "reuse"},
 }
 
 
@@ -152,7 +157,47 @@ def distribute(place, size):
     return at_once(tasks)
 
 
-PATTERNS = {f.__name__: f for f in (pipeline, reduce, scatter, distribute)}
+def broadcast(place, size):
+    """One task writes a file; then every other worker reads all of it, which is what is timed."""
+    place.hint("broadcast")
+    write(place.at(place.workers[0]) / "table", size)
+    return at_once([lambda w=w: read(place.at(w) / "table") for w in place.workers[1:]])
+
+
+def gather(place, size):
+    """Every worker writes a region of one file, and one task reads it."""
+    region = -(-size // len(place.workers) // CHUNK_GRAIN) * CHUNK_GRAIN
+    place.hint("gather", region=region)
+    (place.at(place.workers[0]) / "image").touch()
+
+    def task(number, worker):
+        def do():
+            with open(place.at(worker) / "image", "r+b", buffering=0) as file:
+                for at in range(0, region, BLOCK):
+                    file.seek(number * region + at)
+                    file.write(os.urandom(min(BLOCK, region - at)))
+
+        return do
+
+    made = at_once([task(number, worker) for number, worker in enumerate(place.workers)])
+    reader = place.at(place.workers[-1]) / "image"
+    return made + at_once([lambda: read(reader, size=region * len(place.workers))])
+
+
+def reuse(place, size):
+    """Every worker reads a file of another one twice; the second time is what is timed."""
+    place.hint("reuse")
+    part = size // len(place.workers)
+    for worker in place.workers:
+        write(place.at(worker) / f"set-{worker}", part)
+    place.system.settle()
+    others = [*place.workers[1:], place.workers[0]]
+    tasks = [lambda w=w, o=o: read(place.at(w) / f"set-{o}") for w, o in zip(place.workers, others)]
+    at_once(tasks)
+    return at_once(tasks)
+
+
+PATTERNS = {f.__name__: f for f in (pipeline, broadcast, reduce, scatter, gather, reuse, distribute)}
 SYSTEMS = {
     "central": peers.Central,
     "intarsia": labs.Intarsia,

@@ -5,6 +5,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,63 @@ def test_policies_are_told_what_the_links_carry(tmp_path: Path) -> None:
     settings = Settings(tmp_path, tmp_path / "run", policy, link_bytes_per_s=77.0)
     assert Run(pair(), tmp_path, HereCrew({"a": 1}, make_here), settings=settings).history.is_well
     assert seen == {77.0}
+
+
+def test_temporary_files_go_with_their_last_reader_and_come_back_when_they_are_needed(
+    tmp_path: Path,
+) -> None:
+    keep = {"lifetime": "reads:3"}
+    graph = graph_of(
+        "w",
+        "w",
+        [
+            Task("make", "x", ("text",), ("a", "b", "c"), temp=("a",)),
+            Task("lived", "x", ("text",), ("d",), hints={"lifetime": "reads:2"}),
+            Task("kept", "x", ("text",), ("e",), hints=keep),
+            Task("one", "x", ("a", "b", "d"), ("one",)),
+            Task("two", "x", ("a", "d", "e"), ("two",)),
+        ],
+    )
+    seen: dict[str, set[str]] = {}
+
+    def make(order: Order, host: str) -> Outcome:
+        missing = [path for path in order.inputs if not Path(path).exists()]
+        assert not missing, order.task
+        seen[order.task] = {path.name for path in tmp_path.iterdir() if path.is_file()}
+        return make_here(order, host)
+
+    run = Run(graph, tmp_path, HereCrew({"a": 1}, make))
+    assert run.history.is_well
+    assert {"a", "d"} <= seen["one"] & seen["two"], "not before both have read them"
+    left = {path.name for path in tmp_path.iterdir() if path.is_file()}
+    assert left == {"text", "b", "c", "e", "one", "two"}
+    assert sorted(run.history.removed) == ["a", "d"]
+    again = HereCrew({"a": 1}, make)
+    assert Run(graph, tmp_path, again).history.is_well
+    assert again.begun == [], "that they are gone is right"
+    (tmp_path / "two").unlink()
+    mended = HereCrew({"a": 1}, make)
+    assert Run(graph, tmp_path, mended).history.is_well
+    assert sorted(name for name, _ in mended.begun) == ["lived", "make", "two"]
+    left = {path.name for path in tmp_path.iterdir() if path.is_file()}
+    assert left == {"text", "b", "c", "e", "one", "two"}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_workflow_of_temporary_files_alone_leaves_its_results(seed: int, tmp_path: Path) -> None:
+    """Also when tasks fail, and when a run was ended before it had removed what it could."""
+    chance = random.Random(seed)
+    graph = random_graph(chance, 20)
+    tasks = [replace(task, temp=task.outputs) for task in graph.tasks.values()]
+    graph = graph_of("w", "w", tasks)
+    bad = set(chance.sample(sorted(graph.tasks), 2))
+
+    def make(order: Order, host: str) -> Outcome:
+        return FAILED if order.task in bad else make_here(order, host)
+
+    first = Run(graph, tmp_path, HereCrew({"a": 2}, make), keeps_going=True)
+    for file in first.history.removed:
+        (tmp_path / file).write_text(file)
+    assert Run(graph, tmp_path, HereCrew({"a": 2}, make_here)).history.is_well
+    for file in graph.producer:
+        assert (tmp_path / file).exists() == graph.is_result(file), file

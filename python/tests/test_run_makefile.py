@@ -128,3 +128,12 @@ def test_what_cannot_be_run_is_told_with_its_line(text: str, problem: str, tmp_p
 def test_a_makefile_is_known_by_its_name(name: str) -> None:
     assert is_makefile(Path(name))
     assert not is_makefile(Path(f"{name}.yaml"))
+
+
+def test_intermediate_files_are_temporary(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("one")
+    rules = ".INTERMEDIATE: middle\nlast: middle\n\tcp $< $@\nmiddle: text\n\tcp $< $@\n"
+    graph = read(tmp_path, rules)
+    assert {task.temp for task in graph.tasks.values()} == {("middle",), ()}
+    perform(graph, tmp_path)
+    assert (tmp_path / "middle").exists(), "it is not make that removes it"

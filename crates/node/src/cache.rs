@@ -2,11 +2,13 @@
 //! kernel.
 //!
 //! Owns those copies and what is known of the pages, on the reader's side and on the home's. Promises that both go when the
-//! content changes.
+//! content changes, and that a file that many hosts read spreads over them piece by piece, if its hints say so.
 
 pub(crate) mod brief_pages;
 pub(crate) mod far_pages;
 pub(crate) mod kernel_length;
 pub(crate) mod pages;
 pub(crate) mod remote_cache;
+pub(crate) mod spread;
+pub(crate) mod spreading;
 pub(crate) mod vouch;

@@ -1,5 +1,7 @@
 //! Counters and latency histograms, with labels bounded by the number of operations.
 
+pub(crate) mod hinted;
+
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

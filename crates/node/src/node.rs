@@ -20,6 +20,7 @@ use crate::body::parts::Parts;
 use crate::cache::far_pages::FarPages;
 use crate::cache::pages::OldPages;
 use crate::cache::remote_cache::RemoteCache;
+use crate::cache::spread::Spreads;
 use crate::cache::vouch::Vouches;
 use crate::clock::now;
 use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
@@ -35,6 +36,7 @@ use crate::locks::Locks;
 use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
+use crate::metrics::hinted::Hinted;
 use crate::options::NodeOptions;
 use crate::rebalance::fetch::Fetches;
 use crate::record::Recorder;
@@ -62,6 +64,10 @@ pub struct Node {
     pub(crate) far_pages: FarPages,
     /// What other hosts may keep of files here.
     pub(crate) vouches: Vouches,
+    /// Files that spread over their readers.
+    pub(crate) spreads: Arc<Spreads>,
+    /// How often the hints of a pattern were followed.
+    pub(crate) hinted: Hinted,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Locks of processes, in a store of several hosts.
@@ -177,6 +183,8 @@ impl Node {
             old_pages: OldPages::default(),
             far_pages: FarPages::default(),
             vouches: Vouches::new(),
+            spreads: Arc::default(),
+            hinted: Hinted::default(),
             locks,
             cluster,
             lower,

@@ -12,6 +12,7 @@ use intarsia_wire::{Handle, RecallKind, Request, Response, Target};
 
 use crate::body::parts::PartFile;
 use crate::body::striped::{allocate_bits, status};
+use crate::cache::far_pages::Stamp;
 use crate::cache::vouch::PeerOpening;
 use crate::membership::cluster::{NO_HEIR, Recalled};
 use crate::node::Node;
@@ -373,6 +374,16 @@ impl PeerService {
                     node.copy_queue.add(ino, size_bytes);
                 }
                 Response::Done
+            }
+            Request::Spread { ino, stamp, ref landed, ref failed, from } => {
+                let file = (ino, stamp);
+                self.node()?.answer_spread(&session.node, file, (landed, failed), from)?
+            }
+            Request::ReadSpread { ino, home, stamp, offset_bytes, len_bytes } => {
+                let mut bytes = session.buffer(usize::try_from(len_bytes).unwrap_or(usize::MAX));
+                let stamp = Stamp::new(home, stamp);
+                let size_bytes = self.node()?.read_spread(ino, &stamp, offset_bytes, &mut bytes)?;
+                return Ok(Reply::with(Response::Data { size_bytes }, bytes));
             }
             Request::Lock { place, question } => Response::Lock(
                 self.node()?.shared_locks()?.answer_lock(&session.node, place, question)?,

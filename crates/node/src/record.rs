@@ -23,8 +23,8 @@ pub use intarsia_trace::{Access, Detail, Direction};
 use intarsia_types::{Attr, ByteCount, Error, FileKind, InodeId, Result};
 use serde::Serialize;
 
-use crate::node::Node;
-use session::{Place, Session};
+pub(crate) use session::Place;
+use session::Session;
 
 /// The directory of logs in a store's directory.
 pub const RECORDS_DIRECTORY: &str = "record";
@@ -92,7 +92,7 @@ impl Recorder {
     }
 
     /// What goes on, if anything is recorded.
-    fn session(&self) -> Option<Arc<Session>> {
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
         if self.detail.load(Ordering::Relaxed) == Detail::Off as u8 {
             return None;
         }
@@ -124,7 +124,7 @@ impl Recorder {
         }
     }
 
-    fn begin(&self, place: &Place, detail: Detail) -> Result<()> {
+    pub(crate) fn begin(&self, place: &Place, detail: Detail) -> Result<()> {
         self.end();
         if detail == Detail::Off {
             return Ok(());
@@ -150,74 +150,6 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-impl Node {
-    /// What records calls.
-    #[must_use]
-    pub const fn recorder(&self) -> &Recorder {
-        &self.recorder
-    }
-
-    /// Begins to record, with a new log below the store's directory; what was recorded before is whole then. With
-    /// [`Detail::Off`] only that.
-    ///
-    /// # Errors
-    /// The log cannot be made.
-    pub fn record(&self, detail: Detail) -> Result<RecordStatus> {
-        let place = Place {
-            dir: self.options.dir.join(RECORDS_DIRECTORY),
-            host: self.options.name.0.clone(),
-            store: self.store.clone(),
-            limit_bytes: self.options.record_limit.0,
-        };
-        self.recorder.begin(&place, detail)?;
-        Ok(self.recorder.status())
-    }
-
-    /// A file was opened.
-    pub fn record_open(&self, opened: &OpenedFile) {
-        let Some(session) = self.recorder.session() else { return };
-        let is_empty = opened.access.is_new || opened.access.truncates;
-        let size_bytes = if is_empty { 0 } else { self.length_of(opened.ino) };
-        session.opened(opened, size_bytes, |dir| self.path_below_mount(dir));
-    }
-
-    /// The last descriptor of an open file goes; before the node is told.
-    pub fn record_close(&self, ino: InodeId, handle: u64) {
-        let Some(session) = self.recorder.session() else { return };
-        session.closed(handle, || self.length_of(ino));
-    }
-
-    /// A name was changed.
-    pub fn record_name(&self, changed: &ChangedName<'_>) {
-        let Some(session) = self.recorder.session() else { return };
-        if let Some((directory, name)) = changed.new
-            && let Ok(inode) = self.namespace.lookup(directory, name)
-        {
-            match inode.kind {
-                FileKind::Regular => session.names.learn(inode.ino, directory, name),
-                FileKind::Directory => session.names.forget_directories(),
-                _ => {}
-            }
-        }
-        if changed.change == NameChange::RemoveDirectory {
-            session.names.forget_directories();
-        }
-        session.name_changed(changed, |dir| self.path_below_mount(dir));
-    }
-
-    /// The length of an open file; 0 where nobody here knows it.
-    fn length_of(&self, ino: InodeId) -> u64 {
-        let length = self.live.with_existing(ino, |state| state.size_bytes());
-        length.and_then(Result::ok).unwrap_or_default()
-    }
-
-    /// The path of a directory without the slash in front; none where it is gone.
-    fn path_below_mount(&self, dir: InodeId) -> Option<Vec<u8>> {
-        let path = self.namespace.path_of(dir).ok()?;
-        Some(path.strip_prefix(b"/").map_or_else(|| path.clone(), <[u8]>::to_vec))
     }
 }
 

@@ -296,6 +296,8 @@ impl Node {
             let help = "Bytes of files asked of other hosts";
             sample(&mut out, "remote_read_bytes_total", "counter", help, cluster.asked_bytes());
             self.render_remote_cache(&mut out);
+            self.spreads.render(&mut out);
+            self.hinted.render(&mut out);
         }
         self.render_engine(&mut out);
         self.render_tiers(&mut out);

@@ -16,6 +16,7 @@ pub(crate) mod names;
 pub(crate) mod open;
 pub(crate) mod read;
 pub(crate) mod recollection;
+pub(crate) mod recording;
 pub(crate) mod release;
 pub(crate) mod sync;
 pub(crate) mod truncate;

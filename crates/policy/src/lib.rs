@@ -10,6 +10,7 @@ mod io_mode;
 mod keep;
 mod place;
 mod placement;
+mod spread;
 mod stripe;
 
 pub use balance::{HostRoom, Transfer, choose_host, plan_balance};
@@ -21,4 +22,5 @@ pub use io_mode::{IoMode, OpenRequest, choose_io_mode};
 pub use keep::{KeepRequest, kept_max_bytes, should_keep};
 pub use place::{HostWish, PlaceRequest, Plan, choose_group_host, place};
 pub use placement::{TierState, choose_tier};
+pub use spread::{Giver, Spread, Take, copies_to_serve, piece_bytes};
 pub use stripe::{Span, Stripe};

@@ -116,7 +116,7 @@ impl HintKey {
     #[must_use]
     pub fn is_acted_upon_as(self, value: &str, by_several_hosts: bool) -> bool {
         let is_followed = match self {
-            Self::Pattern => matches!(value, "pipeline" | "reduce" | "distribute"),
+            Self::Pattern => !matches!(value, "sequential" | "random"),
             _ => true,
         };
         is_followed && self.is_acted_upon(by_several_hosts)
@@ -466,7 +466,7 @@ mod tests {
         };
         assert!(is_followed("place=stripe:4", true) && !is_followed("place=stripe:4", false));
         assert!(is_followed("place=collocate:a", true) && !is_followed("place=collocate:a", false));
-        assert!(is_followed("pattern=reduce", true) && !is_followed("pattern=gather", true));
+        assert!(is_followed("pattern=gather", true) && !is_followed("pattern=random", true));
         assert!(is_followed("chunk=1MiB", true) && is_followed("tier=disk", false));
     }
 

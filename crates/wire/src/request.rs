@@ -1,6 +1,6 @@
 //! What one node asks of another.
 
-use intarsia_types::{BackingFileId, BackingRef, InodeId, TierClass, TierId};
+use intarsia_types::{BackingFileId, BackingRef, InodeId, NodeId, TierClass, TierId};
 use serde::{Deserialize, Serialize};
 
 use crate::{LockPlace, LockQuestion};
@@ -247,6 +247,34 @@ pub enum Request {
         /// How many bytes; at most [`crate::MAX_PAYLOAD_BYTES`].
         len_bytes: u32,
     },
+    /// 27: I read all of this file, for which you vouch under the stamp, as others do: which pieces am I to take, and from
+    /// whom? Answer: `Spread`; `Failed` when you do not vouch for it any more.
+    Spread {
+        /// The inode.
+        ino: InodeId,
+        /// The stamp.
+        stamp: u64,
+        /// Pieces that I was told to take and have got since I asked last; others may have them from me.
+        landed: Vec<u32>,
+        /// Pieces that I was told to take and did not get.
+        failed: Vec<u32>,
+        /// The piece that my reader wants first.
+        from: u32,
+    },
+    /// 28: bytes of a file that you have taken as a piece, or otherwise, under this stamp of its home. Answer: `Data`;
+    /// `Failed` when you do not have all of them.
+    ReadSpread {
+        /// The inode.
+        ino: InodeId,
+        /// The home of the file.
+        home: NodeId,
+        /// The home's stamp.
+        stamp: u64,
+        /// First byte.
+        offset_bytes: u64,
+        /// How many bytes; at most [`crate::MAX_PAYLOAD_BYTES`].
+        len_bytes: u32,
+    },
 }
 
 impl Request {
@@ -281,6 +309,8 @@ impl Request {
             Self::StatPart { .. } => "stat part",
             Self::TakeIn { .. } => "take in",
             Self::OpenVouched { .. } => "open vouched",
+            Self::Spread { .. } => "spread",
+            Self::ReadSpread { .. } => "read spread",
         }
     }
 
@@ -290,7 +320,8 @@ impl Request {
         match self {
             Self::Read { len_bytes, .. }
             | Self::OpenRead { len_bytes, .. }
-            | Self::OpenVouched { len_bytes, .. } => {
+            | Self::OpenVouched { len_bytes, .. }
+            | Self::ReadSpread { len_bytes, .. } => {
                 usize::try_from(*len_bytes).unwrap_or(usize::MAX)
             }
             _ => 0,

@@ -1,6 +1,6 @@
 //! What a node answers.
 
-use intarsia_types::{BackingRef, Timestamp};
+use intarsia_types::{BackingRef, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Handle, LockAnswer};
@@ -64,5 +64,12 @@ pub enum Response {
         size_bytes: u64,
         /// The same for as long as the content is, and never given again for another; 0 when the server cannot vouch.
         stamp: u64,
+    },
+    /// 12: which pieces to take. None: ask again in a few milliseconds.
+    Spread {
+        /// Length of each piece but the last.
+        piece_bytes: u64,
+        /// The pieces, from 0, each with the reader that gives it; none for the file's home.
+        takes: Vec<(u32, Option<NodeId>)>,
     },
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The rooms by layer, lowest first: a room may use those of lower layers, and of its own.
 pub const ORDER: &[&[&str]] = &[
     &["clock", "metrics", "identity", "ranks", "kernel"],
-    &["background"],
+    &["background", "record"],
     &["membership"],
     &["options", "locks", "directory", "space"],
     &["members"],

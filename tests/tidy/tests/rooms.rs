@@ -16,6 +16,7 @@ const CLEAN: &[&str] = &[
     "kernel",
     "options",
     "background",
+    "record",
     "membership",
     "locks",
     "directory",

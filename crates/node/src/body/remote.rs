@@ -16,6 +16,7 @@ use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
 use crate::body::pieces::{Landed, Pieces};
 use crate::body::striped::wire_mode;
 use crate::cache::remote_cache::CopyInMaking;
+use crate::cache::spreading::Spreading;
 use crate::membership::cluster::{Cluster, unexpected};
 use crate::replication::copies::is_of_the_host;
 
@@ -53,6 +54,8 @@ pub(crate) struct RemoteFile {
     pieces: Arc<Pieces>,
     /// What is read is kept here too, if that is worth it.
     copy: Option<CopyInMaking>,
+    /// It comes piece by piece, also from other readers.
+    spread: Option<Arc<Spreading>>,
 }
 
 impl Way {
@@ -168,7 +171,19 @@ impl RemoteFile {
             pieces: Pieces::new(cluster.piece_memory(), first),
             cluster: Arc::clone(cluster),
             copy: None,
+            spread: None,
         }
+    }
+
+    /// Reads what has come of the file in `spread`.
+    pub(crate) fn with_spread(mut self, spread: Arc<Spreading>) -> Self {
+        self.spread = Some(spread);
+        self
+    }
+
+    /// The question for bytes of it, to be asked at its home.
+    pub(crate) fn request(&self, range: &Range<u64>) -> Request {
+        self.way().request(range)
     }
 
     /// Keeps what is read in `copy` as well.

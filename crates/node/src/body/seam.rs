@@ -87,8 +87,8 @@ impl Body {
     }
 
     /// Those of a file at another host.
-    pub(crate) fn remote(file: RemoteFile) -> Self {
-        Self::Remote(Arc::new(file))
+    pub(crate) fn remote(file: impl Into<Arc<RemoteFile>>) -> Self {
+        Self::Remote(file.into())
     }
 
     /// The file at another host, if the bytes are there.

@@ -10,7 +10,7 @@ use intarsia_meta::{Extra, FreeFile, Inode};
 use intarsia_policy::{HostState, Stripe, choose_copies};
 use intarsia_types::{
     BackingRef, Durability, Error, Hint, HintKey, HintSet, InodeId, Integrity, Layout, NodeId,
-    Result, TierClass,
+    Pattern, Placement, Result, TierClass,
 };
 use intarsia_wire::{Request, Response};
 
@@ -78,6 +78,10 @@ impl Node {
             None
         };
         if let Some(why) = refused {
+            if hints.place().is_none() {
+                self.note_dealt(hints, Err(why));
+                return Ok(None);
+            }
             let place = hints.get(HintKey::Place).unwrap_or_default();
             tracing::warn!(place, "refused: {why}");
             return Err(Error::Invalid(format!("place={place}: {why}")));
@@ -132,7 +136,21 @@ impl Node {
             now.layout = Layout::Striped { parts: files.clone(), chunk_bytes, cuts: 0 };
             Ok(())
         });
-        named.inspect_err(|error| self.abandon_parts(cluster, inode, parts, error))
+        let is_spread = files.len() > 1;
+        let named = named.inspect_err(|error| self.abandon_parts(cluster, inode, parts, error))?;
+        self.note_dealt(hints, if is_spread { Ok(()) } else { Err("one host alone takes files") });
+        Ok(named)
+    }
+
+    /// Counts a file whose regions are to be on many hosts.
+    fn note_dealt(&self, hints: &HintSet, outcome: std::result::Result<(), &'static str>) {
+        match (hints.pattern(), hints.place()) {
+            (Some(Pattern::Gather), _) => self.hinted.note(Pattern::Gather, outcome),
+            (Some(Pattern::Scatter), _) | (_, Some(Placement::Scatter(_))) => {
+                self.hinted.note(Pattern::Scatter, outcome);
+            }
+            _ => {}
+        }
     }
 
     /// The hosts that take files. Where there seem to be fewer than wished for, some may have come since the last look.

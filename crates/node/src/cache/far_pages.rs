@@ -39,8 +39,15 @@ pub type DropPages = dyn Fn(InodeId) + Send + Sync;
 /// Which content the home of a file vouched for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    home: NodeId,
-    number: u64,
+    pub(super) home: NodeId,
+    pub(super) number: u64,
+}
+
+impl Stamp {
+    /// As another host names it.
+    pub(crate) const fn new(home: NodeId, number: u64) -> Self {
+        Self { home, number }
+    }
 }
 
 /// What is known of the kernel's pages of one file.
@@ -200,7 +207,8 @@ impl FarPages {
 }
 
 impl RemoteFile {
-    fn vouched(&self) -> Stamp {
+    /// What its home vouches for the content with.
+    pub(crate) fn vouched(&self) -> Stamp {
         Stamp { home: self.home(), number: self.stamp() }
     }
 }
@@ -244,7 +252,9 @@ impl Node {
 
     /// Another host is about to write to a file of which it has vouched for the content.
     pub(crate) fn withdraw_pages(&self, home: &NodeId, ino: InodeId, number: u64) {
-        self.far_pages.withdraw(ino, Stamp { home: home.clone(), number });
+        let stamp = Stamp { home: home.clone(), number };
+        self.spreads.withdraw(ino, &stamp);
+        self.far_pages.withdraw(ino, stamp);
         self.far_pages.drop_pages(ino);
         if !self.live.contains(ino) {
             self.far_pages.closed(ino);

@@ -70,6 +70,8 @@ struct Copy {
     blocks_512: u64,
     /// The sums of its blocks, once somebody had to know them.
     sums: Option<Arc<BlockSums>>,
+    /// It goes after all that are not.
+    is_pinned: bool,
     last_turn: u64,
 }
 
@@ -113,7 +115,11 @@ impl Held {
     fn oldest_in(&self, tier: TierId) -> Option<InodeId> {
         let is_spare =
             |copy: &Copy| copy.backing.tier == tier && Arc::strong_count(&copy.file) == 1;
-        self.order.values().find(|ino| self.copies.get(ino).is_some_and(is_spare)).copied()
+        let first = |is_pinned: bool| {
+            let is_it = |copy: &Copy| copy.is_pinned == is_pinned && is_spare(copy);
+            self.order.values().find(|ino| self.copies.get(ino).is_some_and(is_it)).copied()
+        };
+        first(false).or_else(|| first(true))
     }
 
     fn bytes_in(&self, tier: TierId) -> u64 {
@@ -183,6 +189,7 @@ impl RemoteCache {
             file: Arc::clone(&file.ro),
             blocks_512: stat.blocks_512,
             sums: None,
+            is_pinned: false,
             last_turn: 0,
         };
         let before = self.held.lock().put(ino, copy);
@@ -259,8 +266,12 @@ impl RemoteCache {
 pub(crate) struct CopyInMaking {
     cache: Arc<RemoteCache>,
     ino: InodeId,
-    version: u64,
+    /// None when the content is of a stamp, and the record may name no version of it yet.
+    version: Option<u64>,
     size_bytes: u64,
+    /// More gaps than this between what was read, and it is given up.
+    gaps_max: usize,
+    is_pinned: bool,
     backing: BackingRef,
     /// Closed before the file is given back, which only its single holder can have emptied.
     rw: Option<BackingFile>,
@@ -291,7 +302,7 @@ impl CopyInMaking {
         }
         let mut progress = self.progress.lock();
         progress.coverage.add(offset_bytes..offset_bytes + bytes.len() as u64);
-        if progress.coverage.gaps() > GAPS_MAX {
+        if progress.coverage.gaps() > self.gaps_max {
             self.is_given_up.store(true, Ordering::Release);
         } else if progress.coverage.is_whole(self.size_bytes)
             && let Some(file) = progress.file.take()
@@ -301,17 +312,28 @@ impl CopyInMaking {
         }
     }
 
+    /// What is read of it, while it is being made.
+    pub(crate) fn file(&self) -> Option<Arc<BackingFile>> {
+        self.progress.lock().file.clone()
+    }
+
+    /// Whether these bytes are in it.
+    pub(crate) fn has(&self, range: &Range<u64>) -> bool {
+        self.progress.lock().coverage.has(range)
+    }
+
     fn finish(&self, file: Arc<BackingFile>) {
         self.is_given_up.store(true, Ordering::Release);
         match file.stat() {
             Ok(stat) if stat.size_bytes == self.size_bytes => {
                 let copy = Copy {
-                    version: Some(self.version),
+                    version: self.version,
                     size_bytes: self.size_bytes,
                     backing: self.backing,
                     file,
                     blocks_512: stat.blocks_512,
                     sums: None,
+                    is_pinned: self.is_pinned,
                     last_turn: 0,
                 };
                 self.cache.keep(self.ino, copy);
@@ -351,8 +373,13 @@ impl Coverage {
         self.0.len().saturating_sub(1)
     }
 
+    fn has(&self, range: &Range<u64>) -> bool {
+        let before = self.0.range(..=range.start).next_back();
+        range.is_empty() || before.is_some_and(|(_, end)| *end >= range.end)
+    }
+
     fn is_whole(&self, size_bytes: u64) -> bool {
-        self.0.get(&0).is_some_and(|end| *end >= size_bytes)
+        self.has(&(0..size_bytes))
     }
 }
 
@@ -369,5 +396,8 @@ mod tests {
             assert_eq!(coverage.gaps(), gaps);
         }
         assert!(coverage.is_whole(40) && !coverage.is_whole(41));
+        coverage.add(50..60);
+        assert!(coverage.has(&(50..60)) && coverage.has(&(3..40)) && coverage.has(&(45..45)));
+        assert!(!coverage.has(&(39..51)) && !coverage.has(&(45..46)) && !coverage.has(&(55..61)));
     }
 }

@@ -104,6 +104,13 @@ impl Vouches {
         }
     }
 
+    /// Whether the content is still that of a stamp.
+    pub(crate) fn is_current(&self, ino: InodeId, stamp: u64) -> bool {
+        let files = self.files.lock();
+        let current = files.get(&ino).and_then(|vouch| vouch.stamp);
+        current.is_some_and(|(_, current)| current == stamp)
+    }
+
     /// The content may change from now on. `is_followed` if others had to be told.
     fn withdraw(&self, ino: InodeId, is_followed: bool) {
         let now = Instant::now();

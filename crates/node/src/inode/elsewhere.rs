@@ -23,7 +23,7 @@ use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
 use crate::space::hints::own_hints;
-use crate::space::placing::Wish;
+use crate::space::placing::{Wish, pattern_of_place};
 use crate::space::tiers::full;
 
 /// Hosts that are asked to take in one file: what is known of their room is up to a beat old.
@@ -62,18 +62,22 @@ impl Node {
     pub(crate) fn give_home(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         self.remote_cache.make_room();
         let Plan { home, reason } = self.placing.plan_for_new(&state.hints, ino.0);
+        let why = reason.as_str();
         let (last, is_as_wished) = match home {
-            Home::Here(tier) => (Some(tier), reason.is_wish()),
+            Home::Here(tier) => (Some(tier), self.is_as_wished(&state.hints, reason)),
             Home::Elsewhere { hosts, otherwise } => {
                 if self.may_be_handed_out(state) && self.hand_out(ino, state, &hosts, reason)? {
-                    self.note_placed(&state.hints, reason.is_wish());
+                    self.note_placed(&state.hints, reason.is_wish(), why);
                     return Ok(());
                 }
-                (otherwise, false)
+                (
+                    otherwise,
+                    self.placing.wish_of(&state.hints) == Wish::Maker && otherwise.is_some(),
+                )
             }
             Home::Nowhere => (None, false),
         };
-        self.note_placed(&state.hints, is_as_wished);
+        self.note_placed(&state.hints, is_as_wished, why);
         match last {
             Some(tier) => self.unfold_into(ino, state, tier),
             None if self.is_shared() => Err(self.refuse_for_room(reason.as_str())),
@@ -81,9 +85,18 @@ impl Node {
         }
     }
 
-    /// Counts a file whose hints say where it is to be, if they do.
-    pub(crate) fn note_placed(&self, hints: &HintSet, is_as_wished: bool) {
-        if self.placing.wish_of(hints) == Wish::Maker {
+    /// Whether a file that is born here is where its hints wish it.
+    pub(crate) fn is_as_wished(&self, hints: &HintSet, reason: HomeReason) -> bool {
+        reason.is_wish() || self.placing.wish_of(hints) == Wish::Maker
+    }
+
+    /// Counts a file whose hints say where it is to be, if they do; `why` it is where it is.
+    pub(crate) fn note_placed(&self, hints: &HintSet, is_as_wished: bool, why: &'static str) {
+        let wish = self.placing.wish_of(hints);
+        if let Some(pattern) = pattern_of_place(hints, &wish) {
+            self.hinted.note(pattern, if is_as_wished { Ok(()) } else { Err(why) });
+        }
+        if wish == Wish::Maker {
             return;
         }
         let counter = if is_as_wished {

@@ -262,6 +262,7 @@ impl Node {
                 }
             }
         };
+        self.spreads.close();
         closing.begin(ClosingStep::SettlingFiles);
         let mut unsettled = Unsettled::default();
         note(self.settle_all(closing, &mut unsettled));

@@ -12,13 +12,13 @@ type Name = (InodeId, Box<[u8]>);
 
 /// Names of files as programs last used them, the latest of many; the kernel says them once only.
 #[derive(Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     known: Mutex<[HashMap<InodeId, Name>; 2]>,
     told: Mutex<HashSet<InodeId>>,
 }
 
 impl Names {
-    pub(super) fn learn(&self, ino: InodeId, directory: InodeId, name: &[u8]) {
+    pub(crate) fn learn(&self, ino: InodeId, directory: InodeId, name: &[u8]) {
         let mut known = self.known.lock();
         let [young, old] = &mut *known;
         let is_known = young.get(&ino).is_some_and(|(d, n)| *d == directory && **n == *name);
@@ -32,13 +32,13 @@ impl Names {
     }
 
     /// The directory and the name of a file.
-    pub(super) fn of(&self, ino: InodeId) -> Option<Name> {
+    pub(crate) fn of(&self, ino: InodeId) -> Option<Name> {
         let known = self.known.lock();
         known.iter().find_map(|generation| generation.get(&ino)).cloned()
     }
 
     /// Whether the log has yet to tell where a directory is; it counts as told from now on.
-    pub(super) fn is_news(&self, directory: InodeId) -> bool {
+    pub(crate) fn is_news(&self, directory: InodeId) -> bool {
         let mut told = self.told.lock();
         if told.len() >= GENERATION {
             told.clear();
@@ -47,7 +47,7 @@ impl Names {
     }
 
     /// Directories have moved: all are told anew.
-    pub(super) fn forget_directories(&self) {
+    pub(crate) fn forget_directories(&self) {
         self.told.lock().clear();
     }
 }

@@ -31,19 +31,19 @@ const MOST_WATCHED: usize = 1024;
 const RESERVE_BYTES: u64 = 4096;
 
 /// Where a log goes.
-pub(super) struct Place {
-    pub(super) dir: PathBuf,
-    pub(super) host: String,
-    pub(super) store: String,
-    pub(super) limit_bytes: u64,
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    pub(crate) host: String,
+    pub(crate) store: String,
+    pub(crate) limit_bytes: u64,
 }
 
-pub(super) struct Session {
+pub(crate) struct Session {
     detail: Detail,
     log: PathBuf,
     limit_bytes: u64,
     began: Instant,
-    pub(super) names: Names,
+    pub(crate) names: Names,
     files: OpenFiles,
     processes: Processes,
     waiting: Mutex<Waiting>,
@@ -67,7 +67,7 @@ struct Waiting {
 }
 
 impl Session {
-    pub(super) fn start(place: &Place, detail: Detail) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(place: &Place, detail: Detail) -> std::io::Result<Arc<Self>> {
         std::fs::create_dir_all(&place.dir)?;
         let now = system_now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let began_unix_ns = u64::try_from(now.as_nanos()).unwrap_or_default();
@@ -108,7 +108,7 @@ impl Session {
         Ok(session)
     }
 
-    pub(super) fn status(&self) -> RecordStatus {
+    pub(crate) fn status(&self) -> RecordStatus {
         let ended = self.ended.lock().clone();
         RecordStatus {
             detail: if ended.is_some() { Detail::Off } else { self.detail },
@@ -120,7 +120,7 @@ impl Session {
     }
 
     /// Whether it ended by itself.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
 
@@ -169,7 +169,7 @@ impl Session {
         }
     }
 
-    pub(super) fn opened(
+    pub(crate) fn opened(
         &self,
         opened: &OpenedFile,
         size_bytes: u64,
@@ -201,7 +201,7 @@ impl Session {
         self.files.insert(opened.handle, file);
     }
 
-    pub(super) fn moved(
+    pub(crate) fn moved(
         &self,
         handle: u64,
         direction: Direction,
@@ -219,14 +219,14 @@ impl Session {
         }
     }
 
-    pub(super) fn closed(&self, handle: u64, length: impl FnOnce() -> u64) {
+    pub(crate) fn closed(&self, handle: u64, length: impl FnOnce() -> u64) {
         let Some(mut file) = self.files.remove(handle) else { return };
         let closed_bytes = if file.access.writes { length() } else { file.size_bytes };
         file.runs.take().for_each(|range| self.push(&Record::Range(range)));
         self.push(&file.close(handle, closed_bytes, self.at_ns(Instant::now())));
     }
 
-    pub(super) fn name_changed(
+    pub(crate) fn name_changed(
         &self,
         changed: &ChangedName<'_>,
         path: impl Fn(InodeId) -> Option<Vec<u8>>,
@@ -320,7 +320,7 @@ impl Session {
     }
 
     /// Ends the recording, with all that waits written.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         let writer = self.writer.lock().take();
         // A panic there is in the log of the node.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use intarsia_meta::{FreeFile, Inode};
-use intarsia_types::{BackingRef, Error, HintSet, NodeId, Result, TierId};
+use intarsia_types::{BackingRef, Error, HintSet, NodeId, Pattern, Result, TierId};
 
 use crate::body::remote::RemoteFile;
 use crate::body::{Body, LocalBody};
@@ -34,12 +34,14 @@ impl Node {
         match (own.or(inode.layout.backing()), &self.cluster) {
             (Some(_), Some(cluster)) if own.is_none() => {
                 if let Some(kept) = self.kept_copy(inode) {
+                    if hints.pattern() == Some(Pattern::Reuse) {
+                        self.hinted.note(Pattern::Reuse, Ok(()));
+                    }
                     return Ok(Body::kept(kept));
                 }
                 let hosts = self.hosts_of(inode)?;
                 let file = self.open_elsewhere(cluster, inode, &hosts)?;
-                let file = file.with_copy(self.begin_keeping(inode, hints));
-                Ok(Body::remote(file))
+                Ok(Body::remote(self.begin_spreading(inode, hints, file)))
             }
             (Some(backing), _) => {
                 let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;

@@ -66,6 +66,17 @@ pub(crate) fn name_group(hints: &mut HintSet, directory: InodeId) {
     }
 }
 
+/// The pattern that a file's place follows.
+pub(crate) fn pattern_of_place(hints: &HintSet, wish: &Wish) -> Option<Pattern> {
+    let is_pipeline =
+        hints.place() == Some(Placement::Local) || hints.pattern() == Some(Pattern::Pipeline);
+    match wish {
+        Wish::Group(_) => Some(Pattern::Reduce),
+        Wish::Spread => Some(Pattern::Distribute),
+        Wish::Maker => is_pipeline.then_some(Pattern::Pipeline),
+    }
+}
+
 /// Decides where new files go.
 pub(crate) struct Placing {
     /// The name of this host.

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
 use intarsia_meta::{DirEntry, FreeFile, Inode, NewInode, RenameMode};
+use intarsia_policy::{Home, Plan};
 use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout, Result};
 
 use crate::body::LocalBody;
@@ -147,18 +148,20 @@ impl Node {
         {
             return Ok(None);
         }
-        let id = match self.tier_for_new(hints, 0) {
-            Some(id) => id,
+        self.remote_cache.make_room();
+        let Plan { home, reason } = self.placing.plan_for_new(hints, 0);
+        let id = match home {
+            Home::Here(id) => id,
             // As long as it is small it needs no tier, and then another host may have room.
-            None if self.is_shared() => return Ok(None),
-            None => return Err(full()),
+            _ if self.is_shared() => return Ok(None),
+            _ => return Err(full()),
         };
         let tier = self.tiers.get(id)?;
         if tier.is_low() || !tier.file_system().is_stackable {
             return Ok(None);
         }
         let (backing, file) = self.tiers.take_file(id, &self.namespace)?;
-        self.note_placed(hints, true);
+        self.note_placed(hints, self.is_as_wished(hints, reason), reason.as_str());
         if self.tiers.is_short() {
             self.settler_queue.set_pool_short(true);
         }

@@ -87,7 +87,8 @@ impl HintSet {
     /// How the page cache is used.
     #[must_use]
     pub fn cache(&self) -> Option<CacheHint> {
-        self.get(HintKey::Cache).and_then(parse_cache)
+        let is_reused = self.pattern() == Some(Pattern::Reuse);
+        self.get(HintKey::Cache).and_then(parse_cache).or(is_reused.then_some(CacheHint::Keep))
     }
 
     /// Where the bytes are to lie.
@@ -105,12 +106,15 @@ impl HintSet {
     /// How the chunks are to be dealt over hosts, if they are.
     #[must_use]
     pub fn dealing(&self) -> Option<Dealing> {
-        match self.place()? {
-            Placement::Stripe(count) => {
+        match (self.place(), self.pattern()) {
+            (Some(Placement::Stripe(count)), _) => {
                 Some(Dealing { hosts: Some(count), chunk_bytes: self.chunk_bytes() })
             }
-            Placement::Scatter(ByteCount(region)) => {
+            (Some(Placement::Scatter(ByteCount(region))), _) => {
                 Some(Dealing { hosts: None, chunk_bytes: Some(region) })
+            }
+            (None, Some(Pattern::Scatter | Pattern::Gather)) => {
+                Some(Dealing { hosts: None, chunk_bytes: self.chunk_bytes() })
             }
             _ => None,
         }

@@ -95,6 +95,20 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
         ("stat-part", Request::StatPart { handle }),
         ("take-in", Request::TakeIn { ino }),
         ("open-vouched", Request::OpenVouched { ino, len_bytes: 128 << 10 }),
+        (
+            "spread",
+            Request::Spread { ino, stamp: 9, landed: vec![0, 300], failed: vec![7], from: 2 },
+        ),
+        (
+            "read-spread",
+            Request::ReadSpread {
+                ino,
+                home: NodeId("n1".into()),
+                stamp: 9,
+                offset_bytes: 1 << 20,
+                len_bytes: 4096,
+            },
+        ),
     ];
     all.extend(lock_questions().into_iter().map(|(name, question)| {
         (name, Request::Lock { place: LockPlace { ino, epoch: 3, life: 8 }, question })
@@ -162,6 +176,13 @@ pub(crate) fn responses() -> Vec<(&'static str, Response)> {
         ("busy", Response::Busy { retry_ms: 250 }),
         ("json", Response::Json),
         ("vouched", Response::Vouched { handle: Handle(77), size_bytes: 300, stamp: 1 << 60 }),
+        (
+            "spread",
+            Response::Spread {
+                piece_bytes: 1 << 18,
+                takes: vec![(3, None), (300, Some(NodeId("n2".into())))],
+            },
+        ),
     ];
     all.extend(lock_answers().into_iter().map(|(name, answer)| (name, Response::Lock(answer))));
     all.extend(faults().into_iter().map(|(name, fault)| (name, Response::Failed(fault))));

@@ -59,6 +59,8 @@ class History:
     #: What is told of copies against recomputation, by rule.
     protection: list[dict[str, Any]] = field(default_factory=list)
     fetched_bytes: int = 0
+    #: Temporary files that went when their last reader was done.
+    removed: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
     stopped_by: str = ""
 

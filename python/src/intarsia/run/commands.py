@@ -21,7 +21,10 @@ from intarsia.run.graph import Graph, GraphError, Task, graph_of
 
 _TOP = frozenset({"name", "tasks"})
 _FIELDS = frozenset(
-    ("command", "inputs", "outputs", "after", "stage", "cores", "retries", "timeout_s", "hints")
+    (
+        *("command", "inputs", "outputs", "temp", "after"),
+        *("stage", "cores", "retries", "timeout_s", "hints"),
+    )
 )
 # What names of tasks in WfFormat may consist of, and what is safe in names of files.
 _NAME = re.compile(r"[0-9A-Za-z_.-]{1,200}")
@@ -115,6 +118,7 @@ class _Reader:
             self._whole("retries", None, least=0),
             self._seconds("timeout_s"),
             self._hints(),
+            temp=tuple(self._files("temp")),
         )
 
     def _wrong(self, field: str, expected: str) -> None:

@@ -32,6 +32,7 @@ from intarsia.run.patience import SETTLE_S
 from intarsia.run.progression import LOSSES, Progression, State
 from intarsia.run.settings import Sent, Settings
 from intarsia.run.tail import tail_of
+from intarsia.run.temporary import Temporary, temporary_files
 from intarsia.schedule import Task, TaskQueue
 
 # How often to look again when nothing happens: a policy may let a task wait for so long.
@@ -74,10 +75,13 @@ class Engine:
         self._held: dict[str, float] = {}
         self._ahead = Ahead(crew, settings.ahead)
         self._inputs: dict[str, Locations] = {}
+        temporary = temporary_files(graph, settings.hints or {})
+        self._temporary = Temporary(graph, temporary, settings.directory)
 
     def run(self) -> History:
         """Run what has to run; returns what happened, also when it is stopped."""
         self._history.began_s = self._clock()
+        self._temporary.begin(self._is_done)
         self._take(self._progression.release())
         while not self._is_over():
             self._start()
@@ -86,6 +90,8 @@ class Engine:
             self._view.update(self._moment())
         self._history.ended_s = self._clock()
         self._history.fetched_bytes = self._ahead.copied_bytes
+        self._history.removed = tuple(self._temporary.removed)
+        self._history.warnings += self._temporary.problems
         self._history.blocked = tuple(self._progression.named(State.BLOCKED))
         going = (State.WAITING, State.READY, State.RUNNING)
         self._history.not_run = tuple(
@@ -105,6 +111,9 @@ class Engine:
             self._ahead,
             now_s,
         )
+
+    def _is_done(self, name: str) -> bool:
+        return self._progression[name] is State.DONE
 
     def _is_over(self) -> bool:
         if self._is_draining:
@@ -269,6 +278,7 @@ class Engine:
             made = {files[path]: stamp for path, stamp in outcome.outputs.items()}
             self._journal.done(name, self._lineage[name], sent.host, replace(outcome, outputs=made))
             self._take(self._progression.done(name))
+            self._temporary.done(name, self._is_done)
             return
         self._failed(sent, outcome)
 

@@ -25,7 +25,8 @@ class Task:
     names tasks that must be done although none of their files is read. `stage` is the kind of
     task, for reports. `stdin` is what the command reads from its standard input, else nothing.
     `cores`: slots of a host that it takes. `retries` and `timeout_s` (seconds): None is what the
-    run says. `hints` are for all its outputs, and win over derived ones.
+    run says. `hints` are for all its outputs, and win over derived ones. `temp` names those outputs
+    that may go when all tasks that read them are done.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Task:
     hints: Mapping[str, str] = field(default_factory=dict)
     stdin: str | None = None
     compute_s: float = 0.0
+    temp: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,11 @@ def _producers(tasks: Iterable[Task]) -> tuple[dict[str, str], list[str]]:
                 problems.append(
                     f"task {task.name}: field 'outputs': {file} is made by task {other} too"
                 )
+        problems += [
+            f"task {task.name}: field 'temp': {file} is none of its outputs"
+            for file in task.temp
+            if file not in task.outputs
+        ]
         problems += [
             f"task {task.name}: field 'outputs': {file} is among its inputs"
             for file in dict.fromkeys(task.outputs)

@@ -95,6 +95,7 @@ class _Target:
     also: list[str] = field(default_factory=list)
     recipe: list[str] = field(default_factory=list)
     is_phony: bool = False
+    is_intermediate: bool = False
     is_double: bool = False
 
 
@@ -122,6 +123,8 @@ def _target(head: str, lines: Iterable[str]) -> _Target:
             target.also = line.removeprefix("#  Also makes: ").split()
         elif line.startswith("#  Implicit/static pattern stem: '"):
             target.stem = line.split("'")[1]
+        elif line.startswith("#  File is an intermediate prerequisite"):
+            target.is_intermediate = True
         elif line.startswith("#  Phony target"):
             target.is_phony = True
     return target
@@ -179,6 +182,7 @@ class _Reader:
             () if target.is_phony else tuple(makes),
             tuple(after),
             stage=_stage(target),
+            temp=tuple(makes) if target.is_intermediate and not target.is_phony else (),
         )
 
     def _is_left(self, target: _Target) -> bool:
@@ -220,6 +224,10 @@ class _Reader:
             known = self._targets.get(need)
             if known is None or not self._is_left(known):
                 words += ["--assume-old", need]
+        kept = [need for need in target.needs if need in self._targets]
+        if kept := [need for need in kept if self._targets[need].is_intermediate]:
+            # Else make removes them, also from under other tasks that read them.
+            words.append(f"--eval=.PRECIOUS: {' '.join(kept)}")
         # Another recipe is another command, which has the task run again.
         recipe = self._recipes.get(target.name, "\n".join(target.recipe))
         mark = hashlib.blake2b(recipe.encode(errors="surrogateescape"), digest_size=4).hexdigest()

@@ -38,6 +38,7 @@ def summary_of(history: History) -> dict[str, Any]:
         "local_bytes": history.local_bytes,
         "remote_bytes": history.input_bytes - history.local_bytes,
         "copied_ahead_bytes": history.fetched_bytes,
+        "removed_files": len(history.removed),
         "hinted_files": len(history.hints),
         "lessons": [object_of(one) for one in in_order(history.lessons.values())],
         "copies_or_recomputation": history.protection,

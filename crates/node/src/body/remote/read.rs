@@ -10,6 +10,7 @@ use intarsia_wire::MAX_PAYLOAD_BYTES;
 
 use crate::body::pieces::{Landed, Piece};
 use crate::cache::far_pages::Rest;
+use crate::cache::spreading::{Spreading, read_copy};
 
 use super::{AHEAD_PATIENCE, RemoteFile};
 
@@ -30,6 +31,8 @@ struct Part {
 
 enum Source {
     Piece(Arc<Piece>),
+    /// What has come, or is coming, to the copy here.
+    Spread(Arc<Spreading>),
     /// None when it could not be sent without waiting.
     Request(Option<Pending>),
 }
@@ -61,6 +64,7 @@ impl RemoteRead {
     pub fn is_ready(&self) -> bool {
         self.parts.iter().all(|part| match &part.source {
             Source::Piece(piece) => piece.is_ready(),
+            Source::Spread(copy) => copy.has(&part.range),
             Source::Request(Some(pending)) => pending.is_ready(),
             Source::Request(None) => false,
         })
@@ -144,6 +148,9 @@ impl RemoteFile {
     /// Begins to read at most [`MAX_PAYLOAD_BYTES`]: whatever is not here yet is asked for, if that needs no waiting.
     pub(crate) fn begin_read(self: &Arc<Self>, offset_bytes: u64, len: usize) -> RemoteRead {
         let range = offset_bytes..offset_bytes + len as u64;
+        if let Some(part) = self.spread_part(&range) {
+            return RemoteRead { file: Arc::clone(self), range, parts: vec![part], rest: None };
+        }
         let parts = self.parts_of(&range);
         let read = RemoteRead { file: Arc::clone(self), range, parts, rest: None };
         if !self.may_write {
@@ -151,6 +158,14 @@ impl RemoteFile {
             self.pieces.read_ahead(&read.range, self.size_bytes(), !read.is_ready(), ask);
         }
         read
+    }
+
+    /// The part of a read that the copy here answers: all up to the end of the file.
+    fn spread_part(&self, range: &Range<u64>) -> Option<Part> {
+        let copy = self.spread.as_ref().filter(|copy| copy.is_alive())?;
+        let range = range.start..range.end.min(copy.size_bytes());
+        let source = Source::Spread(Arc::clone(copy));
+        (!range.is_empty()).then_some(Part { range, source })
     }
 
     fn parts_of(&self, range: &Range<u64>) -> Vec<Part> {
@@ -190,6 +205,11 @@ impl RemoteFile {
         let piece = match source {
             Source::Request(begun) => {
                 return self.fetch(&range, begun).map(Bytes::Answer);
+            }
+            Source::Spread(copy) => {
+                let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+                let read = read_copy(&copy, self.cluster.buffer(len), range.start);
+                return read.map_or_else(|| self.fetch(&range, None), Ok).map(Bytes::Answer);
             }
             Source::Piece(piece) => piece,
         };

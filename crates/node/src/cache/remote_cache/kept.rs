@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use intarsia_meta::Inode;
 use intarsia_policy::{KeepRequest, should_keep};
 use intarsia_sync::Mutex;
-use intarsia_types::{BackingRef, Error, HintSet, Integrity, Layout, Result};
+use intarsia_types::{BackingRef, CacheHint, Error, HintSet, Integrity, Layout, Pattern, Result};
 
 use crate::body::LocalBody;
 use crate::body::integrity::sum_file;
 use crate::node::Node;
 
-use super::{Copy, CopyInMaking, Progress};
+use super::{Copy, CopyInMaking, GAPS_MAX, Progress};
 
 impl Node {
     /// The copy of an inode's content that is here, if it is still true.
@@ -22,7 +22,10 @@ impl Node {
             if copy.is_some() { &self.remote_cache.hits } else { &self.remote_cache.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         let Some(copy) = copy else {
-            self.remote_cache.forget(inode.ino);
+            // One of no version may show to be true when the content is summed.
+            if inode.checksummed {
+                self.remote_cache.forget(inode.ino);
+            }
             return None;
         };
         Some(LocalBody { backing: copy.backing, ro: copy.file, rw: None })
@@ -133,13 +136,40 @@ impl Node {
 
     /// Begins a copy of a file that is about to be read from another host, if that is worth it.
     pub(crate) fn begin_keeping(&self, inode: &Inode, hints: &HintSet) -> Option<CopyInMaking> {
+        let copy = self.begin_copy(inode, hints, (inode.checksummed, hints.cache()), GAPS_MAX);
+        let is_reused = hints.pattern() == Some(Pattern::Reuse);
+        if is_reused && copy.is_none() && inode.checksummed {
+            self.hinted
+                .note(Pattern::Reuse, Err("there is no room for a copy, or it is too small"));
+        }
+        copy
+    }
+
+    /// The same for one that comes piece by piece under a stamp of its home: it is of one content, also if nobody has
+    /// summed it yet.
+    pub(crate) fn begin_keeping_vouched(
+        &self,
+        inode: &Inode,
+        hints: &HintSet,
+    ) -> Option<CopyInMaking> {
+        let hint = hints.cache().or(Some(CacheHint::Keep));
+        self.begin_copy(inode, hints, (true, hint), usize::MAX)
+    }
+
+    fn begin_copy(
+        &self,
+        inode: &Inode,
+        hints: &HintSet,
+        (is_sealed, hint): (bool, Option<CacheHint>),
+        gaps_max: usize,
+    ) -> Option<CopyInMaking> {
         self.remote_cache.make_room();
         let tier = self.tiers.choose(hints.tier()).and_then(|id| self.tiers.get(id)).ok()?;
         let taken_bytes = self.remote_cache.held.lock().bytes_in(tier.id());
         let request = KeepRequest {
-            is_sealed: inode.checksummed,
+            is_sealed,
             is_strict: hints.integrity() == Integrity::Strict,
-            hint: hints.cache(),
+            hint,
             size_bytes: inode.size_bytes,
             room_bytes: tier.space().free_bytes + taken_bytes,
             tier_is_low: tier.is_low(),
@@ -162,8 +192,10 @@ impl Node {
         Some(CopyInMaking {
             cache: Arc::clone(&self.remote_cache),
             ino: inode.ino,
-            version: inode.version,
+            version: inode.checksummed.then_some(inode.version),
             size_bytes: inode.size_bytes,
+            gaps_max,
+            is_pinned: hints.pattern() == Some(Pattern::Reuse),
             backing,
             rw: Some(rw),
             progress: Mutex::new(Progress { file, ..Progress::default() }),

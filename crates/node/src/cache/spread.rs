@@ -1,0 +1,271 @@
+//! Files with the hint `pattern=broadcast` that spread over their readers: what the home of such a file keeps track of, and
+//! what readers on this host have of others' files. Who takes what from whom is [`intarsia_policy::Spread`]'s choice.
+//!
+//! A reader's host that has been given a stamp for the file ([`crate::cache::vouch`]) makes a copy of it in a tier, piece
+//! by piece, from the home and from other such hosts, and its programs read from that ([`crate::cache::spreading`]). Pieces are of
+//! one stamp, so they are all of one content.
+//!
+//! What if …
+//! - *somebody writes to the file*: its home takes the stamp back, which ends the copy before the writer is granted; readers
+//!   go on at the home, as without the hint. The same when the copy meets an error, or nothing comes for [`STALLED`].
+//! - *a reader's host dies, or lets go of its copy*: who was to take a piece from it tells the home, and is sent elsewhere.
+//! - *the home dies*: what a host has it reads from its copy, and for the rest it does as without the hint.
+//! - *there is no room for a copy*: that host reads as without the hint, and serves nobody.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use intarsia_policy::{Giver, Spread, copies_to_serve, piece_bytes};
+use intarsia_sync::thread::JoinHandle;
+use intarsia_sync::{Instant, Mutex};
+use intarsia_types::{Error, InodeId, NodeId, Result};
+use intarsia_wire::Response;
+
+use crate::cache::far_pages::Stamp;
+use crate::cache::spreading::Spreading;
+use crate::metrics::sample;
+use crate::node::Node;
+
+/// A reader that has not asked for so long is gone.
+const SILENT: Duration = Duration::from_secs(4);
+/// A file of which nobody has asked for so long is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(30);
+/// What it costs, about, that one reader more serves others: the questions of its setting up.
+const COPY_SECONDS: f64 = 0.005;
+/// The link is judged once so many pieces have left it.
+const JUDGED_PIECES: u64 = 4;
+
+/// A file of this host that spreads.
+struct Tracked {
+    stamp: u64,
+    size_bytes: u64,
+    piece_bytes: u64,
+    spread: Spread,
+    /// The readers by their numbers, and when each asked last.
+    readers: Vec<(NodeId, Instant)>,
+    numbers: HashMap<NodeId, usize>,
+    began: Instant,
+    last: Instant,
+    /// Pieces that were asked of this host.
+    from_here: u64,
+}
+
+/// What was counted. Bytes of whole pieces.
+#[derive(Default)]
+pub(crate) struct SpreadMetrics {
+    /// Files that readers here began to take.
+    pub(crate) begun: AtomicU64,
+    /// Bytes that came from the files' homes.
+    pub(crate) home_bytes: AtomicU64,
+    /// Bytes that came from other readers' hosts.
+    pub(crate) reader_bytes: AtomicU64,
+    /// Bytes given to other readers' hosts.
+    pub(crate) given_bytes: AtomicU64,
+}
+
+/// A copy, and the thread that takes its pieces until somebody waits for its end.
+type Taken = (Arc<Spreading>, Option<JoinHandle<()>>);
+
+/// All that spreads from here or to here.
+#[derive(Default)]
+pub(crate) struct Spreads {
+    tracked: Mutex<HashMap<InodeId, Tracked>>,
+    /// What readers here have, with the thread that takes pieces.
+    copies: Mutex<HashMap<InodeId, Taken>>,
+    is_closing: AtomicBool,
+    pub(crate) metrics: SpreadMetrics,
+}
+
+impl Tracked {
+    fn new(stamp: u64, size_bytes: u64) -> Self {
+        let piece_bytes = piece_bytes(size_bytes);
+        let pieces = u32::try_from(size_bytes.div_ceil(piece_bytes)).unwrap_or(u32::MAX);
+        let now = Instant::now();
+        Self {
+            stamp,
+            size_bytes,
+            piece_bytes,
+            spread: Spread::new(pieces),
+            readers: Vec::new(),
+            numbers: HashMap::new(),
+            began: now,
+            last: now,
+            from_here: 0,
+        }
+    }
+
+    /// The number of a reader, which may be new.
+    fn number(&mut self, reader: &NodeId) -> usize {
+        let number = match self.numbers.get(reader) {
+            Some(number) => *number,
+            None => {
+                let number = self.spread.join();
+                self.readers.push((reader.clone(), self.last));
+                self.numbers.insert(reader.clone(), number);
+                number
+            }
+        };
+        self.readers[number].1 = self.last;
+        number
+    }
+
+    fn forget_silent(&mut self) {
+        for (number, (reader, heard)) in self.readers.iter().enumerate() {
+            let is_silent = self.last.saturating_duration_since(*heard) > SILENT;
+            if is_silent && self.numbers.get(reader) == Some(&number) {
+                self.numbers.remove(reader);
+                self.spread.leave(number);
+            }
+        }
+    }
+
+    /// How many readers are to serve others, by the rate at which pieces have left this host.
+    fn serving(&self) -> usize {
+        if self.from_here < JUDGED_PIECES {
+            return usize::MAX;
+        }
+        let seconds = self.last.saturating_duration_since(self.began).as_secs_f64();
+        #[allow(clippy::cast_precision_loss, reason = "a rate")]
+        let rate = (self.from_here * self.piece_bytes) as f64 / seconds.max(1e-6);
+        copies_to_serve(self.size_bytes, self.spread.readers(), rate, COPY_SECONDS)
+    }
+}
+
+impl Spreads {
+    /// The copy of a file here that is of this stamp.
+    pub(crate) fn copy(&self, ino: InodeId, stamp: &Stamp) -> Option<Arc<Spreading>> {
+        let copies = self.copies.lock();
+        let (copy, _) = copies.get(&ino)?;
+        (copy.is_of(stamp) && copy.is_alive()).then(|| Arc::clone(copy))
+    }
+
+    /// Keeps a copy, which `thread` fills, in the place of any of another stamp.
+    pub(crate) fn add(&self, copy: Arc<Spreading>, thread: JoinHandle<()>) {
+        if self.is_closing() {
+            copy.end();
+        }
+        let before = self.copies.lock().insert(copy.ino(), (copy, Some(thread)));
+        if let Some((before, _)) = before {
+            before.end();
+        }
+    }
+
+    /// A copy's thread ends.
+    pub(crate) fn remove(&self, copy: &Arc<Spreading>) {
+        copy.end();
+        let mut copies = self.copies.lock();
+        if copies.get(&copy.ino()).is_some_and(|(other, _)| Arc::ptr_eq(other, copy)) {
+            copies.remove(&copy.ino());
+        }
+    }
+
+    /// The home of a file takes back a stamp.
+    pub(crate) fn withdraw(&self, ino: InodeId, stamp: &Stamp) {
+        let copies = self.copies.lock();
+        if let Some((copy, _)) = copies.get(&ino)
+            && copy.is_outdated_by(stamp)
+        {
+            copy.end();
+        }
+    }
+
+    /// What was counted, in Prometheus text form.
+    pub(crate) fn render(&self, out: &mut String) {
+        let counts = &self.metrics;
+        for (name, help, value) in [
+            ("broadcast_files_total", "Broadcast files that came piece by piece", &counts.begun),
+            ("broadcast_home_bytes_total", "Their bytes from their homes", &counts.home_bytes),
+            (
+                "broadcast_reader_bytes_total",
+                "Their bytes from other readers",
+                &counts.reader_bytes,
+            ),
+            ("broadcast_given_bytes_total", "Bytes given to other readers", &counts.given_bytes),
+        ] {
+            sample(out, name, "counter", help, value.load(Ordering::Relaxed));
+        }
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
+    }
+
+    /// Ends all copies and waits for their threads, so that no file of theirs is left.
+    pub(crate) fn close(&self) {
+        self.is_closing.store(true, Ordering::Release);
+        let threads: Vec<_> = {
+            let mut copies = self.copies.lock();
+            copies.values().for_each(|(copy, _)| copy.end());
+            copies.values_mut().filter_map(|(_, thread)| thread.take()).collect()
+        };
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread that takes pieces of a file panicked");
+            }
+        }
+        self.copies.lock().clear();
+    }
+}
+
+impl Node {
+    /// Tells `reader`, a host that reads all of a file of this one, which pieces to take next.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when this host does not vouch for the content under `stamp`.
+    pub(crate) fn answer_spread(
+        &self,
+        reader: &NodeId,
+        (ino, stamp): (InodeId, u64),
+        (landed, failed): (&[u32], &[u32]),
+        from: u32,
+    ) -> Result<Response> {
+        if !self.vouches.is_current(ino, stamp) {
+            return Err(Error::Busy("the file has changed, or is about to".into()));
+        }
+        let size_bytes = self.length_now(ino)?;
+        let now = Instant::now();
+        let mut all = self.spreads.tracked.lock();
+        all.retain(|_, tracked| now.saturating_duration_since(tracked.last) < FORGOTTEN);
+        let tracked = all.entry(ino).or_insert_with(|| Tracked::new(stamp, size_bytes));
+        if tracked.stamp != stamp {
+            *tracked = Tracked::new(stamp, size_bytes);
+        }
+        tracked.last = now;
+        tracked.forget_silent();
+        let number = tracked.number(reader);
+        landed.iter().for_each(|piece| tracked.spread.landed(number, *piece));
+        failed.iter().for_each(|piece| tracked.spread.failed(number, *piece));
+        let serving = tracked.serving();
+        let takes = tracked.spread.next(number, from, serving);
+        let named = takes.into_iter().map(|take| match take.giver {
+            Giver::Home => {
+                tracked.from_here += 1;
+                (take.piece, None)
+            }
+            Giver::Reader(giver) => (take.piece, tracked.readers.get(giver).map(|r| r.0.clone())),
+        });
+        let takes = named.collect();
+        Ok(Response::Spread { piece_bytes: tracked.piece_bytes, takes })
+    }
+
+    /// Bytes of a copy here, for another reader's host.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when not all of them are here.
+    pub(crate) fn read_spread(
+        &self,
+        ino: InodeId,
+        stamp: &Stamp,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Result<u64> {
+        let copy = self.spreads.copy(ino, stamp).ok_or(Error::NotFound)?;
+        if !copy.read(offset_bytes, buffer)? {
+            return Err(Error::NotFound);
+        }
+        self.spreads.metrics.given_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        Ok(copy.size_bytes())
+    }
+}

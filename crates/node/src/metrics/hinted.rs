@@ -1,0 +1,73 @@
+//! How often the hints that tell how a workflow uses a file could be followed, and why not.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use intarsia_sync::{Instant, Mutex};
+use intarsia_types::Pattern;
+
+use crate::metrics::header;
+
+/// Between two words in the log about one pattern that is not followed.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// Counts for each pattern.
+#[derive(Default)]
+pub(crate) struct Hinted([Count; Pattern::ALL.len()]);
+
+#[derive(Default)]
+struct Count {
+    met: AtomicU64,
+    unmet: AtomicU64,
+    told: Mutex<Option<Instant>>,
+}
+
+impl Count {
+    /// Whether the log is to say it again.
+    fn is_news(&self) -> bool {
+        let mut told = self.told.lock();
+        let is_news = told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
+        if is_news {
+            *told = Some(Instant::now());
+        }
+        is_news
+    }
+}
+
+impl Hinted {
+    /// The counts in Prometheus text form; patterns that no file had are left out.
+    pub(crate) fn render(&self, out: &mut String) {
+        let help = "Times that the store did, or could not do, what the pattern of a file wishes";
+        header(out, "patterns_total", "counter", help);
+        for ((name, _), count) in Pattern::ALL.iter().zip(&self.0) {
+            let met = count.met.load(Ordering::Relaxed);
+            let unmet = count.unmet.load(Ordering::Relaxed);
+            if met + unmet > 0 {
+                let label = |is_met| format!("{{pattern=\"{name}\",met=\"{is_met}\"}}");
+                let _ = writeln!(out, "intarsia_patterns_total{} {met}", label("yes"));
+                let _ = writeln!(out, "intarsia_patterns_total{} {unmet}", label("no"));
+            }
+        }
+    }
+
+    /// Counts that the hints of a file were followed, or says why not.
+    pub(crate) fn note(&self, pattern: Pattern, outcome: std::result::Result<(), &'static str>) {
+        let all = Pattern::ALL.iter().zip(&self.0);
+        let Some(((name, _), count)) = all.into_iter().find(|((_, known), _)| *known == pattern)
+        else {
+            return;
+        };
+        match outcome {
+            Ok(()) => drop(count.met.fetch_add(1, Ordering::Relaxed)),
+            Err(why) => {
+                let files = count.unmet.fetch_add(1, Ordering::Relaxed) + 1;
+                if count.is_news() {
+                    tracing::info!(pattern = name, why, files, "a hint is not followed");
+                } else {
+                    tracing::debug!(pattern = name, why, "a hint is not followed");
+                }
+            }
+        }
+    }
+}
