@@ -4,7 +4,7 @@
 Over two hosts of a lab, on files that the first one has just written:
 
   tag         one hint on an empty file, before it is written (`setxattr`)
-  rule        nothing on the file: a rule of the store gives it the hint; what writing it takes more than without
+  write       a new file of 4 KiB, without a hint and with one that its directory passes on
   query       where one file lies, by its attribute
   batch       the same for all files of a directory at once (`intarsia.locate`), for each file
 
