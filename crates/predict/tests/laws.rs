@@ -7,7 +7,7 @@ mod common;
 use common::{Setup, assert_seconds, roughly};
 use intarsia_predict::configuration::{Configuration, Placement, Scheduler};
 use intarsia_predict::model::predict;
-use intarsia_predict::search::{Grid, Options, advise};
+use intarsia_predict::search::{Grid, Options, Weights, advise};
 use intarsia_predict::workload::{Operation, Workload};
 use proptest::prelude::*;
 use serde_json::json;
@@ -202,7 +202,7 @@ fn advice_finds_the_best_of_its_grid_and_says_what_decides() {
     let (workload, mut profile) = (setup.workload(), setup.profile());
     profile.hosts = 8;
     let grid = Grid::usual(&profile);
-    let options = |threads| Options { seed: 1, replications: 5, threads };
+    let options = |threads| Options { seed: 1, replications: 5, threads, weights: Weights::TIME };
     let advice = advise(&workload, &profile, &grid, options(2)).unwrap();
     assert!(advice.points.len() > 100, "{}", advice.points.len());
     assert!(advice.points.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds));

@@ -228,9 +228,9 @@ def _read_anywhere(watch: Watch, path: str, size: int, call: int) -> None:
 def together(directory: str, size: int, count: int) -> Times:
     """The same work by `count` processes at once; seconds for a MiB, or a file, of all of them.
 
-    `size` bytes each are written, read as nobody keeps them, and read as memory keeps them; each also
-    makes, opens and closes files. Processes, as tasks are: threads of Python would wait for each
-    other. Each kind is named with the number of processes, as in `write_by_2`.
+    `size` bytes each are written, read as nobody keeps them, and read as memory keeps them; each
+    also makes, opens and closes files. Processes, as tasks are: threads of Python would wait for
+    each other. Each kind is named with the number of processes, as in `write_by_2`.
     """
     units = size * count / MIB
     files = FEW[4 * KIB] * count
