@@ -147,6 +147,7 @@ fn writers_on_one_host_share_what_they_get_together() {
 #[test]
 fn one_task_alone_is_as_fast_in_a_crowd_as_without() {
     let setup = Setup { collocated: true, write_seconds: 1e-3, ..Setup::default() };
+    let setup = Setup { outstanding: Some(1), ..setup };
     let setup =
         setup.file("in", 5 << 20).file("out", 7 << 20).task(&[("read", "in"), ("write", "out")]);
     let mut profile = setup.profile();

@@ -102,7 +102,7 @@ class Search:
         """
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(
-            directions=["minimize"] * len(self.goals), sampler=_sampler(self.seed)
+            directions=["minimize"] * len(self.goals), sampler=_sampler(self.goals, self.seed)
         )
         asked = idle = 0
         while asked < count and idle < 3:
@@ -128,11 +128,14 @@ class Search:
                 self.configurations.append(one)
 
 
-def _sampler(seed: int) -> optuna.samplers.BaseSampler:
-    """A tree-structured Parzen estimator, also for several goals; in batches it must not repeat."""
-    return optuna.samplers.TPESampler(
-        seed=seed, multivariate=True, group=True, constant_liar=True, n_startup_trials=BATCH * 2
-    )
+def _sampler(goals: Sequence[str], seed: int) -> optuna.samplers.BaseSampler:
+    """For one goal a tree-structured Parzen estimator, for several a genetic algorithm (NSGA-II).
+
+    The estimator knows several goals too, but takes minutes for some hundreds of proposals.
+    """
+    if len(goals) > 1:
+        return optuna.samplers.NSGAIISampler(population_size=BATCH, seed=seed)
+    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=2 * BATCH)
 
 
 def _cost(point: Mapping[str, Any]) -> float:
