@@ -34,14 +34,14 @@ fn a_task_that_failures_throw_back_takes_what_renewal_theory_says() {
     let setup = computing(1, seconds, 1);
     let mut profile = setup.profile();
     profile.failures = Some(Failures { mean_seconds, shape: 1.0, repair_seconds });
-    let runs = 4_000;
+    let runs = 4_000_u32;
     let found: Vec<Prediction> =
-        (0..runs).map(|seed| run(&setup, &profile, &setup.configuration(), seed)).collect();
-    let mean = found.iter().map(|run| run.makespan_seconds).sum::<f64>() / f64::from(runs as u32);
+        (0..runs).map(|seed| run(&setup, &profile, &setup.configuration(), seed.into())).collect();
+    let mean = found.iter().map(|run| run.makespan_seconds).sum::<f64>() / f64::from(runs);
     let failed = (seconds / mean_seconds).exp() - 1.0;
     roughly(mean, failed * (mean_seconds + repair_seconds), 0.05);
     let failures: u64 = found.iter().map(|run| run.mishaps.unwrap().host_failures).sum();
-    roughly(failures as f64 / f64::from(runs as u32), failed, 0.08);
+    roughly(failures as f64 / f64::from(runs), failed, 0.08);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn second_runs_cut_the_tail_that_stragglers_make() {
     let mut profile = setup.profile();
     profile.stragglers = Some(Stragglers { share: 0.1, slowdown: 8.0 });
     let once = setup.configuration();
-    let twice = Configuration { second_run_percent: Some(150), ..once.clone() };
+    let twice = Configuration { second_run_percent: Some(150), ..once };
     let mean = |configuration: &Configuration| {
         let of = |seed| run(&setup, &profile, configuration, seed).makespan_seconds;
         (0..60).map(of).sum::<f64>() / 60.0

@@ -35,14 +35,14 @@ def pareto(advice: Mapping[str, Any]) -> Figure:
     points = advice["points"]
     times = [point["seconds"] for point in points]
     costs = [_cost(point) for point in points]
-    energies = [(point.get("joules") or {}).get("mean") for point in points]
-    has_energy = all(energy is not None for energy in energies)
+    energies = [point["joules"]["mean"] for point in points if point.get("joules")]
+    has_energy = len(energies) == len(points)
     with style():
         made, panels = figure(size=1.7)
         panel = panels[0]
         if has_energy:
-            colour = [energy / _JOULES_PER_WH for energy in energies]
-            dots = panel.scatter(times, costs, s=14, c=colour, cmap="viridis", lw=0)
+            shades = [energy / _JOULES_PER_WH for energy in energies]
+            dots = panel.scatter(times, costs, s=14, c=shades, cmap="viridis", lw=0)
             made.colorbar(dots, ax=panel, label="energy (Wh)")
         else:
             panel.scatter(times, costs, s=14, color=GREY, alpha=0.5, label="configuration", lw=0)

@@ -64,7 +64,8 @@ class Space:
     def _storage(self, trial: optuna.Trial, hosts: int) -> int | None:
         """Hosts that only store: a share of all, so that it means the same for each number."""
         if self.storage_hosts is not None:
-            return _one_of(trial, "storage_hosts", self.storage_hosts)
+            chosen: int | None = _one_of(trial, "storage_hosts", self.storage_hosts)
+            return chosen
         if hosts < 2 or not trial.suggest_categorical("stores_apart", (False, True)):
             return None
         return max(1, min(hosts - 1, round(trial.suggest_float("storage_share", 0.0, 1.0) * hosts)))

@@ -11,6 +11,7 @@ each of these, and a 0 for each of the others.
 
 import contextlib
 import errno
+import functools
 import os
 import random
 import resource
@@ -293,7 +294,7 @@ def _gated(
     for path in paths:
         child = os.fork()
         if child == 0:
-            _work_behind(gate, opener, ends, lambda path=path: work(path, size), twice)
+            _work_behind(gate, opener, ends, functools.partial(work, path, size), twice)
         children.append(child)
     os.close(gate)
     os.close(ends)
