@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -65,7 +66,32 @@ def test_another_host_gives_the_link_and_its_latency() -> None:
     numbers = numbers_of(means(far_open=2.03e-4, far_stat=1e-4, **far))
     assert numbers["link.bytes_per_second"] == pytest.approx(1e8)
     assert numbers["network.latency_seconds"] == pytest.approx(1e-4)
-    assert set(numbers) == set(PLACES)
+    assert set(numbers) < set(PLACES)
+
+
+def test_what_several_get_done_together_is_a_gain_of_its_own_kind() -> None:
+    together = {"names_by_1": 4e-5, "names_by_2": 4e-5, "write_by_1": 6e-4, "write_by_2": 4e-4}
+    together |= {"read_by_1": 1e-3, "read_by_2": 2e-2, "copy_by_1": 1e-4, "copy_by_2": 3e-5}
+    numbers = numbers_of(means(fsync_mib=1e-2, **together), slots=2)
+    assert numbers["crowding.names"] == pytest.approx(1.0)
+    assert numbers["crowding.write"] == pytest.approx(1.5)
+    assert numbers["crowding.read"] == pytest.approx(0.1), "no less than a tenth"
+    assert numbers["crowding.copy"] == pytest.approx(2.0), "no more than there are"
+    assert numbers["write_back.bytes_per_second"] == pytest.approx(MIB * 100)
+    assert not any(name.startswith("crowding") for name in numbers_of(means(**together), slots=1))
+
+
+def test_processes_that_fail_tell_why_and_leave_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        probe._gated(_fails, [str(tmp_path), str(tmp_path)], MIB)
+    found = probe.together(str(tmp_path), 2 * MIB, 2)
+    assert set(found) == {f"{kind}_by_2" for kind in ("names", "write", "read", "copy")}
+    assert all(seconds[0] > 0 for seconds in found.values())
+    assert list(tmp_path.iterdir()) == []
+
+
+def _fails(_path: str, _size: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left")
 
 
 def test_effects_are_found_from_the_times_alone() -> None:

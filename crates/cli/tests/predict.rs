@@ -108,9 +108,9 @@ fn flags_change_what_the_file_says_and_that_changes_the_default() {
     ];
     let configuration = &answer(&place, "predict", &flags)["configuration"];
     let expected = json!({
-        "hosts": 3, "storage_hosts": null, "managers": 1, "managers_apart": true, "placement": "round-robin",
+        "hosts": 3, "storage_hosts": null, "managers": 1, "managers_apart": true, "manager_copies": 1, "placement": "round-robin",
         "chunk_bytes": 262_144, "stripe_width": 4, "copies": 2, "copy_order": "chain", "write_waits_for": "all",
-        "scheduler": "location", "follows_hints": true,
+        "scheduler": "location", "follows_hints": true, "frequency_mhz": null, "second_run_percent": null,
     });
     assert_eq!(configuration, &expected);
 }

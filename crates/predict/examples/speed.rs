@@ -13,7 +13,7 @@
 use intarsia_predict::configuration::{Configuration, Placement, Scheduler};
 use intarsia_predict::model::predict;
 use intarsia_predict::profile::Profile;
-use intarsia_predict::search::{Grid, Options, advise};
+use intarsia_predict::search::{Grid, Options, Weights, advise};
 use intarsia_predict::workload::Workload;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ fn measure_grid(workload: &Workload, profile: &Profile) {
     grid.storage_hosts = vec![None, Some(4), Some(8), Some(16), Some(24)];
     grid.chunk_bytes = vec![256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
     let started = Clocks::now();
-    let options = Options { seed: 1, replications: 3, threads: 2 };
+    let options = Options { seed: 1, replications: 3, threads: 2, weights: Weights::TIME };
     let advice = advise(workload, profile, &grid, options).unwrap();
     let Clocks { wall, processor } = started.elapsed();
     println!(

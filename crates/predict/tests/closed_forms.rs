@@ -8,7 +8,8 @@
 mod common;
 
 use common::{Setup, assert_seconds, roughly};
-use intarsia_predict::configuration::{CopyOrder, Placement, WriteWaitsFor};
+use intarsia_predict::configuration::{Configuration, CopyOrder, Placement, WriteWaitsFor};
+use intarsia_predict::model::predict;
 
 const MICRO: f64 = 8e-9;
 const FRAME: f64 = 65_536.0;
@@ -173,4 +174,25 @@ fn a_service_on_the_same_host_is_called_or_sent_to() {
         + 1e-3
         + 2.0 * CONTROL * loopback;
     assert_seconds(message.predict().makespan_seconds, expected);
+}
+
+#[test]
+fn a_change_of_metadata_waits_for_a_majority() {
+    let setup = Setup::default().file("out", 1 << 20).task(&[("write", "out")]);
+    let of = |managers: u32, manager_copies: u32| {
+        let configuration = Configuration {
+            hosts: 2 + managers,
+            managers,
+            manager_copies,
+            ..setup.configuration()
+        };
+        let found = predict(&setup.workload(), &setup.profile(), &configuration, 1).unwrap();
+        found.makespan_seconds
+    };
+    let alone = of(1, 1);
+    assert_seconds(of(3, 1), alone);
+    // Both changes wait for one further server, or for two, whose copies leave one after the other.
+    assert_seconds(of(3, 3), alone + 2.0 * round_trip());
+    assert_seconds(of(5, 5), alone + 2.0 * (round_trip() + CONTROL * MICRO));
+    assert_seconds(of(2, 9), of(2, 2));
 }

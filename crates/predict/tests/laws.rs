@@ -7,7 +7,7 @@ mod common;
 use common::{Setup, assert_seconds, roughly};
 use intarsia_predict::configuration::{Configuration, Placement, Scheduler};
 use intarsia_predict::model::predict;
-use intarsia_predict::search::{Grid, Options, advise};
+use intarsia_predict::search::{Grid, Options, Weights, advise};
 use intarsia_predict::workload::{Operation, Workload};
 use proptest::prelude::*;
 use serde_json::json;
@@ -45,7 +45,7 @@ proptest! {
         fan_in in 1_usize..4,
         shape in (1_u32..5, 1_u32..5, any::<bool>(), any::<bool>()),
         placement in prop::sample::select(vec![Placement::Local, Placement::RoundRobin, Placement::Collocate]),
-        scheduler in prop::sample::select(vec![Scheduler::Workqueue, Scheduler::Location]),
+        scheduler in prop::sample::select(vec![Scheduler::Workqueue, Scheduler::Location, Scheduler::Wow]),
         chunk in prop::sample::select(vec![65_536_u64, 1 << 20, 100_000]),
         copies in 1_u32..4,
         cache in prop::sample::select(vec![0_u64, 4_000_000, 1 << 40]),
@@ -202,7 +202,7 @@ fn advice_finds_the_best_of_its_grid_and_says_what_decides() {
     let (workload, mut profile) = (setup.workload(), setup.profile());
     profile.hosts = 8;
     let grid = Grid::usual(&profile);
-    let options = |threads| Options { seed: 1, replications: 5, threads };
+    let options = |threads| Options { seed: 1, replications: 5, threads, weights: Weights::TIME };
     let advice = advise(&workload, &profile, &grid, options(2)).unwrap();
     assert!(advice.points.len() > 100, "{}", advice.points.len());
     assert!(advice.points.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds));
@@ -282,4 +282,34 @@ fn operations_in_a_row_are_one() {
     assert!(
         matches!(workload.tasks[0].operations[0], Operation::Read(e) if e.size_bytes == 2_621_440)
     );
+}
+
+/// Two hosts, whose tasks read files of one: while the first ones run, what the next ones read goes to the other host.
+#[test]
+fn copies_ahead_of_waiting_tasks_hide_their_transfer() {
+    let of = |scheduler: Scheduler| {
+        let mut setup =
+            Setup { app: 2, collocated: true, cache_bytes: 1 << 40, ..Setup::default() };
+        setup.configuration.scheduler = scheduler;
+        setup = setup.file("done", 1).raw_task(
+            json!({"name": "make", "writes": (0..9).map(|n| format!("f-{n}")).collect::<Vec<_>>()}),
+        );
+        for n in 0..9 {
+            setup = setup.file(&format!("f-{n}"), 250_000_000).raw_task(json!({
+                "name": format!("t-{n}"), "reads": [format!("f-{n}")], "compute_seconds": 4.0,
+            }));
+        }
+        setup.predict()
+    };
+    let (location, wow) = (of(Scheduler::Location), of(Scheduler::Wow));
+    assert!(
+        wow.makespan_seconds < location.makespan_seconds - 1.0,
+        "{} {}",
+        wow.makespan_seconds,
+        location.makespan_seconds
+    );
+    let moved = |found: &intarsia_predict::model::Prediction| {
+        found.bytes.local + found.bytes.remote + found.bytes.from_memory
+    };
+    assert_eq!(moved(&wow), moved(&location));
 }

@@ -55,7 +55,7 @@ pub(crate) struct Predict {
     /// Copies of each file, the first one included
     #[arg(long, value_name = "N")]
     pub(crate) copies: Option<u32>,
-    /// Who runs a task that is ready: workqueue or location
+    /// Who runs a task that is ready: workqueue, location or wow
     #[arg(long, value_name = "SCHEDULER")]
     pub(crate) scheduler: Option<Scheduler>,
     /// Frequency of the processors, one of the profile's, in MHz
@@ -103,7 +103,7 @@ pub(crate) struct Advise {
     /// Copies of each file [default: 1]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     pub(crate) copies: Vec<u32>,
-    /// Who runs a task that is ready: workqueue, location [default: each]
+    /// Who runs a task that is ready: workqueue, location, wow [default: the first two]
     #[arg(long, value_name = "SCHEDULER,...", value_delimiter = ',')]
     pub(crate) scheduler: Vec<Scheduler>,
     /// Frequencies of the processors to try, in MHz; `all`: each of the profile [default: that for which it describes hosts]
@@ -153,6 +153,9 @@ pub(crate) struct PredictInputs {
     /// Metadata servers on hosts of their own [default: one, on a host that stores]
     #[arg(long, value_name = "N")]
     pub(crate) metadata_hosts: Option<u32>,
+    /// Metadata servers that keep each change; a majority must have it before it counts [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) metadata_copies: Option<u32>,
     /// Hosts fail after this time in the mean, such as 30d [default: as in the profile, else never]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) host_failures: Option<std::time::Duration>,

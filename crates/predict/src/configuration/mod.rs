@@ -23,6 +23,8 @@ pub struct Configuration {
     pub managers: u32,
     /// Whether they have hosts of their own.
     pub managers_apart: bool,
+    /// How many of them keep each change; a majority of these must have it before it counts.
+    pub manager_copies: u32,
     /// Where new files go.
     pub placement: Placement,
     /// Length of a chunk.
@@ -86,6 +88,8 @@ pub enum Scheduler {
     Workqueue,
     /// The host that holds most of what the task reads; when it is busy, any idle one.
     Location,
+    /// The same, and what waiting tasks read is copied ahead of them to where they can soonest begin.
+    Wow,
 }
 
 impl Placement {
@@ -107,8 +111,8 @@ impl WriteWaitsFor {
 
 impl Scheduler {
     /// The words for them.
-    pub const WORDS: [(&'static str, Self); 2] =
-        [("workqueue", Self::Workqueue), ("location", Self::Location)];
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("workqueue", Self::Workqueue), ("location", Self::Location), ("wow", Self::Wow)];
 }
 
 /// The meaning of a word on the command line.
@@ -162,6 +166,7 @@ impl Configuration {
             storage_hosts: None,
             managers: 1,
             managers_apart: false,
+            manager_copies: 1,
             placement: Placement::Local,
             chunk_bytes: 1 << 20,
             stripe_width: 4,
@@ -260,6 +265,9 @@ impl fmt::Display for Configuration {
         }
         if self.managers_apart {
             write!(f, ", {} for metadata", self.managers)?;
+        }
+        if self.manager_copies > 1 {
+            write!(f, " in {} copies", self.manager_copies)?;
         }
         write!(f, ", {}", self.placement)?;
         if self.placement == Placement::RoundRobin {

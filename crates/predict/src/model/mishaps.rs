@@ -91,6 +91,7 @@ impl World<'_> {
         for run in &lost {
             self.stop(*run);
         }
+        self.copies_fail(host);
         self.ready.close(host);
         for run in lost {
             self.trouble.counts.lost_runs += 1;

@@ -12,6 +12,7 @@
 //! chunk, of the copy on its own host if there is one; `close` sends nothing, as a write has committed already. What a host
 //! has in memory is read without asking anybody.
 
+mod ahead;
 mod cache;
 mod crowd;
 mod energy;
@@ -21,6 +22,7 @@ mod network;
 mod operations;
 mod outcome;
 mod places;
+mod replicas;
 mod scheduler;
 mod services;
 mod tasks;
@@ -33,9 +35,11 @@ use crate::configuration::{Configuration, Roles};
 use crate::profile::Profile;
 use crate::workload::{Operation, Workload};
 
+use ahead::Ahead;
 use mishaps::Trouble;
 use network::{Flight, Network};
 use places::Places;
+use replicas::Replicas;
 use scheduler::Ready;
 use services::Services;
 use tasks::{Progress, Running};
@@ -138,6 +142,13 @@ struct Message {
 enum What {
     Ask(Request),
     Answer(Request),
+    /// What a metadata server has decided, for another one that keeps a copy.
+    Replicate {
+        ticket: u64,
+    },
+    Replicated {
+        ticket: u64,
+    },
     /// A piece to be stored as copy `copy`.
     Store {
         offset: u64,
@@ -175,6 +186,8 @@ struct World<'a> {
     tasks: Vec<Progress>,
     running: Vec<Running>,
     trouble: Trouble,
+    replicas: Replicas,
+    ahead: Ahead,
     /// By host: how long all its slots computed.
     computed: Vec<f64>,
     messages: Vec<Message>,
@@ -235,6 +248,8 @@ impl<'a> World<'a> {
             tasks: workload.tasks.iter().map(Progress::new).collect(),
             running: Vec::new(),
             trouble: Trouble::default(),
+            replicas: Replicas::default(),
+            ahead: Ahead::default(),
             computed: vec![0.0; configuration.hosts as usize],
             messages: Vec::new(),
             free_messages: Vec::new(),

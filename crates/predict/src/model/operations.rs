@@ -107,7 +107,9 @@ impl World<'_> {
         let state = &mut self.running[run as usize];
         let host = state.host;
         let remembered = std::mem::take(&mut state.remembered);
-        self.bytes.from_memory += remembered;
+        if !state.is_copy {
+            self.bytes.from_memory += remembered;
+        }
         let copying = self.copying(host, remembered);
         if copying > 0.0 {
             self.services.copy(host, copying, Event::Copied(run), agenda);
@@ -126,6 +128,9 @@ impl World<'_> {
     fn source(&self, run: u32, file: FileId, piece: Piece) -> u32 {
         let Some(place) = self.places.of(file) else { return 0 };
         let host = self.running[run as usize].host;
+        if self.is_copied_to(host, file) {
+            return host;
+        }
         let copies = || (0..place.copies).map(|copy| place.spot(piece, copy).host);
         if copies().any(|other| other == host) {
             return host;
@@ -173,6 +178,17 @@ impl World<'_> {
                 let manager = (message.to - self.roles.managers.start) as usize;
                 let seconds = self.manager_seconds(request, &message);
                 self.services.manage((manager, message.to), seconds, Event::Served(id), agenda);
+            }
+            What::Replicate { .. } => {
+                let manager = (message.to - self.roles.managers.start) as usize;
+                let seconds = self.manager_seconds(Request::Commit, &message);
+                self.services.manage((manager, message.to), seconds, Event::Served(id), agenda);
+            }
+            What::Replicated { ticket } => {
+                self.take(id);
+                if let Some(decided) = self.replicated(ticket) {
+                    self.decided(decided, agenda);
+                }
             }
             What::Store { offset, copy } => {
                 let Some(spot) = self.spot(&message, offset, Some(copy)) else { return };
@@ -225,6 +241,9 @@ impl World<'_> {
     ) -> Option<super::places::Spot> {
         let place = self.places.of(message.file as usize)?;
         let piece = place.piece(offset, offset + 1);
+        if copy.is_none() && self.is_copied_to(message.to, message.file as usize) {
+            return Some(super::places::Spot { host: message.to, tier: 0 });
+        }
         let mut copies = copy.map_or(0..place.copies, |copy| copy..copy + 1);
         copies.find_map(|copy| Some(place.spot(piece, copy)).filter(|s| s.host == message.to))
     }
@@ -254,8 +273,15 @@ impl World<'_> {
         self.done(id, agenda);
     }
 
-    /// All that a message asks is done.
+    /// All that a message asks is done, on the server that it came to.
     pub(super) fn done(&mut self, id: u32, agenda: &mut Agenda<Event>) {
+        if !self.replicates(id, agenda) {
+            self.decided(id, agenda);
+        }
+    }
+
+    /// All that a message asks is done, wherever it must be.
+    fn decided(&mut self, id: u32, agenda: &mut Agenda<Event>) {
         let message = self.take(id);
         let control = self.profile.network.control_bytes;
         match message.what {
@@ -275,7 +301,14 @@ impl World<'_> {
                 let what = What::Fetched { offset };
                 self.reply(&message, message.from, piece.bytes, what, agenda);
             }
-            What::Answer(_) | What::Stored { .. } | What::Fetched { .. } => {}
+            What::Replicate { ticket } => {
+                let what = What::Replicated { ticket };
+                self.reply(&message, message.from, control, what, agenda);
+            }
+            What::Answer(_)
+            | What::Stored { .. }
+            | What::Fetched { .. }
+            | What::Replicated { .. } => {}
         }
     }
 
@@ -335,7 +368,9 @@ impl World<'_> {
                 let piece = self.piece(&message, offset);
                 let cache = &mut self.services.caches[message.to as usize];
                 cache.keep(key(extent.file, piece), piece.bytes);
-                self.count_bytes(message.from == message.to, piece.bytes);
+                if !self.running[run as usize].is_copy {
+                    self.count_bytes(message.from == message.to, piece.bytes);
+                }
                 self.running[run as usize].outstanding -= 1;
                 self.fetch_more(run, extent, agenda);
             }

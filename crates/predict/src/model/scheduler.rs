@@ -2,7 +2,7 @@
 //!
 //! *Workqueue*: the task that waits longest goes to any idle host, drawn from a number of its own. *Location*: an idle host
 //! takes the first task of which it holds more than any other host; what is left goes as with the workqueue, because nobody
-//! waits for a busy host. A task with several slots blocks those behind it until a host has room for it.
+//! waits for a busy host. *Wow*: the same, and what waiting tasks read is copied ahead of them (see `ahead`). A task with several slots blocks those behind it until a host has room for it.
 
 use std::collections::VecDeque;
 
@@ -53,7 +53,7 @@ impl Ready {
             idle,
             slots: workload.tasks.iter().map(|task| task.slots).collect(),
             is_waiting: vec![false; workload.tasks.len()],
-            is_by_location: configuration.scheduler == Scheduler::Location,
+            is_by_location: configuration.scheduler != Scheduler::Workqueue,
             seed,
             changed: Vec::new(),
         })
@@ -78,6 +78,20 @@ impl Ready {
     pub(super) fn leave(&mut self, task: u32, host: u32) {
         self.idle[host as usize] += self.slots[task as usize];
         self.changed.push(host);
+    }
+
+    /// Tasks that wait, the first ones.
+    pub(super) fn waiting(&self, most: usize) -> Vec<u32> {
+        let waits = |task: &&u32| self.is_waiting[**task as usize];
+        self.waiting.iter().filter(waits).take(most).copied().collect()
+    }
+
+    /// A task that waits had best run there.
+    pub(super) fn is_near(&mut self, task: u32, host: u32) {
+        if self.is_waiting[task as usize] {
+            self.nearby[host as usize].push_back(task);
+            self.changed.push(host);
+        }
     }
 
     /// A host takes no tasks; nobody runs one there.

@@ -44,6 +44,8 @@ pub(super) struct Running {
     pub(super) task: TaskId,
     pub(super) host: u32,
     pub(super) started: Time,
+    /// It only copies what the task reads, ahead of it.
+    pub(super) is_copy: bool,
     /// It has ended, or was ended.
     pub(super) is_over: bool,
     /// Its computations take so many times as long.
@@ -58,6 +60,24 @@ pub(super) struct Running {
     pub(super) outstanding: u32,
     /// Bytes of this operation that were in memory.
     pub(super) remembered: u64,
+}
+
+impl Running {
+    pub(super) const fn new(task: TaskId, host: u32, now: Time, slowdown: f64) -> Self {
+        Self {
+            task,
+            host,
+            started: now,
+            is_copy: false,
+            is_over: false,
+            slowdown,
+            at: 0,
+            since: now,
+            sent_to: 0,
+            outstanding: 0,
+            remembered: 0,
+        }
+    }
 }
 
 impl<'a> World<'a> {
@@ -105,6 +125,7 @@ impl<'a> World<'a> {
             self.start(task as usize, host, agenda);
         }
         self.deal_copies(agenda);
+        self.copy_ahead(agenda);
     }
 
     /// Starts a run of a task.
@@ -114,18 +135,7 @@ impl<'a> World<'a> {
         let progress = &mut self.tasks[task];
         progress.runs.push(run);
         progress.begun += 1;
-        self.running.push(Running {
-            task,
-            host,
-            started: now,
-            is_over: false,
-            slowdown,
-            at: 0,
-            since: now,
-            sent_to: 0,
-            outstanding: 0,
-            remembered: 0,
-        });
+        self.running.push(Running::new(task, host, now, slowdown));
         let overhead = self.workload.tasks[task].overhead_seconds;
         agenda.after(Span::from_secs_f64(overhead), Event::Step(run));
         self.watch(run, agenda);
@@ -137,6 +147,9 @@ impl<'a> World<'a> {
         state.since = agenda.now();
         let (at, host, slowdown) = (state.at, state.host, state.slowdown);
         let task = self.task_of(run);
+        if self.running[run as usize].is_copy {
+            return self.copy_on(run, agenda);
+        }
         match task.operations.get(at) {
             None => self.end(run, agenda),
             Some(Operation::Compute(seconds)) => {
@@ -160,6 +173,20 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Copies the next file that a task reads.
+    fn copy_on(&mut self, run: u32, agenda: &mut Agenda<Event>) {
+        let operations = &self.task_of(run).operations;
+        let at = self.running[run as usize].at;
+        let reads = |operation: &Operation| matches!(operation, Operation::Read(_));
+        match operations.iter().skip(at).position(reads) {
+            Some(further) => {
+                self.running[run as usize].at += further;
+                self.begin_operation(run, agenda);
+            }
+            None => self.copy_ended(run, agenda),
+        }
+    }
+
     /// How fast a host computes, at the frequency that is chosen.
     fn speed(&self, host: u32) -> f64 {
         let described = self.profile.host(host);
@@ -178,6 +205,7 @@ impl<'a> World<'a> {
         let operation = task.operations.get(state.at).copied();
         let stage = &mut self.stages[task.stage];
         match operation {
+            _ if state.is_copy => {}
             Some(Operation::Read(_)) => stage.read_seconds += seconds,
             Some(Operation::Write(_)) => stage.write_seconds += seconds,
             _ => stage.metadata_seconds += seconds,

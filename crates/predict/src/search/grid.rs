@@ -52,7 +52,7 @@ impl Grid {
             chunk_bytes: vec![256 << 10, 1 << 20, 4 << 20],
             stripe_widths: vec![4, profile.hosts],
             copies: vec![1],
-            schedulers: Scheduler::WORDS.map(|(_, scheduler)| scheduler).to_vec(),
+            schedulers: vec![Scheduler::Workqueue, Scheduler::Location],
             frequencies_mhz: vec![None],
         }
     }

@@ -72,23 +72,23 @@ impl Change {
         let mut changed = profile.clone();
         let refuse = |why: String| Problem::new(format!("--what-if {}: {why}", self.text));
         let (last, before) = self.path.split_last().ok_or_else(|| refuse("no field".into()))?;
-        let mut within = &mut changed;
+        let mut within: &mut Value = &mut changed;
         for name in before {
             within = child(within, name).map_err(|help| {
                 refuse(format!("the profile has no '{name}' there")).with_help(help)
             })?;
         }
         let advised = child(within, last).err();
-        match (&self.to, advised, within.as_object_mut()) {
+        match (&self.to, advised) {
             // A field that may be left out.
-            (To::Value(value), Some(_), Some(object)) => {
-                object.insert(last.clone(), value.clone());
+            (To::Value(value), Some(_)) if within.is_object() => {
+                within[last] = value.clone();
             }
-            (_, Some(help), _) => {
+            (_, Some(help)) => {
                 let why = format!("the profile has no '{last}' there");
                 return Err(refuse(why).with_help(help));
             }
-            (to, None, _) => {
+            (to, None) => {
                 let field = child(within, last).map_err(&refuse)?;
                 *field = match to {
                     To::Value(value) => value.clone(),
@@ -109,10 +109,12 @@ impl Change {
 
 fn child<'a>(within: &'a mut Value, name: &str) -> Result<&'a mut Value, String> {
     match within {
-        Value::Object(object) if object.contains_key(name) => {
+        Value::Object(object) => {
+            if !object.contains_key(name) {
+                return Err(advice(name, &names(object)));
+            }
             object.get_mut(name).ok_or_else(String::new)
         }
-        Value::Object(object) => Err(advice(name, &names(object))),
         Value::Array(items) => {
             let count = items.len();
             let item = name.parse().ok().and_then(|place: usize| items.get_mut(place));

@@ -1,4 +1,4 @@
-"""`python -m intarsia.advice`: what `intarsia advise --report` starts."""
+"""`python -m intarsia.advice`: what `intarsia advise --report` and `--search` start."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.advice.ask import AdviceError, Program, locate
+from intarsia.advice.choices import searched
 from intarsia.advice.page import report_of, words_of
 from intarsia.advice.sensitivity import effects
 from intarsia.simulate.report.write import write_report
@@ -24,13 +25,19 @@ def main(words: Sequence[str] | None = None) -> int:
     all_words = list(sys.argv[1:] if words is None else words)
     given, rest = _parser().parse_known_args(all_words)
     if str(given.workload) == "-":
-        print("error: --report reads the workload several times: name a file", file=sys.stderr)
+        print("error: the workload is read several times: name a file", file=sys.stderr)
         return EXIT_USAGE
     command = shlex.join(["intarsia", "advise", *all_words])
     try:
         program = Program(locate(), given.workload, given.profile, given.seed, given.ignore_hints)
-        advice, code = program.advise(_passed(given, rest))
-        page = write_report(_report(program, advice, command), given.report)
+        words = _passed(given, rest)
+        if given.search:
+            advice, code = searched(program, given, words, _say)
+        else:
+            advice, code = program.advise([*words, "--json"])
+        page = None
+        if given.report:
+            page = write_report(_report(program, advice, command), given.report)
     except AdviceError as error:
         print(error, file=sys.stderr)
         return error.code
@@ -41,8 +48,13 @@ def main(words: Sequence[str] | None = None) -> int:
         print(json.dumps(advice, indent=1))
     else:
         print("\n".join(_told(advice)))
-    print(f"page: {page}", file=sys.stderr)
+    if page is not None:
+        _say(f"page: {page}")
     return code
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,7 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="intarsia advise", add_help=False, allow_abbrev=False)
     made.add_argument("workload", type=Path)
     made.add_argument("--profile", type=Path, required=True)
-    made.add_argument("--report", type=Path, required=True)
+    made.add_argument("--report", type=Path)
+    made.add_argument("--search", type=int)
+    made.add_argument("--dask")
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--ignore-hints", action="store_true")
     made.add_argument("--json", action="store_true")
@@ -60,14 +74,14 @@ def _parser() -> argparse.ArgumentParser:
 def _passed(given: argparse.Namespace, rest: Sequence[str]) -> list[str]:
     words = [str(given.workload), "--profile", str(given.profile), "--seed", str(given.seed)]
     words += ["--ignore-hints"] if given.ignore_hints else []
-    return [*words, *rest, "--json"]
+    return [*words, *rest]
 
 
 def _report(program: Program, advice: dict[str, Any], command: str) -> Any:
     profile = json.loads(program.profile.read_text(encoding="utf-8"))
     points = advice["points"]
-    best = points[advice["fastest"]]["configuration"]
-    same = {advice["fastest"], *advice["undecided"]}
+    best = points[advice["best"]]["configuration"]
+    same = {advice["best"], *advice["undecided"]}
     others = [point for place, point in enumerate(points) if place not in same]
     runner_up = others[0]["configuration"] if others else None
     with tempfile.TemporaryDirectory(prefix="intarsia-advice-") as scratch:
@@ -77,7 +91,7 @@ def _report(program: Program, advice: dict[str, Any], command: str) -> Any:
 
 
 def _told(advice: dict[str, Any]) -> list[str]:
-    best = advice["points"][advice["fastest"]]
+    best = advice["points"][advice["best"]]
     reasons = [f"  {reason}" for reason in advice["reasons"]]
     return [f"Recommended: {words_of(best['configuration'])}", "", "Why", *reasons]
 

@@ -24,29 +24,49 @@ from intarsia.simulate.report.style import (
 )
 
 _HOUR_S = 3600
+_JOULES_PER_WH = 3600
+_NAMES = {"thriftiest": "draws least", "best": "recommended"}
 _KINDS = (("metadata", GREY), ("read", BLUE), ("compute", ORANGE), ("write", VERMILION))
 _MOST_HOSTS, _MOST_STAGES, _MOST_EFFECTS = 40, 16, 12
 
 
 def pareto(advice: Mapping[str, Any]) -> Figure:
-    """Time and cost of every configuration, and those that no other one beats in both."""
+    """Time and cost of every configuration, and those that none beats; energy as colour."""
     points = advice["points"]
     times = [point["seconds"] for point in points]
-    costs = [point["host_seconds"] / _HOUR_S for point in points]
+    costs = [_cost(point) for point in points]
+    energies = [point["joules"]["mean"] for point in points if point.get("joules")]
+    has_energy = len(energies) == len(points)
     with style():
         made, panels = figure(size=1.7)
         panel = panels[0]
-        panel.scatter(times, costs, s=14, color=GREY, alpha=0.5, label="configuration", lw=0)
+        if has_energy:
+            shades = [energy / _JOULES_PER_WH for energy in energies]
+            dots = panel.scatter(times, costs, s=14, c=shades, cmap="viridis", lw=0)
+            made.colorbar(dots, ax=panel, label="energy (Wh)")
+        else:
+            panel.scatter(times, costs, s=14, color=GREY, alpha=0.5, label="configuration", lw=0)
         front = advice["pareto"]
         at = [times[place] for place in front], [costs[place] for place in front]
-        panel.step(*at, where="post", color=BLUE, lw=1.2)
-        panel.scatter(*at, s=32, color=BLUE, label="beaten by none in both", zorder=3)
-        for name, colour, mark in (("fastest", VERMILION, "*"), ("cheapest", GREEN, "D")):
+        if not has_energy:
+            panel.step(*at, where="post", color=BLUE, lw=1.2)
+        panel.scatter(*at, s=40, edgecolor=BLUE, facecolor="none", label="beaten by none", zorder=3)
+        marks = [("fastest", VERMILION, "*"), ("cheapest", GREEN, "D")]
+        marks += [("thriftiest", ORANGE, "s")] if has_energy else []
+        if advice["best"] != advice["fastest"]:
+            marks.append(("best", BLACK, "X"))
+        for name, colour, mark in marks:
             place = advice[name]
             panel.scatter(
-                times[place], costs[place], s=110, color=colour, marker=mark, label=name, zorder=4
+                times[place],
+                costs[place],
+                s=110,
+                color=colour,
+                marker=mark,
+                label=_NAMES.get(name, name),
+                zorder=4,
             )
-        for place in [advice["fastest"], advice["cheapest"]]:
+        for place in [advice["best"], advice["cheapest"]]:
             half = points[place].get("half_width_seconds")
             if half:
                 panel.errorbar(times[place], costs[place], xerr=half, color=BLACK, lw=1, zorder=2)
@@ -55,9 +75,16 @@ def pareto(advice: Mapping[str, Any]) -> Figure:
         if max(costs) > 10 * max(min(costs), 1e-12):
             panel.set_yscale("log")
         panel.set_xlabel("makespan (s)")
-        panel.set_ylabel("cost (host hours)")
+        currency = advice["basis"].get("currency")
+        panel.set_ylabel(f"cost ({currency or 'host hours'})")
         legend_below(made, panel)
     return made
+
+
+def _cost(point: Mapping[str, Any]) -> float:
+    """Money where there are prices, else host hours."""
+    money = point.get("money")
+    return float(money["mean"] if money else point["host_seconds"] / _HOUR_S)
 
 
 def stages(run: Mapping[str, Any]) -> Figure:

@@ -12,6 +12,7 @@ from intarsia.advice.sensitivity import ASSUMED_SHARE, Effect
 from intarsia.simulate.report.document import Plot, Report, Section, Table
 
 _HOUR_S = 3600
+_JOULES_PER_WH = 3600
 _ROWS = 15
 
 
@@ -23,7 +24,7 @@ def report_of(
     command: str,
 ) -> Report:
     """Return the page: `answer` is the prediction of what is recommended."""
-    best = advice["points"][advice["fastest"]]
+    best = advice["points"][advice["best"]]
     workload = advice["basis"]["workload"]
     return Report(
         f"Advice for {workload['name']}",
@@ -60,7 +61,12 @@ def words_of(configuration: Mapping[str, Any]) -> str:
     parts += [placement + wide, f"chunks of {configuration['chunk_bytes'] >> 10} KiB"]
     if configuration["copies"] > 1:
         parts.append(f"{configuration['copies']} copies")
-    return ", ".join([*parts, configuration["scheduler"]])
+    parts.append(configuration["scheduler"])
+    if configuration.get("frequency_mhz"):
+        parts.append(f"{configuration['frequency_mhz']} MHz")
+    if configuration.get("second_run_percent"):
+        parts.append(f"second runs after {configuration['second_run_percent'] / 100:g} medians")
+    return ", ".join(parts)
 
 
 def _summary(advice: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, ...]:
@@ -69,7 +75,7 @@ def _summary(advice: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, .
     lines = [
         f"Recommended: {words_of(best['configuration'])}. "
         f"It is predicted to take {_seconds(best)} and {best['host_seconds'] / _HOUR_S:.4g} "
-        f"host hours; {len(advice['points'])} configurations were looked at."
+        f"host hours{_paid(advice, best)}; {len(advice['points'])} configurations were looked at."
     ]
     if advice["undecided"]:
         lines.append(
@@ -88,7 +94,19 @@ def _summary(advice: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, .
         f"({workload['tasks']} tasks, {workload['files']} files) and the profile "
         f"'{profile['name']}' ({profile['source']}: {profile['note']})."
     )
+    if basis.get("power"):
+        lines.append(f"Power ({basis['power']['source']}): {basis['power']['note']}.")
     return tuple(lines)
+
+
+def _paid(advice: Mapping[str, Any], point: Mapping[str, Any]) -> str:
+    """Money and energy, where they are known."""
+    said = ""
+    if point.get("money"):
+        said += f", {point['money']['mean']:.4g} {advice['basis']['currency']}"
+    if point.get("joules"):
+        said += f", {point['joules']['mean'] / _JOULES_PER_WH:.4g} Wh"
+    return said
 
 
 def _seconds(point: Mapping[str, Any]) -> str:
@@ -97,14 +115,14 @@ def _seconds(point: Mapping[str, Any]) -> str:
 
 
 def _choice(advice: Mapping[str, Any]) -> Section:
-    shown = sorted({*range(min(_ROWS, len(advice["points"]))), *advice["pareto"]})
+    shown = sorted({*range(min(_ROWS, len(advice["points"]))), *advice["pareto"], advice["best"]})
     rows = [_row(advice, place) for place in [*shown] if place < len(advice["points"])]
     tables = [
         Table(
             "configurations",
-            "The fastest, and those that no other one beats in both time and cost. F: fastest, "
-            "C: cheapest, P: beaten by none in both, =: cannot be told from the fastest; "
-            "± is half of the 95 % interval",
+            "The fastest, and those that no other one beats in all goals. R: recommended, F: "
+            "fastest, C: cheapest, E: draws least, P: beaten by none in all goals, =: cannot be "
+            "told from what is recommended; ± is half of the 95 % interval",
             pd.DataFrame(rows),
         )
     ]
@@ -116,6 +134,10 @@ def _choice(advice: Mapping[str, Any]) -> Section:
     if knobs:
         caption = "What each choice changes, all else at its best"
         tables.append(Table("choices", caption, pd.DataFrame(knobs)))
+    gains = [_gain(one) for one in advice.get("what_if") or []]
+    if gains:
+        caption = "What a change of the profile would bring, under the same random numbers"
+        tables.append(Table("changes", caption, pd.DataFrame(gains)))
     text = [*advice["reasons"], *(f"Left out: {why}" for why in advice["refused"])]
     plot = Plot(
         "pareto", "Time and cost of every configuration (simulated)", figures.pareto(advice)
@@ -123,23 +145,43 @@ def _choice(advice: Mapping[str, Any]) -> Section:
     return Section("Which, and why", tuple(text), tuple(tables), (plot,))
 
 
+def _gain(one: Mapping[str, Any]) -> dict[str, Any]:
+    saved, after = one["saved_seconds"], one["after"]
+    half = saved.get("half_width")
+    return {
+        "change": one["change"],
+        "saves (s)": saved["mean"],
+        "± (s)": float("nan") if half is None else half,
+        "told from noise": "no" if one["is_undecided"] else "yes",
+        "then recommended": words_of(after["points"][after["best"]]["configuration"]),
+    }
+
+
 def _row(advice: Mapping[str, Any], place: int) -> dict[str, Any]:
     point = advice["points"][place]
     marks = [
+        (place == advice["best"], "R"),
         (place == advice["fastest"], "F"),
         (place == advice["cheapest"], "C"),
+        (place == advice["thriftiest"], "E"),
         (place in advice["pareto"], "P"),
         (place in advice["undecided"], "="),
     ]
     here = point["bytes"]["local"] + point["bytes"]["from_memory"]
     moved = here + point["bytes"]["remote"]
     half = point.get("half_width_seconds")
+    further = {}
+    if point.get("money"):
+        further[f"money ({advice['basis']['currency']})"] = point["money"]["mean"]
+    if point.get("joules"):
+        further["energy (Wh)"] = point["joules"]["mean"] / _JOULES_PER_WH
     return {
         "": "".join(mark for holds, mark in marks if holds) or " ",
         "configuration": words_of(point["configuration"]),
         "makespan (s)": point["seconds"],
         "± (s)": float("nan") if half is None else half,
         "host hours": point["host_seconds"] / _HOUR_S,
+        **further,
         "local (%)": 100.0 * here / moved if moved else 100.0,
     }
 

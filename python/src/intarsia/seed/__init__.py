@@ -4,6 +4,7 @@
 probe     the clock around system calls; standard library only, as it also runs on other hosts
 rounds    rounds of probes until every mean is known well enough, or time is up
 findings  what the times tell: page cache, read-ahead, first touch, buffered writes, gains
+power     what the host draws: by its counters, or by a file
 profile   the form that `intarsia predict` reads
 ```
 """

@@ -92,6 +92,13 @@ def parser() -> argparse.ArgumentParser:
         "runs beside the same load",
     )
     add("--size", metavar="SIZE", type=_size, help="largest file [default: as fits the rate]")
+    add(
+        "--power",
+        metavar="FILE",
+        type=Path,
+        help="what the host draws, as JSON, from a data sheet or a meter [default: measured by "
+        "RAPL where the kernel lets it be read]",
+    )
     add("--name", metavar="NAME", help="of the profile [default: HOST:DIR]")
     add("--out", metavar="FILE", type=Path, help="where the profile goes [default: printed]")
     add("--json", action="store_true", help="print the profile as well where --out is given")
@@ -148,6 +155,7 @@ def _plan(given: argparse.Namespace) -> Plan:
         given.slots or min(_MOST_SLOTS, len(os.sched_getaffinity(0))),
         given.size,
         given.as_loaded,
+        given.power,
     )
 
 

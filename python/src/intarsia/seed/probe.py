@@ -11,6 +11,7 @@ each of these, and a 0 for each of the others.
 
 import contextlib
 import errno
+import functools
 import os
 import random
 import resource
@@ -228,9 +229,9 @@ def _read_anywhere(watch: Watch, path: str, size: int, call: int) -> None:
 def together(directory: str, size: int, count: int) -> Times:
     """The same work by `count` processes at once; seconds for a MiB, or a file, of all of them.
 
-    `size` bytes each are written, read as nobody keeps them, and read as memory keeps them; each also
-    makes, opens and closes files. Processes, as tasks are: threads of Python would wait for each
-    other. Each kind is named with the number of processes, as in `write_by_2`.
+    `size` bytes each are written, read as nobody keeps them, and read as memory keeps them; each
+    also makes, opens and closes files. Processes, as tasks are: threads of Python would wait for
+    each other. Each kind is named with the number of processes, as in `write_by_2`.
     """
     units = size * count / MIB
     files = FEW[4 * KIB] * count
@@ -293,7 +294,7 @@ def _gated(
     for path in paths:
         child = os.fork()
         if child == 0:
-            _work_behind(gate, opener, ends, lambda path=path: work(path, size), twice)
+            _work_behind(gate, opener, ends, functools.partial(work, path, size), twice)
         children.append(child)
     os.close(gate)
     os.close(ends)

@@ -60,6 +60,8 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     if f"crowding.{_CROWDED[0]}" in numbers:
         gains = {kind: numbers[f"crowding.{kind}"] for kind in _CROWDED}
         host["crowding"] = {"at_once": plan.slots, **gains}
+    if found.power is not None:
+        host["power"] = found.power
     tier: dict[str, Any] = {
         "class": made.tier_class or tier_class(plan.directory),
         "capacity_bytes": state.f_bavail * state.f_frsize,

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from intarsia.seed import probe
 from intarsia.seed.errors import SeedError
+from intarsia.seed.power import known
 from intarsia.seed.remote import Remote
 from intarsia.seed.statistics import Estimate, estimate
 
@@ -42,7 +43,7 @@ class Plan:
     """What is measured, and for how long: `seconds` at most, until `precision` is reached.
 
     `precision` is half of a 95 % interval as a share of the mean. With `as_loaded` calls count too
-    during which other programs took the processor.
+    during which other programs took the processor. `power` is a file that says what the host draws.
     """
 
     directory: Path
@@ -52,6 +53,7 @@ class Plan:
     slots: int = 1
     size_bytes: int | None = None
     as_loaded: bool = False
+    power: Path | None = None
 
 
 @dataclass(slots=True)
@@ -66,6 +68,7 @@ class Measurement:
     times: probe.Times = field(default_factory=dict)
     means: dict[str, list[float]] = field(default_factory=dict)
     took_s: float = 0.0
+    power: dict[str, Any] | None = None
 
     @property
     def rounds(self) -> int:
@@ -122,6 +125,7 @@ def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measuremen
         if number % 5 == 0:
             say(f"round {number}: {len(found.imprecise(plan.precision))} times not known yet")
     found.took_s = time.monotonic() - began
+    found.power = known(plan.power, place, len(os.sched_getaffinity(0)))
     return found
 
 

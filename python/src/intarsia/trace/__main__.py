@@ -15,6 +15,7 @@ from intarsia.trace.darshan import read_darshan
 from intarsia.trace.errors import TraceError
 from intarsia.trace.export import chrome_of, wfformat_of
 from intarsia.trace.recorded import MARK, read_recorded
+from intarsia.trace.sample import sample
 from intarsia.trace.strace import read_strace
 from intarsia.trace.wfformat import read_instance
 from intarsia.trace.workload import Workload
@@ -73,9 +74,32 @@ def parser() -> argparse.ArgumentParser:
         default="workload",
         help="what is written: our form, WfFormat 1.5, a Chrome trace [default: workload]",
     )
+    add(
+        "--sample",
+        metavar="SHARE",
+        type=_share,
+        default=1.0,
+        help="keep the computation of this share of the tasks of each stage, as 20%%, and give it "
+        "to the others: what is known when no more were traced [default: all]",
+    )
     add("--name", metavar="NAME", help="of the workload")
     add("--out", metavar="FILE", type=Path, help="where it goes [default: printed]")
     return made
+
+
+def _share(text: str) -> float:
+    """Read a share.
+
+    >>> _share("20%"), _share("0.5")
+    (0.2, 0.5)
+    """
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if 0 < share <= 1:
+        return share
+    raise argparse.ArgumentTypeError(f"{text!r}: a share above 0 is expected, 100% at most")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -84,6 +108,11 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         workload = read(given.records, given.below, whole=given.tasks == "log")
         workload.name = given.name or workload.name
+        kept = sample(workload, given.sample)
+        if kept < len(workload.tasks):
+            workload.warnings.append(
+                f"computation is that of {kept} of {len(workload.tasks)} tasks, chosen by chance"
+            )
         forms = {"workload": Workload.native, "wfformat": wfformat_of, "chrome": chrome_of}
         text = json.dumps(forms[given.form](workload), indent=1) + "\n"
         if given.out is None:

@@ -42,6 +42,9 @@ pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
         (configuration.managers, configuration.managers_apart) = (servers, servers > 0);
         configuration.managers = servers.max(1);
     }
+    if let Some(copies) = arguments.metadata_copies {
+        configuration.manager_copies = copies;
+    }
     configuration.follows_hints &= !arguments.ignore_hints;
     configuration.second_run_percent = arguments.second_runs.or(configuration.second_run_percent);
     let threads = given::threads(arguments.threads);

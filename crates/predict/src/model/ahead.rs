@@ -1,0 +1,115 @@
+//! Copies made ahead of tasks: what a waiting task reads goes to the host that is free soonest, while others run.
+//!
+//! The scheduler is that of `intarsia run --schedule wow`, after WOW (arXiv 2503.13072, 2025): a host takes one copy at a
+//! time, tasks that wait longest come first, and nothing is copied for a task whose data lie where it can soonest begin.
+//! Which host that is, is guessed from who began longest ago. A copy reads as a task does; that its host writes it to its
+//! own tier is not counted.
+
+use std::collections::{BTreeSet, HashSet};
+
+use intarsia_des::{Agenda, Time};
+
+use super::tasks::{Running, number};
+use super::{Event, World};
+use crate::configuration::Scheduler;
+use crate::workload::{FileId, Operation, TaskId};
+
+/// Tasks that are looked at: those behind them wait long enough.
+const LOOKED_AT: usize = 64;
+
+/// Copies under way, and those that are there.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// Runs that copy.
+    runs: BTreeSet<u32>,
+    /// Tasks for which a copy was begun.
+    tasks: HashSet<TaskId>,
+    held: HashSet<(u32, FileId)>,
+}
+
+impl World<'_> {
+    /// Whether a host has a file because it was copied there ahead of a task.
+    pub(super) fn is_copied_to(&self, host: u32, file: FileId) -> bool {
+        !self.ahead.held.is_empty() && self.ahead.held.contains(&(host, file))
+    }
+
+    /// Begins copies for tasks that wait.
+    pub(super) fn copy_ahead(&mut self, agenda: &mut Agenda<Event>) {
+        let stores_run_tasks = self.roles.stores == self.roles.app;
+        if self.configuration.scheduler != Scheduler::Wow || !stores_run_tasks {
+            return;
+        }
+        for task in self.ready.waiting(LOOKED_AT) {
+            let task = task as usize;
+            if self.ahead.tasks.contains(&task) {
+                continue;
+            }
+            let taking: Vec<u32> =
+                self.ahead.runs.iter().map(|run| self.running[*run as usize].host).collect();
+            let free = self.roles.app.clone().filter(|host| !taking.contains(host));
+            let soonest =
+                free.min_by_key(|host| (self.began_longest_ago(*host), self.lacks(task, *host)));
+            let Some(host) = soonest else { return };
+            if self.lacks(task, host) > 0 {
+                self.begin_copy(task, host, agenda);
+            }
+        }
+    }
+
+    /// When the run began that has been on a host for longest; a host without any is free now.
+    fn began_longest_ago(&self, host: u32) -> Time {
+        let runs = self.tasks.iter().flat_map(|task| &task.runs);
+        let there = runs.map(|run| &self.running[*run as usize]).filter(|run| run.host == host);
+        there.map(|run| run.started).min().unwrap_or(Time::ZERO)
+    }
+
+    /// How many bytes that a task reads are not on a host.
+    fn lacks(&self, task: TaskId, host: u32) -> u64 {
+        let reads =
+            self.workload.tasks[task].operations.iter().filter_map(|operation| match operation {
+                Operation::Read(extent) if !self.is_copied_to(host, extent.file) => Some(extent),
+                _ => None,
+            });
+        let lacks = |extent: &crate::workload::Extent| {
+            let size = self.workload.files[extent.file].size_bytes;
+            let held = self.places.of(extent.file).map_or(0, |place| {
+                place.bytes_by_host(size).filter(|(other, _)| *other == host).map(|(_, b)| b).sum()
+            });
+            extent.size_bytes.saturating_sub(held)
+        };
+        reads.map(lacks).sum()
+    }
+
+    fn begin_copy(&mut self, task: TaskId, host: u32, agenda: &mut Agenda<Event>) {
+        let run = number(self.running.len());
+        let now = agenda.now();
+        self.running.push(Running { is_copy: true, ..Running::new(task, host, now, 1.0) });
+        self.ahead.runs.insert(run);
+        self.ahead.tasks.insert(task);
+        agenda.at(now, Event::Step(run));
+    }
+
+    /// A copy is there: its task had best begin there.
+    pub(super) fn copy_ended(&mut self, run: u32, agenda: &mut Agenda<Event>) {
+        let Running { task, host, .. } = self.running[run as usize];
+        self.running[run as usize].is_over = true;
+        self.ahead.runs.remove(&run);
+        for operation in &self.workload.tasks[task].operations {
+            if let Operation::Read(extent) = operation {
+                self.ahead.held.insert((host, extent.file));
+            }
+        }
+        self.ready.is_near(number(task), host);
+        self.deal(agenda);
+    }
+
+    /// A host has failed: what was on its way there is not.
+    pub(super) fn copies_fail(&mut self, host: u32) {
+        let running = &mut self.running;
+        self.ahead.runs.retain(|run| {
+            let state = &mut running[*run as usize];
+            state.is_over |= state.host == host;
+            !state.is_over
+        });
+    }
+}
