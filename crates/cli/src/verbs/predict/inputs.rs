@@ -19,16 +19,35 @@ pub(super) struct Inputs {
     /// That of the file, or what a store is by default on all hosts of the profile.
     pub(super) configuration: Configuration,
     pub(super) threads: usize,
+    /// Where workload and profile were read.
+    sources: [Source; 2],
+    profile_text: String,
+}
+
+/// A file that an answer rests on.
+struct Source {
+    name: String,
+    blake3: String,
+}
+
+impl Source {
+    fn of(path: &Path, text: &str) -> Self {
+        let name = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let name = name.display().to_string();
+        Self { name, blake3: blake3::hash(text.as_bytes()).to_hex().to_string() }
+    }
 }
 
 pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
     let (name, text) = named(&arguments.workload)?;
     let workload = Workload::parse(&name, &text).map_err(refused)?;
+    let of_workload = Source::of(&arguments.workload, &text);
     for warning in &workload.warnings {
         output::warn(&format!("{name}: {warning}"));
     }
     let (name, text) = named(&arguments.profile)?;
     let profile = Profile::parse(&name, &text).map_err(refused)?;
+    let (sources, profile_text) = ([of_workload, Source::of(&arguments.profile, &text)], text);
     let mut configuration = Configuration::new(profile.hosts);
     if let Some(path) = &arguments.configuration {
         let (name, text) = named(path)?;
@@ -40,7 +59,7 @@ pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
     }
     configuration.follows_hints &= !arguments.ignore_hints;
     let threads = given::threads(arguments.threads);
-    Ok(Inputs { workload, profile, configuration, threads })
+    Ok(Inputs { workload, profile, configuration, threads, sources, profile_text })
 }
 
 fn named(path: &Path) -> Outcome<(String, String)> {
@@ -56,12 +75,20 @@ impl Inputs {
     /// What the answer rests on, for programs.
     pub(super) fn basis(&self) -> Value {
         let Profile { name, provenance, .. } = &self.profile;
+        let [workload, profile] = &self.sources;
         json!({
             "workload": { "name": self.workload.name, "tasks": self.workload.tasks.len(),
-                          "files": self.workload.files.len(), "warnings": self.workload.warnings },
-            "profile": { "name": name, "source": provenance.source.as_str(), "note": provenance.note },
+                          "files": self.workload.files.len(), "warnings": self.workload.warnings,
+                          "path": workload.name, "blake3": workload.blake3 },
+            "profile": { "name": name, "source": provenance.source.as_str(), "note": provenance.note,
+                         "path": profile.name, "blake3": profile.blake3 },
             "version": env!("CARGO_PKG_VERSION"),
         })
+    }
+
+    /// In what a configuration lies outside of what was ever measured, in words.
+    pub(super) fn outside(&self, configuration: &Configuration) -> Vec<String> {
+        super::coverage::outside(&self.profile_text, &self.workload, configuration)
     }
 
     /// The same for people.
