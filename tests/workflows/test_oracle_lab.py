@@ -81,7 +81,14 @@ class Lab:
         workload.write_text(json.dumps(form | {"files": sized, "tasks": tasks}))
         profile = self._scratch / "profile.json"
         profile.write_text(json.dumps(self.profile))
-        words = [self.store.binary, "predict", workload, "--profile", profile, "--json"]
+        words: list[str | Path] = [
+            self.store.binary,
+            "predict",
+            workload,
+            "--profile",
+            profile,
+            "--json",
+        ]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
 
@@ -95,7 +102,14 @@ def timed(work: Callable[[], object]) -> float:
 def shares(lab: Lab) -> tuple[float, ...]:
     """The part of the files whose first chunk lies at the host that has most of these."""
     directory = lab.new(0)
-    hint = [lab.store.binary, "hint", "set", "place=stripe:3", "chunk=64KiB", directory]
+    hint: list[str | Path] = [
+        lab.store.binary,
+        "hint",
+        "set",
+        "place=stripe:3",
+        "chunk=64KiB",
+        directory,
+    ]
     subprocess.run(hint, check=True, capture_output=True)
     files = [directory / str(number) for number in range(STRIPED)]
     for file in files:
