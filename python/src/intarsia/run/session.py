@@ -270,6 +270,8 @@ class _Session:
             stage_in(choices.stage_in, self._directory, self._view.say)
         if self._reads_late and not choices.dry_run:
             self._read()
+            if self._advised is not None:
+                check_workflow(self._advised, choices.workflow, self._graph)
         if not self._is_replay:
             require_inputs(str(choices.workflow), self._graph, self._directory)
         for warning in self._graph.warnings:
