@@ -147,7 +147,7 @@ fn a_log_ends_when_it_is_full_and_says_so() {
     let place = Place::new();
     place.up(&["--record", "coarse", "--record-limit", "64KiB"]).code(0);
     let mount = place.path("mnt");
-    sh(&mount, "i=0; while [ $i -lt 1500 ]; do echo $i > file-$i; i=$((i+1)); done");
+    sh(&mount, "i=0; while [ $i -lt 3000 ]; do echo $i > file-$i; i=$((i+1)); done");
     let status = || place.run(&["record", "status", "--json"]).code(0).json();
     wait_until("the end of the log", || status()["ended"].is_string());
     assert_eq!(status()["detail"], "off");
