@@ -1,7 +1,7 @@
 //! Bugs of the past, brought back for the tests that have to find them. `INTARSIA_RELAPSE` names a file, in which a test
 //! writes which one is back now; without it each place costs one look at a variable that is set once.
 //!
-//! Three are those that a predictor found in MosaStore (Costa, PhD thesis, University of British Columbia, 2014, 4.3); three
+//! Three are those that a predictor found in MosaStore (Costa, PhD thesis, University of British Columbia, 2014, 4.3); two
 //! were ours.
 
 use std::path::{Path, PathBuf};
@@ -23,8 +23,6 @@ pub enum Relapse {
     AskedTwice,
     /// Connections to metadata servers are not kept (ours).
     ForgottenConnections,
-    /// A directory that hosts changed by turns is left alone for long, however few they are (ours).
-    LongRest,
 }
 
 /// What work under the coarse lock takes.
@@ -33,13 +31,12 @@ const IN_LOCK: Duration = Duration::from_millis(20);
 const RETRY: Duration = Duration::from_secs(3);
 
 impl Relapse {
-    const NAMES: [(&'static str, Self); 6] = [
+    const NAMES: [(&'static str, Self); 5] = [
         ("constant-order", Self::ConstantOrder),
         ("coarse-lock", Self::CoarseLock),
         ("late-connection", Self::LateConnection),
         ("asked-twice", Self::AskedTwice),
         ("forgotten-connections", Self::ForgottenConnections),
-        ("long-rest", Self::LongRest),
     ];
 
     /// Whether it is back.

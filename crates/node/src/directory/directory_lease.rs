@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use intarsia_meta::{Owner, Recall, Recalled, allowance};
-use intarsia_sync::{Instant, Mutex, Relapse, RwLock, RwLockReadGuard};
+use intarsia_sync::{Instant, Mutex, RwLock, RwLockReadGuard};
 use intarsia_types::{InodeId, Result};
 
 use crate::membership::cluster::Cluster;
@@ -291,9 +291,6 @@ impl Node {
     }
 
     fn longest_rest(&self) -> Duration {
-        if Relapse::LongRest.is_back() {
-            return REST_MAX;
-        }
         let hosts = self.cluster.as_ref().map_or(1, |cluster| cluster.members().len());
         let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
         REST_OF_A_HOST.saturating_mul(hosts).min(REST_MAX)

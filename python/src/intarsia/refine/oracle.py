@@ -68,12 +68,12 @@ def suggestion(found: Measured) -> str:
     """Say what the shape of a finding suggests."""
     if found.operation == "share":
         return "one host has more than its part: look at where files are placed"
+    if found.operation.startswith("concurrent"):
+        return "slow when several ask at once: a lock that is held too long"
     late = [one - found.foretold for one in found.samples if one > _APART * found.foretold]
     seconds = [one for one in late if one > 0.5]
     if seconds and max(seconds) - min(seconds) < 0.25 * max(seconds):
         return f"late by the same {statistics.median(seconds):.1f} s: a time-out, and a retry"
-    if found.operation.startswith("concurrent"):
-        return "slow when several ask at once: a lock that is held too long"
     if 1.7 <= found.ratio <= 2.6:
         return "about twice: something is done, or sent, twice"
     return "slower throughout: what is done each time that need not be"
