@@ -43,7 +43,9 @@ def process(number: int, program: str, at_ms: int, parent: int = 1) -> dict[str,
     }
 
 
-def opened(handle: int, who: int, name: str, access: Mapping[str, bool], at_ms: int, size: int = 0):
+def opened(
+    handle: int, who: int, name: str, access: Mapping[str, bool], at_ms: int, size: int = 0
+) -> dict[str, Any]:
     return {
         "kind": "open",
         "handle": handle,
@@ -58,7 +60,9 @@ def opened(handle: int, who: int, name: str, access: Mapping[str, bool], at_ms: 
     }
 
 
-def closed(handle: int, at_ms: int, size: int, read: Any = SEEN, written: Any = SEEN):
+def closed(
+    handle: int, at_ms: int, size: int, read: Any = SEEN, written: Any = SEEN
+) -> dict[str, Any]:
     return {
         "kind": "close",
         "handle": handle,

@@ -66,7 +66,7 @@ pub(crate) enum LogFormat {
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    Up(Up),
+    Up(Box<Up>),
     Down(Down),
     Status(Status),
     Locate(Locate),
@@ -85,6 +85,9 @@ pub(crate) enum Verb {
     /// Measure a directory or a store as a black box, as a profile for `predict` and `advise`
     #[command(disable_help_flag = true)]
     Seed(PythonArguments),
+    /// Correct a profile by what runs took that were predicted with it
+    #[command(disable_help_flag = true)]
+    Refine(PythonArguments),
     Predict(Predict),
     Advise(Advise),
     /// Run a workflow's tasks over hosts, beside their data: commands in YAML, or a replay of WfFormat

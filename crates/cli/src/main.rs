@@ -73,6 +73,7 @@ fn run(cli: &Cli) -> Outcome<Exit> {
         Verb::Predict(arguments) => verbs::predict::predict(arguments),
         Verb::Record(arguments) => verbs::record::run(&arguments.verb),
         Verb::Trace(arguments) => verbs::analysis::trace(arguments),
+        Verb::Refine(arguments) => verbs::analysis::refine(arguments),
         Verb::Seed(arguments) => verbs::analysis::seed(arguments),
         Verb::Advise(arguments) => verbs::predict::advise(arguments),
         Verb::Run(arguments) => verbs::workflow::run(arguments),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use intarsia_store::BackingFile;
-use intarsia_sync::Mutex;
+use intarsia_sync::{Mutex, Relapse};
 use intarsia_transport::{Buffer, Handler, Reply, Session};
 use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, RecallKind, Request, Response, Target};
@@ -404,6 +404,7 @@ impl Handler for PeerService {
     type State = Guest;
 
     fn handle(&self, session: &Session<Guest>, request: Request, payload: Buffer) -> Result<Reply> {
+        let _coarse = Relapse::coarse_lock();
         self.answer(session, request, &payload)
     }
 

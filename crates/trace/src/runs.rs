@@ -75,7 +75,7 @@ impl Runs {
     /// What goes on, which then begins anew.
     pub fn take(&mut self) -> impl Iterator<Item = Range> + use<> {
         let taken = [self.read.take(), self.write.take()];
-        self.told += taken.iter().flatten().count() as u32;
+        self.told += taken.iter().flatten().map(|_| 1).sum::<u32>();
         taken.into_iter().flatten()
     }
 }

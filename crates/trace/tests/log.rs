@@ -1,5 +1,7 @@
 //! A log tells what was written to it, cut or damaged wherever it may be.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on is to stop")]
+
 use intarsia_trace::log::{LogError, MARK, Reader, Tail, Writer};
 use intarsia_trace::{
     Access, Counted, Detail, Host, How, NameChange, Process, Range, Record, VERSION,

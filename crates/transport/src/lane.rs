@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_sync::{Condvar, Instant, Mutex};
+use intarsia_sync::{Condvar, Instant, Mutex, Relapse};
 use intarsia_wire::{Lane as Kind, Request, Welcome};
 use tokio::runtime::Handle;
 
@@ -228,6 +228,9 @@ impl Attempt {
         let Context { identity, config, buffers } = &*lane.context;
         let session = lane.bond.session();
         let who = Introduction { identity, to: &lane.peer.node, session, lane: lane.kind };
+        if let Some(delay) = Relapse::connection_delay() {
+            tokio::time::sleep(delay).await;
+        }
         let outcome = link::connect(lane.peer.address, who, config, buffers).await;
         self.is_over = true;
         lane.settle(session, outcome, self.pause);

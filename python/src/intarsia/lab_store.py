@@ -52,13 +52,25 @@ class LabStore:
     pids: tuple[int, ...]
 
     @classmethod
-    def up(cls, base: Path, directory: Path, nodes: int, binary: Path | None = None) -> LabStore:
-        """Make a lab and bring a store up on all its nodes, mounted at `base`-n1 and so on."""
+    def up(
+        cls,
+        base: Path,
+        directory: Path,
+        nodes: int,
+        binary: Path | None = None,
+        *,
+        link: str | None = None,
+    ) -> LabStore:
+        """Make a lab and bring a store up on all its nodes, mounted at `base`-n1 and so on.
+
+        `link` is the rate of their links, as 100mbit; without it they are as fast as the machine.
+        """
         binary = binary or find_binary()
         lab = f"d{uuid.uuid4().hex[:6]}"
         pattern = f"{base}-{{host}}"
         directory.mkdir(parents=True, exist_ok=True)
-        call(binary, ["lab", "up", lab, "--nodes", str(nodes)], _UP_TIMEOUT_S)
+        links = [] if link is None else ["--link", link]
+        call(binary, ["lab", "up", lab, "--nodes", str(nodes), *links], _UP_TIMEOUT_S)
         try:
             place = ["--lab", lab, "--dir", f"{directory}/{{host}}", "--wait", "60s"]
             call(binary, ["up", pattern, *place], _UP_TIMEOUT_S)

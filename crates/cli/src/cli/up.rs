@@ -11,7 +11,7 @@ use crate::config::{Given, Key, Layers, Source};
 ///
 /// Checks everything first, starts a node in the background and waits until programs can work in the
 /// mount. The `export` line goes to standard output, all other text to standard error.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(after_long_help = "Examples:
   eval \"$(intarsia up /mnt/work)\"
   intarsia up ~/work --tier /ssd/me/work,class=ssd,capacity=200GiB --tier /dev/shm/work,class=memory
@@ -20,6 +20,7 @@ use crate::config::{Given, Key, Layers, Source};
   intarsia up /mnt/work --hosts 'node[01-08]' --tier /local/ssd/work
   intarsia up /mnt/work --hosts 'node[001-256]' --meta-hosts 31    many small files
   intarsia up /mnt/work --tier /local/ssd/work        in a Slurm job: on all its hosts
+  intarsia up /mnt/work --advice advice.json          as 'intarsia advise --json' recommends
   intarsia up '/mnt/{host}' --lab lab --dir '/tmp/lab/{host}'     a cluster on this machine
 
 Each setting can also stand in the environment (INTARSIA_DURABILITY=sync) or in a TOML file
@@ -64,6 +65,10 @@ pub(crate) struct Up {
     /// In a job of several hosts: delete the data when the store goes down, at the latest with the job
     #[arg(long)]
     pub(crate) discard: bool,
+    /// Bring it up as this advice recommends, and say what of it is applied; it is what `advise --json` prints. Other
+    /// flags come before it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "join")]
+    pub(crate) advice: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) place: PlaceFlags,
     #[command(flatten)]
@@ -71,7 +76,7 @@ pub(crate) struct Up {
 }
 
 /// Several hosts as one store.
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Several hosts (paths may contain {host}, the name of each)")]
 pub(crate) struct HostFlags {
     /// The hosts, as a,b,c[01-10] [default: those of the Slurm or PBS job, else this one alone]
@@ -131,7 +136,7 @@ pub(crate) struct Node {
     pub(crate) settings: SettingFlags,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct PlaceFlags {
     /// Mount over a directory that is not empty; its files are hidden meanwhile
     #[arg(long)]
@@ -143,7 +148,7 @@ pub(crate) struct PlaceFlags {
 
 /// Settings of a store. Each can also stand in the environment (INTARSIA_DURABILITY) or in the TOML file
 /// (durability = "sync"); a flag wins over the environment, that over the file.
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Settings ('intarsia config show' prints values and defaults)")]
 pub(crate) struct SettingFlags {
     /// Where to mount the store; made if it is missing, and then removed by `down`

@@ -24,6 +24,9 @@ const DEDUP: Part = Part {
 /// Workloads from records of runs.
 const TRACE: Part = Part { module: "intarsia.trace", needs: &[], extra: "run" };
 
+/// Profiles by what runs took.
+const REFINE: Part = Part { module: "intarsia.refine", needs: &[], extra: "run" };
+
 /// Profiles from measurements.
 const SEED: Part = Part { module: "intarsia.seed", needs: &["scipy"], extra: "analysis" };
 
@@ -33,6 +36,10 @@ const ADVICE: Part = Part {
     needs: &["pandas", "jinja2", "matplotlib"],
     extra: "analysis",
 };
+
+pub(crate) fn refine(arguments: &PythonArguments) -> Outcome<Exit> {
+    python::run(&REFINE, None, arguments)
+}
 
 pub(crate) fn characterise(arguments: &PythonArguments) -> Outcome<Exit> {
     python::run(&STORES, Some("characterise"), arguments)

@@ -1,5 +1,6 @@
 //! One file a verb.
 
+mod advised;
 pub(crate) mod agent;
 pub(crate) mod analysis;
 pub(crate) mod balance;

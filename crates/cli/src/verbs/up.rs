@@ -1,10 +1,12 @@
 //! `up`: check, start a node in the background, wait until it is ready.
 
+use std::path::Path;
 use std::time::Duration;
 
 use intarsia_cluster::claim::Claim;
 use serde_json::json;
 
+use super::advised::Advised;
 use super::fleet;
 use crate::cli::{Global, Up};
 use crate::config::{self, Settings};
@@ -18,7 +20,11 @@ use crate::registry::Registry;
 use crate::tenure;
 
 pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
-    if let Some(hosts) = fleet::Hosts::meant(&arguments.hosts)? {
+    let mut hosts = fleet::Hosts::meant(&arguments.hosts)?;
+    let advised = arguments.advice.as_deref().map(|path| follow(path, hosts.as_mut(), arguments));
+    let advised = advised.transpose()?;
+    let arguments = advised.as_ref().unwrap_or(arguments);
+    if let Some(hosts) = hosts {
         return fleet::up(&hosts, arguments, global);
     }
     if arguments.meta.is_some() || arguments.discard || arguments.join.is_some() {
@@ -67,6 +73,15 @@ pub(crate) fn run(arguments: &Up, global: &Global) -> Outcome<Exit> {
     failpoint::reach("up-here:stayed");
     announce(&ready, arguments.json)?;
     Ok(Exit::Ok)
+}
+
+/// What is asked for with what an advice recommends, which is told.
+fn follow(path: &Path, hosts: Option<&mut fleet::Hosts>, given: &Up) -> Outcome<Up> {
+    let mut advised = Advised::read(path)?;
+    advised.choose_hosts(hosts)?;
+    let (settings, meta_hosts) = advised.choose_settings(given);
+    advised.tell();
+    Ok(Up { settings, meta_hosts, ..given.clone() })
 }
 
 /// Keeps every other verb off the store's directory, and ends what an `up` that was killed left there.

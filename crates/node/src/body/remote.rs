@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::Inode;
-use intarsia_sync::{Mutex, RwLock};
+use intarsia_sync::{Mutex, Relapse, RwLock};
 use intarsia_transport::{Answer, Buffer, MAX_PATIENCE, Patience, Pending};
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
@@ -322,6 +322,9 @@ impl RemoteFile {
             && self.leave(&home)
         {
             home = self.home();
+            answer = self.ask(range);
+        }
+        if Relapse::AskedTwice.is_back() {
             answer = self.ask(range);
         }
         match answer? {

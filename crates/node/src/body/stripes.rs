@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use intarsia_meta::{Extra, FreeFile, Inode};
 use intarsia_policy::{HostState, Stripe, choose_copies};
+use intarsia_sync::Relapse;
 use intarsia_types::{
     BackingRef, Durability, Error, Hint, HintKey, HintSet, InodeId, Integrity, Layout, NodeId,
     Pattern, Placement, Result, TierClass,
@@ -120,7 +121,8 @@ impl Node {
         hints: &HintSet,
     ) -> Result<Inode> {
         let hosts = Self::hosts_for_stripes(cluster, wish);
-        let ranked = choose_copies(&hosts, &[], hosts.len(), 0, inode.ino.0);
+        let seed = if Relapse::ConstantOrder.is_back() { 0 } else { inode.ino.0 };
+        let ranked = choose_copies(&hosts, &[], hosts.len(), 0, seed);
         let parts = self.make_parts(cluster, inode.ino, ranked, wish, hints.tier())?;
         let files: Vec<_> = parts.iter().map(|part| part.backing).collect();
         let named = self.namespace.change(inode.ino, |now, extras| {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::{HEADER_BYTES, MARK, MAX_BLOCK_BYTES, checksum};
+use super::{MARK, MAX_BLOCK_BYTES, block};
 use crate::record::Record;
 
 /// A log that grows by whole blocks.
@@ -42,12 +42,10 @@ impl Writer {
         if records.is_empty() {
             return Ok(());
         }
-        let length = u32::try_from(records.len()).ok().filter(|_| records.len() <= MAX_BLOCK_BYTES);
-        let length = length.ok_or_else(|| io::Error::other("a block of a log is too long"))?;
-        let mut block = Vec::with_capacity(HEADER_BYTES + records.len());
-        block.extend_from_slice(&length.to_le_bytes());
-        block.extend_from_slice(&checksum(records).to_le_bytes());
-        block.extend_from_slice(records);
+        if records.len() > MAX_BLOCK_BYTES {
+            return Err(io::Error::other("a block of a log is too long"));
+        }
+        let block = block(records);
         self.file.write_all(&block)?;
         self.written_bytes += block.len() as u64;
         Ok(())

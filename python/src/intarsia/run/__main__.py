@@ -26,6 +26,7 @@ Examples:
   intarsia run counts.yaml --dry-run                               what would run, in which order
   intarsia run montage.json --scale 0.01 --time-scale 0.1 --report build/montage
   intarsia run counts.yaml --scheduler tcp://10.0.0.1:8786         workers that are there already
+  intarsia run counts.yaml --up /mnt/work --hosts 'node[01-08]' --advice advice.json
   intarsia run counts.yaml --up /mnt/work --hosts 'node[01-08]' --stage-in /project/texts/. \\
       --stage-out /project/counts                                  from nothing to results
 
@@ -82,11 +83,17 @@ def parser() -> argparse.ArgumentParser:
     _add_around(made)
     add = made.add_argument_group("how").add_argument
     add(
+        "--advice",
+        type=Path,
+        metavar="FILE",
+        help="run as this advice recommends, say what of it is applied, and hold what the run took "
+        "against it; it is what `intarsia advise --json` prints",
+    )
+    add(
         "--schedule",
         choices=SCHEDULES,
-        default="local",
         help="where tasks run: beside their data; on any free host; beside their data, which is "
-        "copied ahead of them [default: local]",
+        "copied ahead of them [default: local, or as advised]",
     )
     add(
         "--patience",
@@ -120,9 +127,9 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--hints",
         choices=("learned", "derived", "own", "none"),
-        default="learned",
         help="set on outputs: what earlier runs teach, else derived from the graph, and the "
-        "tasks' own; without earlier runs; only the tasks' own; none [default: learned]",
+        "tasks' own; without earlier runs; only the tasks' own; none [default: learned, or as "
+        "advised]",
     )
     add(
         "--learn",

@@ -22,6 +22,16 @@ from intarsia.learn.measured import measured_in
 from intarsia.learn.observed import LearnError, Observed, Role
 from intarsia.learn.tell import HEADS, in_order, row_of
 from intarsia.locate import host_of
+from intarsia.run.advised import (
+    COMPARED,
+    check_workflow,
+    follow,
+    foretell,
+    keep_comparison,
+    read_advice,
+    stripes_for,
+    tell,
+)
 from intarsia.run.ahead import Budget
 from intarsia.run.attempts import History
 from intarsia.run.chrome import write_trace
@@ -80,12 +90,12 @@ class Choices:
     stage_in: Sequence[str]
     stage_out: Path | None
     discards: bool
-    schedule: str
+    schedule: str | None
     patience_s: float | None
     ahead_bytes: int
     ahead_space: int | None
     ahead_link: float | None
-    hints: str
+    hints: str | None
     learn: Sequence[Path]
     link_bytes_per_s: float
     mtbf_h: float
@@ -104,6 +114,7 @@ class Choices:
     trace: Path | None
     report: Path | None
     quiet: bool
+    advice: Path | None = None
 
     @property
     def replay(self) -> Replay:
@@ -193,6 +204,8 @@ class _Session:
         name = choices.workflow.name.split(".")[0] or "workflow"
         self._run_dir = (choices.run_dir or self._directory / f".run-{name}").absolute()
         self._view = Terminal(quiet=choices.quiet)
+        self._advised = None if choices.advice is None else read_advice(choices.advice)
+        self._prediction: dict[str, Any] | None = None
         self._graph = Graph(name, {}, {}, {}, {}, {}, {})
         self._is_replay = False
         self._runs_before: list[Observed] = []
@@ -212,21 +225,40 @@ class _Session:
 
     def run(self) -> int:
         """Run it, with what is asked for around it; returns the exit code."""
+        self._follow_advice()
         glide = self._choices.glide
         if self._choices.dry_run and not self._directory.is_dir() and glide is not None:
             return self._show(Plan({}, frozenset(self._graph.tasks)))
         if glide is None or self._choices.dry_run:
+            self._choices = replace(self._choices, hosts=self._working(self._choices.hosts))
             return self._go_through()
         with store_for_run(glide, self._view.say) as store:
             self._choices = replace(
                 self._choices,
-                hosts=tuple(store.addresses) or self._choices.hosts,
+                hosts=self._working(tuple(store.addresses) or self._choices.hosts),
                 address=self._choices.address or store.address,
             )
             self._directory.mkdir(parents=True, exist_ok=True)
             code = self._go_through()
             store.is_spent = code == 0 and self._choices.stage_out is not None
             return code
+
+    def _follow_advice(self) -> None:
+        """Choose what is recommended, and what is so without a recommendation."""
+        if self._advised is not None:
+            if not self._reads_late:
+                check_workflow(self._advised, self._choices.workflow, self._graph)
+            self._prediction = foretell(self._advised, self._view.say)
+            self._choices = follow(self._advised, self._choices, self._view.say)
+        self._choices = replace(
+            self._choices,
+            schedule=self._choices.schedule or "local",
+            hints=self._choices.hints or "learned",
+        )
+
+    def _working(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        """The hosts that run tasks."""
+        return hosts if self._advised is None else hosts[: self._advised.app_hosts]
 
     def _go_through(self) -> int:
         choices = self._choices
@@ -238,6 +270,8 @@ class _Session:
             stage_in(choices.stage_in, self._directory, self._view.say)
         if self._reads_late and not choices.dry_run:
             self._read()
+            if self._advised is not None:
+                check_workflow(self._advised, choices.workflow, self._graph)
         if not self._is_replay:
             require_inputs(str(choices.workflow), self._graph, self._directory)
         for warning in self._graph.warnings:
@@ -293,7 +327,9 @@ class _Session:
             self._runs_before, self._directory, hosts, choices.link_bytes_per_s
         )
         cluster = Cluster.linked(hosts, choices.link_bytes_per_s)
-        hints = chosen_hints(self._graph, choices.hints, cluster, self._lessons)
+        hints = chosen_hints(self._graph, choices.hints or "learned", cluster, self._lessons)
+        if self._advised is not None:
+            hints = stripes_for(self._advised, self._graph, hosts) | hints
         if hosts < 2 or not choices.remakes or choices.hints != "learned":
             return hints
         risk = Risk(choices.link_bytes_per_s, choices.mtbf_h)
@@ -362,7 +398,7 @@ class _Session:
     def _history(self, plan: Plan) -> History:
         reused = tuple(name for name in self._graph.tasks if name not in plan.to_run)
         return History(
-            self._graph, self._directory, self._run_dir, self._choices.schedule, reused=reused
+            self._graph, self._directory, self._run_dir, self._choices.schedule or "", reused=reused
         )
 
     def _nothing_to_do(self) -> History:
@@ -385,6 +421,20 @@ class _Session:
         by_path = {str(self._directory / file): hints[file] for file in missing if file in hints}
         crew.make(parts, by_path if is_store else {})
 
+    def _compare(self, history: History) -> None:
+        """Hold what the run took against what was foretold; a part of a run tells nothing."""
+        if self._advised is None or self._prediction is None or not history.done:
+            return
+        if history.reused or not history.is_well:
+            self._view.say("not all tasks ran in this run; it is not compared with the prediction")
+            return
+        tell(
+            keep_comparison(self._run_dir, self._advised, self._prediction, history),
+            self._view.say,
+        )
+        where = self._run_dir / COMPARED
+        self._view.say(f"kept in {where}; `intarsia refine` corrects the profile by it")
+
     def _conclude(self, history: History, journal: Journal) -> int:
         choices = self._choices
         leave_record(self._run_dir, history, journal.past)
@@ -400,6 +450,7 @@ class _Session:
             print(json.dumps(summary_of(history), indent=2))
         for line in lines_of(history):
             self._view.say(line)
+        self._compare(history)
         if history.stopped_by in signal.Signals.__members__:
             return 128 + signal.Signals[history.stopped_by]
         return 0 if history.is_well else _FAILURE

@@ -41,7 +41,8 @@ Examples:
 Of logs of `intarsia record` a task is a process that reads or writes in the store, and --below a
 directory of the store. Of a log of strace a task is a process that reads or writes below the
 directory. The time between these calls is its computation, but for what it waited for other
-processes. Of Darshan a task is a rank of a job. A file that several tasks write is several files here, NAME@2 and so on."""
+processes. Of Darshan a task is a rank of a job. A file that several tasks write is several files
+here, NAME@2 and so on."""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -51,6 +51,17 @@ impl Hosts {
         }
     }
 
+    /// How many there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Leaves all but the first ones out; the names of those.
+    pub(crate) fn keep_first(&mut self, count: usize) -> Vec<String> {
+        let rest = self.members.split_off(count.min(self.members.len()));
+        rest.into_iter().map(|(host, _)| host.0).collect()
+    }
+
     fn of_lab(name: &str, listed: Option<&HostList>) -> Outcome<Self> {
         let lab_name: LabName = name.parse().map_err(|e| usage(&e))?;
         let lab = Lab::open(&lab_name).map_err(|e| general(&e))?.ok_or_else(|| {

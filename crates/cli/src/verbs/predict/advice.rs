@@ -45,6 +45,8 @@ pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {
             .map_err(|error| Failure::general(format!("cannot write as JSON: {error}")))?;
         value["kind"] = "advice".into();
         value["basis"] = inputs.basis();
+        let best = advice.points.get(advice.fastest);
+        value["outside"] = json!(best.map(|best| inputs.outside(&best.configuration)));
         value["within"] = json!(within.flatten());
         value["what_if"] = json!(gains);
         value["run"] = json!({ "events": advice.events, "wall_seconds": wall_seconds });
@@ -148,6 +150,11 @@ fn text(inputs: &Inputs, advice: &Advice, arguments: &Advise, wall_seconds: f64)
     }
     text.push_str("\nWhy\n");
     advice.reasons.iter().for_each(|reason| text.push_str(&format!("  {reason}\n")));
+    let outside = inputs.outside(&best.configuration);
+    if !outside.is_empty() {
+        text.push_str("\nOutside of what was measured\n");
+        outside.iter().for_each(|what| text.push_str(&format!("  {what}\n")));
+    }
     let shown = shown(advice, arguments.top);
     text.push_str(&format!("\n{}", output::columns(&rows(advice, &shown))));
     text.push_str(&format!(

@@ -21,18 +21,38 @@ pub(super) struct Inputs {
     /// That of the file, or what a store is by default on all hosts of the profile.
     pub(super) configuration: Configuration,
     pub(super) threads: usize,
+    /// Where workload and profile were read.
+    sources: [Source; 2],
+    profile_text: String,
+}
+
+/// A file that an answer rests on.
+struct Source {
+    name: String,
+    blake3: String,
+}
+
+impl Source {
+    fn of(path: &Path, text: &str) -> Self {
+        let name = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let name = name.display().to_string();
+        Self { name, blake3: blake3::hash(text.as_bytes()).to_hex().to_string() }
+    }
 }
 
 pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
     let (name, text) = named(&arguments.workload)?;
     let workload = Workload::parse(&name, &text).map_err(refused)?;
+    let of_workload = Source::of(&arguments.workload, &text);
     for warning in &workload.warnings {
         output::warn(&format!("{name}: {warning}"));
     }
     let (name, text) = named(&arguments.profile)?;
     let mut profile = Profile::parse(&name, &text).map_err(refused)?;
+    let sources = [of_workload, Source::of(&arguments.profile, &text)];
     let profile_file = (name, serde_json::from_str(&text).unwrap_or_default());
     mishaps(&mut profile, arguments);
+    let profile_text = text;
     let mut configuration = Configuration::new(profile.hosts);
     if let Some(path) = &arguments.configuration {
         let (name, text) = named(path)?;
@@ -48,7 +68,15 @@ pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
     configuration.follows_hints &= !arguments.ignore_hints;
     configuration.second_run_percent = arguments.second_runs.or(configuration.second_run_percent);
     let threads = given::threads(arguments.threads);
-    Ok(Inputs { workload, profile, profile_file, configuration, threads })
+    Ok(Inputs {
+        workload,
+        profile,
+        profile_file,
+        configuration,
+        threads,
+        sources,
+        profile_text,
+    })
 }
 
 /// What goes wrong by the flags, instead of by the profile.
@@ -76,16 +104,24 @@ impl Inputs {
     /// What the answer rests on, for programs.
     pub(super) fn basis(&self) -> Value {
         let Profile { name, provenance, .. } = &self.profile;
+        let [workload, profile] = &self.sources;
         json!({
             "workload": { "name": self.workload.name, "tasks": self.workload.tasks.len(),
-                          "files": self.workload.files.len(), "warnings": self.workload.warnings },
-            "profile": { "name": name, "source": provenance.source.as_str(), "note": provenance.note },
+                          "files": self.workload.files.len(), "warnings": self.workload.warnings,
+                          "path": workload.name, "blake3": workload.blake3 },
+            "profile": { "name": name, "source": provenance.source.as_str(), "note": provenance.note,
+                         "path": profile.name, "blake3": profile.blake3 },
             "power": self.profile.host.power.as_ref().map(|power| json!({
                 "source": power.provenance.source.as_str(), "note": power.provenance.note,
             })),
             "currency": self.profile.prices.as_ref().map(|prices| prices.currency.clone()),
             "version": env!("CARGO_PKG_VERSION"),
         })
+    }
+
+    /// In what a configuration lies outside of what was ever measured, in words.
+    pub(super) fn outside(&self, configuration: &Configuration) -> Vec<String> {
+        super::coverage::outside(&self.profile_text, &self.workload, configuration)
     }
 
     /// The same for people.

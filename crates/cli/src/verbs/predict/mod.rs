@@ -1,6 +1,7 @@
 //! `predict` and `advise`: what a workflow takes on a store that need not exist.
 
 mod advice;
+mod coverage;
 mod inputs;
 mod run;
 mod what_if;

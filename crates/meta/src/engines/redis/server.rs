@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use intarsia_sync::{Instant, Mutex};
+use intarsia_sync::{Instant, Mutex, Relapse};
 
 use pem::Pem;
 use redis::io::tcp::TcpSettings;
@@ -142,6 +142,10 @@ impl Server {
     }
 
     pub(super) fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
+        if Relapse::ForgottenConnections.is_back() {
+            // As it was for every connection.
+            let _ = Certificates::of_the_system();
+        }
         let timeout = left(deadline).min(CONNECT_TIMEOUT);
         let connection = self.client.get_connection_with_timeout(timeout)?;
         connection.set_read_timeout(Some(ANSWER_TIMEOUT))?;
@@ -161,6 +165,7 @@ impl Server {
         let mut readers = self.readers.lock();
         match &answer {
             Err(Failure::Transient(_)) => readers.clear(),
+            _ if Relapse::ForgottenConnections.is_back() => {}
             _ if readers.len() < READERS && (!is_late || unlimit(&connection)) => {
                 readers.push(connection);
             }

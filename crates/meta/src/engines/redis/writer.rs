@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use intarsia_sync::{Condvar, Instant, Mutex};
+use intarsia_sync::{Condvar, Instant, Mutex, Relapse};
 
 use redis::{Connection, Value, cmd};
 
@@ -99,7 +99,8 @@ impl Writer {
         let outcome = connection.and_then(|mut connection| {
             let is_late = limit(&connection, deadline)?;
             let replies = self.exchange(&mut connection, batch, must_replicate, deadline)?;
-            *slot = (!is_late || unlimit(&connection)).then_some(connection);
+            let is_kept = !is_late || unlimit(&connection);
+            *slot = (is_kept && !Relapse::ForgottenConnections.is_back()).then_some(connection);
             Ok(replies)
         });
         match outcome {

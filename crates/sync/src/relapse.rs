@@ -1,0 +1,89 @@
+//! Bugs of the past, brought back for the tests that have to find them. `INTARSIA_RELAPSE` names a file, in which a test
+//! writes which one is back now; without it each place costs one look at a variable that is set once.
+//!
+//! Three are those that a predictor found in MosaStore (Costa, PhD thesis, University of British Columbia, 2014, 4.3); two
+//! were ours.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relapse {
+    /// Hosts of striped files are taken in the same order for every file (MosaStore).
+    ConstantOrder,
+    /// One lock is held over each whole request of another host, and the work in it takes long (MosaStore).
+    CoarseLock,
+    /// The first connection to a host is tried again after 3 s (MosaStore).
+    LateConnection,
+    /// The same bytes are asked for once more while they are on their way (ours).
+    AskedTwice,
+    /// Connections to metadata servers are not kept (ours).
+    ForgottenConnections,
+}
+
+/// What work under the coarse lock takes.
+const IN_LOCK: Duration = Duration::from_millis(20);
+/// When a connection is tried again.
+const RETRY: Duration = Duration::from_secs(3);
+
+impl Relapse {
+    const NAMES: [(&'static str, Self); 5] = [
+        ("constant-order", Self::ConstantOrder),
+        ("coarse-lock", Self::CoarseLock),
+        ("late-connection", Self::LateConnection),
+        ("asked-twice", Self::AskedTwice),
+        ("forgotten-connections", Self::ForgottenConnections),
+    ];
+
+    /// Whether it is back.
+    #[must_use]
+    pub fn is_back(self) -> bool {
+        static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
+        let file = FILE.get_or_init(|| std::env::var_os("INTARSIA_RELAPSE").map(PathBuf::from));
+        file.as_deref().is_some_and(|file| Self::named_in(file) == Some(self))
+    }
+
+    fn named_in(file: &Path) -> Option<Self> {
+        let name = std::fs::read_to_string(file).ok()?;
+        Self::NAMES.iter().find(|(known, _)| *known == name.trim()).map(|(_, relapse)| *relapse)
+    }
+
+    /// Holds the coarse lock for as long as the result lives, if that is back.
+    #[must_use]
+    pub fn coarse_lock() -> Option<MutexGuard<'static, ()>> {
+        static LOCK: Mutex<()> = Mutex::new(());
+        Self::CoarseLock.is_back().then(|| {
+            let held = LOCK.lock();
+            std::thread::sleep(IN_LOCK);
+            held
+        })
+    }
+
+    /// How late a connection is.
+    #[must_use]
+    pub fn connection_delay() -> Option<Duration> {
+        Self::LateConnection.is_back().then_some(RETRY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_names_is_back() {
+        let file = std::env::temp_dir().join(format!("relapse-{}", std::process::id()));
+        for (name, relapse) in Relapse::NAMES {
+            std::fs::write(&file, format!("{name}\n")).unwrap();
+            assert_eq!(Relapse::named_in(&file), Some(relapse));
+        }
+        std::fs::write(&file, "none").unwrap();
+        assert_eq!(Relapse::named_in(&file), None);
+        std::fs::remove_file(&file).unwrap();
+        assert!(!Relapse::CoarseLock.is_back());
+    }
+}

@@ -1,0 +1,238 @@
+"""`intarsia run --advice`: a run as is recommended, and what it took against what was foretold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from intarsia.advice.ask import AdviceError, Program, locate
+from intarsia.refine.compare import HEADS, Comparison, Ran, compare
+from intarsia.refine.profile import COMPARISON_FORMAT, base_of
+from intarsia.run.attempts import History
+from intarsia.run.graph import Graph, GraphError
+from intarsia.run.hints import own_hints
+from intarsia.run.record import time_text
+from intarsia.simulate.files import write_atomically
+
+if TYPE_CHECKING:
+    from intarsia.run.session import Choices
+
+#: What was foretold and what happened, in the run directory.
+COMPARED = "predicted.json"
+#: The advice's words for schedulers, and ours.
+_SCHEDULES = {"location": "local", "workqueue": "workqueue"}
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Advised:
+    """An advice that is followed; `prediction` is that of its recommendation, if it can be had."""
+
+    source: Path
+    document: Mapping[str, Any]
+    seed: int = 1
+
+    @property
+    def configuration(self) -> Mapping[str, Any]:
+        """What is recommended."""
+        point: Mapping[str, Any] = self.document["points"][self.document["fastest"]]
+        configuration: Mapping[str, Any] = point["configuration"]
+        return configuration
+
+    @property
+    def basis(self) -> Mapping[str, Any]:
+        """What the advice rests on."""
+        basis: Mapping[str, Any] = self.document["basis"]
+        return basis
+
+    @property
+    def app_hosts(self) -> int:
+        """Hosts that run tasks."""
+        one = self.configuration
+        apart = one["managers"] if one["managers_apart"] else 0
+        return max(1, int(one["hosts"]) - int(one["storage_hosts"] or 0) - int(apart))
+
+
+def read_advice(path: Path) -> Advised:
+    """Read what `intarsia advise --json` printed; raises GraphError."""
+    help_ = "an advice is what `intarsia advise WORKLOAD --profile PROFILE --json` prints"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        advised = Advised(path, document)
+        if document["kind"] != "advice":
+            raise GraphError(str(path), [f"field 'kind' is {document['kind']!r}; {help_}"])
+        for field in ("hosts", "managers", "managers_apart", "storage_hosts", "placement"):
+            advised.configuration[field]
+        _ = advised.basis["workload"]["tasks"], advised.basis["profile"]["name"]
+    except OSError as error:
+        raise GraphError(str(path), [str(error.strerror)]) from None
+    except (ValueError, TypeError) as error:
+        raise GraphError(str(path), [f"is no advice: {error}; {help_}"]) from None
+    except (KeyError, IndexError) as error:
+        raise GraphError(str(path), [f"is no advice: {error} is missing; {help_}"]) from None
+    return advised
+
+
+def check_workflow(advised: Advised, workflow: Path, graph: Graph) -> None:
+    """Refuse an advice of another workload; raises GraphError.
+
+    It is the same if it was read from the same file, or else has as many tasks.
+    """
+    known = advised.basis["workload"]
+    if known.get("path") and Path(known["path"]).resolve() == workflow.resolve():
+        return
+    if known["tasks"] != len(graph.tasks):
+        raise GraphError(
+            str(advised.source),
+            [
+                f"is an advice for another workload: '{known['name']}' with {known['tasks']} "
+                f"tasks, and '{graph.name}' has {len(graph.tasks)}; ask for an advice for this one"
+            ],
+        )
+
+
+def follow(advised: Advised, choices: Choices, say: Say) -> Choices:
+    """Return the choices with what is recommended, and say what that is; raises GraphError."""
+    one, applied, left = advised.configuration, [], []
+    hosts = choices.hosts
+    if len(hosts or (1,)) < one["hosts"] and not (choices.up and not hosts):
+        raise GraphError(
+            str(advised.source),
+            [f"is for {one['hosts']} hosts, not {len(hosts or (1,))}; name them with --hosts"],
+        )
+    options = list(choices.up_options)
+    if choices.up is not None:
+        options += ["--advice", str(advised.source)]
+    else:
+        left.append("number of copies, stripes and metadata hosts of a store that is up: as it is")
+    if hosts:
+        applied.append(f"{one['hosts']} hosts")
+        hosts = hosts[: one["hosts"]]
+    schedule = choices.schedule
+    if schedule is None:
+        schedule = _SCHEDULES.get(one["scheduler"])
+        if schedule is None:
+            left.append(f"scheduler {one['scheduler']}, which `intarsia run` does not have")
+        else:
+            applied.append(f"--schedule {schedule}")
+    else:
+        left.append(f"scheduler {one['scheduler']}: --schedule {schedule} is given")
+    hints = choices.hints
+    if hints is None:
+        hints = "derived" if one["placement"] == "collocate" else "own"
+        applied.append(f"--hints {hints}, for placement {one['placement']}")
+    else:
+        left.append(f"placement {one['placement']}: --hints {hints} is given")
+    if advised.app_hosts < one["hosts"]:
+        applied.append(f"tasks on the first {advised.app_hosts} hosts only")
+    known = advised.basis
+    say(
+        f"following the advice of {advised.source} (for '{known['workload']['name']}', on profile "
+        f"'{known['profile']['name']}', {known['profile'].get('source', '?')})"
+    )
+    for text in applied:
+        say(f"  applied      {text}")
+    for text in left:
+        say(f"  not applied  {text}")
+    for text in advised.document.get("outside") or []:
+        say(f"  note         {text}")
+    return replace(choices, hosts=hosts, schedule=schedule, hints=hints, up_options=tuple(options))
+
+
+def stripes_for(advised: Advised, graph: Graph, hosts: int) -> dict[str, dict[str, str]]:
+    """Return hints that deal all outputs over hosts, if that is recommended; tasks' own win."""
+    one = advised.configuration
+    if one["placement"] != "round-robin" or hosts < 2:
+        return {}
+    width = min(hosts, one["stripe_width"])
+    dealt = {"place": f"stripe:{width}", "chunk": str(one["chunk_bytes"])}
+    own = own_hints(graph)
+    return {file: dealt for file in graph.producer if file not in own}
+
+
+def foretell(advised: Advised, say: Say) -> dict[str, Any] | None:
+    """Predict what is recommended, stage by stage, from the files that the advice was made of.
+
+    None, which is said, where these are gone or have changed: then nothing can be compared.
+    """
+    workload, profile = (advised.basis[part].get("path") for part in ("workload", "profile"))
+    if not workload or not profile or not Path(workload).is_file() or not Path(profile).is_file():
+        say("the workload or the profile of the advice is gone; nothing is compared with it")
+        return None
+    follows = bool(advised.configuration.get("follows_hints", True))
+    program = Program(locate(), Path(workload), Path(profile), advised.seed, not follows)
+    try:
+        with tempfile.TemporaryDirectory(prefix="intarsia-run-") as scratch:
+            answer = program.predict(advised.configuration, Path(scratch), None)
+    except AdviceError as error:
+        say(f"the advice cannot be predicted again; nothing is compared with it: {error}")
+        return None
+    for part in ("workload", "profile"):
+        if answer["basis"][part].get("blake3") != advised.basis[part].get("blake3"):
+            raise GraphError(
+                str(advised.source),
+                [
+                    f"the {part} {advised.basis[part]['path']} is another one since the advice was "
+                    "made; ask `intarsia advise` again"
+                ],
+            )
+    return answer
+
+
+def keep_comparison(
+    run_dir: Path, advised: Advised, prediction: Mapping[str, Any], history: History
+) -> Comparison:
+    """Leave what was foretold and what happened in the run directory; raises OSError."""
+    compared = compare(prediction, _ran(history))
+    profile = json.loads(Path(advised.basis["profile"]["path"]).read_text(encoding="utf-8"))
+    _, factors = base_of(profile)
+    moved = prediction["first_run"]["bytes"]
+    document = {
+        "format": COMPARISON_FORMAT,
+        "version": 1,
+        "id": hashlib.sha256(f"{run_dir}:{history.began_s}".encode()).hexdigest()[:16],
+        "ended_at": time_text(history.ended_s),
+        "host": next(iter(history.machines), ""),
+        "hosts": advised.configuration["hosts"],
+        "tasks": advised.basis["workload"]["tasks"],
+        "moved_bytes": moved["local"] + moved["remote"],
+        "placement": advised.configuration["placement"],
+        "advice": str(advised.source),
+        "configuration": dict(advised.configuration),
+        "profile": {"name": profile["name"], "path": advised.basis["profile"]["path"]}
+        | {"factors": factors},
+        "comparison": compared.native(),
+    }
+    write_atomically(run_dir / COMPARED, (json.dumps(document, indent=1) + "\n").encode())
+    return compared
+
+
+def tell(compared: Comparison, say: Say) -> None:
+    """Say how far the prediction was off, by stages."""
+    rows = [HEADS, *compared.rows()]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(HEADS))]
+    say("predicted and actual:")
+    for name, *numbers in rows:
+        cells = [text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True)]
+        say("  ".join(["", name.ljust(widths[0]), *cells]))
+    if compared.unmatched:
+        say(f"  stages of only one of both: {', '.join(compared.unmatched)}")
+
+
+def _ran(history: History) -> list[Ran]:
+    """The tasks that ran; one that sleeps in place of a computation computes so long."""
+    tasks = history.graph.tasks
+    return [
+        Ran(
+            tasks[one.task].stage,
+            one.outcome.began_s,
+            one.outcome.ended_s,
+            max(one.outcome.cpu_s, tasks[one.task].compute_s),
+        )
+        for one in history.done
+    ]

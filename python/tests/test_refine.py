@@ -1,0 +1,270 @@
+"""Predicted against actual: comparisons, bounded corrections, refined profiles, advised runs."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from intarsia.refine import __main__ as command
+from intarsia.refine.compare import Comparison, Pair, Ran, compare
+from intarsia.refine.corrections import BOUNDS, correction
+from intarsia.refine.profile import RefineError, base_of, refined
+from intarsia.run.advised import Advised, check_workflow, follow, read_advice, stripes_for
+from intarsia.run.graph import Graph, GraphError, Task, graph_of
+
+PROFILE: dict[str, Any] = {
+    "format": "intarsia-profile",
+    "version": 1,
+    "name": "lab",
+    "hosts": 4,
+    "host": {"slots": 2, "in_bytes_per_second": 1e8, "out_bytes_per_second": 1e8},
+    "unlike_hosts": [{"numbers": [3], "speed": 2.0}],
+    "network": {"latency_seconds": 1e-4, "loopback_bytes_per_second": 4e9},
+    "manager": {"open_seconds": {"samples": [1e-4, 3e-4]}, "commit_seconds": 2e-4},
+    "tiers": [
+        {
+            "class": "ssd",
+            "capacity_bytes": 10**9,
+            "read": {"request_seconds": 1e-4, "bytes_per_second": 5e8},
+            "write": {"request_seconds": 1e-4, "bytes_per_second": 3e8},
+        }
+    ],
+}
+
+
+def stage(name: str, tasks: int, start: float, end: float, compute: float, io: float) -> Any:
+    return {
+        "name": name,
+        "tasks": tasks,
+        "start_seconds": start,
+        "end_seconds": end,
+        "compute_seconds": compute,
+        "read_seconds": io / 2,
+        "write_seconds": io / 2,
+        "metadata_seconds": 0.0,
+    }
+
+
+def prediction(*stages: Any) -> Any:
+    makespan = max(one["end_seconds"] for one in stages)
+    return {"makespan_seconds": {"mean": makespan}, "first_run": {"stages": list(stages)}}
+
+
+def comparison(
+    name: str = "a", work: dict[str, tuple[float, float]] | None = None, **more: Any
+) -> dict[str, Any]:
+    pairs = work or {"compute": (10.0, 20.0), "io": (1.0, 3.0)}
+    held = Comparison(
+        Pair("makespan", 1, 2), (), {kind: Pair(kind, *pair) for kind, pair in pairs.items()}, ()
+    )
+    return {
+        "format": "intarsia-comparison",
+        "version": 1,
+        "id": name,
+        "ended_at": "2026-01-01T00:00:00+00:00",
+        "host": "n1",
+        "hosts": 2,
+        "tasks": 5,
+        "moved_bytes": 1000,
+        "placement": "local",
+        "profile": {"name": "lab", "factors": {}},
+        "comparison": held.native(),
+    } | more
+
+
+def test_stages_are_compared_by_name_and_work_by_kind() -> None:
+    foretold = prediction(
+        stage("make", 2, 0, 1, 1.6, 0.4),
+        stage("use", 1, 1, 3, 1.5, 0.5),
+        stage("gone", 1, 0, 0, 0, 0),
+    )
+    ran = [
+        Ran("make", 10, 12, 1.6),
+        Ran("make", 10, 11, 0.8),
+        Ran("use", 12, 16, 3.0),
+        Ran("extra", 9, 10, 0.5),
+    ]
+    held = compare(foretold, ran)
+    assert held.makespan == Pair("makespan", 3, 7)
+    assert held.stages == (Pair("make", 1, 2, (2, 2)), Pair("use", 2, 4, (1, 1)))
+    assert held.unmatched == ("extra", "gone")
+    assert held.work["compute"].actual_s == pytest.approx(5.4)
+    assert held.work["io"].actual_s == pytest.approx(1.6)
+    assert held.stages[0].error == 0.5
+    assert len(held.rows()) == 5
+
+
+def test_what_is_too_small_to_tell_is_left_out() -> None:
+    foretold = prediction(stage("make", 100, 0, 1, 100.0, 0.1))
+    held = compare(foretold, [Ran("make", 0, 1, 1.0)] * 100)
+    assert set(held.work) == {"compute"}
+    assert Pair("x", 0, 0).error is None
+    assert Pair("x", 0, 0).ratio is None
+
+
+def test_fewer_tasks_than_foretold_are_held_against_their_share() -> None:
+    held = compare(prediction(stage("make", 4, 0, 1, 4.0, 0.0)), [Ran("make", 0, 1, 1.0)])
+    assert held.work["compute"] == Pair("compute", 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "factor"),
+    [([2.0], 2**0.5), ([2.0] * 7, 2 ** (7 / 8)), ([9.0] * 99, BOUNDS[1]), ([0.11] * 99, BOUNDS[0])],
+)
+def test_corrections_are_shrunk_and_bounded(ratios: list[float], factor: float) -> None:
+    found = correction(ratios)
+    assert found is not None
+    assert found.factor == pytest.approx(factor)
+
+
+def test_what_is_far_off_is_left_out_and_counted() -> None:
+    found = correction([1.0, 100.0, math.inf, 0.0])
+    assert found is not None
+    assert (found.factor, found.runs, found.left_out) == (1.0, 1, 1)
+    assert correction([]) is None
+
+
+def test_a_profile_is_corrected_where_it_says_times_and_rates() -> None:
+    made, found = refined(PROFILE, [comparison()])
+    compute, io = found["compute"].factor, found["io"].factor
+    assert [compute, io] == pytest.approx([2**0.5, 3**0.5])
+    assert made["host"]["speed"] == pytest.approx(1 / compute)
+    assert made["unlike_hosts"][0]["speed"] == pytest.approx(2 / compute)
+    assert made["host"]["in_bytes_per_second"] == pytest.approx(1e8 / io)
+    assert made["manager"]["open_seconds"]["samples"] == pytest.approx([1e-4 * io, 3e-4 * io])
+    assert made["tiers"][0]["read"]["request_seconds"] == pytest.approx(1e-4 * io)
+    assert made["tiers"][0]["capacity_bytes"] == 10**9
+    kept = made["measured"]["refinement"]
+    assert kept["covers"] == {
+        "runs": 1,
+        "hosts": [2, 2],
+        "tasks": [5, 5],
+        "moved_bytes": [1000, 1000],
+        "placements": ["local"],
+    }
+    assert kept["runs"][0]["host"] == "n1"
+
+
+def test_refining_again_goes_on_from_the_profile_without_corrections() -> None:
+    once, _ = refined(PROFILE, [comparison("a")])
+    again, _ = refined(once, [comparison("a")])
+    assert json.dumps(again["measured"]) == json.dumps(once["measured"]), "a run counts once"
+    factors = once["measured"]["refinement"]["factors"]
+    # Foretold exactly by the refined profile: the whole ratio to the first profile is known.
+    exact = comparison("b", {"compute": (1.0, 1.0)}, profile={"name": "lab", "factors": factors})
+    twice, found = refined(once, [exact])
+    assert found["compute"].factor == pytest.approx((2 * factors["compute"]) ** (1 / 3))
+    base, _ = base_of(twice)
+    assert base["host"]["in_bytes_per_second"] == pytest.approx(1e8)
+    assert base["unlike_hosts"][0]["speed"] == pytest.approx(2.0)
+    with pytest.raises(RefineError, match="predicted with profile 'other'"):
+        refined(PROFILE, [comparison("c", profile={"name": "other", "factors": {}})])
+
+
+def test_the_command_writes_a_profile_and_refuses_what_it_cannot_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile, run, out = tmp_path / "p.json", tmp_path / "run", tmp_path / "new.json"
+    profile.write_text(json.dumps(PROFILE))
+    run.mkdir()
+    (run / "predicted.json").write_text(json.dumps(comparison()))
+    words = [str(profile), str(run), "--out", str(out)]
+    assert command.main(words) == 0
+    assert "1.414 times as long" in capsys.readouterr().out
+    assert json.loads(out.read_text())["name"] == "lab"
+    for bad, said in [
+        ("{", "is no JSON"),
+        ("{}", "field 'format' is not 'intarsia-comparison'"),
+        (json.dumps(comparison() | {"version": 9}), "field 'version' is 9"),
+        (json.dumps({"format": "intarsia-comparison", "version": 1}), "field 'comparison' is"),
+    ]:
+        (run / "predicted.json").write_text(bad)
+        assert command.main(words) == 1
+        assert said in capsys.readouterr().err
+
+
+CONFIGURATION = {
+    "hosts": 3,
+    "storage_hosts": 1,
+    "managers": 1,
+    "managers_apart": False,
+    "placement": "round-robin",
+    "chunk_bytes": 1 << 20,
+    "stripe_width": 8,
+    "copies": 1,
+    "scheduler": "location",
+}
+
+
+def advice(**more: Any) -> dict[str, Any]:
+    return {
+        "kind": "advice",
+        "fastest": 0,
+        "points": [{"configuration": CONFIGURATION | more}],
+        "basis": {
+            "workload": {"name": "w", "tasks": 1, "path": "/w.json", "blake3": "x"},
+            "profile": {"name": "lab", "source": "assumed", "path": "/p.json"},
+        },
+    }
+
+
+def graph() -> Graph:
+    task = Task("t", "true", (), ("out",))
+    return graph_of("w.json", "w", [task])
+
+
+def test_an_advice_chooses_hosts_hints_and_scheduler() -> None:
+    from intarsia.run.__main__ import parser
+    from intarsia.run.session import Choices
+
+    advised = Advised(Path("a.json"), advice())
+    assert advised.app_hosts == 2
+    given = parser().parse_args(["w.json", "--hosts", "a,b,c,d", "--up", "/mnt/x"])
+    said: list[str] = []
+    chosen = follow(advised, Choices(**vars(given)), said.append)
+    assert chosen.hosts == ("a", "b", "c")
+    assert (chosen.schedule, chosen.hints) == ("local", "own")
+    assert chosen.up_options == ("--advice", "a.json")
+    assert any("first 2 hosts only" in one for one in said)
+    assert stripes_for(advised, graph(), 2)["out"] == {"place": "stripe:2", "chunk": "1048576"}
+    given = parser().parse_args(
+        ["w.json", "--hosts", "a,b,c", "--schedule", "wow", "--hints", "none"]
+    )
+    said.clear()
+    chosen = follow(advised, Choices(**vars(given)), said.append)
+    assert (chosen.schedule, chosen.hints) == ("wow", "none")
+    assert sum("is given" in one for one in said) == 2
+    given = parser().parse_args(["w.json", "--hosts", "a,b"])
+    with pytest.raises(GraphError, match="is for 3 hosts, not 2"):
+        follow(advised, Choices(**vars(given)), said.append)
+
+
+def test_an_advice_of_another_workload_is_refused(tmp_path: Path) -> None:
+    other = copy.deepcopy(advice())
+    other["basis"]["workload"]["tasks"] = 7
+    with pytest.raises(GraphError, match="is an advice for another workload: 'w' with 7 tasks"):
+        check_workflow(Advised(Path("a.json"), other), Path("flow.json"), graph())
+    check_workflow(Advised(Path("a.json"), advice()), Path("flow.json"), graph())
+    check_workflow(Advised(Path("a.json"), other), Path("/w.json"), graph())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no advice"),
+        ("[]", "is no advice"),
+        ("{}", "is no advice: 'kind' is missing"),
+        (json.dumps(advice() | {"kind": "prediction"}), "field 'kind' is 'prediction'"),
+        (json.dumps(advice() | {"fastest": 5}), "is no advice"),
+        (json.dumps(advice() | {"basis": {}}), "'workload' is missing"),
+    ],
+)
+def test_what_is_no_advice_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(GraphError, match=said):
+        read_advice(path)
