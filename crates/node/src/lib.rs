@@ -47,7 +47,7 @@ pub use membership::lost::{LostFile, LostHost, LostSummary};
 pub use metrics::{Metrics, Op, OpTimer};
 pub use node::{Node, PageCache};
 pub use options::NodeOptions;
-pub use rebalance::mover::{MoveOptions, MoveProgress, MoveReport, StuckFile};
+pub use rebalance::mover::{MoveOptions, MoveProgress, MoveReport, Moved, Place, StuckFile};
 pub use status::{HostStatus, Location, Status, TierStatus};
 pub use vfs::attributes::{AttrChange, SetTime, Validity};
 pub use vfs::caller::Caller;
