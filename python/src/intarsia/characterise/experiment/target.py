@@ -107,8 +107,8 @@ def opened(
         require_directory(path)
         system = path.stat().st_dev
         if throttle is None:
-            options = (f"--directory={path}", "--unlink=1")
-            yield Target(path, str(path), options, True, True, file_system=system)
+            made = (f"--directory={path}", "--unlink=1")
+            yield Target(path, str(path), made, True, True, file_system=system)
         else:
             label = f"{path} ({throttle.label})"
             with _served(path, size_bytes, throttle) as uri:
