@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,14 @@ def tiers_of(files: list[Path]) -> list[int]:
     return [int(layout.split("tier=")[1].split()[0]) for layout in layouts]
 
 
+def await_settled(store: Store) -> None:
+    """Wait until the records of closed files say how long they are."""
+    limit = time.monotonic() + LIMIT_S
+    while store.status()["unsettled"]:
+        assert time.monotonic() < limit, "files do not settle"
+        time.sleep(0.05)
+
+
 def balance(store: Store, *words: str) -> Any:
     command = [str(store.binary), "balance", str(store.mount), "--json", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
@@ -78,6 +87,7 @@ def test_files_are_spread_over_the_tiers_by_their_speeds_and_come_back(
     files = [tiered.mount / f"f{n}" for n in range(8)]
     for number, path in enumerate(files):
         path.write_bytes(bytes([number]) * (12 << 20))
+    await_settled(tiered)
     speeds, journal = tmp_path / "tiers.toml", tmp_path / "moved.json"
     fast, slow = (tiered.directory.parent / name for name in ("fast", "slow"))
     speeds.write_text(f'[tiers]\n"{fast}" = 100\n"{slow}" = 300\n')
