@@ -65,8 +65,8 @@ def _target(label: str, rows: Mapping[str, Mapping[str, Reduction]]) -> Verdict:
         verdict = "not possible here" if reach.value < wanted else "refuted"
         reason = (
             "greedy moves that ask the truth itself, and lower the published objective, the mean "
-            f"or the maximum, reach {_fall(reach.value)} ({_fall(reach.low)} to {_fall(reach.high)}) "
-            f"at best on these stores ({best})"
+            f"or the maximum, reach {_fall(reach.value)} ({_fall(reach.low)} to "
+            f"{_fall(reach.high)}) at best on these stores ({best})"
         )
     else:
         verdict, reason = "refuted", "the published figure is above our 95 % interval"
