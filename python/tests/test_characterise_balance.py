@@ -14,7 +14,7 @@ from intarsia.characterise.balance.draws import random_pool
 from intarsia.characterise.balance.knowledge import learn
 from intarsia.characterise.balance.methods import methods
 from intarsia.characterise.balance.plan import Wishes, make_plan
-from intarsia.characterise.balance.pool import Evaluator, PlacedLoad, Placement, Pool, merit
+from intarsia.characterise.balance.pool import Evaluator, PlacedLoad, Placement, Pool, merit, moved
 from intarsia.characterise.balance.score import Score, reductions
 from intarsia.characterise.balance.truth import Truth, descend, groups
 from intarsia.characterise.errors import CharacteriseError, OutsideError
@@ -63,6 +63,22 @@ def counted() -> tuple[Pool, Evaluator, list[tuple[int, int]]]:
     loads = tuple(PlacedLoad(f"l{n}", SMALL, 1e9, 0) for n in range(6))
     pool = Pool(("a", "b"), (1e15, 1e15), loads)
     return pool, Evaluator(pool, predict), asked
+
+
+def test_a_move_predicts_its_source_and_its_target_alone() -> None:
+    asked: list[int] = []
+
+    def predict(store: int, loads: Sequence[Load]) -> float:
+        asked.append(store)
+        return float(len(loads))
+
+    loads = tuple(PlacedLoad(f"l{n}", SMALL, 1e9, n % 4) for n in range(8))
+    pool = Pool(tuple("abcd"), (1e15,) * 4, loads)
+    evaluator = Evaluator(pool, predict)
+    evaluator.merit(pool.placement)
+    assert asked == [0, 1, 2, 3]
+    evaluator.merit(moved(pool.placement, 2, 1))
+    assert asked[4:] == [1, 2]
 
 
 def test_greedy_moves_reach_the_best_split_and_keep_to_their_budget() -> None:

@@ -7,7 +7,7 @@ from intarsia.characterise.aggregate import Rule, merge, random_of_two
 from intarsia.characterise.errors import CharacteriseError, OutsideError
 from intarsia.characterise.load import Floats, Load, load_of, points_of
 from intarsia.characterise.model import evaluate, linear, process, scalar, terms
-from intarsia.characterise.model.base import Samples
+from intarsia.characterise.model.base import Band, Samples
 from intarsia.characterise.model.online import OnlineModel
 
 TRUTHS = {name: linear.from_coefficients(table) for name, table in published.COEFFICIENTS.items()}
@@ -187,6 +187,17 @@ def test_an_online_model_follows_a_store_and_tells_when_it_changed(
     ratio = online.predict(late) / TRUTHS["E2"].predict(late)
     assert np.median(ratio) == pytest.approx(1.8, rel=0.1)
     assert np.mean(covered[-150:]) > 0.8
+
+
+def test_an_interval_narrows_with_more_loads_and_a_wide_one_says_so() -> None:
+    new = design.spread(128, seed=70)
+    widths = []
+    for count in (48, 384):
+        band = process.fit(noisy("E2", design.spread(count, seed=9), 4)).interval(new, 0.9)
+        widths.append(float(np.median(np.log(band.high_ms / band.low_ms))))
+    assert widths[1] < 0.8 * widths[0]
+    low, high = np.array([1.0, 1.0, -1.0]), np.array([3.9, 4.1, 2.0])
+    assert Band(low, low, high).is_wide().tolist() == [False, True, True]
 
 
 def test_random_share_of_two_loads_has_the_known_values() -> None:

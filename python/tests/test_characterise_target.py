@@ -4,16 +4,18 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from intarsia.characterise import samples
 from intarsia.characterise.__main__ import main
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.experiment import design_for, postmark, read_experiment
-from intarsia.characterise.experiment.target import Throttle, opened
+from intarsia.characterise.experiment.target import Target, Throttle, opened
 from intarsia.characterise.load import Load
+from intarsia.characterise.migrate import executor
 from intarsia.characterise.stores import real
 
 MIB = 2**20
@@ -166,6 +168,61 @@ def test_loads_are_measured_together_and_an_interrupted_measurement_goes_on(
     part.write_text("[]\n")
     assert main(other) == 1
     assert "of another measurement" in capsys.readouterr().err
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Path]:
+    """A directory on which a file system is mounted."""
+    place = tmp_path / "mounted"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "none", str(place)], check=False).returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=False, capture_output=True)
+
+
+def test_a_store_that_vanishes_under_its_mount_point_is_noticed(
+    mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    out, measured = tmp_path / "a.csv", []
+
+    def measure(target: Target, loads: Sequence[Load], way: real.Way) -> float:
+        measured.append(loads)
+        if len(measured) == 2:
+            subprocess.run(["umount", str(mounted)], check=True)
+        return 1.0
+
+    monkeypatch.setattr(real, "measure", measure)
+    words = ["measure", str(mounted), "--points", "3", "--groups", "0", "--rounds", "1"]
+    assert main([*words, "--out", str(out)]) == 1
+    assert "has the store gone away? Mount it again" in capsys.readouterr().err
+    assert len(measured) == 2, "nothing more is measured on what is below"
+    assert not out.exists()
+    kept = (tmp_path / "a.csv.part").read_text().splitlines()
+    assert len(kept) == 2, "the plan, and what was measured before it went"
+    assert main([*words, "--out", str(out)]) == 0
+    assert len(samples.read(out).single) == 3
+
+
+def test_a_migration_into_a_store_that_vanishes_keeps_the_source(
+    mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "data"
+    source.mkdir()
+    (source / "a").write_bytes(b"1" * 1000)
+    copy_all = executor._copy_all
+
+    def copy(*words: Any) -> Any:
+        subprocess.run(["umount", "--lazy", str(mounted)], check=True)
+        return copy_all(*words)
+
+    monkeypatch.setattr(executor, "_copy_all", copy)
+    with pytest.raises(CharacteriseError, match="the source is complete"):
+        executor.migrate(source, mounted)
+    assert (source / "a").read_bytes() == b"1" * 1000
 
 
 REPORT = """\

@@ -9,7 +9,11 @@ use std::time::{Duration, Instant};
 use intarsia_cluster::supervision::Holding;
 use intarsia_meta::allowance;
 use intarsia_mount::{Mount, MountOptions};
-pub(crate) use intarsia_node::{CheckOptions, Detail, OVERFLOW_NAME, RECORDS_DIRECTORY};
+#[cfg(test)]
+pub(crate) use intarsia_node::Place;
+pub(crate) use intarsia_node::{
+    CheckOptions, Detail, MoveReport, Moved, OVERFLOW_NAME, RECORDS_DIRECTORY,
+};
 use intarsia_node::{
     ClosingMode, ClosingProgress, HostPresence, MoveOptions, MoveProgress, Node, NodeOptions,
     Transfer,
@@ -211,23 +215,45 @@ impl Store {
         )
     }
 
-    /// What would have to move between hosts so that they are equally full, or as full as they are fast.
-    pub(crate) fn plan_balance(&self, speeds: &Speeds) -> Outcome<Value> {
-        let plan = self.node.plan_balance(speeds).map_err(|e| failure(&e))?;
-        let transfer = |t: &Transfer| json!({ "from": t.from, "to": t.to, "bytes": t.bytes });
-        Ok(json!({ "transfers": plan.iter().map(transfer).collect::<Vec<_>>() }))
+    /// What would have to move between hosts so that they are equally full, or as full as they are fast; or between the
+    /// tiers of this host, if there are speeds of them.
+    pub(crate) fn plan_balance(&self, speeds: &Speeds, tiers: &Speeds<String>) -> Outcome<Value> {
+        let plan = if tiers.is_empty() {
+            self.node.plan_balance(speeds).map(|plan| transfers(&plan))
+        } else {
+            self.node.plan_tiers(tiers).map(|plan| transfers(&plan))
+        };
+        Ok(json!({ "transfers": plan.map_err(|e| failure(&e))? }))
     }
 
     /// Moves files until that is so.
     pub(crate) fn balance(
         &self,
         speeds: &Speeds,
+        tiers: &Speeds<String>,
         bytes_per_s: Option<u64>,
         progress: &mut dyn FnMut(Value),
-    ) -> Outcome<Value> {
+    ) -> Outcome<MoveReport> {
         let mut show = |moved: MoveProgress| progress(json!(moved));
-        let report = self.node.balance(speeds, MoveOptions { bytes_per_s }, &mut show);
-        value(&report.map_err(|e| failure(&e))?)
+        let options = MoveOptions { bytes_per_s };
+        let report = if tiers.is_empty() {
+            self.node.balance(speeds, options, &mut show)
+        } else {
+            self.node.balance_tiers(tiers, options, &mut show)
+        };
+        report.map_err(|e| failure(&e))
+    }
+
+    /// Moves files back that have moved.
+    pub(crate) fn move_back(
+        &self,
+        moved: &[Moved],
+        bytes_per_s: Option<u64>,
+        progress: &mut dyn FnMut(Value),
+    ) -> Outcome<MoveReport> {
+        let mut show = |moved: MoveProgress| progress(json!(moved));
+        let report = self.node.move_back(moved, MoveOptions { bytes_per_s }, &mut show);
+        report.map_err(|e| failure(&e))
     }
 
     /// Moves a host's files to the others.
@@ -430,4 +456,8 @@ fn failure(error: &Error) -> Failure {
         Error::Invalid(why) => Failure::usage(why.clone()),
         _ => Failure::general(error.to_string()),
     }
+}
+
+fn transfers<P: Serialize>(plan: &[Transfer<P>]) -> Vec<Value> {
+    plan.iter().map(|t| json!({ "from": t.from, "to": t.to, "bytes": t.bytes })).collect()
 }

@@ -53,7 +53,7 @@ pub use membership::description::SharedDescription;
 pub use metrics::{Metrics, Op, OpTimer};
 pub use node::Node;
 pub use options::NodeOptions;
-pub use rebalance::mover::{MoveOptions, MoveProgress, MoveReport, StuckFile};
+pub use rebalance::mover::{MoveOptions, MoveProgress, MoveReport, Moved, Place, StuckFile};
 pub use record::{
     Access, ChangedName, Detail, Direction, OpenedFile, RECORDS_DIRECTORY, RecordStatus, Recorder,
     recorded_as,

@@ -1,21 +1,24 @@
-//! How the bytes of a store are spread over its hosts, and what would make that even.
+//! How bytes are spread over the hosts of a store, or over the tiers of a host, and what would make that even.
 
 use intarsia_types::NodeId;
 
 use crate::due::{Speeds, due_bytes, share};
 
-/// A host with what its tiers hold and may hold.
+/// A place for bytes with what it holds and may hold: a host with its tiers, or one tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostRoom {
-    /// The host.
-    pub node: NodeId,
-    /// What its tiers may hold.
+pub struct Room<P> {
+    /// The host, or the tier.
+    pub place: P,
+    /// What it may hold.
     pub capacity_bytes: u64,
-    /// What they can still take; at most the capacity.
+    /// What it can still take; at most the capacity.
     pub free_bytes: u64,
 }
 
-impl HostRoom {
+/// A host with what its tiers hold and may hold.
+pub type HostRoom = Room<NodeId>;
+
+impl<P> Room<P> {
     pub(crate) const fn used_bytes(&self) -> u64 {
         self.capacity_bytes.saturating_sub(self.free_bytes)
     }
@@ -28,13 +31,13 @@ impl HostRoom {
     }
 }
 
-/// Bytes that are to move from one host to another.
+/// Bytes that are to move from one place to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transfer {
+pub struct Transfer<P = NodeId> {
     /// From where.
-    pub from: NodeId,
+    pub from: P,
     /// To where.
-    pub to: NodeId,
+    pub to: P,
     /// How many.
     pub bytes: u64,
 }
@@ -45,49 +48,53 @@ pub struct Transfer {
 pub fn choose_host(hosts: &[HostRoom], bytes: u64) -> Option<&NodeId> {
     let roomy = hosts.iter().filter(|host| host.free_bytes > bytes);
     let best = roomy.reduce(|best, host| {
-        let is_better = best.is_fuller(host) || (!host.is_fuller(best) && host.node < best.node);
+        let is_better = best.is_fuller(host) || (!host.is_fuller(best) && host.place < best.place);
         if is_better { host } else { best }
     });
-    best.map(|host| &host.node)
+    best.map(|host| &host.place)
 }
 
-/// What has to move so that all hosts have what they are due: the same part of their capacity, or, with `speeds`,
-/// bytes in proportion to these ([`due_bytes`]). Hosts within `tolerance_percent` of capacity around that are left
+/// What has to move so that all places have what they are due: the same part of their capacity, or, with `speeds`,
+/// bytes in proportion to these ([`due_bytes`]). Places within `tolerance_percent` of capacity around that are left
 /// alone, both as givers and as takers. Who has most too much gives first, to whom most is missing; what is moved
 /// never leaves a giver with less, or a taker with more, than it is due.
 #[must_use]
-pub fn plan_balance(hosts: &[HostRoom], speeds: &Speeds, tolerance_percent: u8) -> Vec<Transfer> {
+pub fn plan_balance<P: Clone + Ord>(
+    rooms: &[Room<P>],
+    speeds: &Speeds<P>,
+    tolerance_percent: u8,
+) -> Vec<Transfer<P>> {
     let slack =
-        |host: &HostRoom| share(u128::from(host.capacity_bytes), tolerance_percent.into(), 100);
-    let dues = due_bytes(hosts, speeds);
+        |room: &Room<P>| share(u128::from(room.capacity_bytes), tolerance_percent.into(), 100);
+    let dues = due_bytes(rooms, speeds);
     let mut givers = Vec::new();
     let mut takers = Vec::new();
-    for (host, due) in hosts.iter().zip(dues.iter().copied()) {
-        let has = host.used_bytes();
-        if has > due.saturating_add(slack(host)) {
-            givers.push((host, has - due));
-        } else if has.saturating_add(slack(host)) < due {
-            takers.push((host, due - has));
+    for (room, due) in rooms.iter().zip(dues.iter().copied()) {
+        let has = room.used_bytes();
+        if has > due.saturating_add(slack(room)) {
+            givers.push((room, has - due));
+        } else if has.saturating_add(slack(room)) < due {
+            takers.push((room, due - has));
         }
     }
     // Who is just within the tolerance gives or takes when nobody else does.
     if givers.is_empty() && !takers.is_empty() {
-        givers = hosts
+        givers = rooms
             .iter()
             .zip(&dues)
-            .filter(|(host, due)| host.used_bytes() > **due)
-            .map(|(host, due)| (host, host.used_bytes() - due))
+            .filter(|(room, due)| room.used_bytes() > **due)
+            .map(|(room, due)| (room, room.used_bytes() - due))
             .collect();
     } else if takers.is_empty() && !givers.is_empty() {
-        takers = hosts
+        takers = rooms
             .iter()
             .zip(&dues)
-            .filter(|(host, due)| host.used_bytes() < **due)
-            .map(|(host, due)| (host, due - host.used_bytes()))
+            .filter(|(room, due)| room.used_bytes() < **due)
+            .map(|(room, due)| (room, due - room.used_bytes()))
             .collect();
     }
-    let by_amount = |a: &(&HostRoom, u64), b: &(&HostRoom, u64)| {
-        b.1.cmp(&a.1).then_with(|| a.0.node.cmp(&b.0.node))
+    let by_amount = |a: &(&Room<P>, u64), b: &(&Room<P>, u64)| {
+        b.1.cmp(&a.1).then_with(|| a.0.place.cmp(&b.0.place))
     };
     givers.sort_by(by_amount);
     takers.sort_by(by_amount);
@@ -95,13 +102,13 @@ pub fn plan_balance(hosts: &[HostRoom], speeds: &Speeds, tolerance_percent: u8) 
     let mut takers = takers.into_iter().peekable();
     for (giver, mut surplus) in givers {
         while surplus > 0
-            && let Some((taker, room)) = takers.peek_mut()
+            && let Some((taker, missing)) = takers.peek_mut()
         {
-            let bytes = surplus.min(*room);
-            transfers.push(Transfer { from: giver.node.clone(), to: taker.node.clone(), bytes });
+            let bytes = surplus.min(*missing);
+            transfers.push(Transfer { from: giver.place.clone(), to: taker.place.clone(), bytes });
             surplus -= bytes;
-            *room -= bytes;
-            if *room == 0 {
+            *missing -= bytes;
+            if *missing == 0 {
                 takers.next();
             }
         }
@@ -118,7 +125,7 @@ mod tests {
 
     fn host(name: &str, capacity_bytes: u64, used_bytes: u64) -> HostRoom {
         HostRoom {
-            node: NodeId(name.into()),
+            place: NodeId(name.into()),
             capacity_bytes,
             free_bytes: capacity_bytes - used_bytes,
         }
@@ -138,7 +145,7 @@ mod tests {
             []
         );
         assert_eq!(plan_balance(&[host("a", 100, 52), host("b", 100, 48)], &Speeds::new(), 5), []);
-        assert_eq!(plan_balance(&[], &Speeds::new(), 5), []);
+        assert_eq!(plan_balance::<NodeId>(&[], &Speeds::new(), 5), []);
         assert_eq!(plan_balance(&[host("a", 0, 0)], &Speeds::new(), 5), []);
     }
 
@@ -184,10 +191,10 @@ mod tests {
             for transfer in &plan {
                 prop_assert!(transfer.bytes > 0 && transfer.from != transfer.to);
                 for host in &mut after {
-                    if host.node == transfer.from {
+                    if host.place == transfer.from {
                         host.free_bytes += transfer.bytes;
                     }
-                    if host.node == transfer.to {
+                    if host.place == transfer.to {
                         prop_assert!(host.free_bytes >= transfer.bytes, "more than fits");
                         host.free_bytes -= transfer.bytes;
                     }

@@ -1,47 +1,48 @@
-//! What part of a store's bytes each of its hosts is due: alike by room, or by how fast the hosts are.
+//! What part of the bytes each host of a store, or each tier of a host, is due: alike by room, or by how fast they are.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::num::NonZeroU64;
 
 use intarsia_types::{NodeId, Problem, nearest};
 
-use crate::HostRoom;
+use crate::Room;
 
-/// How fast each host is, in a unit that all share, such as the requests a minute that a model predicts
+/// How fast each place is, in a unit that all share, such as the requests a minute that a model predicts
 /// of it.
-pub type Speeds = BTreeMap<NodeId, NonZeroU64>;
+pub type Speeds<P = NodeId> = BTreeMap<P, NonZeroU64>;
 
-/// The bytes that each host is due, in the order of `hosts`.
+/// The bytes that each place is due, in the order of `rooms`.
 ///
-/// Without speeds all hosts are due the same part of their capacity. With speeds they are due bytes in
-/// proportion to these, so that requests which are spread over the bytes keep all hosts busy alike, and
-/// none before the others. No host is filled beyond half of the room that it would have left if all were
+/// Without speeds all are due the same part of their capacity. With speeds they are due bytes in
+/// proportion to these, so that requests which are spread over the bytes keep all busy alike, and
+/// none before the others. None is filled beyond half of the room that it would have left if all were
 /// full alike; what a fast one cannot take is due to the others, again by their speeds.
 ///
-/// A host without a speed is due nothing; [`check_speeds`] tells of it.
+/// A place without a speed is due nothing; [`check_speeds`] tells of it.
 #[must_use]
-pub fn due_bytes(hosts: &[HostRoom], speeds: &Speeds) -> Vec<u64> {
-    let capacity: u128 = hosts.iter().map(|host| u128::from(host.capacity_bytes)).sum();
-    let used: u128 = hosts.iter().map(|host| u128::from(host.used_bytes())).sum();
+pub fn due_bytes<P: Ord>(rooms: &[Room<P>], speeds: &Speeds<P>) -> Vec<u64> {
+    let capacity: u128 = rooms.iter().map(|room| u128::from(room.capacity_bytes)).sum();
+    let used: u128 = rooms.iter().map(|room| u128::from(room.used_bytes())).sum();
     if capacity == 0 {
-        return vec![0; hosts.len()];
+        return vec![0; rooms.len()];
     }
     let of_capacity =
-        |host: &HostRoom, part: u128, of: u128| share(u128::from(host.capacity_bytes), part, of);
+        |room: &Room<P>, part: u128, of: u128| share(u128::from(room.capacity_bytes), part, of);
     if speeds.is_empty() {
-        return hosts.iter().map(|host| of_capacity(host, used, capacity)).collect();
+        return rooms.iter().map(|room| of_capacity(room, used, capacity)).collect();
     }
-    let claim = |host: &HostRoom| Claim {
-        speed: speeds.get(&host.node).map_or(0, |speed| u128::from(speed.get())),
-        limit: of_capacity(host, used + capacity, 2 * capacity),
+    let claim = |room: &Room<P>| Claim {
+        speed: speeds.get(&room.place).map_or(0, |speed| u128::from(speed.get())),
+        limit: of_capacity(room, used + capacity, 2 * capacity),
         due: None,
     };
-    let mut claims: Vec<Claim> = hosts.iter().map(claim).collect();
+    let mut claims: Vec<Claim> = rooms.iter().map(claim).collect();
     deal(&mut claims, used);
     claims.into_iter().map(|claim| claim.due.unwrap_or(0)).collect()
 }
 
-/// What a host may get of what is dealt.
+/// What a place may get of what is dealt.
 struct Claim {
     speed: u128,
     limit: u64,
@@ -74,28 +75,34 @@ fn deal(claims: &mut [Claim], mut bytes: u128) {
     }
 }
 
-/// Whether there is a speed for each host, and for nobody else.
+/// Whether there is a speed for each place, and for nothing else; `kind` is what a place is called.
 ///
 /// # Errors
-/// Which host lacks one, or which name is that of no host.
-pub fn check_speeds(hosts: &[HostRoom], speeds: &Speeds) -> Result<(), Problem> {
+/// Which place lacks one, or which name is that of none.
+pub fn check_speeds<P: Ord + Display>(
+    rooms: &[Room<P>],
+    speeds: &Speeds<P>,
+    kind: &str,
+) -> Result<(), Problem> {
     if speeds.is_empty() {
         return Ok(());
     }
-    let names: Vec<&str> = hosts.iter().map(|host| host.node.0.as_str()).collect();
-    if let Some(stranger) = speeds.keys().find(|node| !names.contains(&node.0.as_str())) {
+    let is_known = |place: &P| rooms.iter().any(|room| room.place == *place);
+    if let Some(stranger) = speeds.keys().find(|place| !is_known(place)) {
+        let stranger = stranger.to_string();
+        let names: Vec<String> = rooms.iter().map(|room| room.place.to_string()).collect();
         let problem =
-            Problem::new(format!("speeds: no host '{stranger}' of this store takes files"));
-        let near = nearest(&stranger.0, names.iter().copied());
+            Problem::new(format!("speeds: no {kind} '{stranger}' of this store takes files"));
+        let near = nearest(&stranger, names.iter().map(String::as_str));
         return Err(problem.with_help(near.map_or_else(
-            || format!("the hosts are {}", names.join(", ")),
+            || format!("the {kind}s are {}", names.join(", ")),
             |near| format!("did you mean '{near}'?"),
         )));
     }
-    let missing = hosts.iter().find(|host| !speeds.contains_key(&host.node));
-    missing.map_or(Ok(()), |host| {
-        Err(Problem::new(format!("speeds: host '{}' has none", host.node))
-            .with_help("give each host one, or none at all"))
+    let missing = rooms.iter().find(|room| !speeds.contains_key(&room.place));
+    missing.map_or(Ok(()), |room| {
+        Err(Problem::new(format!("speeds: {kind} '{}' has none", room.place))
+            .with_help(format!("give each {kind} one, or none at all")))
     })
 }
 
@@ -107,11 +114,12 @@ pub(crate) fn share(whole: u128, part: u128, of: u128) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HostRoom;
     use proptest::prelude::*;
 
     fn host(name: &str, capacity_bytes: u64, used_bytes: u64) -> HostRoom {
         HostRoom {
-            node: NodeId(name.into()),
+            place: NodeId(name.into()),
             capacity_bytes,
             free_bytes: capacity_bytes - used_bytes,
         }
@@ -150,15 +158,16 @@ mod tests {
     #[test]
     fn a_host_without_a_speed_and_a_speed_without_a_host_are_told() {
         let hosts = [host("node01", 1, 0), host("node02", 1, 0)];
-        let told = |of: &[(&str, u64)]| check_speeds(&hosts, &speeds(of)).unwrap_err().to_string();
+        let told =
+            |of: &[(&str, u64)]| check_speeds(&hosts, &speeds(of), "host").unwrap_err().to_string();
         assert!(told(&[("node01", 1)]).starts_with("speeds: host 'node02' has none; give each"));
         let wrong = told(&[("node01", 1), ("node20", 1), ("node02", 1)]);
         assert!(
             wrong.contains("no host 'node20'") && wrong.contains("did you mean 'node02'?"),
             "{wrong}"
         );
-        assert_eq!(check_speeds(&hosts, &Speeds::new()), Ok(()));
-        assert_eq!(check_speeds(&hosts, &speeds(&[("node01", 1), ("node02", 9)])), Ok(()));
+        assert_eq!(check_speeds(&hosts, &Speeds::new(), "host"), Ok(()));
+        assert_eq!(check_speeds(&hosts, &speeds(&[("node01", 1), ("node02", 9)]), "host"), Ok(()));
     }
 
     proptest! {
@@ -174,10 +183,10 @@ mod tests {
             let named: Speeds = hosts
                 .iter()
                 .zip(&sizes)
-                .map(|(host, (_, _, speed))| (host.node.clone(), NonZeroU64::new(*speed).unwrap()))
+                .map(|(host, (_, _, speed))| (host.place.clone(), NonZeroU64::new(*speed).unwrap()))
                 .collect();
             let dues = due_bytes(&hosts, &named);
-            let used: u64 = hosts.iter().map(HostRoom::used_bytes).sum();
+            let used: u64 = hosts.iter().map(Room::used_bytes).sum();
             let count = hosts.len() as u64;
             let sum: u64 = dues.iter().sum();
             prop_assert!(sum <= used && sum + 2 * count >= used, "{sum} of {used}");
@@ -186,7 +195,7 @@ mod tests {
             }
             for (one, due) in hosts.iter().zip(&dues) {
                 for (other, less) in hosts.iter().zip(&dues) {
-                    let is_faster = named[&one.node] >= named[&other.node];
+                    let is_faster = named[&one.place] >= named[&other.place];
                     if is_faster && one.capacity_bytes >= other.capacity_bytes {
                         prop_assert!(due >= less, "{due} < {less}");
                     }

@@ -13,7 +13,7 @@ mod placement;
 mod spread;
 mod stripe;
 
-pub use balance::{HostRoom, Transfer, choose_host, plan_balance};
+pub use balance::{HostRoom, Room, Transfer, choose_host, plan_balance};
 pub use copies::{HostState, choose_copies};
 pub use due::{Speeds, check_speeds, due_bytes};
 pub use fold::{FoldLimits, should_fold};

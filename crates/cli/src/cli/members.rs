@@ -26,7 +26,7 @@ pub(crate) struct Lost {
     pub(crate) json: bool,
 }
 
-/// Move files between hosts until all are about equally full, or as full as they are fast
+/// Move files between hosts until all are about equally full, or as full as they are fast; or between tiers
 ///
 /// Files that somebody has open stay where they are. The store can be used meanwhile.
 /// Ends with 3 when some files could not be moved.
@@ -34,19 +34,27 @@ pub(crate) struct Lost {
 #[command(after_long_help = "Examples:
   intarsia balance /mnt/work --dry-run           what would move
   intarsia balance /mnt/work --speeds s.toml     fast hosts hold more than slow ones, by measured models
-  intarsia balance /mnt/work --rate 200MiB       at most 200 MiB a second")]
+  intarsia balance /mnt/work --speeds t.toml     the same with the tiers of this host, if the file has [tiers]
+  intarsia balance /mnt/work --rate 200MiB --journal moved.json     at most 200 MiB a second
+  intarsia balance /mnt/work --undo moved.json   all of that back")]
 pub(crate) struct Balance {
     /// Mount point on this host [default: INTARSIA_MOUNT, or the only store]
     #[arg(value_name = "MOUNT", value_hint = ValueHint::DirPath)]
     pub(crate) store: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) rate: MoveRate,
-    /// How fast each host is, as 'intarsia characterise speeds' writes it
+    /// How fast each host is, or each tier of this host, as 'intarsia characterise speeds' writes it
     ///
     /// Bytes are then spread in proportion to the speeds, so that requests which are spread over the bytes keep
-    /// all hosts busy alike. A host keeps half of the room that it would have if all were equally full.
+    /// all busy alike. A host or tier keeps half of the room that it would have if all were equally full.
     #[arg(long, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
     pub(crate) speeds: Option<PathBuf>,
+    /// Write what moved into this file, for --undo
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub(crate) journal: Option<PathBuf>,
+    /// Move back what a balance moved that wrote this journal; what has moved on since stays
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["speeds", "journal", "dry_run"])]
+    pub(crate) undo: Option<PathBuf>,
     /// Say what would move, but do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -1,6 +1,7 @@
 //! Requests and replies, and how a line is read within bounds.
 
 use std::io::{BufRead, ErrorKind, Read, Write};
+use std::path::PathBuf;
 
 use intarsia_policy::Speeds;
 use serde::{Deserialize, Serialize};
@@ -34,13 +35,21 @@ pub(crate) enum Request {
     },
     /// The files whose only bytes are at lost hosts, a message each; with `forget` they are removed.
     Lost { forget: bool },
-    /// Evens out how full the hosts are, or fills them as they are fast; with `dry_run` says what would move.
+    /// Evens out how full the hosts are, or fills them as they are fast, or the tiers of this host if `tiers` has their
+    /// speeds; with `dry_run` says what would move.
     Balance {
         dry_run: bool,
         bytes_per_s: Option<u64>,
         #[serde(default)]
         speeds: Speeds,
+        #[serde(default)]
+        tiers: Speeds<String>,
+        /// An absolute path, for the list of what moved, which may be too long for a reply.
+        #[serde(default)]
+        journal: Option<PathBuf>,
     },
+    /// Moves files back that have moved, as such a list says.
+    MoveBack { journal: PathBuf, bytes_per_s: Option<u64> },
     /// Moves the files of a host away, so that it can leave.
     Leave { host: String, bytes_per_s: Option<u64> },
     /// Takes back that a host is to leave.
@@ -65,6 +74,7 @@ impl Request {
             Self::Check { .. }
                 | Self::Lost { .. }
                 | Self::Balance { .. }
+                | Self::MoveBack { .. }
                 | Self::Leave { .. }
                 | Self::Unmount { .. }
         )

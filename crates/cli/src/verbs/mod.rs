@@ -11,6 +11,7 @@ pub(crate) mod down;
 pub(crate) mod fleet;
 mod given;
 pub(crate) mod hint;
+mod journal;
 pub(crate) mod lab;
 pub(crate) mod leave;
 pub(crate) mod locate;

@@ -25,6 +25,8 @@ use crate::runtime::{self, CheckOptions, Mounted, Store};
 use crate::tenure::Tenure;
 use crate::{holders, logging, made_dir, mounts, output};
 
+use super::journal;
+
 /// How often the metrics file is looked at.
 const METRICS_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a signal waits for a busy mount before it detaches it.
@@ -418,9 +420,16 @@ impl Operations for Desk {
                 self.store.check(CheckOptions { repair, content }, progress)
             }
             Request::Lost { forget } => self.store.lost(forget, progress),
-            Request::Balance { dry_run: true, speeds, .. } => self.store.plan_balance(&speeds),
-            Request::Balance { bytes_per_s, speeds, .. } => {
-                self.store.balance(&speeds, bytes_per_s, progress)
+            Request::Balance { dry_run: true, speeds, tiers, .. } => {
+                self.store.plan_balance(&speeds, &tiers)
+            }
+            Request::Balance { bytes_per_s, speeds, tiers, journal, .. } => {
+                let report = self.store.balance(&speeds, &tiers, bytes_per_s, progress)?;
+                journal::keep(report, journal.as_deref())
+            }
+            Request::MoveBack { journal, bytes_per_s } => {
+                let moved = journal::read(&journal)?;
+                journal::keep(self.store.move_back(&moved, bytes_per_s, progress)?, None)
             }
             Request::Leave { host, bytes_per_s } => {
                 self.store.empty_host(&host, bytes_per_s, progress)

@@ -155,8 +155,8 @@ impl Node {
         loop {
             let mut files = Vec::new();
             self.each_file_at(cluster, host, |inode| files.push((inode.ino, bytes_of(inode))))?;
-            let (errands, homeless) = assign(files, rooms(&cluster.members(), Some(host)));
-            let pass = self.run_errands(cluster, errands, options, &total, progress);
+            let (errands, homeless) = assign(host, files, rooms(&cluster.members(), Some(host)));
+            let pass = self.run_errands(errands, options, &total, progress);
             let moved = pass.files;
             let stuck: Vec<_> = pass.stuck.into_iter().chain(homeless).collect();
             total.files += pass.files;

@@ -1,4 +1,5 @@
-//! Moving files from host to host: away from one that is to leave, or from full hosts to empty ones.
+//! Moving files from place to place: away from a host that is to leave, from full hosts to empty ones, or between the
+//! tiers of this host.
 //!
 //! Whoever is asked to do it looks for the files and tells each new home to fetch its file; that host takes the
 //! lease and the bytes as if it were about to write, so a file that somebody has open stays where it is.
@@ -11,9 +12,9 @@ use std::time::Duration;
 use intarsia_meta::{Inode, MemberRecord, MemberState, Namespace, Naming};
 use intarsia_policy::{HostRoom, Speeds, Transfer, check_speeds, choose_host, plan_balance};
 use intarsia_sync::{Instant, Mutex};
-use intarsia_types::{Error, InodeId, NodeId, Result};
+use intarsia_types::{Error, InodeId, NodeId, Result, TierId};
 use intarsia_wire::{Request, Response};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::membership::cluster::Cluster;
 use crate::membership::cluster::unexpected;
@@ -25,8 +26,8 @@ use super::fetch::Fetched;
 const AT_ONCE: usize = 4;
 /// Files named that could not be moved; all are counted.
 const NAMED_MAX: usize = 1000;
-/// Deviation from the even share that balancing leaves alone, in percent of a host's capacity.
-const TOLERANCE_PERCENT: u8 = 5;
+/// Deviation from the even share that balancing leaves alone, in percent of a place's capacity.
+pub(super) const TOLERANCE_PERCENT: u8 = 5;
 /// Between two words about the progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -59,6 +60,27 @@ pub struct StuckFile {
     pub why: String,
 }
 
+/// Where a file's bytes are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// At this host.
+    Host(NodeId),
+    /// In this tier of the host that moved it.
+    Tier(TierId),
+}
+
+/// A file that has moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// The file.
+    pub ino: InodeId,
+    /// Where it was.
+    pub from: Place,
+    /// Where it is.
+    pub to: Place,
+}
+
 /// What a move came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MoveReport {
@@ -70,13 +92,16 @@ pub struct MoveReport {
     pub stuck: u64,
     /// The first of those by name.
     pub stuck_files: Vec<StuckFile>,
+    /// Each file that has moved, so that it can be moved back.
+    pub moved: Vec<Moved>,
 }
 
 /// A file that is to move, and where to.
 pub(super) struct Errand {
     pub(super) ino: InodeId,
     pub(super) bytes: u64,
-    pub(super) to: NodeId,
+    pub(super) from: Place,
+    pub(super) to: Place,
 }
 
 /// Keeps an average rate.
@@ -135,7 +160,8 @@ impl Node {
         let cluster = self.others()?;
         cluster.meet()?;
         let rooms = rooms(&cluster.members(), None);
-        check_speeds(&rooms, speeds).map_err(|problem| Error::Invalid(problem.to_string()))?;
+        check_speeds(&rooms, speeds, "host")
+            .map_err(|problem| Error::Invalid(problem.to_string()))?;
         Ok(plan_balance(&rooms, speeds, TOLERANCE_PERCENT))
     }
 
@@ -156,40 +182,71 @@ impl Node {
             if !files.contains_key(from) {
                 let mut here = Vec::new();
                 self.each_file_at(cluster, from, |inode| here.push((inode.ino, bytes_of(inode))))?;
-                // Few large ones move faster than many small ones.
-                here.sort_by_key(|(ino, bytes)| (std::cmp::Reverse(*bytes), *ino));
                 files.insert(from.clone(), here);
             }
         }
-        let mut errands = Vec::new();
-        for transfer in &plan {
-            let mut left = transfer.bytes;
-            let here = files.get_mut(&transfer.from).map(std::mem::take).unwrap_or_default();
-            let (go, stay): (Vec<_>, Vec<_>) = here.into_iter().partition(|(_, bytes)| {
-                let goes = *bytes > 0 && *bytes <= left;
-                left -= if goes { *bytes } else { 0 };
-                goes
-            });
-            files.insert(transfer.from.clone(), stay);
-            let to = &transfer.to;
-            errands.extend(go.into_iter().map(|(ino, bytes)| Errand {
-                ino,
-                bytes,
-                to: to.clone(),
-            }));
+        let errands = errands_of(&plan, files, |host| Place::Host(host.clone()));
+        self.move_all(errands, options, progress)
+    }
+
+    /// Moves files back that have moved, if they are where they went.
+    ///
+    /// # Errors
+    /// The engine's own; what could not move is in the report.
+    pub fn move_back(
+        self: &Arc<Self>,
+        moved: &[Moved],
+        options: MoveOptions,
+        progress: &mut dyn FnMut(MoveProgress),
+    ) -> Result<MoveReport> {
+        let (mut errands, mut elsewhere) = (Vec::new(), Vec::new());
+        for one in moved {
+            let inode = match self.namespace.get(one.ino) {
+                Err(Error::NotFound) => continue,
+                found => found?,
+            };
+            if self.is_at(&inode, &one.to)? {
+                let (from, to) = (one.to.clone(), one.from.clone());
+                errands.push(Errand { ino: one.ino, bytes: bytes_of(&inode), from, to });
+            } else if !self.is_at(&inode, &one.from)? {
+                elsewhere.push((one.ino, "it has moved on since".to_owned()));
+            }
         }
-        let pass = self.run_errands(cluster, errands, options, &MoveReport::default(), progress);
+        let mut report = self.move_all(errands, options, progress)?;
+        report.stuck += elsewhere.len() as u64;
+        report.stuck_files.extend(self.name_stuck(elsewhere)?);
+        Ok(report)
+    }
+
+    /// Whether a file has its bytes at a place.
+    fn is_at(&self, inode: &Inode, place: &Place) -> Result<bool> {
+        let Some(backing) = inode.layout.backing() else { return Ok(false) };
+        match (place, &self.cluster) {
+            (Place::Tier(tier), _) => Ok(backing.tier == *tier),
+            (Place::Host(host), Some(cluster)) => Ok(cluster.home_of(backing.tier)? == *host),
+            (Place::Host(_), None) => Ok(false),
+        }
+    }
+
+    /// Runs errands and says what came of them.
+    pub(super) fn move_all(
+        self: &Arc<Self>,
+        errands: Vec<Errand>,
+        options: MoveOptions,
+        progress: &mut dyn FnMut(MoveProgress),
+    ) -> Result<MoveReport> {
+        let pass = self.run_errands(errands, options, &MoveReport::default(), progress);
         Ok(MoveReport {
             files: pass.files,
             bytes: pass.bytes,
             stuck: pass.stuck.len() as u64,
             stuck_files: self.name_stuck(pass.stuck)?,
+            moved: pass.moved,
         })
     }
 
     pub(super) fn run_errands(
         self: &Arc<Self>,
-        cluster: &Arc<Cluster>,
         errands: Vec<Errand>,
         options: MoveOptions,
         before: &MoveReport,
@@ -203,7 +260,7 @@ impl Node {
         intarsia_sync::thread::scope(|scope| {
             let work = || {
                 while let Some(errand) = { queue.lock().pop_front() } {
-                    let outcome = self.run_errand(cluster, &errand);
+                    let outcome = self.run_errand(&errand);
                     let has_moved = pass.lock().note(&errand, outcome);
                     pacer.spend(if has_moved { errand.bytes } else { 0 });
                 }
@@ -219,19 +276,23 @@ impl Node {
         pass
     }
 
-    /// Has one file fetched by its new home, and waits for that.
-    fn run_errand(self: &Arc<Self>, cluster: &Arc<Cluster>, errand: &Errand) -> Result<Fetched> {
+    /// Has one file fetched by its new home, or puts it into another tier here, and waits for that.
+    fn run_errand(self: &Arc<Self>, errand: &Errand) -> Result<Fetched> {
+        let host = match &errand.to {
+            Place::Tier(tier) => return self.change_tier(errand.ino, *tier),
+            Place::Host(host) => host,
+        };
         loop {
-            let fetched = if errand.to == self.options.name {
+            let fetched = if *host == self.options.name {
                 self.fetch(errand.ino)?
             } else {
-                match cluster.call(&errand.to, &Request::Fetch { ino: errand.ino }, None)? {
+                match self.others()?.call(host, &Request::Fetch { ino: errand.ino }, None)? {
                     Response::Released => Fetched::Here,
                     Response::Busy { retry_ms: 0 } => Fetched::InUse,
                     Response::Busy { retry_ms } => {
                         Fetched::Later(Duration::from_millis(u64::from(retry_ms)))
                     }
-                    other => return Err(unexpected(&errand.to, &other)),
+                    other => return Err(unexpected(host, &other)),
                 }
             };
             match fetched {
@@ -283,6 +344,7 @@ pub(super) struct Pass {
     files_left: u64,
     bytes_left: u64,
     pub(super) stuck: Vec<(InodeId, String)>,
+    pub(super) moved: Vec<Moved>,
 }
 
 impl Pass {
@@ -294,6 +356,8 @@ impl Pass {
             Ok(Fetched::Here) => {
                 self.files += 1;
                 self.bytes += errand.bytes;
+                let (from, to) = (errand.from.clone(), errand.to.clone());
+                self.moved.push(Moved { ino: errand.ino, from, to });
                 return true;
             }
             // Removed meanwhile.
@@ -319,6 +383,36 @@ pub(super) fn bytes_of(inode: &Inode) -> u64 {
     inode.size_bytes
 }
 
+/// What has to move by a plan, with the `files` of each place that gives.
+pub(super) fn errands_of<P: Ord + Clone>(
+    plan: &[Transfer<P>],
+    mut files: BTreeMap<P, Vec<(InodeId, u64)>>,
+    place: impl Fn(&P) -> Place,
+) -> Vec<Errand> {
+    // Few large ones move faster than many small ones.
+    for here in files.values_mut() {
+        here.sort_by_key(|(ino, bytes)| (std::cmp::Reverse(*bytes), *ino));
+    }
+    let mut errands = Vec::new();
+    for transfer in plan {
+        let mut left = transfer.bytes;
+        let here = files.get_mut(&transfer.from).map(std::mem::take).unwrap_or_default();
+        let (go, stay): (Vec<_>, Vec<_>) = here.into_iter().partition(|(_, bytes)| {
+            let goes = *bytes > 0 && *bytes <= left;
+            left -= if goes { *bytes } else { 0 };
+            goes
+        });
+        files.insert(transfer.from.clone(), stay);
+        errands.extend(go.into_iter().map(|(ino, bytes)| Errand {
+            ino,
+            bytes,
+            from: place(&transfer.from),
+            to: place(&transfer.to),
+        }));
+    }
+    errands
+}
+
 /// The hosts that take files, without `except`.
 pub(super) fn rooms(members: &[(NodeId, MemberRecord)], except: Option<&NodeId>) -> Vec<HostRoom> {
     members
@@ -331,7 +425,7 @@ pub(super) fn rooms(members: &[(NodeId, MemberRecord)], except: Option<&NodeId>)
 pub(super) fn room(node: &NodeId, member: &MemberRecord) -> HostRoom {
     let open = member.tiers.iter().filter(|tier| !tier.is_low);
     HostRoom {
-        node: node.clone(),
+        place: node.clone(),
         capacity_bytes: member.tiers.iter().map(|tier| tier.capacity_bytes).sum(),
         free_bytes: open.map(|tier| tier.free_bytes).sum(),
     }
@@ -353,6 +447,7 @@ pub(super) fn require_room(members: &[(NodeId, MemberRecord)], host: &NodeId) ->
 
 /// Gives each file a new home; those that fit nowhere are returned with the reason.
 pub(super) fn assign(
+    from: &NodeId,
     files: Vec<(InodeId, u64)>,
     mut rooms: Vec<HostRoom>,
 ) -> (Vec<Errand>, Vec<(InodeId, String)>) {
@@ -363,10 +458,11 @@ pub(super) fn assign(
             homeless.push((ino, "no other host has room for it".into()));
             continue;
         };
-        if let Some(room) = rooms.iter_mut().find(|room| room.node == to) {
+        if let Some(room) = rooms.iter_mut().find(|room| room.place == to) {
             room.free_bytes -= bytes;
         }
-        errands.push(Errand { ino, bytes, to });
+        let from = Place::Host(from.clone());
+        errands.push(Errand { ino, bytes, from, to: Place::Host(to) });
     }
     (errands, homeless)
 }

@@ -116,7 +116,7 @@ impl<'a> Places<'a> {
         let bytes = total(&tiers);
         let state = |node: &NodeId| HostState { node: node.clone(), free_bytes: bytes };
         let room = |node: &NodeId| HostRoom {
-            node: node.clone(),
+            place: node.clone(),
             capacity_bytes: bytes,
             free_bytes: bytes,
         };

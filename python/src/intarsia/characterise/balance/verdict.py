@@ -44,10 +44,19 @@ def verdicts(scores: Mapping[str, Score]) -> list[Verdict]:
     return found
 
 
+def _fall(reduction: float) -> str:
+    """Write by how much a latency changes.
+
+    >>> _fall(0.52), _fall(-0.1)
+    ('-52%', '+10%')
+    """
+    return f"{-reduction:+.0%}"
+
+
 def _target(label: str, rows: Mapping[str, Mapping[str, Reduction]]) -> Verdict:
     ours = rows["our model, greedy"][label]
     wanted = TARGETS[label]
-    text = f"-{ours.value:.0%} (-{ours.low:.0%} to -{ours.high:.0%})"
+    text = f"{_fall(ours.value)} ({_fall(ours.low)} to {_fall(ours.high)})"
     if ours.high >= wanted:
         verdict, reason = "reproduced", "the published figure is below or in our 95 % interval"
     elif asked := [name for name in ORACLES if name in rows]:
@@ -56,12 +65,12 @@ def _target(label: str, rows: Mapping[str, Mapping[str, Reduction]]) -> Verdict:
         verdict = "not possible here" if reach.value < wanted else "refuted"
         reason = (
             "greedy moves that ask the truth itself, and lower the published objective, the mean "
-            f"or the maximum, reach -{reach.value:.0%} (-{reach.low:.0%} to -{reach.high:.0%}) at "
-            f"best on these stores ({best})"
+            f"or the maximum, reach {_fall(reach.value)} ({_fall(reach.low)} to "
+            f"{_fall(reach.high)}) at best on these stores ({best})"
         )
     else:
         verdict, reason = "refuted", "the published figure is above our 95 % interval"
-    return Verdict(f"{label} latency of stores", f"-{wanted:.0%}", text, verdict, reason)
+    return Verdict(f"{label} latency of stores", _fall(wanted), text, verdict, reason)
 
 
 def _ahead(scores: Mapping[str, Score], measure: str) -> Verdict:
@@ -72,7 +81,9 @@ def _ahead(scores: Mapping[str, Score], measure: str) -> Verdict:
     return Verdict(
         f"ours ahead of Basil, Pesto and random ({measure.removesuffix('_ms')})",
         "ahead",
-        ", ".join(f"{label} -{ours[label]:.0%} against -{best[label]:.0%}" for label in TARGETS),
+        ", ".join(
+            f"{label} {_fall(ours[label])} against {_fall(best[label])}" for label in TARGETS
+        ),
         "reproduced" if not behind else "refuted",
         "each against the best of the three" if not behind else f"behind in {', '.join(behind)}",
     )

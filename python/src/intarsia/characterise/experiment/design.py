@@ -110,8 +110,11 @@ def _fractional(factors: int) -> Signs:
             f"{factors} factors; a fractional design takes {_MOST_FRACTIONAL} at most: take a "
             "Plackett-Burman design, folded over"
         )
-    # Below five factors no fraction has that resolution.
-    return _full(factors) if factors < 5 else np.rint(fracfact_by_res(factors, 4)).astype(int)
+    if factors < 5:
+        # No fraction has that resolution.
+        return _full(factors)
+    signs: Signs = np.rint(fracfact_by_res(factors, 4)).astype(int)
+    return signs
 
 
 def _full(factors: int) -> Signs:
@@ -120,4 +123,5 @@ def _full(factors: int) -> Signs:
             f"{factors} factors; all combinations of more than {_MOST_FULL} are too many runs: "
             "take a fractional design"
         )
-    return np.rint(ff2n(factors)).astype(int)
+    signs: Signs = np.rint(ff2n(factors)).astype(int)
+    return signs

@@ -84,6 +84,8 @@ def run_all(
                 continue
             target.require()
             made = Run(row, repetition, *tool.run(experiment, design, row, target))
+            # Else it may have run somewhere else.
+            target.require()
             with open(results, "a") as file:
                 file.write(json.dumps(asdict(made)) + "\n")
             done.append(made)

@@ -50,11 +50,21 @@ class Target:
     may_write: bool
     is_file_made: bool = True
     """Whether fio makes a file; else there is a device."""
+    file_system: int | None = None
+    """The file system on which the directory was when all began."""
 
     def require(self) -> None:
-        """Raise `CharacteriseError` when it went away."""
+        """Raise `CharacteriseError` when it went away.
+
+        A directory on which a file system was mounted stays when that goes, and is another store.
+        """
         if self.is_directory:
             require_directory(self.path)
+            if self.file_system not in (None, self.path.stat().st_dev):
+                raise CharacteriseError(
+                    f"{self.path}: another file system is there than at the start; has the store "
+                    "gone away? Mount it again: the same command goes on then"
+                )
         elif not self.path.exists():
             raise CharacteriseError(
                 f"{self.path} is not there any more; has the store gone away? "
@@ -95,12 +105,15 @@ def opened(
             yield _device(path, size_bytes, overwrite)
     else:
         require_directory(path)
+        system = path.stat().st_dev
         if throttle is None:
-            yield Target(path, str(path), (f"--directory={path}", "--unlink=1"), True, True)
+            made = (f"--directory={path}", "--unlink=1")
+            yield Target(path, str(path), made, True, True, file_system=system)
         else:
+            label = f"{path} ({throttle.label})"
             with _served(path, size_bytes, throttle) as uri:
                 options = ("--ioengine=nbd", f"--uri={uri}", "--thread=1")
-                yield Target(path, f"{path} ({throttle.label})", options, True, True, False)
+                yield Target(path, label, options, True, True, False, file_system=system)
 
 
 @contextmanager

@@ -72,10 +72,12 @@ def migrate(
     changes or a sum differs; the source is complete then.
     """
     report = plan_of(source, directory)
+    file_system = directory.stat().st_dev
     journal = _begin(report, link)
     if journal.state is State.COPYING:
         throttle = _Throttle(bytes_per_second)
         sums = _copy_all(journal, throttle, say)
+        _require_same_store(directory, file_system)
         journal = journal.to(State.COPIED, sums)
     if journal.state is State.COPIED:
         _require_unchanged(journal)
@@ -84,6 +86,18 @@ def migrate(
             journal.source.symlink_to(journal.target)
         journal.to(State.DONE)
     return report
+
+
+def _require_same_store(directory: Path, file_system: int) -> None:
+    """Raise `CharacteriseError` when what was mounted there went, and the directory below is left.
+
+    The copies are on the other file system then, or below the place where it was mounted.
+    """
+    if not directory.is_dir() or directory.stat().st_dev != file_system:
+        raise CharacteriseError(
+            f"{directory}: the store has gone away meanwhile; the source is complete. Remove what "
+            "was copied there since, mount the store again, and give the same command"
+        )
 
 
 def _is_under_way(path: Path, source: Path) -> bool:

@@ -23,6 +23,11 @@ class Samples:
         return Samples(self.points[chosen], self.latency_ms[chosen])
 
 
+WIDE = 4.0
+"""An interval whose upper end is so many times its lower one, or whose lower end is not above zero,
+is no base to act on: it says a factor of two in either direction."""
+
+
 @dataclass(frozen=True)
 class Band:
     """Predicted latencies and the interval of each."""
@@ -34,6 +39,10 @@ class Band:
     def covers(self, latency_ms: Floats) -> Mask:
         """Return which measured latencies lie inside."""
         return (self.low_ms <= latency_ms) & (latency_ms <= self.high_ms)
+
+    def is_wide(self) -> Mask:
+        """Return which intervals are too wide to act on."""
+        return (self.low_ms <= 0) | (self.high_ms > WIDE * self.low_ms)
 
 
 class Model(Protocol):

@@ -6,7 +6,8 @@ import math
 
 import pandas as pd
 
-from intarsia.characterise.model.evaluate import BASELINES
+from intarsia.characterise.model.base import Band
+from intarsia.characterise.model.evaluate import BASELINES, OURS
 from intarsia.characterise.study import errors
 from intarsia.simulate.report.claims import Claim, Verdict
 
@@ -39,6 +40,23 @@ def half_of_best_longer(longer: pd.DataFrame, requests: int) -> Claim:
         f"{longer['repetition'].nunique()} fits. With the usual 800 requests runs of one load "
         "differ so much that a model which knew the mean would have 0.47 of the best published "
         "error on a disk. Published runs took two minutes. " + SIMULATED,
+    )
+
+
+def too_wide(predictions: pd.DataFrame) -> Claim:
+    """Judge how many intervals are too wide to act on, and on which loads they are."""
+    name = f"{OURS}, 95%"
+    lows, highs = predictions[f"{name} low"], predictions[f"{name} high"]
+    band = Band(lows.to_numpy(), lows.to_numpy(), highs.to_numpy())
+    is_wide = pd.Series(band.is_wide(), index=predictions.index)
+    by_store = is_wide.groupby(predictions["store"], sort=False).mean()
+    return Claim(
+        "R24",
+        "Some 5 % of the loads have intervals too wide to act on; `predict` says so of each",
+        f"{is_wide.mean():.1%} at 95 %: " + ", ".join(f"{s} {v:.1%}" for s, v in by_store.items()),
+        Verdict.of(bool(is_wide.mean() <= 0.05 + TOLERANCE)),
+        "at most 7 %; too wide: the upper end is more than four times the lower one",
+        "What counts as too wide was not published. " + SIMULATED,
     )
 
 

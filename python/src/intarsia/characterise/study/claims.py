@@ -29,6 +29,7 @@ def claims_of(raw: Raw) -> list[Claim]:
         _r20(predictions),
         _r22(predictions),
         _r23(predictions),
+        aims.too_wide(predictions),
         *_r26(raw.tables["seeks"]),
         *_r28(raw.tables["pairs"]),
         *_balancing(raw),

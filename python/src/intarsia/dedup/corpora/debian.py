@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from intarsia.dedup.corpora.tools import run
 from intarsia.dedup.errors import DedupError
 
 _WANTED = re.compile(r"[a-z0-9][a-z0-9.+-]+(=[A-Za-z0-9.+:~-]+)?")
@@ -41,16 +41,10 @@ def _fetch(root: Path, package: str) -> Path:
     with tempfile.TemporaryDirectory(prefix=".fetched-", dir=root) as folder:
         # apt fetches as a user of its own, who must be let in.
         Path(folder).chmod(0o755)
-        _run(["apt-get", "--quiet", "--quiet", "download", package], Path(folder), package)
+        why = f"{package} cannot be fetched"
+        run(["apt-get", "--quiet", "--quiet", "download", package], why, Path(folder))
         (archive,) = Path(folder).glob("*.deb")
         unpacked = Path(folder) / "content"
-        _run(["dpkg-deb", "--extract", str(archive), str(unpacked)], Path(folder), package)
+        run(["dpkg-deb", "--extract", str(archive), str(unpacked)], why)
         unpacked.rename(place)
     return place
-
-
-def _run(command: list[str], directory: Path, package: str) -> None:
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or [f"{command[0]} said nothing"])[-1]
-        raise DedupError(f"{package} cannot be fetched: {last}")

@@ -7,12 +7,12 @@ few releases.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from intarsia.dedup.corpora.tools import run
 from intarsia.dedup.errors import DedupError
 
 _WANTED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.+!_-]*")
@@ -36,10 +36,7 @@ def _fetch(root: Path, release: str) -> Path:
     wheels = root / f".{release}.wheel"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary", ":all:", "--dest", str(wheels), release]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["pip said nothing"]
-        raise DedupError(f"{release} cannot be fetched: {lines[-1]}")
+    run(command, f"{release} cannot be fetched")
     (wheel,) = wheels.glob("*.whl")
     unfinished = root / f".{release}.part"
     with zipfile.ZipFile(wheel) as archive:

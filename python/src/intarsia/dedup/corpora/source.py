@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from intarsia.dedup.corpora.tools import run
 from intarsia.dedup.errors import DedupError
 
 
@@ -34,14 +34,9 @@ def pack_revisions(repository: Path, revisions: Sequence[str], out: Path) -> lis
 
 def _resolved(repository: Path, revision: str) -> str:
     return _git(
-        repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
+        repository, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}"
     ).strip()
 
 
 def _git(repository: Path, *words: str) -> str:
-    command = ["git", "-C", str(repository), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no such revision"])[-1]
-        raise DedupError(f"{repository}: git {words[0]} {words[-1]}: {last}")
-    return done.stdout
+    return run(["git", "-C", str(repository), *words], f"{repository}: git {words[0]} {words[-1]}")

@@ -1,0 +1,182 @@
+//! Moving files between the tiers of this host, so that these hold as much as they are fast.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use intarsia_meta::{Extra, FreeFile, Inode};
+use intarsia_policy::{Room, Speeds, Transfer, check_speeds, plan_balance};
+use intarsia_store::Tier;
+use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, TierId};
+
+use crate::background::settler::Release;
+use crate::body::integrity::sum_file;
+use crate::inode::lease::{Attempt, Content};
+use crate::inode::live::LiveState;
+use crate::node::Node;
+
+use super::fetch::Fetched;
+use super::mover::{
+    MoveOptions, MoveProgress, MoveReport, Place, TOLERANCE_PERCENT, bytes_of, errands_of,
+};
+
+impl Node {
+    /// What would have to move between the tiers of this host so that they hold as much as they are fast. A tier is named
+    /// by its directory.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for speeds that are not those of the tiers here, or of none.
+    pub fn plan_tiers(&self, speeds: &Speeds<String>) -> Result<Vec<Transfer<String>>> {
+        if speeds.is_empty() {
+            return Err(Error::Invalid("tiers are filled by their speeds: none is given".into()));
+        }
+        let rooms = self.tier_rooms();
+        check_speeds(&rooms, speeds, "tier")
+            .map_err(|problem| Error::Invalid(problem.to_string()))?;
+        Ok(plan_balance(&rooms, speeds, TOLERANCE_PERCENT))
+    }
+
+    /// Moves files from tiers that hold more than they are due to those that hold less; see [`Self::plan_tiers`].
+    ///
+    /// # Errors
+    /// Those of the plan and the engine's own; what could not move is in the report.
+    pub fn balance_tiers(
+        self: &Arc<Self>,
+        speeds: &Speeds<String>,
+        options: MoveOptions,
+        progress: &mut dyn FnMut(MoveProgress),
+    ) -> Result<MoveReport> {
+        let plan = self.plan_tiers(speeds)?;
+        let ids: BTreeMap<String, TierId> =
+            self.tiers.iter().map(|tier| (name_of(tier), tier.id())).collect();
+        let mut files: BTreeMap<String, Vec<(InodeId, u64)>> = BTreeMap::new();
+        let givers: Vec<_> = ids
+            .iter()
+            .filter(|(dir, _)| plan.iter().any(|transfer| transfer.from == **dir))
+            .collect();
+        self.namespace.each_inode(|inode| {
+            let Some(own) = self.own_copy(&inode) else { return };
+            if let Some((dir, _)) = givers.iter().find(|(_, tier)| **tier == own.tier) {
+                files.entry((*dir).clone()).or_default().push((inode.ino, bytes_of(&inode)));
+            }
+        })?;
+        let errands = errands_of(&plan, files, |dir| Place::Tier(ids[dir]));
+        self.move_all(errands, options, progress)
+    }
+
+    /// The tiers that take files. The overflow takes what no tier has room for, and is nobody's to fill.
+    fn tier_rooms(&self) -> Vec<Room<String>> {
+        let states = self.tiers.states();
+        let is_overflow =
+            |tier: &Tier| states.iter().any(|state| state.id == tier.id() && state.is_overflow);
+        let room = |tier: &Tier| Room {
+            place: name_of(tier),
+            capacity_bytes: tier.space().capacity_bytes,
+            free_bytes: tier.space().free_bytes,
+        };
+        self.tiers.iter().filter(|tier| !is_overflow(tier)).map(room).collect()
+    }
+
+    /// Puts a file of this host that nobody has open into another of its tiers.
+    pub(super) fn change_tier(&self, ino: InodeId, to: TierId) -> Result<Fetched> {
+        if self.is_shared() {
+            self.await_membership()?;
+        }
+        self.with_live(ino, |state| {
+            // What was written goes into the record first.
+            if state.is_open() || !self.try_settle(ino, state, &Release::Settled)? {
+                return Ok(Attempt::Done(Fetched::InUse));
+            }
+            let inode = match self.prepare(ino, state, Some(Content::Kept))? {
+                Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
+                Attempt::Done(inode) => inode,
+            };
+            if state.writes_remotely() {
+                // It is open at another host.
+                state.body = None;
+                return Ok(Attempt::Done(Fetched::InUse));
+            }
+            let outcome = self.put_into(&inode, state, to);
+            if state.holds_lease {
+                self.enqueue_settle(ino, state);
+            }
+            outcome.map(Attempt::Done)
+        })
+    }
+
+    /// The copy is compared before the record names it; a crash before that leaves a free file, and one after it the old
+    /// file as a free one.
+    fn put_into(&self, inode: &Inode, state: &mut LiveState, to: TierId) -> Result<Fetched> {
+        // It may have become so small that it stands beside its inode, or have gone to another host.
+        let from = self.own_copy(inode).ok_or(Error::NotFound)?;
+        if from.tier == to {
+            return Ok(Fetched::Here);
+        }
+        let tier = self.tiers.get(to)?;
+        if tier.is_low() || !tier.fits(inode.size_bytes) {
+            return Err(Error::NoSpace(format!("tier {} has no room for it", name_of(tier))));
+        }
+        let (backing, file) = self.tiers.take_file(to, &self.namespace)?;
+        let moved = self
+            .copy_compared(inode, from, backing)
+            .and_then(|()| file.set_mtime(inode.mtime))
+            .and_then(|()| self.record_tier(inode, state, from, backing));
+        if let Err(error) = moved {
+            drop(file);
+            self.discard_unrecorded(inode.ino, backing, &error)?;
+            return Err(error);
+        }
+        tier.account(0, file.stat()?.blocks_512);
+        state.body = None;
+        state.sums = None;
+        state.accounted_512 = 0;
+        if self.is_shared() {
+            self.note_dropped(&[from]);
+        } else {
+            self.settler_queue.reclaim(from.tier, FreeFile::of(inode.ino, from.file));
+        }
+        Ok(Fetched::Here)
+    }
+
+    /// Copies, reads the copy, and compares it with what is stored of the file, or with the file itself.
+    fn copy_compared(&self, inode: &Inode, from: BackingRef, to: BackingRef) -> Result<()> {
+        let open = |backing: BackingRef| {
+            self.tiers.get(backing.tier).and_then(|tier| tier.open_file(backing.file, false))
+        };
+        self.copy_own(from, to)?;
+        let wanted =
+            if inode.checksummed { self.stored_sums(inode.ino)? } else { sum_file(&open(from)?)? };
+        if sum_file(&open(to)?)? == wanted {
+            return Ok(());
+        }
+        let what = "a copy in another tier differs from what was written".to_owned();
+        Err(Error::Corrupt { ino: inode.ino, what })
+    }
+
+    fn record_tier(
+        &self,
+        inode: &Inode,
+        state: &mut LiveState,
+        from: BackingRef,
+        to: BackingRef,
+    ) -> Result<()> {
+        let mut extras = self.lease_extras(state);
+        extras.extend([Extra::TakeFree(to), Extra::PutFree(from)]);
+        let copies = inode.layout.copies().iter();
+        let copies: Vec<_> = copies.map(|copy| if *copy == from { to } else { *copy }).collect();
+        let recorded = self.namespace.change(inode.ino, |now, more| {
+            if now.layout != inode.layout || now.size_bytes != inode.size_bytes {
+                return Err(Error::Busy("the file changed while it was being moved".into()));
+            }
+            more.extend_from_slice(&extras);
+            now.layout = Layout::of_copies(copies.clone());
+            Ok(())
+        })?;
+        state.record = Some(recorded);
+        Ok(())
+    }
+}
+
+/// As `intarsia up --tier` names it.
+fn name_of(tier: &Tier) -> String {
+    tier.dir().display().to_string()
+}

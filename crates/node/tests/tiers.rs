@@ -1,0 +1,244 @@
+//! Files that move between the tiers of a host, as fast as these are.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+
+mod deployment;
+
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deployment::{
+    Deployment, MIB, ROOT_CALLER, close_all, crash, get, home, no_kernel, overwrite, pattern, put,
+    wait_until,
+};
+use intarsia_node::{CheckOptions, MoveOptions, MoveReport, Node, NodeOptions};
+use intarsia_policy::Speeds;
+use intarsia_types::{ByteCount, Error, InodeId, TierSpec};
+use proptest::prelude::*;
+
+const UNBOUNDED: MoveOptions = MoveOptions { bytes_per_s: None };
+
+fn two_tiers(options: &mut NodeOptions) {
+    let dir = options.dir.clone();
+    let tier = |name: &str| TierSpec {
+        dir: dir.join(name),
+        class: None,
+        capacity: Some(ByteCount::mib(64)),
+    };
+    options.tiers = vec![tier("fast"), tier("slow")];
+    options.watermark = ByteCount::mib(1);
+}
+
+fn alone(dir: &Path) -> NodeOptions {
+    let mut options = NodeOptions::new(dir.join("store"));
+    two_tiers(&mut options);
+    options
+}
+
+fn speeds(node: &Node, of: &[u64]) -> Speeds<String> {
+    let status = node.status().unwrap();
+    let dirs = status.tiers.iter().map(|tier| tier.dir.display().to_string());
+    dirs.zip(of).map(|(dir, speed)| (dir, NonZeroU64::new(*speed).unwrap())).collect()
+}
+
+fn tier_of(node: &Node, name: &str) -> u16 {
+    node.locate(&format!("/{name}")).unwrap().tier.expect("it has a backing file")
+}
+
+fn settle(node: &Node) {
+    assert!(node.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+}
+
+fn balance(node: &Arc<Node>, of: &[u64]) -> MoveReport {
+    node.balance_tiers(&speeds(node, of), UNBOUNDED, &mut |_| {}).unwrap()
+}
+
+fn faults(node: &Node) -> u64 {
+    let report = node.check(CheckOptions { repair: false, content: true }, &mut |_| {}).unwrap();
+    report.findings.len() as u64
+}
+
+#[test]
+fn bytes_are_spread_over_the_tiers_as_fast_as_these_are_and_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::open(alone(dir.path())).unwrap();
+    let inos: Vec<InodeId> =
+        (0..12).map(|n| put(&node, &format!("f{n}"), &pattern(MIB + n, 1))).collect();
+    put(&node, "small", b"beside its inode");
+    settle(&node);
+    let before = node.attributes(inos[3]).unwrap().0;
+    let first = tier_of(&node, "f0");
+    assert!((0..12).all(|n| tier_of(&node, &format!("f{n}")) == first), "born in the first tier");
+
+    let plan = node.plan_tiers(&speeds(&node, &[100, 100])).unwrap();
+    assert_eq!(plan.len(), 1);
+    assert!(plan[0].from.ends_with("fast") && plan[0].to.ends_with("slow"), "{plan:?}");
+    node.open_file(ROOT_CALLER, inos[0], false, false, &no_kernel).unwrap();
+    let report = balance(&node, &[100, 300]);
+    assert!(matches!(report.files, 8..=9), "{report:?}");
+    node.release(inos[0], false);
+    assert_eq!(report.moved.len() as u64, report.files);
+    let away = |node: &Node| (0..12).filter(|n| tier_of(node, &format!("f{n}")) != first).count();
+    assert_eq!(away(&node) as u64, report.files);
+    for n in 0..12 {
+        assert_eq!(get(&node, &format!("f{n}")).unwrap(), pattern(MIB + n, 1));
+    }
+    let after = node.attributes(inos[3]).unwrap().0;
+    assert_eq!((after.mtime, after.size_bytes), (before.mtime, before.size_bytes));
+    assert_eq!(faults(&node), 0);
+    wait_until("what moved away is free there", || {
+        let tiers = node.status().unwrap().tiers;
+        let used: Vec<u64> = tiers.iter().map(|tier| tier.space.used_bytes / MIB as u64).collect();
+        used[0] < 5 && used[1] >= report.files && used[1] < report.files + 2
+    });
+
+    // What is written anew stays where it is; what was removed is no concern of undoing.
+    overwrite(&node, inos[5], 0, b"changed", false).unwrap();
+    settle(&node);
+    node.unlink(InodeId::ROOT, b"f6").unwrap();
+    let back = node.move_back(&report.moved, UNBOUNDED, &mut |_| {}).unwrap();
+    assert_eq!(back.stuck, 0, "{back:?}");
+    assert!((0..12).filter(|n| *n != 6).all(|n| tier_of(&node, &format!("f{n}")) == first));
+    let again = node.move_back(&report.moved, UNBOUNDED, &mut |_| {}).unwrap();
+    assert_eq!((again.files, again.stuck), (0, 0), "they are back already");
+    let mut changed = pattern(MIB + 5, 1);
+    changed[..7].copy_from_slice(b"changed");
+    assert_eq!(get(&node, "f5").unwrap(), changed);
+
+    // All of it outlives the node.
+    balance(&node, &[1, 1]);
+    node.close().unwrap();
+    drop(node);
+    let node = Node::open(alone(dir.path())).unwrap();
+    for n in (0..12).filter(|n| ![5, 6].contains(n)) {
+        assert_eq!(get(&node, &format!("f{n}")).unwrap(), pattern(MIB + n, 1));
+    }
+    assert_eq!(faults(&node), 0);
+    node.close().unwrap();
+}
+
+#[test]
+fn speeds_that_are_not_those_of_the_tiers_are_refused_and_a_broken_file_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::open(alone(dir.path())).unwrap();
+    let refused = |speeds: &Speeds<String>| match node.plan_tiers(speeds) {
+        Err(Error::Invalid(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(&Speeds::new()).contains("none is given"));
+    let mut wrong = speeds(&node, &[1]);
+    assert!(refused(&wrong).contains("has none"));
+    wrong.insert("/elsewhere".into(), NonZeroU64::MIN);
+    assert!(refused(&wrong).contains("no tier '/elsewhere'"));
+
+    let content = pattern(4 * MIB, 3);
+    put(&node, "f", &content);
+    put(&node, "g", &pattern(MIB, 4));
+    settle(&node);
+    wait_until("it is summed", || node.locate("/f").unwrap().checksummed);
+    let file = node.locate("/f").unwrap().backing_file.unwrap();
+    let group = u64::from_str_radix(&file, 16).unwrap() >> 12;
+    let path = dir.path().join(format!("store/fast/data/{group:013x}/{file}"));
+    let mut broken = content;
+    broken[MIB] ^= 1;
+    std::fs::write(&path, &broken).unwrap();
+    let report = balance(&node, &[1, 1_000_000]);
+    assert_eq!((report.files, report.stuck), (0, 1), "{report:?}");
+    assert_eq!(report.stuck_files[0].path, "/f");
+    assert!(report.stuck_files[0].why.contains("differs from what was written"), "{report:?}");
+    assert_eq!(
+        node.status().unwrap().tiers[1].space.used_bytes / MIB as u64,
+        0,
+        "its copy is gone"
+    );
+    node.close().unwrap();
+}
+
+#[test]
+fn a_host_of_several_moves_its_own_files_between_its_tiers() {
+    let deployment = Deployment::new();
+    let a = deployment.start_as("a", two_tiers);
+    let b = deployment.start("b");
+    for n in 0..8 {
+        put(&a, &format!("f{n}"), &pattern(MIB, n));
+    }
+    settle(&a);
+    let open = b.lookup(InodeId::ROOT, b"f2").unwrap().0.ino;
+    b.open_file(ROOT_CALLER, open, false, false, &no_kernel).unwrap();
+    let report = balance(&a, &[1, 1_000_000]);
+    assert_eq!((report.files, report.stuck), (6, 1), "{report:?}");
+    assert_eq!((&*report.stuck_files[0].path, &*report.stuck_files[0].why), ("/f2", "it is open"));
+    b.release(open, false);
+    wait_until("it may move now", || balance(&a, &[1, 1_000_000]).stuck == 0);
+    settle(&a);
+    for n in 0..8 {
+        let name = format!("f{n}");
+        assert_eq!(get(&b, &name).unwrap(), pattern(MIB, n));
+        assert_eq!(home(&b, &name), "a");
+    }
+    overwrite(&b, open, 0, b"from b", false).unwrap();
+    assert_eq!(&get(&a, "f2").unwrap()[..6], b"from b");
+    close_all(&[a, b]);
+}
+
+#[test]
+fn a_crash_after_moving_loses_nothing() {
+    let deployment = Deployment::new();
+    let a = deployment.start_as("a", two_tiers);
+    for n in 0..6 {
+        put(&a, &format!("f{n}"), &pattern(MIB, n));
+    }
+    settle(&a);
+    assert!(balance(&a, &[1, 5]).files > 0);
+    crash(a);
+    let a = deployment.start_as("a", two_tiers);
+    for n in 0..6 {
+        assert_eq!(get(&a, &format!("f{n}")).unwrap(), pattern(MIB, n));
+    }
+    wait_until("nothing is left over", || {
+        let tiers = a.status().unwrap().tiers;
+        tiers.iter().map(|tier| tier.space.used_bytes).sum::<u64>() < 7 * MIB as u64
+    });
+    a.close().unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_moves_between_writes_the_content_is_what_was_written(
+        steps in proptest::collection::vec((0..5_u8, 0..4_u8, 0..200_000_usize), 1..25),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let node = Node::open(alone(dir.path())).unwrap();
+        let mut model: Vec<(InodeId, Vec<u8>)> = (0..4)
+            .map(|n| {
+                let content = pattern(50_000 * (usize::from(n) + 1), n);
+                (put(&node, &format!("f{n}"), &content), content)
+            })
+            .collect();
+        for (kind, which, at) in steps {
+            let (ino, content) = &mut model[usize::from(which)];
+            match kind {
+                0 => { balance(&node, &[1, 1_000_000]); }
+                1 => { balance(&node, &[1_000_000, 1]); }
+                2 => settle(&node),
+                _ => {
+                    let piece = pattern(1 + at / 3, which);
+                    let at = at.min(content.len());
+                    overwrite(&node, *ino, at as u64, &piece, false).unwrap();
+                    let end = at + piece.len();
+                    content.resize(content.len().max(end), 0);
+                    content[at..end].copy_from_slice(&piece);
+                }
+            }
+        }
+        for (n, (_, content)) in model.iter().enumerate() {
+            prop_assert!(get(&node, &format!("f{n}")).unwrap() == *content, "f{n}");
+        }
+        settle(&node);
+        prop_assert_eq!(faults(&node), 0);
+        node.close().unwrap();
+    }
+}
