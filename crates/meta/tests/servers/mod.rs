@@ -411,7 +411,9 @@ pub(crate) fn cluster() -> &'static Servers {
 /// A library that has a disk's syncs take longer, compiled from `slow_disk.c`. It stays for other runs of the tests.
 fn slow_disk() -> &'static Path {
     static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
-        let made = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        // Examples use these servers too, and have no directory of their own for what tests make.
+        let made =
+            option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/slow_disk.c");
         let (partial, library) =
             (made.join(format!("slow_disk.{}", std::process::id())), made.join("slow_disk.so"));

@@ -8,10 +8,10 @@ use intarsia_policy::{Room, Speeds, Transfer, check_speeds, plan_balance};
 use intarsia_store::Tier;
 use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, TierId};
 
-use crate::background::settler::Release;
 use crate::body::integrity::sum_file;
 use crate::inode::lease::{Attempt, Content};
 use crate::inode::live::LiveState;
+use crate::inode::settling::Release;
 use crate::node::Node;
 
 use super::fetch::Fetched;
@@ -96,7 +96,7 @@ impl Node {
                 return Ok(Attempt::Done(Fetched::InUse));
             }
             let outcome = self.put_into(&inode, state, to);
-            if state.holds_lease {
+            if state.holds_lease() {
                 self.enqueue_settle(ino, state);
             }
             outcome.map(Attempt::Done)

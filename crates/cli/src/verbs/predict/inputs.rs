@@ -68,15 +68,7 @@ pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
     configuration.follows_hints &= !arguments.ignore_hints;
     configuration.second_run_percent = arguments.second_runs.or(configuration.second_run_percent);
     let threads = given::threads(arguments.threads);
-    Ok(Inputs {
-        workload,
-        profile,
-        profile_file,
-        configuration,
-        threads,
-        sources,
-        profile_text,
-    })
+    Ok(Inputs { workload, profile, profile_file, configuration, threads, sources, profile_text })
 }
 
 /// What goes wrong by the flags, instead of by the profile.
