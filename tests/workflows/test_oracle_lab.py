@@ -301,7 +301,7 @@ def test_each_bug_that_is_brought_back_is_found(lab: Lab, bug: str) -> None:
 
 @pytest.mark.xfail(
     strict=False,
-    reason="found by this: the host with most free space, be it by a byte, comes first for all files",
+    reason="the host with most free space, be it by a byte, comes first for all files",
 )
 def test_striped_files_begin_at_each_host_alike(lab: Lab) -> None:
     one = measure(lab, "share", shares(lab))
