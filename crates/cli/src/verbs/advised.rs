@@ -164,7 +164,7 @@ impl Advised {
         if managers > 1 && self.wanted.hosts > 1 && given.meta.is_none() {
             match given.meta_hosts {
                 Some(n) => {
-                    self.left.push(format!("{managers} metadata hosts: --meta-hosts {n} is given"))
+                    self.left.push(format!("{managers} metadata hosts: --meta-hosts {n} is given"));
                 }
                 None => {
                     self.applied
