@@ -1,6 +1,5 @@
 //! Which hosts are to hold the further copies of a file.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use intarsia_types::NodeId;
@@ -30,8 +29,10 @@ pub fn choose_copies(
     seed: u64,
 ) -> Vec<NodeId> {
     let roomy = usable(hosts, holds, size_bytes);
-    let grain = (roomy.iter().map(|(_, free_bytes)| *free_bytes).max().unwrap_or(0) / GRAIN).max(1);
-    let key = |(node, free_bytes): (_, u64)| (Reverse(free_bytes / grain), mixed(seed, node), node);
+    let most = roomy.iter().map(|(_, free_bytes)| *free_bytes).max().unwrap_or(0);
+    let grain = (most / GRAIN).max(1);
+    // Counted from the most: a host that has a byte more than all others is not before them for that.
+    let key = |(node, free_bytes): (_, u64)| ((most - free_bytes) / grain, mixed(seed, node), node);
     let mut ranked: Vec<_> = roomy.into_iter().map(key).collect();
     if count < ranked.len() {
         // Only the first ones are wanted: of many hosts they need not all be in order.
@@ -107,6 +108,16 @@ mod tests {
         }
         assert_eq!(taken.len(), 8);
         assert!(taken.values().all(|files| (800..1200).contains(files)), "{taken:?}");
+    }
+
+    #[test]
+    fn a_byte_more_room_than_others_is_no_reason() {
+        // The most that any has is a whole number of the steps in which room is compared.
+        let hosts = [host("a", 1599), host("b", 1600), host("c", 1599)];
+        let first: BTreeSet<_> = (0..64)
+            .map(|seed| names(&choose_copies(&hosts, &[], 3, 1, seed))[0].to_owned())
+            .collect();
+        assert_eq!(first.len(), 3);
     }
 
     proptest! {

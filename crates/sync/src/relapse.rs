@@ -1,7 +1,7 @@
 //! Bugs of the past, brought back for the tests that have to find them. `INTARSIA_RELAPSE` names a file, in which a test
 //! writes which one is back now; without it each place costs one look at a variable that is set once.
 //!
-//! Three are those that a predictor found in MosaStore (Costa, PhD thesis, University of British Columbia, 2014, 4.3); two
+//! Three are those that a predictor found in MosaStore (Costa, PhD thesis, University of British Columbia, 2014, 4.3); three
 //! were ours.
 
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ pub enum Relapse {
     AskedTwice,
     /// Connections to metadata servers are not kept (ours).
     ForgottenConnections,
+    /// The host with most free space, be it by a byte, is the first of every striped file (ours).
+    RoomiestFirst,
 }
 
 /// What work under the coarse lock takes.
@@ -31,12 +33,13 @@ const IN_LOCK: Duration = Duration::from_millis(20);
 const RETRY: Duration = Duration::from_secs(3);
 
 impl Relapse {
-    const NAMES: [(&'static str, Self); 5] = [
+    const NAMES: [(&'static str, Self); 6] = [
         ("constant-order", Self::ConstantOrder),
         ("coarse-lock", Self::CoarseLock),
         ("late-connection", Self::LateConnection),
         ("asked-twice", Self::AskedTwice),
         ("forgotten-connections", Self::ForgottenConnections),
+        ("roomiest-first", Self::RoomiestFirst),
     ];
 
     /// Whether it is back.

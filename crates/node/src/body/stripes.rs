@@ -122,7 +122,12 @@ impl Node {
     ) -> Result<Inode> {
         let hosts = Self::hosts_for_stripes(cluster, wish);
         let seed = if Relapse::ConstantOrder.is_back() { 0 } else { inode.ino.0 };
-        let ranked = choose_copies(&hosts, &[], hosts.len(), 0, seed);
+        let mut ranked = choose_copies(&hosts, &[], hosts.len(), 0, seed);
+        if Relapse::RoomiestFirst.is_back()
+            && let Some(roomiest) = hosts.iter().max_by_key(|host| host.free_bytes)
+        {
+            ranked.sort_by_key(|host| *host != roomiest.node);
+        }
         let parts = self.make_parts(cluster, inode.ino, ranked, wish, hints.tier())?;
         let files: Vec<_> = parts.iter().map(|part| part.backing).collect();
         let named = self.namespace.change(inode.ino, |now, extras| {
