@@ -5,4 +5,5 @@
 
 pub(crate) mod directory_lease;
 pub(crate) mod promises;
+pub(crate) mod telling;
 pub(crate) mod told;

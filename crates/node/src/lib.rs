@@ -38,7 +38,7 @@ pub use body::striped::read::{FarRead, StripedRead};
 pub use cache::brief_pages::Asked;
 pub use cache::far_pages::{DropPages, Stamp};
 pub use cache::remote_cache::RemoteCacheStatus;
-pub use directory::directory_lease::{Cover, Telling};
+pub use directory::telling::{Cover, Telling};
 pub use directory::told::AttributeDropper;
 pub use intarsia_meta::{CheckProgress, CheckReport, DirEntry, RenameMode, SetMode, allowance};
 pub use intarsia_policy::Transfer;

@@ -26,10 +26,10 @@ const CLEAN: &[&str] = &[
 const UPWARD: &[(&str, usize)] = &[
     ("members", 1),
     ("replication", 32),
-    ("cache", 20),
+    ("cache", 24),
     ("body", 24),
     ("inode", 13),
-    ("rebalance", 4),
+    ("rebalance", 5),
     ("vfs", 14),
     ("peer", 1),
     ("lifecycle", 6),

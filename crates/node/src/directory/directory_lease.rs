@@ -4,13 +4,12 @@
 //! several times in a row; who has been asked to give one back rests before it asks again, longer each
 //! time, so that a directory that several hosts change is soon left alone.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use intarsia_meta::{Namespace, Owner, Recall, Recalled, allowance};
-use intarsia_sync::{Instant, Mutex, RwLock, RwLockReadGuard};
+use intarsia_sync::{Instant, Mutex, RwLock};
 use intarsia_types::{InodeId, Result};
 
 use crate::directory::told::Told;
@@ -78,12 +77,12 @@ impl Recall for Neighbours {
 }
 
 /// How one directory is used here.
-struct Use {
+pub(super) struct Use {
     count: u32,
     first: Instant,
     last: Instant,
     /// Since when its lease is held.
-    held: Option<Instant>,
+    pub(super) held: Option<Instant>,
     /// How long nobody had changed the directory when its lease was had.
     calm_before: Duration,
     /// How often the lease was or would have been given back: what was asked for before counts no more after.
@@ -91,7 +90,7 @@ struct Use {
     /// Threads that are giving it back.
     returning: u32,
     /// When the kernel was last told to keep something of it.
-    kept_by_kernel: Option<Instant>,
+    pub(super) kept_by_kernel: Option<Instant>,
     /// When a lease may be asked for again, and how long the next rest will be. The kernel is told to keep
     /// names and attributes only under a lease that has lasted longer, for giving such a one back takes
     /// time.
@@ -145,7 +144,7 @@ impl Use {
     }
 
     /// Whether the lease, held since `since`, is likely to be held on.
-    fn is_calm(&self, now: Instant, since: Instant) -> bool {
+    pub(super) fn is_calm(&self, now: Instant, since: Instant) -> bool {
         let held = now.duration_since(since);
         held > self.rest && held + self.calm_before > KERNEL_CALM_MIN
     }
@@ -168,14 +167,14 @@ impl Use {
 
 /// The leases of this host, as far as they are its own business.
 pub(crate) struct DirectoryLeases {
-    namespace: Arc<Namespace>,
+    pub(super) namespace: Arc<Namespace>,
     /// The other hosts; none in a store of one, which needs no leases.
     cluster: Option<Arc<Cluster>>,
     /// Whether leases are asked for.
     is_asking: bool,
     uses: Mutex<HashMap<InodeId, Use>>,
     /// Read-locked while the kernel is told something, so that a lease is not given back before it has been.
-    telling: RwLock<()>,
+    pub(super) telling: RwLock<()>,
     /// What it was told of inodes.
     pub(crate) told: Told,
 }
@@ -198,7 +197,7 @@ impl DirectoryLeases {
         }
     }
 
-    fn with<T>(&self, dir: InodeId, f: impl FnOnce(&mut Use) -> T) -> Option<T> {
+    pub(super) fn with<T>(&self, dir: InodeId, f: impl FnOnce(&mut Use) -> T) -> Option<T> {
         self.uses.lock().get_mut(&dir).map(f)
     }
 
@@ -351,91 +350,10 @@ impl DirectoryLeases {
     }
 }
 
-/// What the kernel may keep for a moment, if the lease on a directory that covers it has been held since it
-/// was read, and still is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cover {
-    pub(crate) dir: InodeId,
-    /// A moment before it was read.
-    pub(crate) read_after: Instant,
-}
-
-/// Held while the kernel is told something: from the decision how long it may keep it until our answer is on
-/// its way. Nothing that may wait for another host is done meanwhile.
-pub struct Telling<'a> {
-    leases: &'a DirectoryLeases,
-    told: RefCell<Vec<InodeId>>,
-    /// It is told attributes that it may have to give back.
-    tells_attributes: Cell<bool>,
-    _turn: RwLockReadGuard<'a, ()>,
-}
-
-impl DirectoryLeases {
-    /// To be held while the kernel is told something that it may keep.
-    pub(crate) fn tell_kernel(&self) -> Telling<'_> {
-        let turn = self.telling.read();
-        let tells_attributes = Cell::default();
-        Telling { leases: self, told: RefCell::default(), tells_attributes, _turn: turn }
-    }
-}
-
-impl Telling<'_> {
-    /// How long the kernel may keep it.
-    #[must_use]
-    pub fn lasts(&self, cover: Cover) -> Duration {
-        let now = Instant::now();
-        if !self.is_covered(cover, |seen, since| seen.is_calm(now, since)) {
-            return Duration::ZERO;
-        }
-        let mut told = self.told.borrow_mut();
-        if !told.contains(&cover.dir) {
-            told.push(cover.dir);
-        }
-        KEPT_BY_KERNEL
-    }
-
-    /// How long the kernel may keep the attributes of `ino`, which it asked for, or which is new.
-    #[must_use]
-    pub fn attributes_last(&self, ino: InodeId, cover: Cover) -> Duration {
-        let lasts = self.lasts(cover);
-        let told = &self.leases.told;
-        if !lasts.is_zero() || !told.can_be_taken_back() || !self.is_covered(cover, |_, _| true) {
-            return lasts;
-        }
-        told.note(cover.dir, ino);
-        self.tells_attributes.set(true);
-        KEPT_BY_KERNEL
-    }
-
-    /// Whether the lease has been held since what it covers was read.
-    fn is_covered(&self, cover: Cover, and: impl Fn(&Use, Instant) -> bool) -> bool {
-        let Cover { dir, read_after } = cover;
-        let is_kept = self.leases.with(dir, |seen| {
-            seen.held.is_some_and(|since| since < read_after && and(seen, since))
-        });
-        let namespace = &self.leases.namespace;
-        is_kept == Some(true) && namespace.holds_directory(dir) && namespace.keeps_directories()
-    }
-
-    /// Whether the kernel is told to keep something.
-    #[must_use]
-    pub fn is_binding(&self) -> bool {
-        self.tells_attributes.get() || !self.told.borrow().is_empty()
-    }
-}
-
-impl Drop for Telling<'_> {
-    fn drop(&mut self) {
-        for dir in self.told.get_mut().drain(..) {
-            let now = Instant::now();
-            self.leases.with(dir, |seen| seen.kept_by_kernel = Some(now));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::telling::Cover;
 
     #[test]
     fn the_kernel_is_told_of_a_directory_that_has_been_calm() {

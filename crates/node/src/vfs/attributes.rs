@@ -6,7 +6,7 @@ use intarsia_sync::Instant;
 use intarsia_types::{Attr, Error, FileKind, InodeId, Layout, Result, Timestamp};
 
 use crate::clock::now;
-use crate::directory::directory_lease::Cover;
+use crate::directory::telling::Cover;
 use crate::inode::live::LiveState;
 use crate::node::Node;
 use crate::vfs::caller::{Caller, without_set_id};

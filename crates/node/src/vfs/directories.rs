@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use intarsia_types::InodeId;
 
-use crate::directory::directory_lease::Telling;
+use crate::directory::telling::Telling;
 use crate::directory::told::AttributeDropper;
 use crate::node::Node;
 
