@@ -146,7 +146,11 @@ def test_batches_are_dealt_to_the_workers_of_a_dask_scheduler(
     from distributed import LocalCluster
 
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=2,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address="127.0.0.1:0",
+        worker_dashboard_address="127.0.0.1:0",
     ) as cluster:
         code = advise(
             place, "--search", "16", "--runs", "1", "--json", "--dask", cluster.scheduler_address

@@ -97,7 +97,13 @@ def test_dask_by_itself_does_not(hosts: Hosts, job: Path) -> None:
 def test_dask_by_hand_and_what_is_no_store(hosts: Hosts, job: Path) -> None:
     make_parts(hosts, job, 1)
     part = job / "parts/0.txt"
-    cluster = LocalCluster(n_workers=2, processes=False, dashboard_address=None)
+    loopback = "127.0.0.1:0"
+    cluster = LocalCluster(
+        n_workers=2,
+        processes=False,
+        dashboard_address=loopback,
+        worker_dashboard_address=loopback,
+    )
     with cluster, Client(cluster) as client:
         with pytest.raises(ValueError, match=r"worker .*: /proc is in no store there"):
             beside_data.install(client, "/proc")

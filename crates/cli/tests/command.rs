@@ -82,7 +82,7 @@ fn the_shown_configuration_is_a_usable_file() {
         lines.map(|l| l.rsplit_once('#').unwrap().0.trim().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(values(&shown), values(&again));
-    assert_eq!(values(&shown).len(), 20);
+    assert_eq!(values(&shown).len(), 22);
 }
 
 #[test]

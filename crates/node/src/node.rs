@@ -236,11 +236,6 @@ impl Node {
         self.kernel.begin(passthrough, write_back);
     }
 
-    /// Whether files that are opened now are served by the kernel, as far as the mount goes.
-    pub(crate) fn does_passthrough(&self) -> bool {
-        self.kernel.has_passthrough() && !self.recorder.wants_requests()
-    }
-
     /// The mount offers to put bytes into the kernel's page cache.
     pub fn set_page_cache(&self, store: Box<PageCache>) {
         self.kernel.offer_page_cache(store);

@@ -258,7 +258,7 @@ mod tests {
             for reader in 0..joined {
                 let Some(piece) = down[reader].pop_front() else { continue };
                 taken += 1;
-                if loss > 0 && (taken * 2_654_435_761 >> 7).is_multiple_of(loss) {
+                if loss > 0 && ((taken * 2_654_435_761) >> 7).is_multiple_of(loss) {
                     spread.failed(reader, piece);
                 } else {
                     spread.landed(reader, piece);

@@ -30,7 +30,7 @@ const UPWARD: &[(&str, usize)] = &[
     ("body", 24),
     ("inode", 13),
     ("rebalance", 5),
-    ("vfs", 14),
+    ("vfs", 16),
     ("peer", 1),
     ("lifecycle", 6),
     ("status", 2),

@@ -9,6 +9,11 @@ use crate::record::{
 };
 
 impl Node {
+    /// Whether files that are opened now are served by the kernel, as far as the mount goes.
+    pub(crate) fn does_passthrough(&self) -> bool {
+        self.kernel.has_passthrough() && !self.recorder.wants_requests()
+    }
+
     /// What records calls.
     #[must_use]
     pub const fn recorder(&self) -> &Recorder {

@@ -97,7 +97,13 @@ def crew_of(
         if address is None:
             host = place.address or ("127.0.0.1" if place.shell is None else None)
             cluster = stack.enter_context(
-                LocalCluster(n_workers=0, host=host, dashboard_address=None, silence_logs=False)
+                LocalCluster(
+                    n_workers=0,
+                    host=host,
+                    # Without an address Dask's page would be offered to the network.
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=False,
+                )
             )
             address = cluster.scheduler_address
             workers = Workers(place.hosts, place.shell, place.slots, address, logs)
