@@ -28,12 +28,12 @@ impl Node {
         Ok(())
     }
 
-    /// Whether the record is still the one that `state` was loaded for: what another host has published since
-    /// has sums of its own, which say nothing of the bytes that are open here.
+    /// Whether the record is still the one that `state` was loaded for, and has sums: what another host has published
+    /// since has sums of its own, which say nothing of the bytes that are open here.
     fn is_recorded_still(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
         let known = state.record.as_ref().map(|record| record.version);
         match self.namespace.get(ino) {
-            Ok(now) => Ok(Some(now.version) == known),
+            Ok(now) => Ok(now.checksummed && Some(now.version) == known),
             Err(Error::NotFound) => Ok(false),
             Err(error) => Err(error),
         }

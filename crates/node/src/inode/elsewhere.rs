@@ -221,6 +221,7 @@ impl Node {
                 Some(owner) if owner.node == *asker => owner,
                 _ => return Err(Error::Busy(format!("{asker} may not write to the file"))),
             };
+            self.passed.forget(ino);
             if !self.namespace.hand_over_write(ino, &owner, &self.namespace.owner())? {
                 return Err(Error::Busy(format!("{asker} may not write to the file")));
             }

@@ -26,10 +26,15 @@ impl Passed {
         self.0.lock().contains(&ino)
     }
 
+    /// Another host is about to pass the right on to this one, whether the metadata's answer comes or not.
+    pub(super) fn forget(&self, ino: InodeId) {
+        self.0.lock().remove(&ino);
+    }
+
     /// Asks for the right to write to a file, which this host has from the moment on that the metadata say so, whether
     /// their answer comes or not.
     pub(crate) fn acquire_write(&self, namespace: &Namespace, ino: InodeId) -> Result<WriteLease> {
-        self.0.lock().remove(&ino);
+        self.forget(ino);
         namespace.acquire_write(ino)
     }
 }
