@@ -37,6 +37,13 @@ const ADVICE: Part = Part {
     extra: "analysis",
 };
 
+/// The search among more configurations than can be predicted.
+const SEARCH: Part = Part {
+    module: "intarsia.advice",
+    needs: &["pandas", "jinja2", "matplotlib", "optuna"],
+    extra: "analysis",
+};
+
 pub(crate) fn refine(arguments: &PythonArguments) -> Outcome<Exit> {
     python::run(&REFINE, None, arguments)
 }
@@ -65,9 +72,11 @@ pub(crate) fn seed(arguments: &PythonArguments) -> Outcome<Exit> {
     python::run(&SEED, None, arguments)
 }
 
-/// `advise --report`: asks this program again, for the answer as JSON, and draws it.
+/// `advise --report` and `advise --search`: asks this program again, for the answer as JSON, and draws it.
 pub(crate) fn advice_page() -> Outcome<Exit> {
     let words = std::env::args_os().skip_while(|word| word != "advise").skip(1);
     let arguments = PythonArguments { arguments: words.collect::<Vec<OsString>>() };
-    python::run(&ADVICE, None, &arguments)
+    let is_search =
+        arguments.arguments.iter().any(|word| word.to_string_lossy().starts_with("--search"));
+    python::run(if is_search { &SEARCH } else { &ADVICE }, None, &arguments)
 }
