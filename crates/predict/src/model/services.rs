@@ -109,15 +109,7 @@ impl Services {
         event: Event,
         agenda: &mut Agenda<Event>,
     ) {
-        if self.has_crowd(spot.host) {
-            self.reads.count(Span::from_secs_f64(seconds));
-            return self.crowd(spot.host, Work::Read, seconds, event, agenda);
-        }
-        let tiers = self.tiers.get_mut((spot.host - self.first_store) as usize);
-        let tier = tiers.and_then(|tiers| tiers.get_mut(usize::from(spot.tier)));
-        let end = self.reads.book(tier, agenda.now(), seconds);
-        self.storage[spot.host as usize].add(Span::from_secs_f64(seconds), end);
-        agenda.at(end, event);
+        self.at_tier(Work::Read, spot, seconds, event, agenda);
     }
 
     /// A tier writes for so long.
@@ -128,13 +120,26 @@ impl Services {
         event: Event,
         agenda: &mut Agenda<Event>,
     ) {
-        if self.has_crowd(spot.host) {
-            self.writes.count(Span::from_secs_f64(seconds));
-            return self.crowd(spot.host, Work::Write, seconds, event, agenda);
+        self.at_tier(Work::Write, spot, seconds, event, agenda);
+    }
+
+    fn at_tier(
+        &mut self,
+        work: Work,
+        spot: Spot,
+        seconds: f64,
+        event: Event,
+        agenda: &mut Agenda<Event>,
+    ) {
+        let has_crowd = self.has_crowd(spot.host);
+        let service = if work == Work::Read { &mut self.reads } else { &mut self.writes };
+        if has_crowd {
+            service.count(Span::from_secs_f64(seconds));
+            return self.crowd(spot.host, work, seconds, event, agenda);
         }
         let tiers = self.tiers.get_mut((spot.host - self.first_store) as usize);
         let tier = tiers.and_then(|tiers| tiers.get_mut(usize::from(spot.tier)));
-        let end = self.writes.book(tier, agenda.now(), seconds);
+        let end = service.book(tier, agenda.now(), seconds);
         self.storage[spot.host as usize].add(Span::from_secs_f64(seconds), end);
         agenda.at(end, event);
     }
