@@ -1,6 +1,7 @@
 //! Counters and latency histograms, with labels bounded by the number of operations.
 
 pub(crate) mod hinted;
+pub(crate) mod last_told;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};

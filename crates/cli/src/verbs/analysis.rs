@@ -38,11 +38,7 @@ const ADVICE: Part = Part {
 };
 
 /// The search among more configurations than can be predicted.
-const SEARCH: Part = Part {
-    module: "intarsia.advice",
-    needs: &["pandas", "jinja2", "matplotlib", "optuna"],
-    extra: "analysis",
-};
+const SEARCH: Part = Part { needs: &["pandas", "jinja2", "matplotlib", "optuna"], ..ADVICE };
 
 pub(crate) fn refine(arguments: &PythonArguments) -> Outcome<Exit> {
     python::run(&REFINE, None, arguments)

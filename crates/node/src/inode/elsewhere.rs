@@ -13,7 +13,6 @@ use std::time::Duration;
 use intarsia_meta::{Extra, FreeFile, Inode, Owner, WriteLease};
 use intarsia_policy::{Home, HomeReason, IoMode, Plan};
 use intarsia_store::is_unwritten;
-use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, HintSet, InodeId, Layout, NodeId, Result, TierId};
 
 use crate::body::Body;
@@ -21,6 +20,7 @@ use crate::body::remote::RemoteFile;
 use crate::clock::now;
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
+use crate::metrics::last_told::LastTold;
 use crate::node::Node;
 use crate::space::hints::own_hints;
 use crate::space::placing::{Wish, pattern_of_place};
@@ -33,19 +33,9 @@ const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// When the log last said that files go elsewhere, or nowhere.
 #[derive(Default)]
-pub(crate) struct Shortage(Mutex<[Option<Instant>; 2]>);
-
-impl Shortage {
-    /// Whether the log is to say it again.
-    fn is_news(&self, is_full: bool) -> bool {
-        let mut told = self.0.lock();
-        let told = &mut told[usize::from(is_full)];
-        let is_news = told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
-        if is_news {
-            *told = Some(Instant::now());
-        }
-        is_news
-    }
+pub(crate) struct Shortage {
+    elsewhere: LastTold,
+    nowhere: LastTold,
 }
 
 impl Node {
@@ -110,7 +100,7 @@ impl Node {
     /// Counts a write that gets ENOSPC because of `why`, and says so in the log now and then.
     pub(crate) fn refuse_for_room(&self, why: &str) -> Error {
         let refused = self.metrics.refused_for_room.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.shortage.is_news(true) {
+        if self.shortage.nowhere.is_due(TOLD_EVERY) {
             let help = if self.is_shared() {
                 "remove files, add a tier, or have a host join"
             } else {
@@ -191,7 +181,7 @@ impl Node {
         let why = reason.as_str();
         if !reason.is_wish() {
             let files = self.metrics.born_elsewhere.fetch_add(1, Ordering::Relaxed) + 1;
-            if self.shortage.is_news(false) {
+            if self.shortage.elsewhere.is_due(TOLD_EVERY) {
                 tracing::warn!(%ino, %host, reason = why, files, "new files go to other hosts");
                 return;
             }

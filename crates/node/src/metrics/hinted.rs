@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use intarsia_sync::{Instant, Mutex};
 use intarsia_types::Pattern;
 
 use crate::metrics::header;
+use crate::metrics::last_told::LastTold;
 
 /// Between two words in the log about one pattern that is not followed.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
@@ -20,19 +20,7 @@ pub(crate) struct Hinted([Count; Pattern::ALL.len()]);
 struct Count {
     met: AtomicU64,
     unmet: AtomicU64,
-    told: Mutex<Option<Instant>>,
-}
-
-impl Count {
-    /// Whether the log is to say it again.
-    fn is_news(&self) -> bool {
-        let mut told = self.told.lock();
-        let is_news = told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
-        if is_news {
-            *told = Some(Instant::now());
-        }
-        is_news
-    }
+    told: LastTold,
 }
 
 impl Hinted {
@@ -62,7 +50,7 @@ impl Hinted {
             Ok(()) => drop(count.met.fetch_add(1, Ordering::Relaxed)),
             Err(why) => {
                 let files = count.unmet.fetch_add(1, Ordering::Relaxed) + 1;
-                if count.is_news() {
+                if count.told.is_due(TOLD_EVERY) {
                     tracing::info!(pattern = name, why, files, "a hint is not followed");
                 } else {
                     tracing::debug!(pattern = name, why, "a hint is not followed");
