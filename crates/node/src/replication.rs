@@ -6,6 +6,7 @@
 
 pub(crate) mod arrivals;
 pub(crate) mod copies;
+pub(crate) mod further;
 pub(crate) mod push;
 pub(crate) mod repair;
 pub(crate) mod replicate;

@@ -135,7 +135,6 @@ impl Node {
             let index = usize::try_from(first).unwrap_or(usize::MAX) + i;
             if !sums.verify(index, block) {
                 self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(%ino, block = index, "checksum mismatch; the read is refused with EIO");
                 return Err(Error::Corrupt { ino, what: format!("block {index} of the content") });
             }
         }

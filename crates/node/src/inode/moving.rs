@@ -11,7 +11,7 @@ use crate::body::{Body, LocalBody};
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
-use crate::replication::replicate::take_over_copies;
+use crate::replication::further::{Further, take_over_copies};
 
 use super::lease::{Content, MOVE_BYTES};
 
@@ -33,7 +33,7 @@ impl Node {
                 return Err(Error::Busy("the file moved while it was being moved".into()));
             }
             extras.push(Extra::HoldWritable);
-            dropped = take_over_copies(now, own, &others, extras)?;
+            dropped = take_over_copies(&mut now.layout, own, Further::Kept(&others), extras)?;
             Ok(())
         })?;
         self.note_dropped(&dropped);

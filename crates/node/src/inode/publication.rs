@@ -12,7 +12,7 @@ use crate::body::striped::StripedFile;
 use crate::inode::early_fold::EarlyFold;
 use crate::inode::live::LiveState;
 use crate::node::Node;
-use crate::replication::replicate::take_over_copies;
+use crate::replication::further::{Further, take_over_copies};
 use crate::space::hints::own_hints;
 
 /// Some kernels keep times to a tick of at most so much: what follows within it does not show in them.
@@ -139,7 +139,7 @@ impl Node {
                 (Some(home), None) if was_folded => Self::unfold_record(inode, home, more),
                 // The copies on other hosts are of what was published before.
                 (Some(home), None) if !keeps_copies => {
-                    dropped = take_over_copies(inode, home, &[], more)?;
+                    dropped = take_over_copies(&mut inode.layout, home, Further::Made(&[]), more)?;
                 }
                 _ => {}
             }

@@ -19,7 +19,7 @@ use crate::body::LocalBody;
 use crate::body::integrity::checksum_extras;
 use crate::inode::live::LiveState;
 use crate::node::Node;
-use crate::replication::replicate::take_over_copies;
+use crate::replication::further::{Further, take_over_copies};
 use crate::space::hints::own_hints;
 
 /// Closed files looked at together, with several hosts.
@@ -253,7 +253,7 @@ impl Node {
         let inode = self.namespace.change_known(known, |inode, more| {
             more.extend_from_slice(&extras);
             let further = if is_news { Vec::new() } else { inode.layout.copies().to_vec() };
-            dropped = take_over_copies(inode, home, &further, more)?;
+            dropped = take_over_copies(&mut inode.layout, home, Further::Kept(&further), more)?;
             inode.size_bytes = stat.size_bytes;
             inode.blocks_512 = stat.blocks_512;
             if was_written {

@@ -14,8 +14,7 @@ use intarsia_meta::{Extra, Inode};
 use intarsia_policy::choose_copies;
 use intarsia_store::{BackingFile, BackingStat};
 use intarsia_types::{
-    BackingRef, CloseMode, Error, HintSet, InodeId, Integrity, Layout, NodeId, Result, TierClass,
-    Timestamp,
+    BackingRef, CloseMode, Error, HintSet, InodeId, Integrity, NodeId, Result, TierClass, Timestamp,
 };
 use rustix::io::Errno;
 
@@ -25,6 +24,7 @@ use crate::inode::live::LiveState;
 use crate::inode::publication::TICK;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
+use crate::replication::further::{Further, take_over_copies};
 use crate::replication::push::CopySource;
 
 /// From this length on it is cheaper to wait for the clock to tick than to read the file twice.
@@ -144,7 +144,11 @@ impl Node {
             && copied.sum == self.piece_sum(&source)?
         {
             let copied = Copied { ctime: publication.stat.ctime, is_exact, ..copied };
-            return self.end_publication(cluster, ino, &publication, old, copied);
+            match self.end_publication(cluster, ino, &publication, Further::Kept(old), copied) {
+                // One was given up while this host compared.
+                Err(Error::Busy(_)) => {}
+                outcome => return outcome,
+            }
         }
         let count = publication.wanted - 1;
         let made = self.make_copies(cluster, &source, &[], count, Pace::Now)?;
@@ -157,7 +161,7 @@ impl Node {
         if made.copies.is_empty() {
             return Err(self.too_few(ino, &publication, &made));
         }
-        self.end_publication(cluster, ino, &publication, &made.copies, copied)?;
+        self.end_publication(cluster, ino, &publication, Further::Made(&made.copies), copied)?;
         if made.copies.len() < count {
             return Err(self.too_few(ino, &publication, &made));
         }
@@ -271,7 +275,7 @@ impl Node {
         cluster: &Cluster,
         ino: InodeId,
         publication: &Publication,
-        further: &[BackingRef],
+        further: Further<'_>,
         copied: Copied,
     ) -> Result<()> {
         let mut dropped = Vec::new();
@@ -295,7 +299,8 @@ impl Node {
                 if is_unnamed {
                     Self::unfold_record(inode, publication.backing, extras);
                 }
-                dropped = take_over_copies(inode, publication.backing, further, extras)?;
+                dropped =
+                    take_over_copies(&mut inode.layout, publication.backing, further, extras)?;
                 inode.size_bytes = stat.size_bytes;
                 inode.blocks_512 = blocks_512;
                 inode.mtime = publication.mtime.unwrap_or(inode.mtime);
@@ -317,7 +322,7 @@ impl Node {
             Ok(())
         });
         if let Err(error) = outcome {
-            self.refuse_copies(cluster, ino, &publication.record, further);
+            self.refuse_copies(cluster, ino, &publication.record, further.copies());
             return match error {
                 // Removed while its copies were made.
                 Error::NotFound => Ok(()),
@@ -435,32 +440,6 @@ impl Copied {
     pub(crate) fn is_of(&self, stat: &BackingStat) -> bool {
         self.is_exact && self.size_bytes == stat.size_bytes && self.ctime == stat.ctime
     }
-}
-
-/// Makes `home` and `further` the copies of `inode`; the files that it had before and has no more go into the
-/// ledger, and are returned.
-pub(crate) fn take_over_copies(
-    inode: &mut Inode,
-    home: BackingRef,
-    further: &[BackingRef],
-    extras: &mut Vec<Extra>,
-) -> Result<Vec<BackingRef>> {
-    let old = inode.layout.copies().to_vec();
-    if !old.contains(&home) {
-        return Err(Error::Engine(
-            "another host has taken over the file; what was written here since is lost".into(),
-        ));
-    }
-    let new: Vec<_> =
-        std::iter::once(home).chain(further.iter().copied().filter(|copy| *copy != home)).collect();
-    let is_new = |copy: &&BackingRef| !old.contains(copy);
-    extras.extend(new.iter().filter(is_new).map(|copy| Extra::ClaimFree(*copy)));
-    let dropped: Vec<_> = old.iter().copied().filter(|copy| !new.contains(copy)).collect();
-    extras.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
-    if new != old {
-        inode.layout = Layout::of_copies(new);
-    }
-    Ok(dropped)
 }
 
 /// Whether what changes a file from now on gets a later time than this.

@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use intarsia_codec::BlockSums;
+use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
 
@@ -123,7 +125,8 @@ impl Node {
             match (state.source(offset_bytes, buffer)?, &state.sums) {
                 // Under the lock, so that no write comes between the bytes and their sums.
                 (Source::File(file), Some(sums)) if !state.is_lower() => {
-                    self.read_verified(ino, sums, &file, offset_bytes, buffer).map(Source::Done)
+                    let read = self.read_verified(ino, sums, &file, offset_bytes, buffer);
+                    read.inspect_err(|error| tell_refused(state, &file, error)).map(Source::Done)
                 }
                 (source, _) => Ok(source),
             }
@@ -154,4 +157,22 @@ impl Node {
             state.seek(offset_bytes, hole)
         })
     }
+}
+
+/// Says what this host knew of a file whose bytes are not what their sums say.
+fn tell_refused(state: &LiveState, file: &BackingFile, error: &Error) {
+    let Error::Corrupt { ino, what } = error else { return };
+    let record = state.record.as_ref();
+    tracing::error!(
+        %ino,
+        what,
+        version = record.map(|record| record.version),
+        recorded_bytes = record.map(|record| record.size_bytes),
+        bytes = file.stat().ok().map(|stat| stat.size_bytes),
+        blocks = state.sums.as_ref().map(BlockSums::len),
+        backing = ?state.local().map(|local| local.backing),
+        writers = state.writers,
+        state.is_unsettled,
+        "checksum mismatch; the read is refused with EIO"
+    );
 }
