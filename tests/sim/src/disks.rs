@@ -54,8 +54,12 @@ impl Backing {
         Content { bytes: std::fs::read(&self.path).unwrap_or_default(), times: self.times }
     }
 
-    fn write_out(&mut self) {
-        self.on_disk = Some(self.content());
+    fn write_out(&mut self, keeps_bytes: bool) {
+        if self.dirty_since.is_none() && self.on_disk.is_some() {
+            return;
+        }
+        let bare = Content { bytes: Vec::new(), times: self.times };
+        self.on_disk = Some(if keeps_bytes { self.content() } else { bare });
         self.dirty_since = None;
     }
 
@@ -83,6 +87,8 @@ struct State {
     files: HashMap<u64, Backing>,
     /// By directory of the host.
     sick: BTreeMap<PathBuf, Sickness>,
+    /// Whether it may be asked what a disk has; else nobody takes the trouble to keep it.
+    keeps_bytes: bool,
 }
 
 /// All disks of a run.
@@ -90,15 +96,15 @@ struct State {
 pub(crate) struct Disks(Arc<Mutex<State>>);
 
 impl Disks {
-    /// Those of this process, empty.
-    pub(crate) fn begin() -> Self {
+    /// Those of this process, empty; whether the power may fail.
+    pub(crate) fn begin(may_lose_power: bool) -> Self {
         static DISKS: OnceLock<Disks> = OnceLock::new();
         let disks = DISKS.get_or_init(|| {
             let disks = Self::default();
             intarsia_store::simulate(Box::new(disks.clone()));
             disks
         });
-        *disks.0.lock() = State::default();
+        *disks.0.lock() = State { keeps_bytes: may_lose_power, ..State::default() };
         disks.clone()
     }
 
@@ -118,6 +124,9 @@ impl Disks {
     /// Leaves of a tier what its disk has; how many files lack something. Nobody has one open.
     pub(crate) fn lose_power(&self, tier: &Path) -> io::Result<u64> {
         let mut state = self.0.lock();
+        if !state.keeps_bytes {
+            return Err(io::Error::other("this run keeps nothing of what the disks have"));
+        }
         let files = state.files.values_mut();
         let mut files: Vec<_> = files.filter(|file| file.path.starts_with(tier)).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -196,9 +205,10 @@ impl Device for Disks {
 
     fn admit(&self, file: &File, access: Access) -> io::Result<()> {
         let mut state = self.0.lock();
+        let keeps_bytes = state.keeps_bytes;
         let Some(backing) = state.of(file) else { return Ok(()) };
         if access == Access::Write && (backing.is_due() || simulation::below(4) == 0) {
-            backing.write_out();
+            backing.write_out(keeps_bytes);
         }
         let path = backing.path.clone();
         state.refuse(&path, access)
@@ -206,6 +216,7 @@ impl Device for Disks {
 
     fn done(&self, file: &File, access: Access) {
         let mut state = self.0.lock();
+        let keeps_bytes = state.keeps_bytes;
         let Some(backing) = state.of(file) else { return };
         match access {
             Access::Read => {}
@@ -213,7 +224,7 @@ impl Device for Disks {
                 backing.times = Times { mtime: now(), ctime: now() };
                 backing.dirty_since.get_or_insert_with(Instant::now);
             }
-            Access::Sync => backing.write_out(),
+            Access::Sync => backing.write_out(keeps_bytes),
         }
     }
 

@@ -113,8 +113,8 @@ fn worked(
     network.set_usual(Link { max_delay: Duration::from_micros(slowest), ..Link::default() });
     let inline = [0, 1, 4][usize::try_from(simulation.below(3)).unwrap_or(0)];
     let metadata = Metadata::new(PARTITIONS);
-    let disks = Disks::begin();
     let is_safe = simulation.below(3) == 0;
+    let disks = Disks::begin(is_safe);
     let replicas = 1 + simulation.below(2);
     let deployment = Deployment {
         metadata: std::sync::Arc::clone(&metadata),
