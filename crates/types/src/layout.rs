@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BackingFileId, NodeId, TierId, Timestamp};
+use crate::{BackingFileId, TierId, Timestamp};
 
 /// A plain file in a tier of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -65,14 +65,12 @@ pub enum Layout {
         /// has stayed the same.
         cuts: u64,
     },
-    /// 6: k data and m parity shards per chunk.
+    /// 6: chunks of which each is cut into data shards, with parity shards beside them, on several nodes.
     Erasure {
-        /// The nodes, data shards first.
-        nodes: Vec<NodeId>,
-        /// Data shards.
+        /// A plain backing file for each shard of all chunks: those of data in order, then those of parity.
+        shards: Vec<BackingRef>,
+        /// How many of them are data.
         data: u8,
-        /// Parity shards.
-        parity: u8,
         /// Length of a chunk.
         chunk_bytes: u64,
     },
@@ -112,11 +110,13 @@ impl Layout {
         }
     }
 
-    /// All backing files whose bytes are this inode's: its copies, or its parts. A pack file is not among them.
+    /// All backing files whose bytes are this inode's: its copies, its parts or its shards. A pack file is not among
+    /// them.
     #[must_use]
     pub fn files(&self) -> &[BackingRef] {
         match self {
             Self::Striped { parts, .. } => parts,
+            Self::Erasure { shards, .. } => shards,
             _ => self.copies(),
         }
     }
@@ -153,13 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_files_and_no_copies() {
+    fn parts_and_shards_are_files_and_no_copies() {
         let parts = [3, 5].map(|tier| BackingRef { tier: TierId(tier), file: BackingFileId(9) });
-        let striped = Layout::Striped { parts: parts.to_vec(), chunk_bytes: 4096, cuts: 0 };
-        assert_eq!(
-            (striped.files(), striped.copies(), striped.backing()),
-            (&parts[..], &[][..], None)
-        );
+        for layout in [
+            Layout::Striped { parts: parts.to_vec(), chunk_bytes: 4096, cuts: 0 },
+            Layout::Erasure { shards: parts.to_vec(), data: 1, chunk_bytes: 4096 },
+        ] {
+            assert_eq!(
+                (layout.files(), layout.copies(), layout.backing()),
+                (&parts[..], &[][..], None)
+            );
+        }
         assert_eq!(Layout::Local(parts[0]).files(), [parts[0]]);
     }
 }
