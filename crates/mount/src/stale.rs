@@ -3,12 +3,14 @@
 //! Told ESTALE, the kernel looks the path up once more, past all that it keeps, so that the program is told what the
 //! name means now. It does so once in a call. A name that `rename` replaces is not met as gone, because what it meant
 //! stays for a moment; so whoever meets a second inode that is gone within one call has seen a name that was removed
-//! and made again, and that was absent in between: ENOENT, and not an error that no program expects.
+//! and made again, and that was absent in between: ENOENT, and not an error that no program expects. If the second look
+//! took longer than what is replaced stays, nothing is known ([`intarsia_node::gone_twice`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use intarsia_node::gone_twice;
 use intarsia_sync::{Instant, Mutex};
 
 use fuser::Errno;
@@ -30,15 +32,16 @@ impl StaleCalls {
     /// What a call of `thread` is told that met an inode which is gone.
     pub(crate) fn errno(&self, thread: u32) -> Errno {
         let mut threads = self.threads.lock();
-        let told_before = threads.remove(&thread).is_some_and(|told| told.elapsed() < CALL);
-        if !told_before {
+        let told_before = threads.remove(&thread).map(|told| told.elapsed());
+        let told_before = told_before.filter(|ago| *ago < CALL);
+        if told_before.is_none() {
             if threads.len() >= SWEPT_FROM {
                 threads.retain(|_, told| told.elapsed() < CALL);
             }
             threads.insert(thread, Instant::now());
         }
         self.count.store(threads.len(), Ordering::Relaxed);
-        if told_before { Errno::ENOENT } else { Errno::ESTALE }
+        told_before.map_or(Errno::ESTALE, |ago| Errno::from_i32(gone_twice(ago).errno()))
     }
 
     /// The thread's call has come to an end. That a name is absent is no sign of that: the kernel asks twice for a name

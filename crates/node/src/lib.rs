@@ -62,6 +62,7 @@ pub use status::lost::{LostFile, LostHost, LostSummary};
 pub use status::{HostStatus, Location, Status, TierStatus};
 pub use vfs::attributes::{AttrChange, SetTime, Validity};
 pub use vfs::caller::Caller;
+pub use vfs::departed::gone_twice;
 pub use vfs::locating::Located;
 pub use vfs::names::NewName;
 pub use vfs::open::{KernelBacking, Opened, Registrar};

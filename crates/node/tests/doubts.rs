@@ -4,8 +4,9 @@
 
 mod deployment;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deployment::{
@@ -26,6 +27,8 @@ struct Faults {
     /// The next commit that gives back a lease to write is made, and no answer comes; nor to anything after it.
     is_to_be_cut: AtomicBool,
     is_cut: AtomicBool,
+    /// The next commit that gives the right to write is made, and its answer comes once this says so.
+    holds_right: Mutex<Option<Receiver<()>>>,
 }
 
 impl Faults {
@@ -34,6 +37,10 @@ impl Faults {
     }
 
     fn after(&self, mutations: &[Mutation]) -> bool {
+        let held = gives_right(mutations).then(|| self.holds_right.lock().unwrap().take());
+        if let Some(answer) = held.flatten() {
+            answer.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
         if gives_lease_back(mutations) && self.is_to_be_cut.swap(false, Ordering::AcqRel) {
             self.is_cut.store(true, Ordering::Release);
             return true;
@@ -51,6 +58,12 @@ fn changes_ledger(mutations: &[Mutation]) -> bool {
         Mutation::Put(key, _) | Mutation::Delete(key) => key.starts_with(&[keys::FREE]),
         _ => false,
     })
+}
+
+fn gives_right(mutations: &[Mutation]) -> bool {
+    let is_mark =
+        |m: &Mutation| matches!(m, Mutation::Put(key, _) if key.starts_with(&[keys::WRITABLE]));
+    mutations.iter().any(is_mark)
 }
 
 fn gives_lease_back(mutations: &[Mutation]) -> bool {
@@ -282,4 +295,39 @@ fn a_lease_of_which_nobody_knows_whether_it_was_given_back_is_asked_for_again() 
     }
     assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
     assert_eq!(a.locate("/f").unwrap().nodes.len(), 2);
+}
+
+/// The right to write a new file is that of the life that the others have given up meanwhile.
+#[test]
+fn a_file_made_while_the_others_gave_its_host_up_is_written_once_that_is_back() {
+    let deployment = Deployment::watchful();
+    let (a, b, faults) = hosts(&deployment);
+    put(&b, "first", b"so that all that a creation needs is there");
+    let (answer, held) = channel();
+    *faults.holds_right.lock().unwrap() = Some(held);
+    let maker = Arc::clone(&b);
+    let making = std::thread::spawn(move || {
+        let name = b"f";
+        maker.create_file(ROOT_CALLER, InodeId::ROOT, name, &regular(), true, &no_kernel)
+    });
+    wait_until("the answer is awaited", || faults.holds_right.lock().unwrap().is_none());
+    let state_of_b = || {
+        let known = a.status().unwrap().hosts.into_iter().find(|host| host.host == "b");
+        known.map(|host| host.state)
+    };
+    b.hold_beats(true);
+    wait_until("b is lost", || state_of_b() == Some("lost"));
+    b.hold_beats(false);
+    wait_until("b is back", || state_of_b() == Some("serving"));
+    answer.send(()).unwrap();
+    let (attr, _) = making.join().unwrap().unwrap();
+    b.write(attr.ino, 0, b"written after all", false, false).unwrap();
+    b.flush(attr.ino).unwrap();
+    b.release(attr.ino, true);
+    for node in [&a, &b] {
+        assert_eq!(get(node, "f").unwrap(), b"written after all");
+    }
+    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    b.close().unwrap();
+    a.close().unwrap();
 }

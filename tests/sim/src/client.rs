@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_history::System;
-use intarsia_node::{Caller, KernelBacking, NewName, Node, RenameMode};
+use intarsia_node::{Caller, KernelBacking, NewName, Node, RenameMode, gone_twice};
 use intarsia_sync::{Instant, thread};
 use intarsia_types::{Error, FileKind, InodeId, Result};
 
@@ -136,12 +136,14 @@ impl Program {
 
     /// As the kernel and the mount: what went between two questions is looked up once more.
     fn again<T>(work: impl Fn() -> std::result::Result<T, Refusal>) -> IoResult<T> {
-        let outcome = match work() {
+        let first = work();
+        let begun_again = Instant::now();
+        let outcome = match first {
             Err(Refusal::Gone) => work(),
             outcome => outcome,
         };
         outcome.map_err(|refusal| match refusal {
-            Refusal::Gone => io(&Error::NotFound),
+            Refusal::Gone => io(&gone_twice(begun_again.elapsed())),
             Refusal::Told(error) => io(&error),
         })
     }

@@ -62,7 +62,16 @@ impl Node {
         if self.is_shared() && state.writers > 0 && self.has_changed_unseen(state)? {
             state.overlay.is_dirty = true;
         }
-        match self.persist(ino, state) {
+        let mut persisted = self.persist(ino, state);
+        if let Err(error) = &persisted
+            && self.is_shared()
+            && !matches!(error, Error::NotFound)
+            && self.regain(ino, state).unwrap_or(false)
+        {
+            // The right to write was of this host's life before: it came while the others gave that one up.
+            persisted = self.persist(ino, state);
+        }
+        match persisted {
             // Another host removed the file, which is open here still.
             Err(Error::NotFound) if self.is_shared() => {
                 state.is_orphan = true;

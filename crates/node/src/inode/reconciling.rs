@@ -89,23 +89,25 @@ impl Node {
     /// answer. `false`, and the file is given up, if another host has it, or had it meanwhile; `false` too if nothing
     /// was amiss.
     pub(crate) fn reconcile_if_taken(&self, ino: InodeId) -> Result<bool> {
-        let taken = |state: &mut LiveState| {
-            let is_mine = |holder: Owner| holder == self.namespace.owner();
-            if !state.holds_lease() {
+        self.live.with_existing(ino, |state| self.regain(ino, state)).unwrap_or(Ok(false))
+    }
+
+    /// As [`reconcile_if_taken`](Self::reconcile_if_taken), of a file whose state the caller has.
+    pub(crate) fn regain(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+        if !state.holds_lease() {
+            return Ok(false);
+        }
+        let is_mine = |holder: Owner| holder == self.namespace.owner();
+        if self.namespace.writer(ino)?.is_some_and(is_mine) {
+            // With the right to write goes what is not published, also when it has come back since.
+            let named = state.local().filter(|_| state.unnamed().is_none());
+            let Some(backing) = named.map(|local| local.backing) else { return Ok(false) };
+            if self.namespace.get(ino)?.layout.copies().contains(&backing) {
                 return Ok(false);
             }
-            if self.namespace.writer(ino)?.is_some_and(is_mine) {
-                // With the right to write goes what is not published, also when it has come back since.
-                let named = state.local().filter(|_| state.unnamed().is_none());
-                let Some(backing) = named.map(|local| local.backing) else { return Ok(false) };
-                if self.namespace.get(ino)?.layout.copies().contains(&backing) {
-                    return Ok(false);
-                }
-            }
-            self.reconcile(ino, state)?;
-            Ok(state.holds_lease() && !state.right.is_taken_over())
-        };
-        self.live.with_existing(ino, taken).unwrap_or(Ok(false))
+        }
+        self.reconcile(ino, state)?;
+        Ok(state.holds_lease() && !state.right.is_taken_over())
     }
 
     /// Finds out whether this host still holds the lease on a file that is about to be written, after a change that
