@@ -4,7 +4,6 @@ pub(crate) mod integrity;
 pub(crate) mod lower;
 pub(crate) mod parts;
 pub(crate) mod pieces;
-pub(crate) mod readahead;
 pub(crate) mod remote;
 pub(crate) mod seam;
 pub(crate) mod striped;
@@ -227,7 +226,7 @@ impl Node {
             return self.unfold(ino, state);
         }
         self.remote_cache.make_room();
-        let tier = self.tiers.choose(state.hints.tier())?;
+        let tier = self.placing.tier_here(state.hints.tier())?;
         self.unfold_into(ino, state, tier)
     }
 

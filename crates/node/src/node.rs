@@ -166,12 +166,8 @@ impl Node {
         let remote_cache = RemoteCache::new(Arc::clone(&tiers));
         let directory_leases =
             DirectoryLeases::new(Arc::clone(&namespace), cluster.clone(), options.directory_leases);
-        let placing = Placing::new(
-            options.name.clone(),
-            Arc::clone(&tiers),
-            Arc::clone(&namespace),
-            cluster.clone(),
-        );
+        let placing =
+            Placing::new(&options, Arc::clone(&tiers), Arc::clone(&namespace), cluster.clone());
         let locks = cluster.as_ref().map(|c| Locks::new(Arc::clone(c), Arc::clone(&namespace)));
         Ok(Self {
             store,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use intarsia_meta::{Extra, FreeFile, Inode};
-use intarsia_policy::{HostState, Stripe, choose_copies};
+use intarsia_policy::{HostState, Stripe};
 use intarsia_sync::Relapse;
 use intarsia_types::{
     BackingRef, Durability, Error, Hint, HintKey, HintSet, InodeId, Integrity, Layout, NodeId,
@@ -122,7 +122,7 @@ impl Node {
     ) -> Result<Inode> {
         let hosts = Self::hosts_for_stripes(cluster, wish);
         let seed = if Relapse::ConstantOrder.is_back() { 0 } else { inode.ino.0 };
-        let mut ranked = choose_copies(&hosts, &[], hosts.len(), 0, seed);
+        let mut ranked = self.placing.hosts_for_parts(&hosts, wish.chunk_bytes, seed);
         if Relapse::RoomiestFirst.is_back()
             && let Some(roomiest) = hosts.iter().max_by_key(|host| host.free_bytes)
         {
@@ -215,7 +215,7 @@ impl Node {
         hosts: Vec<NodeId>,
         class: Option<TierClass>,
     ) -> Vec<(NodeId, Result<NewPart>)> {
-        let tier = || self.tiers.choose(class);
+        let tier = || self.placing.tier_here(class);
         let asked = class.or_else(|| self.tiers.get(tier().ok()?).ok().map(|tier| tier.class()));
         let request = Request::PushWhole { ino, class: asked.unwrap_or(TierClass::Disk), sum: 0 };
         let begin = |host: &NodeId| {

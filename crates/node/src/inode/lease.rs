@@ -300,16 +300,14 @@ impl Node {
                 self.become_home(inode, own, given_up, state).map(Attempt::Done)
             }
             (Ok(Recalled::Released) | Err(_), Content::Dropped)
-                if !self.tiers.have_room() || self.placing.stays_by_hint(&hints) =>
+                if !self.placing.comes_here(&hints, &home) =>
             {
                 // It is a new file from here on, and goes where such files go.
                 state.hints = hints;
                 self.drop_content(inode, state)?;
                 self.regular(inode.ino).map(Attempt::Done)
             }
-            (Ok(Recalled::Released), Content::Kept)
-                if !self.tiers.have_room() || self.placing.stays_by_hint(&hints) =>
-            {
+            (Ok(Recalled::Released), Content::Kept) if !self.placing.comes_here(&hints, &home) => {
                 // It stays where it is.
                 self.give_lease_back(inode.ino, state);
                 self.write_through(cluster, home, inode.ino, state)

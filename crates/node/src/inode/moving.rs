@@ -98,7 +98,7 @@ impl Node {
             )),
             (None, None) => {
                 self.remote_cache.make_room();
-                let tier = self.tiers.choose(state.hints.tier())?;
+                let tier = self.placing.tier_here(state.hints.tier())?;
                 let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
                 Ok((LocalBody::new(backing, file), false))
             }

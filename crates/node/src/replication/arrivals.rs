@@ -128,7 +128,7 @@ impl Node {
         total_bytes: u64,
     ) -> Result<Arrival> {
         self.remote_cache.make_room();
-        let tier = self.tiers.get(self.tiers.choose(Some(class))?)?;
+        let tier = self.tiers.get(self.placing.tier_here(Some(class))?)?;
         if tier.is_low() || !tier.fits(total_bytes) {
             let dir = tier.dir().display();
             return Err(Error::NoSpace(format!("a copy of {total_bytes} bytes in tier {dir}")));
