@@ -251,7 +251,7 @@ impl Node {
                 .and_then(|rw| rw.write_all_at(bytes, 0));
             if let Err(e) = written {
                 drop(file);
-                self.discard_unrecorded(ino, backing, &e)?;
+                self.ledger.discard_unrecorded(ino, backing, &e)?;
                 return Err(e);
             }
         }
@@ -264,7 +264,7 @@ impl Node {
             state.naming.fold(published);
         } else if let Err(error) = self.record_unfolded(ino, state, backing, size_bytes) {
             drop(file);
-            self.discard_unrecorded(ino, backing, &error)?;
+            self.ledger.discard_unrecorded(ino, backing, &error)?;
             return Err(error);
         }
         state.body = Some(Body::Local(LocalBody::new(backing, file)));

@@ -377,7 +377,7 @@ impl Node {
             Ok(inode) => inode,
             Err(e) => {
                 drop(file);
-                self.discard_unrecorded(ino, backing, &e)?;
+                self.ledger.discard_unrecorded(ino, backing, &e)?;
                 return Err(e);
             }
         };

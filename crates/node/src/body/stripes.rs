@@ -245,7 +245,7 @@ impl Node {
         for NewPart { backing, here } in parts {
             if let Some(file) = here {
                 let free = FreeFile::of(inode.ino, backing.file);
-                self.untake_unrecorded(backing.tier, free, file, error);
+                self.ledger.untake_unrecorded(backing.tier, free, file, error);
             }
         }
     }
@@ -273,7 +273,7 @@ impl Node {
         let begun: Vec<_> = parts.iter().map(begin).collect::<Result<_>>()?;
         let finish = |(backing, begun): (&BackingRef, Option<crate::body::remote::PartOpening>)| {
             Ok(match begun {
-                None => Part::Here(self.open_part(ino, *backing)?),
+                None => Part::Here(self.parts.open_named(ino, *backing)?),
                 Some(opening) => Part::There(Arc::new(opening.finish()?)),
             })
         };

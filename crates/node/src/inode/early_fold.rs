@@ -208,7 +208,7 @@ impl Node {
         match (forgotten.unnamed, forgotten.doubtful) {
             (Some(backing), _) => self.settler_queue.reclaim(backing.tier, free(backing)),
             (None, Some(backing)) => {
-                self.doubt(backing, free(backing), forgotten.accounted_512.unwrap_or(0));
+                self.ledger.doubt(backing, free(backing), forgotten.accounted_512.unwrap_or(0));
             }
             (None, None) => {}
         }
@@ -217,7 +217,7 @@ impl Node {
     /// Closes the bytes of an entry that goes on without them. What nobody knows to be named is looked for.
     pub(crate) fn drop_body(&self, ino: InodeId, state: &mut LiveState) {
         if let Some(backing) = state.doubtful() {
-            self.doubt(backing, FreeFile::of(ino, backing.file), state.accounted_512);
+            self.ledger.doubt(backing, FreeFile::of(ino, backing.file), state.accounted_512);
         }
         state.is_doubtful = false;
         state.body = None;

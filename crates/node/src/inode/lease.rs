@@ -35,8 +35,6 @@ const HOME_PATIENCE: Duration = Duration::from_secs(5);
 const PASSED: Duration = Duration::from_millis(50);
 /// A file that is just moving is looked for again after so long.
 const MOVING: Duration = Duration::from_millis(5);
-/// Read from another host at once while a file moves here.
-pub(super) const MOVE_BYTES: usize = 1 << 20;
 
 /// An attempt that may have to be made again, with the entry let go of in between.
 pub(crate) enum Attempt<T> {

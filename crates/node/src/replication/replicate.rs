@@ -243,18 +243,12 @@ impl Node {
         Ok(copied.sum == self.piece_sum(&source)?)
     }
 
-    /// A file here went into the ledger, and nobody waits for it to be named any more.
-    pub(crate) fn let_go(&self, backing: BackingRef) {
-        self.offers.withdraw(backing);
-        self.settler_queue.collect();
-    }
-
     /// Tells the hosts of files that went into the ledger.
     pub(crate) fn note_dropped(&self, dropped: &[BackingRef]) {
         let Some(cluster) = &self.cluster else { return };
         for backing in dropped {
             if self.tiers.has(backing.tier) {
-                self.let_go(*backing);
+                self.receiver.let_go(*backing);
             } else {
                 cluster.note_garbage(*backing);
             }

@@ -167,7 +167,12 @@ impl Node {
         if let Some(LocalBody { backing, ro, .. }) = fresh
             && let Ok(file) = std::sync::Arc::try_unwrap(ro)
         {
-            self.untake_unrecorded(backing.tier, FreeFile::reserved(backing.file), file, error);
+            self.ledger.untake_unrecorded(
+                backing.tier,
+                FreeFile::reserved(backing.file),
+                file,
+                error,
+            );
         }
     }
 

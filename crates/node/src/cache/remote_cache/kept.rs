@@ -113,9 +113,9 @@ impl Node {
     /// Makes a backing file here what the record says; how long that is.
     pub(crate) fn copy_present(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
         match (self.own_copy(inode), &inode.layout) {
-            (Some(own), _) => self.copy_own(own, backing),
-            (None, Layout::Empty) => self.write_whole(backing, &[]),
-            (None, Layout::Inline) => self.write_whole(backing, &self.load_inline(inode)?),
+            (Some(own), _) => self.ledger.copy(own, backing),
+            (None, Layout::Empty) => self.ledger.write_whole(backing, &[]),
+            (None, Layout::Inline) => self.ledger.write_whole(backing, &self.load_inline(inode)?),
             (None, _) => self.fetch_to(inode, backing),
         }
     }
@@ -125,13 +125,6 @@ impl Node {
         let hosts = self.hosts_of(inode)?;
         let source = Arc::new(self.open_elsewhere(cluster, inode, &hosts)?);
         self.copy_here(&source, backing)
-    }
-
-    fn write_whole(&self, backing: BackingRef, bytes: &[u8]) -> Result<u64> {
-        let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
-        target.write_all_at(bytes, 0)?;
-        target.set_len(bytes.len() as u64)?;
-        Ok(bytes.len() as u64)
     }
 
     /// Begins a copy of a file that is about to be read from another host, if that is worth it.
