@@ -4,7 +4,6 @@ pub(crate) mod integrity;
 pub(crate) mod lower;
 pub(crate) mod parts;
 pub(crate) mod pieces;
-pub(crate) mod readahead;
 pub(crate) mod remote;
 pub(crate) mod seam;
 pub(crate) mod striped;
@@ -227,7 +226,7 @@ impl Node {
             return self.unfold(ino, state);
         }
         self.remote_cache.make_room();
-        let tier = self.tiers.choose(state.hints.tier())?;
+        let tier = self.placing.tier_here(state.hints.tier())?;
         self.unfold_into(ino, state, tier)
     }
 
@@ -252,7 +251,7 @@ impl Node {
                 .and_then(|rw| rw.write_all_at(bytes, 0));
             if let Err(e) = written {
                 drop(file);
-                self.discard_unrecorded(ino, backing, &e)?;
+                self.ledger.discard_unrecorded(ino, backing, &e)?;
                 return Err(e);
             }
         }
@@ -265,7 +264,7 @@ impl Node {
             state.naming.fold(published);
         } else if let Err(error) = self.record_unfolded(ino, state, backing, size_bytes) {
             drop(file);
-            self.discard_unrecorded(ino, backing, &error)?;
+            self.ledger.discard_unrecorded(ino, backing, &error)?;
             return Err(error);
         }
         state.body = Some(Body::Local(LocalBody::new(backing, file)));

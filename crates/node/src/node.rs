@@ -26,7 +26,7 @@ use crate::clock::now;
 use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
 use crate::directory::promises::Promises;
 use crate::identity::Identity;
-use crate::inode::doubts::{DoubtfulOrphans, Doubts};
+use crate::inode::doubts::DoubtfulOrphans;
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
 use crate::inode::passed::Passed;
@@ -40,8 +40,9 @@ use crate::metrics::hinted::Hinted;
 use crate::options::NodeOptions;
 use crate::rebalance::fetch::Fetches;
 use crate::record::Recorder;
-use crate::replication::arrivals::Offers;
+use crate::replication::arrivals::{Receiver, ReceiverParts};
 use crate::replication::replicator::{CopyMetrics, CopyQueue};
+use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
 use crate::space::tiers::{Tiers, clear_tier};
 use crate::vfs::creations::Creations;
@@ -57,7 +58,7 @@ pub struct Node {
     /// Copies of other hosts' files.
     pub(crate) remote_cache: Arc<RemoteCache>,
     /// Parts of striped files that are open here.
-    pub(crate) parts: Parts,
+    pub(crate) parts: Arc<Parts>,
     pub(crate) live: LiveTable,
     pub(crate) old_pages: OldPages,
     /// What the kernel keeps of other hosts' files.
@@ -80,7 +81,7 @@ pub struct Node {
     pub(crate) passed: Passed,
     pub(crate) departed: Departed,
     /// Where new files go.
-    pub(crate) placing: Placing,
+    pub(crate) placing: Arc<Placing>,
     pub(crate) shortage: Shortage,
     /// Files that lack copies on other hosts.
     pub(crate) copy_queue: CopyQueue,
@@ -93,9 +94,10 @@ pub struct Node {
     pub(crate) throttle: Throttle,
     /// Files that come here to stay, as another host asks for it.
     pub(crate) fetches: Fetches,
-    /// Copies from other hosts that wait to be claimed.
-    pub(crate) offers: Offers,
-    pub(crate) doubts: Doubts,
+    /// Takes in what other hosts send.
+    pub(crate) receiver: Receiver,
+    /// Backing files without an owner.
+    pub(crate) ledger: Arc<Ledger>,
     pub(crate) doubtful_orphans: DoubtfulOrphans,
     pub(crate) creations: Creations,
     pub(crate) promises: Promises,
@@ -166,17 +168,37 @@ impl Node {
         let remote_cache = RemoteCache::new(Arc::clone(&tiers));
         let directory_leases =
             DirectoryLeases::new(Arc::clone(&namespace), cluster.clone(), options.directory_leases);
-        let placing = Placing::new(
-            options.name.clone(),
+        let placing = Arc::new(Placing::new(
+            &options,
             Arc::clone(&tiers),
             Arc::clone(&namespace),
             cluster.clone(),
+        ));
+        let settler_queue = Arc::new(Queue::new(raise_descriptor_limit()));
+        let parts = Arc::new(Parts::new(&tiers, &namespace, &remote_cache));
+        let ledger = Arc::new(Ledger::new(
+            Arc::clone(&tiers),
+            Arc::clone(&namespace),
+            Arc::clone(&settler_queue),
+            Arc::clone(&parts) as Arc<dyn FileEvents>,
+            cluster.is_some(),
+        ));
+        let receiver = Receiver::new(
+            &options,
+            &ReceiverParts {
+                tiers: &tiers,
+                placing: &placing,
+                namespace: &namespace,
+                ledger: &ledger,
+                remote_cache: &remote_cache,
+                queue: &settler_queue,
+            },
         );
         let locks = cluster.as_ref().map(|c| Locks::new(Arc::clone(c), Arc::clone(&namespace)));
         Ok(Self {
             store,
             namespace,
-            parts: Parts::new(&tiers, &remote_cache),
+            parts,
             remote_cache,
             tiers,
             live: LiveTable::new(),
@@ -200,8 +222,8 @@ impl Node {
             copying: Turns::default(),
             throttle: Throttle::new(options.copy_rate.0),
             fetches: Fetches::default(),
-            offers: Offers::default(),
-            doubts: Doubts::default(),
+            receiver,
+            ledger,
             doubtful_orphans: DoubtfulOrphans::default(),
             creations: Creations::default(),
             promises,
@@ -212,7 +234,7 @@ impl Node {
             inline_total: std::sync::atomic::AtomicU64::new(0),
             started: Instant::now(),
             threads: Threads::default(),
-            settler_queue: Arc::new(Queue::new(raise_descriptor_limit())),
+            settler_queue,
             is_closed: AtomicBool::new(false),
             gate,
             options,

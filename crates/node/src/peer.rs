@@ -106,7 +106,7 @@ impl PeerService {
         backing: BackingRef,
         may_write: bool,
     ) -> Result<Reply> {
-        let file = self.node()?.open_part(ino, backing)?;
+        let file = self.node()?.parts.open_named(ino, backing)?;
         let size_bytes = file.stat()?.size_bytes;
         let handle = self.next_handle();
         guest.parts.lock().insert(handle, OpenPart { file, may_write });
@@ -231,7 +231,7 @@ impl PeerService {
     ) -> Result<Option<Response>> {
         Ok(Some(match *request {
             Request::PushBegin { ino, class, total_bytes, .. } => {
-                let arrival = self.node()?.begin_arrival(ino, class, total_bytes)?;
+                let arrival = self.node()?.receiver.begin(ino, class, total_bytes)?;
                 let handle = self.next_handle();
                 guest.arrivals.add(handle, arrival);
                 Response::Opened { handle, size_bytes: 0 }
@@ -242,18 +242,18 @@ impl PeerService {
             }
             Request::PushEnd { handle, sum } => {
                 let arrival = guest.arrivals.take(handle)?;
-                Response::Pushed { backing: self.node()?.end_arrival(arrival, sum)? }
+                Response::Pushed { backing: self.node()?.receiver.end(arrival, sum)? }
             }
             Request::PushWhole { ino, class, sum } => {
                 let node = self.node()?;
-                let arrival = node.begin_arrival(ino, class, payload.len() as u64)?;
+                let arrival = node.receiver.begin(ino, class, payload.len() as u64)?;
                 if !payload.is_empty() {
                     arrival.write(0, payload)?;
                 }
-                Response::Pushed { backing: node.end_arrival(arrival, sum)? }
+                Response::Pushed { backing: node.receiver.end(arrival, sum)? }
             }
             Request::Drop { ino, backing, .. } => {
-                self.node()?.refuse_offer(ino, backing)?;
+                self.node()?.receiver.refuse(ino, backing)?;
                 Response::Done
             }
             _ => return Ok(None),
@@ -363,7 +363,7 @@ impl PeerService {
                 tracing::debug!(%tier, files = files.len(), "another host let go of files here");
                 let node = self.node()?;
                 for file in files {
-                    node.let_go(BackingRef { tier, file });
+                    node.receiver.let_go(BackingRef { tier, file });
                 }
                 Response::Done
             }

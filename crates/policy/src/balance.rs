@@ -2,6 +2,7 @@
 
 use intarsia_types::NodeId;
 
+use crate::HostState;
 use crate::due::{Speeds, due_bytes, share};
 
 /// A place for bytes with what it holds and may hold: a host with its tiers, or one tier.
@@ -42,16 +43,27 @@ pub struct Transfer<P = NodeId> {
     pub bytes: u64,
 }
 
-/// The host that can best take `bytes` more: the one that is used least, in part of its capacity, of those
-/// with room; the first by name between equals.
-#[must_use]
-pub fn choose_host(hosts: &[HostRoom], bytes: u64) -> Option<&NodeId> {
-    let roomy = hosts.iter().filter(|host| host.free_bytes > bytes);
-    let best = roomy.reduce(|best, host| {
-        let is_better = best.is_fuller(host) || (!host.is_fuller(best) && host.place < best.place);
+/// The host that can best take `bytes` more, of all but `except`: the one that is used least, in part of its capacity, of
+/// those with room; the first by name between equals. A host that has not told of its tiers yet is none of them.
+pub(crate) fn emptiest<'h>(
+    hosts: &'h [HostState],
+    except: &NodeId,
+    bytes: u64,
+) -> Option<&'h NodeId> {
+    let is_roomy = |host: &&HostState| {
+        host.capacity_bytes > 0 && host.free_bytes > bytes && host.node != *except
+    };
+    let room = |host: &'h HostState| Room {
+        place: &host.node,
+        capacity_bytes: host.capacity_bytes,
+        free_bytes: host.free_bytes,
+    };
+    let best = hosts.iter().filter(is_roomy).map(room).reduce(|best, host| {
+        let is_better =
+            best.is_fuller(&host) || (!host.is_fuller(&best) && host.place < best.place);
         if is_better { host } else { best }
     });
-    best.map(|host| &host.place)
+    best.map(|host| host.place)
 }
 
 /// What has to move so that all places have what they are due: the same part of their capacity, or, with `speeds`,
@@ -168,11 +180,19 @@ mod tests {
 
     #[test]
     fn the_emptiest_with_room_is_chosen() {
-        let hosts = [host("b", 100, 50), host("a", 1000, 500), host("c", 10, 0)];
-        assert_eq!(choose_host(&hosts, 5).unwrap().0, "c");
-        assert_eq!(choose_host(&hosts, 20).unwrap().0, "a", "the first of equals");
-        assert_eq!(choose_host(&hosts, 499).unwrap().0, "a");
-        assert_eq!(choose_host(&hosts, 500), None);
+        let of = |name: &str, capacity_bytes, free_bytes| HostState {
+            capacity_bytes,
+            ..HostState::new(NodeId(name.into()), free_bytes)
+        };
+        let untold = HostState::with_tiers(NodeId("d".into()), Vec::new());
+        let hosts = [of("b", 100, 50), of("a", 1000, 500), of("c", 10, 10), untold];
+        let chosen = |except: &str, bytes| {
+            emptiest(&hosts, &NodeId(except.into()), bytes).map(|node| node.0.as_str())
+        };
+        assert_eq!(chosen("", 5), Some("c"));
+        assert_eq!(chosen("c", 5), Some("a"), "the first of equals");
+        assert_eq!((chosen("", 20), chosen("", 499)), (Some("a"), Some("a")));
+        assert_eq!((chosen("", 500), chosen("a", 60)), (None, None));
     }
 
     proptest! {

@@ -4,36 +4,108 @@ use std::collections::BTreeMap;
 
 use intarsia_types::NodeId;
 
-/// What the decision needs to know of a host.
+use crate::TierState;
+
+/// How well a host is reached from the one that asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Link {
+    /// It answers, or nothing is known to be wrong.
+    #[default]
+    Up,
+    /// The last attempt to reach it failed.
+    Failing,
+}
+
+/// What decisions need to know of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostState {
     /// The host.
     pub node: NodeId,
+    /// Bytes that its tiers may hold; 0 while it has not told.
+    pub capacity_bytes: u64,
     /// Bytes that its tiers can still take, those below their watermark left out.
     pub free_bytes: u64,
+    /// Its tiers, as it told last; none while it has not told.
+    pub tiers: Vec<TierState>,
+    /// Bytes on their way between it and the host that asks.
+    pub load_bytes: u64,
+    /// How it is reached.
+    pub link: Link,
+}
+
+impl HostState {
+    /// A host of which only the room is known.
+    #[must_use]
+    pub const fn new(node: NodeId, free_bytes: u64) -> Self {
+        Self {
+            node,
+            capacity_bytes: 0,
+            free_bytes,
+            tiers: Vec::new(),
+            load_bytes: 0,
+            link: Link::Up,
+        }
+    }
+
+    /// A host with its tiers; with room for a lot while it has not told of any.
+    #[must_use]
+    pub fn with_tiers(node: NodeId, tiers: Vec<TierState>) -> Self {
+        let room = tiers.iter().filter(|tier| !tier.is_low).map(|tier| tier.free_bytes);
+        let free_bytes =
+            if tiers.is_empty() { u64::MAX } else { room.fold(0, u64::saturating_add) };
+        let capacities = tiers.iter().map(|tier| tier.capacity_bytes);
+        let capacity_bytes = capacities.fold(0, u64::saturating_add);
+        Self { capacity_bytes, tiers, ..Self::new(node, free_bytes) }
+    }
+
+    /// Whether one of its tiers takes so many bytes, as far as they are known.
+    fn fits(&self, size_bytes: u64) -> bool {
+        let takes = |tier: &TierState| !tier.is_low && tier.free_bytes >= size_bytes;
+        self.free_bytes > size_bytes && (self.tiers.is_empty() || self.tiers.iter().any(takes))
+    }
 }
 
 /// Hosts whose free space differs by less than this part of the most that any has count as equally free,
 /// so that what is written at one time does not all go to one of them.
 const GRAIN: u64 = 16;
+/// Hosts whose loads are within the same step of this size count as equally loaded.
+const LOAD_STEP_BYTES: u64 = 4 << 20;
 
-/// Chooses up to `count` hosts for copies of a file of `size_bytes`: those with most free space first; among
-/// about equals by a hash of `seed` (the inode's number) and the name, which spreads the files and is the same
-/// on every host. Only hosts with room are chosen, none that `holds` names, and none twice.
-#[must_use]
-pub fn choose_copies(
-    hosts: &[HostState],
-    holds: &[NodeId],
-    count: usize,
-    size_bytes: u64,
-    seed: u64,
-) -> Vec<NodeId> {
-    let roomy = usable(hosts, holds, size_bytes);
-    let most = roomy.iter().map(|(_, free_bytes)| *free_bytes).max().unwrap_or(0);
+/// A host that may be chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate<'h> {
+    pub(crate) node: &'h NodeId,
+    pub(crate) free_bytes: u64,
+    link: Link,
+    load_bytes: u64,
+}
+
+impl<'h> Candidate<'h> {
+    /// A host that is judged by its room alone.
+    pub(crate) const fn of_room(node: &'h NodeId, free_bytes: u64) -> Self {
+        Self { node, free_bytes, link: Link::Up, load_bytes: 0 }
+    }
+
+    /// The same host without what passes: that of a moment is no reason for where a file stays.
+    pub(crate) const fn at_rest(self) -> Self {
+        Self::of_room(self.node, self.free_bytes)
+    }
+}
+
+/// Ranks hosts, the first `count` of them: those that are reached before those that were not, then those with most free
+/// space; among about equals those with least on its way, then by a hash of `seed` (the inode's number) and the name,
+/// which spreads the files and is the same on every host.
+pub(crate) fn rank(candidates: Vec<Candidate<'_>>, count: usize, seed: u64) -> Vec<NodeId> {
+    let most = candidates.iter().map(|host| host.free_bytes).max().unwrap_or(0);
     let grain = (most / GRAIN).max(1);
     // Counted from the most: a host that has a byte more than all others is not before them for that.
-    let key = |(node, free_bytes): (_, u64)| ((most - free_bytes) / grain, mixed(seed, node), node);
-    let mut ranked: Vec<_> = roomy.into_iter().map(key).collect();
+    let mut ranked: Vec<_> = candidates
+        .into_iter()
+        .map(|Candidate { node, free_bytes, link, load_bytes }| {
+            let (steps, load) = ((most - free_bytes) / grain, load_bytes / LOAD_STEP_BYTES);
+            (link, steps, load, mixed(seed, node), node)
+        })
+        .collect();
     if count < ranked.len() {
         // Only the first ones are wanted: of many hosts they need not all be in order.
         ranked.select_nth_unstable(count);
@@ -43,14 +115,28 @@ pub fn choose_copies(
     ranked.into_iter().map(|(.., node)| node.clone()).collect()
 }
 
-/// Hosts with room that hold nothing yet, each once.
-fn usable<'h>(hosts: &'h [HostState], holds: &[NodeId], size_bytes: u64) -> Vec<(&'h NodeId, u64)> {
-    let is_usable = |host: &&HostState| host.free_bytes > size_bytes && !holds.contains(&host.node);
-    let roomy = hosts.iter().filter(is_usable).map(|host| (&host.node, host.free_bytes));
+/// Hosts with room for so many bytes that `holds` does not name, each once.
+pub(crate) fn usable<'h>(
+    hosts: &'h [HostState],
+    holds: &[NodeId],
+    size_bytes: u64,
+) -> Vec<Candidate<'h>> {
+    let roomy = hosts.iter().filter(|host| host.fits(size_bytes) && !holds.contains(&host.node));
+    let candidates = roomy.map(|host| {
+        let HostState { node, free_bytes, link, load_bytes, .. } = host;
+        Candidate { node, free_bytes: *free_bytes, link: *link, load_bytes: *load_bytes }
+    });
     if hosts.is_sorted_by(|a, b| a.node < b.node) {
-        return roomy.collect();
+        return candidates.collect();
     }
-    roomy.collect::<BTreeMap<_, _>>().into_iter().collect()
+    let once: BTreeMap<_, _> = candidates.map(|host| (host.node, host)).collect();
+    once.into_values().collect()
+}
+
+/// How many copies a file is to have, the one at its home among them: as its hints say, or as goes for the store.
+#[must_use]
+pub fn copies_wanted(hint: Option<u16>, of_store: u16, is_shared: bool) -> usize {
+    if is_shared { usize::from(hint.unwrap_or(of_store)).max(1) } else { 1 }
 }
 
 /// A number for a host that differs from seed to seed.
@@ -79,7 +165,17 @@ mod tests {
     use super::*;
 
     fn host(name: &str, free_bytes: u64) -> HostState {
-        HostState { node: NodeId(name.into()), free_bytes }
+        HostState::new(NodeId(name.into()), free_bytes)
+    }
+
+    fn choose_copies(
+        hosts: &[HostState],
+        holds: &[NodeId],
+        count: usize,
+        size_bytes: u64,
+        seed: u64,
+    ) -> Vec<NodeId> {
+        rank(usable(hosts, holds, size_bytes), count, seed)
     }
 
     fn names(chosen: &[NodeId]) -> Vec<&str> {
@@ -118,6 +214,39 @@ mod tests {
             .map(|seed| names(&choose_copies(&hosts, &[], 3, 1, seed))[0].to_owned())
             .collect();
         assert_eq!(first.len(), 3);
+    }
+
+    #[test]
+    fn among_about_equals_the_one_with_least_on_its_way_and_a_failing_link_last() {
+        let busy = HostState { load_bytes: 9 << 20, ..host("a", 1000) };
+        let failing = HostState { link: Link::Failing, ..host("b", 5000) };
+        let hosts = [busy, failing, host("c", 999), host("d", 100)];
+        for seed in 0..64 {
+            assert_eq!(names(&choose_copies(&hosts, &[], 2, 1, seed))[0], "c");
+            assert_eq!(*names(&choose_copies(&hosts, &[], 4, 1, seed)).last().unwrap(), "b");
+        }
+    }
+
+    #[test]
+    fn a_file_has_to_fit_in_one_tier() {
+        let tier = |free_bytes| TierState { free_bytes, ..TierState::EXAMPLE };
+        let low = TierState { is_low: true, ..tier(900) };
+        let of = |node: &str, tiers: &[TierState]| {
+            HostState::with_tiers(NodeId(node.into()), tiers.to_vec())
+        };
+        let hosts = [of("a", &[tier(60), tier(60)]), of("b", &[low, tier(99)]), of("c", &[])];
+        assert_eq!((hosts[0].free_bytes, hosts[2].free_bytes), (120, u64::MAX));
+        assert_eq!(hosts[1].capacity_bytes, 2000);
+        assert_eq!(names(&choose_copies(&hosts, &[], 3, 80, 7)), ["c", "b"]);
+        assert_eq!(names(&choose_copies(&hosts, &[], 3, 100, 7)), ["c"]);
+    }
+
+    #[test]
+    fn a_hint_says_how_many_copies_where_there_are_hosts_for_them() {
+        assert_eq!(copies_wanted(None, 2, true), 2);
+        assert_eq!(copies_wanted(Some(3), 2, true), 3);
+        assert_eq!(copies_wanted(Some(0), 2, true), 1);
+        assert_eq!(copies_wanted(Some(3), 2, false), 1);
     }
 
     proptest! {

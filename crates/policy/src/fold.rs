@@ -1,5 +1,7 @@
 //! Whether a settled small file gives up its backing file and becomes a record beside its inode.
 
+use crate::{FileState, Reason};
+
 /// The limits of folding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoldLimits {
@@ -9,14 +11,23 @@ pub struct FoldLimits {
     pub budget_bytes: u64,
 }
 
-/// Decides for a file of `size_bytes` while inline bodies take `inline_total_bytes`.
+/// Decides for a file while inline bodies take `inline_total_bytes`, and says why.
 ///
-/// An empty file is always folded: it needs no body. A sparse one is judged by its length, which is
-/// what the record would take.
-#[must_use]
-pub const fn should_fold(limits: FoldLimits, size_bytes: u64, inline_total_bytes: u64) -> bool {
-    size_bytes <= limits.inline_bytes
-        && inline_total_bytes.saturating_add(size_bytes) <= limits.budget_bytes
+/// A sparse file is judged by its length, which is what the record would take.
+pub(crate) const fn inline_or_not(
+    limits: FoldLimits,
+    file: &FileState,
+    inline_total_bytes: u64,
+) -> Reason {
+    if limits.inline_bytes == 0 || file.size_bytes > limits.inline_bytes {
+        Reason::TooLarge
+    } else if file.is_strict {
+        Reason::Strict
+    } else if inline_total_bytes.saturating_add(file.size_bytes) > limits.budget_bytes {
+        Reason::InlineFull
+    } else {
+        Reason::FitsInline
+    }
 }
 
 #[cfg(test)]
@@ -26,9 +37,16 @@ mod tests {
     #[test]
     fn limit_and_budget_both_hold() {
         let limits = FoldLimits { inline_bytes: 4096, budget_bytes: 10_000 };
-        assert!(should_fold(limits, 4096, 0));
-        assert!(!should_fold(limits, 4097, 0));
-        assert!(!should_fold(limits, 4096, 9_000));
-        assert!(should_fold(limits, 0, 10_000));
+        let of = |size_bytes, total| {
+            inline_or_not(limits, &FileState { size_bytes, ..FileState::default() }, total)
+        };
+        assert_eq!(of(4096, 0), Reason::FitsInline);
+        assert_eq!(of(4097, 0), Reason::TooLarge);
+        assert_eq!(of(4096, 9_000), Reason::InlineFull);
+        assert_eq!(of(0, 10_000), Reason::FitsInline);
+        let strict = FileState { is_strict: true, ..FileState::default() };
+        assert_eq!(inline_or_not(limits, &strict, 0), Reason::Strict);
+        let off = FoldLimits { inline_bytes: 0, ..limits };
+        assert_eq!(inline_or_not(off, &FileState::default(), 0), Reason::TooLarge);
     }
 }

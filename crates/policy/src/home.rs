@@ -2,12 +2,16 @@
 
 use intarsia_types::{NodeId, TierClass, TierId};
 
-use crate::{HostState, TierState, choose_copies, choose_tier};
+use crate::copies::{Candidate, rank, usable};
+use crate::tier::choose_tier;
+use crate::{FileState, Here, HostState, Reason, TierState};
 
-/// Where a new file is to be born.
+/// Where the bytes of a file are to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// In this tier of the host that makes it.
+    /// Where they are.
+    Unchanged,
+    /// In this tier of the host that asks.
     Here(TierId),
     /// At the first of `hosts` that takes it. When none does, in the tier `otherwise`, if there is one.
     Elsewhere {
@@ -20,95 +24,53 @@ pub enum Home {
     Nowhere,
 }
 
-/// Why a file is born where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HomeReason {
-    /// A tier of this host is above its watermark.
-    RoomHere,
-    /// Every tier of this host is below its watermark, and another host has one that is not.
-    RoomElsewhere,
-    /// This host was told to leave, and another host has room.
-    Leaving,
-    /// Every tier of every host is below its watermark, and there is an overflow in the lower file system.
-    Overflow,
-    /// Every tier of every host is below its watermark, and one of this host still takes bytes.
-    LastBytes,
-    /// Every tier of every host is below its watermark, and none of this host takes a byte.
-    Full,
-    /// The files of its group are there.
-    Group,
-    /// Files like it are dealt over the hosts by their room.
-    Spread,
-}
-
-impl HomeReason {
-    /// Whether a hint was followed.
-    #[must_use]
-    pub const fn is_wish(self) -> bool {
-        matches!(self, Self::Group | Self::Spread)
-    }
-
-    /// The reason in words, for the log.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::RoomHere => "a tier of this host has room",
-            Self::RoomElsewhere => {
-                "every tier of this host is below its watermark; another host has room"
-            }
-            Self::Leaving => "this host was told to leave; another host has room",
-            Self::Overflow => {
-                "every tier of every host is below its watermark; the overflow has room"
-            }
-            Self::LastBytes => {
-                "every tier of every host is below its watermark; one of this host takes a few bytes more"
-            }
-            Self::Full => {
-                "every tier of every host is full or below its watermark, and none of this host takes a byte more"
-            }
-            Self::Group => "the files of its group are there",
-            Self::Spread => "files are dealt over the hosts by their room",
-        }
-    }
-}
-
 /// Chooses where a new file is to be born, and says why.
 ///
-/// `tiers` are those of the host that makes the file, in the order of its configuration; `others` are asked for only if
-/// none of these is above its watermark, or the host `is_leaving`: what it made for itself would have to move, and a
-/// program that makes files faster than they move would keep it for ever. Room wins over the class that is `wanted`: that
-/// chooses between the tiers of a host, never between failing and not failing. Among other hosts the one with most room
-/// comes first; `seed`, the number of the inode, decides among about equals, so that files spread, alike on every host.
-#[must_use]
-pub fn choose_home(
-    tiers: &[TierState],
-    wanted: Option<TierClass>,
-    is_leaving: bool,
-    others: impl FnOnce() -> Vec<HostState>,
-    seed: u64,
-) -> (Home, HomeReason) {
-    let chosen =
-        choose_tier(tiers, wanted).and_then(|id| tiers.iter().find(|tier| tier.id == id).copied());
-    let roomy = chosen.filter(TierState::is_roomy);
-    let here = roomy.map(|tier| (Home::Here(tier.id), HomeReason::RoomHere));
-    if let Some(here) = here.clone().filter(|_| !is_leaving) {
-        return here;
+/// Other hosts are asked for only if no tier here is above its watermark, or this host is to leave: what it made for
+/// itself would have to move, and a program that makes files faster than they move would keep it for ever. Room wins over
+/// the class that is wanted: that chooses between the tiers of a host, never between failing and not failing. Among
+/// other hosts the one with most room comes first; the number of the inode decides among about equals, so that files
+/// spread, alike on every host.
+pub(crate) fn choose_home<H: AsRef<[HostState]>>(
+    file: &FileState,
+    here: &Here<'_>,
+    hosts: impl FnOnce() -> H,
+) -> (Home, Reason) {
+    let chosen = chosen_tier(here.tiers, file.class);
+    let roomy = chosen.filter(|tier| tier.is_roomy());
+    let at_home = roomy.map(|tier| (Home::Here(tier.id), Reason::RoomHere));
+    if let Some(at_home) = at_home.clone().filter(|_| !here.is_leaving) {
+        return at_home;
     }
-    let last = chosen.filter(|tier| tier.free_bytes > 0);
-    let hosts = others();
-    let ranked = choose_copies(&hosts, &[], hosts.len(), 0, seed);
+    let ranked = roomiest(hosts().as_ref(), here.node, file);
     if !ranked.is_empty() {
-        let reason = here.map_or(HomeReason::RoomElsewhere, |_| HomeReason::Leaving);
-        let otherwise = last.map(|tier| tier.id);
+        let reason = at_home.map_or(Reason::RoomElsewhere, |_| Reason::Leaving);
+        let otherwise = chosen.filter(|tier| tier.free_bytes > 0).map(|tier| tier.id);
         return (Home::Elsewhere { hosts: ranked, otherwise }, reason);
     }
-    here.unwrap_or_else(|| match last {
-        Some(tier) if tier.is_overflow && tier.has_room() => {
-            (Home::Here(tier.id), HomeReason::Overflow)
-        }
-        Some(tier) => (Home::Here(tier.id), HomeReason::LastBytes),
-        None => (Home::Nowhere, HomeReason::Full),
-    })
+    at_home.unwrap_or_else(|| choose_tier_here(here.tiers, file.class))
+}
+
+/// The other hosts that have room for a file, by their room alone.
+fn roomiest(hosts: &[HostState], maker: &NodeId, file: &FileState) -> Vec<NodeId> {
+    let others = usable(hosts, std::slice::from_ref(maker), file.size_bytes);
+    let count = others.len();
+    rank(others.into_iter().map(Candidate::at_rest).collect(), count, file.seed)
+}
+
+/// Chooses among the tiers of this host alone.
+pub(crate) fn choose_tier_here(tiers: &[TierState], wanted: Option<TierClass>) -> (Home, Reason) {
+    match chosen_tier(tiers, wanted).filter(|tier| tier.free_bytes > 0) {
+        Some(tier) if tier.is_roomy() => (Home::Here(tier.id), Reason::RoomHere),
+        Some(tier) if tier.has_room() => (Home::Here(tier.id), Reason::Overflow),
+        Some(tier) => (Home::Here(tier.id), Reason::LastBytes),
+        None => (Home::Nowhere, Reason::Full),
+    }
+}
+
+fn chosen_tier(tiers: &[TierState], wanted: Option<TierClass>) -> Option<&TierState> {
+    let chosen = choose_tier(tiers, wanted)?;
+    tiers.iter().find(|tier| tier.id == chosen)
 }
 
 #[cfg(test)]
@@ -118,11 +80,30 @@ mod tests {
     use super::*;
 
     fn tier(id: u16, class: TierClass, free_bytes: u64, is_low: bool) -> TierState {
-        TierState { id: TierId(id), class, free_bytes, is_low, is_overflow: false }
+        TierState {
+            id: TierId(id),
+            class,
+            free_bytes,
+            is_low,
+            is_overflow: false,
+            ..TierState::EXAMPLE
+        }
     }
 
     fn host(name: &str, free_bytes: u64) -> HostState {
-        HostState { node: NodeId(name.into()), free_bytes }
+        HostState::new(NodeId(name.into()), free_bytes)
+    }
+
+    fn choose_home(
+        tiers: &[TierState],
+        class: Option<TierClass>,
+        is_leaving: bool,
+        hosts: impl FnOnce() -> Vec<HostState>,
+        seed: u64,
+    ) -> (Home, Reason) {
+        let node = NodeId("a".into());
+        let here = Here { node: &node, tiers, is_leaving, has_passthrough: false };
+        super::choose_home(&FileState { seed, class, ..FileState::default() }, &here, hosts)
     }
 
     fn elsewhere(hosts: &[&str], otherwise: Option<u16>) -> Home {
@@ -135,10 +116,10 @@ mod tests {
         let ssd = tier(0, TierClass::Ssd, 9, false);
         let hosts = || vec![host("b", 5), host("c", 50)];
         let chosen = choose_home(&[ssd], None, true, hosts, 1);
-        assert_eq!(chosen, (elsewhere(&["c", "b"], Some(0)), HomeReason::Leaving));
+        assert_eq!(chosen, (elsewhere(&["c", "b"], Some(0)), Reason::Leaving));
         let nobody = Vec::new;
         let chosen = choose_home(&[ssd], None, true, nobody, 1);
-        assert_eq!(chosen, (Home::Here(TierId(0)), HomeReason::RoomHere));
+        assert_eq!(chosen, (Home::Here(TierId(0)), Reason::RoomHere));
     }
 
     #[test]
@@ -146,7 +127,7 @@ mod tests {
         let (ssd, disk) = (tier(0, TierClass::Ssd, 9, true), tier(1, TierClass::Disk, 90, false));
         let unasked = || -> Vec<HostState> { panic!("nobody is to ask") };
         let chosen = choose_home(&[ssd, disk], Some(TierClass::Ssd), false, unasked, 1);
-        assert_eq!(chosen, (Home::Here(TierId(1)), HomeReason::RoomHere), "room before the wish");
+        assert_eq!(chosen, (Home::Here(TierId(1)), Reason::RoomHere), "room before the wish");
     }
 
     #[test]
@@ -156,7 +137,7 @@ mod tests {
         let hosts = || vec![host("b", 500), host("c", 9000), host("d", 0)];
         let (home, reason) = choose_home(&[low], None, false, hosts, 1);
         assert_eq!(home, elsewhere(&["c", "b"], Some(0)));
-        assert_eq!(reason, HomeReason::RoomElsewhere);
+        assert_eq!(reason, Reason::RoomElsewhere);
         assert_eq!(choose_home(&[full], None, false, hosts, 1).0, elsewhere(&["c", "b"], None));
         assert_eq!(choose_home(&[], None, false, hosts, 1).0, elsewhere(&["c", "b"], None));
     }
@@ -167,17 +148,14 @@ mod tests {
         let overflow = TierState { is_overflow: true, ..tier(1, TierClass::Disk, 900, false) };
         let nobody = || vec![host("b", 0)];
         let chosen = choose_home(&[low, overflow], None, false, nobody, 1);
-        assert_eq!(chosen, (Home::Here(TierId(1)), HomeReason::Overflow));
+        assert_eq!(chosen, (Home::Here(TierId(1)), Reason::Overflow));
         let chosen = choose_home(&[low], None, false, nobody, 1);
-        assert_eq!(chosen, (Home::Here(TierId(0)), HomeReason::LastBytes));
+        assert_eq!(chosen, (Home::Here(TierId(0)), Reason::LastBytes));
         let full = TierState { free_bytes: 0, ..low };
-        assert_eq!(choose_home(&[full], None, false, nobody, 1), (Home::Nowhere, HomeReason::Full));
+        assert_eq!(choose_home(&[full], None, false, nobody, 1), (Home::Nowhere, Reason::Full));
         // Without a watermark a tier is full before it is low.
         let brimful = TierState { is_low: false, ..full };
-        assert_eq!(
-            choose_home(&[brimful], None, false, nobody, 1),
-            (Home::Nowhere, HomeReason::Full)
-        );
+        assert_eq!(choose_home(&[brimful], None, false, nobody, 1), (Home::Nowhere, Reason::Full));
     }
 
     proptest! {
@@ -202,6 +180,7 @@ mod tests {
                 }
                 Home::Elsewhere { hosts: ranked, .. } => prop_assert!(has_room && !ranked.is_empty()),
                 Home::Nowhere => prop_assert!(!has_room && !tiers.iter().any(TierState::has_room)),
+                Home::Unchanged => prop_assert!(false, "a new file is nowhere yet"),
             }
         }
     }

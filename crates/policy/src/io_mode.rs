@@ -1,5 +1,7 @@
 //! Whether the kernel serves a file by itself or through the process.
 
+use crate::{Reason, TierState};
+
 /// How an open inode is served. One mode holds from its first open to its last release: the kernel
 /// answers EIO to a mixture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,42 +15,32 @@ pub enum IoMode {
 /// What is known when the first handle of an inode is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenRequest {
-    /// The mount does passthrough at all.
-    pub mount_has_passthrough: bool,
-    /// The tier's file system may carry it.
-    pub tier_is_stackable: bool,
-    /// The tier is below its watermark, where every byte must be accounted before it is written.
-    pub tier_is_low: bool,
-    /// Reads of this file must be verified.
-    pub is_strict: bool,
-    /// The file has a backing file, or gets one because the open is for writing.
-    pub has_backing: bool,
+    /// The tier here with its backing file, or the one that it gets because the open is for writing.
+    pub tier: Option<TierState>,
+    /// The open is for writing.
+    pub is_written: bool,
     /// Writing must clear set-id bits, which the kernel leaves to the process.
     pub clears_set_id: bool,
 }
 
-/// Chooses the mode of an inode that nobody has open.
-#[must_use]
-pub const fn choose_io_mode(request: &OpenRequest) -> IoMode {
-    let OpenRequest {
-        mount_has_passthrough,
-        tier_is_stackable,
-        tier_is_low,
-        is_strict,
-        has_backing,
-        clears_set_id,
-    } = *request;
-    if mount_has_passthrough
-        && tier_is_stackable
-        && has_backing
-        && !tier_is_low
-        && !is_strict
-        && !clears_set_id
-    {
-        IoMode::Passthrough
-    } else {
-        IoMode::Cached
-    }
+/// Chooses the mode of an inode that nobody has open, and says why.
+pub(crate) fn choose_io_mode(
+    request: &OpenRequest,
+    has_passthrough: bool,
+    is_strict: bool,
+) -> (IoMode, Reason) {
+    let OpenRequest { tier, is_written, clears_set_id } = *request;
+    let reason = match tier {
+        _ if !has_passthrough => Reason::NoPassthrough,
+        None => Reason::NoBackingFile,
+        Some(tier) if !tier.is_stackable => Reason::NotStackable,
+        // Every byte must be accounted before it is written.
+        Some(tier) if is_written && tier.is_low => Reason::TierLow,
+        _ if is_strict => Reason::Strict,
+        _ if clears_set_id => Reason::SetId,
+        Some(_) => return (IoMode::Passthrough, Reason::KernelServes),
+    };
+    (IoMode::Cached, reason)
 }
 
 #[cfg(test)]
@@ -57,24 +49,24 @@ mod tests {
 
     #[test]
     fn every_single_reason_is_enough_to_go_through_the_process() {
-        let yes = OpenRequest {
-            mount_has_passthrough: true,
-            tier_is_stackable: true,
-            tier_is_low: false,
-            is_strict: false,
-            has_backing: true,
-            clears_set_id: false,
-        };
-        assert_eq!(choose_io_mode(&yes), IoMode::Passthrough);
-        for no in [
-            OpenRequest { mount_has_passthrough: false, ..yes },
-            OpenRequest { tier_is_stackable: false, ..yes },
-            OpenRequest { tier_is_low: true, ..yes },
-            OpenRequest { is_strict: true, ..yes },
-            OpenRequest { has_backing: false, ..yes },
-            OpenRequest { clears_set_id: true, ..yes },
-        ] {
-            assert_eq!(choose_io_mode(&no), IoMode::Cached);
+        let tier = TierState::EXAMPLE;
+        let yes = OpenRequest { tier: Some(tier), is_written: true, clears_set_id: false };
+        let of = |request: OpenRequest| choose_io_mode(&request, true, false);
+        assert_eq!(of(yes), (IoMode::Passthrough, Reason::KernelServes));
+        let (low, flat) =
+            (TierState { is_low: true, ..tier }, TierState { is_stackable: false, ..tier });
+        let only_read = OpenRequest { tier: Some(low), is_written: false, ..yes };
+        assert_eq!(of(only_read).0, IoMode::Passthrough, "nothing is to be accounted");
+        let no = [
+            (choose_io_mode(&yes, false, false), Reason::NoPassthrough),
+            (choose_io_mode(&yes, true, true), Reason::Strict),
+            (of(OpenRequest { tier: Some(flat), ..yes }), Reason::NotStackable),
+            (of(OpenRequest { tier: Some(low), ..yes }), Reason::TierLow),
+            (of(OpenRequest { tier: None, ..yes }), Reason::NoBackingFile),
+            (of(OpenRequest { clears_set_id: true, ..yes }), Reason::SetId),
+        ];
+        for (found, reason) in no {
+            assert_eq!(found, (IoMode::Cached, reason));
         }
     }
 }

@@ -1,5 +1,9 @@
-//! Pure decisions. The node acts on them and the predictor will ask the same code, so that a
-//! prediction cannot drift from the product. No I/O, no clock, no async.
+//! Pure decisions. Nodes act on them and the predictor asks the same code, so that a prediction cannot drift from the
+//! product. No I/O, no clock, no async.
+//!
+//! [`place`] is the one entry for where bytes are to be and how they are reached; what else is decided is of many files
+//! at once: what moves ([`plan_balance`], [`choose_files`]), what is made again ([`Census`]), what goes
+//! ([`choose_victim`]), what is fetched before it is asked for ([`Sequences`]), who gives whom which piece ([`Spread`]).
 
 mod balance;
 mod copies;
@@ -8,19 +12,29 @@ mod fold;
 mod home;
 mod io_mode;
 mod keep;
-mod place;
-mod placement;
+mod moves;
+mod plan;
+mod readahead;
+mod reason;
+mod repair;
 mod spread;
 mod stripe;
+mod tier;
+mod wish;
 
-pub use balance::{HostRoom, Room, Transfer, choose_host, plan_balance};
-pub use copies::{HostState, choose_copies};
+pub use balance::{HostRoom, Room, Transfer, plan_balance};
+pub use copies::{HostState, Link, copies_wanted};
 pub use due::{Speeds, check_speeds, due_bytes};
-pub use fold::{FoldLimits, should_fold};
-pub use home::{Home, HomeReason, choose_home};
-pub use io_mode::{IoMode, OpenRequest, choose_io_mode};
-pub use keep::{KeepRequest, kept_max_bytes, should_keep};
-pub use place::{HostWish, PlaceRequest, Plan, choose_group_host, place};
-pub use placement::{TierState, choose_tier};
+pub use fold::FoldLimits;
+pub use home::Home;
+pub use io_mode::{IoMode, OpenRequest};
+pub use keep::{CacheRoom, Evictable, KeepRequest, choose_victim};
+pub use moves::{FileMove, choose_files};
+pub use plan::{FileState, Here, PlaceRequest, Plan, PlannedLayout, Purpose, place};
+pub use readahead::{Ahead, PIECE_BYTES, Sequences, WINDOW_MAX_BYTES, pieces_of};
+pub use reason::Reason;
+pub use repair::{Census, Named, lacks_copies};
 pub use spread::{Giver, Spread, Take, copies_to_serve, piece_bytes};
 pub use stripe::{Span, Stripe};
+pub use tier::TierState;
+pub use wish::{HostWish, choose_group_host};

@@ -349,7 +349,7 @@ impl Node {
         let Some(Body::Lower(lower)) = &state.body else { return Ok(()) };
         let (source, stamp) = (Arc::clone(&lower.file), lower.stamp);
         self.remote_cache.make_room();
-        let tier = self.tiers.choose(state.hints.tier())?;
+        let tier = self.placing.tier_here(state.hints.tier())?;
         if !self.tiers.get(tier)?.fits(stamp.size_bytes) {
             let dir = self.tiers.get(tier)?.dir().display().to_string();
             return Err(Error::NoSpace(format!("tier {dir} has no room for a copy of the file")));
@@ -377,7 +377,7 @@ impl Node {
             Ok(inode) => inode,
             Err(e) => {
                 drop(file);
-                self.discard_unrecorded(ino, backing, &e)?;
+                self.ledger.discard_unrecorded(ino, backing, &e)?;
                 return Err(e);
             }
         };

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use intarsia_meta::Namespace;
 use intarsia_store::{BackingFile, BackingStat, Tier};
 use intarsia_sync::Mutex;
 use intarsia_types::{BackingRef, Error, InodeId, Result};
 
 use crate::cache::remote_cache::RemoteCache;
-use crate::node::Node;
+use crate::space::ledger::FileEvents;
 use crate::space::tiers::Tiers;
 
 /// The table is swept when it has grown to twice what was left of it, and to this at least.
@@ -17,6 +18,7 @@ const SWEPT_FROM: usize = 64;
 /// The parts that are open here, by this host or for others.
 pub(crate) struct Parts {
     tiers: Arc<Tiers>,
+    namespace: Arc<Namespace>,
     remote_cache: Arc<RemoteCache>,
     open: Mutex<Open>,
 }
@@ -44,9 +46,14 @@ struct Space {
 }
 
 impl Parts {
-    pub(crate) fn new(tiers: &Arc<Tiers>, remote_cache: &Arc<RemoteCache>) -> Self {
+    pub(crate) fn new(
+        tiers: &Arc<Tiers>,
+        namespace: &Arc<Namespace>,
+        remote_cache: &Arc<RemoteCache>,
+    ) -> Self {
         Self {
             tiers: Arc::clone(tiers),
+            namespace: Arc::clone(namespace),
             remote_cache: Arc::clone(remote_cache),
             open: Mutex::default(),
         }
@@ -54,6 +61,22 @@ impl Parts {
 
     fn get(&self, backing: BackingRef) -> Option<Arc<PartFile>> {
         self.open.lock().files.get(&backing).and_then(Weak::upgrade)
+    }
+
+    /// Opens a part for another host: one that the record names, or that somebody has open although its file is
+    /// removed.
+    pub(crate) fn open_named(&self, ino: InodeId, backing: BackingRef) -> Result<Arc<PartFile>> {
+        if let Some(open) = self.get(backing) {
+            return Ok(open);
+        }
+        if !self.namespace.get(ino)?.layout.files().contains(&backing) {
+            return Err(Error::Busy("a part of the file has moved to another host".into()));
+        }
+        self.open(backing).map_err(|error| match self.namespace.get(ino) {
+            // It was removed since its record was read, and its bytes with it.
+            Err(Error::NotFound) => Error::NotFound,
+            _ => error,
+        })
     }
 
     /// Opens a part; all who have one open at the same time share it.
@@ -78,9 +101,10 @@ impl Parts {
         open.files.insert(backing, Arc::downgrade(&part));
         Ok(part)
     }
+}
 
-    /// Counts the space of a part no more that is about to be removed; `false` if it is not open.
-    pub(crate) fn note_gone(&self, backing: BackingRef) -> bool {
+impl FileEvents for Parts {
+    fn note_gone(&self, backing: BackingRef) -> bool {
         let Some(part) = self.get(backing) else { return false };
         let mut space = part.space.lock();
         if let (Ok(tier), false) = (part.tier(), space.is_gone) {
@@ -153,23 +177,5 @@ impl PartFile {
         }
         space.blocks_512 = blocks_512;
         Ok(())
-    }
-}
-
-impl Node {
-    /// Opens a part for another host: one that the record names, or that somebody has open although its file is
-    /// removed.
-    pub(crate) fn open_part(&self, ino: InodeId, backing: BackingRef) -> Result<Arc<PartFile>> {
-        if let Some(open) = self.parts.get(backing) {
-            return Ok(open);
-        }
-        if !self.namespace.get(ino)?.layout.files().contains(&backing) {
-            return Err(Error::Busy("a part of the file has moved to another host".into()));
-        }
-        self.parts.open(backing).map_err(|error| match self.namespace.get(ino) {
-            // It was removed since its record was read, and its bytes with it.
-            Err(Error::NotFound) => Error::NotFound,
-            _ => error,
-        })
     }
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use intarsia_policy::{PIECE_BYTES, Sequences, pieces_of};
 use intarsia_sync::{Condvar, Instant, Mutex, MutexGuard};
 use intarsia_transport::{Answer, Buffer, Pending};
 use intarsia_wire::Response;
 
-use crate::body::readahead::{PIECE_BYTES, Sequences, pieces_of};
 use crate::membership::cluster::memory::{Holder, PieceMemory, Room};
 
 /// A reader that has not read for so long gives up what was fetched for it to those who read.

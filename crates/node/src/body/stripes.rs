@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use intarsia_meta::{Extra, FreeFile, Inode};
-use intarsia_policy::{HostState, Stripe, choose_copies};
+use intarsia_policy::{HostState, Stripe};
 use intarsia_sync::Relapse;
 use intarsia_types::{
     BackingRef, Durability, Error, Hint, HintKey, HintSet, InodeId, Integrity, Layout, NodeId,
@@ -122,7 +122,7 @@ impl Node {
     ) -> Result<Inode> {
         let hosts = Self::hosts_for_stripes(cluster, wish);
         let seed = if Relapse::ConstantOrder.is_back() { 0 } else { inode.ino.0 };
-        let mut ranked = choose_copies(&hosts, &[], hosts.len(), 0, seed);
+        let mut ranked = self.placing.hosts_for_parts(&hosts, wish.chunk_bytes, seed);
         if Relapse::RoomiestFirst.is_back()
             && let Some(roomiest) = hosts.iter().max_by_key(|host| host.free_bytes)
         {
@@ -215,7 +215,7 @@ impl Node {
         hosts: Vec<NodeId>,
         class: Option<TierClass>,
     ) -> Vec<(NodeId, Result<NewPart>)> {
-        let tier = || self.tiers.choose(class);
+        let tier = || self.placing.tier_here(class);
         let asked = class.or_else(|| self.tiers.get(tier().ok()?).ok().map(|tier| tier.class()));
         let request = Request::PushWhole { ino, class: asked.unwrap_or(TierClass::Disk), sum: 0 };
         let begin = |host: &NodeId| {
@@ -245,7 +245,7 @@ impl Node {
         for NewPart { backing, here } in parts {
             if let Some(file) = here {
                 let free = FreeFile::of(inode.ino, backing.file);
-                self.untake_unrecorded(backing.tier, free, file, error);
+                self.ledger.untake_unrecorded(backing.tier, free, file, error);
             }
         }
     }
@@ -273,7 +273,7 @@ impl Node {
         let begun: Vec<_> = parts.iter().map(begin).collect::<Result<_>>()?;
         let finish = |(backing, begun): (&BackingRef, Option<crate::body::remote::PartOpening>)| {
             Ok(match begun {
-                None => Part::Here(self.open_part(ino, *backing)?),
+                None => Part::Here(self.parts.open_named(ino, *backing)?),
                 Some(opening) => Part::There(Arc::new(opening.finish()?)),
             })
         };

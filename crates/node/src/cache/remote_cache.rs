@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use intarsia_codec::BlockSums;
-use intarsia_policy::kept_max_bytes;
+use intarsia_policy::{CacheRoom, Evictable, choose_victim};
 use intarsia_store::{BackingFile, Tier};
 use intarsia_sync::Mutex;
 use intarsia_types::{BackingRef, InodeId, Result, TierId};
@@ -111,15 +111,14 @@ impl Held {
         Some(copy.clone())
     }
 
-    /// The copy in a tier that was used longest ago, of those that nobody has open: the others would free nothing.
-    fn oldest_in(&self, tier: TierId) -> Option<InodeId> {
-        let is_spare =
-            |copy: &Copy| copy.backing.tier == tier && Arc::strong_count(&copy.file) == 1;
-        let first = |is_pinned: bool| {
-            let is_it = |copy: &Copy| copy.is_pinned == is_pinned && is_spare(copy);
-            self.order.values().find(|ino| self.copies.get(ino).is_some_and(is_it)).copied()
+    /// The copy in a tier that goes first.
+    fn victim_in(&self, tier: TierId) -> Option<InodeId> {
+        let of = |ino: &InodeId| {
+            let copy = self.copies.get(ino).filter(|copy| copy.backing.tier == tier)?;
+            let is_open = Arc::strong_count(&copy.file) > 1;
+            Some(Evictable { copy: *ino, is_open, is_pinned: copy.is_pinned })
         };
-        first(false).or_else(|| first(true))
+        choose_victim(self.order.values().filter_map(of))
     }
 
     fn bytes_in(&self, tier: TierId) -> u64 {
@@ -175,7 +174,7 @@ impl RemoteCache {
         tier.account(0, copy.blocks_512);
         let before = self.held.lock().put(ino, copy);
         before.into_iter().for_each(|copy| self.discard(copy));
-        self.shrink(tier, kept_max_bytes);
+        self.shrink(tier, false);
     }
 
     /// Keeps a file of a tier here that no record names any more, and of which the tier knows. Its content is of no
@@ -203,16 +202,18 @@ impl RemoteCache {
         copy.into_iter().for_each(|copy| self.discard(copy));
     }
 
-    /// Throws away the oldest copies in a tier until they take at most what `limit` says of the room for them.
-    fn shrink(&self, tier: &Tier, limit: fn(u64) -> u64) {
+    /// Throws away the oldest copies in a tier until they take no more than they may; all of them if it `is_low`.
+    fn shrink(&self, tier: &Tier, is_low: bool) {
         loop {
             let oldest = {
                 let mut held = self.held.lock();
                 let taken_bytes = held.bytes_in(tier.id());
-                if taken_bytes <= limit(tier.space().free_bytes + taken_bytes) {
+                let free_bytes = tier.space().free_bytes;
+                let room = CacheRoom { free_bytes, taken_bytes, tier_is_low: is_low };
+                if !room.is_exceeded() {
                     return;
                 }
-                held.oldest_in(tier.id()).and_then(|ino| held.take(ino))
+                held.victim_in(tier.id()).and_then(|ino| held.take(ino))
             };
             let Some(copy) = oldest else { return };
             self.discard(copy);
@@ -222,8 +223,7 @@ impl RemoteCache {
     /// Makes room where there is little: as much stays free as copies take, and below the watermark there are none.
     pub(crate) fn make_room(&self) {
         for tier in self.tiers.iter() {
-            let limit = if tier.is_low() { |_| 0 } else { kept_max_bytes };
-            self.shrink(tier, limit);
+            self.shrink(tier, tier.is_low());
         }
     }
 

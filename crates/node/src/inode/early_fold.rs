@@ -9,9 +9,8 @@
 
 use intarsia_codec::block_sum;
 use intarsia_meta::{Extra, FreeFile, Inode};
-use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{BackingFile, is_unshared};
-use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Integrity, Layout, Result};
+use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Layout, Result};
 
 use crate::body::LocalBody;
 use crate::inode::live::{Forgotten, LiveState};
@@ -50,25 +49,22 @@ impl LiveState {
 impl Node {
     /// What a file in a backing file holds, if it is to be published beside its inode.
     pub(crate) fn foldable(&self, state: &LiveState) -> Result<Option<Vec<u8>>> {
-        let limits = FoldLimits {
-            inline_bytes: self.options.inline_bytes.0,
-            budget_bytes: self.options.inline_budget.0,
-        };
         let Some(local) = state.local().filter(|_| self.is_shared() && state.holds_lease()) else {
             return Ok(None);
         };
         let size_bytes = local.ro.stat()?.size_bytes;
-        if limits.inline_bytes == 0
-            || state.right.is_taken_over()
+        if state.right.is_taken_over()
             || state.is_foreign
             || state.is_withheld
-            || state.hints.integrity() == Integrity::Strict
             || self.wanted_copies(&state.hints) > 1
-            || !should_fold(limits, size_bytes, self.inline_total_bytes())
+            || !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total_bytes())
         {
             return Ok(None);
         }
-        content_up_to(&local.ro, usize::try_from(limits.inline_bytes).unwrap_or(usize::MAX))
+        content_up_to(
+            &local.ro,
+            usize::try_from(self.placing.inline_max_bytes()).unwrap_or(usize::MAX),
+        )
     }
 
     /// Makes an inode's record say that `content` stands beside it.
@@ -212,7 +208,7 @@ impl Node {
         match (forgotten.unnamed, forgotten.doubtful) {
             (Some(backing), _) => self.settler_queue.reclaim(backing.tier, free(backing)),
             (None, Some(backing)) => {
-                self.doubt(backing, free(backing), forgotten.accounted_512.unwrap_or(0));
+                self.ledger.doubt(backing, free(backing), forgotten.accounted_512.unwrap_or(0));
             }
             (None, None) => {}
         }
@@ -221,7 +217,7 @@ impl Node {
     /// Closes the bytes of an entry that goes on without them. What nobody knows to be named is looked for.
     pub(crate) fn drop_body(&self, ino: InodeId, state: &mut LiveState) {
         if let Some(backing) = state.doubtful() {
-            self.doubt(backing, FreeFile::of(ino, backing.file), state.accounted_512);
+            self.ledger.doubt(backing, FreeFile::of(ino, backing.file), state.accounted_512);
         }
         state.is_doubtful = false;
         state.body = None;

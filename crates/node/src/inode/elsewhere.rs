@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::{Extra, FreeFile, Inode, Owner, WriteLease};
-use intarsia_policy::{Home, HomeReason, IoMode, Plan};
+use intarsia_policy::{Home, IoMode, Plan, Reason};
 use intarsia_store::is_unwritten;
 use intarsia_types::{Error, HintSet, InodeId, Layout, NodeId, Result, TierId};
 
@@ -44,14 +44,14 @@ impl Node {
         self.remote_cache.make_room();
         match self.placing.plan_for_new(hints, seed).home {
             Home::Here(tier) => Some(tier),
-            Home::Elsewhere { .. } | Home::Nowhere => None,
+            Home::Elsewhere { .. } | Home::Nowhere | Home::Unchanged => None,
         }
     }
 
     /// Moves the bytes that stand beside the inode to where a growing file is to have them.
     pub(crate) fn give_home(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         self.remote_cache.make_room();
-        let Plan { home, reason } = self.placing.plan_for_new(&state.hints, ino.0);
+        let Plan { home, reason, .. } = self.placing.plan_for_new(&state.hints, ino.0);
         let why = reason.as_str();
         let (last, is_as_wished) = match home {
             Home::Here(tier) => (Some(tier), self.is_as_wished(&state.hints, reason)),
@@ -65,7 +65,7 @@ impl Node {
                     self.placing.wish_of(&state.hints) == Wish::Maker && otherwise.is_some(),
                 )
             }
-            Home::Nowhere => (None, false),
+            Home::Nowhere | Home::Unchanged => (None, false),
         };
         self.note_placed(&state.hints, is_as_wished, why);
         match last {
@@ -76,7 +76,7 @@ impl Node {
     }
 
     /// Whether a file that is born here is where its hints wish it.
-    pub(crate) fn is_as_wished(&self, hints: &HintSet, reason: HomeReason) -> bool {
+    pub(crate) fn is_as_wished(&self, hints: &HintSet, reason: Reason) -> bool {
         reason.is_wish() || self.placing.wish_of(hints) == Wish::Maker
     }
 
@@ -128,7 +128,7 @@ impl Node {
         ino: InodeId,
         state: &mut LiveState,
         hosts: &[NodeId],
-        reason: HomeReason,
+        reason: Reason,
     ) -> Result<bool> {
         let (Some(cluster), Some(bytes)) = (&self.cluster, state.inline()) else {
             return Ok(false);
@@ -177,7 +177,7 @@ impl Node {
         })
     }
 
-    fn tell_handed_out(&self, ino: InodeId, host: &NodeId, reason: HomeReason) {
+    fn tell_handed_out(&self, ino: InodeId, host: &NodeId, reason: Reason) {
         let why = reason.as_str();
         if !reason.is_wish() {
             let files = self.metrics.born_elsewhere.fetch_add(1, Ordering::Relaxed) + 1;
@@ -203,8 +203,8 @@ impl Node {
             }
             state.hints = own_hints(&self.namespace, &inode)?;
             self.remote_cache.make_room();
-            let Plan { home, reason } = self.placing.plan_here(&state.hints, ino.0);
-            let (Home::Here(tier), HomeReason::RoomHere) = (home, reason) else {
+            let Plan { home, reason, .. } = self.placing.plan_here(&state.hints, ino.0);
+            let (Home::Here(tier), Reason::RoomHere) = (home, reason) else {
                 return Err(full());
             };
             let owner = match self.namespace.writer(ino)? {

@@ -46,7 +46,7 @@ impl Node {
             return loaded;
         }
         if let Some(backing) = doubtful {
-            self.doubt(backing, FreeFile::of(inode.ino, backing.file), state.accounted_512);
+            self.ledger.doubt(backing, FreeFile::of(inode.ino, backing.file), state.accounted_512);
         }
         state.is_doubtful = false;
         let is_renewed = loaded.is_ok() && state.renews_pages_with_length();

@@ -35,8 +35,6 @@ const HOME_PATIENCE: Duration = Duration::from_secs(5);
 const PASSED: Duration = Duration::from_millis(50);
 /// A file that is just moving is looked for again after so long.
 const MOVING: Duration = Duration::from_millis(5);
-/// Read from another host at once while a file moves here.
-pub(super) const MOVE_BYTES: usize = 1 << 20;
 
 /// An attempt that may have to be made again, with the entry let go of in between.
 pub(crate) enum Attempt<T> {
@@ -300,16 +298,14 @@ impl Node {
                 self.become_home(inode, own, given_up, state).map(Attempt::Done)
             }
             (Ok(Recalled::Released) | Err(_), Content::Dropped)
-                if !self.tiers.have_room() || self.placing.stays_by_hint(&hints) =>
+                if !self.placing.comes_here(&hints, &home) =>
             {
                 // It is a new file from here on, and goes where such files go.
                 state.hints = hints;
                 self.drop_content(inode, state)?;
                 self.regular(inode.ino).map(Attempt::Done)
             }
-            (Ok(Recalled::Released), Content::Kept)
-                if !self.tiers.have_room() || self.placing.stays_by_hint(&hints) =>
-            {
+            (Ok(Recalled::Released), Content::Kept) if !self.placing.comes_here(&hints, &home) => {
                 // It stays where it is.
                 self.give_lease_back(inode.ino, state);
                 self.write_through(cluster, home, inode.ino, state)

@@ -15,11 +15,11 @@ use intarsia_types::{BackingRef, HintSet, InodeId, Result, Timestamp};
 use crate::body::Body;
 use crate::cache::far_pages::Paged;
 use crate::cache::vouch::{Follower, Round};
-use crate::inode::doubts::is_uncertain;
 use crate::inode::naming::Naming;
 use crate::inode::write_right::WriteRight;
 use crate::ranks::{LIVE_INODE, LIVE_SHARD};
 use crate::replication::replicate::Copied;
+use crate::space::ledger::is_uncertain;
 
 const SHARDS: usize = 32;
 

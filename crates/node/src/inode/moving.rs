@@ -13,7 +13,7 @@ use crate::membership::cluster::Cluster;
 use crate::node::Node;
 use crate::replication::further::{Further, take_over_copies};
 
-use super::lease::{Content, MOVE_BYTES};
+use super::lease::Content;
 
 impl Node {
     /// Makes this host, which has a copy, the home of a file that nobody writes to. The other copies stay
@@ -67,7 +67,7 @@ impl Node {
             Ok(moved) => moved,
             Err(error) => {
                 drop(new);
-                self.discard_unrecorded(inode.ino, backing, &error)?;
+                self.ledger.discard_unrecorded(inode.ino, backing, &error)?;
                 return Err(error);
             }
         };
@@ -98,7 +98,7 @@ impl Node {
             )),
             (None, None) => {
                 self.remote_cache.make_room();
-                let tier = self.tiers.choose(state.hints.tier())?;
+                let tier = self.placing.tier_here(state.hints.tier())?;
                 let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
                 Ok((LocalBody::new(backing, file), false))
             }
@@ -122,28 +122,7 @@ impl Node {
 
     /// Makes a backing file here what `source` is; how long that is.
     pub(crate) fn copy_here(&self, source: &Arc<RemoteFile>, backing: BackingRef) -> Result<u64> {
-        self.copy_from(backing, |buffer, at| source.read_at(buffer, at))
-    }
-
-    /// As [`copy_here`](Self::copy_here), from what `read` reads.
-    pub(crate) fn copy_from(
-        &self,
-        backing: BackingRef,
-        read: impl Fn(&mut [u8], u64) -> Result<usize>,
-    ) -> Result<u64> {
-        let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
-        let mut buffer = vec![0; MOVE_BYTES];
-        let mut at = 0;
-        loop {
-            let n = read(&mut buffer, at)?;
-            if n == 0 {
-                break;
-            }
-            target.write_all_at(&buffer[..n], at)?;
-            at += n as u64;
-        }
-        target.set_len(at)?;
-        Ok(at)
+        self.ledger.copy_from(backing, |buffer, at| source.read_at(buffer, at))
     }
 
     /// Names `new` as the home's file in place of the old home's. The other copies hold the same content, if it

@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::FreeFile;
-use intarsia_store::Tier;
-use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result, TierId};
+use intarsia_types::{BackingRef, Error, InodeId, Result, TierId};
 
 use crate::node::Node;
 
@@ -44,7 +43,7 @@ impl Node {
         for tier in self.tiers.iter() {
             let mut gone = Vec::new();
             for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {
-                self.remove_free_file(tier, free.file)?;
+                self.ledger.remove(tier, free.file)?;
                 gone.push(*free);
             }
             if !gone.is_empty() {
@@ -60,7 +59,7 @@ impl Node {
         self.settler_queue.collect_later();
         self.directory_leases.return_idle_directories();
         self.remove_free_files()?;
-        self.resolve_doubts()?;
+        self.ledger.resolve_doubts(Duration::from_millis(self.options.uncertain_ms))?;
         self.resolve_orphans()?;
         self.recount_at_rest()?;
         if self.settler_queue.take_sweep() {
@@ -82,14 +81,16 @@ impl Node {
     pub(crate) fn remove_free_files(&self) -> Result<()> {
         for tier in self.tiers.iter() {
             if self.is_shared() {
-                for free in self.take_garbage(tier)? {
-                    self.remove_free_file(tier, free.file)?;
+                for free in
+                    self.receiver.take_garbage(tier, |files| self.spare_passed(tier.id(), files))?
+                {
+                    self.ledger.remove(tier, free.file)?;
                 }
                 continue;
             }
             let files = self.namespace.free_files(tier.id())?;
             for free in &files {
-                self.remove_free_file(tier, free.file)?;
+                self.ledger.remove(tier, free.file)?;
             }
             if files.is_empty() {
                 continue;
@@ -103,19 +104,6 @@ impl Node {
             }
         }
         Ok(())
-    }
-
-    pub(crate) fn remove_free_file(&self, tier: &Tier, file: BackingFileId) -> Result<()> {
-        if self.is_shared() {
-            // Its owner may have gone at another host, which knows nothing of the space here.
-            let is_counted = self.parts.note_gone(BackingRef { tier: tier.id(), file });
-            match tier.open_file(file, false).and_then(|file| file.stat()) {
-                Ok(_) if is_counted => {}
-                Ok(stat) => tier.account(stat.blocks_512, 0),
-                Err(error) => tracing::debug!(%file, %error, "a free file is gone already"),
-            }
-        }
-        tier.remove(file)
     }
 
     /// Counts the space of tiers that were not stopped cleanly. Runs beside requests.

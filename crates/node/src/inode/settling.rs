@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode, Owner, allowance};
-use intarsia_policy::{FoldLimits, should_fold};
 use intarsia_store::{is_unshared, is_unwritten};
 use intarsia_sync::Instant;
 use intarsia_types::{CacheHint, Error, InodeId, Integrity, Layout, Result};
@@ -281,20 +280,14 @@ impl Node {
         size_bytes: u64,
         release: &Release,
     ) -> Result<bool> {
-        let limits = FoldLimits {
-            inline_bytes: self.options.inline_bytes.0,
-            budget_bytes: self.options.inline_budget.0,
-        };
         let Some(local) = state.local() else { return Ok(false) };
-        if limits.inline_bytes == 0
-            || state.hints.integrity() == Integrity::Strict
-            || !should_fold(limits, size_bytes, self.inline_total_bytes())
+        if !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total_bytes())
             || !is_unshared(local.ro.file()).unwrap_or(false)
         {
             return Ok(false);
         }
         let stat = local.ro.stat()?;
-        if stat.size_bytes > limits.inline_bytes {
+        if stat.size_bytes > self.placing.inline_max_bytes() {
             return Ok(false);
         }
         let mut bytes = vec![0; usize::try_from(stat.size_bytes).unwrap_or(0)];

@@ -277,7 +277,7 @@ impl Node {
         } else {
             note(self.sync_all());
         }
-        if self.is_cut_off() || unsettled.count > 0 || !self.doubts.is_empty() {
+        if self.is_cut_off() || unsettled.count > 0 || !self.ledger.is_sure() {
             // As after a crash the next start holds what is on disk against all records.
             tracing::warn!(
                 "not everything could be recorded; the next start looks at all files here"

@@ -15,7 +15,7 @@ use std::time::Duration;
 use intarsia_meta::{
     MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec,
 };
-use intarsia_policy::HostState;
+use intarsia_policy::{HostState, Link, TierState};
 use intarsia_sync::{Mutex, RwLock};
 use intarsia_transport::{
     Buffer, DeploymentKey, Handler, Identity, Network, Peers, Runtime, Server,
@@ -371,7 +371,21 @@ impl Cluster {
     pub(crate) fn roomy_hosts(&self) -> Vec<HostState> {
         let all = self.members().into_iter();
         let serving = all.filter(|(_, member)| member.state == MemberState::Serving);
-        serving.map(|(node, member)| HostState { node, free_bytes: free_bytes(&member) }).collect()
+        serving.map(|(node, member)| host_state(node, member)).collect()
+    }
+
+    /// The same with what passes between each of them and this host now.
+    pub(crate) fn hosts_for_copies(&self) -> Vec<HostState> {
+        let mut hosts = self.roomy_hosts();
+        let peers: HashMap<_, _> =
+            self.peers.status().into_iter().map(|peer| (peer.node.clone(), peer)).collect();
+        for host in &mut hosts {
+            let Some(peer) = peers.get(&host.node) else { continue };
+            host.load_bytes = peer.in_flight_bytes as u64;
+            let is_failing = peer.connections == 0 && peer.failure.is_some();
+            host.link = if is_failing { Link::Failing } else { Link::Up };
+        }
+        hosts
     }
 
     /// Tells the home of a file that nobody needs it any more. It finds out by itself too, later.
@@ -406,12 +420,18 @@ pub fn member_counter(engine: &Arc<dyn MetaEngine>) -> Result<impl Fn() -> Resul
     Ok(move || Ok(namespace.members()?.iter().filter(|(_, m)| m.state.is_alive()).count()))
 }
 
-/// What a member can take; a lot while it has not told yet.
-fn free_bytes(member: &MemberRecord) -> u64 {
-    if member.tiers.is_empty() {
-        return u64::MAX;
-    }
-    member.tiers.iter().filter(|tier| !tier.is_low).map(|tier| tier.free_bytes).sum()
+/// A member as decisions see it. Which of its tiers is its overflow, and what its kernel serves, concerns it alone.
+fn host_state(node: NodeId, member: MemberRecord) -> HostState {
+    let state = |tier: MemberTier| TierState {
+        id: tier.id,
+        class: tier.class,
+        capacity_bytes: tier.capacity_bytes,
+        free_bytes: tier.free_bytes,
+        is_low: tier.is_low,
+        is_overflow: false,
+        is_stackable: false,
+    };
+    HostState::with_tiers(node, member.tiers.into_iter().map(state).collect())
 }
 
 /// A time as users read it.

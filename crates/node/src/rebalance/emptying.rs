@@ -11,7 +11,7 @@ use intarsia_types::{Error, InodeId, Layout, NodeId, Result};
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
 
-use super::mover::{MoveOptions, MoveProgress, MoveReport, assign, bytes_of, require_room, rooms};
+use super::mover::{MoveOptions, MoveProgress, MoveReport, assign, bytes_of, require_room};
 
 /// How long further copies may take until the next of them is made, and how often that is looked at.
 const COPY_PATIENCE: Duration = Duration::from_secs(10);
@@ -155,7 +155,7 @@ impl Node {
         loop {
             let mut files = Vec::new();
             self.each_file_at(cluster, host, |inode| files.push((inode.ino, bytes_of(inode))))?;
-            let (errands, homeless) = assign(host, files, rooms(&cluster.members(), Some(host)));
+            let (errands, homeless) = assign(host, files, cluster.roomy_hosts());
             let pass = self.run_errands(errands, options, &total, progress);
             let moved = pass.files;
             let stuck: Vec<_> = pass.stuck.into_iter().chain(homeless).collect();

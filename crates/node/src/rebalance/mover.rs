@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_meta::{Inode, MemberRecord, MemberState, Namespace, Naming};
-use intarsia_policy::{HostRoom, Speeds, Transfer, check_speeds, choose_host, plan_balance};
+use intarsia_policy::{
+    FileMove, HostRoom, HostState, Speeds, Transfer, check_speeds, choose_files, plan_balance,
+};
 use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, InodeId, NodeId, Result, TierId};
 use intarsia_wire::{Request, Response};
@@ -19,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::membership::cluster::Cluster;
 use crate::membership::cluster::unexpected;
 use crate::node::Node;
+use crate::space::placing::Placing;
 
 use super::fetch::Fetched;
 
@@ -386,31 +389,16 @@ pub(super) fn bytes_of(inode: &Inode) -> u64 {
 /// What has to move by a plan, with the `files` of each place that gives.
 pub(super) fn errands_of<P: Ord + Clone>(
     plan: &[Transfer<P>],
-    mut files: BTreeMap<P, Vec<(InodeId, u64)>>,
+    files: BTreeMap<P, Vec<(InodeId, u64)>>,
     place: impl Fn(&P) -> Place,
 ) -> Vec<Errand> {
-    // Few large ones move faster than many small ones.
-    for here in files.values_mut() {
-        here.sort_by_key(|(ino, bytes)| (std::cmp::Reverse(*bytes), *ino));
-    }
-    let mut errands = Vec::new();
-    for transfer in plan {
-        let mut left = transfer.bytes;
-        let here = files.get_mut(&transfer.from).map(std::mem::take).unwrap_or_default();
-        let (go, stay): (Vec<_>, Vec<_>) = here.into_iter().partition(|(_, bytes)| {
-            let goes = *bytes > 0 && *bytes <= left;
-            left -= if goes { *bytes } else { 0 };
-            goes
-        });
-        files.insert(transfer.from.clone(), stay);
-        errands.extend(go.into_iter().map(|(ino, bytes)| Errand {
-            ino,
-            bytes,
-            from: place(&transfer.from),
-            to: place(&transfer.to),
-        }));
-    }
-    errands
+    let errand = |FileMove { file, bytes, from, to }| Errand {
+        ino: file,
+        bytes,
+        from: place(&from),
+        to: place(&to),
+    };
+    choose_files(plan, files).into_iter().map(errand).collect()
 }
 
 /// The hosts that take files, without `except`.
@@ -445,21 +433,21 @@ pub(super) fn require_room(members: &[(NodeId, MemberRecord)], host: &NodeId) ->
     Ok(())
 }
 
-/// Gives each file a new home; those that fit nowhere are returned with the reason.
+/// Gives each file a new home at one of `hosts`; those that fit nowhere are returned with the reason.
 pub(super) fn assign(
     from: &NodeId,
     files: Vec<(InodeId, u64)>,
-    mut rooms: Vec<HostRoom>,
+    mut hosts: Vec<HostState>,
 ) -> (Vec<Errand>, Vec<(InodeId, String)>) {
     let mut errands = Vec::new();
     let mut homeless = Vec::new();
     for (ino, bytes) in files {
-        let Some(to) = choose_host(&rooms, bytes).cloned() else {
+        let Some(to) = Placing::home_away_from(from, bytes, &hosts) else {
             homeless.push((ino, "no other host has room for it".into()));
             continue;
         };
-        if let Some(room) = rooms.iter_mut().find(|room| room.place == to) {
-            room.free_bytes -= bytes;
+        if let Some(host) = hosts.iter_mut().find(|host| host.node == to) {
+            host.free_bytes -= bytes;
         }
         let from = Place::Host(from.clone());
         errands.push(Errand { ino, bytes, from, to: Place::Host(to) });

@@ -122,7 +122,7 @@ impl Node {
             .and_then(|()| self.record_tier(inode, state, from, backing));
         if let Err(error) = moved {
             drop(file);
-            self.discard_unrecorded(inode.ino, backing, &error)?;
+            self.ledger.discard_unrecorded(inode.ino, backing, &error)?;
             return Err(error);
         }
         tier.account(0, file.stat()?.blocks_512);
@@ -142,7 +142,7 @@ impl Node {
         let open = |backing: BackingRef| {
             self.tiers.get(backing.tier).and_then(|tier| tier.open_file(backing.file, false))
         };
-        self.copy_own(from, to)?;
+        self.ledger.copy(from, to)?;
         let wanted =
             if inode.checksummed { self.stored_sums(inode.ino)? } else { sum_file(&open(from)?)? };
         if sum_file(&open(to)?)? == wanted {

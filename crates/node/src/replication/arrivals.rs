@@ -10,14 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_codec::PieceSum;
-use intarsia_meta::FreeFile;
+use intarsia_meta::{FreeFile, Namespace};
 use intarsia_store::{BackingFile, Tier};
 use intarsia_sync::{Instant, Mutex};
-use intarsia_types::{BackingRef, Durability, Error, InodeId, Result, TierClass, TierId};
+use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result, TierClass, TierId};
 use intarsia_wire::Handle;
 
-use crate::inode::doubts::is_uncertain;
-use crate::node::Node;
+use crate::background::queue::Queue;
+use crate::cache::remote_cache::RemoteCache;
+use crate::options::NodeOptions;
+use crate::space::ledger::{Ledger, is_uncertain};
+use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 
 /// How long a complete copy waits for its sender to claim it.
@@ -92,7 +95,7 @@ impl Arrivals {
 
 /// Complete copies that stand in the ledger until their sender claims them.
 #[derive(Default)]
-pub(crate) struct Offers(Mutex<HashMap<BackingRef, Instant>>);
+struct Offers(Mutex<HashMap<BackingRef, Instant>>);
 
 impl Offers {
     fn add(&self, backing: BackingRef) {
@@ -100,7 +103,7 @@ impl Offers {
     }
 
     /// The sender wants the file collected.
-    pub(crate) fn withdraw(&self, backing: BackingRef) {
+    fn withdraw(&self, backing: BackingRef) {
         self.0.lock().remove(&backing);
     }
 
@@ -116,19 +119,57 @@ impl Offers {
     }
 }
 
-impl Node {
+/// Takes in what other hosts send: copies, and empty parts of striped files.
+pub(crate) struct Receiver {
+    /// The name of this host.
+    me: NodeId,
+    durability: Durability,
+    tiers: Arc<Tiers>,
+    placing: Arc<Placing>,
+    namespace: Arc<Namespace>,
+    ledger: Arc<Ledger>,
+    remote_cache: Arc<RemoteCache>,
+    queue: Arc<Queue>,
+    offers: Offers,
+}
+
+/// The rooms below that a receiver is built from.
+pub(crate) struct ReceiverParts<'a> {
+    pub(crate) tiers: &'a Arc<Tiers>,
+    pub(crate) placing: &'a Arc<Placing>,
+    pub(crate) namespace: &'a Arc<Namespace>,
+    pub(crate) ledger: &'a Arc<Ledger>,
+    pub(crate) remote_cache: &'a Arc<RemoteCache>,
+    pub(crate) queue: &'a Arc<Queue>,
+}
+
+impl Receiver {
+    pub(crate) fn new(options: &NodeOptions, parts: &ReceiverParts<'_>) -> Self {
+        Self {
+            me: options.name.clone(),
+            durability: options.durability,
+            tiers: Arc::clone(parts.tiers),
+            placing: Arc::clone(parts.placing),
+            namespace: Arc::clone(parts.namespace),
+            ledger: Arc::clone(parts.ledger),
+            remote_cache: Arc::clone(parts.remote_cache),
+            queue: Arc::clone(parts.queue),
+            offers: Offers::default(),
+        }
+    }
+
     /// Begins a copy of `total_bytes`.
     ///
     /// # Errors
     /// [`Error::NoSpace`] when no tier here has room for it.
-    pub(crate) fn begin_arrival(
+    pub(crate) fn begin(
         &self,
         ino: InodeId,
         class: TierClass,
         total_bytes: u64,
     ) -> Result<Arrival> {
         self.remote_cache.make_room();
-        let tier = self.tiers.get(self.tiers.choose(Some(class))?)?;
+        let tier = self.tiers.get(self.placing.tier_here(Some(class))?)?;
         if tier.is_low() || !tier.fits(total_bytes) {
             let dir = tier.dir().display();
             return Err(Error::NoSpace(format!("a copy of {total_bytes} bytes in tier {dir}")));
@@ -142,7 +183,7 @@ impl Node {
             }
         };
         if self.tiers.is_short() {
-            self.settler_queue.set_pool_short(true);
+            self.queue.set_pool_short(true);
         }
         let reserved_512 = total_bytes.div_ceil(512);
         tier.account(0, reserved_512);
@@ -152,7 +193,7 @@ impl Node {
     }
 
     /// The copy is complete: it is verified, made to last as the deployment promises, and offered.
-    pub(crate) fn end_arrival(&self, mut arrival: Arrival, sum: u64) -> Result<BackingRef> {
+    pub(crate) fn end(&self, mut arrival: Arrival, sum: u64) -> Result<BackingRef> {
         match self.offer(&arrival, sum) {
             Ok(blocks_512) => {
                 arrival.pooled = None;
@@ -163,7 +204,7 @@ impl Node {
                 // It may stand in the ledger, from which it would be collected while it served another file.
                 arrival.pooled = None;
                 let free = FreeFile::of(arrival.ino, arrival.backing.file);
-                self.doubt(arrival.backing, free, arrival.reserved_512);
+                self.ledger.doubt(arrival.backing, free, arrival.reserved_512);
                 Err(error)
             }
             Err(error) => Err(error),
@@ -174,11 +215,11 @@ impl Node {
         if arrival.sum.lock().value() != sum {
             return Err(Error::Corrupt {
                 ino: arrival.ino,
-                what: format!("a copy on its way to {}", self.options.name),
+                what: format!("a copy on its way to {}", self.me),
             });
         }
         arrival.file.set_len(arrival.total_bytes)?;
-        if self.options.durability == Durability::Sync {
+        if self.durability == Durability::Sync {
             arrival.file.sync(true)?;
         }
         let blocks_512 = arrival.file.stat()?.blocks_512;
@@ -191,27 +232,35 @@ impl Node {
     }
 
     /// Removes a copy that was offered, unless its inode has it by now.
-    pub(crate) fn refuse_offer(&self, ino: InodeId, backing: BackingRef) -> Result<()> {
+    pub(crate) fn refuse(&self, ino: InodeId, backing: BackingRef) -> Result<()> {
         let tier = self.tiers.get(backing.tier)?;
         self.offers.withdraw(backing);
         let free = FreeFile::of(ino, backing.file);
-        let taken = self.namespace.take_free_file(backing.tier, free);
-        if self.or_doubt(backing.tier, &[free], taken)? {
-            self.remove_free_file(tier, backing.file)?;
+        if self.ledger.take_file(backing.tier, free)? {
+            self.ledger.remove(tier, backing.file)?;
         }
         Ok(())
     }
 
+    /// A file here went into the ledger, and nobody waits for it to be named any more.
+    pub(crate) fn let_go(&self, backing: BackingRef) {
+        self.offers.withdraw(backing);
+        self.queue.collect();
+    }
+
     /// Takes the free files of a tier of ours out of the ledger, so that they can be removed; those that were
-    /// just offered stay.
-    pub(crate) fn take_garbage(&self, tier: &Tier) -> Result<Vec<FreeFile>> {
+    /// just offered stay, and those that `spare` takes out.
+    pub(crate) fn take_garbage(
+        &self,
+        tier: &Tier,
+        spare: impl FnOnce(&mut Vec<FreeFile>),
+    ) -> Result<Vec<FreeFile>> {
         let listed = self.namespace.free_files(tier.id())?;
         let pending = self.offers.pending(tier.id(), &listed);
         let is_pending = |free: &FreeFile| pending.iter().any(|offer| offer.file == free.file);
         let mut garbage: Vec<_> = listed.into_iter().filter(|free| !is_pending(free)).collect();
-        self.spare_passed(tier.id(), &mut garbage);
-        let taken = self.namespace.take_free_files(tier.id(), &garbage);
-        self.or_doubt(tier.id(), &garbage, taken)
+        spare(&mut garbage);
+        self.ledger.take_files(tier.id(), &garbage)
     }
 
     fn tier_of(&self, arrival: &Arrival) -> Result<&Tier> {
@@ -226,7 +275,7 @@ mod tests {
     use intarsia_types::ByteCount;
 
     use super::*;
-    use crate::options::NodeOptions;
+    use crate::node::Node;
 
     #[test]
     fn a_copy_whose_sender_is_gone_goes_with_the_last_who_writes_to_it() {
@@ -242,7 +291,7 @@ mod tests {
             &|arrivals| drop(arrivals),
         ];
         for end in endings {
-            let arrival = node.begin_arrival(InodeId(7), TierClass::Disk, 1 << 20).unwrap();
+            let arrival = node.receiver.begin(InodeId(7), TierClass::Disk, 1 << 20).unwrap();
             let backing = arrival.backing;
             let arrivals = Arrivals::default();
             arrivals.add(Handle(1), arrival);

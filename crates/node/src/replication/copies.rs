@@ -88,7 +88,7 @@ impl Node {
         let Some(local) = state.local() else { return Ok(()) };
         let BackingRef { tier, file } = local.backing;
         let free = FreeFile::of(inode.ino, file);
-        if !self.or_doubt(tier, &[free], self.namespace.take_free_file(tier, free))? {
+        if !self.ledger.take_file(tier, free)? {
             return Err(Error::Busy(
                 "another host has moved the file while it is open here; close it first".into(),
             ));
@@ -114,12 +114,6 @@ impl Node {
                 state.is_spared |= garbage.len() < all;
             }
         }
-    }
-
-    /// Makes a backing file here what the copy `own` is; how long that is.
-    pub(crate) fn copy_own(&self, own: BackingRef, backing: BackingRef) -> Result<u64> {
-        let source = self.tiers.get(own.tier)?.open_file(own.file, false)?;
-        self.copy_from(backing, |buffer, at| source.read_at(buffer, at))
     }
 
     /// Opens the file for reading at the first of `hosts` that serves it; those that are known to be lost are

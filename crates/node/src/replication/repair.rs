@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode};
+use intarsia_policy::{Census, Named, lacks_copies};
 use intarsia_sync::Instant;
 use intarsia_types::{
     BackingRef, Error, FileKind, InodeId, Layout, NodeId, PartitionId, Result, TierId,
@@ -36,23 +37,9 @@ const RECALL_PATIENCE: Duration = Duration::from_secs(2);
 /// Files told to another host at once.
 const TOLD_AT_ONCE: usize = 512;
 
-/// The copies of a file by what has become of their hosts.
-struct Census {
-    /// On hosts that live, in the order of the layout.
-    alive: Vec<(NodeId, BackingRef)>,
-    /// On hosts that are lost, or are members no more.
-    lost: Vec<BackingRef>,
-}
-
-impl Census {
-    fn is_full(&self, wanted: usize) -> bool {
-        self.alive.len() == wanted && self.lost.is_empty()
-    }
-}
-
 impl Node {
-    fn census(&self, cluster: &Cluster, inode: &Inode) -> Result<Census> {
-        let mut census = Census { alive: Vec::new(), lost: Vec::new() };
+    fn census(&self, cluster: &Cluster, inode: &Inode) -> Result<Census<BackingRef>> {
+        let mut census = Census::default();
         for backing in inode.layout.copies() {
             let home = cluster.home_of(backing.tier)?;
             if cluster.has_given_up(&home) {
@@ -90,11 +77,10 @@ impl Node {
             if self.live.with_existing(ino, note).unwrap_or(false) {
                 return Ok(Attempted::Done);
             }
-            let is_first = census.alive.first().is_some_and(|(_, first)| first == own);
-            if is_first && cluster.has_let_go(&writer) {
+            if census.is_first(own) && cluster.has_let_go(&writer) {
                 self.inherit(ino)?;
             } else if cluster.has_let_go(&writer)
-                && let Some((first, _)) = census.alive.first()
+                && let Some(first) = census.maker()
             {
                 // That one may have been lost when this host was told.
                 let is_told = self.tell_lacking(cluster, first, vec![(ino, inode.size_bytes)]);
@@ -108,11 +94,11 @@ impl Node {
             }
             return Ok(Attempted::Again);
         }
-        if census.is_full(wanted) {
+        if !census.lacks_copies(wanted) {
             // Whoever told this host to look may know of a loss that it has not noticed yet.
             cluster.meet()?;
             census = self.census(cluster, &inode)?;
-            if census.is_full(wanted) {
+            if !census.lacks_copies(wanted) {
                 return Ok(Attempted::Done);
             }
         }
@@ -149,11 +135,11 @@ impl Node {
         cluster: &Arc<Cluster>,
         inode: &Inode,
         own: BackingRef,
-        census: &Census,
+        census: &Census<BackingRef>,
         wanted: usize,
         pace: Pace<'_>,
     ) -> Result<Vec<BackingRef>> {
-        let count = wanted.saturating_sub(census.alive.len());
+        let count = census.missing(wanted);
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -173,8 +159,7 @@ impl Node {
             sums: sums.as_ref(),
             class: class.unwrap_or(self.tiers.get(own.tier)?.class()),
         };
-        let holds: Vec<_> = census.alive.iter().map(|(node, _)| node.clone()).collect();
-        let made = self.make_copies(cluster, &source, &holds, count, pace)?;
+        let made = self.make_copies(cluster, &source, &census.holders(), count, pace)?;
         Ok(made.copies)
     }
 
@@ -183,17 +168,11 @@ impl Node {
         &self,
         cluster: &Cluster,
         inode: &Inode,
-        census: &Census,
+        census: &Census<BackingRef>,
         wanted: usize,
         made: &[BackingRef],
     ) -> Result<Attempted> {
-        let alive = census.alive.iter().map(|(_, backing)| *backing);
-        let mut copies: Vec<_> = alive.chain(made.iter().copied()).take(wanted.max(1)).collect();
-        let is_enough = copies.len() >= wanted;
-        if !is_enough {
-            // Its host may come back.
-            copies.extend(&census.lost);
-        }
+        let Named { copies, is_enough } = census.named_with(made, wanted);
         let known = inode.layout.copies();
         if copies == known {
             return Ok(if is_enough { Attempted::Done } else { Attempted::Again });
@@ -316,8 +295,9 @@ impl Node {
             // None is left; `intarsia lost` names it.
             return Ok(());
         };
-        let is_whole = !copies.iter().any(|copy| is_lost(&copy));
-        if is_whole && copies.len() == self.wanted_copies(&own_hints(&self.namespace, inode)?) {
+        let lost = copies.iter().filter(is_lost).count();
+        let wanted = self.wanted_copies(&own_hints(&self.namespace, inode)?);
+        if !lacks_copies(copies.len() - lost, lost, wanted) {
             return Ok(());
         }
         found.files += 1;

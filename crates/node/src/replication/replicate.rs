@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use intarsia_meta::{Extra, Inode};
-use intarsia_policy::choose_copies;
+use intarsia_policy::copies_wanted;
 use intarsia_store::{BackingFile, BackingStat};
 use intarsia_types::{
     BackingRef, CloseMode, Error, HintSet, InodeId, Integrity, NodeId, Result, TierClass, Timestamp,
@@ -75,11 +75,7 @@ pub(crate) struct Made {
 impl Node {
     /// How many copies a file with these hints is to have, the one at its home among them.
     pub(crate) fn wanted_copies(&self, hints: &HintSet) -> usize {
-        if self.is_shared() {
-            usize::from(hints.replicas().unwrap_or(self.options.replicas)).max(1)
-        } else {
-            1
-        }
+        copies_wanted(hints.replicas(), self.options.replicas, self.is_shared())
     }
 
     fn awaits_copies(&self, state: &LiveState, moment: Moment) -> bool {
@@ -251,18 +247,12 @@ impl Node {
         Ok(copied.sum == self.piece_sum(&source)?)
     }
 
-    /// A file here went into the ledger, and nobody waits for it to be named any more.
-    pub(crate) fn let_go(&self, backing: BackingRef) {
-        self.offers.withdraw(backing);
-        self.settler_queue.collect();
-    }
-
     /// Tells the hosts of files that went into the ledger.
     pub(crate) fn note_dropped(&self, dropped: &[BackingRef]) {
         let Some(cluster) = &self.cluster else { return };
         for backing in dropped {
             if self.tiers.has(backing.tier) {
-                self.let_go(*backing);
+                self.receiver.let_go(*backing);
             } else {
                 cluster.note_garbage(*backing);
             }
@@ -346,19 +336,18 @@ impl Node {
         let mut made = Made { copies: Vec::new(), failures: Vec::new(), sum: 0 };
         let mut tried = holds.to_vec();
         tried.push(self.options.name.clone());
-        let mut hosts = cluster.roomy_hosts();
         let mut has_met = false;
         while made.copies.len() < count {
             let missing = count - made.copies.len();
             let seed = source.ino.0;
-            let targets = choose_copies(&hosts, &tried, missing, source.size_bytes, seed);
+            let plan = self.placing.plan_copies(&tried, missing, source.size_bytes, seed);
+            let targets = plan.copies;
             if targets.is_empty() {
                 if std::mem::replace(&mut has_met, true) {
                     break;
                 }
                 // Some may have come since the last beat.
                 cluster.meet()?;
-                hosts = cluster.roomy_hosts();
                 continue;
             }
             let pushed = self.push(cluster, source, &targets, pace)?;

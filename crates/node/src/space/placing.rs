@@ -1,19 +1,26 @@
-//! Where the hints of a new file wish it to be born: on the host that makes it, where its group is, or dealt over all.
+//! Asks the policy where bytes of a file are to be and how they are reached, with what this host knows of itself, of the
+//! other hosts, and of what the hints wish: the host that makes the file, that of its group, or all in turn.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use intarsia_meta::{GroupRecord, Namespace};
 use intarsia_policy::{
-    Home, HomeReason, HostState, HostWish, PlaceRequest, Plan, choose_group_host, place,
+    FileState, FoldLimits, Here, Home, HostState, HostWish, KeepRequest, OpenRequest, PlaceRequest,
+    Plan, PlannedLayout, Purpose, Reason, TierState, choose_group_host, place,
 };
+use intarsia_store::Tier;
 use intarsia_sync::Mutex;
-use intarsia_types::{Hint, HintKey, HintSet, InodeId, NodeId, Pattern, Placement, Result};
+use intarsia_types::{
+    Hint, HintKey, HintSet, InodeId, Integrity, NodeId, Pattern, Placement, Result, TierClass,
+    TierId,
+};
 
 use crate::clock::now;
 use crate::membership::cluster::Cluster;
+use crate::options::NodeOptions;
 use crate::ranks::GROUPS;
-use crate::space::tiers::Tiers;
+use crate::space::tiers::{Tiers, full, state_of};
 
 /// Groups that are remembered here; beyond it all are looked up anew.
 const REMEMBERED_MAX: usize = 4096;
@@ -66,6 +73,15 @@ pub(crate) fn name_group(hints: &mut HintSet, directory: InodeId) {
     }
 }
 
+/// What the hints say of a file's place but for its host.
+fn wanted_by(hints: &HintSet) -> FileState {
+    FileState { class: hints.tier(), is_strict: is_strict(hints), ..FileState::default() }
+}
+
+fn is_strict(hints: &HintSet) -> bool {
+    hints.integrity() == Integrity::Strict
+}
+
 /// The pattern that a file's place follows.
 pub(crate) fn pattern_of_place(hints: &HintSet, wish: &Wish) -> Option<Pattern> {
     let is_pipeline =
@@ -77,10 +93,12 @@ pub(crate) fn pattern_of_place(hints: &HintSet, wish: &Wish) -> Option<Pattern> 
     }
 }
 
-/// Decides where new files go.
+/// Where files go, as the policy says.
 pub(crate) struct Placing {
     /// The name of this host.
-    maker: NodeId,
+    me: NodeId,
+    /// What may stand beside inodes.
+    limits: FoldLimits,
     tiers: Arc<Tiers>,
     /// Has the records of groups.
     namespace: Arc<Namespace>,
@@ -91,12 +109,17 @@ pub(crate) struct Placing {
 
 impl Placing {
     pub(crate) fn new(
-        maker: NodeId,
+        options: &NodeOptions,
         tiers: Arc<Tiers>,
         namespace: Arc<Namespace>,
         cluster: Option<Arc<Cluster>>,
     ) -> Self {
-        Self { maker, tiers, namespace, cluster, groups: Groups::default() }
+        let limits = FoldLimits {
+            inline_bytes: options.inline_bytes.0,
+            budget_bytes: options.inline_budget.0,
+        };
+        let me = options.name.clone();
+        Self { me, limits, tiers, namespace, cluster, groups: Groups::default() }
     }
 
     /// What the hints of a file say of its host. A store of one host has no other.
@@ -127,26 +150,133 @@ impl Placing {
     }
 
     fn plan(&self, hints: &HintSet, wish: HostWish<'_>, seed: u64) -> Plan {
-        let is_leaving = self.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving());
-        if wish == HostWish::Maker
-            && !is_leaving
-            && let Some(tier) = self.tiers.only_one_with_room()
-        {
-            return Plan { home: Home::Here(tier), reason: HomeReason::RoomHere };
+        let file = FileState { seed, ..wanted_by(hints) };
+        self.ask(Purpose::Birth(wish), file, &self.tiers.states())
+    }
+
+    /// The tier here for bytes that are to be at this host whatever room others have.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`](intarsia_types::Error::NoSpace) when every tier is full to the last byte.
+    pub(crate) fn tier_here(&self, class: Option<TierClass>) -> Result<TierId> {
+        let file = FileState { class, ..FileState::default() };
+        match self.ask(Purpose::Here, file, &self.tiers.states()).home {
+            Home::Here(tier) => Ok(tier),
+            _ => Err(full()),
         }
-        let (maker, class) = (&self.maker, hints.tier());
-        let tiers = self.tiers.states();
-        let request = PlaceRequest { maker, tiers: &tiers, class, wish, is_leaving, seed };
-        place(&request, || self.roomy_hosts())
+    }
+
+    /// Whether a tier here takes files that are not meant for the overflow.
+    pub(crate) fn has_room_here(&self) -> bool {
+        let file = FileState::default();
+        self.ask(Purpose::Here, file, &self.tiers.states()).reason == Reason::RoomHere
+    }
+
+    /// Whether a file that this host may write comes here from `home`, which has its bytes.
+    pub(crate) fn comes_here(&self, hints: &HintSet, home: &NodeId) -> bool {
+        let is_put_there = self.wish_of(hints) != Wish::Maker;
+        let purpose = Purpose::Rewrite { home, is_put_there };
+        matches!(self.ask(purpose, wanted_by(hints), &self.tiers.states()).home, Home::Here(_))
+    }
+
+    /// How a file is served that has, or gets, a backing file in `tier`, if in any.
+    pub(crate) fn plan_opened(
+        &self,
+        hints: &HintSet,
+        tier: Option<&Tier>,
+        (is_written, clears_set_id): (bool, bool),
+        has_passthrough: bool,
+    ) -> Plan {
+        let tier = tier.map(|tier| state_of(tier, false));
+        let purpose = Purpose::Open(OpenRequest { tier, is_written, clears_set_id });
+        let file = FileState { is_strict: is_strict(hints), ..FileState::default() };
+        let here = Here { has_passthrough, ..self.here(&[]) };
+        place(&PlaceRequest { purpose, file, here }, || [])
+    }
+
+    /// Whether another host's file of `size_bytes` is kept here once it is read.
+    pub(crate) fn plan_kept(&self, hints: &HintSet, size_bytes: u64, request: KeepRequest) -> Plan {
+        let is_strict = is_strict(hints);
+        let file = FileState { size_bytes, is_strict, ..FileState::default() };
+        self.ask(Purpose::Keep(request), file, &[])
+    }
+
+    /// Whether a backing file of `size_bytes` goes beside its inode; `inline_total_bytes` says what does so already.
+    pub(crate) fn goes_inline(
+        &self,
+        hints: &HintSet,
+        size_bytes: u64,
+        inline_total_bytes: impl FnOnce() -> u64,
+    ) -> bool {
+        let limits = self.limits;
+        if size_bytes > limits.inline_bytes {
+            return false;
+        }
+        let purpose = Purpose::Settle { limits, inline_total_bytes: inline_total_bytes() };
+        let is_strict = is_strict(hints);
+        let file = FileState { size_bytes, is_strict, ..FileState::default() };
+        self.ask(purpose, file, &[]).layout == PlannedLayout::Inline
+    }
+
+    /// Hosts for so many more copies of content that those in `holds` have, or had their chance to.
+    pub(crate) fn plan_copies(
+        &self,
+        holds: &[NodeId],
+        count: usize,
+        size_bytes: u64,
+        seed: u64,
+    ) -> Plan {
+        let file = FileState { seed, size_bytes, ..FileState::default() };
+        let (purpose, here) = (Purpose::Copies { holds, count }, self.here(&[]));
+        let hosts = || self.cluster.as_ref().map(|cluster| cluster.hosts_for_copies());
+        place(&PlaceRequest { purpose, file, here }, || hosts().unwrap_or_default())
+    }
+
+    /// All of `hosts` that can have a part of a striped file, in the order in which they are asked.
+    pub(crate) fn hosts_for_parts(
+        &self,
+        hosts: &[HostState],
+        chunk_bytes: u64,
+        seed: u64,
+    ) -> Vec<NodeId> {
+        let purpose = Purpose::Parts { hosts: hosts.len(), chunk_bytes };
+        let file = FileState { seed, ..FileState::default() };
+        match place(&PlaceRequest { purpose, file, here: self.here(&[]) }, || hosts).layout {
+            PlannedLayout::Dealt { hosts, .. } => hosts,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The host that a file of `size_bytes` goes to that has to leave `from`, of `hosts`.
+    pub(crate) fn home_away_from(
+        from: &NodeId,
+        size_bytes: u64,
+        hosts: &[HostState],
+    ) -> Option<NodeId> {
+        let here = Here { node: from, tiers: &[], is_leaving: true, has_passthrough: false };
+        let file = FileState { size_bytes, ..FileState::default() };
+        match place(&PlaceRequest { purpose: Purpose::Move, file, here }, || hosts).home {
+            Home::Elsewhere { hosts, .. } => hosts.into_iter().next(),
+            _ => None,
+        }
+    }
+
+    /// The longest file that goes beside its inode.
+    pub(crate) const fn inline_max_bytes(&self) -> u64 {
+        self.limits.inline_bytes
+    }
+
+    fn ask(&self, purpose: Purpose<'_>, file: FileState, tiers: &[TierState]) -> Plan {
+        place(&PlaceRequest { purpose, file, here: self.here(tiers) }, || self.roomy_hosts())
+    }
+
+    fn here<'a>(&'a self, tiers: &'a [TierState]) -> Here<'a> {
+        let is_leaving = self.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving());
+        Here { node: &self.me, tiers, is_leaving, has_passthrough: true }
     }
 
     fn roomy_hosts(&self) -> Vec<HostState> {
         self.cluster.as_ref().map(|cluster| cluster.roomy_hosts()).unwrap_or_default()
-    }
-
-    /// Whether a file stays at its home although another host writes it anew, because its hints put it there.
-    pub(crate) fn stays_by_hint(&self, hints: &HintSet) -> bool {
-        self.wish_of(hints) != Wish::Maker
     }
 
     /// The host of a group: the one that is named with it, the one that is recorded if it has room, else one that is
@@ -215,6 +345,10 @@ mod tests {
         hints
     }
 
+    fn options_of(name: &str) -> NodeOptions {
+        NodeOptions { name: NodeId(name.into()), ..NodeOptions::new("/nowhere") }
+    }
+
     fn no_tiers() -> Arc<Tiers> {
         Arc::new(Tiers::new(Vec::new(), None, false))
     }
@@ -222,8 +356,7 @@ mod tests {
     #[test]
     fn in_a_store_of_one_host_no_wish_counts() {
         let (_, namespace) = lone();
-        let maker = NodeId("a".into());
-        let placing = Placing::new(maker, no_tiers(), Arc::new(namespace), None);
+        let placing = Placing::new(&options_of("a"), no_tiers(), Arc::new(namespace), None);
         let group = hints(&[(HintKey::Place, "collocate:g")]);
         assert_eq!(placing.wish_of(&group), Wish::Maker);
         assert_eq!(placing.plan_for_new(&group, 7).home, Home::Nowhere);
@@ -238,13 +371,14 @@ mod tests {
         let namespace = Arc::new(namespace);
         let placing = |maker: &str| {
             let (names, hosts) = (Arc::clone(&namespace), Some(Arc::clone(&cluster)));
-            Placing::new(NodeId(maker.into()), no_tiers(), names, hosts)
+            Placing::new(&options_of(maker), no_tiers(), names, hosts)
         };
-        let hosts_of =
-            |placing: &Placing, hints: &HintSet, seed| match placing.plan_for_new(hints, seed) {
-                Plan { home: Home::Elsewhere { hosts, .. }, reason } if reason.is_wish() => hosts,
-                plan => panic!("{plan:?}"),
-            };
+        let hosts_of = |placing: &Placing, hints: &HintSet, seed| match placing
+            .plan_for_new(hints, seed)
+        {
+            Plan { home: Home::Elsewhere { hosts, .. }, reason, .. } if reason.is_wish() => hosts,
+            plan => panic!("{plan:?}"),
+        };
         let group = hints(&[(HintKey::Place, "collocate:g")]);
         let (a, d) = (placing("a"), placing("d"));
         let first = hosts_of(&a, &group, 1);
@@ -253,6 +387,6 @@ mod tests {
         assert_eq!(hosts_of(&d, &group, 2), first, "another host looks it up");
         let named = hints(&[(HintKey::Place, "collocate:g@c")]);
         assert_eq!(hosts_of(&a, &named, 3), [NodeId("c".into())]);
-        assert!(!a.stays_by_hint(&HintSet::default()) && a.stays_by_hint(&named));
+        assert!(!a.comes_here(&named, &NodeId("c".into())));
     }
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use intarsia_meta::{FreeFile, Namespace};
-use intarsia_policy::{TierState, choose_tier};
+use intarsia_policy::TierState;
 use intarsia_store::{BackingFile, Pool, PooledFile, Space, Tier};
-use intarsia_types::{BackingRef, Error, Result, TierClass, TierId};
+use intarsia_types::{BackingRef, Error, Result, TierId};
 
 /// Ready files that each pool aims at.
 const POOL_FILES: usize = 256;
@@ -77,41 +77,9 @@ impl Tiers {
         })
     }
 
-    /// The tier in which a new file is to be born.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`] when every tier is full to the last byte.
-    pub(crate) fn choose(&self, wanted: Option<TierClass>) -> Result<TierId> {
-        if let [only] = self.entries.as_slice() {
-            // The usual case on a workstation needs no ranking, only room.
-            return if only.tier.fits(1) { Ok(only.tier.id()) } else { Err(full()) };
-        }
-        let id = choose_tier(&self.states(), wanted).ok_or_else(full)?;
-        if self.get(id)?.fits(1) { Ok(id) } else { Err(full()) }
-    }
-
     /// What decisions need to know of the tiers.
     pub(crate) fn states(&self) -> Vec<TierState> {
-        let state = |entry: &TierWithPool| TierState {
-            id: entry.tier.id(),
-            class: entry.tier.class(),
-            free_bytes: entry.tier.space().free_bytes,
-            is_low: entry.tier.is_low(),
-            is_overflow: entry.is_overflow,
-        };
-        self.entries.iter().map(state).collect()
-    }
-
-    /// The tier, if there is only one and it has room: the usual case, which needs no ranking.
-    pub(crate) fn only_one_with_room(&self) -> Option<TierId> {
-        let [only] = self.entries.as_slice() else { return None };
-        (!only.tier.is_low() && only.tier.fits(1)).then(|| only.tier.id())
-    }
-
-    /// Whether a tier takes new files that are not meant for the overflow.
-    pub(crate) fn have_room(&self) -> bool {
-        self.only_one_with_room().is_some()
-            || self.states().iter().any(|tier| tier.has_room() && !tier.is_overflow)
+        self.entries.iter().map(|entry| state_of(&entry.tier, entry.is_overflow)).collect()
     }
 
     /// An empty backing file in `tier`, from the pool or made now.
@@ -197,6 +165,20 @@ impl Tiers {
             }
         }
         Ok(())
+    }
+}
+
+/// What decisions need to know of a tier.
+pub(crate) fn state_of(tier: &Tier, is_overflow: bool) -> TierState {
+    let space = tier.space();
+    TierState {
+        id: tier.id(),
+        class: tier.class(),
+        capacity_bytes: space.capacity_bytes,
+        free_bytes: space.free_bytes,
+        is_low: tier.is_low(),
+        is_overflow,
+        is_stackable: tier.file_system().is_stackable,
     }
 }
 

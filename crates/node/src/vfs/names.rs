@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
 use intarsia_meta::{DirEntry, FreeFile, Inode, NewInode, RenameMode};
-use intarsia_policy::{Home, Plan};
-use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Integrity, Layout, Result};
+use intarsia_policy::{Home, IoMode, Plan};
+use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Layout, Result};
 
 use crate::body::LocalBody;
 use crate::clock::now;
@@ -141,25 +141,19 @@ impl Node {
 
     /// A backing file for a new file that the kernel will serve by itself, if it will.
     fn take_for_passthrough(&self, hints: &HintSet) -> Result<Option<LocalBody>> {
-        if !self.does_passthrough()
-            || hints.integrity() == Integrity::Strict
-            // Where it goes follows from its number, which it has not yet.
-            || self.placing.wish_of(hints) == Wish::Spread
-        {
+        // Where a file goes that is dealt over all hosts follows from its number, which it has not yet.
+        if !self.does_passthrough() || self.placing.wish_of(hints) == Wish::Spread {
             return Ok(None);
         }
         self.remote_cache.make_room();
-        let Plan { home, reason } = self.placing.plan_for_new(hints, 0);
+        let Plan { home, reason, io_mode, .. } = self.placing.plan_for_new(hints, 0);
         let id = match home {
+            Home::Here(_) if io_mode != IoMode::Passthrough => return Ok(None),
             Home::Here(id) => id,
             // As long as it is small it needs no tier, and then another host may have room.
             _ if self.is_shared() => return Ok(None),
             _ => return Err(full()),
         };
-        let tier = self.tiers.get(id)?;
-        if tier.is_low() || !tier.file_system().is_stackable {
-            return Ok(None);
-        }
         let (backing, file) = self.tiers.take_file(id, &self.namespace)?;
         self.note_placed(hints, self.is_as_wished(hints, reason), reason.as_str());
         if self.tiers.is_short() {
@@ -173,7 +167,12 @@ impl Node {
         if let Some(LocalBody { backing, ro, .. }) = fresh
             && let Ok(file) = std::sync::Arc::try_unwrap(ro)
         {
-            self.untake_unrecorded(backing.tier, FreeFile::reserved(backing.file), file, error);
+            self.ledger.untake_unrecorded(
+                backing.tier,
+                FreeFile::reserved(backing.file),
+                file,
+                error,
+            );
         }
     }
 

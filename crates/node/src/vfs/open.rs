@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 
 use intarsia_meta::Inode;
-use intarsia_policy::{IoMode, OpenRequest, choose_io_mode};
-use intarsia_types::{Error, HintSet, InodeId, Integrity, Result};
+use intarsia_policy::IoMode;
+use intarsia_types::{Error, HintSet, InodeId, Result};
 
 use crate::body::stripes::Wish;
 use crate::body::{Body, LocalBody};
@@ -212,14 +212,9 @@ impl Node {
             None => None,
         };
         let tier = tier.and_then(|id| self.tiers.get(id).ok());
-        choose_io_mode(&OpenRequest {
-            mount_has_passthrough: self.does_passthrough(),
-            tier_is_stackable: tier.is_some_and(|t| t.file_system().is_stackable),
-            tier_is_low: flags.write && tier.is_some_and(intarsia_store::Tier::is_low),
-            is_strict: state.hints.integrity() == Integrity::Strict,
-            has_backing: tier.is_some(),
-            clears_set_id: flags.write && inode.perm & 0o6000 != 0 && !caller.keeps_set_id(),
-        })
+        let clears_set_id = flags.write && inode.perm & 0o6000 != 0 && !caller.keeps_set_id();
+        let access = (flags.write, clears_set_id);
+        self.placing.plan_opened(&state.hints, tier, access, self.does_passthrough()).io_mode
     }
 
     fn prepare_passthrough(

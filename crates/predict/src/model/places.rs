@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use intarsia_policy::{
-    Home, HostRoom, HostState, Stripe, TierState, choose_copies, choose_home, choose_host,
-    choose_tier,
+    FileState, Here, Home, HostState, HostWish, PlaceRequest, Plan, PlannedLayout, Purpose, Stripe,
+    TierState, place,
 };
 use intarsia_types::{ByteCount, Dealing, HintSet, NodeId, Placement as Wish, TierClass, TierId};
 
@@ -87,7 +87,6 @@ pub(super) struct Places<'a> {
     /// What each tier of a host can hold.
     capacities: Vec<u64>,
     states: Vec<HostState>,
-    rooms: Vec<HostRoom>,
     numbers: HashMap<NodeId, u32>,
     groups: HashMap<Group, u32>,
     places: Vec<Option<Place>>,
@@ -111,14 +110,14 @@ impl<'a> Places<'a> {
                 free_bytes: tier.capacity_bytes,
                 is_low: false,
                 is_overflow: false,
+                is_stackable: true,
+                capacity_bytes: tier.capacity_bytes,
             })
             .collect();
         let bytes = total(&tiers);
-        let state = |node: &NodeId| HostState { node: node.clone(), free_bytes: bytes };
-        let room = |node: &NodeId| HostRoom {
-            place: node.clone(),
+        let state = |node: &NodeId| HostState {
             capacity_bytes: bytes,
-            free_bytes: bytes,
+            ..HostState::new(node.clone(), bytes)
         };
         Self {
             workload,
@@ -128,7 +127,6 @@ impl<'a> Places<'a> {
             capacities: tiers.iter().map(|tier| tier.free_bytes).collect(),
             tiers: vec![tiers; names.len()],
             states: names.iter().map(state).collect(),
-            rooms: names.iter().map(room).collect(),
             numbers: names.into_iter().zip(roles.stores.clone()).collect(),
             groups: HashMap::new(),
             places: vec![None; workload.files.len()],
@@ -179,11 +177,11 @@ impl<'a> Places<'a> {
             Some(width) => self.ranked(file, size, width.max(copies)),
             None => {
                 let home = self.home(file, size, writer, hints)?;
-                let further = copies.saturating_sub(1) as usize;
+                let count = copies.saturating_sub(1) as usize;
                 let holds = [self.states[self.index(home)].node.clone()];
-                let seed = self.seed_of(file);
-                let copies = choose_copies(&self.states, &holds, further, size, seed);
-                std::iter::once(home).chain(copies.iter().map(|node| self.number(node))).collect()
+                let plan = self.plan(Purpose::Copies { holds: &holds, count }, file, size);
+                let copies = plan.copies.iter().map(|node| self.number(node));
+                std::iter::once(home).chain(copies).collect()
             }
         };
         let parts = width.map_or(1, |width| hosts.len().min(width as usize));
@@ -223,22 +221,18 @@ impl<'a> Places<'a> {
         if let Some(group) = group {
             return self.home_of_group(group, file, size);
         }
-        let here = if self.roles.stores.contains(&writer) {
-            let is_low = |tier: &TierState| TierState { is_low: tier.free_bytes < size, ..*tier };
-            self.tiers[self.index(writer)].iter().map(is_low).collect()
-        } else {
-            Vec::new()
-        };
-        let others = || {
-            let roomy = self.states.iter().filter(|state| state.free_bytes > size);
-            roomy.cloned().collect::<Vec<_>>()
-        };
-        match choose_home(&here, hints.tier(), false, others, self.seed_of(file)).0 {
+        let (nowhere, tiers) = (NodeId(String::new()), self.tiers_for(writer, size));
+        let is_store = self.roles.stores.contains(&writer);
+        let node = if is_store { &self.states[self.index(writer)].node } else { &nowhere };
+        let here = Here { node, tiers: &tiers, is_leaving: false, has_passthrough: false };
+        let state = FileState { class: hints.tier(), ..self.file_state(file, size) };
+        let purpose = Purpose::Birth(HostWish::Maker);
+        match place(&PlaceRequest { purpose, file: state, here }, || &self.states).home {
             Home::Here(_) => Ok(writer),
             Home::Elsewhere { hosts, .. } => {
                 hosts.first().map(|node| self.number(node)).ok_or_else(|| self.is_full(file))
             }
-            Home::Nowhere => Err(self.is_full(file)),
+            Home::Nowhere | Home::Unchanged => Err(self.is_full(file)),
         }
     }
 
@@ -246,8 +240,11 @@ impl<'a> Places<'a> {
     fn home_of_group(&mut self, group: Group, file: FileId, size: u64) -> Result<u32, Problem> {
         let known = self.groups.get(&group).copied();
         let roomy = known.filter(|host| self.states[self.index(*host)].free_bytes > size);
-        let host = roomy.or_else(|| choose_host(&self.rooms, size).map(|node| self.number(node)));
-        let host = host.ok_or_else(|| self.is_full(file))?;
+        let emptiest = || match self.plan(Purpose::Move, file, size).home {
+            Home::Elsewhere { hosts, .. } => hosts.first().map(|node| self.number(node)),
+            _ => None,
+        };
+        let host = roomy.or_else(emptiest).ok_or_else(|| self.is_full(file))?;
         self.groups.insert(group, host);
         Ok(host)
     }
@@ -257,8 +254,31 @@ impl<'a> Places<'a> {
         let width = u64::from(most).min(self.states.len() as u64).max(1);
         let share = size.div_ceil(width);
         let count = usize::try_from(most).unwrap_or(usize::MAX);
-        let ranked = choose_copies(&self.states, &[], count, share, self.seed_of(file));
-        ranked.iter().map(|node| self.number(node)).collect()
+        let chunk_bytes = self.configuration.chunk_bytes;
+        let plan = self.plan(Purpose::Parts { hosts: count, chunk_bytes }, file, share);
+        let PlannedLayout::Dealt { hosts, .. } = plan.layout else { return Vec::new() };
+        hosts.iter().map(|node| self.number(node)).collect()
+    }
+
+    /// Asks the policy, as no host in particular.
+    fn plan(&self, purpose: Purpose<'_>, file: FileId, bytes: u64) -> Plan {
+        let node = NodeId(String::new());
+        let here = Here { node: &node, tiers: &[], is_leaving: false, has_passthrough: false };
+        let file = self.file_state(file, bytes);
+        place(&PlaceRequest { purpose, file, here }, || &self.states)
+    }
+
+    fn file_state(&self, file: FileId, size_bytes: u64) -> FileState {
+        FileState { seed: self.seed_of(file), size_bytes, ..FileState::default() }
+    }
+
+    /// The tiers of a storage host, those that have no room for so many bytes as if below their watermark.
+    fn tiers_for(&self, host: u32, bytes: u64) -> Vec<TierState> {
+        if !self.roles.stores.contains(&host) {
+            return Vec::new();
+        }
+        let is_low = |tier: &TierState| TierState { is_low: tier.free_bytes < bytes, ..*tier };
+        self.tiers[self.index(host)].iter().map(is_low).collect()
     }
 
     /// Takes the room, and chooses a tier on each host.
@@ -276,18 +296,20 @@ impl<'a> Places<'a> {
             parts.map(|part| stripe.part_bytes(part, size)).sum::<u64>()
         };
         let mut ring = Vec::with_capacity(count);
-        for (at, host) in hosts.iter().copied().enumerate() {
-            let (bytes, index) = (held(at), self.index(host));
-            let is_low = |tier: &TierState| TierState { is_low: tier.free_bytes < bytes, ..*tier };
-            let tiers: Vec<TierState> = self.tiers[index].iter().map(is_low).collect();
-            let tier = choose_tier(&tiers, wanted).map_or(0, |TierId(id)| id);
+        for (at, host) in hosts.iter().enumerate() {
+            let (bytes, index) = (held(at), self.index(*host));
+            let tiers = self.tiers_for(*host, bytes);
+            let node = &self.states[index].node;
+            let here = Here { node, tiers: &tiers, is_leaving: false, has_passthrough: false };
+            let state = FileState { class: wanted, ..self.file_state(file, bytes) };
+            let plan = place(&PlaceRequest { purpose: Purpose::Here, file: state, here }, || []);
+            let Home::Here(TierId(tier)) = plan.home else { return Err(self.is_full(file)) };
             let free = &mut self.tiers[index][usize::from(tier)].free_bytes;
             let Some(left) = free.checked_sub(bytes) else { return Err(self.is_full(file)) };
             *free = left;
             let free = total(&self.tiers[index]);
             self.states[index].free_bytes = free;
-            self.rooms[index].free_bytes = free;
-            ring.push(Spot { host, tier });
+            ring.push(Spot { host: *host, tier });
         }
         Ok(ring)
     }

@@ -1,4 +1,5 @@
-//! Prints the table on the rooms of the node: `rooms SRC`, or `rooms BEFORE AFTER` to compare two trees.
+//! Prints the table on the rooms of the node: `rooms SRC`, or `rooms BEFORE AFTER` to compare two trees; and with
+//! `rooms --upward SRC` each use that goes upwards.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
 
@@ -9,10 +10,19 @@ use std::process::ExitCode;
 use intarsia_tidy::rooms::{self, Source};
 
 fn main() -> ExitCode {
-    let dirs: Vec<_> = std::env::args().skip(1).collect();
+    let mut dirs: Vec<_> = std::env::args().skip(1).collect();
+    if let [flag, src] = dirs.as_slice()
+        && flag == "--upward"
+    {
+        for rooms::Use { from, to, file, what } in rooms::upward(&rooms::read(Path::new(src))) {
+            println!("{from} → {to}: {what} ({})", file.display());
+        }
+        return ExitCode::SUCCESS;
+    }
+    dirs.retain(|dir| !dir.starts_with("--"));
     let trees: Vec<_> = dirs.iter().map(|dir| rooms::read(Path::new(dir))).collect();
     if trees.is_empty() || trees.len() > 2 {
-        eprintln!("usage: rooms [BEFORE] AFTER, each a directory crates/node/src");
+        eprintln!("usage: rooms [BEFORE] AFTER, or rooms --upward SRC, each a directory crates/node/src");
         return ExitCode::FAILURE;
     }
     by_room(&trees);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use intarsia_meta::Inode;
-use intarsia_policy::{KeepRequest, should_keep};
+use intarsia_policy::{CacheRoom, KeepRequest};
 use intarsia_sync::Mutex;
-use intarsia_types::{BackingRef, CacheHint, Error, HintSet, Integrity, Layout, Pattern, Result};
+use intarsia_types::{BackingRef, CacheHint, Error, HintSet, Layout, Pattern, Result};
 
 use crate::body::LocalBody;
 use crate::body::integrity::sum_file;
@@ -113,9 +113,9 @@ impl Node {
     /// Makes a backing file here what the record says; how long that is.
     pub(crate) fn copy_present(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
         match (self.own_copy(inode), &inode.layout) {
-            (Some(own), _) => self.copy_own(own, backing),
-            (None, Layout::Empty) => self.write_whole(backing, &[]),
-            (None, Layout::Inline) => self.write_whole(backing, &self.load_inline(inode)?),
+            (Some(own), _) => self.ledger.copy(own, backing),
+            (None, Layout::Empty) => self.ledger.write_whole(backing, &[]),
+            (None, Layout::Inline) => self.ledger.write_whole(backing, &self.load_inline(inode)?),
             (None, _) => self.fetch_to(inode, backing),
         }
     }
@@ -125,13 +125,6 @@ impl Node {
         let hosts = self.hosts_of(inode)?;
         let source = Arc::new(self.open_elsewhere(cluster, inode, &hosts)?);
         self.copy_here(&source, backing)
-    }
-
-    fn write_whole(&self, backing: BackingRef, bytes: &[u8]) -> Result<u64> {
-        let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
-        target.write_all_at(bytes, 0)?;
-        target.set_len(bytes.len() as u64)?;
-        Ok(bytes.len() as u64)
     }
 
     /// Begins a copy of a file that is about to be read from another host, if that is worth it.
@@ -164,17 +157,14 @@ impl Node {
         gaps_max: usize,
     ) -> Option<CopyInMaking> {
         self.remote_cache.make_room();
-        let tier = self.tiers.choose(hints.tier()).and_then(|id| self.tiers.get(id)).ok()?;
+        let tier = self.placing.tier_here(hints.tier()).and_then(|id| self.tiers.get(id)).ok()?;
         let taken_bytes = self.remote_cache.held.lock().bytes_in(tier.id());
-        let request = KeepRequest {
-            is_sealed,
-            is_strict: hints.integrity() == Integrity::Strict,
-            hint,
-            size_bytes: inode.size_bytes,
-            room_bytes: tier.space().free_bytes + taken_bytes,
-            tier_is_low: tier.is_low(),
-        };
-        if !should_keep(&request) {
+        let free_bytes = tier.space().free_bytes;
+        let room = CacheRoom { free_bytes, taken_bytes, tier_is_low: tier.is_low() };
+        let plan =
+            self.placing.plan_kept(hints, inode.size_bytes, KeepRequest { is_sealed, hint, room });
+        if !plan.is_kept {
+            tracing::trace!(ino = %inode.ino, reason = plan.reason.as_str(), "no copy is kept");
             return None;
         }
         let (backing, file) = self.tiers.take_file(tier.id(), &self.namespace).ok()?;

@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 /// What is fetched with one request. Larger ones fall out of the processor's cache between the steps of their way.
-pub(crate) const PIECE_BYTES: u64 = 512 << 10;
+pub const PIECE_BYTES: u64 = 512 << 10;
 /// The longest window.
-pub(crate) const WINDOW_MAX_BYTES: u64 = 8 << 20;
+pub const WINDOW_MAX_BYTES: u64 = 8 << 20;
 /// Readers told apart in one file; of more, the one heard of longest ago is forgotten.
 const READERS_MAX: usize = 8;
 
@@ -27,28 +27,23 @@ struct Sequence {
 
 /// What is to be fetched now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ahead {
+pub struct Ahead {
     /// The bytes, in whole pieces but at both ends.
-    pub(crate) range: Range<u64>,
+    pub range: Range<u64>,
     /// For which reader.
-    pub(crate) sequence: u64,
+    pub sequence: u64,
 }
 
 /// The readers of one file.
 #[derive(Debug, Default)]
-pub(crate) struct Sequences {
+pub struct Sequences {
     known: Vec<Sequence>,
     turn: u64,
 }
 
 impl Sequences {
     /// Notes a read of `read` in a file of `size_bytes`; `is_late` when what it wants is not here yet.
-    pub(crate) fn follow(
-        &mut self,
-        read: &Range<u64>,
-        size_bytes: u64,
-        is_late: bool,
-    ) -> Option<Ahead> {
+    pub fn follow(&mut self, read: &Range<u64>, size_bytes: u64, is_late: bool) -> Option<Ahead> {
         self.turn += 1;
         // The kernel's own requests ahead arrive in no strict order: several threads take them.
         let slack = 2 * (read.end - read.start);
@@ -86,26 +81,26 @@ impl Sequences {
     }
 
     /// Notes how far requests for a reader went.
-    pub(crate) fn asked_to(&mut self, sequence: u64, end: u64) {
+    pub fn asked_to(&mut self, sequence: u64, end: u64) {
         if let Some(sequence) = self.find(sequence) {
             sequence.asked_to = end;
         }
     }
 
     /// Notes that an answer for a reader took long.
-    pub(crate) fn slow_down(&mut self, sequence: u64) {
+    pub fn slow_down(&mut self, sequence: u64) {
         if let Some(sequence) = self.find(sequence) {
             sequence.window_bytes = (sequence.window_bytes / 2).max(PIECE_BYTES);
         }
     }
 
     /// Where the reader is, if it is still known: what was fetched for it and lies before is not wanted any more.
-    pub(crate) fn position(&self, sequence: u64) -> Option<u64> {
+    pub fn position(&self, sequence: u64) -> Option<u64> {
         self.known.iter().find(|s| s.number == sequence).map(|s| s.next)
     }
 
     /// Forgets what was asked for, which has been thrown away.
-    pub(crate) fn begin_anew(&mut self) {
+    pub fn begin_anew(&mut self) {
         self.known.clear();
     }
 
@@ -115,7 +110,7 @@ impl Sequences {
 }
 
 /// Cuts a range at the borders of pieces.
-pub(crate) fn pieces_of(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+pub fn pieces_of(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut at = range.start;
     std::iter::from_fn(move || {
         let end = ((at / PIECE_BYTES + 1) * PIECE_BYTES).min(range.end);

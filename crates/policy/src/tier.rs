@@ -1,4 +1,4 @@
-//! In which tier of this host a new file is born.
+//! In which tier of a host bytes are to be.
 
 use intarsia_types::{TierClass, TierId};
 
@@ -9,15 +9,30 @@ pub struct TierState {
     pub id: TierId,
     /// What it is made of.
     pub class: TierClass,
+    /// Bytes it may hold.
+    pub capacity_bytes: u64,
     /// Bytes it can still take.
     pub free_bytes: u64,
     /// Whether it is below its watermark.
     pub is_low: bool,
     /// Whether it is only for what no other tier has room for.
     pub is_overflow: bool,
+    /// Whether the kernel can serve files of its file system by itself, where it serves any.
+    pub is_stackable: bool,
 }
 
 impl TierState {
+    #[cfg(test)]
+    pub(crate) const EXAMPLE: Self = Self {
+        id: TierId(0),
+        class: TierClass::Ssd,
+        capacity_bytes: 1000,
+        free_bytes: 1000,
+        is_low: false,
+        is_overflow: false,
+        is_stackable: true,
+    };
+
     /// Whether it takes new files: it is above its watermark, and not full.
     #[must_use]
     pub const fn has_room(&self) -> bool {
@@ -36,8 +51,7 @@ impl TierState {
 /// that another tier could serve.
 ///
 /// `tiers` is in the order of the configuration, which decides between equals. `None` only for no tiers.
-#[must_use]
-pub fn choose_tier(tiers: &[TierState], wanted: Option<TierClass>) -> Option<TierId> {
+pub(crate) fn choose_tier(tiers: &[TierState], wanted: Option<TierClass>) -> Option<TierId> {
     let roomy = || tiers.iter().filter(|t| t.is_roomy());
     let of_class = wanted.and_then(|class| roomy().find(|t| t.class == class));
     let nearest = || {
@@ -54,7 +68,7 @@ mod tests {
     use super::*;
 
     fn tier(id: u16, class: TierClass, free_bytes: u64, is_low: bool) -> TierState {
-        TierState { id: TierId(id), class, free_bytes, is_low, is_overflow: false }
+        TierState { id: TierId(id), class, free_bytes, is_low, ..TierState::EXAMPLE }
     }
 
     #[test]

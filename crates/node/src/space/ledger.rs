@@ -1,0 +1,308 @@
+//! Backing files of this host that are without an owner, or of which it is not known whether a record names them.
+//!
+//! A commit of which no answer came may have been made, or be made a little later. The file that it was to give an
+//! owner, or to take from the ledger, must neither serve another file nor be removed until that is known. It is known
+//! once no such commit can be under way any more: then the file is taken out of the ledger, so that nobody can claim
+//! it, and all records are looked at for it, once for all such files.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_meta::{FreeFile, Namespace};
+use intarsia_store::{BackingFile, Tier};
+use intarsia_sync::{Instant, Mutex};
+use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result, TierId};
+
+use crate::background::queue::Queue;
+use crate::space::tiers::Tiers;
+
+/// What is copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    backing: BackingRef,
+    /// As which it may stand in the ledger.
+    free: FreeFile,
+    since: Instant,
+}
+
+/// Whoever counts the space of files while they are open.
+pub(crate) trait FileEvents: Send + Sync {
+    /// A file is about to be removed. Whether its space is counted no more by that.
+    fn note_gone(&self, backing: BackingRef) -> bool;
+}
+
+/// The files without an owner.
+pub(crate) struct Ledger {
+    tiers: Arc<Tiers>,
+    /// Has the ledger on stable storage, and the records.
+    namespace: Arc<Namespace>,
+    queue: Arc<Queue>,
+    events: Arc<dyn FileEvents>,
+    /// In a store of one host the ledger itself tells at the next start.
+    is_shared: bool,
+    doubts: Mutex<Vec<Doubt>>,
+}
+
+/// Whether a commit that failed with this may have been made nevertheless.
+pub(crate) const fn is_uncertain(error: &Error) -> bool {
+    matches!(error, Error::Engine(_))
+}
+
+impl Ledger {
+    pub(crate) fn new(
+        tiers: Arc<Tiers>,
+        namespace: Arc<Namespace>,
+        queue: Arc<Queue>,
+        events: Arc<dyn FileEvents>,
+        is_shared: bool,
+    ) -> Self {
+        Self { tiers, namespace, queue, events, is_shared, doubts: Mutex::default() }
+    }
+
+    /// Whether it is known of every file here whether a record names it.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.doubts.lock().is_empty()
+    }
+
+    fn add(&self, tier: TierId, files: &[FreeFile]) {
+        let since = Instant::now();
+        let backing = |free: &FreeFile| BackingRef { tier, file: free.file };
+        let doubts = files.iter().map(|free| Doubt { backing: backing(free), free: *free, since });
+        self.doubts.lock().extend(doubts);
+    }
+
+    /// Nobody knows whether a record names the file; `accounted_512` is what the tier's accounting has for it.
+    pub(crate) fn doubt(&self, backing: BackingRef, free: FreeFile, accounted_512: u64) {
+        if !self.is_shared {
+            return;
+        }
+        let measured = self.tiers.get(backing.tier).and_then(|tier| {
+            let blocks_512 = tier.open_file(backing.file, false)?.stat()?.blocks_512;
+            tier.account(accounted_512, blocks_512);
+            Ok(())
+        });
+        if let Err(error) = measured {
+            tracing::debug!(file = %backing.file, %error, "a doubtful file is gone");
+            return;
+        }
+        tracing::warn!(file = %backing.file, tier = %backing.tier, "nobody knows yet whether a file is named by a record");
+        self.add(backing.tier, &[free]);
+        self.queue.collect();
+    }
+
+    /// Removes a file that was to be the body of an inode, in a change that failed with `error`; unless the change may
+    /// have been made.
+    pub(crate) fn discard_unrecorded(
+        &self,
+        ino: InodeId,
+        backing: BackingRef,
+        error: &Error,
+    ) -> Result<()> {
+        if is_uncertain(error) {
+            self.doubt(backing, FreeFile::of(ino, backing.file), 0);
+            return Ok(());
+        }
+        self.tiers.get(backing.tier)?.remove(backing.file)?;
+        self.namespace.forget_file(backing.tier, FreeFile::reserved(backing.file))
+    }
+
+    /// As [`discard_unrecorded`](Self::discard_unrecorded) for an empty file, which goes back to the pool; it may stand
+    /// in the ledger as `free`.
+    pub(crate) fn untake_unrecorded(
+        &self,
+        tier: TierId,
+        free: FreeFile,
+        file: BackingFile,
+        error: &Error,
+    ) {
+        let backing = BackingRef { tier, file: free.file };
+        if is_uncertain(error) {
+            self.doubt(backing, free, 0);
+        } else {
+            self.tiers.untake_file(backing, file);
+        }
+    }
+
+    /// Takes `files` of a tier out of the ledger; those that were in it. Without an answer they may be out of it.
+    pub(crate) fn take_files(&self, tier: TierId, files: &[FreeFile]) -> Result<Vec<FreeFile>> {
+        let taken = self.namespace.take_free_files(tier, files);
+        taken.inspect_err(|error| self.doubt_taken(tier, files, error))
+    }
+
+    /// The same for one; whether it was in it.
+    pub(crate) fn take_file(&self, tier: TierId, free: FreeFile) -> Result<bool> {
+        let taken = self.namespace.take_free_file(tier, free);
+        taken.inspect_err(|error| self.doubt_taken(tier, &[free], error))
+    }
+
+    fn doubt_taken(&self, tier: TierId, files: &[FreeFile], error: &Error) {
+        if is_uncertain(error) {
+            self.add(tier, files);
+        }
+    }
+
+    /// Removes a file of this host that has no owner any more, and is in no ledger or about to be taken out of it.
+    pub(crate) fn remove(&self, tier: &Tier, file: BackingFileId) -> Result<()> {
+        if self.is_shared {
+            // Its owner may have gone at another host, which knows nothing of the space here.
+            let is_counted = self.events.note_gone(BackingRef { tier: tier.id(), file });
+            match tier.open_file(file, false).and_then(|file| file.stat()) {
+                Ok(_) if is_counted => {}
+                Ok(stat) => tier.account(stat.blocks_512, 0),
+                Err(error) => tracing::debug!(%file, %error, "a free file is gone already"),
+            }
+        }
+        tier.remove(file)
+    }
+
+    /// Removes the doubtful files that no record names, once that is sure: no commit is under way for longer than `age`.
+    pub(crate) fn resolve_doubts(&self, age: Duration) -> Result<()> {
+        let is_due = |doubt: &mut Doubt| doubt.since.elapsed() >= age;
+        let due: Vec<_> = self.doubts.lock().extract_if(.., is_due).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let outcome = self.unnamed(&due);
+        if outcome.is_err() {
+            self.doubts.lock().extend_from_slice(&due);
+        }
+        let unnamed = outcome?;
+        for doubt in due.iter().filter(|doubt| unnamed.contains(&doubt.backing)) {
+            let BackingRef { tier, file } = doubt.backing;
+            let removed = self.tiers.get(tier).and_then(|tier| self.remove(tier, file));
+            if let Err(error) = removed {
+                tracing::warn!(%file, %error, "a file that no record names is removed later");
+                self.doubts.lock().push(*doubt);
+            }
+        }
+        tracing::info!(
+            files = due.len(),
+            removed = unnamed.len(),
+            "looked whether records name doubtful files"
+        );
+        Ok(())
+    }
+
+    fn unnamed(&self, doubts: &[Doubt]) -> Result<HashSet<BackingRef>> {
+        for doubt in doubts {
+            self.namespace.take_free_file(doubt.backing.tier, doubt.free)?;
+        }
+        let mut left: HashSet<BackingRef> = doubts.iter().map(|doubt| doubt.backing).collect();
+        self.namespace.each_known_file(|backing| {
+            left.remove(&backing);
+        })?;
+        Ok(left)
+    }
+
+    /// Fills a backing file with what another one here holds; how long that is.
+    pub(crate) fn copy(&self, from: BackingRef, to: BackingRef) -> Result<u64> {
+        let source = self.tiers.get(from.tier)?.open_file(from.file, false)?;
+        self.copy_from(to, |buffer, at| source.read_at(buffer, at))
+    }
+
+    /// The same with what `read` reads.
+    pub(crate) fn copy_from(
+        &self,
+        to: BackingRef,
+        read: impl Fn(&mut [u8], u64) -> Result<usize>,
+    ) -> Result<u64> {
+        let target = self.tiers.get(to.tier)?.open_file(to.file, true)?;
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut at = 0;
+        loop {
+            let n = read(&mut buffer, at)?;
+            if n == 0 {
+                break;
+            }
+            target.write_all_at(&buffer[..n], at)?;
+            at += n as u64;
+        }
+        target.set_len(at)?;
+        Ok(at)
+    }
+
+    /// Makes a backing file of `bytes`; how long that is.
+    pub(crate) fn write_whole(&self, to: BackingRef, bytes: &[u8]) -> Result<u64> {
+        let target = self.tiers.get(to.tier)?.open_file(to.file, true)?;
+        target.write_all_at(bytes, 0)?;
+        target.set_len(bytes.len() as u64)?;
+        Ok(bytes.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use intarsia_store::TierOptions;
+    use intarsia_types::{ByteCount, TierSpec};
+
+    use super::*;
+    use crate::membership::cluster::lone::lone;
+
+    /// Counts what goes.
+    #[derive(Default)]
+    struct Gone(Mutex<Vec<BackingRef>>);
+
+    impl FileEvents for Gone {
+        fn note_gone(&self, backing: BackingRef) -> bool {
+            self.0.lock().push(backing);
+            false
+        }
+    }
+
+    /// A ledger over one tier in a directory that goes with the first value.
+    fn ledger() -> (tempfile::TempDir, Ledger, Arc<Gone>) {
+        let dir = tempfile::tempdir().unwrap();
+        let tier = Tier::open(TierOptions {
+            spec: TierSpec { dir: dir.path().join("tier"), class: None, capacity: None },
+            id: TierId(0),
+            watermark: ByteCount(0),
+            store: "0".repeat(32),
+        });
+        let tiers = Arc::new(Tiers::new(vec![tier.unwrap()], None, false));
+        let (_, namespace) = lone();
+        let (queue, gone) = (Arc::new(Queue::new(1024)), Arc::new(Gone::default()));
+        let events = Arc::clone(&gone) as Arc<dyn FileEvents>;
+        (dir, Ledger::new(tiers, Arc::new(namespace), queue, events, true), gone)
+    }
+
+    fn file(ledger: &Ledger) -> BackingRef {
+        ledger.tiers.take_file(TierId(0), &ledger.namespace).unwrap().0
+    }
+
+    fn is_there(ledger: &Ledger, backing: BackingRef) -> bool {
+        ledger.tiers.get(backing.tier).unwrap().open_file(backing.file, false).is_ok()
+    }
+
+    #[test]
+    fn a_file_of_a_change_that_was_not_made_goes_and_one_of_a_doubtful_change_waits() {
+        let (_dir, ledger, gone) = ledger();
+        let (refused, doubtful) = (file(&ledger), file(&ledger));
+        ledger.discard_unrecorded(InodeId(7), refused, &Error::NotFound).unwrap();
+        assert!(!is_there(&ledger, refused) && ledger.is_sure());
+        let no_answer = Error::Engine("no answer".into());
+        ledger.discard_unrecorded(InodeId(7), doubtful, &no_answer).unwrap();
+        assert!(is_there(&ledger, doubtful) && !ledger.is_sure());
+        ledger.resolve_doubts(Duration::from_secs(60)).unwrap();
+        assert!(is_there(&ledger, doubtful) && !ledger.is_sure(), "it may be made yet");
+        ledger.resolve_doubts(Duration::ZERO).unwrap();
+        assert!(!is_there(&ledger, doubtful) && ledger.is_sure());
+        assert_eq!(*gone.0.lock(), [doubtful]);
+    }
+
+    #[test]
+    fn a_copy_is_as_long_as_what_it_is_of() {
+        let (_dir, ledger, _) = ledger();
+        let (from, to) = (file(&ledger), file(&ledger));
+        let bytes = vec![7; COPY_BYTES + 5];
+        ledger.write_whole(to, &[1; COPY_BYTES * 2]).unwrap();
+        ledger.write_whole(from, &bytes).unwrap();
+        assert_eq!(ledger.copy(from, to).unwrap(), bytes.len() as u64);
+        let copied = ledger.tiers.get(to.tier).unwrap().open_file(to.file, false).unwrap();
+        let mut found = vec![0; bytes.len() + 1];
+        assert_eq!(copied.read_at(&mut found, 0).unwrap(), bytes.len());
+        assert_eq!(found[..bytes.len()], bytes);
+    }
+}
