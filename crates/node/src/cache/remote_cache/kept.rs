@@ -127,7 +127,7 @@ impl Node {
         self.copy_here(&source, backing)
     }
 
-    fn write_whole(&self, backing: BackingRef, bytes: &[u8]) -> Result<u64> {
+    pub(crate) fn write_whole(&self, backing: BackingRef, bytes: &[u8]) -> Result<u64> {
         let target = self.tiers.get(backing.tier)?.open_file(backing.file, true)?;
         target.write_all_at(bytes, 0)?;
         target.set_len(bytes.len() as u64)?;
