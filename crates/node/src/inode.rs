@@ -8,6 +8,7 @@ pub(crate) mod doubts;
 pub(crate) mod early_fold;
 pub(crate) mod elsewhere;
 pub(crate) mod following;
+pub(crate) mod handed;
 pub(crate) mod lease;
 pub(crate) mod live;
 pub(crate) mod moving;

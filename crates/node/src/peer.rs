@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use intarsia_meta::Owner;
 use intarsia_store::BackingFile;
 use intarsia_sync::{Mutex, Relapse};
 use intarsia_transport::{Buffer, Handler, Reply, Session};
@@ -337,12 +338,18 @@ impl PeerService {
                 }
             }
             Request::Recall { ino, kind: RecallKind::Write, epoch } => {
-                let heir = (epoch != NO_HEIR)
-                    .then(|| intarsia_meta::Owner::new(session.node.0.clone(), epoch));
-                match self.node()?.give_up(ino, heir)? {
-                    Recalled::Released => Response::Released,
-                    Recalled::InUse => Response::Busy { retry_ms: 0 },
-                    Recalled::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },
+                let heir = (epoch != NO_HEIR).then(|| Owner::new(session.node.0.clone(), epoch));
+                recalled(self.node()?.give_up(ino, heir)?)
+            }
+            Request::HandOver { ino, epoch, len_bytes } => {
+                let heir = Owner::new(session.node.0.clone(), epoch);
+                match self.node()?.hand_over(ino, heir, len_bytes)? {
+                    (Recalled::Released, Some((inode, content))) => {
+                        let handed = Response::HandedOver { record: inode.encode()?.to_vec() };
+                        let content = content.unwrap_or_else(|| session.buffer(0));
+                        return Ok(Reply::with(handed, content));
+                    }
+                    (outcome, _) => recalled(outcome),
                 }
             }
             Request::Recall { ino, kind: RecallKind::Read, epoch } => {
@@ -423,6 +430,14 @@ fn end(node: &Node, host: &NodeId, open: &OpenFile) {
         node.end_following(open.ino, host, open.stamp);
     }
     node.release_remote(open.ino, open.may_write);
+}
+
+fn recalled(outcome: Recalled) -> Response {
+    match outcome {
+        Recalled::Released => Response::Released,
+        Recalled::InUse => Response::Busy { retry_ms: 0 },
+        Recalled::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },
+    }
 }
 
 /// A pause on its way; 0 would mean something else.

@@ -17,7 +17,7 @@ use deployment::{
 };
 use hooked::Hooked;
 use intarsia_meta::Recovered;
-use intarsia_node::{NewName, Node};
+use intarsia_node::{NewName, Node, begin_answering};
 use intarsia_types::{Error, FileKind, InodeId};
 
 /// A host, and what counts its requests.
@@ -135,9 +135,9 @@ fn who_has_looked_removes_in_one_commit() {
 fn a_file_goes_from_host_to_host_in_few_requests() {
     let deployment = Deployment::new();
     let (hosts, top) = world(&deployment);
-    // Beside its inode: look, open, body; right to write asked for, passed on, had; body; published. With bytes that move,
-    // its old host asks once more where they are, for that it has passed the right on it knows.
-    for (len, expected) in [(100, 8), (200_000, 8)] {
+    // Beside its inode: look, open, body; right to write asked for, passed on; body; published. Bytes that move come with the
+    // right, if they are few: look, open; right asked for, passed on; moved; published. Else the old host asks where they are.
+    for (len, expected) in [(100, 7), (60_000, 6), (200_000, 7)] {
         let name = format!("f{len}");
         let ino = put_in(&hosts[0].0, top, &name, &pattern(len, 0));
         let turns = (1..=12u8).map(|turn| {
@@ -156,5 +156,49 @@ fn a_file_goes_from_host_to_host_in_few_requests() {
         let least = turns.iter().map(|asked| asked.concat().len()).min().unwrap();
         assert_eq!(least, expected, "{turns:?}");
     }
+    close_all(&hosts.map(|(node, _)| node));
+}
+
+/// The same for a program's own call, which looks the file up and opens it: whoever wrote it a moment ago is asked first.
+#[test]
+fn who_has_just_looked_asks_the_last_writer_at_once() {
+    let deployment = Deployment::new();
+    let (hosts, top) = world(&deployment);
+    let ino = put_in(&hosts[0].0, top, "f", &pattern(60_000, 0));
+    begin_answering(4711);
+    let turns = (1..=24u8).map(|turn| {
+        let (node, _) = &hosts[usize::from(turn) % 2];
+        let before: Vec<usize> =
+            hosts.iter().map(|(_, counted)| counted.hook.all().len()).collect();
+        node.lookup(top, b"f").unwrap();
+        overwrite(node, ino, 0, &pattern(30_000, turn), false).unwrap();
+        let asked = hosts
+            .iter()
+            .zip(before)
+            .map(|((_, counted), before)| without_reserving(counted.hook.all().split_off(before)));
+        let asked = asked.collect::<Vec<_>>().concat();
+        // What the last writer did not touch came with the right, byte for byte.
+        let mut expected = pattern(30_000, turn);
+        expected.extend_from_slice(&pattern(60_000, 0)[30_000..]);
+        assert_eq!(content_of(node, ino).unwrap(), expected);
+        asked
+    });
+    let turns: Vec<_> = turns.collect();
+    let fewest = turns.iter().min_by_key(|asked| asked.len()).unwrap();
+    let sorted = |mut asked: Vec<String>| {
+        asked.sort_unstable();
+        asked
+    };
+    let expected = ["commit FFI", "commit I", "commit WI", "follow D"].map(String::from);
+    assert_eq!(sorted(fewest.clone()), expected, "{turns:?}");
+    begin_answering(0);
+    // A file that nobody has written for long is asked of the metadata, and its home is asked to give the bytes up.
+    assert!(
+        hosts
+            .iter()
+            .all(|(node, _)| node.wait_until_settled(Instant::now() + Duration::from_secs(30)))
+    );
+    overwrite(&hosts[1].0, ino, 0, &pattern(60_000, 99), false).unwrap();
+    assert_eq!(content_of(&hosts[0].0, ino).unwrap(), pattern(60_000, 99));
     close_all(&hosts.map(|(node, _)| node));
 }

@@ -275,6 +275,16 @@ pub enum Request {
         /// How many bytes; at most [`crate::MAX_PAYLOAD_BYTES`].
         len_bytes: u32,
     },
+    /// 29: as `Recall` of kind `Write`, for a host that will have the bytes itself: with the right tell me what the record is
+    /// by now, and send the bytes if they are few. Answer: `HandedOver`, or as that of `Recall`.
+    HandOver {
+        /// The inode.
+        ino: InodeId,
+        /// The life of the asker, to whom the right is to pass.
+        epoch: u64,
+        /// Of a file that is longer no bytes are wanted; at most [`crate::MAX_PAYLOAD_BYTES`].
+        len_bytes: u32,
+    },
 }
 
 impl Request {
@@ -311,6 +321,7 @@ impl Request {
             Self::OpenVouched { .. } => "open vouched",
             Self::Spread { .. } => "spread",
             Self::ReadSpread { .. } => "read spread",
+            Self::HandOver { .. } => "hand over",
         }
     }
 
@@ -321,9 +332,8 @@ impl Request {
             Self::Read { len_bytes, .. }
             | Self::OpenRead { len_bytes, .. }
             | Self::OpenVouched { len_bytes, .. }
-            | Self::ReadSpread { len_bytes, .. } => {
-                usize::try_from(*len_bytes).unwrap_or(usize::MAX)
-            }
+            | Self::ReadSpread { len_bytes, .. }
+            | Self::HandOver { len_bytes, .. } => usize::try_from(*len_bytes).unwrap_or(usize::MAX),
             _ => 0,
         }
     }

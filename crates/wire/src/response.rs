@@ -72,4 +72,9 @@ pub enum Response {
         /// The pieces, from 0, each with the reader that gives it; none for the file's home.
         takes: Vec<(u32, Option<NodeId>)>,
     },
+    /// 13: the right to write is the asker's. The payload is all that the file holds, if that is as long as the record says.
+    HandedOver {
+        /// The inode's record as the commit made it that passed the right on; empty if it is to be looked up.
+        record: Vec<u8>,
+    },
 }

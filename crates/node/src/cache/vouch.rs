@@ -37,6 +37,7 @@ use intarsia_wire::{RecallKind, Request, Response};
 
 use crate::inode::lease::{Content, Retry};
 use crate::inode::live::LiveState;
+use crate::inode::moving::Source;
 use crate::membership::cluster::Cluster;
 use crate::membership::cluster::unexpected;
 use crate::node::Node;
@@ -251,7 +252,7 @@ impl Node {
         let hints = own_hints(&self.namespace, &inode);
         let moved = hints.and_then(|hints| {
             state.hints = hints;
-            self.bring_home(cluster, &[], &inode, state, content)
+            self.bring_home(cluster, Source::Here, &inode, state, content)
         });
         moved.or_else(|error| {
             tracing::warn!(ino = %inode.ino, %error, "readers on other hosts may see zeros where a file is cut");

@@ -16,8 +16,9 @@ use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Resul
 use crate::body::Body;
 use crate::body::remote::RemoteFile;
 use crate::cache::vouch::{PeerOpening, being_told};
+use crate::inode::handed::{Asked, Handed};
 use crate::inode::live::LiveState;
-use crate::inode::settling::Release;
+use crate::inode::moving::Source;
 use crate::membership::cluster::{Cluster, Recalled};
 use crate::membership::homes::require_some_copy;
 use crate::node::Node;
@@ -27,7 +28,7 @@ use crate::space::hints::own_hints;
 /// How long an open tries to get a lease that keeps moving.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How long a holder of a lease may take to answer, and when one that did not is asked again.
-const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
 const SILENT: Duration = Duration::from_millis(200);
 /// How long the home of a file may take to answer.
 const HOME_PATIENCE: Duration = Duration::from_secs(5);
@@ -57,8 +58,13 @@ impl Retry {
     }
 
     /// Others are at it.
-    fn contended(after: Duration) -> Self {
+    pub(super) fn contended(after: Duration) -> Self {
         Self { after, error: Error::Busy("other hosts keep writing to the file".into()) }
+    }
+
+    /// A host did not answer.
+    pub(super) const fn silent(error: Error) -> Self {
+        Self { after: SILENT, error }
     }
 }
 
@@ -124,40 +130,50 @@ impl Node {
         if state.holds_lease() || state.writes_remotely() {
             return self.regular(ino).map(Attempt::Done);
         }
-        match self.passed.acquire_write(&self.namespace, ino)? {
-            WriteLease::Held(inode) => {
-                check_regular(&inode)?;
-                state.right.acquire();
-                match self.stripe_new(cluster, &inode, state) {
-                    Ok(None) => {}
-                    Ok(Some(inode)) => return Ok(Attempt::Done(inode)),
-                    Err(error) => {
-                        self.give_lease_back(ino, state);
-                        return Err(error);
-                    }
-                }
-                let outcome = match self.settle_in(cluster, &inode, state, content) {
-                    // It moved once more meanwhile, or who has an older copy open here is about to close it.
-                    Err(error @ Error::Busy(_)) => {
-                        Ok(Attempt::Again(Retry { after: MOVING, error }))
-                    }
-                    outcome => outcome,
-                };
-                if !matches!(outcome, Ok(Attempt::Done(_))) || state.writes_remotely() {
-                    self.give_lease_back(ino, state);
-                }
-                outcome
+        match self.ask_for_right(cluster, ino)? {
+            Asked::Held(inode, handed) => {
+                self.use_right(cluster, &inode, state, content, handed.as_deref())
             }
-            WriteLease::Unneeded(inode) => {
+            Asked::Unneeded(inode) => {
                 check_regular(&inode)?;
                 self.write_stripes(&inode, state)?;
                 Ok(Attempt::Done(*inode))
             }
-            WriteLease::HeldBy(holder) if cluster.is_over(&holder) => {
-                self.take_lease_over(cluster, &holder, ino, content)
-            }
-            WriteLease::HeldBy(holder) => self.ask_holder(cluster, &holder.node, ino, state),
+            Asked::HeldBy(holder) => self.take_lease_over(cluster, &holder, ino, content),
+            Asked::InUse(holder) => self.write_through(cluster, holder, ino, state),
+            Asked::Again(retry) => Ok(Attempt::Again(retry)),
         }
+    }
+
+    /// The metadata say that this host may write: makes the entry fit for it.
+    fn use_right(
+        &self,
+        cluster: &Arc<Cluster>,
+        inode: &Inode,
+        state: &mut LiveState,
+        content: Content,
+        handed: Option<&Handed>,
+    ) -> Result<Attempt<Inode>> {
+        let ino = inode.ino;
+        check_regular(inode)?;
+        state.right.acquire();
+        match self.stripe_new(cluster, inode, state) {
+            Ok(None) => {}
+            Ok(Some(inode)) => return Ok(Attempt::Done(inode)),
+            Err(error) => {
+                self.give_lease_back(ino, state);
+                return Err(error);
+            }
+        }
+        let outcome = match self.settle_in(cluster, inode, state, content, handed) {
+            // It moved once more meanwhile, or who has an older copy open here is about to close it.
+            Err(error @ Error::Busy(_)) => Ok(Attempt::Again(Retry { after: MOVING, error })),
+            outcome => outcome,
+        };
+        if !matches!(outcome, Ok(Attempt::Done(_))) || state.writes_remotely() {
+            self.give_lease_back(ino, state);
+        }
+        outcome
     }
 
     /// Makes a file striped that has no bytes and is to be so, with the lease to it, which goes.
@@ -216,23 +232,6 @@ impl Node {
         Ok(inode)
     }
 
-    fn ask_holder(
-        &self,
-        cluster: &Arc<Cluster>,
-        holder: &NodeId,
-        ino: InodeId,
-        state: &mut LiveState,
-    ) -> Result<Attempt<Inode>> {
-        // In one commit with what the holder has yet to record, where it can.
-        match cluster.recall(holder, ino, Some(&self.namespace.owner()), HOLDER_PATIENCE) {
-            Ok(Recalled::Released) => Ok(Attempt::Again(Retry::contended(Duration::ZERO))),
-            Ok(Recalled::Later(pause)) => Ok(Attempt::Again(Retry::contended(pause))),
-            Ok(Recalled::InUse) => self.write_through(cluster, holder.clone(), ino, state),
-            // Either it answers again soon, or it is declared lost, and then its lease is.
-            Err(error) => Ok(Attempt::Again(Retry { after: SILENT, error })),
-        }
-    }
-
     /// The holder's life is over: its lease is free for whoever needs none of the bytes that went with it. Its copy goes
     /// in the same commit: whatever comes next, nobody takes for published what it wrote.
     fn take_lease_over(
@@ -265,6 +264,7 @@ impl Node {
         inode: &Inode,
         state: &mut LiveState,
         content: Content,
+        handed: Option<&Handed>,
     ) -> Result<Attempt<Inode>> {
         let foreign = inode.layout.backing().filter(|backing| !self.tiers.has(backing.tier));
         let own = self.own_copy(inode);
@@ -273,7 +273,9 @@ impl Node {
             if state.is_passed() && state.kept().is_some() {
                 // What the kernel reads is the file that it writes to.
                 state.hints = own_hints(&self.namespace, inode)?;
-                return self.bring_home(cluster, &[], inode, state, content).map(Attempt::Done);
+                return self
+                    .bring_home(cluster, Source::Here, inode, state, content)
+                    .map(Attempt::Done);
             }
             require_here(state, inode)?;
             return Ok(Attempt::Done(inode.clone()));
@@ -285,7 +287,13 @@ impl Node {
         }
         let own = own.filter(|_| !(state.is_passed() && state.kept().is_some()));
         let hints = own_hints(&self.namespace, inode)?;
-        match (cluster.recall(&home, inode.ino, None, HOME_PATIENCE), content) {
+        let handed = handed.filter(|handed| handed.from == home);
+        let recalled = match handed {
+            // Nobody had it open there when it passed the right on.
+            Some(_) => Ok(Recalled::Released),
+            None => cluster.recall(&home, inode.ino, None, HOME_PATIENCE),
+        };
+        match (recalled, content) {
             (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(Retry::contended(pause))),
             (Ok(Recalled::InUse), _) => {
                 // Whoever reads there keeps reading the same file, so that is where it is written.
@@ -312,7 +320,8 @@ impl Node {
             }
             (Ok(Recalled::Released), _) | (Err(_), Content::Dropped) => {
                 state.hints = hints;
-                let source = std::slice::from_ref(&home);
+                let sent = handed.and_then(Handed::content).map(Source::Sent);
+                let source = sent.unwrap_or(Source::Hosts(std::slice::from_ref(&home)));
                 self.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
             }
             (Err(error), Content::Kept) => {
@@ -320,7 +329,8 @@ impl Node {
                 match hosts.split_first() {
                     Some((_, others @ [_, ..])) => {
                         state.hints = hints;
-                        self.bring_home(cluster, others, inode, state, content).map(Attempt::Done)
+                        let source = Source::Hosts(others);
+                        self.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
                     }
                     _ => Err(error),
                 }
@@ -430,40 +440,6 @@ impl Node {
             self.namespace.update_with(ino, &extras, |_| Ok(()))?;
         }
         Ok(())
-    }
-
-    /// Another host wants to write, or to take the bytes to itself. A lease that this host has passes to `heir` if there
-    /// is one; else, or where nothing is known of the file here, nobody has it.
-    pub(crate) fn give_up(&self, ino: InodeId, heir: Option<Owner>) -> Result<Recalled> {
-        /// A second attempt after so long, while somebody is busy with the entry here.
-        const SOON: Duration = Duration::from_millis(20);
-        let release = heir.map_or(Release::Recalled, Release::PassedTo);
-        let outcome = self.live.try_with(ino, SOON, |state| {
-            if state.striped().is_some() {
-                // There is no lease any more.
-                return Ok(Recalled::Released);
-            }
-            if state.is_open() {
-                return Ok(Recalled::InUse);
-            }
-            if !state.holds_lease() && !state.is_unsettled {
-                if !self.creations.is_stranger(ino) {
-                    return Ok(Recalled::Later(SOON));
-                }
-                self.release_unknown(ino)?;
-            } else if !self.try_settle(ino, state, &release)? {
-                // Somebody has it mapped still.
-                return Ok(Recalled::InUse);
-            } else if matches!(release, Release::PassedTo(_)) {
-                self.passed.note(ino);
-            }
-            Ok(Recalled::Released)
-        });
-        match outcome {
-            None => Ok(Recalled::Later(SOON)),
-            Some(Err(Error::NotFound)) => Ok(Recalled::Released),
-            Some(outcome) => outcome,
-        }
     }
 }
 

@@ -15,6 +15,17 @@ use crate::replication::further::{Further, take_over_copies};
 
 use super::lease::Content;
 
+/// Where the bytes of a file are that is to come here.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'s> {
+    /// Here, in a file that the kernel reads.
+    Here,
+    /// At the first of these hosts that serves it.
+    Hosts(&'s [NodeId]),
+    /// They were sent, all of them.
+    Sent(&'s [u8]),
+}
+
 impl Node {
     /// Makes this host, which has a copy, the home of a file that nobody writes to. The other copies stay
     /// named, for they hold what is published, but for `given_up`.
@@ -41,26 +52,26 @@ impl Node {
         Ok(moved)
     }
 
-    /// Copies a file that nobody writes to from the first of `sources` that serves it to a tier here, which
-    /// becomes its home. `state` has the file's hints.
+    /// Copies a file that nobody writes to from `source` to a tier here, which becomes its home. `state` has the file's
+    /// hints.
     pub(crate) fn bring_home(
         &self,
         cluster: &Arc<Cluster>,
-        sources: &[NodeId],
+        source: Source<'_>,
         inode: &Inode,
         state: &mut LiveState,
         content: Content,
     ) -> Result<Inode> {
         let (new, is_whole) = self.place_for(inode, state)?;
         let backing = new.backing;
-        let copied = match content {
-            Content::Kept if !is_whole && sources.is_empty() => {
-                self.copy_present(inode, backing).map(|_| ())
-            }
-            Content::Kept if !is_whole => self
-                .open_elsewhere(cluster, inode, sources)
+        let copied = match (content, source) {
+            (Content::Dropped, _) => Ok(()),
+            (Content::Kept, _) if is_whole => Ok(()),
+            (Content::Kept, Source::Here) => self.copy_present(inode, backing).map(|_| ()),
+            (Content::Kept, Source::Sent(bytes)) => self.ledger.write_whole(backing, bytes).map(|_| ()),
+            (Content::Kept, Source::Hosts(hosts)) => self
+                .open_elsewhere(cluster, inode, hosts)
                 .and_then(|source| self.copy_whole(&Arc::new(source), inode, backing)),
-            _ => Ok(()),
         };
         let moved = copied.and_then(|()| self.record_move(inode, backing, content));
         let (moved, dropped) = match moved {

@@ -50,6 +50,29 @@ impl Release {
     }
 }
 
+/// How far settling has come.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// Somebody may be writing to it.
+    NotYet,
+    /// It has settled.
+    Done,
+    /// It has settled, in the commit that made the record this.
+    As(Box<Inode>),
+}
+
+impl Settled {
+    const fn is_done(&self) -> bool {
+        !matches!(self, Self::NotYet)
+    }
+}
+
+impl From<bool> for Settled {
+    fn from(is_done: bool) -> Self {
+        if is_done { Self::Done } else { Self::NotYet }
+    }
+}
+
 impl Chores for Node {
     fn carry_out(&self, task: Task) -> Result<()> {
         match task {
@@ -164,16 +187,31 @@ impl Node {
         state: &mut LiveState,
         release: &Release,
     ) -> Result<bool> {
+        self.settle_and_tell(ino, state, release).map(|settled| settled.is_done())
+    }
+
+    /// As [`try_settle`](Self::try_settle), with what the record has become.
+    pub(super) fn settle_and_tell(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        release: &Release,
+    ) -> Result<Settled> {
         let outcome = self.settle_entry(ino, state, release);
         state.note_change(outcome)
     }
 
-    fn settle_entry(&self, ino: InodeId, state: &mut LiveState, release: &Release) -> Result<bool> {
+    fn settle_entry(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        release: &Release,
+    ) -> Result<Settled> {
         if state.is_open() || !(state.is_unsettled || state.holds_lease()) {
-            return Ok(true);
+            return Ok(Settled::Done);
         }
         if state.unnamed().is_some() {
-            return self.settle_one_folded(ino, state, release);
+            return self.settle_one_folded(ino, state, release).map(Settled::from);
         }
         let Some(known) = self.known_record(state) else {
             let inode = self.recorded(ino, state)?;
@@ -186,7 +224,12 @@ impl Node {
     }
 
     /// `inode` is what the record said a moment ago, or when this host changed it last.
-    fn settle_as(&self, inode: &Inode, state: &mut LiveState, release: &Release) -> Result<bool> {
+    fn settle_as(
+        &self,
+        inode: &Inode,
+        state: &mut LiveState,
+        release: &Release,
+    ) -> Result<Settled> {
         let ino = inode.ino;
         self.load_body(state, inode)?;
         if state.is_foreign {
@@ -198,23 +241,26 @@ impl Node {
             // Folded before a crash, mark left behind; or a lease to write a file beside its inode.
             let mut extras = self.lease_extras(state);
             extras.push(release.extra());
-            self.namespace.change_known(inode, |_, more| {
+            let settled = self.namespace.change_known(inode, |_, more| {
                 more.extend_from_slice(&extras);
                 Ok(())
             })?;
             state.is_unsettled = false;
             state.right.release();
             state.body = None;
-            return Ok(true);
+            return Ok(Settled::As(Box::new(settled)));
         };
         let size_bytes = local.ro.stat()?.size_bytes;
-        if !self.try_fold(ino, state, size_bytes, release)? {
-            let Some(local) = state.local() else { return Ok(true) };
-            if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
-                return Ok(false);
+        let settled = match self.try_fold(ino, state, size_bytes, release)? {
+            Some(folded) => folded,
+            None => {
+                let Some(local) = state.local() else { return Ok(Settled::Done) };
+                if !is_unwritten(local.ro.file()).map_err(|e| Error::io("ask for a lease", e))? {
+                    return Ok(Settled::NotYet);
+                }
+                self.record_settled(inode, state, release)?
             }
-            self.record_settled(inode, state, release)?;
-        }
+        };
         self.metrics.settled.fetch_add(1, Ordering::Relaxed);
         state.is_unsettled = false;
         state.right.release();
@@ -222,18 +268,18 @@ impl Node {
         state.body = None;
         state.sums = None;
         self.settler_queue.set_pool_short(self.tiers.is_short());
-        Ok(true)
+        Ok(Settled::As(Box::new(settled)))
     }
 
-    /// `known` is what the record said a moment ago.
+    /// `known` is what the record said a moment ago; what it says now.
     fn record_settled(
         &self,
         known: &Inode,
         state: &mut LiveState,
         release: &Release,
-    ) -> Result<()> {
+    ) -> Result<Inode> {
         let ino = known.ino;
-        let Some(local) = state.local() else { return Ok(()) };
+        let Some(local) = state.local() else { return Err(Error::BadHandle) };
         let (stat, home) = (local.ro.stat()?, local.backing);
         self.tiers.get(home.tier)?.account(state.accounted_512, stat.blocks_512);
         state.accounted_512 = stat.blocks_512;
@@ -266,10 +312,10 @@ impl Node {
         if lacked || inode.layout.copies().len() != self.wanted_copies(&state.hints) {
             self.copy_queue.add(ino, stat.size_bytes);
         }
-        Ok(())
+        Ok(inode)
     }
 
-    /// Moves a small body beside its inode and gives the backing file back, if nobody else has it open.
+    /// Moves a small body beside its inode and gives the backing file back, if nobody else has it open. The record then.
     ///
     /// Nobody else having it open means that nobody can write to it either. What is true of the file is
     /// asked after that: `size_bytes` from before only saves the trouble for large ones.
@@ -279,16 +325,16 @@ impl Node {
         state: &mut LiveState,
         size_bytes: u64,
         release: &Release,
-    ) -> Result<bool> {
-        let Some(local) = state.local() else { return Ok(false) };
+    ) -> Result<Option<Inode>> {
+        let Some(local) = state.local() else { return Ok(None) };
         if !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total_bytes())
             || !is_unshared(local.ro.file()).unwrap_or(false)
         {
-            return Ok(false);
+            return Ok(None);
         }
         let stat = local.ro.stat()?;
         if stat.size_bytes > self.placing.inline_max_bytes() {
-            return Ok(false);
+            return Ok(None);
         }
         let mut bytes = vec![0; usize::try_from(stat.size_bytes).unwrap_or(0)];
         let n = local.ro.read_at(&mut bytes, 0)?;
@@ -306,7 +352,7 @@ impl Node {
         if !bytes.is_empty() {
             extras.push(Extra::PutBody(bytes.as_slice().into()));
         }
-        self.namespace.change(ino, |inode, more| {
+        let folded = self.namespace.change(ino, |inode, more| {
             more.extend_from_slice(&extras);
             dropped = inode.layout.copies().to_vec();
             dropped.retain(|copy| *copy != backing);
@@ -335,7 +381,7 @@ impl Node {
         if let Some(LocalBody { ro, .. }) = state.take_local() {
             self.give_back(ino, backing, ro)?;
         }
-        Ok(true)
+        Ok(Some(folded))
     }
 
     /// What the metadata engine takes on disk, bodies included, as of at most so many folds ago.

@@ -113,6 +113,11 @@ impl Node {
         self.recollected(ino, |known| !known.inode.has_xattrs).is_some()
     }
 
+    /// The record of an inode that the asking thread has just looked up.
+    pub(crate) fn just_looked_up(&self, ino: InodeId) -> Option<Inode> {
+        self.recollected(ino, |_| true).map(|known| known.inode)
+    }
+
     fn recollected(
         &self,
         ino: InodeId,

@@ -109,6 +109,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
                 len_bytes: 4096,
             },
         ),
+        ("hand-over", Request::HandOver { ino, epoch: 3, len_bytes: 1 << 17 }),
     ];
     all.extend(lock_questions().into_iter().map(|(name, question)| {
         (name, Request::Lock { place: LockPlace { ino, epoch: 3, life: 8 }, question })
@@ -183,6 +184,7 @@ pub(crate) fn responses() -> Vec<(&'static str, Response)> {
                 takes: vec![(3, None), (300, Some(NodeId("n2".into())))],
             },
         ),
+        ("handed-over", Response::HandedOver { record: vec![2, 0, 255] }),
     ];
     all.extend(lock_answers().into_iter().map(|(name, answer)| (name, Response::Lock(answer))));
     all.extend(faults().into_iter().map(|(name, fault)| (name, Response::Failed(fault))));

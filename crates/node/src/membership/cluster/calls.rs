@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use intarsia_meta::{Owner, allowance};
+use intarsia_meta::{Inode, Owner, allowance};
 use intarsia_sync::may_ask_others;
 use intarsia_transport::{Answer, Buffer, CallError, Patience, PeerFailure, Pending};
 use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::{RecallKind, Request, Response};
 
 use super::{Cluster, NO_HEIR, Recalled};
+use crate::inode::handed::Handed;
 
 impl Cluster {
     /// How long another host may take to answer.
@@ -143,13 +144,31 @@ impl Cluster {
     ) -> Result<Recalled> {
         let epoch = heir.map_or(NO_HEIR, |heir| heir.epoch);
         let request = Request::Recall { ino, kind: RecallKind::Write, epoch };
-        match self.call_within(holder, &request, patience)? {
-            Response::Released => Ok(Recalled::Released),
-            Response::Busy { retry_ms: 0 } => Ok(Recalled::InUse),
-            Response::Busy { retry_ms } => {
-                Ok(Recalled::Later(Duration::from_millis(u64::from(retry_ms))))
+        recalled(holder, &self.call_within(holder, &request, patience)?)
+    }
+
+    /// Asks `holder` to pass the right to write on to this host in its life `epoch`, with the bytes if they are at most
+    /// `len_bytes`. What came with the right, if the holder had it.
+    pub(crate) fn hand_over(
+        &self,
+        holder: &NodeId,
+        ino: InodeId,
+        epoch: u64,
+        len_bytes: u32,
+        patience: Duration,
+    ) -> Result<(Recalled, Option<Handed>)> {
+        let request = Request::HandOver { ino, epoch, len_bytes };
+        let patience = allowance::of(patience);
+        let ask = || self.peers.call_within(holder, request.clone(), None, patience);
+        let Answer { response, payload } = self.ask(holder, ask)?;
+        match response {
+            Response::HandedOver { record } => {
+                self.note_asked(payload.len() as u64);
+                let inode = Inode::decode(ino, &record)?;
+                let handed = Handed::new(inode, payload, holder.clone());
+                Ok((Recalled::Released, Some(handed)))
             }
-            other => Err(unexpected(holder, &other)),
+            other => recalled(holder, &other).map(|recalled| (recalled, None)),
         }
     }
 
@@ -160,6 +179,17 @@ impl Cluster {
             Response::Released => Ok(()),
             other => Err(unexpected(holder, &other)),
         }
+    }
+}
+
+fn recalled(holder: &NodeId, response: &Response) -> Result<Recalled> {
+    match *response {
+        Response::Released => Ok(Recalled::Released),
+        Response::Busy { retry_ms: 0 } => Ok(Recalled::InUse),
+        Response::Busy { retry_ms } => {
+            Ok(Recalled::Later(Duration::from_millis(u64::from(retry_ms))))
+        }
+        ref other => Err(unexpected(holder, other)),
     }
 }
 

@@ -1,0 +1,205 @@
+//! A file that goes from the host that writes it to the next one, in one question.
+//!
+//! The holder of the right to write settles the file, passes the right on in the commit that records that, and answers with
+//! the record and, if they are few, with the bytes. From that commit on only the heir changes content and place, so it needs
+//! to ask neither the metadata who may write nor the home whether somebody writes there. Everything that it commits is
+//! conditional on the right and on the record, as ever: an answer that is late, or that never comes, does no harm.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use intarsia_meta::{Inode, Owner, WriteLease};
+use intarsia_store::BackingFile;
+use intarsia_transport::Buffer;
+use intarsia_types::{Error, InodeId, NodeId, Result};
+
+use crate::inode::lease::{HOLDER_PATIENCE, Retry};
+use crate::inode::live::LiveState;
+use crate::inode::settling::{Release, Settled};
+use crate::membership::cluster::{Cluster, Recalled};
+use crate::node::Node;
+
+/// Bytes of at most so long a file are sent with the right to it.
+const SENT_BYTES: u32 = 128 << 10;
+/// A file that was changed so recently is likely to be still the right of the host that did.
+const RECENT: Duration = Duration::from_secs(1);
+/// A second attempt after so long, while somebody is busy with the entry here.
+const SOON: Duration = Duration::from_millis(20);
+
+/// What came with the right to write.
+pub(crate) struct Handed {
+    /// The record, as the commit made it that passed the right on.
+    pub(crate) inode: Inode,
+    /// All that the file holds, if it is that; else it is at the host that passed the right on, as the record says.
+    content: Buffer,
+    pub(crate) from: NodeId,
+}
+
+impl Handed {
+    pub(crate) const fn new(inode: Inode, content: Buffer, from: NodeId) -> Self {
+        Self { inode, content, from }
+    }
+
+    /// The whole content, if it was sent.
+    pub(super) fn content(&self) -> Option<&[u8]> {
+        Some(&*self.content).filter(|bytes| bytes.len() as u64 == self.inode.size_bytes)
+    }
+}
+
+/// What came of asking for the right to write.
+pub(super) enum Asked {
+    /// This host has it, and what came with it if it was passed on.
+    Held(Box<Inode>, Option<Box<Handed>>),
+    /// Nobody needs it.
+    Unneeded(Box<Inode>),
+    /// Somebody else has it.
+    HeldBy(Owner),
+    /// It is open at the host that may write, or may soon: it is to be written through that one.
+    InUse(NodeId),
+    /// To be asked again.
+    Again(Retry),
+}
+
+impl Node {
+    /// Asks for the right to write: first the host that has it, where that is likely to be known and this one has only
+    /// just looked the file up, then the metadata.
+    pub(super) fn ask_for_right(&self, cluster: &Arc<Cluster>, ino: InodeId) -> Result<Asked> {
+        if let Some(holder) = self.likely_holder(cluster, ino) {
+            self.passed.forget(ino);
+            match self.ask_holder(cluster, &holder, ino) {
+                // It has not; somebody else may.
+                Ok(None) => {}
+                Ok(Some(asked)) => return Ok(asked),
+                // It may have passed the right on all the same, which the metadata know.
+                Err(error) => tracing::debug!(%ino, %holder, %error, "the likely writer"),
+            }
+        }
+        Ok(match self.passed.acquire_write(&self.namespace, ino)? {
+            WriteLease::Held(inode) => Asked::Held(inode, None),
+            WriteLease::Unneeded(inode) => Asked::Unneeded(inode),
+            WriteLease::HeldBy(holder) if cluster.is_over(&holder) => Asked::HeldBy(holder),
+            WriteLease::HeldBy(holder) => match self.ask_holder(cluster, &holder.node, ino) {
+                Ok(Some(asked)) => asked,
+                Ok(None) => Asked::Again(Retry::contended(Duration::ZERO)),
+                // Either it answers again soon, or it is declared lost, and then its lease is.
+                Err(error) => Asked::Again(Retry::silent(error)),
+            },
+        })
+    }
+
+    /// The host that is likely to have the right to write, if the record that was just looked up tells.
+    fn likely_holder(&self, cluster: &Cluster, ino: InodeId) -> Option<NodeId> {
+        let record = self.just_looked_up(ino)?;
+        let backing = record.layout.backing().filter(|backing| !self.tiers.has(backing.tier))?;
+        let is_recent = SystemTime::from(record.mtime).elapsed().is_ok_and(|age| age < RECENT);
+        cluster.home_of(backing.tier).ok().filter(|_| is_recent)
+    }
+
+    /// Asks a host to pass the right on; none if it is nobody's, as far as that host knows.
+    fn ask_holder(
+        &self,
+        cluster: &Arc<Cluster>,
+        holder: &NodeId,
+        ino: InodeId,
+    ) -> Result<Option<Asked>> {
+        let heir = self.namespace.owner();
+        let (recalled, handed) =
+            cluster.hand_over(holder, ino, heir.epoch, SENT_BYTES, HOLDER_PATIENCE)?;
+        Ok(match (recalled, handed) {
+            (Recalled::Released, Some(handed)) => {
+                Some(Asked::Held(Box::new(handed.inode.clone()), Some(Box::new(handed))))
+            }
+            (Recalled::Released, None) => None,
+            (Recalled::Later(pause), _) => Some(Asked::Again(Retry::contended(pause))),
+            (Recalled::InUse, _) => Some(Asked::InUse(holder.clone())),
+        })
+    }
+}
+
+/// The holder's side.
+impl Node {
+    /// Another host wants to write, or to take the bytes to itself. A right that this host has then is nobody's, or nothing
+    /// is known of the file here.
+    pub(crate) fn give_up(&self, ino: InodeId, heir: Option<Owner>) -> Result<Recalled> {
+        let release = heir.map_or(Release::Recalled, Release::PassedTo);
+        self.let_go_of(ino, &release, 0).map(|(recalled, _)| recalled)
+    }
+
+    /// Another host wants to write: a right that this host has passes to it, with the bytes if they are at most
+    /// `wanted_bytes`.
+    pub(crate) fn hand_over(
+        &self,
+        ino: InodeId,
+        heir: Owner,
+        wanted_bytes: u32,
+    ) -> Result<(Recalled, Option<(Inode, Option<Buffer>)>)> {
+        self.let_go_of(ino, &Release::PassedTo(heir), wanted_bytes)
+    }
+
+    fn let_go_of(
+        &self,
+        ino: InodeId,
+        release: &Release,
+        wanted_bytes: u32,
+    ) -> Result<(Recalled, Option<(Inode, Option<Buffer>)>)> {
+        let outcome = self.live.try_with(ino, SOON, |state| {
+            if state.striped().is_some() {
+                // There is no lease any more.
+                return Ok((Recalled::Released, None));
+            }
+            if state.is_open() {
+                return Ok((Recalled::InUse, None));
+            }
+            if !state.holds_lease() && !state.is_unsettled {
+                if !self.creations.is_stranger(ino) {
+                    return Ok((Recalled::Later(SOON), None));
+                }
+                self.release_unknown(ino)?;
+                return Ok((Recalled::Released, None));
+            }
+            self.settle_for(ino, state, release, wanted_bytes)
+        });
+        match outcome {
+            None => Ok((Recalled::Later(SOON), None)),
+            Some(Err(Error::NotFound)) => Ok((Recalled::Released, None)),
+            Some(outcome) => outcome,
+        }
+    }
+
+    fn settle_for(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        release: &Release,
+        wanted_bytes: u32,
+    ) -> Result<(Recalled, Option<(Inode, Option<Buffer>)>)> {
+        let local = state.local().map(|local| (local.backing, Arc::clone(&local.ro)));
+        let settled = self.settle_and_tell(ino, state, release)?;
+        if let Settled::NotYet = settled {
+            // Somebody has it mapped still.
+            return Ok((Recalled::InUse, None));
+        }
+        if !matches!(release, Release::PassedTo(_)) {
+            return Ok((Recalled::Released, None));
+        }
+        self.passed.note(ino);
+        let Settled::As(record) = settled else { return Ok((Recalled::Released, None)) };
+        let file = local.filter(|(backing, _)| record.layout.backing() == Some(*backing));
+        // Nobody can write to it any more, so these are the bytes of the record.
+        let content = file.and_then(|(_, file)| self.content_to_send(&file, &record, wanted_bytes));
+        Ok((Recalled::Released, Some((*record, content))))
+    }
+
+    fn content_to_send(
+        &self,
+        file: &BackingFile,
+        record: &Inode,
+        wanted_bytes: u32,
+    ) -> Option<Buffer> {
+        let len = u32::try_from(record.size_bytes).ok().filter(|len| *len <= wanted_bytes)?;
+        let mut bytes = self.cluster.as_ref()?.buffer(usize::try_from(len).ok()?);
+        let read = file.read_at(&mut bytes, 0);
+        // What cannot be read here is asked for by the way that tells of it.
+        read.is_ok_and(|n| n == bytes.len()).then_some(bytes)
+    }
+}
