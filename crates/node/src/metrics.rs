@@ -38,7 +38,7 @@ operations! {
     ReleaseDir => "releasedir", FSyncDir => "fsyncdir", StatFs => "statfs", SetXattr => "setxattr",
     GetXattr => "getxattr", ListXattr => "listxattr", RemoveXattr => "removexattr",
     FAllocate => "fallocate", LSeek => "lseek", CopyFileRange => "copy_file_range",
-    GetLock => "getlk", SetLock => "setlk", Locate => "locate",
+    GetLock => "getlk", SetLock => "setlk", Locate => "locate", Tag => "tag",
 }
 
 /// Upper bounds of the latency buckets in microseconds; the last bucket is unbounded.
