@@ -46,6 +46,7 @@ use crate::space::placing::Placing;
 use crate::space::tiers::{Tiers, clear_tier};
 use crate::vfs::creations::Creations;
 use crate::vfs::departed::Departed;
+use crate::vfs::outlived::Outlived;
 use crate::vfs::recollection::Recollections;
 
 /// The store of one host: the namespace, the tiers and the open files.
@@ -68,6 +69,8 @@ pub struct Node {
     pub(crate) spreads: Arc<Spreads>,
     /// How often the hints of a pattern were followed.
     pub(crate) hinted: Hinted,
+    /// Files that went with their last reader.
+    pub(crate) outlived: Outlived,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Locks of processes, in a store of several hosts.
@@ -185,6 +188,7 @@ impl Node {
             vouches: Vouches::new(),
             spreads: Arc::default(),
             hinted: Hinted::default(),
+            outlived: Outlived::default(),
             locks,
             cluster,
             lower,

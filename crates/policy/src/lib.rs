@@ -12,6 +12,7 @@ mod place;
 mod placement;
 mod spread;
 mod stripe;
+mod wanted;
 
 pub use balance::{HostRoom, Room, Transfer, choose_host, plan_balance};
 pub use copies::{HostState, choose_copies};
@@ -22,5 +23,6 @@ pub use io_mode::{IoMode, OpenRequest, choose_io_mode};
 pub use keep::{KeepRequest, kept_max_bytes, should_keep};
 pub use place::{HostWish, PlaceRequest, Plan, choose_group_host, place};
 pub use placement::{TierState, choose_tier};
-pub use spread::{Giver, Spread, Take, copies_to_serve, piece_bytes};
+pub use spread::{Giver, Spread, TAKING_MAX, Take, copies_to_serve, piece_bytes};
 pub use stripe::{Span, Stripe};
+pub use wanted::Wanted;

@@ -3,7 +3,8 @@
 //!
 //! A reader's host that has been given a stamp for the file ([`crate::cache::vouch`]) makes a copy of it in a tier, piece
 //! by piece, from the home and from other such hosts, and its programs read from that ([`crate::cache::spreading`]). Pieces are of
-//! one stamp, so they are all of one content.
+//! one stamp, so they are all of one content. It takes what its programs are about to read ([`intarsia_policy::Wanted`]); what
+//! they read here and there is asked of the home, as without the hint.
 //!
 //! What if …
 //! - *somebody writes to the file*: its home takes the stamp back, which ends the copy before the writer is granted; readers
@@ -13,6 +14,7 @@
 //! - *there is no room for a copy*: that host reads as without the hint, and serves nobody.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -210,7 +212,7 @@ impl Spreads {
 }
 
 impl Node {
-    /// Tells `reader`, a host that reads all of a file of this one, which pieces to take next.
+    /// Tells `reader`, a host that reads a file of this one, which of the `wanted` pieces to take next.
     ///
     /// # Errors
     /// [`Error::Busy`] when this host does not vouch for the content under `stamp`.
@@ -219,7 +221,7 @@ impl Node {
         reader: &NodeId,
         (ino, stamp): (InodeId, u64),
         (landed, failed): (&[u32], &[u32]),
-        from: u32,
+        wanted: &Range<u32>,
     ) -> Result<Response> {
         if !self.vouches.is_current(ino, stamp) {
             return Err(Error::Busy("the file has changed, or is about to".into()));
@@ -238,7 +240,7 @@ impl Node {
         landed.iter().for_each(|piece| tracked.spread.landed(number, *piece));
         failed.iter().for_each(|piece| tracked.spread.failed(number, *piece));
         let serving = tracked.serving();
-        let takes = tracked.spread.next(number, from, serving);
+        let takes = tracked.spread.next(number, wanted, serving);
         let named = takes.into_iter().map(|take| match take.giver {
             Giver::Home => {
                 tracked.from_here += 1;

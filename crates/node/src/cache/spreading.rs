@@ -1,12 +1,14 @@
 //! The copy on this host of a file that spreads over its readers (see [`crate::cache::spread`]), and the thread that takes
 //! its pieces.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::Inode;
+use intarsia_policy::{TAKING_MAX, Wanted, piece_bytes};
 use intarsia_store::BackingFile;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_transport::{Answer, Buffer, Pending};
@@ -29,6 +31,10 @@ const READ_PATIENCE: Duration = Duration::from_secs(4);
 const ASK_PATIENCE: Duration = Duration::from_secs(2);
 /// When there is nothing to take now, it is asked again so soon.
 const ASK_AGAIN: Duration = Duration::from_millis(3);
+/// Bytes on their way here at a time, beside one piece: more would wait on the links, and questions behind them.
+const FLYING_BYTES: u64 = 1 << 20;
+/// The home is told of pieces once so many have come, or there is nothing else to do.
+const TOLD_AT_ONCE: usize = 4;
 /// A copy that got no piece for so long is given up.
 const STALLED: Duration = Duration::from_secs(10);
 /// A whole copy serves others until nobody here has the file open and nobody asked for so long.
@@ -46,13 +52,15 @@ pub(crate) struct Spreading {
     copy: CopyInMaking,
     file: Arc<BackingFile>,
     is_ended: AtomicBool,
-    /// Where a reader here waits, or has read last.
-    position_bytes: AtomicU64,
+    /// What readers here are about to read.
+    wanted: Mutex<Wanted>,
     /// When others read here last.
     used: Mutex<Instant>,
     /// Locked to wait for pieces.
     arrival: Mutex<()>,
     has_landed: Condvar,
+    /// A reader here wants more.
+    is_read_on: Condvar,
 }
 
 impl Spreading {
@@ -65,10 +73,11 @@ impl Spreading {
             copy,
             file,
             is_ended: AtomicBool::new(false),
-            position_bytes: AtomicU64::new(0),
+            wanted: Mutex::default(),
             used: Mutex::new(Instant::now()),
             arrival: Mutex::default(),
             has_landed: Condvar::default(),
+            is_read_on: Condvar::default(),
         })
     }
 
@@ -105,6 +114,37 @@ impl Spreading {
         self.is_alive() && self.copy.has(range)
     }
 
+    /// Notes what a reader here reads; whether it comes as a piece, if it is not here.
+    pub(crate) fn comes(&self, range: &Range<u64>) -> bool {
+        let goes_on = self.wanted.lock().note(range);
+        if goes_on && !self.copy.has(range) {
+            // The thread may wait for something to be wanted.
+            let _arrival = self.arrival.lock();
+            self.is_read_on.notify_all();
+        }
+        goes_on || self.copy.has(range)
+    }
+
+    /// What readers here are about to read and is not here yet, from its first byte on; of several the one that lacks most.
+    /// Empty for nothing.
+    fn lacking(&self) -> Range<u64> {
+        let lacks = |range: Range<u64>| {
+            let have = self.copy.has_up_to(range.start);
+            have.min(range.end)..range.end
+        };
+        let wanted = self.wanted.lock();
+        let all = wanted.ranges(self.size_bytes).map(lacks);
+        all.max_by_key(|range| range.end - range.start).unwrap_or(0..0)
+    }
+
+    /// Waits a moment for a reader to want more.
+    fn wait_for_readers(&self) {
+        let mut arrival = self.arrival.lock();
+        if self.lacking().is_empty() && self.is_alive() {
+            self.is_read_on.wait_for(&mut arrival, LOOK);
+        }
+    }
+
     /// Fills `buffer`, for another host; whether all of it is here.
     ///
     /// # Errors
@@ -120,12 +160,17 @@ impl Spreading {
 
     /// Waits until a reader's bytes are here and fills `buffer`. False when they do not come, or may be old.
     pub(crate) fn wait_and_read(&self, offset_bytes: u64, buffer: &mut [u8]) -> bool {
-        self.position_bytes.store(offset_bytes, Ordering::Relaxed);
         let range = offset_bytes..offset_bytes + buffer.len() as u64;
+        let deadline = Instant::now() + READ_PATIENCE;
         {
             let mut arrival = self.arrival.lock();
             while self.is_alive() && !self.copy.has(&range) {
-                if self.has_landed.wait_for(&mut arrival, READ_PATIENCE).timed_out() {
+                // Of too many that read at several places nothing is taken for the one that came first.
+                let is_to_come = self.wanted.lock().covers(&range);
+                if !is_to_come
+                    || self.has_landed.wait_for(&mut arrival, LOOK).timed_out()
+                        && Instant::now() > deadline
+                {
                     return false;
                 }
             }
@@ -204,8 +249,9 @@ impl Node {
         let taker = Taker {
             cluster: Arc::clone(cluster),
             spreads: Arc::clone(&spreads),
+            piece_bytes: piece_bytes(copy.size_bytes),
             copy: Arc::clone(&copy),
-            piece_bytes: 0,
+            planned: VecDeque::new(),
             flying: Vec::new(),
             landed: Vec::new(),
             failed: Vec::new(),
@@ -239,8 +285,10 @@ struct Taker {
     cluster: Arc<Cluster>,
     spreads: Arc<Spreads>,
     copy: Arc<Spreading>,
-    /// 0 until the home has said it.
+    /// As the home says it.
     piece_bytes: u64,
+    /// What to take next, and from whom.
+    planned: VecDeque<(u32, Option<NodeId>)>,
     flying: Vec<Flying>,
     /// Of which the home does not know yet.
     landed: Vec<u32>,
@@ -264,6 +312,7 @@ impl Taker {
     /// Takes pieces until all are here; false when nobody wants them any more.
     fn take_all(&mut self, source: &Arc<RemoteFile>) -> Result<bool> {
         let mut last_landed = Instant::now();
+        let mut last_told = Instant::now();
         while !self.copy.is_whole() {
             if !self.copy.is_alive() || !self.is_wanted(source) {
                 return Ok(false);
@@ -271,7 +320,17 @@ impl Taker {
             if last_landed.elapsed() > STALLED {
                 return Err(Error::Busy("no piece came for a while".into()));
             }
-            self.ask(source)?;
+            let lacks = !self.copy.lacking().is_empty();
+            if !lacks && self.planned.is_empty() && self.flying.is_empty() {
+                self.copy.wait_for_readers();
+                last_landed = Instant::now();
+            }
+            if lacks && self.is_to_ask() || last_told.elapsed() >= TOLD_EVERY {
+                let takes = self.tell()?;
+                self.planned.extend(takes);
+                last_told = Instant::now();
+            }
+            self.begin(source)?;
             if self.collect(source)? {
                 last_landed = Instant::now();
             }
@@ -285,9 +344,18 @@ impl Taker {
         Arc::strong_count(source) > 1 || Arc::strong_count(&self.copy) > 4
     }
 
-    /// Tells the home what came, and begins to take what it says.
-    fn ask(&mut self, source: &Arc<RemoteFile>) -> Result<()> {
-        for (piece, giver) in self.tell()? {
+    /// Whether the home is to be told what came, and to say what to take next.
+    fn is_to_ask(&self) -> bool {
+        let news = self.landed.len() + self.failed.len();
+        let wanted = self.planned.len() + self.flying.len();
+        news >= TOLD_AT_ONCE || wanted < TAKING_MAX / 2 && news > 0 || wanted == 0
+    }
+
+    /// Begins to take what is planned, as much as may be on its way.
+    fn begin(&mut self, source: &Arc<RemoteFile>) -> Result<()> {
+        while self.flying.len() as u64 * self.piece_bytes <= FLYING_BYTES
+            && let Some((piece, giver)) = self.planned.pop_front()
+        {
             let range = self.range(piece);
             if range.is_empty() {
                 return Err(Error::Engine("the home named a piece past the end".into()));
@@ -318,14 +386,16 @@ impl Taker {
     }
 
     fn tell(&mut self) -> Result<Vec<(u32, Option<NodeId>)>> {
-        let position = self.copy.position_bytes.load(Ordering::Relaxed);
-        let from = position.checked_div(self.piece_bytes).unwrap_or(0);
+        let lacking = self.copy.lacking();
+        let (from, until) =
+            (lacking.start / self.piece_bytes, lacking.end.div_ceil(self.piece_bytes));
         let request = Request::Spread {
             ino: self.copy.ino,
             stamp: self.copy.stamp.number,
             landed: std::mem::take(&mut self.landed),
             failed: std::mem::take(&mut self.failed),
-            from: u32::try_from(from).unwrap_or(0),
+            from: u32::try_from(from).unwrap_or(u32::MAX),
+            until: u32::try_from(until).unwrap_or(u32::MAX),
         };
         match self.cluster.call_within(&self.copy.stamp.home, &request, ASK_PATIENCE)? {
             Response::Spread { piece_bytes, takes } if piece_bytes > 0 => {
@@ -354,7 +424,8 @@ impl Taker {
     /// Waits for a piece, or a moment if none is on its way, and keeps all that have come; whether any did.
     fn collect(&mut self, source: &Arc<RemoteFile>) -> Result<bool> {
         if self.flying.is_empty() {
-            if self.landed.is_empty() && self.failed.is_empty() {
+            let waits = !self.copy.lacking().is_empty();
+            if waits && self.landed.is_empty() && self.failed.is_empty() {
                 intarsia_sync::thread::sleep(ASK_AGAIN);
             }
             return Ok(false);

@@ -6,11 +6,19 @@ use crate::inode::live::{Forgotten, LiveState};
 use crate::node::Node;
 
 impl Node {
-    /// The last reference to an open handle is gone.
-    pub fn release(&self, ino: InodeId, was_writer: bool) {
+    /// The last reference to an open handle is gone. Whether [`reader_left`](Self::reader_left) is to be told, which waits for
+    /// the metadata.
+    pub fn release(&self, ino: InodeId, was_writer: bool) -> bool {
+        let counts = !was_writer && self.is_shared() && self.ends_with_readers(ino);
         self.release_handle(ino, was_writer, |state| {
             state.handles = state.handles.saturating_sub(1);
         });
+        counts
+    }
+
+    fn ends_with_readers(&self, ino: InodeId) -> bool {
+        let ends = |state: &mut LiveState| !state.is_orphan && state.hints.reads().is_some();
+        self.live.with_existing(ino, ends).unwrap_or(false)
     }
 
     /// Another host has closed a file that it had open here.
