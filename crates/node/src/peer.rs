@@ -375,7 +375,11 @@ impl PeerService {
                 }
                 Response::Done
             }
-            Request::Spread { ino, stamp, ref landed, ref failed, from, until } => {
+            Request::Spread { ino, stamp, is_leaving: true, .. } => {
+                self.node()?.spreads.reader_leaves(&session.node, ino, stamp);
+                Response::Done
+            }
+            Request::Spread { ino, stamp, ref landed, ref failed, from, until, .. } => {
                 let (file, wanted) = ((ino, stamp), from..until);
                 self.node()?.answer_spread(&session.node, file, (landed, failed), &wanted)?
             }

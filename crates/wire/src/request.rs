@@ -262,6 +262,8 @@ pub enum Request {
         from: u32,
         /// And the one after the last.
         until: u32,
+        /// I take no more, and others may have none from me.
+        is_leaving: bool,
     },
     /// 28: bytes of a file that you have taken as a piece, or otherwise, under this stamp of its home. Answer: `Data`;
     /// `Failed` when you do not have all of them.

@@ -9,7 +9,8 @@
 //! What if …
 //! - *somebody writes to the file*: its home takes the stamp back, which ends the copy before the writer is granted; readers
 //!   go on at the home, as without the hint. The same when the copy meets an error, or nothing comes for [`STALLED`].
-//! - *a reader's host dies, or lets go of its copy*: who was to take a piece from it tells the home, and is sent elsewhere.
+//! - *a reader's host dies, or lets go of its copy*: who was to take a piece from it tells the home, and is sent elsewhere. A
+//!   host that lives says that it lets go; one that says nothing for [`SILENT`] is taken for dead.
 //! - *the home dies*: what a host has it reads from its copy, and for the rest it does as without the hint.
 //! - *there is no room for a copy*: that host reads as without the hint, and serves nobody.
 
@@ -136,6 +137,16 @@ impl Tracked {
 }
 
 impl Spreads {
+    /// A host takes no more of a file of this one. What it was to take first, others need not wait for.
+    pub(crate) fn reader_leaves(&self, reader: &NodeId, ino: InodeId, stamp: u64) {
+        let mut all = self.tracked.lock();
+        if let Some(tracked) = all.get_mut(&ino).filter(|tracked| tracked.stamp == stamp)
+            && let Some(number) = tracked.numbers.remove(reader)
+        {
+            tracked.spread.leave(number);
+        }
+    }
+
     /// The copy of a file here that is of this stamp.
     pub(crate) fn copy(&self, ino: InodeId, stamp: &Stamp) -> Option<Arc<Spreading>> {
         let copies = self.copies.lock();

@@ -306,7 +306,24 @@ impl Taker {
         if let Err(error) = outcome {
             tracing::info!(ino = %copy.ino, %error, "a broadcast file is read from its home alone");
         }
+        self.take_leave();
         spreads.remove(&copy);
+    }
+
+    /// Tells the home that this host takes no more. If that is not heard, silence says it later.
+    fn take_leave(&self) {
+        let request = Request::Spread {
+            ino: self.copy.ino,
+            stamp: self.copy.stamp.number,
+            landed: Vec::new(),
+            failed: Vec::new(),
+            from: 0,
+            until: 0,
+            is_leaving: true,
+        };
+        if let Err(error) = self.cluster.tell(&self.copy.stamp.home, &request) {
+            tracing::debug!(ino = %self.copy.ino, %error, "the home is not told that no more is taken");
+        }
     }
 
     /// Takes pieces until all are here; false when nobody wants them any more.
@@ -396,6 +413,7 @@ impl Taker {
             failed: std::mem::take(&mut self.failed),
             from: u32::try_from(from).unwrap_or(u32::MAX),
             until: u32::try_from(until).unwrap_or(u32::MAX),
+            is_leaving: false,
         };
         match self.cluster.call_within(&self.copy.stamp.home, &request, ASK_PATIENCE)? {
             Response::Spread { piece_bytes, takes } if piece_bytes > 0 => {

@@ -104,6 +104,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
                 failed: vec![7],
                 from: 2,
                 until: 40,
+                is_leaving: false,
             },
         ),
         (
