@@ -2,6 +2,7 @@
 
 pub(crate) mod hinted;
 pub(crate) mod last_told;
+pub(crate) mod outlived;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -37,6 +37,7 @@ use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
 use crate::metrics::hinted::Hinted;
+use crate::metrics::outlived::Outlived;
 use crate::options::NodeOptions;
 use crate::rebalance::fetch::Fetches;
 use crate::record::Recorder;
@@ -46,7 +47,6 @@ use crate::space::placing::Placing;
 use crate::space::tiers::{Tiers, clear_tier};
 use crate::vfs::creations::Creations;
 use crate::vfs::departed::Departed;
-use crate::vfs::outlived::Outlived;
 use crate::vfs::recollection::Recollections;
 
 /// The store of one host: the namespace, the tiers and the open files.

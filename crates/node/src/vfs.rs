@@ -14,7 +14,6 @@ pub(crate) mod locating;
 pub(crate) mod locking;
 pub(crate) mod names;
 pub(crate) mod open;
-pub(crate) mod outlived;
 pub(crate) mod read;
 pub(crate) mod recollection;
 pub(crate) mod recording;
