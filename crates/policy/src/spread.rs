@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Pieces that the home is to give at a time, and each reader. Who asks what to take hears it only after what is queued on both
 /// links, so what is agreed upon has to keep them busy for longer than that.
-const HOME_BUSY_MAX: usize = 32;
+const HOME_BUSY_MAX: usize = 16;
 const READER_BUSY_MAX: usize = 24;
 /// Pieces that each reader is to take at a time.
 pub const TAKING_MAX: usize = 24;
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn as_many_readers_as_one_likes_take_about_as_long_as_one() {
         // What is queued on the links keeps questions waiting: with few pieces agreed upon at a time links would be idle.
-        for (queue, pieces, percent) in [(0, 320, 125), (10, 320, 130)] {
+        for (queue, pieces, percent) in [(0, 320, 120), (10, 320, 120)] {
             let quick = |readers| Model { queue, ..Model::quick(pieces, readers) };
             let alone = quick(1).ticks();
             for readers in [2, 3, 4, 19] {
