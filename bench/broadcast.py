@@ -16,11 +16,10 @@ example:
 import json
 import os
 import statistics
-import subprocess
 import time
-from pathlib import Path
 
 import command_line
+import kept
 import labs
 import patterns
 
@@ -35,19 +34,6 @@ def hints_of(way):
     return HINTS[way]
 
 
-def commit():
-    """What is measured."""
-    asked = ["git", "-C", str(labs.ROOT), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
-
-
-def busy_s():
-    """Seconds that all processors have worked, and that they had."""
-    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-    idle = fields[3] + fields[4]
-    return (sum(fields) - idle) / labs.TICKS, sum(fields) / labs.TICKS
-
-
 def measure(system, way, readers, size, name):
     """Seconds to write a file on the first host and to read it on others, and how busy the processors were meanwhile."""
     directory = system.mount(1) / name
@@ -57,26 +43,19 @@ def measure(system, way, readers, size, name):
     begun = time.perf_counter()
     patterns.write(directory / "file", size)
     written_s = time.perf_counter() - begun
-    before = busy_s()
+    before = kept.busy_s()
     paths = [system.mount(host) / name / "file" for host in range(2, readers + 2)]
     read_s = patterns.at_once([lambda path=path: patterns.read(path, size=size) for path in paths])
-    after = busy_s()
+    after = kept.busy_s()
     (directory / "file").unlink()
     busy = (after[0] - before[0]) / max(1e-9, after[1] - before[1])
     return {"write_s": written_s, "read_s": read_s, "busy": busy}
 
 
-def remembered(path):
-    """The measurements in a file."""
-    if path is None or not Path(path).exists():
-        return []
-    return [json.loads(line) for line in Path(path).read_text().splitlines()]
-
-
 def told(found, settings):
     """A table: how long reading took, and writing where that waits, for each way and number of readers."""
     mine = [one for one in found if all(one[key] == settings[key] for key in settings)]
-    print(f"{settings['mb']} MB over links of {settings['link']}, commit {commit()}; seconds, median (least - most), n; busy CPU")
+    print(f"{settings['mb']} MB over links of {settings['link']}, commit {kept.commit()}; seconds, median (least - most), n; busy CPU")
     for way in dict.fromkeys(one["way"] for one in mine):
         print(f"\n{way}")
         for readers in sorted({one["readers"] for one in mine if one["way"] == way}):
@@ -116,7 +95,7 @@ def main():
     labs.end_on_signals()
     labs.Intarsia.check(arguments.program)
     settings = {"mb": arguments.mb, "link": arguments.link}
-    found = remembered(arguments.out)
+    found = kept.remembered(arguments.out)
     cases = [(way, count) for count in readers for way in ways]
     with labs.Intarsia(arguments.program, arguments.hosts, arguments.link, arguments.work) as system:
         for number, (way, count) in labs.in_turn(cases, arguments.repeat):
@@ -125,7 +104,7 @@ def main():
                 continue
             case = f"{way.replace('=', '-')}-{count}-{number}-{os.getpid()}"
             measured = measure(system, way, count, arguments.mb * 1_000_000, case)
-            found.append(key | measured | {"load": os.getloadavg()[0], "commit": commit()})
+            found.append(key | measured | {"load": os.getloadavg()[0], "commit": kept.commit()})
             if arguments.out:
                 with open(arguments.out, "a") as file:
                     file.write(json.dumps(found[-1]) + "\n")

@@ -2,24 +2,35 @@
 """Measures what hints bring to the patterns in which workflows use files, over the hosts of a lab.
 
 Each host runs one task at a time, as a process of its own. Without hints a task runs on the host of its number; with hints
-it runs where the store says that most of its input lies. The central server is MooseFS with all names and bytes on
+it runs where the store says that most of its input lies. `intarsia-hints` has the pattern's own hint, `intarsia-derived`
+those that `intarsia run` derives from the graph of the tasks. The central server is MooseFS with all names and bytes on
 a host of its own; `local` is a directory of this machine that all hosts share, which no network slows down.
-Stages are timed from the start of their tasks to the end of the last.
+Stages are timed from the start of their tasks to the end of the last. Beside the seven patterns there are two for which
+a hint could be a burden: `part`, where a file is read by all and only its first eighth, and `few`, where three read it.
+
+A run goes on where it was interrupted: every measurement is a line in the file of `--out`.
 
 example:
   bench/patterns.py --quick                                      a first look
-  bench/patterns.py --hosts 8 --mb 20 --repeat 5 --link 1gbit
+  bench/patterns.py --hosts 8 --mb 0.2,20 --repeat 5 --link 1gbit --out results/patterns.jsonl
 """
 
 import argparse
 import json
 import os
 import statistics
+import sys
 
 import command_line
 import cluster
+import kept
 import labs
 import peers
+
+sys.path.insert(0, str(labs.ROOT / "python/src"))
+from intarsia.run.graph import Task, graph_of  # noqa: E402 - it is not installed where this runs
+from intarsia.run.hints import Cluster, hints_of  # noqa: E402
+from intarsia.run.temporary import for_store  # noqa: E402
 
 BLOCK = 1 << 20
 # Lengths of regions are multiples of it, as those of chunks are.
@@ -32,7 +43,50 @@ HINTS = {
     "broadcast": {"pattern": "broadcast"},
     "gather": {"pattern": "gather", "chunk": "{region}"},
     "reuse": {"pattern": "reuse"},
+    "part": {"pattern": "broadcast"},
+    "few": {"pattern": "broadcast"},
 }
+BITS = {"mbit": 1e6, "gbit": 1e9}
+
+
+def graph(pattern, workers, size):
+    """The tasks of a pattern as a workflow has them; none where a graph cannot say what they do."""
+    files, tasks = {}, []
+
+    def task(name, inputs, outputs, size_of_each):
+        tasks.append(Task(name, "x", tuple(inputs), tuple(outputs), stage=name.split("-")[0]))
+        files.update(dict.fromkeys(outputs, size_of_each))
+
+    share = size // len(workers)
+    if pattern == "pipeline":
+        for worker in workers:
+            task(f"first-{worker}", [], [f"0-{worker}"], size // 2)
+            for stage in range(3):
+                task(f"t{stage}-{worker}", [f"{stage}-{worker}"], [f"{stage + 1}-{worker}"], size)
+    elif pattern == "reduce":
+        for worker in workers:
+            task(f"make-{worker}", [], [f"part-{worker}"], share)
+        task("gather", [f"part-{worker}" for worker in workers], ["sum"], size)
+    elif pattern in ("broadcast", "part", "few", "scatter"):
+        file = "matrix" if pattern == "scatter" else "table"
+        task("make", [], [file], size)
+        for worker in readers_of(pattern, workers):
+            task(f"read-{worker}", [file], [f"out-{worker}"], 0)
+    elif pattern == "distribute":
+        task("make", [], [f"piece-{number}" for number in range(len(workers))], share)
+        for number in range(len(workers)):
+            task(f"read-{number}", [f"piece-{number}"], [f"out-{number}"], 0)
+    elif pattern == "reuse":
+        for worker, other in zip(workers, [*workers[1:], workers[0]]):
+            task(f"make-{other}", [], [f"set-{other}"], share)
+            task(f"read-{worker}", [f"set-{other}"], [f"out-{worker}"], 0)
+            task(f"again-{worker}", [f"set-{other}"], [f"again-{worker}"], 0)
+    return graph_of(pattern, pattern, tasks, files) if tasks else None
+
+
+def readers_of(pattern, workers):
+    """Those who read a file that one has written."""
+    return {"few": workers[1:4], "scatter": workers}.get(pattern, workers[1:])
 
 
 class Place:
@@ -40,6 +94,7 @@ class Place:
 
     def __init__(self, system, kind, name):
         self.system, self.has_hints = system, kind == "intarsia-hints"
+        self.is_derived = kind == "intarsia-derived"
         first = 2 if kind == "central" else 1
         self.workers = list(system.numbers())[first - 1 :]
         self.name = name
@@ -49,8 +104,17 @@ class Place:
         """The directory as a worker has it mounted."""
         return self.system.mount(worker) / self.name
 
-    def hint(self, pattern, **values):
+    def hint(self, pattern, size, **values):
         """Say what the files will be used for."""
+        tasks = graph(pattern, self.workers, size) if self.is_derived else None
+        if tasks is not None:
+            link = self.system.link
+            rate = float(link[:-4]) * BITS[link[-4:]] / 8 if link else 1e9
+            for file, hints in hints_of(tasks, Cluster.linked(len(self.workers), rate)).items():
+                path = self.at(self.workers[0]) / file
+                path.touch()
+                for key, value in for_store(hints).items():
+                    os.setxattr(path, f"user.intarsia.{key}", value.encode())
         if self.has_hints:
             for key, value in HINTS[pattern].items():
                 text = value.format(**values).encode()
@@ -58,7 +122,7 @@ class Place:
 
     def worker_of(self, file, otherwise):
         """The worker that has most of a file."""
-        if not self.has_hints:
+        if not (self.has_hints or self.is_derived):
             return otherwise
         found = os.getxattr(self.at(self.workers[0]) / file, "user.intarsia.location").decode()
         return self.number(found.split(",")[0], otherwise)
@@ -102,7 +166,7 @@ def read(path, start=0, size=None):
 
 def pipeline(place, size):
     """Every worker has a chain of three tasks, each of which reads what the one before wrote."""
-    place.hint("pipeline")
+    place.hint("pipeline", size)
     for worker in place.workers:
         write(place.at(worker) / f"0-{worker}", size // 2)
 
@@ -118,7 +182,7 @@ def pipeline(place, size):
 
 def reduce(place, size):
     """Every worker writes a file, and one task reads all of them and writes as much."""
-    place.hint("reduce")
+    place.hint("reduce", size)
     part = size // len(place.workers)
     names = {worker: f"part-{worker}" for worker in place.workers}
     made = at_once([lambda w=w: write(place.at(w) / names[w], part) for w in place.workers])
@@ -134,8 +198,8 @@ def reduce(place, size):
 
 def scatter(place, size):
     """One task writes a file; then every worker reads a region of it, which is what is timed."""
-    region = size // len(place.workers)
-    place.hint("scatter", region=region)
+    region = -(-size // len(place.workers) // CHUNK_GRAIN) * CHUNK_GRAIN
+    place.hint("scatter", size, region=region)
     write(place.at(place.workers[0]) / "matrix", region * len(place.workers))
     tasks = []
     for number, otherwise in enumerate(place.workers):
@@ -147,7 +211,7 @@ def scatter(place, size):
 
 def distribute(place, size):
     """One task writes a file for each worker; then each reads one, which is what is timed."""
-    place.hint("distribute")
+    place.hint("distribute", size)
     tasks = []
     for number, otherwise in enumerate(place.workers):
         name = f"piece-{number}"
@@ -159,15 +223,30 @@ def distribute(place, size):
 
 def broadcast(place, size):
     """One task writes a file; then every other worker reads all of it, which is what is timed."""
-    place.hint("broadcast")
+    place.hint("broadcast", size)
     write(place.at(place.workers[0]) / "table", size)
     return at_once([lambda w=w: read(place.at(w) / "table") for w in place.workers[1:]])
+
+
+def part(place, size):
+    """As broadcast, and every worker reads the first eighth."""
+    place.hint("part", size)
+    write(place.at(place.workers[0]) / "table", size)
+    return at_once([lambda w=w: read(place.at(w) / "table", size=size // 8) for w in place.workers[1:]])
+
+
+def few(place, size):
+    """As broadcast, to three."""
+    place.hint("few", size)
+    write(place.at(place.workers[0]) / "table", size)
+    chosen = readers_of("few", place.workers)
+    return at_once([lambda w=w: read(place.at(w) / "table") for w in chosen])
 
 
 def gather(place, size):
     """Every worker writes a region of one file, and one task reads it."""
     region = -(-size // len(place.workers) // CHUNK_GRAIN) * CHUNK_GRAIN
-    place.hint("gather", region=region)
+    place.hint("gather", size, region=region)
     (place.at(place.workers[0]) / "image").touch()
 
     def task(number, worker):
@@ -186,7 +265,7 @@ def gather(place, size):
 
 def reuse(place, size):
     """Every worker reads a file of another one twice; the second time is what is timed."""
-    place.hint("reuse")
+    place.hint("reuse", size)
     part = size // len(place.workers)
     for worker in place.workers:
         write(place.at(worker) / f"set-{worker}", part)
@@ -197,13 +276,46 @@ def reuse(place, size):
     return at_once(tasks)
 
 
-PATTERNS = {f.__name__: f for f in (pipeline, broadcast, reduce, scatter, gather, reuse, distribute)}
+PATTERNS = {
+    f.__name__: f for f in (pipeline, broadcast, reduce, scatter, gather, reuse, distribute, part, few)
+}
 SYSTEMS = {
     "central": peers.Central,
     "intarsia": labs.Intarsia,
     "intarsia-hints": labs.Intarsia,
+    "intarsia-derived": labs.Intarsia,
     "local": labs.Native,
 }
+# Above it the processors are what is measured.
+BUSY_MAX = 0.8
+
+
+def measure(system, name, pattern, size):
+    """Seconds of one pattern, and how busy the processors were from its first write to its last read."""
+    before = kept.busy_s()
+    seconds = PATTERNS[pattern](Place(system, name, f"{pattern}-{size}"), size)
+    after = kept.busy_s()
+    return {"seconds": seconds, "busy": (after[0] - before[0]) / max(1e-9, after[1] - before[1])}
+
+
+def told(found, settings):
+    """A table for each size and pattern."""
+    mine = [one for one in found if all(one[key] == settings[key] for key in settings)]
+    commits = ", ".join(sorted({one["commit"] for one in mine}))
+    print(f"{settings['hosts']} hosts of one machine, links {settings['link']}, commit {commits}; seconds")
+    for mb, pattern in dict.fromkeys((one["mb"], one["pattern"]) for one in mine):
+        print(f"\n{pattern}, {mb:g} MB")
+        those = [one for one in mine if (one["mb"], one["pattern"]) == (mb, pattern)]
+        names = [name for name in SYSTEMS if any(one["system"] == name for one in those)]
+        by_system = {name: [one for one in those if one["system"] == name] for name in names}
+        first = statistics.median(one["seconds"] for one in by_system[names[0]])
+        for name, some in by_system.items():
+            values = [one["seconds"] for one in some]
+            busy = sum(one["busy"] > BUSY_MAX for one in some)
+            print(
+                f"  {name:16} {statistics.median(values):8.3f}   ({min(values):.3f} - {max(values):.3f}), n = {len(values)}, "
+                f"{busy} over {BUSY_MAX:.0%} busy   {names[0]}/it {first / statistics.median(values):6.2f}"
+            )
 
 
 def main():
@@ -212,43 +324,50 @@ def main():
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="of %(default)s")
     parser.add_argument("--patterns", default=",".join(PATTERNS), help="of %(default)s")
     parser.add_argument("--hosts", type=int, default=8, help="workers (%(default)s)")
-    parser.add_argument("--mb", type=int, default=20, help="size of the files of a chain, and of all parts together, in MB")
+    parser.add_argument("--mb", default="20", help="sizes of the files of a chain, and of all parts together, in MB")
     parser.add_argument("--link", default="1gbit", help="rate of each link (%(default)s)")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="four hosts, once")
     parser.add_argument("--work", default="/dev/shm", help="where all data lies")
     parser.add_argument("--program", default=str(labs.PROGRAM))
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--out", help="a file that keeps every measurement, a line each")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.hosts, arguments.repeat = 4, 1
     labs.end_on_signals()
     chosen = {name: SYSTEMS.get(name) for name in arguments.systems.split(",")}
-    patterns = {name: PATTERNS.get(name) for name in arguments.patterns.split(",")}
-    for unknown in [name for name, kind in (chosen | patterns).items() if kind is None]:
-        parser.error(f"'{unknown}' is none of {', '.join([*SYSTEMS, *PATTERNS])}")
+    patterns = arguments.patterns.split(",")
+    unknown = [name for name, kind in chosen.items() if kind is None] + [
+        name for name in patterns if name not in PATTERNS
+    ]
+    if unknown:
+        parser.error(f"'{unknown[0]}' is none of {', '.join([*SYSTEMS, *PATTERNS])}")
+    sizes = [float(mb) for mb in arguments.mb.split(",")]
     chosen = labs.present(chosen, arguments.program)
-    found = {name: {pattern: [] for pattern in patterns} for name in chosen}
-    loads = []
-    for _, name in labs.in_turn(chosen, arguments.repeat):
-        loads.append(os.getloadavg()[0])
+    settings = {"hosts": arguments.hosts, "link": arguments.link}
+    found = kept.remembered(arguments.out)
+    commit = kept.commit()
+    for number, name in labs.in_turn(chosen, arguments.repeat):
+        cases = [
+            {**settings, "system": name, "round": number, "mb": mb, "pattern": pattern}
+            for mb in sizes
+            for pattern in patterns
+        ]
+        left = [
+            case for case in cases if not any(all(one[key] == case[key] for key in case) for one in found)
+        ]
+        if not left:
+            continue
         hosts = arguments.hosts + (name == "central")
         with chosen[name](arguments.program, hosts, arguments.link, arguments.work) as system:
-            for pattern, run in patterns.items():
-                seconds = run(Place(system, name, pattern), arguments.mb * 1_000_000)
-                found[name][pattern].append(seconds)
-    if arguments.json:
-        print(json.dumps({"arguments": vars(arguments), "loads": loads, "seconds": found}, indent=1))
-        return
-    names = list(chosen)
-    print(f"{arguments.hosts} hosts of one machine, links {arguments.link}, n = {arguments.repeat}, load {min(loads):.1f} to {max(loads):.1f}; seconds")
-    for pattern in patterns:
-        print(f"\n{pattern}")
-        for name, by_pattern in found.items():
-            values = by_pattern[pattern]
-            ratio = statistics.median(found[names[0]][pattern]) / statistics.median(values)
-            spread = f"{min(values):.3f} - {max(values):.3f}"
-            print(f"  {name:16} {statistics.median(values):8.3f}   ({spread})   {names[0]}/it {ratio:6.2f}")
+            for case in left:
+                load = os.getloadavg()[0]
+                measured = measure(system, name, case["pattern"], round(case["mb"] * 1_000_000))
+                found.append(case | measured | {"load": load, "commit": commit})
+                if arguments.out:
+                    with open(arguments.out, "a") as file:
+                        file.write(json.dumps(found[-1]) + "\n")
+    told(found, settings)
 
 
 if __name__ == "__main__":

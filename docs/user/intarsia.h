@@ -1,4 +1,4 @@
-/* Where many files of one directory of an Intarsia store lie, in one call.
+/* Where many files of one directory of an Intarsia store lie, or hints for many, in one call.
  *
  *   char buffer[INTARSIA_BUFFER_BYTES] = "reads.fq\0genome.fa\0";
  *   int dir = open("/mnt/work/in", O_RDONLY | O_DIRECTORY);
@@ -18,6 +18,12 @@
  * Fails with ENOTTY where the directory is in no store, and with EACCES where the store cannot tell without
  * knowing all groups of the caller that he may search the directory: use the attribute user.intarsia.location
  * of each file then.
+ *
+ * intarsia_tag gives files hints. Its buffer begins with these, ended by a zero byte as a name is; it comes back
+ * with "ok" or errno=NUMBER for each name, EACCES for what another user owns.
+ *
+ *   char buffer[INTARSIA_BUFFER_BYTES] = "place=local close=fast\0reads.fq\0genome.fa\0";
+ *   intarsia_tag(dir, buffer);
  */
 #ifndef INTARSIA_H
 #define INTARSIA_H
@@ -26,10 +32,16 @@
 
 #define INTARSIA_BUFFER_BYTES ((1 << 14) - 4)
 #define INTARSIA_LOCATE _IOWR('I', 1, char[INTARSIA_BUFFER_BYTES])
+#define INTARSIA_TAG _IOWR('I', 2, char[INTARSIA_BUFFER_BYTES])
 
 static inline int intarsia_locate(int dir, char buffer[INTARSIA_BUFFER_BYTES])
 {
 	return ioctl(dir, INTARSIA_LOCATE, buffer);
+}
+
+static inline int intarsia_tag(int dir, char buffer[INTARSIA_BUFFER_BYTES])
+{
+	return ioctl(dir, INTARSIA_TAG, buffer);
 }
 
 #endif

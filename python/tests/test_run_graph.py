@@ -190,3 +190,24 @@ def test_files_that_are_not_worth_a_hint_get_none() -> None:
     assert hints_of(read_wfformat("w.json", text, Replay()), Cluster(hosts=4)) == {}
     whole = read_wfformat("w.json", instance(lambda d: None), Replay())
     assert hints_of(whole, Cluster(hosts=4)) == {"plane:1": {"place": "local"}}
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "readers", "hosts", "gbit_per_s", "gains"),
+    [
+        (None, 3, 4, 1, True),
+        (None, 2, 4, 1, False),  # one of them runs beside the file
+        (None, 19, 2, 1, False),  # all of them are on one host, or beside it
+        (20_000_000, 3, 4, 1, True),
+        (20_000_000, 19, 20, 0.1, True),
+        (500_000, 19, 20, 0.1, False),  # it comes from its home in any case
+        (600_000, 3, 4, 1, False),  # the questions take longer
+        (600_000, 3, 4, 0.1, True),
+        (2_000_000, 3, 4, 100, False),
+    ],
+)
+def test_a_file_is_spread_where_its_readers_have_it_sooner(
+    size_bytes: int | None, readers: int, hosts: int, gbit_per_s: float, gains: bool
+) -> None:
+    cluster = Cluster.linked(hosts, gbit_per_s * 119e6)
+    assert cluster.gains_by_spreading(size_bytes, readers) is gains

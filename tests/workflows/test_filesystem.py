@@ -1,7 +1,9 @@
-"""`intarsia://` on a store's mount: the tests of fsspec itself, and what a path may be."""
+"""`intarsia://` by the mount and over the wire: the tests of fsspec itself, and our own."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from conftest import Bench
 from fsspec.tests import abstract
 from intarsia.engines.filesystem import IntarsiaFileSystem
+from intarsia.engines.wire import WireFileSystem
 
 
 @pytest.fixture
@@ -52,6 +55,105 @@ class TestOpen(FileSystem, abstract.AbstractOpenTests):
 
 class TestPipe(FileSystem, abstract.AbstractPipeTests):
     pass
+
+
+@pytest.fixture(scope="module")
+def server(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Address and token of a server for a store."""
+    tokens = tmp_path_factory.mktemp("server") / "token"
+    root = str(bench.store("write-back").mount)
+    words = [sys.executable, "-m", "intarsia.engines.serve", root, "--token-file", str(tokens)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        try:
+            yield said.split(" at ")[1].split(";")[0], tokens.read_text().strip()
+        finally:
+            process.terminate()
+
+
+class OverTheWire(abstract.AbstractFixtures):
+    """The same from a server, as on a host without a mount."""
+
+    @pytest.fixture
+    def fs(self, server: tuple[str, str]) -> WireFileSystem:
+        return WireFileSystem(server[0], server[1], auto_mkdir=True)
+
+    @pytest.fixture
+    def fs_path(self, job: Path) -> str:
+        return str(job)
+
+
+class TestWireCopy(OverTheWire, abstract.AbstractCopyTests):
+    pass
+
+
+class TestWireGet(OverTheWire, abstract.AbstractGetTests):
+    pass
+
+
+class TestWirePut(OverTheWire, abstract.AbstractPutTests):
+    pass
+
+
+class TestWireOpen(OverTheWire, abstract.AbstractOpenTests):
+    pass
+
+
+class TestWirePipe(OverTheWire, abstract.AbstractPipeTests):
+    pass
+
+
+def test_files_are_read_and_written_over_the_wire(job: Path, server: tuple[str, str]) -> None:
+    address, token = server
+    content = bytes(range(256)) * 40_000
+    url = f"intarsia://{address}{job}/a b#c?d"
+    with fsspec.open(url, "wb", token=token) as file:
+        file.write(content)
+    assert (job / "a b#c?d").read_bytes() == content
+    with fsspec.open(url, "ab", token=token) as file:
+        file.write(b"more")
+    with fsspec.open(url, "rb", token=token, block_size=100_000) as file:
+        assert file.read(10) == content[:10]
+        file.seek(5_000_000)
+        assert file.read(1_000_000) == content[5_000_000:6_000_000]
+        file.seek(-4, 2)
+        assert file.read() == b"more"
+    files = fsspec.filesystem("intarsia", server=address, token=token)
+    assert isinstance(files, WireFileSystem)
+    found = files.locate([f"{job}/a b#c?d", f"{job}/none"])
+    assert found.files[0].size_bytes == len(content) + 4
+    assert found.files[1].problem == "No such file or directory"
+    files.mkdir(f"{job}/inner/deep")
+    files.mv(f"{job}/a b#c?d", f"{job}/inner/b")
+    assert files.find(str(job)) == [f"{job}/inner/b"]
+    files.rm(f"{job}/inner", recursive=True)
+    assert not (job / "inner").exists()
+
+
+def test_a_server_gives_nothing_to_strangers_and_nothing_else(
+    job: Path, server: tuple[str, str], tmp_path: Path
+) -> None:
+    address, token = server
+    (job / "file").write_text("mine")
+    (tmp_path / "secret").write_text("x")
+    (job / "link").symlink_to(tmp_path / "secret")
+    stranger = WireFileSystem(address, "guess", skip_instance_cache=True)
+    for ask in (stranger.info, stranger.cat_file, stranger.rm_file):
+        with pytest.raises(PermissionError, match="not that of this server"):
+            ask(f"{job}/file")
+    files = WireFileSystem(address, token)
+    for path in ("/etc/passwd", f"{job}/../../../../etc/passwd", f"{job}/link", f"{job}/link/x"):
+        with pytest.raises(PermissionError, match="not below"):
+            files.read_at(path, 0, 10)
+        with pytest.raises(PermissionError, match="not below"):
+            files.write_at(path, 0, b"x" * 3_000_000)
+    assert (tmp_path / "secret").read_text() == "x"
+    assert (job / "file").read_text() == "mine"
+    with pytest.raises(FileNotFoundError):
+        files.cat_file(f"{job}/none")
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        WireFileSystem("node01", token)
 
 
 def test_a_url_names_a_path_or_one_below_the_mount(

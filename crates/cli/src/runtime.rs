@@ -1,5 +1,7 @@
 //! The one door to the node and the mount; no other file of this crate names their crates.
 
+mod files;
+
 use std::cell::RefCell;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;

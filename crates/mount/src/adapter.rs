@@ -764,7 +764,14 @@ impl Filesystem for Adapter {
         let timer = Self::start(req, Op::Release);
         self.executed.released(n, flags);
         self.node.record_close(ino(n), fh.0 >> HANDLE_SHIFT);
-        self.node.release(ino(n), is_writer(fh));
+        if self.node.release(ino(n), is_writer(fh)) {
+            let (node, n) = (Arc::clone(&self.node), ino(n));
+            self.lanes.slow.run(move || {
+                if let Err(error) = node.reader_left(n) {
+                    tracing::warn!(ino = %n, %error, "a reader is not counted; the file stays for longer");
+                }
+            });
+        }
         self.node.close_lock_handle(ino(n), fh.0);
         self.empty(&timer, "release", Ok(()), reply);
     }

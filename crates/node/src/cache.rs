@@ -11,4 +11,5 @@ pub(crate) mod pages;
 pub(crate) mod remote_cache;
 pub(crate) mod spread;
 pub(crate) mod spreading;
+pub(crate) mod taking;
 pub(crate) mod vouch;

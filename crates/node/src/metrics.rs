@@ -2,6 +2,7 @@
 
 pub(crate) mod hinted;
 pub(crate) mod last_told;
+pub(crate) mod outlived;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +39,7 @@ operations! {
     ReleaseDir => "releasedir", FSyncDir => "fsyncdir", StatFs => "statfs", SetXattr => "setxattr",
     GetXattr => "getxattr", ListXattr => "listxattr", RemoveXattr => "removexattr",
     FAllocate => "fallocate", LSeek => "lseek", CopyFileRange => "copy_file_range",
-    GetLock => "getlk", SetLock => "setlk", Locate => "locate",
+    GetLock => "getlk", SetLock => "setlk", Locate => "locate", Tag => "tag",
 }
 
 /// Upper bounds of the latency buckets in microseconds; the last bucket is unbounded.

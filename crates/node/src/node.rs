@@ -37,6 +37,7 @@ use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
 use crate::metrics::hinted::Hinted;
+use crate::metrics::outlived::Outlived;
 use crate::options::NodeOptions;
 use crate::rebalance::fetch::Fetches;
 use crate::record::Recorder;
@@ -69,6 +70,8 @@ pub struct Node {
     pub(crate) spreads: Arc<Spreads>,
     /// How often the hints of a pattern were followed.
     pub(crate) hinted: Hinted,
+    /// Files that went with their last reader.
+    pub(crate) outlived: Outlived,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Locks of processes, in a store of several hosts.
@@ -207,6 +210,7 @@ impl Node {
             vouches: Vouches::new(),
             spreads: Arc::default(),
             hinted: Hinted::default(),
+            outlived: Outlived::default(),
             locks,
             cluster,
             lower,

@@ -382,9 +382,13 @@ impl PeerService {
                 }
                 Response::Done
             }
-            Request::Spread { ino, stamp, ref landed, ref failed, from } => {
-                let file = (ino, stamp);
-                self.node()?.answer_spread(&session.node, file, (landed, failed), from)?
+            Request::Spread { ino, stamp, is_leaving: true, .. } => {
+                self.node()?.spreads.reader_leaves(&session.node, ino, stamp);
+                Response::Done
+            }
+            Request::Spread { ino, stamp, ref landed, ref failed, from, until, .. } => {
+                let (file, wanted) = ((ino, stamp), from..until);
+                self.node()?.answer_spread(&session.node, file, (landed, failed), &wanted)?
             }
             Request::ReadSpread { ino, home, stamp, offset_bytes, len_bytes } => {
                 let mut bytes = session.buffer(usize::try_from(len_bytes).unwrap_or(usize::MAX));

@@ -298,6 +298,7 @@ impl Node {
             self.render_remote_cache(&mut out);
             self.spreads.render(&mut out);
             self.hinted.render(&mut out);
+            self.outlived.render(&mut out);
         }
         self.render_engine(&mut out);
         self.render_tiers(&mut out);

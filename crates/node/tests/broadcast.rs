@@ -102,6 +102,45 @@ fn the_loss_of_a_reader_that_gives_keeps_nobody_waiting_for_long() {
 }
 
 #[test]
+fn who_reads_a_part_neither_takes_all_nor_keeps_others_waiting() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all(["a", "b", "c", "d", "e"]);
+    let (home, readers) = nodes.split_first().unwrap();
+    hint(home, "pattern", "broadcast");
+    let content = pattern(64 * MIB, 3);
+    let ino = put(home, "f", &content);
+    let begun = Instant::now();
+    // Each reads a region, and some here and there.
+    std::thread::scope(|scope| {
+        for (number, reader) in readers.iter().enumerate() {
+            let content = &content;
+            scope.spawn(move || {
+                reader.open_file(ROOT_CALLER, ino, false, false, &no_kernel).unwrap();
+                let region = (0..8).map(|n| (number * 16 * 8 + n) * MIB / 8);
+                let strewn = (0..40).map(|n| (n * 7 + number) % 64 * MIB + 12_345);
+                for at in region.chain(strewn) {
+                    let mut read = vec![0; MIB / 8];
+                    assert_eq!(
+                        reader.read(ino, at as u64, &mut read[..]).unwrap(),
+                        read.len().min(content.len() - at)
+                    );
+                    assert!(
+                        content[at..].starts_with(&read[..(content.len() - at).min(read.len())])
+                    );
+                }
+                reader.release(ino, false);
+            });
+        }
+    });
+    assert!(begun.elapsed() < Duration::from_secs(30), "somebody has waited for who is gone");
+    let taken =
+        sum(readers, "broadcast_home_bytes_total") + sum(readers, "broadcast_reader_bytes_total");
+    assert!(taken < 4 * 16 * MIB as u64, "{taken}");
+    assert!(get(&readers[0], "f").unwrap() == content);
+    close_all(&nodes);
+}
+
+#[test]
 fn a_host_without_room_reads_a_broadcast_file_as_any_other_and_says_so() {
     let deployment = Deployment::new();
     // Copies may take half of the room in the small one's tier.

@@ -20,6 +20,7 @@ mod repair;
 mod spread;
 mod stripe;
 mod tier;
+mod wanted;
 mod wish;
 
 pub use balance::{HostRoom, Room, Transfer, plan_balance};
@@ -34,7 +35,8 @@ pub use plan::{FileState, Here, PlaceRequest, Plan, PlannedLayout, Purpose, plac
 pub use readahead::{Ahead, PIECE_BYTES, Sequences, WINDOW_MAX_BYTES, pieces_of};
 pub use reason::Reason;
 pub use repair::{Census, Named, lacks_copies};
-pub use spread::{Giver, Spread, Take, copies_to_serve, piece_bytes};
+pub use spread::{Giver, Spread, TAKING_MAX, Take, copies_to_serve, piece_bytes};
 pub use stripe::{Span, Stripe};
 pub use tier::TierState;
+pub use wanted::Wanted;
 pub use wish::{HostWish, choose_group_host};

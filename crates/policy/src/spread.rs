@@ -5,17 +5,18 @@
 //! come at any moment: whoever has pieces serves them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-/// Pieces that are on their way from the home at a time: enough to keep its link busy while readers ask for more.
-const HOME_BUSY_MAX: usize = 4;
-/// The same from each reader.
-const READER_BUSY_MAX: usize = 3;
-/// And to each reader. More would bind pieces to links before it is known which of them is free first.
-const TAKING_MAX: usize = 3;
+/// Pieces that the home is to give at a time, and each reader. Who asks what to take hears it only after what is queued on both
+/// links, so what is agreed upon has to keep them busy for longer than that.
+const HOME_BUSY_MAX: usize = 16;
+const READER_BUSY_MAX: usize = 24;
+/// Pieces that each reader is to take at a time.
+pub const TAKING_MAX: usize = 24;
 /// A file is cut into about so many pieces: few are quick to hand out, many are soon at all readers.
-const PIECES: u64 = 96;
+const PIECES: u64 = 320;
 /// Shortest and longest piece.
-const PIECE_MIN_BYTES: u64 = 256 << 10;
+const PIECE_MIN_BYTES: u64 = 64 << 10;
 const PIECE_MAX_BYTES: u64 = 4 << 20;
 /// Lengths of pieces are multiples of it.
 const PIECE_GRAIN_BYTES: u64 = 64 << 10;
@@ -85,7 +86,8 @@ pub fn copies_to_serve(
     bytes_per_second: f64,
     copy_seconds: f64,
 ) -> usize {
-    let most = readers.saturating_sub(1);
+    // The last one serves too: what the home gave it first, nobody else would have.
+    let most = readers;
     let at_once = size_bytes as f64 * readers as f64 / (bytes_per_second * copy_seconds);
     if !at_once.is_finite() {
         return most;
@@ -144,12 +146,12 @@ impl Spread {
         }
     }
 
-    /// The next pieces for a reader, those from piece `from` on first. Of the readers only the first `serving` give. None: it
-    /// takes as many as it may, what it lacks is on its way to others, or all that have it are busy.
-    pub fn next(&mut self, reader: usize, from: u32, serving: usize) -> Vec<Take> {
+    /// The next pieces of those that a reader wants. Of the readers only the first `serving` give. None: it takes as many as it
+    /// may, what it lacks is on its way to others, or all that have it are busy.
+    pub fn next(&mut self, reader: usize, wanted: &Range<u32>, serving: usize) -> Vec<Take> {
         let mut takes = Vec::new();
         while self.readers.get(reader).is_some_and(|state| state.taking.len() < TAKING_MAX)
-            && let Some(take) = self.choose(reader, from as usize, serving)
+            && let Some(take) = self.choose(reader, wanted, serving)
         {
             self.begin_taking(reader, take);
             takes.push(take);
@@ -157,24 +159,31 @@ impl Spread {
         takes
     }
 
-    fn choose(&self, reader: usize, from: usize, serving: usize) -> Option<Take> {
+    fn choose(&self, reader: usize, wanted: &Range<u32>, serving: usize) -> Option<Take> {
         let state = self.readers.get(reader).filter(|state| !state.is_gone)?;
         let lacks = |piece: &usize| {
             !state.has[*piece] && !state.taking.contains_key(&u32::try_from(*piece).unwrap_or(0))
         };
-        let from = from.min(self.pieces);
-        let wanted = || (from..self.pieces).chain(0..from).filter(lacks);
+        let until = (wanted.end as usize).min(self.pieces);
+        let wanted = || (wanted.start as usize..until).filter(lacks);
         let take =
             |piece: usize, giver| u32::try_from(piece).ok().map(|piece| Take { piece, giver });
         let share = HOME_BUSY_MAX.div_ceil(self.readers().max(1));
         let of_home = state.taking.values().filter(|giver| **giver == Giver::Home).count();
         let may_ask_home = self.home_busy < HOME_BUSY_MAX && of_home < share;
-        if may_ask_home && let Some(piece) = wanted().find(|piece| self.from_home[*piece] == 0) {
-            return take(piece, Giver::Home);
-        }
-        let from_reader = wanted().find_map(|piece| Some((piece, self.giver_of(piece, serving)?)));
-        if let Some((piece, giver)) = from_reader {
-            return take(piece, Giver::Reader(giver));
+        let first = || {
+            let piece = may_ask_home.then(|| wanted().find(|piece| self.from_home[*piece] == 0));
+            Some((piece.flatten()?, Giver::Home))
+        };
+        let from_reader = || {
+            let found = wanted().find_map(|piece| Some((piece, self.giver_of(piece, serving)?)));
+            found.map(|(piece, giver)| (piece, Giver::Reader(giver)))
+        };
+        // What is given first to one who does not give has to be given again.
+        let gives = reader < serving;
+        let found = if gives { first().or_else(from_reader) } else { from_reader().or_else(first) };
+        if let Some((piece, giver)) = found {
+            return take(piece, giver);
         }
         // What nobody else has any more, or may give.
         let is_nowhere = |piece: &usize| {
@@ -237,63 +246,136 @@ mod tests {
 
     use super::*;
 
-    /// Readers that come one after the other, over links that carry one piece at a time each way. Of `loss` pieces one
-    /// does not come, 0 for none. Ticks until all have all.
-    fn ticks(pieces: u32, readers: usize, apart: usize, serving: usize, loss: usize) -> usize {
-        let mut spread = Spread::new(pieces);
-        let mut up: Vec<VecDeque<(usize, u32)>> = vec![VecDeque::new(); readers + 1];
-        let mut down: Vec<VecDeque<u32>> = vec![VecDeque::new(); readers];
-        let mut left: Vec<BTreeSet<u32>> = vec![(0..pieces).collect(); readers];
-        let (mut taken, mut joined) = (0usize, 0);
-        for tick in 0..200_000 {
-            while joined < readers && joined * apart <= tick {
-                spread.join();
-                joined += 1;
-            }
-            for queue in &mut up {
-                if let Some((reader, piece)) = queue.pop_front() {
-                    down[reader].push_back(piece);
+    /// Links that carry one piece at a time each way, in the order in which pieces were asked for. Questions wait behind up to
+    /// `queue` pieces at the link of the one who asks, and answers at the home's.
+    struct Model {
+        pieces: u32,
+        readers: usize,
+        /// Ticks from one reader's coming to the next one's.
+        apart: usize,
+        serving: usize,
+        /// Of so many pieces one does not come, 0 for none.
+        loss: usize,
+        queue: usize,
+    }
+
+    #[derive(Default)]
+    struct ModelReader {
+        down: VecDeque<u32>,
+        left: BTreeSet<u32>,
+        landed: Vec<u32>,
+        failed: Vec<u32>,
+        /// When its question is at the home, and when the answer is here.
+        asks_at: Option<usize>,
+        answer: Option<(usize, Vec<Take>)>,
+    }
+
+    impl Model {
+        const fn quick(pieces: u32, readers: usize) -> Self {
+            Self { pieces, readers, apart: 0, serving: usize::MAX, loss: 0, queue: 0 }
+        }
+
+        /// Ticks until all readers have all.
+        fn ticks(&self) -> usize {
+            let mut spread = Spread::new(self.pieces);
+            // What each link sends, and from when on it is there to be sent.
+            let mut up: Vec<VecDeque<(usize, usize, u32)>> =
+                vec![VecDeque::new(); self.readers + 1];
+            let mut all: Vec<ModelReader> = Vec::new();
+            let mut taken = 0usize;
+            for tick in 0..200_000 {
+                while all.len() < self.readers && all.len() * self.apart <= tick {
+                    spread.join();
+                    let left = (0..self.pieces).collect();
+                    all.push(ModelReader { left, ..ModelReader::default() });
+                }
+                for queue in &mut up {
+                    let first = queue.iter().position(|sent| sent.0 <= tick);
+                    if let Some((_, reader, piece)) = first.and_then(|at| queue.remove(at)) {
+                        all[reader].down.push_back(piece);
+                    }
+                }
+                for reader in &mut all {
+                    let Some(piece) = reader.down.pop_front() else { continue };
+                    taken += 1;
+                    if self.loss > 0 && ((taken * 2_654_435_761) >> 7).is_multiple_of(self.loss) {
+                        reader.failed.push(piece);
+                    } else {
+                        reader.landed.push(piece);
+                        reader.left.remove(&piece);
+                    }
+                }
+                if all.len() == self.readers && all.iter().all(|reader| reader.left.is_empty()) {
+                    return tick;
+                }
+                for turn in 0..all.len() {
+                    let number = (turn + tick) % all.len();
+                    self.ask(tick, number, &mut spread, &mut all[number], &mut up);
                 }
             }
-            for reader in 0..joined {
-                let Some(piece) = down[reader].pop_front() else { continue };
-                taken += 1;
-                if loss > 0 && ((taken * 2_654_435_761) >> 7).is_multiple_of(loss) {
-                    spread.failed(reader, piece);
-                } else {
-                    spread.landed(reader, piece);
-                    left[reader].remove(&piece);
-                }
+            panic!("readers wait for ever");
+        }
+
+        fn queued(&self, tick: usize, link: &VecDeque<(usize, usize, u32)>) -> usize {
+            link.iter().filter(|sent| sent.0 <= tick).count().min(self.queue)
+        }
+
+        fn ask(
+            &self,
+            tick: usize,
+            number: usize,
+            spread: &mut Spread,
+            reader: &mut ModelReader,
+            up: &mut [VecDeque<(usize, usize, u32)>],
+        ) {
+            if reader.asks_at.is_none() && reader.answer.is_none() {
+                reader.asks_at = Some(tick + self.queued(tick, &up[number]));
             }
-            if left.iter().all(BTreeSet::is_empty) {
-                return tick;
+            if reader.asks_at.is_some_and(|at| at <= tick) {
+                reader.asks_at = None;
+                reader.landed.drain(..).for_each(|piece| spread.landed(number, piece));
+                reader.failed.drain(..).for_each(|piece| spread.failed(number, piece));
+                let from = reader.left.first().copied().unwrap_or(0);
+                let takes = spread.next(number, &(from..self.pieces), self.serving);
+                let at = tick + self.queued(tick, &up[self.readers]);
+                reader.answer = Some((at, takes));
             }
-            for turn in 0..joined {
-                let reader = (turn + tick) % joined;
-                let from = left[reader].first().copied().unwrap_or(0);
-                for take in spread.next(reader, from, serving) {
-                    let giver = match take.giver {
-                        Giver::Home => readers,
-                        Giver::Reader(giver) => giver,
-                    };
-                    assert!(giver != reader);
-                    up[giver].push_back((reader, take.piece));
-                }
+            let Some((_, takes)) = reader.answer.take_if(|(at, _)| *at <= tick) else { return };
+            for take in takes {
+                let giver = match take.giver {
+                    Giver::Home => self.readers,
+                    Giver::Reader(giver) => giver,
+                };
+                assert!(giver != number);
+                let at = tick + self.queued(tick, &up[number]);
+                up[giver].push_back((at, number, take.piece));
             }
         }
-        panic!("readers wait for ever");
     }
 
     #[test]
     fn as_many_readers_as_one_likes_take_about_as_long_as_one() {
-        let alone = ticks(80, 1, 0, 0, 0);
-        for readers in [2, 4, 8, 19] {
-            for apart in [0, 1, 3] {
-                let all = ticks(80, readers, apart, usize::MAX, 0) - apart * (readers - 1);
-                assert!(all * 4 <= alone * 5, "{readers} readers {apart} apart: {all} to {alone}");
+        // What is queued on the links keeps questions waiting: with few pieces agreed upon at a time links would be idle.
+        for (queue, pieces, percent) in [(0, 320, 120), (10, 320, 120)] {
+            let quick = |readers| Model { queue, ..Model::quick(pieces, readers) };
+            let alone = quick(1).ticks();
+            for readers in [2, 3, 4, 19] {
+                for apart in [0, 3] {
+                    let all = Model { apart, ..quick(readers) }.ticks() - apart * (readers - 1);
+                    assert!(
+                        all * 100 <= alone * percent,
+                        "{readers} readers {apart} apart, queue {queue}: {all} to {alone}"
+                    );
+                }
             }
         }
-        let unshared = ticks(80, 19, 0, 0, 0);
+        let alone = Model::quick(160, 1).ticks();
+        for readers in [2, 4, 8] {
+            let serving = copies_to_serve(20_000_000, readers, 12.5e6, 0.005);
+            let all = Model { serving, ..Model::quick(160, readers) }.ticks();
+            assert!(all * 100 <= alone * 130, "as many as are to serve, of {readers}: {all}");
+        }
+        let unshared = Model { serving: 0, ..Model::quick(160, 19) }.ticks();
         assert!(unshared > 18 * alone, "nobody may give: {unshared} to {alone}");
     }
 
@@ -301,38 +383,39 @@ mod tests {
     fn a_reader_that_goes_takes_nothing_along() {
         let mut spread = Spread::new(3);
         let (a, b) = (spread.join(), spread.join());
-        let [first] = spread.next(a, 0, 9)[..1] else { panic!("nothing for the first") };
+        let [first] = spread.next(a, &(0..3), 9)[..1] else { panic!("nothing for the first") };
         assert_eq!(first, Take { piece: 0, giver: Giver::Home });
         spread.landed(a, 0);
-        let takes = spread.next(b, 0, 9);
+        let takes = spread.next(b, &(0..3), 9);
         assert!(takes.contains(&Take { piece: 0, giver: Giver::Reader(a) }), "{takes:?}");
         spread.leave(a);
         spread.failed(b, 0);
         assert_eq!(spread.readers(), 1);
+        assert_eq!(spread.next(b, &(3..9), 9), [], "it wants no others");
         for piece in [1, 2] {
             spread.failed(b, piece);
         }
-        let takes = spread.next(b, 0, 9);
+        let takes = spread.next(b, &(0..3), 9);
         assert_eq!(takes.len(), 3, "all from home again: {takes:?}");
         assert!(takes.iter().all(|take| take.giver == Giver::Home));
     }
 
     #[test]
     fn pieces_are_some_dozens_unless_that_were_too_short_or_too_long() {
-        assert_eq!(piece_bytes(1), 256 << 10);
-        assert_eq!(piece_bytes(20 << 20), 256 << 10);
-        assert_eq!(piece_bytes(96 << 20), 1 << 20);
+        assert_eq!(piece_bytes(1), 64 << 10);
+        assert_eq!(piece_bytes(20 << 20), 64 << 10);
+        assert_eq!(piece_bytes(320 << 20), 1 << 20);
         assert_eq!(piece_bytes(10 << 30), 4 << 20);
     }
 
     #[test]
     fn many_copies_serve_a_large_file_of_many_readers_and_none_a_small_one() {
         let serve = |size, readers| copies_to_serve(size, readers, 100e6, 0.005);
-        assert_eq!(serve(1_000_000_000, 19), 18);
-        assert_eq!(serve(20_000_000, 19), 18);
+        assert_eq!((serve(1_000_000_000, 19), serve(20_000_000, 2)), (19, 2));
+        assert_eq!(serve(20_000_000, 19), 19);
         assert_eq!(serve(1_000_000, 19), 5);
-        assert_eq!((serve(100_000, 4), serve(0, 19), serve(1 << 40, 1)), (0, 0, 0));
-        assert_eq!(copies_to_serve(1 << 20, 5, 0.0, 0.005), 4, "nothing is known of the link");
+        assert_eq!((serve(100_000, 4), serve(0, 19), serve(1 << 40, 1)), (0, 0, 1));
+        assert_eq!(copies_to_serve(1 << 20, 5, 0.0, 0.005), 5, "nothing is known of the link");
     }
 
     proptest! {
@@ -344,7 +427,7 @@ mod tests {
             serving in 0usize..9,
             loss in prop::sample::select(vec![0usize, 2, 3, 7]),
         ) {
-            ticks(pieces, readers, apart, serving, loss);
+            Model { pieces, readers, apart, serving, loss, queue: 0 }.ticks();
         }
     }
 }

@@ -117,6 +117,7 @@ impl HintKey {
     pub fn is_acted_upon_as(self, value: &str, by_several_hosts: bool) -> bool {
         let is_followed = match self {
             Self::Pattern => !matches!(value, "sequential" | "random"),
+            Self::Lifetime => value.starts_with(READS),
             _ => true,
         };
         is_followed && self.is_acted_upon(by_several_hosts)
@@ -127,7 +128,10 @@ impl HintKey {
     pub const fn is_acted_upon(self, by_several_hosts: bool) -> bool {
         self.acted_upon_on_one_host()
             || (by_several_hosts
-                && matches!(self, Self::Place | Self::Replicas | Self::Chunk | Self::Pattern))
+                && matches!(
+                    self,
+                    Self::Place | Self::Replicas | Self::Chunk | Self::Pattern | Self::Lifetime
+                ))
     }
 
     /// The hint behind a full attribute name, if it is one of ours.
@@ -159,6 +163,8 @@ impl FromStr for HintKey {
     }
 }
 
+/// Before the number of readers after which a file goes.
+const READS: &str = "reads:";
 /// Longest name of a group, with its host.
 const GROUP_MAX_BYTES: usize = 64;
 /// Shortest region of a scattered file.
@@ -356,7 +362,7 @@ fn is_valid(key: HintKey, value: &str) -> bool {
         HintKey::Pattern => Pattern::from_name(value).is_some(),
         HintKey::Lifetime => {
             matches!(value, "scratch" | "job" | "keep")
-                || value.strip_prefix("reads:").is_some_and(|n| in_range(n, 1, u64::MAX))
+                || value.strip_prefix(READS).is_some_and(|n| in_range(n, 1, u64::MAX))
         }
         HintKey::Close => matches!(value, "safe" | "fast"),
         HintKey::Integrity => matches!(value, "normal" | "strict"),

@@ -247,7 +247,7 @@ pub enum Request {
         /// How many bytes; at most [`crate::MAX_PAYLOAD_BYTES`].
         len_bytes: u32,
     },
-    /// 27: I read all of this file, for which you vouch under the stamp, as others do: which pieces am I to take, and from
+    /// 27: I read this file, for which you vouch under the stamp, as others do: which pieces am I to take, and from
     /// whom? Answer: `Spread`; `Failed` when you do not vouch for it any more.
     Spread {
         /// The inode.
@@ -258,8 +258,12 @@ pub enum Request {
         landed: Vec<u32>,
         /// Pieces that I was told to take and did not get.
         failed: Vec<u32>,
-        /// The piece that my reader wants first.
+        /// The first piece that my readers want.
         from: u32,
+        /// And the one after the last.
+        until: u32,
+        /// I take no more, and others may have none from me.
+        is_leaving: bool,
     },
     /// 28: bytes of a file that you have taken as a piece, or otherwise, under this stamp of its home. Answer: `Data`;
     /// `Failed` when you do not have all of them.

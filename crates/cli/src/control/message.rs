@@ -25,6 +25,10 @@ pub(crate) enum Request {
     Rules,
     /// Replaces the rules.
     SetRules { rules: Vec<String> },
+    /// Where files lie, by their paths below the mount: lists as progress, with null for what is to be asked by itself.
+    Locate { paths: Vec<String> },
+    /// Gives `NAME=VALUE` hints to files by their paths below the mount: lists of errnos as progress, 0 where it is done.
+    Tag { hints: Vec<String>, paths: Vec<String> },
     /// Begins or ends to record what programs do, with a detail; how that stands.
     Record { detail: Option<Detail> },
     /// Verifies the store.
@@ -72,6 +76,8 @@ impl Request {
         matches!(
             self,
             Self::Check { .. }
+                | Self::Locate { .. }
+                | Self::Tag { .. }
                 | Self::Lost { .. }
                 | Self::Balance { .. }
                 | Self::MoveBack { .. }

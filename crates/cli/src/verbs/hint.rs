@@ -6,8 +6,9 @@ use intarsia_types::{Hint, HintKey, nearest};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{rule, xattr};
+use super::{many, rule, xattr};
 use crate::cli::{HintAction, HintGet, HintSet, Listing};
+use crate::control::Request;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
@@ -25,16 +26,20 @@ fn set(arguments: &HintSet) -> Outcome<Exit> {
     let (hints, files) = split(&arguments.words, is_assignment);
     let hints = hints.iter().map(|w| parse(w)).collect::<Outcome<Vec<Hint>>>()?;
     require_both(hints.is_empty(), &files, "NAME=VALUE")?;
-    for_each(&files, arguments.dry_run, |file| {
-        for hint in &hints {
-            if arguments.dry_run {
-                output::data(&format!("would set {hint} on {}", file.display()))?;
-            } else {
-                xattr::set(file, &hint.key().attribute(), hint.value())?;
-            }
-        }
-        Ok(())
-    })?;
+    let tag = |file: &Path| {
+        hints.iter().try_for_each(|hint| xattr::set(file, &hint.key().attribute(), hint.value()))
+    };
+    if arguments.dry_run {
+        for_each(&files, |file| {
+            let say = |hint| output::data(&format!("would set {hint} on {}", file.display()));
+            hints.iter().try_for_each(say)
+        })?;
+    } else if let [file] = files.as_slice() {
+        xattr::require_store(file)?;
+        tag(file)?;
+    } else {
+        set_on_many(&hints, &files, tag)?;
+    }
     warn_of_what_exists(&hints, &files);
     let is_shared = files.first().map_or(Ok(false), |file| xattr::is_shared(file))?;
     for hint in hints.iter().filter(|h| !h.key().is_acted_upon_as(h.value(), is_shared)) {
@@ -43,21 +48,41 @@ fn set(arguments: &HintSet) -> Outcome<Exit> {
     Ok(Exit::Ok)
 }
 
+/// Asks the nodes for all files at once; what they cannot say is found out file by file. What is not in a store changes
+/// nothing, however many others there are.
+fn set_on_many(hints: &[Hint], files: &[PathBuf], tag: impl Fn(&Path) -> Outcome) -> Outcome {
+    // An empty question is answered for what is there.
+    let known = many::ask(files, |paths| Request::Locate { paths });
+    let unknown = files.iter().zip(&known).filter(|(_, answer)| answer.is_null());
+    unknown.map(|(file, _)| file).try_for_each(|file| xattr::require_store(file).map(|_| ()))?;
+    let words: Vec<String> = hints.iter().map(ToString::to_string).collect();
+    let told = many::ask(files, |paths| Request::Tag { hints: words.clone(), paths });
+    let left = files.iter().zip(&told).filter(|(_, answer)| answer.as_u64() != Some(0));
+    left.map(|(file, _)| file).try_for_each(|file| tag(file))
+}
+
 /// Says which hints come too late for a file that is there already.
 fn warn_of_what_exists(hints: &[Hint], files: &[PathBuf]) {
     let late: Vec<String> =
         hints.iter().filter(|h| acts_at_birth(h.key())).map(ToString::to_string).collect();
-    let is_file = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| meta.is_file());
     if late.is_empty() {
         return;
     }
-    for file in files.iter().filter(is_file) {
-        output::warn(&format!(
-            "{} has no effect on {}, which exists: set it on a directory, and what is made there from then on has it",
-            late.join(" "),
-            file.display()
-        ));
-    }
+    // What is written later goes where the hints say.
+    let is_late = |meta: &std::fs::Metadata| meta.is_file() && meta.len() > 0;
+    let has_bytes = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| is_late(&meta));
+    let mut late_for = files.iter().filter(has_bytes);
+    let Some(first) = late_for.next() else { return };
+    let which = match late_for.count() {
+        0 => format!("{}, which exists", first.display()),
+        more => {
+            format!("{} and {} more, which exist", first.display(), output::count(more, "file"))
+        }
+    };
+    output::warn(&format!(
+        "{} has no effect on {which}: set it on a directory, and what is made there from then on has it",
+        late.join(" "),
+    ));
 }
 
 /// Whether a hint says where the bytes of a new file go: files do not move.
@@ -77,7 +102,7 @@ fn unset(arguments: &HintSet) -> Outcome<Exit> {
     }
     require_both(names.is_empty(), &files, "NAME")?;
     let keys = names.iter().map(|n| parse_key(n)).collect::<Outcome<Vec<_>>>()?;
-    for_each(&files, arguments.dry_run, |file| {
+    for_each(&files, |file| {
         for key in &keys {
             if arguments.dry_run {
                 output::data(&format!("would remove {key} from {}", file.display()))?;
@@ -91,7 +116,7 @@ fn unset(arguments: &HintSet) -> Outcome<Exit> {
 }
 
 /// Every path is looked at before the first is changed, so that a mistake changes nothing.
-fn for_each(files: &[PathBuf], _dry: bool, change: impl Fn(&Path) -> Outcome) -> Outcome {
+fn for_each(files: &[PathBuf], change: impl Fn(&Path) -> Outcome) -> Outcome {
     for file in files {
         xattr::require_store(file)?;
     }
@@ -222,7 +247,7 @@ fn list(arguments: &Listing) -> Outcome<Exit> {
 /// What a hint tells the store.
 const fn meaning(key: HintKey) -> &'static str {
     match key {
-        HintKey::Place => "on which hosts the bytes are to lie; stripe:N and local are followed",
+        HintKey::Place => "on which hosts the bytes are to lie",
         HintKey::Tier => "in which class of tier the bytes are to lie",
         HintKey::Replicas => "how many copies there are to be",
         HintKey::Chunk => "how long the pieces of a striped file are",

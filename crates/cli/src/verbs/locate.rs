@@ -1,12 +1,14 @@
-//! `locate`: where files lie, asked of the mount itself.
+//! `locate`: where files lie, asked of the mount itself, or of its node where there are several.
 
 use std::path::Path;
 
 use intarsia_policy::{Span, Stripe};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::xattr;
+use super::{many, xattr};
 use crate::cli;
+use crate::control::Request;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
@@ -15,9 +17,17 @@ struct Located {
     file: String,
     /// The nodes that hold it, heaviest first.
     nodes: Vec<String>,
-    layout: serde_json::Value,
+    layout: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     chunks: Option<Vec<Chunk>>,
+}
+
+/// What a node says of one file.
+#[derive(Deserialize)]
+struct Told {
+    size_bytes: u64,
+    layout: String,
+    nodes: Vec<String>,
 }
 
 /// A run of bytes that lies on one host, or on each of several.
@@ -31,8 +41,16 @@ struct Chunk {
 pub(crate) fn run(arguments: &cli::Locate) -> Outcome<Exit> {
     let mut found = Vec::new();
     let mut first_failure: Option<Failure> = None;
-    for file in &arguments.files {
-        match locate(file, arguments.chunks) {
+    let told = match arguments.files.as_slice() {
+        [_] => vec![Value::Null],
+        several => many::ask(several, |paths| Request::Locate { paths }),
+    };
+    for (file, answer) in arguments.files.iter().zip(told) {
+        let located = match serde_json::from_value::<Option<Told>>(answer) {
+            Ok(Some(told)) => Ok(told.of(file, arguments.chunks)),
+            _ => locate(file, arguments.chunks),
+        };
+        match located {
             Ok(located) => found.push(located),
             Err(failure) => {
                 output::failure(&failure);
@@ -52,18 +70,26 @@ fn locate(file: &Path, wants_chunks: bool) -> Outcome<Located> {
     xattr::require_store(file)?;
     let nodes = xattr::location(file)?.unwrap_or_default();
     let nodes: Vec<_> = nodes.split(',').filter(|n| !n.is_empty()).map(str::to_owned).collect();
-    let text = xattr::get(file, xattr::LAYOUT_NAME)?;
-    let chunks = if wants_chunks {
-        let size_bytes = file.metadata().map_err(|e| Failure::io(file.display(), &e))?.len();
-        Some(chunks(text.as_deref().unwrap_or_default(), &nodes, size_bytes))
-    } else {
-        None
+    let Some(layout) = xattr::get(file, xattr::LAYOUT_NAME)? else {
+        let file = file.display().to_string();
+        return Ok(Located { file, nodes, layout: Value::Null, chunks: None });
     };
-    // The layout is JSON or a bare word.
-    let layout = text.map_or(serde_json::Value::Null, |text| {
-        serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text))
-    });
-    Ok(Located { file: file.display().to_string(), nodes, layout, chunks })
+    let size_bytes = if wants_chunks {
+        file.metadata().map_err(|e| Failure::io(file.display(), &e))?.len()
+    } else {
+        0
+    };
+    Ok(Told { size_bytes, layout, nodes }.of(file, wants_chunks))
+}
+
+impl Told {
+    fn of(self, file: &Path, wants_chunks: bool) -> Located {
+        let Self { size_bytes, layout, nodes } = self;
+        let chunks = wants_chunks.then(|| chunks(&layout, &nodes, size_bytes));
+        // The layout is JSON or a bare word.
+        let layout = serde_json::from_str(&layout).unwrap_or(Value::String(layout));
+        Located { file: file.display().to_string(), nodes, layout, chunks }
+    }
 }
 
 /// The chunks of a file of `size_bytes`, in order. Of a file that is not dealt over hosts there is one, on all of `nodes`.
@@ -96,8 +122,8 @@ fn rows(located: &Located) -> Vec<Vec<String>> {
         return chunks.iter().map(row).collect();
     }
     let layout = match &located.layout {
-        serde_json::Value::Null => String::new(),
-        serde_json::Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
         other => other.to_string(),
     };
     vec![vec![located.file.clone(), located.nodes.join(","), layout]]

@@ -16,6 +16,7 @@ pub(crate) mod lab;
 pub(crate) mod leave;
 pub(crate) mod locate;
 pub(crate) mod lost;
+mod many;
 mod moves;
 pub(crate) mod node;
 pub(crate) mod pages;

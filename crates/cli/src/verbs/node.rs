@@ -415,6 +415,14 @@ impl Operations for Desk {
                 tracing::info!(count = rules.len(), "rules replaced");
                 Ok(Value::Null)
             }
+            Request::Locate { paths } => {
+                self.store.locate(&paths, progress);
+                Ok(Value::Null)
+            }
+            Request::Tag { hints, paths } => {
+                self.store.tag(&hints, &paths, progress)?;
+                Ok(Value::Null)
+            }
             Request::Record { detail } => self.store.record(detail),
             Request::Check { repair, content } => {
                 self.store.check(CheckOptions { repair, content }, progress)

@@ -10,6 +10,10 @@ pub const XATTR_NAME_MAX: usize = 255;
 /// Longest value of an extended attribute, as in the kernel.
 pub const XATTR_VALUE_MAX: usize = 64 << 10;
 
+/// How many readers have closed a file, where that is counted: 8 bytes, least significant first. No attribute has a zero byte
+/// in its name.
+const READERS: &[u8] = b"\0readers";
+
 /// Whether setting an attribute may create or replace it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetMode {
@@ -78,6 +82,26 @@ impl Namespace {
         value.ok_or(Error::NoAttribute)
     }
 
+    /// Counts one reader more of a file, beside its attributes; how many there are now. Its record stays as it is, so what
+    /// is kept of the content stays true.
+    pub fn count_reader(&self, ino: InodeId) -> Result<u64> {
+        let key = keys::xattr(ino, READERS);
+        self.retry(|| {
+            let stored = self.stored(ino)?;
+            if stored.inode.nlink == 0 {
+                return Err(Error::NotFound);
+            }
+            let before = self.engine.get(ino.partition(), &key)?;
+            let count = before.as_ref().and_then(|bytes| bytes.as_ref().try_into().ok());
+            let readers = count.map_or(0, u64::from_le_bytes).saturating_add(1);
+            let mut transaction = Transaction::at(ino);
+            transaction.expect_unchanged(&stored);
+            transaction.of(ino).expect(Condition::still(key.clone(), before));
+            transaction.of(ino).put(key.clone(), Bytes::copy_from(&readers.to_le_bytes()));
+            Ok(self.commit(transaction)?.then_some(readers))
+        })
+    }
+
     /// The names of all extended attributes, in the order of their bytes.
     pub fn list_xattr(&self, ino: InodeId) -> Result<Vec<Vec<u8>>> {
         if !self.get(ino)?.has_xattrs {
@@ -85,7 +109,8 @@ impl Namespace {
         }
         let prefix = keys::by_inode(keys::XATTR, ino);
         let keys = self.keys_of(ino.partition(), &prefix, None)?;
-        Ok(keys.iter().map(|key| key[prefix.len()..].to_vec()).collect())
+        let names = keys.iter().map(|key| key[prefix.len()..].to_vec());
+        Ok(names.filter(|name| name != READERS).collect())
     }
 
     /// Removes an extended attribute.

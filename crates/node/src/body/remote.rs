@@ -17,6 +17,7 @@ use crate::body::pieces::{Landed, Pieces};
 use crate::body::striped::wire_mode;
 use crate::cache::remote_cache::CopyInMaking;
 use crate::cache::spreading::Spreading;
+use crate::cache::taking::Source;
 use crate::membership::cluster::{Cluster, unexpected};
 use crate::replication::copies::is_of_the_host;
 
@@ -179,11 +180,6 @@ impl RemoteFile {
     pub(crate) fn with_spread(mut self, spread: Arc<Spreading>) -> Self {
         self.spread = Some(spread);
         self
-    }
-
-    /// The question for bytes of it, to be asked at its home.
-    pub(crate) fn request(&self, range: &Range<u64>) -> Request {
-        self.way().request(range)
     }
 
     /// Keeps what is read in `copy` as well.
@@ -422,6 +418,16 @@ impl PartOpening {
             }
             other => Err(unexpected(&home, &other)),
         }
+    }
+}
+
+impl Source for RemoteFile {
+    fn home(&self) -> NodeId {
+        self.way().home
+    }
+
+    fn request(&self, range: &Range<u64>) -> Request {
+        self.way().request(range)
     }
 }
 

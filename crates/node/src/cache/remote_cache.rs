@@ -322,6 +322,11 @@ impl CopyInMaking {
         self.progress.lock().coverage.has(range)
     }
 
+    /// Up to where all bytes from `start` on are in it; `start` where that one is not.
+    pub(crate) fn has_up_to(&self, start: u64) -> u64 {
+        self.progress.lock().coverage.has_up_to(start)
+    }
+
     fn finish(&self, file: Arc<BackingFile>) {
         self.is_given_up.store(true, Ordering::Release);
         match file.stat() {
@@ -378,6 +383,11 @@ impl Coverage {
         range.is_empty() || before.is_some_and(|(_, end)| *end >= range.end)
     }
 
+    fn has_up_to(&self, start: u64) -> u64 {
+        let before = self.0.range(..=start).next_back();
+        before.map_or(start, |(_, end)| start.max(*end))
+    }
+
     fn is_whole(&self, size_bytes: u64) -> bool {
         self.has(&(0..size_bytes))
     }
@@ -398,6 +408,10 @@ mod tests {
         assert!(coverage.is_whole(40) && !coverage.is_whole(41));
         coverage.add(50..60);
         assert!(coverage.has(&(50..60)) && coverage.has(&(3..40)) && coverage.has(&(45..45)));
+        assert_eq!(
+            (coverage.has_up_to(3), coverage.has_up_to(40), coverage.has_up_to(45)),
+            (40, 40, 45)
+        );
         assert!(!coverage.has(&(39..51)) && !coverage.has(&(45..46)) && !coverage.has(&(55..61)));
     }
 }

@@ -3,16 +3,19 @@
 //!
 //! A reader's host that has been given a stamp for the file ([`crate::cache::vouch`]) makes a copy of it in a tier, piece
 //! by piece, from the home and from other such hosts, and its programs read from that ([`crate::cache::spreading`]). Pieces are of
-//! one stamp, so they are all of one content.
+//! one stamp, so they are all of one content. It takes what its programs are about to read ([`intarsia_policy::Wanted`]); what
+//! they read here and there is asked of the home, as without the hint.
 //!
 //! What if …
 //! - *somebody writes to the file*: its home takes the stamp back, which ends the copy before the writer is granted; readers
 //!   go on at the home, as without the hint. The same when the copy meets an error, or nothing comes for [`STALLED`].
-//! - *a reader's host dies, or lets go of its copy*: who was to take a piece from it tells the home, and is sent elsewhere.
+//! - *a reader's host dies, or lets go of its copy*: who was to take a piece from it tells the home, and is sent elsewhere. A
+//!   host that lives says that it lets go; one that says nothing for [`SILENT`] is taken for dead.
 //! - *the home dies*: what a host has it reads from its copy, and for the rest it does as without the hint.
 //! - *there is no room for a copy*: that host reads as without the hint, and serves nobody.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -134,6 +137,16 @@ impl Tracked {
 }
 
 impl Spreads {
+    /// A host takes no more of a file of this one. What it was to take first, others need not wait for.
+    pub(crate) fn reader_leaves(&self, reader: &NodeId, ino: InodeId, stamp: u64) {
+        let mut all = self.tracked.lock();
+        if let Some(tracked) = all.get_mut(&ino).filter(|tracked| tracked.stamp == stamp)
+            && let Some(number) = tracked.numbers.remove(reader)
+        {
+            tracked.spread.leave(number);
+        }
+    }
+
     /// The copy of a file here that is of this stamp.
     pub(crate) fn copy(&self, ino: InodeId, stamp: &Stamp) -> Option<Arc<Spreading>> {
         let copies = self.copies.lock();
@@ -210,7 +223,7 @@ impl Spreads {
 }
 
 impl Node {
-    /// Tells `reader`, a host that reads all of a file of this one, which pieces to take next.
+    /// Tells `reader`, a host that reads a file of this one, which of the `wanted` pieces to take next.
     ///
     /// # Errors
     /// [`Error::Busy`] when this host does not vouch for the content under `stamp`.
@@ -219,7 +232,7 @@ impl Node {
         reader: &NodeId,
         (ino, stamp): (InodeId, u64),
         (landed, failed): (&[u32], &[u32]),
-        from: u32,
+        wanted: &Range<u32>,
     ) -> Result<Response> {
         if !self.vouches.is_current(ino, stamp) {
             return Err(Error::Busy("the file has changed, or is about to".into()));
@@ -238,7 +251,7 @@ impl Node {
         landed.iter().for_each(|piece| tracked.spread.landed(number, *piece));
         failed.iter().for_each(|piece| tracked.spread.failed(number, *piece));
         let serving = tracked.serving();
-        let takes = tracked.spread.next(number, from, serving);
+        let takes = tracked.spread.next(number, wanted, serving);
         let named = takes.into_iter().map(|take| match take.giver {
             Giver::Home => {
                 tracked.from_here += 1;

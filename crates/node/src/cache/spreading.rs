@@ -1,42 +1,30 @@
-//! The copy on this host of a file that spreads over its readers (see [`crate::cache::spread`]), and the thread that takes
-//! its pieces.
+//! The copy on this host of a file that spreads over its readers (see [`crate::cache::spread`]).
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::Inode;
+use intarsia_policy::Wanted;
 use intarsia_store::BackingFile;
 use intarsia_sync::{Condvar, Instant, Mutex};
-use intarsia_transport::{Answer, Buffer, Pending};
-use intarsia_types::{Error, HintSet, InodeId, NodeId, Pattern, Result};
-use intarsia_wire::{Request, Response};
+use intarsia_transport::Buffer;
+use intarsia_types::{HintSet, InodeId, Pattern, Result};
 
 use crate::body::remote::RemoteFile;
 use crate::cache::far_pages::Stamp;
 use crate::cache::remote_cache::CopyInMaking;
-use crate::cache::spread::Spreads;
-use crate::membership::cluster::{Cluster, unexpected};
+use crate::cache::taking::Taker;
+use crate::membership::cluster::Cluster;
 use crate::node::Node;
 
 /// A shorter file is soon read from its home by many.
 const MIN_BYTES: u64 = 512 << 10;
-/// How long one piece may take, and how long a reader waits while none comes before it asks their home.
-const PIECE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a reader waits while no piece comes before it asks their home.
 const READ_PATIENCE: Duration = Duration::from_secs(4);
-/// How long the home may take to say what to do.
-const ASK_PATIENCE: Duration = Duration::from_secs(2);
-/// When there is nothing to take now, it is asked again so soon.
-const ASK_AGAIN: Duration = Duration::from_millis(3);
-/// A copy that got no piece for so long is given up.
-const STALLED: Duration = Duration::from_secs(10);
-/// A whole copy serves others until nobody here has the file open and nobody asked for so long.
-const LINGERS: Duration = Duration::from_secs(5);
-/// While it does, the home hears of it so often, well before it takes it for gone.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// A thread that waits looks so often whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
+pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 /// A copy that is being made, or is whole and serves others still.
 pub(crate) struct Spreading {
@@ -46,13 +34,15 @@ pub(crate) struct Spreading {
     copy: CopyInMaking,
     file: Arc<BackingFile>,
     is_ended: AtomicBool,
-    /// Where a reader here waits, or has read last.
-    position_bytes: AtomicU64,
+    /// What readers here are about to read.
+    wanted: Mutex<Wanted>,
     /// When others read here last.
     used: Mutex<Instant>,
     /// Locked to wait for pieces.
     arrival: Mutex<()>,
     has_landed: Condvar,
+    /// A reader here wants more.
+    is_read_on: Condvar,
 }
 
 impl Spreading {
@@ -65,10 +55,11 @@ impl Spreading {
             copy,
             file,
             is_ended: AtomicBool::new(false),
-            position_bytes: AtomicU64::new(0),
+            wanted: Mutex::default(),
             used: Mutex::new(Instant::now()),
             arrival: Mutex::default(),
             has_landed: Condvar::default(),
+            is_read_on: Condvar::default(),
         })
     }
 
@@ -78,6 +69,15 @@ impl Spreading {
 
     pub(crate) const fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    pub(crate) const fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    /// Whether another host has read here within that time.
+    pub(super) fn is_used_since(&self, age: Duration) -> bool {
+        self.used.lock().elapsed() < age
     }
 
     pub(crate) fn is_of(&self, stamp: &Stamp) -> bool {
@@ -105,6 +105,37 @@ impl Spreading {
         self.is_alive() && self.copy.has(range)
     }
 
+    /// Notes what a reader here reads; whether it comes as a piece, if it is not here.
+    pub(crate) fn comes(&self, range: &Range<u64>) -> bool {
+        let goes_on = self.wanted.lock().note(range);
+        if goes_on && !self.copy.has(range) {
+            // The thread may wait for something to be wanted.
+            let _arrival = self.arrival.lock();
+            self.is_read_on.notify_all();
+        }
+        goes_on || self.copy.has(range)
+    }
+
+    /// What readers here are about to read and is not here yet, from its first byte on; of several the one that lacks most.
+    /// Empty for nothing.
+    pub(super) fn lacking(&self) -> Range<u64> {
+        let lacks = |range: Range<u64>| {
+            let have = self.copy.has_up_to(range.start);
+            have.min(range.end)..range.end
+        };
+        let wanted = self.wanted.lock();
+        let all = wanted.ranges(self.size_bytes).map(lacks);
+        all.max_by_key(|range| range.end - range.start).unwrap_or(0..0)
+    }
+
+    /// Waits a moment for a reader to want more.
+    pub(super) fn wait_for_readers(&self) {
+        let mut arrival = self.arrival.lock();
+        if self.lacking().is_empty() && self.is_alive() {
+            self.is_read_on.wait_for(&mut arrival, LOOK);
+        }
+    }
+
     /// Fills `buffer`, for another host; whether all of it is here.
     ///
     /// # Errors
@@ -120,12 +151,17 @@ impl Spreading {
 
     /// Waits until a reader's bytes are here and fills `buffer`. False when they do not come, or may be old.
     pub(crate) fn wait_and_read(&self, offset_bytes: u64, buffer: &mut [u8]) -> bool {
-        self.position_bytes.store(offset_bytes, Ordering::Relaxed);
         let range = offset_bytes..offset_bytes + buffer.len() as u64;
+        let deadline = Instant::now() + READ_PATIENCE;
         {
             let mut arrival = self.arrival.lock();
             while self.is_alive() && !self.copy.has(&range) {
-                if self.has_landed.wait_for(&mut arrival, READ_PATIENCE).timed_out() {
+                // Of too many that read at several places nothing is taken for the one that came first.
+                let is_to_come = self.wanted.lock().covers(&range);
+                if !is_to_come
+                    || self.has_landed.wait_for(&mut arrival, LOOK).timed_out()
+                        && Instant::now() > deadline
+                {
                     return false;
                 }
             }
@@ -134,12 +170,12 @@ impl Spreading {
         is_read && self.is_alive()
     }
 
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         self.copy.has(&(0..self.size_bytes))
     }
 
     /// Adds a piece; false when it cannot be kept.
-    fn add(&self, offset_bytes: u64, bytes: &[u8]) -> bool {
+    pub(super) fn add(&self, offset_bytes: u64, bytes: &[u8]) -> bool {
         self.copy.add(offset_bytes, bytes);
         let _arrival = self.arrival.lock();
         self.has_landed.notify_all();
@@ -201,15 +237,7 @@ impl Node {
     ) -> Arc<RemoteFile> {
         let file = Arc::new(file.with_spread(Arc::clone(&copy)));
         let spreads = Arc::clone(&self.spreads);
-        let taker = Taker {
-            cluster: Arc::clone(cluster),
-            spreads: Arc::clone(&spreads),
-            copy: Arc::clone(&copy),
-            piece_bytes: 0,
-            flying: Vec::new(),
-            landed: Vec::new(),
-            failed: Vec::new(),
-        };
+        let taker = Taker::new(Arc::clone(cluster), Arc::clone(&spreads), Arc::clone(&copy));
         let source = Arc::clone(&file);
         let work = move || taker.work(source);
         match intarsia_sync::thread::Builder::new().name("spread".into()).spawn(work) {
@@ -223,208 +251,6 @@ impl Node {
             }
         }
         file
-    }
-}
-
-/// A piece on its way.
-struct Flying {
-    piece: u32,
-    range: Range<u64>,
-    giver: Option<NodeId>,
-    answer: Pending,
-}
-
-/// The thread that fills a copy.
-struct Taker {
-    cluster: Arc<Cluster>,
-    spreads: Arc<Spreads>,
-    copy: Arc<Spreading>,
-    /// 0 until the home has said it.
-    piece_bytes: u64,
-    flying: Vec<Flying>,
-    /// Of which the home does not know yet.
-    landed: Vec<u32>,
-    failed: Vec<u32>,
-}
-
-impl Taker {
-    fn work(mut self, source: Arc<RemoteFile>) {
-        let spreads = Arc::clone(&self.spreads);
-        let copy = Arc::clone(&self.copy);
-        let outcome = self.take_all(&source);
-        // The file is closed at its home when the readers here close it.
-        drop(source);
-        let outcome = outcome.and_then(|is_whole| if is_whole { self.serve() } else { Ok(()) });
-        if let Err(error) = outcome {
-            tracing::info!(ino = %copy.ino, %error, "a broadcast file is read from its home alone");
-        }
-        spreads.remove(&copy);
-    }
-
-    /// Takes pieces until all are here; false when nobody wants them any more.
-    fn take_all(&mut self, source: &Arc<RemoteFile>) -> Result<bool> {
-        let mut last_landed = Instant::now();
-        while !self.copy.is_whole() {
-            if !self.copy.is_alive() || !self.is_wanted(source) {
-                return Ok(false);
-            }
-            if last_landed.elapsed() > STALLED {
-                return Err(Error::Busy("no piece came for a while".into()));
-            }
-            self.ask(source)?;
-            if self.collect(source)? {
-                last_landed = Instant::now();
-            }
-        }
-        tracing::debug!(ino = %self.copy.ino, "a broadcast file is here");
-        Ok(true)
-    }
-
-    /// Whether a program here has the file open: the table, this thread and its source hold the copy too.
-    fn is_wanted(&self, source: &Arc<RemoteFile>) -> bool {
-        Arc::strong_count(source) > 1 || Arc::strong_count(&self.copy) > 4
-    }
-
-    /// Tells the home what came, and begins to take what it says.
-    fn ask(&mut self, source: &Arc<RemoteFile>) -> Result<()> {
-        for (piece, giver) in self.tell()? {
-            let range = self.range(piece);
-            if range.is_empty() {
-                return Err(Error::Engine("the home named a piece past the end".into()));
-            }
-            if self.copy.has(&range) {
-                self.landed.push(piece);
-                continue;
-            }
-            self.cluster.note_asked(range.end - range.start);
-            let (host, request) = match &giver {
-                None => (source.home(), source.request(&range)),
-                Some(giver) => (giver.clone(), self.request(&range)),
-            };
-            let begun = match self.cluster.start_now(&host, &request, PIECE_PATIENCE) {
-                Some(answer) => Ok(answer),
-                // There is no connection to that host yet.
-                None => self.cluster.start(&host, request, None),
-            };
-            match begun {
-                Ok(answer) => self.flying.push(Flying { piece, range, giver, answer }),
-                Err(error) => {
-                    tracing::debug!(ino = %self.copy.ino, %host, piece, %error, "not asked for");
-                    self.failed.push(piece);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn tell(&mut self) -> Result<Vec<(u32, Option<NodeId>)>> {
-        let position = self.copy.position_bytes.load(Ordering::Relaxed);
-        let from = position.checked_div(self.piece_bytes).unwrap_or(0);
-        let request = Request::Spread {
-            ino: self.copy.ino,
-            stamp: self.copy.stamp.number,
-            landed: std::mem::take(&mut self.landed),
-            failed: std::mem::take(&mut self.failed),
-            from: u32::try_from(from).unwrap_or(0),
-        };
-        match self.cluster.call_within(&self.copy.stamp.home, &request, ASK_PATIENCE)? {
-            Response::Spread { piece_bytes, takes } if piece_bytes > 0 => {
-                self.piece_bytes = piece_bytes;
-                Ok(takes)
-            }
-            other => Err(unexpected(&self.copy.stamp.home, &other)),
-        }
-    }
-
-    fn range(&self, piece: u32) -> Range<u64> {
-        let start = u64::from(piece).saturating_mul(self.piece_bytes);
-        start..start.saturating_add(self.piece_bytes).min(self.copy.size_bytes)
-    }
-
-    fn request(&self, range: &Range<u64>) -> Request {
-        Request::ReadSpread {
-            ino: self.copy.ino,
-            home: self.copy.stamp.home.clone(),
-            stamp: self.copy.stamp.number,
-            offset_bytes: range.start,
-            len_bytes: u32::try_from(range.end - range.start).unwrap_or(0),
-        }
-    }
-
-    /// Waits for a piece, or a moment if none is on its way, and keeps all that have come; whether any did.
-    fn collect(&mut self, source: &Arc<RemoteFile>) -> Result<bool> {
-        if self.flying.is_empty() {
-            if self.landed.is_empty() && self.failed.is_empty() {
-                intarsia_sync::thread::sleep(ASK_AGAIN);
-            }
-            return Ok(false);
-        }
-        let mut has_come = false;
-        let mut is_first = !self.flying.iter().any(|flying| flying.answer.is_ready());
-        for flying in std::mem::take(&mut self.flying) {
-            if std::mem::take(&mut is_first) || flying.answer.is_ready() {
-                has_come |= self.land(flying, source)?;
-            } else {
-                self.flying.push(flying);
-            }
-        }
-        Ok(has_come)
-    }
-
-    fn land(&mut self, flying: Flying, source: &Arc<RemoteFile>) -> Result<bool> {
-        let Flying { piece, range, giver, answer } = flying;
-        let host = giver.clone().unwrap_or_else(|| source.home());
-        let wanted = range.end - range.start;
-        let bytes = match self.cluster.wait_for(&host, answer) {
-            Ok(Answer { response: Response::Data { .. }, payload }) => Some(payload),
-            Ok(_) => None,
-            Err(error) => {
-                tracing::debug!(ino = %self.copy.ino, %host, piece, %error, "a piece did not come");
-                if giver.is_none() {
-                    return Err(error);
-                }
-                None
-            }
-        };
-        let Some(bytes) = bytes.filter(|bytes| bytes.len() as u64 == wanted) else {
-            self.failed.push(piece);
-            return Ok(false);
-        };
-        if !self.copy.is_alive() {
-            return Ok(false);
-        }
-        let metrics = &self.spreads.metrics;
-        let counter = if giver.is_some() { &metrics.reader_bytes } else { &metrics.home_bytes };
-        counter.fetch_add(wanted, Ordering::Relaxed);
-        if !self.copy.add(range.start, &bytes) {
-            return Err(Error::NoSpace("the copy could not be written".into()));
-        }
-        self.landed.push(piece);
-        Ok(true)
-    }
-
-    /// Stays for others to take pieces from the whole copy.
-    fn serve(&mut self) -> Result<()> {
-        self.flying.clear();
-        let mut told: Option<Instant> = None;
-        loop {
-            // The table and this thread hold the copy.
-            let is_open = Arc::strong_count(&self.copy) > 3;
-            let is_used = self.copy.used.lock().elapsed() < LINGERS;
-            if !self.copy.is_alive() || self.spreads.is_closing() || !(is_open || is_used) {
-                return Ok(());
-            }
-            if told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
-                if self.tell().is_err() {
-                    // Nobody is sent here any more; who has the file open goes on reading.
-                    if !is_open {
-                        return Ok(());
-                    }
-                }
-                told = Some(Instant::now());
-            }
-            intarsia_sync::thread::sleep(LOOK);
-        }
     }
 }
 

@@ -1,7 +1,7 @@
-//! Where files of a directory lie, for a caller who asks for many at once.
+//! Where files of a directory lie, and hints for them, for a caller who asks for many at once.
 
-use intarsia_meta::Inode;
-use intarsia_types::{Error, FileKind, InodeId, Layout, NodeId, Result};
+use intarsia_meta::{Inode, SetMode};
+use intarsia_types::{Error, FileKind, Hint, InodeId, Layout, NodeId, Result};
 
 use crate::node::Node;
 use crate::vfs::acl;
@@ -16,6 +16,8 @@ pub struct Located {
     pub layout: &'static str,
     /// The length of the chunks that are dealt over `hosts` in turn; none where each host has the whole file.
     pub chunk_bytes: Option<u64>,
+    /// As the attribute `user.intarsia.layout` has it.
+    pub description: String,
     /// Who has its bytes, the first copy first; of a striped file one for each part.
     pub hosts: Vec<NodeId>,
 }
@@ -36,7 +38,52 @@ impl Node {
             _ => None,
         };
         let hosts = self.hosts_of(&inode)?;
-        Ok(Located { size_bytes, layout: inode.layout.name(), chunk_bytes, hosts })
+        let description = self.describe_layout(&inode);
+        Ok(Located { size_bytes, layout: inode.layout.name(), chunk_bytes, description, hosts })
+    }
+
+    /// The directory at a path below the root, its names separated by `/`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::NotDirectory`].
+    pub fn directory_at(&self, path: &[u8]) -> Result<InodeId> {
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let mut dir = InodeId::ROOT;
+        for name in names {
+            let inode = self.find(dir, name)?;
+            if inode.kind != FileKind::Directory {
+                return Err(Error::NotDirectory);
+            }
+            dir = inode.ino;
+        }
+        Ok(dir)
+    }
+
+    /// Sets hints on the entry `name` of `dir`, or on `dir` itself where `name` is empty. With a `caller` only for who
+    /// owns the entry; others need what a call for each file finds out.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::AccessDenied`]; [`Error::Invalid`] for what is neither file nor directory, or a hint
+    /// that does not go with others.
+    pub fn tag_in(
+        &self,
+        dir: InodeId,
+        name: &[u8],
+        hints: &[Hint],
+        caller: Option<Caller>,
+    ) -> Result<()> {
+        let inode = if name.is_empty() { self.namespace.get(dir)? } else { self.find(dir, name)? };
+        if !matches!(inode.kind, FileKind::Regular | FileKind::Directory) {
+            return Err(Error::Invalid("neither a file nor a directory".into()));
+        }
+        if caller.is_some_and(|caller| caller.uid != 0 && caller.uid != inode.uid) {
+            return Err(Error::AccessDenied);
+        }
+        for hint in hints {
+            let (name, value) = (hint.key().attribute(), hint.value());
+            self.set_xattr(inode.ino, name.as_bytes(), value.as_bytes(), SetMode::Either)?;
+        }
+        Ok(())
     }
 
     /// Whether `caller` may look names of a directory up, as far as can be told without knowing all of his groups: who is

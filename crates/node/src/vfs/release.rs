@@ -1,16 +1,33 @@
 //! The last reference to an open handle goes: what is left to be recorded, settled or removed.
+//!
+//! With `lifetime=reads:N` a file goes with its N-th reader. The number of readers is in the metadata, so it counts those of all
+//! hosts and survives each of them. A reader is who had the file open only to read, whatever he read of it. What if a host dies
+//! before it has counted its readers? Then the file stays for longer, and goes with one that comes later, or not at all.
 
-use intarsia_types::{CacheHint, Error, InodeId};
+use intarsia_meta::Inode;
+use intarsia_types::{CacheHint, Error, InodeId, Result};
 
 use crate::inode::live::{Forgotten, LiveState};
 use crate::node::Node;
+use crate::space::hints::own_hints;
+
+/// Names of a directory that are looked through at a time.
+const LISTED: usize = 1024;
 
 impl Node {
-    /// The last reference to an open handle is gone.
-    pub fn release(&self, ino: InodeId, was_writer: bool) {
+    /// The last reference to an open handle is gone. Whether [`reader_left`](Self::reader_left) is to be told, which waits for
+    /// the metadata.
+    pub fn release(&self, ino: InodeId, was_writer: bool) -> bool {
+        let counts = !was_writer && self.is_shared() && self.ends_with_readers(ino);
         self.release_handle(ino, was_writer, |state| {
             state.handles = state.handles.saturating_sub(1);
         });
+        counts
+    }
+
+    fn ends_with_readers(&self, ino: InodeId) -> bool {
+        let ends = |state: &mut LiveState| !state.is_orphan && state.hints.reads().is_some();
+        self.live.with_existing(ino, ends).unwrap_or(false)
     }
 
     /// Another host has closed a file that it had open here.
@@ -102,6 +119,53 @@ impl Node {
             }
             Err(e) => {
                 tracing::error!(%ino, error = %e, "an unlinked file stays until the next start");
+            }
+        }
+    }
+
+    /// Counts a reader that has closed a file whose life readers end, and removes the file if it was the last.
+    ///
+    /// # Errors
+    /// The engine's own; then the file stays.
+    pub fn reader_left(&self, ino: InodeId) -> Result<()> {
+        let readers = match self.namespace.count_reader(ino) {
+            // Somebody has removed it.
+            Err(Error::NotFound) => return Ok(()),
+            counted => counted?,
+        };
+        let inode = self.namespace.get(ino)?;
+        // Asked anew: the hint may be another one by now.
+        let Some(most) = own_hints(&self.namespace, &inode)?.reads() else { return Ok(()) };
+        if readers < most {
+            return Ok(());
+        }
+        let removed = match self.only_name_of(&inode)? {
+            Ok(name) => match self.unlink(inode.parent, &name) {
+                Ok(()) => Ok(()),
+                Err(Error::NotFound) => return Ok(()),
+                Err(error) => return Err(error),
+            },
+            Err(why) => Err(why),
+        };
+        self.outlived.note(ino, removed);
+        Ok(())
+    }
+
+    /// The name of a file in its directory, or why it is not known.
+    fn only_name_of(&self, inode: &Inode) -> Result<std::result::Result<Vec<u8>, &'static str>> {
+        if inode.nlink > 1 {
+            return Ok(Err("it has several names"));
+        }
+        if inode.parent == InodeId(0) {
+            return Ok(Err("it was moved to a directory whose metadata is apart"));
+        }
+        let mut cookie = 0;
+        loop {
+            let entries = self.namespace.list(inode.parent, cookie, LISTED)?;
+            let Some(last) = entries.last() else { return Ok(Err("it has no name")) };
+            cookie = last.cookie;
+            if let Some(entry) = entries.into_iter().find(|entry| entry.ino == inode.ino) {
+                return Ok(Ok(entry.name));
             }
         }
     }

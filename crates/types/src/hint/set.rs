@@ -103,6 +103,12 @@ impl HintSet {
         self.get(HintKey::Pattern).and_then(Pattern::from_name)
     }
 
+    /// After how many readers the file goes.
+    #[must_use]
+    pub fn reads(&self) -> Option<u64> {
+        self.get(HintKey::Lifetime)?.strip_prefix(super::READS)?.parse().ok()
+    }
+
     /// How the chunks are to be dealt over hosts, if they are.
     #[must_use]
     pub fn dealing(&self) -> Option<Dealing> {

@@ -97,7 +97,15 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
         ("open-vouched", Request::OpenVouched { ino, len_bytes: 128 << 10 }),
         (
             "spread",
-            Request::Spread { ino, stamp: 9, landed: vec![0, 300], failed: vec![7], from: 2 },
+            Request::Spread {
+                ino,
+                stamp: 9,
+                landed: vec![0, 300],
+                failed: vec![7],
+                from: 2,
+                until: 40,
+                is_leaving: false,
+            },
         ),
         (
             "read-spread",

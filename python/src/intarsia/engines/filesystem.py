@@ -1,22 +1,39 @@
-"""`intarsia://`: a store's mount as a file system of fsspec."""
+"""`intarsia://`: a store as a file system of fsspec, by its mount, or over the wire without one."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import stringify_path
 
-from intarsia.engines.urls import path_of, require_store
+from intarsia.engines.urls import is_mounted, path_of, require_store, server_of
+from intarsia.engines.wire import WireFileSystem
 from intarsia.locate import Locations, locate
 
 
-class IntarsiaFileSystem(LocalFileSystem):
-    """Files of a store, through its mount.
+class _ByMountOrWire(type(LocalFileSystem)):  # type: ignore[misc] - fsspec's is not typed
+    """Makes a `WireFileSystem` where the files are to come from a server."""
+
+    def __call__(cls, *arguments: Any, server: str | None = None, **options: Any) -> Any:
+        if server is None and not is_mounted():
+            server = os.environ.get("INTARSIA_SERVER")
+        if server is not None:
+            return WireFileSystem(server, *arguments, **options)
+        options.pop("token", None)
+        return super().__call__(*arguments, **options)
+
+
+class IntarsiaFileSystem(LocalFileSystem, metaclass=_ByMountOrWire):
+    """Files of a store, through its mount; without one, from a server that has one.
 
     `intarsia:///mnt/work/a` is the path `/mnt/work/a`; `intarsia://a` is `a` below the mount that
     the environment variable INTARSIA_MOUNT names. Files outside a store are refused.
+    `intarsia://node01:7700/mnt/work/a`, or `server="node01:7700"`, is `/mnt/work/a` as the server
+    there has it, and so is `intarsia:///mnt/work/a` where no store is mounted and INTARSIA_SERVER
+    names one. What is made then is a `WireFileSystem`.
     """
 
     protocol: ClassVar[str] = "intarsia"
@@ -25,6 +42,11 @@ class IntarsiaFileSystem(LocalFileSystem):
     def fsid(self) -> str:
         """Name of this kind of file system, for fsspec."""
         return "intarsia"
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, str]:
+        server = server_of(path)
+        return {} if server is None else {"server": server}
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:

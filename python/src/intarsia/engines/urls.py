@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import PurePosixPath
 
 from intarsia.locate import host_of
 
 PREFIX = "intarsia://"
+_SERVER = re.compile(r"intarsia://([^/]+:[0-9]+)(?:/|$)")
+_FILE_SYSTEM = "fuse.intarsia"
 
 
 def path_of(url: str) -> str:
@@ -21,7 +24,28 @@ def path_of(url: str) -> str:
     if not url.startswith(PREFIX):
         return url
     path = url.removeprefix(PREFIX)
+    if server_of(url):
+        return "/" + path.partition("/")[2]
     return path if path.startswith("/") else f"{_mount()}/{path}"
+
+
+def server_of(url: str) -> str | None:
+    """Return the server that a URL names, as HOST:PORT.
+
+    >>> server_of("intarsia://node01:7700/mnt/work/a"), server_of("intarsia://a/b:7")
+    ('node01:7700', None)
+    """
+    found = _SERVER.match(url)
+    return found[1] if found else None
+
+
+def is_mounted() -> bool:
+    """Whether any store is mounted on this host."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8") as table:
+            return any(f" - {_FILE_SYSTEM} " in line for line in table)
+    except OSError:
+        return False
 
 
 def require_store(path: str) -> None:

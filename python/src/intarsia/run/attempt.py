@@ -15,6 +15,7 @@ from intarsia.locate import host_of, locate
 from intarsia.run.keeper import Ended, Keeper
 from intarsia.run.order import Order, Outcome, Result, Stamp
 from intarsia.run.patience import patiently
+from intarsia.run.temporary import for_store
 
 # No program gives a file this time, so a file that has it was not written to.
 _UNTOUCHED_NS = 1_000_000_000
@@ -108,7 +109,7 @@ def _prepare(order: Order) -> str:
     hints = order.hints if host_of(order.directory) is not None else {}
     for path, found in hints.items():
         try:
-            _make_with(path, found.items())
+            _make_with(path, for_store(found).items())
         except OSError as error:
             problems.append(f"{path}: {error.strerror}: {dict(found)}")
             _remove([path])

@@ -14,8 +14,12 @@ from intarsia.schedule.host import LINK_BYTES_PER_S
 WORTH_BYTES = 128 << 10
 # Fewer files than this are read from their hosts in the time of one.
 _GROUP_FILES = 3
-# Fewer readers than this may well run where the file lies.
-_SPREAD_READERS = 3
+# A file of which the store takes no pieces: it comes from its home (docs/user/hints-and-rules.md).
+_SPREAD_MIN_BYTES = 512 << 10
+# What spreading takes beyond one reading of the file, measured (docs/figures-workflows.md): up to
+# a quarter of that, and the questions before the first piece comes.
+_SPREAD_SHARE = 1.25
+_SPREAD_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,27 @@ class Cluster:
 
     hosts: int
     worth_bytes: int = WORTH_BYTES
+    link_bytes_per_s: float = LINK_BYTES_PER_S
 
     @classmethod
     def linked(cls, hosts: int, link_bytes_per_s: float) -> Cluster:
         """Hosts with links of that rate: over a faster one only larger files are worth a hint."""
-        return cls(hosts, round(WORTH_BYTES * link_bytes_per_s / LINK_BYTES_PER_S))
+        worth_bytes = round(WORTH_BYTES * link_bytes_per_s / LINK_BYTES_PER_S)
+        return cls(hosts, worth_bytes, link_bytes_per_s)
+
+    def gains_by_spreading(self, size_bytes: int | None, readers: int) -> bool:
+        """Whether so many tasks have a file sooner that they take from each other.
+
+        One of them may run where the file lies, and several on one host read what it has. Without
+        the hint the file leaves its home once for each of the other hosts. How much of it they
+        read does not matter: a host takes what its tasks read. Of unknown size it is worth a try.
+        """
+        others = min(readers, self.hosts) - 1
+        if size_bytes is None:
+            return others > _SPREAD_SHARE
+        one_s = size_bytes / self.link_bytes_per_s
+        gained_s = (others - _SPREAD_SHARE) * one_s
+        return size_bytes >= _SPREAD_MIN_BYTES and gained_s > _SPREAD_S
 
 
 def hints_of(
@@ -78,7 +98,8 @@ def _derived(graph: Graph, file: str, cluster: Cluster) -> dict[str, str]:
         return {}
     if len(readers) > 1:
         # No `replicas`: copies that are made at once take the link as long as the readers do.
-        return {"pattern": "broadcast"} if len(readers) >= _SPREAD_READERS else {}
+        gains = cluster.gains_by_spreading(graph.size_bytes.get(file), len(readers))
+        return {"pattern": "broadcast"} if gains else {}
     if file not in graph.producer:
         return {}
     (reader,) = readers

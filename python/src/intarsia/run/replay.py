@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from intarsia.run.graph import Graph, Task
+from intarsia.run.temporary import for_store
 
 _PROGRAM = Path(__file__).with_name("imitate.py")
 _PIECE = 1 << 20
@@ -92,7 +93,7 @@ def make_files(files: Mapping[str, int], hints: Mapping[str, Mapping[str, str]])
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.part")
         with open(beside, "wb") as out:
-            for hint, value in hints.get(name, {}).items():
+            for hint, value in for_store(hints.get(name, {})).items():
                 os.setxattr(out.fileno(), f"user.intarsia.{hint}", value.encode())
             left = size_bytes
             while left:

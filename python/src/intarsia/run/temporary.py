@@ -31,6 +31,16 @@ def temporary_files(graph: Graph, hints: Mapping[str, Mapping[str, str]]) -> fro
     )
 
 
+def for_store(hints: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the hint `lifetime=reads:N`: the store counts openings, and a run counts tasks.
+
+    >>> for_store({"lifetime": "reads:2", "tier": "memory"})
+    {'tier': 'memory'}
+    """
+    counted = _READS.fullmatch(hints.get("lifetime", "")) is not None
+    return {name: value for name, value in hints.items() if not counted or name != "lifetime"}
+
+
 def _ends_after(lifetime: str, readers: int) -> bool:
     found = _READS.fullmatch(lifetime)
     return lifetime == "scratch" or (found is not None and int(found[1]) <= readers)

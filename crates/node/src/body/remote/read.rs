@@ -160,12 +160,14 @@ impl RemoteFile {
         read
     }
 
-    /// The part of a read that the copy here answers: all up to the end of the file.
+    /// The part of a read that the copy here answers: all up to the end of the file, or nothing.
     fn spread_part(&self, range: &Range<u64>) -> Option<Part> {
         let copy = self.spread.as_ref().filter(|copy| copy.is_alive())?;
         let range = range.start..range.end.min(copy.size_bytes());
-        let source = Source::Spread(Arc::clone(copy));
-        (!range.is_empty()).then_some(Part { range, source })
+        if range.is_empty() || !copy.comes(&range) {
+            return None;
+        }
+        Some(Part { range, source: Source::Spread(Arc::clone(copy)) })
     }
 
     fn parts_of(&self, range: &Range<u64>) -> Vec<Part> {

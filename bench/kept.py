@@ -1,0 +1,27 @@
+"""What benchmarks log beside their figures, and figures that are kept from one run to the next."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import labs
+
+
+def commit():
+    """What is measured."""
+    asked = ["git", "-C", str(labs.ROOT), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+
+
+def busy_s():
+    """Seconds that all processors have worked, and that they had."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    idle = fields[3] + fields[4]
+    return (sum(fields) - idle) / labs.TICKS, sum(fields) / labs.TICKS
+
+
+def remembered(path):
+    """The measurements in a file."""
+    if path is None or not Path(path).exists():
+        return []
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]

@@ -1,0 +1,300 @@
+//! The thread that takes the pieces of a broadcast file for this host, and then serves others (see [`crate::cache::spread`]).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use intarsia_policy::{TAKING_MAX, piece_bytes};
+use intarsia_sync::Instant;
+use intarsia_transport::{Answer, Pending};
+use intarsia_types::{Error, NodeId, Result};
+use intarsia_wire::{Request, Response};
+
+use crate::cache::spread::Spreads;
+use crate::cache::spreading::{LOOK, Spreading};
+use crate::membership::cluster::{Cluster, unexpected};
+
+/// How long one piece may take.
+const PIECE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the home may take to say what to do.
+const ASK_PATIENCE: Duration = Duration::from_secs(2);
+/// When there is nothing to take now, it is asked again so soon.
+const ASK_AGAIN: Duration = Duration::from_millis(3);
+/// Bytes on their way here at a time, beside one piece: more would wait on the links, and questions behind them.
+const FLYING_BYTES: u64 = 1 << 20;
+/// The home is told of pieces once so many have come, or there is nothing else to do.
+const TOLD_AT_ONCE: usize = 4;
+/// A copy that got no piece for so long is given up.
+const STALLED: Duration = Duration::from_secs(10);
+/// A whole copy serves others until nobody here has the file open and nobody asked for so long.
+const LINGERS: Duration = Duration::from_secs(5);
+/// While it does, the home hears of it so often, well before it takes it for gone.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// The file as it is open at its home.
+pub(crate) trait Source: Send + Sync {
+    /// The host that serves it.
+    fn home(&self) -> NodeId;
+    /// The question for bytes of it, to be asked there.
+    fn request(&self, range: &Range<u64>) -> Request;
+}
+
+/// A piece on its way.
+struct Flying {
+    piece: u32,
+    range: Range<u64>,
+    giver: Option<NodeId>,
+    answer: Pending,
+}
+
+/// The thread that fills a copy.
+pub(crate) struct Taker {
+    cluster: Arc<Cluster>,
+    spreads: Arc<Spreads>,
+    copy: Arc<Spreading>,
+    /// As the home says it.
+    piece_bytes: u64,
+    /// What to take next, and from whom.
+    planned: VecDeque<(u32, Option<NodeId>)>,
+    flying: Vec<Flying>,
+    /// Of which the home does not know yet.
+    landed: Vec<u32>,
+    failed: Vec<u32>,
+}
+
+impl Taker {
+    pub(crate) fn new(cluster: Arc<Cluster>, spreads: Arc<Spreads>, copy: Arc<Spreading>) -> Self {
+        Self {
+            cluster,
+            spreads,
+            piece_bytes: piece_bytes(copy.size_bytes()),
+            copy,
+            planned: VecDeque::new(),
+            flying: Vec::new(),
+            landed: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    pub(crate) fn work(mut self, source: Arc<impl Source>) {
+        let spreads = Arc::clone(&self.spreads);
+        let copy = Arc::clone(&self.copy);
+        let outcome = self.take_all(&source);
+        // The file is closed at its home when the readers here close it.
+        drop(source);
+        let outcome = outcome.and_then(|is_whole| if is_whole { self.serve() } else { Ok(()) });
+        if let Err(error) = outcome {
+            tracing::info!(ino = %copy.ino(), %error, "a broadcast file is read from its home alone");
+        }
+        self.take_leave();
+        spreads.remove(&copy);
+    }
+
+    /// Tells the home that this host takes no more. If that is not heard, silence says it later.
+    fn take_leave(&self) {
+        let request = Request::Spread {
+            ino: self.copy.ino(),
+            stamp: self.copy.stamp().number,
+            landed: Vec::new(),
+            failed: Vec::new(),
+            from: 0,
+            until: 0,
+            is_leaving: true,
+        };
+        if let Err(error) = self.cluster.tell(&self.copy.stamp().home, &request) {
+            tracing::debug!(ino = %self.copy.ino(), %error, "the home is not told that no more is taken");
+        }
+    }
+
+    /// Takes pieces until all are here; false when nobody wants them any more.
+    fn take_all(&mut self, source: &Arc<impl Source>) -> Result<bool> {
+        let mut last_landed = Instant::now();
+        let mut last_told = Instant::now();
+        while !self.copy.is_whole() {
+            if !self.copy.is_alive() || !self.is_wanted(source) {
+                return Ok(false);
+            }
+            if last_landed.elapsed() > STALLED {
+                return Err(Error::Busy("no piece came for a while".into()));
+            }
+            let lacks = !self.copy.lacking().is_empty();
+            if !lacks && self.planned.is_empty() && self.flying.is_empty() {
+                self.copy.wait_for_readers();
+                last_landed = Instant::now();
+            }
+            if lacks && self.is_to_ask() || last_told.elapsed() >= TOLD_EVERY {
+                let takes = self.tell()?;
+                self.planned.extend(takes);
+                last_told = Instant::now();
+            }
+            self.begin(source)?;
+            if self.collect(source)? {
+                last_landed = Instant::now();
+            }
+        }
+        tracing::debug!(ino = %self.copy.ino(), "a broadcast file is here");
+        Ok(true)
+    }
+
+    /// Whether a program here has the file open: the table, this thread and its source hold the copy too.
+    fn is_wanted(&self, source: &Arc<impl Source>) -> bool {
+        Arc::strong_count(source) > 1 || Arc::strong_count(&self.copy) > 4
+    }
+
+    /// Whether the home is to be told what came, and to say what to take next.
+    fn is_to_ask(&self) -> bool {
+        let news = self.landed.len() + self.failed.len();
+        let wanted = self.planned.len() + self.flying.len();
+        news >= TOLD_AT_ONCE || wanted < TAKING_MAX / 2 && news > 0 || wanted == 0
+    }
+
+    /// Begins to take what is planned, as much as may be on its way.
+    fn begin(&mut self, source: &Arc<impl Source>) -> Result<()> {
+        while self.flying.len() as u64 * self.piece_bytes <= FLYING_BYTES
+            && let Some((piece, giver)) = self.planned.pop_front()
+        {
+            let range = self.range(piece);
+            if range.is_empty() {
+                return Err(Error::Engine("the home named a piece past the end".into()));
+            }
+            if self.copy.has(&range) {
+                self.landed.push(piece);
+                continue;
+            }
+            self.cluster.note_asked(range.end - range.start);
+            let (host, request) = match &giver {
+                None => (source.home(), source.request(&range)),
+                Some(giver) => (giver.clone(), self.request(&range)),
+            };
+            let begun = match self.cluster.start_now(&host, &request, PIECE_PATIENCE) {
+                Some(answer) => Ok(answer),
+                // There is no connection to that host yet.
+                None => self.cluster.start(&host, request, None),
+            };
+            match begun {
+                Ok(answer) => self.flying.push(Flying { piece, range, giver, answer }),
+                Err(error) => {
+                    tracing::debug!(ino = %self.copy.ino(), %host, piece, %error, "not asked for");
+                    self.failed.push(piece);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self) -> Result<Vec<(u32, Option<NodeId>)>> {
+        let lacking = self.copy.lacking();
+        let (from, until) =
+            (lacking.start / self.piece_bytes, lacking.end.div_ceil(self.piece_bytes));
+        let request = Request::Spread {
+            ino: self.copy.ino(),
+            stamp: self.copy.stamp().number,
+            landed: std::mem::take(&mut self.landed),
+            failed: std::mem::take(&mut self.failed),
+            from: u32::try_from(from).unwrap_or(u32::MAX),
+            until: u32::try_from(until).unwrap_or(u32::MAX),
+            is_leaving: false,
+        };
+        match self.cluster.call_within(&self.copy.stamp().home, &request, ASK_PATIENCE)? {
+            Response::Spread { piece_bytes, takes } if piece_bytes > 0 => {
+                self.piece_bytes = piece_bytes;
+                Ok(takes)
+            }
+            other => Err(unexpected(&self.copy.stamp().home, &other)),
+        }
+    }
+
+    fn range(&self, piece: u32) -> Range<u64> {
+        let start = u64::from(piece).saturating_mul(self.piece_bytes);
+        start..start.saturating_add(self.piece_bytes).min(self.copy.size_bytes())
+    }
+
+    fn request(&self, range: &Range<u64>) -> Request {
+        Request::ReadSpread {
+            ino: self.copy.ino(),
+            home: self.copy.stamp().home.clone(),
+            stamp: self.copy.stamp().number,
+            offset_bytes: range.start,
+            len_bytes: u32::try_from(range.end - range.start).unwrap_or(0),
+        }
+    }
+
+    /// Waits for a piece, or a moment if none is on its way, and keeps all that have come; whether any did.
+    fn collect(&mut self, source: &Arc<impl Source>) -> Result<bool> {
+        if self.flying.is_empty() {
+            let waits = !self.copy.lacking().is_empty();
+            if waits && self.landed.is_empty() && self.failed.is_empty() {
+                intarsia_sync::thread::sleep(ASK_AGAIN);
+            }
+            return Ok(false);
+        }
+        let mut has_come = false;
+        let mut is_first = !self.flying.iter().any(|flying| flying.answer.is_ready());
+        for flying in std::mem::take(&mut self.flying) {
+            if std::mem::take(&mut is_first) || flying.answer.is_ready() {
+                has_come |= self.land(flying, source)?;
+            } else {
+                self.flying.push(flying);
+            }
+        }
+        Ok(has_come)
+    }
+
+    fn land(&mut self, flying: Flying, source: &Arc<impl Source>) -> Result<bool> {
+        let Flying { piece, range, giver, answer } = flying;
+        let host = giver.clone().unwrap_or_else(|| source.home());
+        let wanted = range.end - range.start;
+        let bytes = match self.cluster.wait_for(&host, answer) {
+            Ok(Answer { response: Response::Data { .. }, payload }) => Some(payload),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::debug!(ino = %self.copy.ino(), %host, piece, %error, "a piece did not come");
+                if giver.is_none() {
+                    return Err(error);
+                }
+                None
+            }
+        };
+        let Some(bytes) = bytes.filter(|bytes| bytes.len() as u64 == wanted) else {
+            self.failed.push(piece);
+            return Ok(false);
+        };
+        if !self.copy.is_alive() {
+            return Ok(false);
+        }
+        let metrics = &self.spreads.metrics;
+        let counter = if giver.is_some() { &metrics.reader_bytes } else { &metrics.home_bytes };
+        counter.fetch_add(wanted, Ordering::Relaxed);
+        if !self.copy.add(range.start, &bytes) {
+            return Err(Error::NoSpace("the copy could not be written".into()));
+        }
+        self.landed.push(piece);
+        Ok(true)
+    }
+
+    /// Stays for others to take pieces from the whole copy.
+    fn serve(&mut self) -> Result<()> {
+        self.flying.clear();
+        let mut told: Option<Instant> = None;
+        loop {
+            // The table and this thread hold the copy.
+            let is_open = Arc::strong_count(&self.copy) > 3;
+            let is_used = self.copy.is_used_since(LINGERS);
+            if !self.copy.is_alive() || self.spreads.is_closing() || !(is_open || is_used) {
+                return Ok(());
+            }
+            if told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
+                if self.tell().is_err() {
+                    // Nobody is sent here any more; who has the file open goes on reading.
+                    if !is_open {
+                        return Ok(());
+                    }
+                }
+                told = Some(Instant::now());
+            }
+            intarsia_sync::thread::sleep(LOOK);
+        }
+    }
+}
