@@ -159,11 +159,13 @@ pub struct WriteBack {
     pub bytes_per_second: f64,
 }
 
-/// What a request to a tier takes: `request + bytes / rate`.
+/// What a request to a tier takes: `request + bytes / rate`, and `first` besides for the first one of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
     /// For the request itself.
     pub request: Seconds,
+    /// For the first request of an operation: a medium has to be reached before anything can be read ahead of a program.
+    pub first: Seconds,
     /// For its bytes.
     pub bytes_per_second: f64,
 }
@@ -174,6 +176,12 @@ impl Access {
     #[expect(clippy::cast_precision_loss, reason = "a duration")]
     pub fn seconds(&self, bytes: u64, draw: u64) -> f64 {
         self.request.draw(draw) + bytes as f64 / self.bytes_per_second
+    }
+
+    /// The same for the first request of an operation.
+    #[must_use]
+    pub fn first_seconds(&self, bytes: u64, draw: u64) -> f64 {
+        self.seconds(bytes, draw) + self.first.draw(draw)
     }
 }
 
@@ -234,7 +242,9 @@ impl Profile {
     #[must_use]
     pub fn is_random(&self) -> bool {
         let Manager { open, allocate, commit, .. } = &self.manager;
-        let of_tiers = self.tiers.iter().flat_map(|tier| [&tier.read.request, &tier.write.request]);
+        let of_tiers = self.tiers.iter().flat_map(|tier| {
+            [&tier.read.request, &tier.read.first, &tier.write.request, &tier.write.first]
+        });
         if self.failures.is_some() || self.stragglers.is_some() {
             return true;
         }

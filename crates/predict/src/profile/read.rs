@@ -269,9 +269,10 @@ fn write_back(node: &Node<'_>) -> Result<WriteBack, Problem> {
 }
 
 fn access(node: &Node<'_>) -> Result<Access, Problem> {
-    node.only(&["request_seconds", "bytes_per_second"])?;
+    node.only(&["request_seconds", "first_seconds", "bytes_per_second"])?;
     Ok(Access {
         request: seconds(&node.field("request_seconds")?)?,
+        first: node.optional("first_seconds")?.map_or(Ok(Seconds::ZERO), |n| seconds(&n))?,
         bytes_per_second: node.field("bytes_per_second")?.positive()?,
     })
 }

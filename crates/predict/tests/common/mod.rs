@@ -17,6 +17,8 @@ pub(crate) struct Setup {
     pub(crate) local_messages: bool,
     pub(crate) read_seconds: f64,
     pub(crate) write_seconds: f64,
+    /// In addition, for the first request of an operation.
+    pub(crate) first_seconds: f64,
     pub(crate) latency_seconds: f64,
     pub(crate) outstanding: Option<u32>,
     pub(crate) frame_bytes: u64,
@@ -39,6 +41,7 @@ impl Default for Setup {
             local_messages: false,
             read_seconds: 0.0,
             write_seconds: 0.0,
+            first_seconds: 0.0,
             latency_seconds: 0.0,
             outstanding: None,
             frame_bytes: 65_536,
@@ -87,7 +90,12 @@ impl Setup {
             .iter()
             .map(|(host, rate)| json!({ "numbers": [host], "in_bytes_per_second": rate }))
             .collect();
-        let access = |seconds: f64| json!({ "request_seconds": seconds, "bytes_per_second": 1e30 });
+        let access = |seconds: f64| {
+            json!({
+                "request_seconds": seconds, "first_seconds": self.first_seconds,
+                "bytes_per_second": 1e30,
+            })
+        };
         let text = json!({
             "format": "intarsia-profile", "version": 1, "name": "small",
             "provenance": { "source": "assumed", "note": "a test" },

@@ -98,6 +98,9 @@ def numbers_of(means: Mapping[str, float], slots: int = 1) -> dict[str, float]:
         slope = max((large - small) / (MIB - _SMALL), large / MIB / 10)
         numbers[f"{name}.request_seconds"] = max(0.0, large - slope * MIB)
         numbers[f"{name}.bytes_per_second"] = 1 / slope
+    if f"first_{MIB}" in means:
+        usual = means[f"cold_{MIB}"]
+        numbers["read.first_seconds"] = max(0.0, means[f"first_{MIB}"] - usual)
     numbers["warm"] = MIB / means[f"warm_{MIB}"]
     surplus = max(0.0, means["first_write"] - means[f"write_{_SMALL}"])
     numbers["manager.open_seconds"] = means["open"] + means["close_read"]
@@ -118,6 +121,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "write.request_seconds": ("tiers.0.write.request_seconds",),
     "write.bytes_per_second": ("tiers.0.write.bytes_per_second",),
     "read.request_seconds": ("tiers.0.read.request_seconds",),
+    "read.first_seconds": ("tiers.0.read.first_seconds",),
     "read.bytes_per_second": ("tiers.0.read.bytes_per_second",),
     "warm": ("host.cache_bytes_per_second", "network.loopback_bytes_per_second"),
     "manager.open_seconds": ("manager.open_seconds",),
@@ -146,7 +150,8 @@ def _requests(found: Measurement) -> list[tuple[str, list[float]]]:
 
 
 def _access(numbers: Mapping[str, float], kind: str) -> dict[str, float]:
-    return {name: numbers[f"{kind}.{name}"] for name in ("request_seconds", "bytes_per_second")}
+    names = ("request_seconds", "first_seconds", "bytes_per_second")
+    return {name: numbers[f"{kind}.{name}"] for name in names if f"{kind}.{name}" in numbers}
 
 
 def _provenance(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:

@@ -26,7 +26,7 @@ PREFIX = ".intarsia-seed-"
 WATCHED = (
     *(f"{kind}_{call}" for kind in ("write", "cold", "warm") for call in (4096, 1 << 20)),
     *("create", "first_write", "close_write", "open", "close_read"),
-    *("stat", "rename", "unlink", "mkdir", "rmdir", "readdir_entry"),
+    *("stat", "rename", "readdir_entry"),
 )
 DISTURBED = "disturbed"
 WATCHED_FAR = ("far_stat", "far_open", f"far_{1 << 20}")
@@ -36,6 +36,8 @@ _LEAST_BYTES, _MOST_BYTES = 8 * probe.MIB, 128 * probe.MIB
 #: How long the writes of the largest file should take in a round.
 _WANTED_S = 0.08
 _GRACE_S = 20.0
+#: The share of the time that is left for removing names, which comes after all rounds.
+_REMOVAL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +120,24 @@ def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measuremen
         now = time.monotonic()
         if number > _LEAST_ROUNDS and not found.imprecise(plan.precision):
             break
-        if number > 2 and now + longest - began > plan.seconds:
+        if number > 2 and now + longest - began > (1 - _REMOVAL) * plan.seconds:
             break
         found.add(_round(plan, place, number, size))
         longest = max(longest, time.monotonic() - now)
         if number % 5 == 0:
             say(f"round {number}: {len(found.imprecise(plan.precision))} times not known yet")
+    for number in range(found.rounds + 1):
+        times = probe.removal(str(place / str(number)))
+        times.pop(DISTURBED)  # of a round it has been counted
+        if number > 0:
+            found.add(times)
     found.took_s = time.monotonic() - began
     found.power = known(plan.power, place, len(os.sched_getaffinity(0)))
     return found
 
 
 def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
-    """Measure everything once, in a directory of its own."""
+    """Measure everything once, in a directory of its own; the names that were made stay there."""
     here = place / str(number)
     here.mkdir()
     parts = [
@@ -143,7 +150,9 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
         parts.append(plan.remote.far(f"{place.name}/{number}", _NAMES, limit_s))
     lane = max(probe.MIB, size // 4 // probe.MIB * probe.MIB)
     parts += [probe.together(str(here), lane, count) for count in sorted({1, plan.slots})]
-    shutil.rmtree(here)
+    for left in here.iterdir():
+        if left.is_file():
+            left.unlink()
     return probe.joined(*parts)
 
 
