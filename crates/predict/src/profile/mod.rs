@@ -159,16 +159,29 @@ pub struct WriteBack {
     pub bytes_per_second: f64,
 }
 
-/// What a request to a tier takes: `request + bytes / rate`, and `first` besides for the first one of a file.
+/// What a request to a tier takes: `request + bytes / rate`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
     /// For the request itself.
     pub request: Seconds,
-    /// For the first request of an operation: a medium has to be reached before anything can be read ahead of a program.
-    pub first: Seconds,
+    /// For its bytes.
+    pub bytes_per_second: f64,
+    /// The same for the first bytes of an operation, [`FIRST_BYTES`] at most: a medium has to be reached before anything can
+    /// be read ahead of a program. None: as for all others.
+    pub first: Option<Line>,
+}
+
+/// What bytes take: `request + bytes / rate`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// For the request itself.
+    pub request: Seconds,
     /// For its bytes.
     pub bytes_per_second: f64,
 }
+
+/// Of an operation the bytes that count as its first: so many are measured.
+pub const FIRST_BYTES: u64 = 1 << 20;
 
 impl Access {
     /// Seconds for so many bytes; `draw` chooses among measured times.
@@ -180,8 +193,12 @@ impl Access {
 
     /// The same for the first request of an operation.
     #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a duration")]
     pub fn first_seconds(&self, bytes: u64, draw: u64) -> f64 {
-        self.seconds(bytes, draw) + self.first.draw(draw)
+        let Some(first) = &self.first else { return self.seconds(bytes, draw) };
+        let head = bytes.min(FIRST_BYTES);
+        let rest = (bytes - head) as f64 / self.bytes_per_second;
+        first.request.draw(draw) + head as f64 / first.bytes_per_second + rest
     }
 }
 
@@ -242,9 +259,11 @@ impl Profile {
     #[must_use]
     pub fn is_random(&self) -> bool {
         let Manager { open, allocate, commit, .. } = &self.manager;
-        let of_tiers = self.tiers.iter().flat_map(|tier| {
-            [&tier.read.request, &tier.read.first, &tier.write.request, &tier.write.first]
+        let of_tiers = self.tiers.iter().flat_map(|tier| [&tier.read, &tier.write]);
+        let of_tiers = of_tiers.flat_map(|access| {
+            [Some(&access.request), access.first.as_ref().map(|first| &first.request)]
         });
+        let of_tiers = of_tiers.flatten();
         if self.failures.is_some() || self.stragglers.is_some() {
             return true;
         }

@@ -99,8 +99,10 @@ def numbers_of(means: Mapping[str, float], slots: int = 1) -> dict[str, float]:
         numbers[f"{name}.request_seconds"] = max(0.0, large - slope * MIB)
         numbers[f"{name}.bytes_per_second"] = 1 / slope
     if f"first_{MIB}" in means:
-        usual = means[f"cold_{MIB}"]
-        numbers["read.first_seconds"] = max(0.0, means[f"first_{MIB}"] - usual)
+        small, large = means[f"first_{_SMALL}"], means[f"first_{MIB}"]
+        slope = max((large - small) / (MIB - _SMALL), large / MIB / 10)
+        numbers["read.first.request_seconds"] = max(0.0, large - slope * MIB)
+        numbers["read.first.bytes_per_second"] = 1 / slope
     numbers["warm"] = MIB / means[f"warm_{MIB}"]
     surplus = max(0.0, means["first_write"] - means[f"write_{_SMALL}"])
     numbers["manager.open_seconds"] = means["open"] + means["close_read"]
@@ -121,7 +123,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "write.request_seconds": ("tiers.0.write.request_seconds",),
     "write.bytes_per_second": ("tiers.0.write.bytes_per_second",),
     "read.request_seconds": ("tiers.0.read.request_seconds",),
-    "read.first_seconds": ("tiers.0.read.first_seconds",),
+    "read.first.request_seconds": ("tiers.0.read.first.request_seconds",),
+    "read.first.bytes_per_second": ("tiers.0.read.first.bytes_per_second",),
     "read.bytes_per_second": ("tiers.0.read.bytes_per_second",),
     "warm": ("host.cache_bytes_per_second", "network.loopback_bytes_per_second"),
     "manager.open_seconds": ("manager.open_seconds",),
@@ -149,9 +152,12 @@ def _requests(found: Measurement) -> list[tuple[str, list[float]]]:
     ]
 
 
-def _access(numbers: Mapping[str, float], kind: str) -> dict[str, float]:
-    names = ("request_seconds", "first_seconds", "bytes_per_second")
-    return {name: numbers[f"{kind}.{name}"] for name in names if f"{kind}.{name}" in numbers}
+def _access(numbers: Mapping[str, float], kind: str) -> dict[str, Any]:
+    names = ("request_seconds", "bytes_per_second")
+    made: dict[str, Any] = {name: numbers[f"{kind}.{name}"] for name in names}
+    if f"{kind}.first.{names[0]}" in numbers:
+        made["first"] = {name: numbers[f"{kind}.first.{name}"] for name in names}
+    return made
 
 
 def _provenance(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:

@@ -149,7 +149,9 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
         limit_s = plan.seconds + _GRACE_S
         parts.append(plan.remote.far(f"{place.name}/{number}", _NAMES, limit_s))
     lane = max(probe.MIB, size // 4 // probe.MIB * probe.MIB)
-    parts += [probe.together(str(here), lane, count) for count in sorted({1, plan.slots})]
+    # In turns: what was done just before may still be going on in the store.
+    counts = sorted({1, plan.slots}, reverse=number % 2 == 1)
+    parts += [probe.together(str(here), lane, count) for count in counts]
     for left in here.iterdir():
         if left.is_file():
             left.unlink()
