@@ -351,7 +351,7 @@ def main():
     parser = command_line.parser(__doc__)
     parser.add_argument("--systems", help=f"of {', '.join(SYSTEMS)}; with --lab of {', '.join(LAB_SYSTEMS)} (all that are there)")
     parser.add_argument("--cases", help="of bench/predicted.toml (all of the set)")
-    parser.add_argument("--set", choices=("seen", "fresh", "all"), default="all", help="cases that were looked at while the method was made, others, or all")
+    parser.add_argument("--set", choices=("seen", "second", "fresh", "all"), default="all", help="which cases of bench/predicted.toml")
     parser.add_argument("--instance", type=Path, help="an instance of WfFormat for the case that replays one")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--slots", type=int, help="tasks at once on a host (2, in a lab 1)")

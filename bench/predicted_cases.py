@@ -221,22 +221,25 @@ def parents_of(tasks):
 def run(crew, directories, tasks, held=None):
     """Run all tasks, each as soon as it can; seconds from the first's start to the last's end.
 
-    `directories`: where each host has the store. `held`: the host that has each input. A task runs where most of what it reads
+    First come, first served. `directories`: where each host has the store. `held`: the host that has each input. A task runs where most of what it reads
     was written, or, where that host is busy or nothing is known, on the first that is idle.
     """
     held = dict(held or {})
     sizes = written(tasks)
     begun, left = time.perf_counter(), parents_of(tasks)
-    by_name, done = {one["name"]: one for one in tasks}, set()
-    while left or crew.busy:
-        for name in [name for name, parents in left.items() if parents <= done]:
-            operations = by_name[name]["operations"]
+    by_name, done, ready = {one["name"]: one for one in tasks}, set(), []
+    while left or ready or crew.busy:
+        now_ready = [name for name, parents in left.items() if parents <= done]
+        for name in now_ready:
+            del left[name]
+        ready += now_ready
+        while ready:
+            operations = by_name[ready[0]]["operations"]
             host = choice(crew, nearest(operations, held, sizes))
             if host is None:
                 break
-            del left[name]
             held |= {o["write"]: host for o in operations if "write" in o}
-            crew.start(host, name, directories[host], operations)
+            crew.start(host, ready.pop(0), directories[host], operations)
         done.update(crew.ended())
     return time.perf_counter() - begun
 

@@ -42,7 +42,7 @@ class Made:
 
 def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     """Return the profile as JSON."""
-    means = {name: found.estimate(name).mean for name in found.means}
+    means = {name: found.typical(name) for name in found.means}
     numbers = numbers_of(means, plan.slots)
     seen = effects(found)
     kept = any(one.name == "page cache" and one.is_there for one in seen)
@@ -65,8 +65,8 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     tier: dict[str, Any] = {
         "class": made.tier_class or tier_class(plan.directory),
         "capacity_bytes": state.f_bavail * state.f_frsize,
-        "read": _access(numbers, "read"),
-        "write": _access(numbers, "write"),
+        "read": _access(numbers, "read", has_medium=kept),
+        "write": _access(numbers, "write", has_medium=False),
     }
     limit_bytes = unwritten_limit_bytes()
     if "write_back.bytes_per_second" in numbers and limit_bytes and _is_buffered(seen):
@@ -152,10 +152,11 @@ def _requests(found: Measurement) -> list[tuple[str, list[float]]]:
     ]
 
 
-def _access(numbers: Mapping[str, float], kind: str) -> dict[str, Any]:
+def _access(numbers: Mapping[str, float], kind: str, *, has_medium: bool) -> dict[str, Any]:
+    """Return what a request takes; of one that has to reach a medium at first, that too."""
     names = ("request_seconds", "bytes_per_second")
     made: dict[str, Any] = {name: numbers[f"{kind}.{name}"] for name in names}
-    if f"{kind}.first.{names[0]}" in numbers:
+    if has_medium and f"{kind}.first.{names[0]}" in numbers:
         made["first"] = {name: numbers[f"{kind}.first.{name}"] for name in names}
     return made
 
@@ -228,7 +229,7 @@ def _intervals(found: Measurement, slots: int) -> dict[str, Any]:
         numbers_of({name: means[number] for name, means in found.means.items()}, slots)
         for number in range(found.rounds)
     ]
-    overall = numbers_of({name: found.estimate(name).mean for name in found.means}, slots)
+    overall = numbers_of({name: found.typical(name) for name in found.means}, slots)
     return {
         name: {
             "places": PLACES[name],
