@@ -1,214 +1,66 @@
 #!/usr/bin/env python3
-"""Holds what `intarsia predict` says against what really happens, on a plain directory and on our store, on this host.
+"""Holds what `intarsia predict` says against what really happens: on a plain directory and on our store on this host, or,
+with --lab, on stores over the hosts of a lab.
 
-Each system is seeded by `intarsia seed`; what a task takes beside its bytes is fitted from
-tasks of 1 MiB that are not scored. Then the cases of
-bench/predicted.toml, none of which was used for either, are predicted and run, in turn. The interval of a prediction has 90 % of what
-the rounds of the seed give, each round taken as if it were all that is known. A prediction of a noisy host is as good as
-the host is alike while it is seeded and while it runs: the load stands beside the figures.
+Each system is seeded by `intarsia seed`. Training cases of bench/predicted.toml, none of which is scored, give what a task takes
+beside its operations, and how far runs are from predictions: the 90 % interval is a prediction interval of Student's t over the
+logarithms of measured / predicted of the training cases, and at least as wide as what the rounds of the seed give. Then the
+scored cases are predicted and run, in turn. Names that runs made stay until a system has ended: ext4 passes over inodes that
+were removed in the last minutes when it makes new ones.
 
 example:
   bench/predicted.py --quick                                                   two small cases, minutes
-  bench/predicted.py --instance montage-chameleon-2mass-005d-001.json --repeat 5 --out results/predicted.json
+  bench/predicted.py --set fresh --repeat 5 --out results/predicted.json
+  bench/predicted.py --lab 4 --link 200mbit --systems lab-store,lab-directory
 """
 
-import concurrent.futures
 import json
 import math
 import os
 import random
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
 from pathlib import Path
 
 import command_line
 import labs
+import peers
+import predicted_cases
+from scipy import stats
 
 ROOT = Path(__file__).resolve().parent.parent
 SPLIT = Path(__file__).with_suffix(".toml")
-MIB, MB = 1 << 20, 1_000_000
 VARIANTS, COVERED = 40, 0.9
 QUICK = ("pipeline-small", "reduce-small")
-PIECE = os.urandom(MIB)
-
-
-# What is run, as workloads of `intarsia predict`.
-
-
-def chain(case, widths):
-    """`width` chains of three tasks, each of which reads what the one before wrote."""
-    size, seconds = case["mb"] * MB, case.get("compute_seconds", 0)
-    tasks = []
-    for n in range(widths):
-        for stage in range(3):
-            tasks.append(task(f"s{stage}-{n}", [f"{stage}-{n}"], {f"{stage + 1}-{n}": size}, seconds))
-    return tasks, {f"0-{n}": size for n in range(widths)}
-
-
-def pipeline(case):
-    return chain(case, case["width"])
-
-
-def reduce(case):
-    """`width` tasks read and write a part each, and one gathers all of them."""
-    part = case["mb"] * MB // case["width"]
-    tasks = [task(f"map-{n}", [f"in-{n}"], {f"part-{n}": part}) for n in range(case["width"])]
-    tasks.append(task("gather", [f"part-{n}" for n in range(case["width"])], {"sum": case["mb"] * MB}))
-    return tasks, {f"in-{n}": part for n in range(case["width"])}
-
-
-def broadcast(case):
-    """One task writes a file that `width` tasks read whole."""
-    size = case["mb"] * MB
-    tasks = [task("make", [], {"all": size})]
-    tasks += [task(f"use-{n}", ["all"], {f"out-{n}": MB}) for n in range(case["width"])]
-    return tasks, {}
-
-
-def scatter(case):
-    """One task writes a file of which `width` tasks read a region each."""
-    region = case["mb"] * MB // case["width"]
-    tasks = [task("make", [], {"matrix": region * case["width"]})]
-    for n in range(case["width"]):
-        made = task(f"use-{n}", [], {f"out-{n}": MB})
-        read = {"read": "matrix", "offset_bytes": n * region, "size_bytes": region}
-        made["operations"] = [{"open": "matrix"}, read, {"close": "matrix"}, *made["operations"]]
-        tasks.append(made)
-    return tasks, {}
-
-
-def distribute(case):
-    """One task writes a file for each of `width` tasks."""
-    part = case["mb"] * MB // case["width"]
-    tasks = [task("make", [], {f"piece-{n}": part for n in range(case["width"])})]
-    tasks += [task(f"use-{n}", [f"piece-{n}"], {f"out-{n}": part}) for n in range(case["width"])]
-    return tasks, {}
-
-
-def small(case):
-    """`width` tasks write many files of 4 KiB, and one reads all of them."""
-    each = case["mb"] * MB // 4096 // case["width"]
-    names = {n: [f"f-{n}-{at}" for at in range(each)] for n in range(case["width"])}
-    tasks = [task(f"make-{n}", [], dict.fromkeys(found, 4096)) for n, found in names.items()]
-    tasks.append(task("read", [name for found in names.values() for name in found], {"sum": 4096}))
-    return tasks, {}
-
-
-PATTERNS = {f.__name__: f for f in (pipeline, reduce, broadcast, scatter, distribute, small)}
-
-
-def task(name, reads, writes, seconds=0.0):
-    """A task that reads files whole, computes, and writes files whole."""
-    operations = []
-    for file in reads:
-        operations += [{"open": file}, {"read": file}, {"close": file}]
-    if seconds:
-        operations.append({"compute_seconds": seconds})
-    for file, size in writes.items():
-        operations += [{"write": file, "size_bytes": size}, {"close": file}]
-    return {"name": name, "stage": name.split("-")[0], "operations": operations}
-
-
-def workload(tasks, inputs, overhead_s=0.0):
-    """The form that `intarsia predict` reads."""
-    files = dict(inputs)
-    for one in tasks:
-        for operation in one["operations"]:
-            if "write" in operation:
-                files[operation["write"]] = operation["size_bytes"]
-    return {
-        "format": "intarsia-workload",
-        "version": 1,
-        "files": [{"name": name, "size_bytes": size} for name, size in files.items()],
-        "tasks": [one | {"overhead_seconds": overhead_s} for one in tasks],
-    }
-
-
-# How it is run: each task in one of as many processes as there are slots.
-
-
-def perform(directory, operations):
-    """Do what a task does; files are read and written by 1 MiB."""
-    for operation in operations:
-        if "compute_seconds" in operation:
-            time.sleep(operation["compute_seconds"])
-        elif "read" in operation:
-            file = os.open(f"{directory}/{operation['read']}", os.O_RDONLY)
-            os.lseek(file, operation.get("offset_bytes", 0), os.SEEK_SET)
-            left = operation.get("size_bytes", math.inf)
-            while left and (got := os.read(file, min(left, MIB))):
-                left -= len(got)
-            os.close(file)
-        elif "write" in operation:
-            file = os.open(f"{directory}/{operation['write']}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            left = operation["size_bytes"]
-            while left:
-                left -= os.write(file, PIECE[: min(left, MIB)])
-            os.close(file)
-
-
-def end_at_once():
-    """A worker ends with a signal, instead of clearing up what is not its own."""
-    for number in labs.SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-
-
-def parents_of(tasks):
-    """Who waits for whom."""
-    writer = {o["write"]: one["name"] for one in tasks for o in one["operations"] if "write" in o}
-    return {
-        one["name"]: {writer[o["read"]] for o in one["operations"] if o.get("read") in writer}
-        | set(one.get("after", ()))
-        for one in tasks
-    }
-
-
-def run(pool, directory, tasks):
-    """Run all tasks, each as soon as it can; seconds from the first's start to the last's end."""
-    waits, by_name = parents_of(tasks), {one["name"]: one for one in tasks}
-    begun, left = time.perf_counter(), dict(waits)
-    under_way, done = {}, set()
-    while left or under_way:
-        for name in [name for name, parents in left.items() if parents <= done]:
-            del left[name]
-            under_way[pool.submit(perform, directory, by_name[name]["operations"])] = name
-        ended, _ = concurrent.futures.wait(under_way, return_when="FIRST_COMPLETED")
-        for future in ended:
-            future.result()
-            done.add(under_way.pop(future))
-    return time.perf_counter() - begun
-
-
-def make_inputs(directory, inputs):
-    """Inputs that lie on the medium and in nobody's memory."""
-    for name, size in inputs.items():
-        with open(directory / name, "wb") as file:
-            for at in range(0, size, MIB):
-                file.write(PIECE[: min(MIB, size - at)])
-            file.flush()
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+#: Files of a run that make its names stay until all runs have ended.
+MANY = 100
 
 
 # The systems.
 
 
 class Directory:
-    """A plain directory."""
+    """A plain directory. `mounts` says where each host has it, `seeded` what is measured, `seeding` and `predicting` what the
+    commands are told."""
 
-    def __init__(self, program, work):
-        self.program = program
-        self.home = Path(tempfile.mkdtemp(prefix="bench-predicted-", dir=work))
-        self.mount = self.home / "mount"
+    seeding, predicting = (), ()
+
+    def __init__(self, arguments):
+        self.program = arguments.program
+        self.home = Path(tempfile.mkdtemp(prefix="bench-predicted-", dir=arguments.work))
+        self.mounts = [self.home / "mount"]
+        self.seeded = self.mounts[0]
 
     def __enter__(self):
-        self.mount.mkdir()
+        # Where it can be said, directories of this one lie far apart: what a seed removes is not in the way of runs (see above).
+        subprocess.run(["chattr", "+T", self.home], capture_output=True)
+        self.seeded = self.home / "seeded"
+        for place in (self.mounts[0], self.seeded):
+            place.mkdir()
         return self
 
     def __exit__(self, *_):
@@ -219,16 +71,48 @@ class Store(Directory):
     """Our store on this host, its one tier in a directory beside the plain one."""
 
     def __enter__(self):
-        called(self.program, "up", "--mount", self.mount, "--dir", self.home / "store")
+        called(self.program, "up", "--mount", self.mounts[0], "--dir", self.home / "store")
         return self
 
     def __exit__(self, *_):
         with labs.undisturbed():
-            called(self.program, "down", self.mount, "--purge", "--force")
+            called(self.program, "down", self.mounts[0], "--purge", "--force")
             super().__exit__()
 
 
+class OverHosts:
+    """A store over the hosts of a lab, each of which runs one task at a time."""
+
+    kind = labs.Native
+
+    def __init__(self, arguments):
+        self.program = arguments.program
+        self.lab = self.kind(arguments.program, arguments.lab, arguments.link, "/dev/shm")
+
+    def __enter__(self):
+        self.lab.__enter__()
+        self.mounts = [self.lab.mount(number) for number in self.lab.numbers()]
+        self.seeded = self.mounts[0]
+        self.seeding = "--remote", self.mounts[1], "--hosts", len(self.mounts)
+        self.predicting = "--hosts", len(self.mounts), "--scheduler", "location"
+        return self
+
+    def __exit__(self, *failure):
+        self.lab.__exit__(*failure)
+
+
+def over_hosts(kind):
+    """The same of another store."""
+    return type(kind.__name__, (OverHosts,), {"kind": kind})
+
+
 SYSTEMS = {"directory": Directory, "store": Store}
+LAB_SYSTEMS = {
+    "lab-store": over_hosts(labs.Intarsia),
+    "lab-directory": over_hosts(labs.Native),
+    "lab-glusterfs": over_hosts(peers.GlusterFs),
+    "lab-moosefs": over_hosts(peers.MooseFs),
+}
 
 
 def called(program, *words):
@@ -246,7 +130,7 @@ def called(program, *words):
 
 def seeded(system, seconds, slots, more):
     """The profile of a system."""
-    words = ["seed", system.mount, "--seconds", seconds, "--slots", slots, "--quiet", *more]
+    words = ["seed", system.seeded, "--seconds", seconds, "--slots", slots, "--quiet", *system.seeding, *more]
     return json.loads(called(system.program, *words))
 
 
@@ -275,36 +159,47 @@ def put(within, path, value):
         within[last] = value
 
 
-def predicted(program, home, profile, work):
-    """Seconds that are predicted, and the interval of the prediction."""
+def makespan_s(system, home, profile, work, runs=3):
+    """Seconds that are predicted for a workload."""
     (home / "w.json").write_text(json.dumps(work))
-    found = []
-    for made in (profile, *variants(profile)):
-        (home / "p.json").write_text(json.dumps(made))
-        answer = called(program, "predict", home / "w.json", "--profile", home / "p.json", "--runs", 3, "--json")
-        found.append(json.loads(answer)["makespan_seconds"]["mean"])
-    spread = statistics.quantiles(found[1:], n=20)
-    return found[0], min(spread[0], found[0]), max(spread[-1], found[0])
+    (home / "p.json").write_text(json.dumps(profile))
+    words = ["predict", home / "w.json", "--profile", home / "p.json", "--runs", runs, "--json", *system.predicting]
+    return json.loads(called(system.program, *words))["makespan_seconds"]["mean"]
+
+
+def predicted(system, home, profile, work, factor):
+    """Seconds that are predicted, and the interval: `factor` up and down, or what rounds of the seed give if that is wider."""
+    point, *others = (makespan_s(system, home, made, work) for made in (profile, *variants(profile)))
+    spread = statistics.quantiles(others, n=20)
+    return point, min(spread[0], point / factor), max(spread[-1], point * factor)
 
 
 class Patterns:
     """Cases of tasks of our own."""
 
-    def __init__(self, case, home):
-        self.tasks, self.inputs = PATTERNS[case["pattern"]](case)
+    def __init__(self, case):
+        self.name = case["name"]
+        self.tasks, self.inputs = predicted_cases.PATTERNS[case["pattern"]](case)
 
     def workload(self, overheads):
-        return workload(self.tasks, self.inputs, overheads["pool"])
+        return predicted_cases.workload(self.tasks, self.inputs, overheads["crew"])
 
-    def run(self, system, pool, directory):
-        make_inputs(directory, self.inputs)
-        return run(pool, directory, self.tasks)
+    def run(self, system, crew, number):
+        """Seconds of one run, in a directory that is new."""
+        directories = [mount / f"{self.name}-{number}" for mount in system.mounts]
+        directories[0].mkdir()
+        held = predicted_cases.make_inputs(directories, self.inputs)
+        took = predicted_cases.run(crew, directories, self.tasks, held)
+        for one in self.inputs.keys() | predicted_cases.written(self.tasks).keys():
+            if len(self.inputs) + len(self.tasks) < MANY:
+                (directories[0] / one).unlink()
+        return took
 
 
 class Instance:
     """An instance of WfFormat, replayed by `intarsia run`."""
 
-    def __init__(self, case, home):
+    def __init__(self, case):
         self.case, self.path = case, Path(case["path"])
         document = json.loads(called(case["program"], "trace", self.path))
         for file in document["files"]:
@@ -323,7 +218,9 @@ class Instance:
             one["overhead_seconds"] = overheads["engine"]
         return self.document
 
-    def run(self, system, pool, directory):
+    def run(self, system, crew, number):
+        directory = system.mounts[0] / f"instance-{number}"
+        directory.mkdir()
         scales = ["--scale", self.case["scale"], "--time-scale", self.case["time_scale"]]
         return engine(system, directory, self.path, self.case["slots"], *scales)
 
@@ -334,32 +231,42 @@ def engine(system, directory, workflow, slots, *options):
     return json.loads(called(system.program, *words))["makespan_s"]
 
 
-def overheads_of(system, pool, profile, training, slots, home, with_engine):
-    """What a task takes beside its bytes: in the pool, and with `intarsia run`.
+def overheads_of(system, crew, profile, seed, slots, home, with_engine):
+    """What a task takes beside its operations: in the crew, and with `intarsia run`.
 
-    In the pool from a chain of tasks that read and write 1 MiB each: the first bytes that a task moves find everything cold, which the
-    calls of a seed, one after another, do not see. Less what is predicted for these bytes. With `intarsia run` from tasks without data.
+    In the crew from as many chains of tasks of 1 MiB as there are places for tasks, less what is predicted for them. With
+    `intarsia run` from tasks without data.
     """
-    chain_of, _ = training
-    small = [task(f"t-{n}", [f"f-{n}"], {f"f-{n + 1}": MIB}) for n in range(chain_of)]
-    work = workload(small, {"f-0": MIB})
-    apart, times = system.mount / "training", []
-    for _ in range(6):
-        apart.mkdir()
-        make_inputs(apart, {"f-0": MIB})
-        times.append(run(pool, apart, small))
-        shutil.rmtree(apart)
-    (home / "w.json").write_text(json.dumps(work))
-    (home / "p.json").write_text(json.dumps(profile))
-    foretold = json.loads(called(system.program, "predict", home / "w.json", "--profile", home / "p.json", "--runs", 3, "--json"))
-    beside = statistics.median(times[1:]) - foretold["makespan_seconds"]["mean"]
-    found = {"pool": max(0.0, beside) / chain_of, "engine": 0.0}
+    long, side = seed["chain"]
+    case = {"name": "overhead", "pattern": "pipeline", "width": slots * len(system.mounts), "mb": 1}
+    chains = Patterns(case)
+    times = [chains.run(system, crew, number) for number in range(seed["overhead_runs"])]
+    foretold = makespan_s(system, home, profile, chains.workload({"crew": 0.0}))
+    found = {"crew": max(0.0, statistics.median(times) - foretold) / predicted_cases.STAGES, "engine": 0.0}
     if with_engine:
         found["engine"] = statistics.median(
-            engine(system, home, replayed(home, number, training), slots) / (chain_of + math.ceil(training[1] / slots))
+            engine(system, home, replayed(home, number, (long, side)), slots) / (long + math.ceil(side / slots))
             for number in range(3)
         )
     return found
+
+
+def calibrated(system, crew, profile, overheads, training, runs, home):
+    """By what factor runs may differ from predictions, from cases that are not scored; and their measured / predicted.
+
+    A 90 % prediction interval of Student's t: cases differ from the model, and runs of a case from each other.
+    """
+    errors = {}
+    for case in training:
+        made = Patterns(case)
+        foretold = makespan_s(system, home, profile, made.workload(overheads))
+        errors[case["name"]] = [math.log(made.run(system, crew, f"t{number}") / foretold) for number in range(runs)]
+    means = [statistics.mean(one) for one in errors.values()]
+    within = statistics.mean(statistics.variance(one) for one in errors.values())
+    # About no error, not about the mean of these: what cases have in common is not taken out of the prediction.
+    between = statistics.mean(mean**2 for mean in means)
+    reach = stats.t.ppf((1 + COVERED) / 2, len(means)) * math.sqrt(between + within)
+    return math.exp(reach), {name: [math.exp(error) for error in one] for name, one in errors.items()}
 
 
 def replayed(home, number, training):
@@ -379,35 +286,40 @@ def replayed(home, number, training):
 def score(arguments, cases, split):
     """Seed, predict and run all cases on all systems; a row for each."""
     rows, loads, seeds = {}, [], {}
+    seed = split["seed"]
     with tempfile.TemporaryDirectory(prefix="bench-predicted-") as home:
-        home = Path(home)
-        with concurrent.futures.ProcessPoolExecutor(arguments.slots, initializer=end_at_once) as pool:
-            list(pool.map(time.sleep, [0.05] * arguments.slots))
-            for name in arguments.systems:
-                with SYSTEMS[name](arguments.program, arguments.work) as system:
-                    profile = seeded(system, split["seed"]["seconds"], arguments.slots, ["--as-loaded"] * arguments.as_loaded)
-                    with_engine = any(isinstance(one, Instance) for one in cases.values())
-                    (apart := home / name).mkdir()  # `intarsia run` goes on where it was: each system begins anew
-                    overheads = overheads_of(system, pool, profile, split["seed"]["training"], arguments.slots, apart, with_engine)
-                    seeds[name] = {"rounds": profile["measured"]["rounds"], "not_precise": profile["measured"]["not_precise"], "overheads_s": overheads}
-                    for case, made in cases.items():
-                        foretold = predicted(arguments.program, home, profile, made.workload(overheads))
-                        rows[name, case] = {"predicted": foretold, "measured": []}
-                    for number, case in labs.in_turn(cases, arguments.repeat):
-                        loads.append(os.getloadavg()[0])
-                        directory = system.mount / f"{case}-{number}"
-                        directory.mkdir()
-                        rows[name, case]["measured"].append(cases[case].run(system, pool, directory))
-                        shutil.rmtree(directory)
+        for name in arguments.systems:
+            (apart := Path(home) / name).mkdir()  # `intarsia run` goes on where it was: each system begins anew
+            with (
+                arguments.kinds[name](arguments) as system,
+                predicted_cases.Crew(arguments.slots, len(system.mounts)) as crew,
+            ):
+                profile = seeded(system, seed["seconds"], arguments.slots, ["--as-loaded"] * arguments.as_loaded)
+                with_engine = any(isinstance(one, Instance) for one in cases.values())
+                overheads = overheads_of(system, crew, profile, seed, arguments.slots, apart, with_engine)
+                factor, training = calibrated(
+                    system, crew, profile, overheads, arguments.training, seed["training_runs"], apart
+                )
+                seeds[name] = {"rounds": profile["measured"]["rounds"], "not_precise": profile["measured"]["not_precise"]}
+                seeds[name] |= {"overheads_s": overheads, "factor": factor, "training": training, "profile": profile}
+                for case, made in cases.items():
+                    foretold = predicted(system, apart, profile, made.workload(overheads), factor)
+                    rows[name, case] = {"predicted": foretold, "measured": []}
+                for number, case in labs.in_turn(cases, arguments.repeat):
+                    loads.append(os.getloadavg()[0])
+                    rows[name, case]["measured"].append(cases[case].run(system, crew, number))
     return rows, loads, seeds
 
 
 def show(arguments, rows, loads, seeds):
     """Print the table, and how good the predictions are."""
-    print(f"\n{os.cpu_count()} processors, {arguments.slots} slots, n = {arguments.repeat}, load {min(loads):.1f} to {max(loads):.1f}; seconds; work in {arguments.work}")
+    where = f"{arguments.lab} hosts, links {arguments.link}" if arguments.lab else f"work in {arguments.work}"
+    print(f"\n{os.cpu_count()} processors, {arguments.slots} slots, n = {arguments.repeat}, load {min(loads):.1f} to {max(loads):.1f}; seconds; {where}")
     for name, told in seeds.items():
         start = ", ".join(f"{what} {seconds * 1000:.1f} ms" for what, seconds in told["overheads_s"].items() if seconds)
-        print(f"{name}: {told['rounds']} rounds of seeding, {len(told['not_precise'])} times not within 5 %; starting a task: {start}")
+        print(f"{name}: {told['rounds']} rounds of seeding, {len(told['not_precise'])} times not within 5 %; beside a task's operations: {start}")
+        ratios = ", ".join(f"{case} {statistics.median(one):.2f}" for case, one in told["training"].items())
+        print(f"  measured / predicted in training: {ratios}; interval: times or by {told['factor']:.2f}")
     print(f"\n{'system':10} {'case':15} {'predicted':>10} {'90 %':>17} {'measured':>10} {'min - max':>17} {'error':>7}  within")
     errors, inside, total = [], 0, 0
     for (name, case), row in rows.items():
@@ -444,14 +356,17 @@ def show_order(rows):
 def main():
     """Measure and print."""
     parser = command_line.parser(__doc__)
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help="of %(default)s")
-    parser.add_argument("--cases", help="of bench/predicted.toml (all)")
+    parser.add_argument("--systems", help=f"of {', '.join(SYSTEMS)}; with --lab of {', '.join(LAB_SYSTEMS)} (all that are there)")
+    parser.add_argument("--cases", help="of bench/predicted.toml (all of the set)")
+    parser.add_argument("--set", choices=("seen", "second", "fresh", "all"), default="all", help="which cases of bench/predicted.toml")
     parser.add_argument("--instance", type=Path, help="an instance of WfFormat for the case that replays one")
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--slots", type=int, default=min(2, os.cpu_count() or 1), help="tasks at once (%(default)s)")
+    parser.add_argument("--slots", type=int, help="tasks at once on a host (2, in a lab 1)")
+    parser.add_argument("--lab", type=int, metavar="HOSTS", help="stores over the hosts of a lab; needs root")
+    parser.add_argument("--link", default="200mbit", help="rate of the lab's links (%(default)s)")
     parser.add_argument("--as-loaded", action="store_true", help="seed with what other programs take meanwhile, for a host that is never quiet")
     parser.add_argument("--quick", action="store_true", help="two small cases, seeded for 8 s, twice")
-    parser.add_argument("--work", default="/var/tmp", help="where all data lies (%(default)s)")
+    parser.add_argument("--work", default="/var/tmp", help="where all data lies without --lab (%(default)s)")
     parser.add_argument("--program", default=str(labs.PROGRAM))
     parser.add_argument("--out", type=Path, help="all figures as JSON")
     arguments = parser.parse_args()
@@ -460,20 +375,15 @@ def main():
     if arguments.quick:
         arguments.repeat, split["seed"]["seconds"], wanted = 2, 8, wanted or list(QUICK)
     labs.end_on_signals()
-    arguments.systems = arguments.systems.split(",")
-    if unknown := [name for name in arguments.systems if name not in SYSTEMS]:
-        parser.error(f"'{unknown[0]}' is none of {', '.join(SYSTEMS)}")
-    cases = {}
-    for case in split["case"]:
-        is_wanted = wanted is None or case["name"] in wanted
-        if case["pattern"] == "instance" and is_wanted:
-            if arguments.instance is None:
-                print(f"{case['name']} is left out: name an instance with --instance", file=sys.stderr)
-                continue
-            more = {"path": arguments.instance, "slots": arguments.slots, "program": arguments.program}
-            cases[case["name"]] = Instance(case | more, None)
-        elif is_wanted:
-            cases[case["name"]] = Patterns(case, None)
+    arguments.slots = arguments.slots or (1 if arguments.lab else min(2, os.cpu_count() or 1))
+    arguments.kinds, arguments.training = SYSTEMS, split["training"]
+    if arguments.lab:
+        there = labs.present({name: kind.kind for name, kind in LAB_SYSTEMS.items()}, arguments.program)
+        arguments.kinds = {name: LAB_SYSTEMS[name] for name in there}
+    arguments.systems = arguments.systems.split(",") if arguments.systems else list(arguments.kinds)
+    if unknown := [name for name in arguments.systems if name not in arguments.kinds]:
+        parser.error(f"'{unknown[0]}' is none of {', '.join(arguments.kinds)}")
+    cases = chosen(arguments, split["case"], wanted)
     if not cases:
         parser.error("no case is left")
     rows, loads, seeds = score(arguments, cases, split)
@@ -482,6 +392,22 @@ def main():
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         told = [{"system": name, "case": case, **row} for (name, case), row in rows.items()]
         arguments.out.write_text(json.dumps({"seeds": seeds, "loads": loads, "rows": told, "cases": split["case"]}, indent=1))
+
+
+def chosen(arguments, described, wanted):
+    """The cases that are to be scored, by name."""
+    cases = {}
+    for case in described:
+        if (wanted is not None and case["name"] not in wanted) or arguments.set not in ("all", case["set"]):
+            continue
+        if case["pattern"] != "instance":
+            cases[case["name"]] = Patterns(case)
+        elif arguments.instance is None:
+            print(f"{case['name']} is left out: name an instance with --instance", file=sys.stderr)
+        elif not arguments.lab:
+            more = {"path": arguments.instance, "slots": arguments.slots, "program": arguments.program}
+            cases[case["name"]] = Instance(case | more)
+    return cases
 
 
 if __name__ == "__main__":

@@ -81,13 +81,32 @@ def test_what_several_get_done_together_is_a_gain_of_its_own_kind() -> None:
     assert not any(name.startswith("crowding") for name in numbers_of(means(**together), slots=1))
 
 
-def test_processes_that_fail_tell_why_and_leave_nothing(tmp_path: Path) -> None:
+def test_processes_that_fail_tell_why_and_names_alone_stay(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         probe._gated(_fails, [str(tmp_path), str(tmp_path)], MIB)
     found = probe.together(str(tmp_path), 2 * MIB, 2)
     assert set(found) == {f"{kind}_by_2" for kind in ("names", "write", "read", "copy")}
     assert all(seconds[0] > 0 for seconds in found.values())
-    assert list(tmp_path.iterdir()) == []
+    lanes = sorted(path.name for path in tmp_path.iterdir())
+    assert lanes == ["lane-0-of-2", "lane-1-of-2"]
+    assert not list(tmp_path.glob("*/data"))
+
+
+def test_names_are_removed_after_all_were_made(tmp_path: Path) -> None:
+    found = probe.metadata(str(tmp_path), 8)
+    assert len(list((tmp_path / "names").iterdir())) == 8
+    assert "unlink" not in found and len(found["create"]) + len(found["rename"]) > 2
+    found = probe.removal(str(tmp_path))
+    assert {"unlink", "create_after", "mkdir", "rmdir"} <= set(found)
+    assert not (tmp_path / "names").exists()
+
+
+def test_first_bytes_of_a_cold_file_have_a_line_of_their_own() -> None:
+    assert not any("first" in name for name in numbers_of(means()))
+    first = {f"first_{size}": 1e-3 + size * 2e-9 for size in probe.CALLS}
+    numbers = numbers_of(means(**first))
+    assert numbers["read.first.request_seconds"] == pytest.approx(1e-3)
+    assert numbers["read.first.bytes_per_second"] == pytest.approx(5e8)
 
 
 def _fails(_path: str, _size: int) -> None:
@@ -102,6 +121,10 @@ def test_effects_are_found_from_the_times_alone() -> None:
     assert found["read-ahead"].is_there
     assert found["first touch"].is_there
     assert found["buffered writes"].is_there
+    assert "removed names" not in found
+    again = {**times, "create_after": 2 * times["create"]}
+    found = {one.name: one for one in findings.effects(measurement([again] * 3))}
+    assert found["removed names"].is_there
     memory = means(**{f"cold_{MIB}": 1.05e-4, f"over_{MIB}": 1.06e-3, "fsync_mib": 0.0})
     found = {one.name: one for one in findings.effects(measurement([memory] * 3))}
     assert not any(

@@ -143,6 +143,18 @@ fn a_read_asks_each_chunk_of_its_host() {
 }
 
 #[test]
+fn the_first_bytes_of_an_operation_may_take_longer() {
+    let setup = Setup { read_seconds: 1e-3, first_seconds: Some(6e-3), ..Setup::default() };
+    let setup = setup.file("in", 20 << 20).task(&[("read", "in")]);
+    let usual = Setup { first_seconds: None, ..setup.clone() }.predict().makespan_seconds;
+    assert_seconds(setup.predict().makespan_seconds, usual + 5e-3);
+    // What is in memory needs no medium: on the same host the second task pays nothing.
+    let again = Setup { collocated: true, cache_bytes: 1 << 30, ..setup }.task(&[("read", "in")]);
+    let once = Setup { first_seconds: None, ..again.clone() }.predict().makespan_seconds;
+    assert_seconds(again.predict().makespan_seconds, once + 5e-3);
+}
+
+#[test]
 fn latency_is_paid_once_a_message() {
     let setup = Setup { latency_seconds: 50e-6, ..Setup::default() };
     let write = setup.file("out", 1 << 20).task(&[("write", "out")]).predict();

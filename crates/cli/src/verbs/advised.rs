@@ -15,6 +15,8 @@ use crate::output;
 struct Advice {
     kind: String,
     basis: Value,
+    /// What is recommended; where no utility was asked for, and in older advices, the fastest.
+    best: Option<usize>,
     fastest: usize,
     points: Vec<Point>,
 }
@@ -73,7 +75,7 @@ impl Advised {
         if advice.kind != "advice" {
             return Err(refuse(format!("field 'kind' is '{}', not 'advice'", advice.kind)));
         }
-        let place = advice.fastest;
+        let place = advice.best.unwrap_or(advice.fastest);
         let point = advice.points.into_iter().nth(place);
         let point = point.ok_or_else(|| refuse(format!("field 'points' has no entry {place}")))?;
         let wanted: Wanted = serde_json::from_value(Value::Object(point.configuration))
@@ -299,6 +301,21 @@ mod tests {
             "frequency_mhz 1800",
         ];
         expected.iter().for_each(|part| assert!(all.contains(part), "{part}: {all}"));
+    }
+
+    #[test]
+    fn what_suits_the_weights_is_followed_rather_than_the_fastest() {
+        let mut two: Value =
+            serde_json::from_str(&advice(&serde_json::json!({ "hosts": 4 }))).unwrap();
+        let mut second = two["points"][0].clone();
+        second["configuration"]["hosts"] = 1.into();
+        two["points"].as_array_mut().unwrap().push(second);
+        let hosts = |text: &Value| {
+            Advised::parse("a.json".into(), text.to_string().as_bytes()).unwrap().wanted.hosts
+        };
+        assert_eq!(hosts(&two), 4, "an advice that does not say so recommends the fastest");
+        two["best"] = 1.into();
+        assert_eq!(hosts(&two), 1);
     }
 
     #[test]

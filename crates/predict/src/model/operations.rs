@@ -193,7 +193,11 @@ impl World<'_> {
             What::Store { offset, copy } => {
                 let Some(spot) = self.spot(&message, offset, Some(copy)) else { return };
                 let tier = &self.profile.tiers[usize::from(spot.tier)];
-                let seconds = tier.write.seconds(message.bytes, self.draw(5, &message, offset));
+                let draw = self.draw(5, &message, offset);
+                let seconds = match self.is_first(&message, offset) {
+                    true => tier.write.first_seconds(message.bytes, draw),
+                    false => tier.write.seconds(message.bytes, draw),
+                };
                 self.services.write(spot, seconds, Event::Served(id), agenda);
             }
             What::Fetch { offset } => {
@@ -206,7 +210,11 @@ impl World<'_> {
                     self.services.copy(spot.host, seconds, Event::Served(id), agenda);
                 } else {
                     let tier = &self.profile.tiers[usize::from(spot.tier)];
-                    let seconds = tier.read.seconds(piece.bytes, self.draw(6, &message, offset));
+                    let draw = self.draw(6, &message, offset);
+                    let seconds = match self.is_first(&message, offset) {
+                        true => tier.read.first_seconds(piece.bytes, draw),
+                        false => tier.read.seconds(piece.bytes, draw),
+                    };
                     self.services.read(spot, seconds, Event::Served(id), agenda);
                 }
             }
@@ -246,6 +254,13 @@ impl World<'_> {
         }
         let mut copies = copy.map_or(0..place.copies, |copy| copy..copy + 1);
         copies.find_map(|copy| Some(place.spot(piece, copy)).filter(|s| s.host == message.to))
+    }
+
+    /// Whether a task's operation begins at `offset`: nothing was asked of the medium ahead of it.
+    fn is_first(&self, message: &Message, offset: u64) -> bool {
+        let at = self.running[message.run as usize].at;
+        let operation = self.task_of(message.run).operations.get(at);
+        matches!(operation, Some(Operation::Read(extent) | Operation::Write(extent)) if extent.offset_bytes == offset)
     }
 
     /// The piece that a reader or writer means who is at `offset`.

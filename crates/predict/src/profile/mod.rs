@@ -166,7 +166,22 @@ pub struct Access {
     pub request: Seconds,
     /// For its bytes.
     pub bytes_per_second: f64,
+    /// The same for the first bytes of an operation, [`FIRST_BYTES`] at most: a medium has to be reached before anything can
+    /// be read ahead of a program. None: as for all others.
+    pub first: Option<Line>,
 }
+
+/// What bytes take: `request + bytes / rate`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// For the request itself.
+    pub request: Seconds,
+    /// For its bytes.
+    pub bytes_per_second: f64,
+}
+
+/// Of an operation the bytes that count as its first: so many are measured.
+pub const FIRST_BYTES: u64 = 1 << 20;
 
 impl Access {
     /// Seconds for so many bytes; `draw` chooses among measured times.
@@ -174,6 +189,16 @@ impl Access {
     #[expect(clippy::cast_precision_loss, reason = "a duration")]
     pub fn seconds(&self, bytes: u64, draw: u64) -> f64 {
         self.request.draw(draw) + bytes as f64 / self.bytes_per_second
+    }
+
+    /// The same for the first request of an operation.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a duration")]
+    pub fn first_seconds(&self, bytes: u64, draw: u64) -> f64 {
+        let Some(first) = &self.first else { return self.seconds(bytes, draw) };
+        let head = bytes.min(FIRST_BYTES);
+        let rest = (bytes - head) as f64 / self.bytes_per_second;
+        first.request.draw(draw) + head as f64 / first.bytes_per_second + rest
     }
 }
 
@@ -234,7 +259,11 @@ impl Profile {
     #[must_use]
     pub fn is_random(&self) -> bool {
         let Manager { open, allocate, commit, .. } = &self.manager;
-        let of_tiers = self.tiers.iter().flat_map(|tier| [&tier.read.request, &tier.write.request]);
+        let of_tiers = self.tiers.iter().flat_map(|tier| [&tier.read, &tier.write]);
+        let of_tiers = of_tiers.flat_map(|access| {
+            [Some(&access.request), access.first.as_ref().map(|first| &first.request)]
+        });
+        let of_tiers = of_tiers.flatten();
         if self.failures.is_some() || self.stragglers.is_some() {
             return true;
         }

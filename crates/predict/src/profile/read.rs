@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use intarsia_types::TierClass;
 
 use super::{
-    Access, Client, Crowding, Failures, Frequency, Host, LocalAccess, Manager, Network, Power,
-    Prices, Profile, Provenance, Seconds, Source, Stragglers, Tier, WriteBack,
+    Access, Client, Crowding, Failures, Frequency, Host, Line, LocalAccess, Manager, Network,
+    Power, Prices, Profile, Provenance, Seconds, Source, Stragglers, Tier, WriteBack,
 };
 use crate::Problem;
 use crate::json::Node;
@@ -269,8 +269,17 @@ fn write_back(node: &Node<'_>) -> Result<WriteBack, Problem> {
 }
 
 fn access(node: &Node<'_>) -> Result<Access, Problem> {
-    node.only(&["request_seconds", "bytes_per_second"])?;
-    Ok(Access {
+    node.only(&["request_seconds", "bytes_per_second", "first"])?;
+    let Line { request, bytes_per_second } = line(node)?;
+    let first = node.optional("first")?.map(|first| {
+        first.only(&["request_seconds", "bytes_per_second"])?;
+        line(&first)
+    });
+    Ok(Access { request, bytes_per_second, first: first.transpose()? })
+}
+
+fn line(node: &Node<'_>) -> Result<Line, Problem> {
+    Ok(Line {
         request: seconds(&node.field("request_seconds")?)?,
         bytes_per_second: node.field("bytes_per_second")?.positive()?,
     })

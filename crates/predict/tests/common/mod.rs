@@ -17,6 +17,8 @@ pub(crate) struct Setup {
     pub(crate) local_messages: bool,
     pub(crate) read_seconds: f64,
     pub(crate) write_seconds: f64,
+    /// For the first bytes of an operation, if they take another time.
+    pub(crate) first_seconds: Option<f64>,
     pub(crate) latency_seconds: f64,
     pub(crate) outstanding: Option<u32>,
     pub(crate) frame_bytes: u64,
@@ -39,6 +41,7 @@ impl Default for Setup {
             local_messages: false,
             read_seconds: 0.0,
             write_seconds: 0.0,
+            first_seconds: None,
             latency_seconds: 0.0,
             outstanding: None,
             frame_bytes: 65_536,
@@ -87,7 +90,12 @@ impl Setup {
             .iter()
             .map(|(host, rate)| json!({ "numbers": [host], "in_bytes_per_second": rate }))
             .collect();
-        let access = |seconds: f64| json!({ "request_seconds": seconds, "bytes_per_second": 1e30 });
+        let access = |seconds: f64| {
+            let first = self
+                .first_seconds
+                .map(|first| json!({ "request_seconds": first, "bytes_per_second": 1e30 }));
+            json!({ "request_seconds": seconds, "bytes_per_second": 1e30, "first": first })
+        };
         let text = json!({
             "format": "intarsia-profile", "version": 1, "name": "small",
             "provenance": { "source": "assumed", "note": "a test" },

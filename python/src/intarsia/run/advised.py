@@ -40,7 +40,7 @@ class Advised:
     @property
     def configuration(self) -> Mapping[str, Any]:
         """What is recommended."""
-        point: Mapping[str, Any] = self.document["points"][self.document["fastest"]]
+        point: Mapping[str, Any] = self.document["points"][_recommended(self.document)]
         configuration: Mapping[str, Any] = point["configuration"]
         return configuration
 
@@ -56,6 +56,11 @@ class Advised:
         one = self.configuration
         apart = one["managers"] if one["managers_apart"] else 0
         return max(1, int(one["hosts"]) - int(one["storage_hosts"] or 0) - int(apart))
+
+
+def _recommended(document: Mapping[str, Any]) -> int:
+    """Return the place of what suits the user's weights; older advices have the fastest alone."""
+    return int(document["best"] if "best" in document else document["fastest"])
 
 
 def read_advice(path: Path) -> Advised:

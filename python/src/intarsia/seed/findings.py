@@ -12,7 +12,7 @@ from intarsia.seed.statistics import Estimate, ratio
 _SMALL = 4096
 _MIDDLE = 65536
 #: Above such a ratio an effect is worth a word, and changes the profile.
-_CACHE, _READ_AHEAD, _FIRST_TOUCH, _BUFFERED = 1.2, 1.5, 1.1, 0.5
+_CACHE, _READ_AHEAD, _FIRST_TOUCH, _BUFFERED, _REMOVED = 1.2, 1.5, 1.1, 0.5, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def line(found: Measurement, kind: str) -> Line:
 
 
 def effects(found: Measurement) -> list[Effect]:
-    """Look for what files in memory, reading ahead, first touch and buffering do to the times."""
+    """Look for what memory, reading ahead, first touch, buffering, removals do to the times."""
     made = [
         _effect(
             found,
@@ -86,6 +86,14 @@ def effects(found: Measurement) -> list[Effect]:
             _BUFFERED,
             "a write returns before its bytes are safe: fsync takes {:.2f} times as long again",
             "fsync adds little: a write is safe when it returns, or nothing makes it safe",
+        ),
+        _effect(
+            found,
+            "removed names",
+            ("create_after", "create"),
+            _REMOVED,
+            "making a file soon after many were removed takes {:.2f} times as long",
+            "making a file takes no longer after many were removed",
         ),
     ]
     return [one for one in made if one is not None]

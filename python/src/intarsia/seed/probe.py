@@ -24,6 +24,12 @@ CALLS = (4 * KIB, 64 * KIB, MIB)
 #: Calls of each size in a round; those of 1 MiB are as many as the file has.
 FEW = {4 * KIB: 64, 64 * KIB: 32}
 
+#: Files of 1 MiB in a round of which the first bytes are read.
+_FIRSTS = 4
+#: What is written, and where to things are read; both are in memory before anything is timed.
+_BODY = memoryview(os.urandom(MIB))
+_INTO = bytearray(os.urandom(MIB))
+
 Times = dict[str, list[float]]
 
 keeps_disturbed = False
@@ -66,12 +72,14 @@ def _switches() -> int:
 
 
 def metadata(directory: str, count: int) -> Times:
-    """Make, open, look at, rename, list and remove `count` files of 4 KiB and directories."""
+    """Make, open, look at, list and rename `count` files of 4 KiB; `removal` removes them later.
+
+    They stay meanwhile: ext4 passes over inodes that were removed in the last minute or so, one by
+    one, when it makes a file, so what removes its own files would measure its own making of them.
+    """
     watch = Watch()
     here = os.path.join(directory, "names")
-    watch.start()
     os.mkdir(here)
-    watch.stop("mkdir")
     paths = [os.path.join(here, f"f{number}") for number in range(count)]
     _make(watch, paths)
     for path in paths:
@@ -87,11 +95,27 @@ def metadata(directory: str, count: int) -> Times:
         watch.start()
         os.rename(path, path + "r")
         watch.stop("rename")
-    for path in paths:
+    return watch.times()
+
+
+def removal(directory: str) -> Times:
+    """Remove what `metadata` left, make files once more, and make and remove directories."""
+    watch = Watch()
+    here = os.path.join(directory, "names")
+    names = os.listdir(here)
+    for name in names:
         watch.start()
-        os.unlink(path + "r")
+        os.unlink(os.path.join(here, name))
         watch.stop("unlink")
-    for number in range(max(1, count // 4)):
+    few = max(1, len(names) // 4)
+    for number in range(few):
+        path = os.path.join(here, f"again{number}")
+        watch.start()
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        watch.stop("create_after")
+        os.close(file)
+        os.unlink(path)
+    for number in range(few):
         sub = os.path.join(here, f"d{number}")
         watch.start()
         os.mkdir(sub)
@@ -104,7 +128,7 @@ def metadata(directory: str, count: int) -> Times:
 
 
 def _make(watch: Watch, paths: list[str]) -> None:
-    body = os.urandom(4 * KIB)
+    body = memoryview(os.urandom(4 * KIB))
     for path in paths:
         watch.start()
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -133,7 +157,7 @@ def data(directory: str, size: int, keep: bool = False) -> Times:
     `size` bytes, a multiple of 1 MiB, of the largest file. With `keep` the files stay.
     """
     watch = Watch()
-    piece = os.urandom(MIB)
+    piece = memoryview(os.urandom(MIB))
     paths = {call: os.path.join(directory, f"data-{call}") for call in CALLS}
     for call, path in paths.items():
         _write_new(watch, path, size if call == MIB else call * FEW[call], call, piece)
@@ -144,13 +168,14 @@ def data(directory: str, size: int, keep: bool = False) -> Times:
         _read(watch, path, call, "warm")
     for call in CALLS[:2]:
         _read_anywhere(watch, paths[MIB], size, call)
+    _read_first(watch, directory, piece)
     if not keep:
         for path in paths.values():
             os.unlink(path)
     return watch.times()
 
 
-def _write_new(watch: Watch, path: str, size: int, call: int, piece: bytes) -> None:
+def _write_new(watch: Watch, path: str, size: int, call: int, piece: memoryview) -> None:
     watch.start()
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     watch.stop("create_data")
@@ -165,12 +190,12 @@ def _write_new(watch: Watch, path: str, size: int, call: int, piece: bytes) -> N
         watch.stop("close_data")
 
 
-def _write_all(file: int, piece: bytes) -> None:
+def _write_all(file: int, piece: memoryview) -> None:
     while piece:
         piece = piece[os.write(file, piece) :]
 
 
-def _write_over(watch: Watch, path: str, size: int, piece: bytes) -> None:
+def _write_over(watch: Watch, path: str, size: int, piece: memoryview) -> None:
     """Write over what is there, in an order of chance, and have all of it on the medium."""
     file = os.open(path, os.O_WRONLY)
     try:
@@ -199,17 +224,38 @@ def forget(path: str) -> None:
 
 
 def _read(watch: Watch, path: str, call: int, kind: str) -> None:
-    """Read from the first byte to the last."""
+    """Read from the first byte to the last. The first bytes of a cold file have a name of their own.
+
+    Into the same memory each time, as programs do: new memory would be timed with the file.
+    """
+    into = [memoryview(_INTO)[:call]]
     watch.start()
     file = os.open(path, os.O_RDONLY)
     watch.stop(f"open_{kind}")
     try:
-        for _ in range(os.fstat(file).st_size // call):
+        for number in range(os.fstat(file).st_size // call):
             watch.start()
-            os.read(file, call)
-            watch.stop(f"{kind}_{call}")
+            os.readv(file, into)
+            is_first = number == 0 and kind == "cold"
+            watch.stop(f"{'first' if is_first else kind}_{call}")
     finally:
         os.close(file)
+
+
+def _read_first(watch: Watch, directory: str, piece: memoryview) -> None:
+    """Read files of 1 MiB that were asked to be forgotten: nothing can be read ahead of them."""
+    for number in range(_FIRSTS):
+        path = os.path.join(directory, f"first-{number}")
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        _write_all(file, piece)
+        os.close(file)
+        forget(path)
+        file = os.open(path, os.O_RDONLY)
+        watch.start()
+        os.readv(file, [_INTO])
+        watch.stop(f"first_{MIB}")
+        os.close(file)
+        os.unlink(path)
 
 
 def _read_anywhere(watch: Watch, path: str, size: int, call: int) -> None:
@@ -220,7 +266,7 @@ def _read_anywhere(watch: Watch, path: str, size: int, call: int) -> None:
     try:
         for place in places:
             watch.start()
-            os.pread(file, call, place * call)
+            os.preadv(file, [memoryview(_INTO)[:call]], place * call)
             watch.stop(f"anywhere_{call}")
     finally:
         os.close(file)
@@ -230,12 +276,12 @@ def together(directory: str, size: int, count: int) -> Times:
     """The same work by `count` processes at once; seconds for a MiB, or a file, of all of them.
 
     `size` bytes each are written, read as nobody keeps them, and read as memory keeps them; each
-    also makes, opens and closes files. Processes, as tasks are: threads of Python would wait for
-    each other. Each kind is named with the number of processes, as in `write_by_2`.
+    also makes, opens and closes files, which stay (see `metadata`). Processes, as tasks are: threads
+    of Python would wait for each other. Each kind is named with the number of processes, as in `write_by_2`.
     """
     units = size * count / MIB
     files = FEW[4 * KIB] * count
-    paths = [os.path.join(directory, f"lane-{number}") for number in range(count)]
+    paths = [os.path.join(directory, f"lane-{number}-of-{count}") for number in range(count)]
     for path in paths:
         os.mkdir(path)
     try:
@@ -249,13 +295,9 @@ def together(directory: str, size: int, count: int) -> Times:
         took["copy"] = _gated(_read_lane, paths, size, twice=True) / units
     finally:
         for path in paths:
-            for name in os.listdir(path):
-                os.unlink(os.path.join(path, name))
-            os.rmdir(path)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(path, "data"))
     return {f"{kind}_by_{count}": [seconds] for kind, seconds in took.items()}
-
-
-_BODY = os.urandom(MIB)
 
 
 def _names(path: str, _size: int) -> None:
@@ -276,7 +318,7 @@ def _write_lane(path: str, size: int) -> None:
 
 def _read_lane(path: str, _size: int) -> None:
     file = os.open(os.path.join(path, "data"), os.O_RDONLY)
-    while os.read(file, MIB):
+    while os.readv(file, [_INTO]):
         pass
     os.close(file)
 
@@ -323,6 +365,7 @@ def _work_behind(
     code = errno.EIO
     try:
         os.close(opener)
+        _INTO[:] = _BODY  # a copy of its own, before anything is timed
         if twice:
             work()
         os.write(ends, b"here ")

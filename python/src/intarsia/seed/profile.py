@@ -42,7 +42,7 @@ class Made:
 
 def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     """Return the profile as JSON."""
-    means = {name: found.estimate(name).mean for name in found.means}
+    means = {name: found.typical(name) for name in found.means}
     numbers = numbers_of(means, plan.slots)
     seen = effects(found)
     kept = any(one.name == "page cache" and one.is_there for one in seen)
@@ -65,8 +65,8 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     tier: dict[str, Any] = {
         "class": made.tier_class or tier_class(plan.directory),
         "capacity_bytes": state.f_bavail * state.f_frsize,
-        "read": _access(numbers, "read"),
-        "write": _access(numbers, "write"),
+        "read": _access(numbers, "read", has_medium=kept),
+        "write": _access(numbers, "write", has_medium=False),
     }
     limit_bytes = unwritten_limit_bytes()
     if "write_back.bytes_per_second" in numbers and limit_bytes and _is_buffered(seen):
@@ -98,6 +98,11 @@ def numbers_of(means: Mapping[str, float], slots: int = 1) -> dict[str, float]:
         slope = max((large - small) / (MIB - _SMALL), large / MIB / 10)
         numbers[f"{name}.request_seconds"] = max(0.0, large - slope * MIB)
         numbers[f"{name}.bytes_per_second"] = 1 / slope
+    if f"first_{MIB}" in means:
+        small, large = means[f"first_{_SMALL}"], means[f"first_{MIB}"]
+        slope = max((large - small) / (MIB - _SMALL), large / MIB / 10)
+        numbers["read.first.request_seconds"] = max(0.0, large - slope * MIB)
+        numbers["read.first.bytes_per_second"] = 1 / slope
     numbers["warm"] = MIB / means[f"warm_{MIB}"]
     surplus = max(0.0, means["first_write"] - means[f"write_{_SMALL}"])
     numbers["manager.open_seconds"] = means["open"] + means["close_read"]
@@ -118,6 +123,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "write.request_seconds": ("tiers.0.write.request_seconds",),
     "write.bytes_per_second": ("tiers.0.write.bytes_per_second",),
     "read.request_seconds": ("tiers.0.read.request_seconds",),
+    "read.first.request_seconds": ("tiers.0.read.first.request_seconds",),
+    "read.first.bytes_per_second": ("tiers.0.read.first.bytes_per_second",),
     "read.bytes_per_second": ("tiers.0.read.bytes_per_second",),
     "warm": ("host.cache_bytes_per_second", "network.loopback_bytes_per_second"),
     "manager.open_seconds": ("manager.open_seconds",),
@@ -145,8 +152,13 @@ def _requests(found: Measurement) -> list[tuple[str, list[float]]]:
     ]
 
 
-def _access(numbers: Mapping[str, float], kind: str) -> dict[str, float]:
-    return {name: numbers[f"{kind}.{name}"] for name in ("request_seconds", "bytes_per_second")}
+def _access(numbers: Mapping[str, float], kind: str, *, has_medium: bool) -> dict[str, Any]:
+    """Return what a request takes; of one that has to reach a medium at first, that too."""
+    names = ("request_seconds", "bytes_per_second")
+    made: dict[str, Any] = {name: numbers[f"{kind}.{name}"] for name in names}
+    if has_medium and f"{kind}.first.{names[0]}" in numbers:
+        made["first"] = {name: numbers[f"{kind}.first.{name}"] for name in names}
+    return made
 
 
 def _provenance(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
@@ -217,7 +229,7 @@ def _intervals(found: Measurement, slots: int) -> dict[str, Any]:
         numbers_of({name: means[number] for name, means in found.means.items()}, slots)
         for number in range(found.rounds)
     ]
-    overall = numbers_of({name: found.estimate(name).mean for name in found.means}, slots)
+    overall = numbers_of({name: found.typical(name) for name in found.means}, slots)
     return {
         name: {
             "places": PLACES[name],

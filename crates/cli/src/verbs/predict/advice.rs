@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Advise) -> Outcome<Exit> {
             .map_err(|error| Failure::general(format!("cannot write as JSON: {error}")))?;
         value["kind"] = "advice".into();
         value["basis"] = inputs.basis();
-        let best = advice.points.get(advice.fastest);
+        let best = advice.points.get(advice.best);
         value["outside"] = json!(best.map(|best| inputs.outside(&best.configuration)));
         value["within"] = json!(within.flatten());
         value["what_if"] = json!(gains);
