@@ -68,7 +68,9 @@ impl Node {
             (Content::Dropped, _) => Ok(()),
             (Content::Kept, _) if is_whole => Ok(()),
             (Content::Kept, Source::Here) => self.copy_present(inode, backing).map(|_| ()),
-            (Content::Kept, Source::Sent(bytes)) => self.ledger.write_whole(backing, bytes).map(|_| ()),
+            (Content::Kept, Source::Sent(bytes)) => {
+                self.ledger.write_whole(backing, bytes).map(|_| ())
+            }
             (Content::Kept, Source::Hosts(hosts)) => self
                 .open_elsewhere(cluster, inode, hosts)
                 .and_then(|source| self.copy_whole(&Arc::new(source), inode, backing)),
