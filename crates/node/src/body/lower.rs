@@ -386,7 +386,7 @@ impl Node {
         state.overlay.size_bytes = inode.size_bytes;
         state.record = Some(inode);
         state.body = Some(Body::Local(LocalBody::new(backing, file)));
-        state.is_unsettled = true;
+        state.mark.set();
         state.is_checksummed = false;
         state.accounted_512 = 0;
         if state.hints.integrity() == intarsia_types::Integrity::Strict {

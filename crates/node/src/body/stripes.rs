@@ -378,12 +378,12 @@ impl Node {
         });
         match recorded {
             // Another host removed the file, which is open here still.
-            Err(Error::NotFound) if state.is_open() => state.is_orphan = true,
+            Err(Error::NotFound) if state.is_open() => state.names.lose(),
             Err(error) => return Err(error),
             Ok(inode) => state.record = Some(inode),
         }
         striped.note_cut(size_bytes, cuts);
-        if caller.keeps_set_id() || state.is_orphan {
+        if caller.keeps_set_id() || state.names.is_orphan() {
             Ok(())
         } else {
             self.clear_set_id_for(caller, ino)

@@ -9,16 +9,16 @@ use std::time::Duration;
 use intarsia_meta::Inode;
 use intarsia_store::BackingFile;
 use intarsia_sync::{Condvar, Instant, Mutex};
-use intarsia_transport::{Answer, Buffer, Pending};
+use intarsia_transport::{Answer, Pending};
 use intarsia_types::{Error, HintSet, InodeId, NodeId, Pattern, Result};
 use intarsia_wire::{Request, Response};
 
+use crate::body::beside::Piecewise;
 use crate::body::remote::RemoteFile;
-use crate::cache::far_pages::Stamp;
+use crate::cache::far_pages::{Stamp, vouched};
 use crate::cache::remote_cache::CopyInMaking;
 use crate::cache::spread::Spreads;
 use crate::membership::cluster::{Cluster, unexpected};
-use crate::node::Node;
 
 /// A shorter file is soon read from its home by many.
 const MIN_BYTES: u64 = 512 << 10;
@@ -76,10 +76,6 @@ impl Spreading {
         self.ino
     }
 
-    pub(crate) const fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
     pub(crate) fn is_of(&self, stamp: &Stamp) -> bool {
         self.stamp == *stamp
     }
@@ -89,20 +85,11 @@ impl Spreading {
         self.stamp.home == stamp.home && self.stamp.number <= stamp.number
     }
 
-    pub(crate) fn is_alive(&self) -> bool {
-        !self.is_ended.load(Ordering::Acquire)
-    }
-
     /// From now on nothing is read of it.
     pub(crate) fn end(&self) {
         let _arrival = self.arrival.lock();
         self.is_ended.store(true, Ordering::Release);
         self.has_landed.notify_all();
-    }
-
-    /// Whether a reader has these bytes without waiting.
-    pub(crate) fn has(&self, range: &Range<u64>) -> bool {
-        self.is_alive() && self.copy.has(range)
     }
 
     /// Fills `buffer`, for another host; whether all of it is here.
@@ -118,22 +105,6 @@ impl Spreading {
         Ok(self.file.read_at(buffer, offset_bytes)? == buffer.len())
     }
 
-    /// Waits until a reader's bytes are here and fills `buffer`. False when they do not come, or may be old.
-    pub(crate) fn wait_and_read(&self, offset_bytes: u64, buffer: &mut [u8]) -> bool {
-        self.position_bytes.store(offset_bytes, Ordering::Relaxed);
-        let range = offset_bytes..offset_bytes + buffer.len() as u64;
-        {
-            let mut arrival = self.arrival.lock();
-            while self.is_alive() && !self.copy.has(&range) {
-                if self.has_landed.wait_for(&mut arrival, READ_PATIENCE).timed_out() {
-                    return false;
-                }
-            }
-        }
-        let is_read = self.file.read_at(buffer, offset_bytes).is_ok_and(|n| n == buffer.len());
-        is_read && self.is_alive()
-    }
-
     fn is_whole(&self) -> bool {
         self.copy.has(&(0..self.size_bytes))
     }
@@ -147,21 +118,50 @@ impl Spreading {
     }
 }
 
-impl Node {
+impl Piecewise for Spreading {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn is_alive(&self) -> bool {
+        !self.is_ended.load(Ordering::Acquire)
+    }
+
+    fn has(&self, range: &Range<u64>) -> bool {
+        self.is_alive() && self.copy.has(range)
+    }
+
+    fn wait_and_read(&self, offset_bytes: u64, buffer: &mut [u8]) -> bool {
+        self.position_bytes.store(offset_bytes, Ordering::Relaxed);
+        let range = offset_bytes..offset_bytes + buffer.len() as u64;
+        {
+            let mut arrival = self.arrival.lock();
+            while self.is_alive() && !self.copy.has(&range) {
+                if self.has_landed.wait_for(&mut arrival, READ_PATIENCE).timed_out() {
+                    return false;
+                }
+            }
+        }
+        let is_read = self.file.read_at(buffer, offset_bytes).is_ok_and(|n| n == buffer.len());
+        is_read && self.is_alive()
+    }
+}
+
+impl Spreads {
     /// Has a file that was opened at its home come as its hints wish: those that are broadcast piece by piece, also from other
     /// readers.
-    pub(crate) fn begin_spreading(
-        &self,
+    pub(crate) fn begin(
+        self: &Arc<Self>,
         inode: &Inode,
         hints: &HintSet,
         file: RemoteFile,
     ) -> Arc<RemoteFile> {
         let wants = hints.pattern() == Some(Pattern::Broadcast) && inode.size_bytes >= MIN_BYTES;
         let Some(cluster) = self.cluster.as_ref().filter(|_| wants) else {
-            return Arc::new(file.with_copy(self.begin_keeping(inode, hints)));
+            return Arc::new(file.with_copy(self.cache.begin(inode, hints)));
         };
-        let stamp = file.vouched();
-        if let Some(copy) = self.spreads.copy(inode.ino, &stamp) {
+        let stamp = vouched(&file);
+        if let Some(copy) = self.copy(inode.ino, &stamp) {
             self.hinted.note(Pattern::Broadcast, Ok(()));
             return Arc::new(file.with_spread(copy));
         }
@@ -169,7 +169,7 @@ impl Node {
             Ok(copy) => copy,
             Err(why) => {
                 self.hinted.note(Pattern::Broadcast, Err(why));
-                return Arc::new(file.with_copy(self.begin_keeping(inode, hints)));
+                return Arc::new(file.with_copy(self.cache.begin(inode, hints)));
             }
         };
         self.hinted.note(Pattern::Broadcast, Ok(()));
@@ -187,20 +187,20 @@ impl Node {
         if stamp.number == 0 || size_bytes != inode.size_bytes {
             return Err("somebody may be writing to it");
         }
-        let copy = self.begin_keeping_vouched(inode, hints);
+        let copy = self.cache.begin_vouched(inode, hints);
         let copy = copy.and_then(|copy| Spreading::new(inode.ino, stamp, size_bytes, copy));
         copy.map(Arc::new).ok_or("there is no room for a copy")
     }
 
     /// Has a thread take the pieces of a copy, and `file` read from it.
     fn begin_taking(
-        &self,
+        self: &Arc<Self>,
         cluster: &Arc<Cluster>,
         copy: Arc<Spreading>,
         file: RemoteFile,
     ) -> Arc<RemoteFile> {
         let file = Arc::new(file.with_spread(Arc::clone(&copy)));
-        let spreads = Arc::clone(&self.spreads);
+        let spreads = Arc::clone(self);
         let taker = Taker {
             cluster: Arc::clone(cluster),
             spreads: Arc::clone(&spreads),
@@ -426,9 +426,4 @@ impl Taker {
             intarsia_sync::thread::sleep(LOOK);
         }
     }
-}
-
-/// Bytes for a reader, from the copy.
-pub(crate) fn read_copy(copy: &Spreading, mut buffer: Buffer, offset_bytes: u64) -> Option<Buffer> {
-    copy.wait_and_read(offset_bytes, &mut buffer).then_some(buffer)
 }

@@ -65,7 +65,7 @@ impl Node {
         match self.persist(ino, state) {
             // Another host removed the file, which is open here still.
             Err(Error::NotFound) if self.is_shared() => {
-                state.is_orphan = true;
+                state.names.lose();
                 state.overlay.is_dirty = false;
                 Ok(())
             }
@@ -161,7 +161,7 @@ impl Node {
             None => state.naming.name(),
         }
         state.copied = state.copied.filter(|_| keeps_copies);
-        state.is_withheld = false;
+        state.publishing.publish();
         state.overlay.is_dirty = false;
         state.overlay.mtime = None;
         state.overlay.ctime = None;

@@ -97,7 +97,7 @@ impl Node {
 
     /// Whether a closed file is not published yet for want of copies.
     pub(crate) fn is_withheld(&self, ino: InodeId) -> bool {
-        let withheld = |state: &mut LiveState| state.is_withheld && !state.is_open();
+        let withheld = |state: &mut LiveState| state.publishing.is_withheld() && !state.is_open();
         self.live.with_existing(ino, withheld).unwrap_or(false)
     }
 
@@ -113,7 +113,10 @@ impl Node {
         }
         if outcome.is_err() {
             // Others see the old content, which has its copies, until this one has.
-            self.live.with_existing(ino, |state| state.is_withheld = state.holds_lease());
+            self.live.with_existing(ino, |state| match state.holds_lease() {
+                true => state.publishing.withhold(),
+                false => state.publishing.publish(),
+            });
         }
         outcome
     }
@@ -168,7 +171,9 @@ impl Node {
     ) -> Result<Option<Publication>> {
         if !self.awaits_copies(state, Moment::Sync) && !self.awaits_copies(state, Moment::Close) {
             // Another host has it by now, or it is gone.
-            state.is_withheld &= state.holds_lease();
+            if !state.holds_lease() {
+                state.publishing.publish();
+            }
             return Ok(None);
         }
         let wanted = self.wanted_copies(&state.hints);
@@ -176,15 +181,16 @@ impl Node {
         let record = match record {
             Err(Error::NotFound) => {
                 // Nobody is to see it any more, so that nothing keeps it from settling.
-                state.is_orphan = true;
-                state.is_withheld = false;
+                state.names.lose();
+                state.publishing.publish();
                 state.overlay.is_dirty = false;
                 return Ok(None);
             }
             other => other?,
         };
-        let is_changed =
-            state.is_withheld || state.overlay.is_dirty || self.has_changed_unseen(state)?;
+        let is_changed = state.publishing.is_withheld()
+            || state.overlay.is_dirty
+            || self.has_changed_unseen(state)?;
         // What stands beside the inode has its copies there.
         let has_copies = record.layout.copies().len() >= wanted || state.unnamed().is_some();
         if !is_changed && has_copies {
@@ -297,7 +303,7 @@ impl Node {
             state.copied = Some(copied);
             state.is_checksummed |= !sums.is_empty();
             state.record = Some(inode);
-            state.is_withheld = false;
+            state.publishing.publish();
             if is_unchanged {
                 state.overlay.is_dirty = false;
                 state.overlay.mtime = None;

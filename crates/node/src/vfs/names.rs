@@ -312,8 +312,7 @@ impl Node {
             return;
         }
         self.live.with(inode.ino, |state| {
-            state.is_orphan = true;
-            state.is_lingering = true;
+            state.names.linger();
         });
         self.settler_queue.linger(inode.ino);
     }
@@ -339,14 +338,16 @@ impl Node {
         self.directory_leases.told.forget(inode.ino);
         let mut forgotten = Forgotten::default();
         let still_open = self.live.with_existing(inode.ino, |state| {
-            state.is_orphan = state.is_open();
-            if !state.is_orphan {
+            if state.is_open() {
+                state.names.lose();
+            } else {
+                state.names.regain();
                 forgotten = state.forget_body();
                 // Under the entry's lock: whoever asks for attributes sees the length in one place or the other.
                 self.remote_cache.forget(inode.ino);
                 self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
             }
-            state.is_orphan
+            state.names.is_orphan()
         });
         if still_open == Some(true) {
             return;

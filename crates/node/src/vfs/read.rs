@@ -6,6 +6,7 @@ use std::time::Duration;
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
 
+use crate::body::beside::FillsUp;
 use crate::body::seam::Source;
 use crate::body::striped::read::FarRead;
 use crate::inode::live::LiveState;
@@ -75,7 +76,7 @@ impl Node {
         let Some(rest) = self.former(ino) else { return Ok(reading) };
         Ok(match reading {
             Reading::Elsewhere(FarRead::Remote(read)) => {
-                Reading::Elsewhere(FarRead::Remote(read.or_from(rest)))
+                Reading::Elsewhere(FarRead::Remote(read.or_from(Box::new(rest))))
             }
             Reading::Done(done) => Reading::Done(rest.complete(buffer, done, offset_bytes)),
             other => other,
@@ -117,7 +118,7 @@ impl Node {
                 && self.changes_elsewhere(state)
                 && !self.has_true_pages(ino, state)
             {
-                self.note_brief_pages(ino, state);
+                self.far_pages.note_brief(ino, state.remote());
             }
             self.load_sums(ino, state)?;
             match (state.source(offset_bytes, buffer)?, &state.sums) {

@@ -74,8 +74,10 @@ impl Node {
     fn keep_creation(&self, ino: InodeId) -> Result<()> {
         self.namespace.keep_promise(ino).inspect_err(|_| {
             self.live.with_existing(ino, |state| {
-                state.is_orphan = true;
-                state.is_doubtful |= state.local().is_some();
+                state.names.lose();
+                if state.local().is_some() {
+                    state.backing.doubt();
+                }
                 state.overlay.is_dirty = false;
             });
         })

@@ -22,7 +22,9 @@ fn main() -> ExitCode {
     dirs.retain(|dir| !dir.starts_with("--"));
     let trees: Vec<_> = dirs.iter().map(|dir| rooms::read(Path::new(dir))).collect();
     if trees.is_empty() || trees.len() > 2 {
-        eprintln!("usage: rooms [BEFORE] AFTER, or rooms --upward SRC, each a directory crates/node/src");
+        eprintln!(
+            "usage: rooms [BEFORE] AFTER, or rooms --upward SRC, each a directory crates/node/src"
+        );
         return ExitCode::FAILURE;
     }
     by_room(&trees);
