@@ -84,7 +84,7 @@ pub struct Node {
     pub(crate) placing: Arc<Placing>,
     pub(crate) shortage: Shortage,
     /// Files that lack copies on other hosts.
-    pub(crate) copy_queue: CopyQueue,
+    pub(crate) copy_queue: Arc<CopyQueue>,
     /// Files that lost the copy here: where they are, for the hosts there to be told.
     pub(crate) lacking: Mutex<Vec<(BackingRef, InodeId, u64)>>,
     pub(crate) copy_metrics: CopyMetrics,
@@ -229,7 +229,7 @@ impl Node {
             departed: Departed::new(),
             placing,
             shortage: Shortage::default(),
-            copy_queue: CopyQueue::default(),
+            copy_queue: Arc::default(),
             lacking: Mutex::default(),
             copy_metrics: CopyMetrics::default(),
             copying: Turns::default(),

@@ -26,8 +26,8 @@ const CLEAN: &[&str] = &[
 /// How many uses of higher rooms the others have. Make a number smaller when it is; never greater.
 const UPWARD: &[(&str, usize)] = &[
     ("members", 1),
-    ("body", 22),
-    ("replication", 20),
+    ("body", 16),
+    ("replication", 16),
     ("inode", 15),
     ("rebalance", 5),
     ("vfs", 17),

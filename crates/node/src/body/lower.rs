@@ -99,7 +99,7 @@ impl Lower {
                 let acceptable = |(name, value): &(Vec<u8>, Vec<u8>)| {
                     // What a hint of an earlier store says is advice; a malformed one is left behind.
                     let name = std::str::from_utf8(name).unwrap_or_default();
-                    !matches!(crate::vfs::hints::parse_attribute(name, value), Some(Err(_)))
+                    !matches!(crate::space::hints::parse_attribute(name, value), Some(Err(_)))
                 };
                 new.xattrs = self.tree.xattrs(&path)?.into_iter().filter(acceptable).collect();
                 new.layout = Layout::Lower { path, stamp: entry.stamp };

@@ -56,7 +56,7 @@ impl Node {
         if state.right.is_taken_over()
             || state.mark.is_foreign()
             || state.publishing.is_withheld()
-            || self.wanted_copies(&state.hints) > 1
+            || self.placing.copies_wanted(&state.hints) > 1
             || !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total_bytes())
         {
             return Ok(None);

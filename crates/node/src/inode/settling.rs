@@ -262,7 +262,7 @@ impl Node {
         })?;
         self.note_dropped(&dropped);
         let lacked = state.publishing.take_lacking();
-        if lacked || inode.layout.copies().len() != self.wanted_copies(&state.hints) {
+        if lacked || inode.layout.copies().len() != self.placing.copies_wanted(&state.hints) {
             self.copy_queue.add(ino, stat.size_bytes);
         }
         Ok(())

@@ -68,7 +68,7 @@ impl Node {
         let Some(own) = inode.layout.copies().iter().find(|copy| self.tiers.has(copy.tier)) else {
             return Ok(Attempted::Done);
         };
-        let wanted = self.wanted_copies(&own_hints(&self.namespace, &inode)?);
+        let wanted = self.placing.copies_wanted(&own_hints(&self.namespace, &inode)?);
         if let Some(writer) = self.namespace.writer(ino)? {
             // Whoever may write sees to it once the file has settled.
             let note = |state: &mut LiveState| {
@@ -198,7 +198,7 @@ impl Node {
         match named {
             Ok(_) => {}
             Err(Error::NotFound | Error::Busy(_)) => {
-                self.refuse_copies(cluster, inode.ino, inode, made);
+                cluster.refuse_copies(inode.ino, inode, made);
                 return Ok(Attempted::Again);
             }
             Err(error) => return Err(error),
@@ -303,7 +303,7 @@ impl Node {
             return Ok(());
         };
         let lost = copies.iter().filter(is_lost).count();
-        let wanted = self.wanted_copies(&own_hints(&self.namespace, inode)?);
+        let wanted = self.placing.copies_wanted(&own_hints(&self.namespace, inode)?);
         if !lacks_copies(copies.len() - lost, lost, wanted) {
             return Ok(());
         }

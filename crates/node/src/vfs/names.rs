@@ -162,6 +162,14 @@ impl Node {
         Ok(Some(LocalBody::new(backing, file)))
     }
 
+    /// Removes what became of a file whose parts could not be made.
+    fn unmake(&self, parent: InodeId, name: &[u8], ino: InodeId) {
+        let is_still = self.namespace.lookup(parent, name).is_ok_and(|found| found.ino == ino);
+        if is_still && let Err(error) = self.unlink(parent, name) {
+            tracing::warn!(%ino, %error, "an empty file stays behind");
+        }
+    }
+
     /// Gives back the file that was to be the body of an inode, which was not made because of `error`.
     fn untake(&self, fresh: Option<LocalBody>, error: &Error) {
         if let Some(LocalBody { backing, ro, .. }) = fresh

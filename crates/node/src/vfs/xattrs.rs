@@ -7,8 +7,8 @@ use intarsia_types::{
 
 use crate::clock::now;
 use crate::node::Node;
+use crate::space::hints::parse_attribute;
 use crate::vfs::acl::{self, Acl};
-use crate::vfs::hints::parse_attribute;
 
 /// Read-only: how the bytes are kept.
 const LAYOUT_NAME: &str = "user.intarsia.layout";
