@@ -1,5 +1,6 @@
 //! The bytes of a live file: a vector beside the inode, or a backing file. Moves between the two.
 
+pub(crate) mod beside;
 pub(crate) mod integrity;
 pub(crate) mod lower;
 pub(crate) mod parts;
@@ -12,7 +13,7 @@ pub(crate) mod stripes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_meta::{Extra, Inode, allowance};
+use intarsia_meta::{Extra, Inode, Namespace, allowance};
 use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result, TierId};
@@ -134,7 +135,7 @@ impl Node {
         let mut size_bytes = inode.size_bytes;
         let body = match &inode.layout {
             Layout::Empty => Body::Inline(Vec::new()),
-            Layout::Inline => Body::Inline(self.load_inline(inode)?),
+            Layout::Inline => Body::Inline(load_inline(&self.namespace, inode)?),
             Layout::Local(_) | Layout::Replicated { .. } => self.load_copy(inode, &state.hints)?,
             Layout::Striped { .. } => Body::Striped(Arc::new(self.open_stripes(inode, false)?)),
             Layout::Lower { .. } => {
@@ -156,26 +157,16 @@ impl Node {
         state.is_checksummed = inode.checksummed && !is_elsewhere;
         state.accounted_512 = match &body {
             // The count at the start took it as it was, whatever the record says.
-            Body::Local(local) if state.is_foreign => local.ro.stat()?.blocks_512,
+            Body::Local(local) if state.mark.is_foreign() => local.ro.stat()?.blocks_512,
             _ => inode.blocks_512,
         };
         state.body = Some(body);
         // What the record knows of the file is what it was like at its last settling.
         state.seen_ctime = inode.ctime;
-        if !state.is_unsettled {
+        if !state.mark.is_unsettled() {
             state.mark_seen();
         }
         Ok(())
-    }
-
-    pub(crate) fn load_inline(&self, inode: &Inode) -> Result<Vec<u8>> {
-        let (bytes, wanted_bytes) = (self.namespace.get_body(inode.ino)?, inode.size_bytes);
-        let what = match bytes {
-            Some(bytes) if bytes.len() as u64 == wanted_bytes => return Ok(bytes.to_vec()),
-            Some(bytes) => format!("inline body of {} bytes, not {wanted_bytes}", bytes.len()),
-            None => "the inline body is missing".into(),
-        };
-        Err(Error::Corrupt { ino: inode.ino, what })
     }
 
     /// Makes the body accessible that the record says now.
@@ -269,7 +260,7 @@ impl Node {
         }
         state.body = Some(Body::Local(LocalBody::new(backing, file)));
         state.overlay.size_bytes = size_bytes;
-        state.is_unsettled = true;
+        state.mark.set();
         state.is_checksummed = false;
         state.accounted_512 = 0;
         if state.hints.integrity() == Integrity::Strict {
@@ -310,7 +301,7 @@ impl Node {
 
     /// Records durably that the backing file may change from now on.
     pub(crate) fn mark_unsettled(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        if state.is_unsettled || state.local().is_none() {
+        if state.mark.is_unsettled() || state.local().is_none() {
             return Ok(());
         }
         let had_sums = state.is_checksummed;
@@ -329,8 +320,18 @@ impl Node {
             // Else power loss could keep new bytes and lose the mark that they are there.
             self.namespace.sync()?;
         }
-        state.is_unsettled = true;
+        state.mark.set();
         state.is_checksummed = false;
         Ok(())
     }
+}
+
+pub(crate) fn load_inline(namespace: &Namespace, inode: &Inode) -> Result<Vec<u8>> {
+    let (bytes, wanted_bytes) = (namespace.get_body(inode.ino)?, inode.size_bytes);
+    let what = match bytes {
+        Some(bytes) if bytes.len() as u64 == wanted_bytes => return Ok(bytes.to_vec()),
+        Some(bytes) => format!("inline body of {} bytes, not {wanted_bytes}", bytes.len()),
+        None => "the inline body is missing".into(),
+    };
+    Err(Error::Corrupt { ino: inode.ino, what })
 }

@@ -1,9 +1,14 @@
 //! The time that goes into records: the coarse clock, which is also what the kernel stamps on backing
 //! files, so that both can be compared.
 
+use std::time::Duration;
+
 use intarsia_types::Timestamp;
 
 pub(crate) fn now() -> Timestamp {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Timestamp { secs: t.tv_sec, nanos: u32::try_from(t.tv_nsec).unwrap_or(0) }
 }
+
+/// Some kernels keep times to a tick of at most so much: what follows within it does not show in them.
+pub(crate) const TICK: Duration = Duration::from_millis(20);

@@ -45,7 +45,7 @@ use crate::replication::arrivals::{Receiver, ReceiverParts};
 use crate::replication::replicator::{CopyMetrics, CopyQueue};
 use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
-use crate::space::tiers::{Tiers, clear_tier};
+use crate::space::tiers::{MakesRoom, Tiers, clear_tier};
 use crate::vfs::creations::Creations;
 use crate::vfs::departed::Departed;
 use crate::vfs::recollection::Recollections;
@@ -63,13 +63,13 @@ pub struct Node {
     pub(crate) live: LiveTable,
     pub(crate) old_pages: OldPages,
     /// What the kernel keeps of other hosts' files.
-    pub(crate) far_pages: FarPages,
+    pub(crate) far_pages: Arc<FarPages>,
     /// What other hosts may keep of files here.
     pub(crate) vouches: Vouches,
     /// Files that spread over their readers.
     pub(crate) spreads: Arc<Spreads>,
     /// How often the hints of a pattern were followed.
-    pub(crate) hinted: Hinted,
+    pub(crate) hinted: Arc<Hinted>,
     /// Files that went with their last reader.
     pub(crate) outlived: Outlived,
     /// The other hosts, in a store of several.
@@ -87,7 +87,7 @@ pub struct Node {
     pub(crate) placing: Arc<Placing>,
     pub(crate) shortage: Shortage,
     /// Files that lack copies on other hosts.
-    pub(crate) copy_queue: CopyQueue,
+    pub(crate) copy_queue: Arc<CopyQueue>,
     /// Files that lost the copy here: where they are, for the hosts there to be told.
     pub(crate) lacking: Mutex<Vec<(BackingRef, InodeId, u64)>>,
     pub(crate) copy_metrics: CopyMetrics,
@@ -168,7 +168,6 @@ impl Node {
         let promises = Promises::default();
         let namespace = Arc::new(shared(namespace, cluster.as_ref(), &promises));
         let tiers = Arc::new(tiers);
-        let remote_cache = RemoteCache::new(Arc::clone(&tiers));
         let directory_leases =
             DirectoryLeases::new(Arc::clone(&namespace), cluster.clone(), options.directory_leases);
         let placing = Arc::new(Placing::new(
@@ -178,7 +177,21 @@ impl Node {
             cluster.clone(),
         ));
         let settler_queue = Arc::new(Queue::new(raise_descriptor_limit()));
-        let parts = Arc::new(Parts::new(&tiers, &namespace, &remote_cache));
+        let hinted = Arc::new(Hinted::default());
+        let remote_cache = RemoteCache::new(
+            Arc::clone(&tiers),
+            Arc::clone(&placing),
+            Arc::clone(&namespace),
+            Arc::clone(&hinted),
+            Arc::clone(&settler_queue),
+        );
+        let spreads =
+            Arc::new(Spreads::new(cluster.clone(), Arc::clone(&remote_cache), Arc::clone(&hinted)));
+        let parts = Arc::new(Parts::new(
+            &tiers,
+            &namespace,
+            &(Arc::clone(&remote_cache) as Arc<dyn MakesRoom>),
+        ));
         let ledger = Arc::new(Ledger::new(
             Arc::clone(&tiers),
             Arc::clone(&namespace),
@@ -206,10 +219,10 @@ impl Node {
             tiers,
             live: LiveTable::new(),
             old_pages: OldPages::default(),
-            far_pages: FarPages::default(),
+            far_pages: Arc::default(),
             vouches: Vouches::new(),
-            spreads: Arc::default(),
-            hinted: Hinted::default(),
+            spreads,
+            hinted,
             outlived: Outlived::default(),
             locks,
             cluster,
@@ -220,7 +233,7 @@ impl Node {
             departed: Departed::new(),
             placing,
             shortage: Shortage::default(),
-            copy_queue: CopyQueue::default(),
+            copy_queue: Arc::default(),
             lacking: Mutex::default(),
             copy_metrics: CopyMetrics::default(),
             copying: Turns::default(),

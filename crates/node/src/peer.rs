@@ -387,13 +387,19 @@ impl PeerService {
                 Response::Done
             }
             Request::Spread { ino, stamp, ref landed, ref failed, from, until, .. } => {
-                let (file, wanted) = ((ino, stamp), from..until);
-                self.node()?.answer_spread(&session.node, file, (landed, failed), &wanted)?
+                let node = self.node()?;
+                if !node.vouches.is_current(ino, stamp) {
+                    return Err(Error::Busy("the file has changed, or is about to".into()));
+                }
+                let (file, size_bytes) = ((ino, stamp), node.length_now(ino)?);
+                let came = (landed.as_slice(), failed.as_slice());
+                node.spreads.answer(&session.node, file, size_bytes, came, &(from..until))
             }
             Request::ReadSpread { ino, home, stamp, offset_bytes, len_bytes } => {
                 let mut bytes = session.buffer(usize::try_from(len_bytes).unwrap_or(usize::MAX));
                 let stamp = Stamp::new(home, stamp);
-                let size_bytes = self.node()?.read_spread(ino, &stamp, offset_bytes, &mut bytes)?;
+                let size_bytes =
+                    self.node()?.spreads.read(ino, &stamp, offset_bytes, &mut bytes)?;
                 return Ok(Reply::with(Response::Data { size_bytes }, bytes));
             }
             Request::Lock { place, question } => Response::Lock(

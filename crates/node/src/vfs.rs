@@ -10,6 +10,7 @@ pub(crate) mod creations;
 pub(crate) mod departed;
 pub(crate) mod directories;
 pub(crate) mod hints;
+pub(crate) mod kernel_pages;
 pub(crate) mod locating;
 pub(crate) mod locking;
 pub(crate) mod names;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
 use intarsia_codec::{BLOCK_BYTES, BlockSums, block_sum};
-use intarsia_meta::Extra;
+use intarsia_meta::{Extra, Namespace};
 use intarsia_store::BackingFile;
 use intarsia_types::{Error, InodeId, Result};
 
@@ -22,7 +22,7 @@ impl Node {
         if state.sums.is_some() || !state.is_checksummed {
             return Ok(());
         }
-        let sums = self.stored_sums(ino)?;
+        let sums = stored_sums(&self.namespace, ino)?;
         state.is_checksummed = !self.is_shared() || self.is_recorded_still(ino, state)?;
         state.sums = Some(sums).filter(|_| state.is_checksummed);
         Ok(())
@@ -37,18 +37,6 @@ impl Node {
             Err(Error::NotFound) => Ok(false),
             Err(error) => Err(error),
         }
-    }
-
-    /// The sums that are stored with an inode.
-    pub(crate) fn stored_sums(&self, ino: InodeId) -> Result<BlockSums> {
-        let mut sums = BlockSums::default();
-        for index in 0.. {
-            let Some(list) = self.namespace.get_checksums(ino, index)? else { break };
-            if !sums.push_record(&list) {
-                return Err(Error::Corrupt { ino, what: "a checksum record".into() });
-            }
-        }
-        Ok(sums)
     }
 
     /// Sums the whole backing file of `state` anew.
@@ -155,6 +143,18 @@ pub(crate) struct Summed {
     pub(crate) sums: BlockSums,
     /// How many bytes were read for them.
     pub(crate) read_bytes: u64,
+}
+
+/// The sums that are stored with an inode.
+pub(crate) fn stored_sums(namespace: &Namespace, ino: InodeId) -> Result<BlockSums> {
+    let mut sums = BlockSums::default();
+    for index in 0.. {
+        let Some(list) = namespace.get_checksums(ino, index)? else { break };
+        if !sums.push_record(&list) {
+            return Err(Error::Corrupt { ino, what: "a checksum record".into() });
+        }
+    }
+    Ok(sums)
 }
 
 /// Sums a whole file, without reading its holes.

@@ -99,7 +99,7 @@ impl Lower {
                 let acceptable = |(name, value): &(Vec<u8>, Vec<u8>)| {
                     // What a hint of an earlier store says is advice; a malformed one is left behind.
                     let name = std::str::from_utf8(name).unwrap_or_default();
-                    !matches!(crate::vfs::hints::parse_attribute(name, value), Some(Err(_)))
+                    !matches!(crate::space::hints::parse_attribute(name, value), Some(Err(_)))
                 };
                 new.xattrs = self.tree.xattrs(&path)?.into_iter().filter(acceptable).collect();
                 new.layout = Layout::Lower { path, stamp: entry.stamp };
@@ -386,7 +386,7 @@ impl Node {
         state.overlay.size_bytes = inode.size_bytes;
         state.record = Some(inode);
         state.body = Some(Body::Local(LocalBody::new(backing, file)));
-        state.is_unsettled = true;
+        state.mark.set();
         state.is_checksummed = false;
         state.accounted_512 = 0;
         if state.hints.integrity() == intarsia_types::Integrity::Strict {

@@ -8,9 +8,8 @@ use intarsia_store::{BackingFile, BackingStat, Tier};
 use intarsia_sync::Mutex;
 use intarsia_types::{BackingRef, Error, InodeId, Result};
 
-use crate::cache::remote_cache::RemoteCache;
 use crate::space::ledger::FileEvents;
-use crate::space::tiers::Tiers;
+use crate::space::tiers::{MakesRoom, Tiers};
 
 /// The table is swept when it has grown to twice what was left of it, and to this at least.
 const SWEPT_FROM: usize = 64;
@@ -19,7 +18,7 @@ const SWEPT_FROM: usize = 64;
 pub(crate) struct Parts {
     tiers: Arc<Tiers>,
     namespace: Arc<Namespace>,
-    remote_cache: Arc<RemoteCache>,
+    makes_room: Arc<dyn MakesRoom>,
     open: Mutex<Open>,
 }
 
@@ -32,7 +31,7 @@ struct Open {
 /// An open part.
 pub(crate) struct PartFile {
     tiers: Arc<Tiers>,
-    remote_cache: Arc<RemoteCache>,
+    makes_room: Arc<dyn MakesRoom>,
     backing: BackingRef,
     file: BackingFile,
     space: Mutex<Space>,
@@ -49,12 +48,12 @@ impl Parts {
     pub(crate) fn new(
         tiers: &Arc<Tiers>,
         namespace: &Arc<Namespace>,
-        remote_cache: &Arc<RemoteCache>,
+        makes_room: &Arc<dyn MakesRoom>,
     ) -> Self {
         Self {
             tiers: Arc::clone(tiers),
             namespace: Arc::clone(namespace),
-            remote_cache: Arc::clone(remote_cache),
+            makes_room: Arc::clone(makes_room),
             open: Mutex::default(),
         }
     }
@@ -89,7 +88,7 @@ impl Parts {
         let blocks_512 = file.stat()?.blocks_512;
         let part = Arc::new(PartFile {
             tiers: Arc::clone(&self.tiers),
-            remote_cache: Arc::clone(&self.remote_cache),
+            makes_room: Arc::clone(&self.makes_room),
             backing,
             file,
             space: Mutex::new(Space { blocks_512, is_gone: false }),
@@ -161,7 +160,7 @@ impl PartFile {
         if !tier.is_low() {
             return Ok(());
         }
-        self.remote_cache.make_room();
+        self.makes_room.make_room();
         if tier.fits(bytes) {
             Ok(())
         } else {

@@ -13,13 +13,10 @@ use intarsia_transport::{Answer, Buffer, MAX_PATIENCE, Patience, Pending};
 use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
 
+use crate::body::beside::{CopyBeside, Piecewise};
 use crate::body::pieces::{Landed, Pieces};
 use crate::body::striped::wire_mode;
-use crate::cache::remote_cache::CopyInMaking;
-use crate::cache::spreading::Spreading;
-use crate::cache::taking::Source;
 use crate::membership::cluster::{Cluster, unexpected};
-use crate::replication::copies::is_of_the_host;
 
 /// A file up to this length comes with the answer to its opening.
 const WHOLE_BYTES: u64 = 128 << 10;
@@ -54,9 +51,9 @@ pub(crate) struct RemoteFile {
     /// What was fetched and not read yet; nothing for a file that is written.
     pieces: Arc<Pieces>,
     /// What is read is kept here too, if that is worth it.
-    copy: Option<CopyInMaking>,
+    copy: Option<Box<dyn CopyBeside>>,
     /// It comes piece by piece, also from other readers.
-    spread: Option<Arc<Spreading>>,
+    spread: Option<Arc<dyn Piecewise>>,
 }
 
 impl Way {
@@ -177,14 +174,19 @@ impl RemoteFile {
     }
 
     /// Reads what has come of the file in `spread`.
-    pub(crate) fn with_spread(mut self, spread: Arc<Spreading>) -> Self {
+    pub(crate) fn with_spread(mut self, spread: Arc<impl Piecewise + 'static>) -> Self {
         self.spread = Some(spread);
         self
     }
 
+    /// The question for bytes of it, to be asked at its home.
+    pub(crate) fn request(&self, range: &Range<u64>) -> Request {
+        self.way().request(range)
+    }
+
     /// Keeps what is read in `copy` as well.
-    pub(crate) fn with_copy(mut self, copy: Option<CopyInMaking>) -> Self {
-        self.copy = copy;
+    pub(crate) fn with_copy(mut self, copy: Option<impl CopyBeside + 'static>) -> Self {
+        self.copy = copy.map(|copy| Box::new(copy) as Box<dyn CopyBeside>);
         self
     }
 
@@ -421,16 +423,6 @@ impl PartOpening {
     }
 }
 
-impl Source for RemoteFile {
-    fn home(&self) -> NodeId {
-        self.way().home
-    }
-
-    fn request(&self, range: &Range<u64>) -> Request {
-        self.way().request(range)
-    }
-}
-
 impl Drop for RemoteFile {
     fn drop(&mut self) {
         let Way { home, handle } = self.way();
@@ -440,4 +432,11 @@ impl Drop for RemoteFile {
             tracing::debug!(%home, %error, "a file stays open at its home for a while");
         }
     }
+}
+
+/// Whether another host may do better.
+pub(crate) fn is_of_the_host(error: &Error) -> bool {
+    /// EIO, ETIMEDOUT and EHOSTUNREACH: it cannot read its copy, or does not answer.
+    const OF_THE_HOST: [i32; 3] = [5, 110, 113];
+    OF_THE_HOST.contains(&error.errno())
 }

@@ -24,7 +24,6 @@ use crate::membership::cluster::Cluster;
 use crate::membership::cluster::unexpected;
 use crate::node::Node;
 use crate::space::hints::own_hints;
-use crate::vfs::caller::Caller;
 
 /// Length of a chunk where no hint says another.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -67,7 +66,7 @@ impl Node {
     /// [`Error::Invalid`] for hints that cannot hold together; the log says what to do.
     pub(crate) fn stripes_wanted(&self, hints: &HintSet) -> Result<Option<Wish>> {
         let Some(dealing) = hints.dealing().filter(|_| self.is_shared()) else { return Ok(None) };
-        let refused = if self.wanted_copies(hints) > 1 {
+        let refused = if self.placing.copies_wanted(hints) > 1 {
             Some(
                 "a striped file has one copy of each part: set replicas=1 on it (or on its directory), or choose another place",
             )
@@ -241,7 +240,7 @@ impl Node {
     fn abandon_parts(&self, cluster: &Cluster, inode: &Inode, parts: Vec<NewPart>, error: &Error) {
         let elsewhere: Vec<_> =
             parts.iter().filter(|part| part.here.is_none()).map(|part| part.backing).collect();
-        self.refuse_copies(cluster, inode.ino, inode, &elsewhere);
+        cluster.refuse_copies(inode.ino, inode, &elsewhere);
         for NewPart { backing, here } in parts {
             if let Some(file) = here {
                 let free = FreeFile::of(inode.ino, backing.file);
@@ -353,7 +352,6 @@ impl Node {
         ino: InodeId,
         state: &mut LiveState,
         size_bytes: u64,
-        caller: Caller,
     ) -> Result<()> {
         let Some(striped) = state.striped().map(Arc::clone) else { return Ok(()) };
         striped.set_len(size_bytes)?;
@@ -378,16 +376,12 @@ impl Node {
         });
         match recorded {
             // Another host removed the file, which is open here still.
-            Err(Error::NotFound) if state.is_open() => state.is_orphan = true,
+            Err(Error::NotFound) if state.is_open() => state.names.lose(),
             Err(error) => return Err(error),
             Ok(inode) => state.record = Some(inode),
         }
         striped.note_cut(size_bytes, cuts);
-        if caller.keeps_set_id() || state.is_orphan {
-            Ok(())
-        } else {
-            self.clear_set_id_for(caller, ino)
-        }
+        Ok(())
     }
 
     /// Has what was written to a striped file on stable storage, where that is promised.
@@ -404,14 +398,6 @@ impl Node {
         if let (Some(striped), Ok(cuts)) = (state.striped(), cuts_of(inode)) {
             striped.learn(inode.size_bytes, cuts);
             state.record = Some(inode.clone());
-        }
-    }
-
-    /// Removes what became of a file whose parts could not be made.
-    pub(crate) fn unmake(&self, parent: InodeId, name: &[u8], ino: InodeId) {
-        let is_still = self.namespace.lookup(parent, name).is_ok_and(|found| found.ino == ino);
-        if is_still && let Err(error) = self.unlink(parent, name) {
-            tracing::warn!(%ino, %error, "an empty file stays behind");
         }
     }
 }

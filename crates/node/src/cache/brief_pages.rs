@@ -4,14 +4,14 @@
 //! just asking the length of stay a little longer, but not for long if it asks again and again.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use intarsia_sync::Mutex;
 use intarsia_types::InodeId;
 
-use crate::inode::live::LiveState;
-use crate::node::Node;
+use crate::body::remote::RemoteFile;
+use crate::cache::far_pages::FarPages;
 
 /// How long the kernel keeps a page of a file that is being written elsewhere.
 const BRIEF: Duration = Duration::from_millis(20);
@@ -77,27 +77,28 @@ impl Drop for Asked<'_> {
     }
 }
 
-impl Node {
+impl FarPages {
     /// The kernel asks for the length of a file, which others may write to.
-    #[must_use]
-    pub fn asked_for_length(&self, ino: InodeId) -> Option<Asked<'_>> {
-        self.is_shared().then(|| self.far_pages.brief.asked(ino))
+    pub(crate) fn asked_for_length(&self, ino: InodeId) -> Asked<'_> {
+        self.brief.asked(ino)
     }
 
     /// What the kernel reads now through pages is of a file that is written elsewhere: it keeps it for a moment only.
-    pub(crate) fn note_brief_pages(&self, ino: InodeId, state: &LiveState) {
-        if let Some(remote) = state.remote()
-            && self.far_pages.takes_old_pieces(ino)
+    pub(crate) fn note_brief(self: &Arc<Self>, ino: InodeId, remote: Option<&Arc<RemoteFile>>) {
+        if let Some(remote) = remote
+            && self.takes_old_pieces(ino)
         {
             remote.forget_pieces();
         }
-        let mut brief = self.far_pages.brief.0.lock();
+        let mut brief = self.brief.0.lock();
         if brief.is_watched {
             brief.files.entry(ino).or_default();
             return;
         }
-        let Some(node) = self.far_pages.kernel_node() else { return };
-        match watch(node) {
+        if !self.can_drop() {
+            return;
+        }
+        match watch(Arc::downgrade(self)) {
             Ok(()) => {
                 brief.is_watched = true;
                 brief.files.insert(ino, 0);
@@ -107,20 +108,20 @@ impl Node {
     }
 
     /// Whether there was something to drop.
-    fn drop_brief_pages(&self) -> bool {
+    fn drop_brief(&self) -> bool {
         // The lock is let go of first: dropping waits for reads, and these take it.
-        let Some(due) = self.far_pages.brief.0.lock().due() else { return false };
+        let Some(due) = self.brief.0.lock().due() else { return false };
         for ino in due {
-            self.far_pages.drop_pages(ino);
+            self.drop_pages(ino);
         }
         true
     }
 }
 
 /// Has the pages dropped in time until there are none.
-fn watch(node: Weak<Node>) -> std::io::Result<()> {
+fn watch(pages: Weak<FarPages>) -> std::io::Result<()> {
     let run = move || {
-        let drop_brief = || node.upgrade().is_some_and(|node| node.drop_brief_pages());
+        let drop_brief = || pages.upgrade().is_some_and(|pages| pages.drop_brief());
         intarsia_sync::thread::sleep(BRIEF);
         while drop_brief() {
             intarsia_sync::thread::sleep(BRIEF);

@@ -15,18 +15,16 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use intarsia_sync::{Instant, Mutex};
-use intarsia_types::{Attr, InodeId, NodeId};
+use intarsia_types::{InodeId, NodeId};
 
-use crate::body::Body;
+use crate::body::beside::FillsUp;
 use crate::body::remote::RemoteFile;
 use crate::cache::brief_pages::BriefPages;
 use crate::cache::kernel_length::KernelLengths;
-use crate::inode::live::LiveState;
-use crate::node::Node;
 
 /// How long after a writer came a read that would end early is of the former content alone.
 const SOON: Duration = Duration::from_secs(1);
@@ -110,21 +108,16 @@ impl Grant {
     }
 }
 
-/// Where the kernel is told to drop pages.
-struct Kernel {
-    node: Weak<Node>,
-    drop_pages: Box<DropPages>,
-}
-
 /// The files with such pages.
 #[derive(Default)]
 pub(crate) struct FarPages {
     files: Mutex<HashMap<InodeId, Pages>>,
     /// How many stamps were taken back of those.
     withdrawn: AtomicUsize,
-    kernel: OnceLock<Kernel>,
+    /// Has the kernel drop pages, once a mount has offered it.
+    kernel: OnceLock<Box<DropPages>>,
     pub(super) brief: BriefPages,
-    pub(super) lengths: Arc<KernelLengths>,
+    pub(crate) lengths: Arc<KernelLengths>,
 }
 
 impl FarPages {
@@ -147,11 +140,49 @@ impl FarPages {
         }
     }
 
+    /// The mount offers to have the kernel drop pages.
+    pub(crate) fn offer(&self, drop_pages: Box<DropPages>) {
+        // A node is mounted once; a second offer changes nothing.
+        let _ = self.kernel.set(drop_pages);
+    }
+
+    /// Whether the kernel can be told to drop pages.
+    pub(super) fn can_drop(&self) -> bool {
+        self.kernel.get().is_some()
+    }
+
     pub(super) fn drop_pages(&self, ino: InodeId) {
-        if let Some(kernel) = self.kernel.get() {
+        if let Some(drop_pages) = self.kernel.get() {
             let _dropping = self.lengths.dropping(ino);
-            (kernel.drop_pages)(ino);
+            drop_pages(ino);
         }
+    }
+
+    /// How a file of another host is opened here for reading.
+    pub(crate) fn grant_read(&self, ino: InodeId, remote: &RemoteFile) -> Grant {
+        if remote.may_write() || !self.can_drop() {
+            return Grant::Refused;
+        }
+        if self.lengths.most(ino).is_some_and(|most| most > remote.size_bytes()) {
+            return Grant::Refused;
+        }
+        self.grant(ino, vouched(remote))
+    }
+
+    /// Whether the home vouches for what is read of the file.
+    pub(crate) fn is_vouched(&self, ino: InodeId, remote: &RemoteFile) -> bool {
+        self.grant(ino, vouched(remote)) != Grant::Refused
+    }
+
+    /// Whether the home vouches for the pages that the kernel has.
+    pub(crate) fn has_true_pages(&self, ino: InodeId, remote: &RemoteFile) -> bool {
+        !remote.may_write() && self.grant(ino, vouched(remote)) == Grant::Kept
+    }
+
+    /// The home takes a stamp back, and the kernel drops what it has under it.
+    pub(crate) fn withdraw_and_drop(&self, ino: InodeId, stamp: Stamp) {
+        self.withdraw(ino, stamp);
+        self.drop_pages(ino);
     }
 
     fn grant(&self, ino: InodeId, stamp: Stamp) -> Grant {
@@ -164,7 +195,7 @@ impl FarPages {
     }
 
     /// The kernel has dropped what it had; what it reads from now on is of `stamp`.
-    fn begin(&self, ino: InodeId, stamp: &Stamp) {
+    pub(crate) fn begin(&self, ino: InodeId, stamp: &Stamp) {
         self.change(ino, |before| match before {
             Some(pages) if pages.stamp == *stamp || pages.voids(stamp) => Some(pages),
             _ => Some(Pages { stamp: stamp.clone(), withdrawn: None, has_old_pieces: false }),
@@ -195,156 +226,76 @@ impl FarPages {
         }
     }
 
-    /// The node that the kernel with the pages is of.
-    pub(super) fn kernel_node(&self) -> Option<Weak<Node>> {
-        self.kernel.get().map(|kernel| Weak::clone(&kernel.node))
-    }
-
     pub(super) fn takes_old_pieces(&self, ino: InodeId) -> bool {
         let mut files = self.files.lock();
         files.get_mut(&ino).is_some_and(|pages| std::mem::take(&mut pages.has_old_pieces))
     }
 }
 
-impl RemoteFile {
-    /// What its home vouches for the content with.
-    pub(crate) fn vouched(&self) -> Stamp {
-        Stamp { home: self.home(), number: self.stamp() }
-    }
+/// What a remote file's home vouches for its content with.
+pub(crate) fn vouched(remote: &RemoteFile) -> Stamp {
+    Stamp { home: remote.home(), number: remote.stamp() }
 }
 
-impl Node {
-    /// The mount offers to have the kernel drop pages.
-    pub fn set_page_dropper(self: &Arc<Self>, drop_pages: Box<DropPages>) {
-        // A node is mounted once; a second offer changes nothing.
-        let _ = self.far_pages.kernel.set(Kernel { node: Arc::downgrade(self), drop_pages });
-    }
-
-    /// How a file is opened here for reading that others may change.
-    pub(crate) fn grant_pages(&self, ino: InodeId, state: &LiveState) -> Grant {
-        match state.remote() {
-            Some(remote) if !remote.may_write() && self.far_pages.kernel.get().is_some() => {
-                if self.far_pages.lengths.most(ino).is_some_and(|most| most > remote.size_bytes()) {
-                    return Grant::Refused;
-                }
-                self.far_pages.grant(ino, remote.vouched())
-            }
-            _ => Grant::Refused,
-        }
-    }
-
-    /// The kernel has dropped what it had of a file that is being opened.
-    pub fn begin_pages(&self, ino: InodeId, stamp: &Stamp) {
-        self.far_pages.begin(ino, stamp);
-    }
-
-    /// Whether the home vouches for what is read of the file.
-    pub(crate) fn is_vouched(&self, ino: InodeId, remote: &RemoteFile) -> bool {
-        self.far_pages.grant(ino, remote.vouched()) != Grant::Refused
-    }
-
-    /// Whether the home vouches for the pages that the kernel has.
-    pub(crate) fn has_true_pages(&self, ino: InodeId, state: &LiveState) -> bool {
-        let is_true =
-            |remote: &RemoteFile| self.far_pages.grant(ino, remote.vouched()) == Grant::Kept;
-        state.remote().is_some_and(|remote| !remote.may_write() && is_true(remote))
-    }
-
-    /// Another host is about to write to a file of which it has vouched for the content.
-    pub(crate) fn withdraw_pages(&self, home: &NodeId, ino: InodeId, number: u64) {
-        let stamp = Stamp { home: home.clone(), number };
-        self.spreads.withdraw(ino, &stamp);
-        self.far_pages.withdraw(ino, stamp);
-        self.far_pages.drop_pages(ino);
-        if !self.live.contains(ino) {
-            self.far_pages.closed(ino);
-        }
-    }
-
-    /// Keeps what a file was that is open through pages, whose new body has just been loaded: its longest one.
-    pub(crate) fn note_former(&self, state: &mut LiveState, old: Option<Body>) {
-        let Some(old) = old.and_then(Body::into_remote) else { return };
-        let is_shorter = |former: &Arc<RemoteFile>| former.size_bytes() < old.size_bytes();
-        let Some(paged) = &mut state.paged else { return };
-        if paged.former.as_ref().is_none_or(is_shorter) {
-            paged.former = Some(old);
-        }
-    }
-
-    /// What fills up a read of pages at `at` that ends early: the file was cut since it was opened.
-    pub(crate) fn former(&self, ino: InodeId) -> Option<Rest> {
-        let mut rest = self.live.with_existing(ino, |state| {
-            let Paged { former, told, is_other_body } = state.paged.as_ref()?;
-            let is_told = !is_other_body
-                && state.size_bytes().is_ok_and(|size_bytes| *told == Told::Length(size_bytes));
-            let lengths = Arc::clone(&self.far_pages.lengths);
-            former.clone().map(|file| Rest { ino, file, is_told, is_soon: false, lengths })
-        })??;
-        rest.is_soon = !rest.is_told && self.far_pages.has_just_been_withdrawn(ino);
-        Some(rest)
-    }
-
-    /// Puts the length that the home of a file says into `attr`, which the kernel is about to be told, where the kernel
-    /// reads the file through pages while it is written elsewhere.
-    pub(crate) fn follow_length(&self, state: &mut LiveState, attr: &mut Attr) {
-        if !state.is_read_through_pages() {
-            return;
-        }
-        if let Some(remote) = state.remote()
-            && !self.is_vouched(attr.ino, remote)
-        {
-            match remote.renew() {
-                Ok(()) => attr.size_bytes = remote.size_bytes(),
-                Err(error) => {
-                    tracing::debug!(ino = %attr.ino, %error, "the length is the record's");
-                }
-            }
-        }
-        let size_bytes = attr.size_bytes;
-        let has_true_pages = self.has_true_pages(attr.ino, state);
-        let Some(paged) = &mut state.paged else { return };
-        let is_other_body = std::mem::take(&mut paged.is_other_body);
-        let before = std::mem::replace(&mut paged.told, Told::Length(size_bytes));
-        if has_true_pages || (before.is_of(size_bytes) && !is_other_body) {
-            return;
-        }
-        match before {
-            // It drops what stands behind the new end when it takes the length. The rest goes after that.
-            Told::Length(before) if before > size_bytes => {
-                self.note_brief_pages(attr.ino, state);
-                return;
-            }
-            // To be told it in vain does no harm: it has it.
-            Told::Length(before) if before == size_bytes => {}
-            _ => paged.told = Told::InVain(size_bytes),
-        }
-        // Behind the old end it has zeros, perhaps, and would show them.
-        self.old_pages.note(attr.ino);
-    }
+/// What follows from telling the kernel a length of a file that it reads through pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LengthTold {
+    /// Nothing.
+    True,
+    /// It drops what stands behind the new end when it takes the length. The rest is to go after that.
+    Shorter,
+    /// Behind the old end it has zeros, perhaps, and would show them.
+    MayShowZeros,
 }
 
 impl Paged {
     /// Of a file that the kernel begins to read through its pages.
-    pub(crate) fn new(state: &LiveState) -> Self {
-        let told = state.size_bytes().map_or(Told::Nothing, Told::Length);
+    pub(crate) fn new(size_bytes: Option<u64>) -> Self {
+        let told = size_bytes.map_or(Told::Nothing, Told::Length);
         Self { told, ..Self::default() }
     }
-}
 
-impl LiveState {
-    /// Whether the kernel reads it through its pages here, and it is written elsewhere only.
-    fn is_read_through_pages(&self) -> bool {
-        let may_write = self.writers > 0 || self.holds_lease() || self.writes_remotely();
-        self.paged.is_some() && self.is_served_by_us() && !may_write
+    /// The body is another one from now on.
+    pub(crate) const fn change_body(&mut self) {
+        self.is_other_body = true;
     }
 
-    /// The body is another one. Whether what the kernel has of the old one is dropped when it asks for the length.
-    pub(crate) fn renews_pages_with_length(&mut self) -> bool {
-        let is_paged = self.is_read_through_pages();
-        if let Some(paged) = &mut self.paged {
-            paged.is_other_body = true;
+    /// Keeps what the file was, of which a new body has just been loaded: its longest one.
+    pub(crate) fn keep_former(&mut self, old: Arc<RemoteFile>) {
+        let is_shorter = |former: &Arc<RemoteFile>| former.size_bytes() < old.size_bytes();
+        if self.former.as_ref().is_none_or(is_shorter) {
+            self.former = Some(old);
         }
-        is_paged
+    }
+
+    /// What fills up a read of pages that ends early, of a file of `size_bytes`.
+    pub(crate) fn rest(
+        &self,
+        pages: &FarPages,
+        ino: InodeId,
+        size_bytes: Option<u64>,
+    ) -> Option<Rest> {
+        let file = self.former.clone()?;
+        let is_it = |size_bytes: u64| self.told == Told::Length(size_bytes);
+        let is_told = !self.is_other_body && size_bytes.is_some_and(is_it);
+        let is_soon = !is_told && pages.has_just_been_withdrawn(ino);
+        Some(Rest { ino, file, is_told, is_soon, lengths: Arc::clone(&pages.lengths) })
+    }
+
+    /// The kernel is about to be told a length; `has_true_pages` if the home vouches for what it has.
+    pub(crate) fn tell(&mut self, size_bytes: u64, has_true_pages: bool) -> LengthTold {
+        let is_other_body = std::mem::take(&mut self.is_other_body);
+        let before = std::mem::replace(&mut self.told, Told::Length(size_bytes));
+        if has_true_pages || (before.is_of(size_bytes) && !is_other_body) {
+            return LengthTold::True;
+        }
+        match before {
+            Told::Length(before) if before > size_bytes => return LengthTold::Shorter,
+            // To be told it in vain does no harm: it has it.
+            Told::Length(before) if before == size_bytes => {}
+            _ => self.told = Told::InVain(size_bytes),
+        }
+        LengthTold::MayShowZeros
     }
 }
 
@@ -374,9 +325,10 @@ impl Rest {
         let learns = self.is_told && done > 0 && !self.lengths.is_dropping(self.ino);
         learns || self.lengths.most(self.ino).is_some_and(knows)
     }
+}
 
-    /// Has `buffer` hold what is read at `at`, of which the file has `done` bytes; how much that is.
-    pub(crate) fn complete(&self, buffer: &mut [u8], done: usize, at: u64) -> usize {
+impl FillsUp for Rest {
+    fn complete(&self, buffer: &mut [u8], done: usize, at: u64) -> usize {
         if done == buffer.len() || self.may_end(done, at) {
             return done;
         }
@@ -423,6 +375,19 @@ mod tests {
         assert_eq!(pages.grant(ino, stamp("n1", 6)), Grant::Kept, "a recall that comes late");
         pages.closed(ino);
         assert_eq!(pages.grant(ino, stamp("n1", 6)), Grant::Kept, "also when it is closed");
+    }
+
+    #[test]
+    fn only_a_length_that_the_kernel_does_not_have_makes_its_pages_old() {
+        let mut paged = Paged::new(Some(10));
+        assert_eq!(paged.tell(10, false), LengthTold::True);
+        assert_eq!(paged.tell(5, false), LengthTold::Shorter);
+        assert_eq!(paged.tell(8, true), LengthTold::True);
+        assert_eq!(paged.tell(20, false), LengthTold::MayShowZeros);
+        assert_eq!(paged.told, Told::InVain(20));
+        assert_eq!(paged.tell(20, false), LengthTold::True, "it was told already");
+        paged.change_body();
+        assert_eq!(paged.tell(20, false), LengthTold::MayShowZeros, "of another body");
     }
 
     #[test]

@@ -9,10 +9,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use intarsia_sync::{Instant, Mutex};
-use intarsia_types::{Attr, FileKind, InodeId};
+use intarsia_types::InodeId;
 
 use crate::cache::far_pages::FarPages;
-use crate::node::Node;
 
 /// Whoever asked has taken the answer after so long, also on a busy machine.
 const TAKEN: Duration = Duration::from_secs(1);
@@ -92,7 +91,8 @@ pub struct Dropping<'a> {
 }
 
 impl KernelLengths {
-    fn tell(&self, ino: InodeId, asked: Instant, size_bytes: u64) {
+    /// The kernel is about to be told a length that it asked for at `asked`.
+    pub(crate) fn tell(&self, ino: InodeId, asked: Instant, size_bytes: u64) {
         let now = Instant::now();
         let mut files = self.0.lock();
         if files.len() >= FILES_MAX && !files.contains_key(&ino) {
@@ -102,7 +102,8 @@ impl KernelLengths {
         length.tell(asked, now, size_bytes);
     }
 
-    pub(super) fn dropping(&self, ino: InodeId) -> Dropping<'_> {
+    /// The kernel is about to drop pages of a file.
+    pub(crate) fn dropping(&self, ino: InodeId) -> Dropping<'_> {
         if let Some(length) = self.0.lock().get_mut(&ino) {
             length.begin_drop(Instant::now());
         }
@@ -136,21 +137,6 @@ impl Drop for Dropping<'_> {
         if let Some(length) = self.lengths.0.lock().get_mut(&self.ino) {
             length.end_drop(Instant::now());
         }
-    }
-}
-
-impl Node {
-    /// The kernel is about to be told attributes that it asked for at `asked`.
-    pub fn tell_length(&self, attr: &Attr, asked: Instant) {
-        if self.is_shared() && attr.kind == FileKind::Regular {
-            self.far_pages.lengths.tell(attr.ino, asked, attr.size_bytes);
-        }
-    }
-
-    /// The kernel is about to drop pages of a file.
-    #[must_use]
-    pub fn dropping_pages(&self, ino: InodeId) -> Dropping<'_> {
-        self.far_pages.lengths.dropping(ino)
     }
 }
 

@@ -14,14 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use intarsia_codec::BlockSums;
+use intarsia_meta::Namespace;
 use intarsia_policy::{CacheRoom, Evictable, choose_victim};
 use intarsia_store::{BackingFile, Tier};
 use intarsia_sync::Mutex;
 use intarsia_types::{BackingRef, InodeId, Result, TierId};
 use serde::Serialize;
 
+use crate::background::queue::Queue;
 use crate::body::LocalBody;
-use crate::space::tiers::Tiers;
+use crate::body::beside::CopyBeside;
+use crate::metrics::hinted::Hinted;
+use crate::space::placing::Placing;
+use crate::space::tiers::{MakesRoom, Tiers};
 
 /// More gaps than this between what has been read is no reading from front to back.
 const GAPS_MAX: usize = 64;
@@ -42,6 +47,11 @@ pub struct RemoteCacheStatus {
 /// All copies of this node.
 pub(crate) struct RemoteCache {
     tiers: Arc<Tiers>,
+    placing: Arc<Placing>,
+    namespace: Arc<Namespace>,
+    hinted: Arc<Hinted>,
+    /// Looks at the room while there are copies.
+    queue: Arc<Queue>,
     held: Mutex<Held>,
     /// Copies in the making.
     making: AtomicUsize,
@@ -127,10 +137,24 @@ impl Held {
 }
 
 impl RemoteCache {
-    pub(crate) fn new(tiers: Arc<Tiers>) -> Arc<Self> {
-        let zero = AtomicU64::default;
-        let making = AtomicUsize::new(0);
-        Arc::new(Self { tiers, held: Mutex::default(), making, hits: zero(), misses: zero() })
+    pub(crate) fn new(
+        tiers: Arc<Tiers>,
+        placing: Arc<Placing>,
+        namespace: Arc<Namespace>,
+        hinted: Arc<Hinted>,
+        queue: Arc<Queue>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            tiers,
+            placing,
+            namespace,
+            hinted,
+            queue,
+            held: Mutex::default(),
+            making: AtomicUsize::new(0),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        })
     }
 
     pub(crate) fn status(&self) -> RemoteCacheStatus {
@@ -288,7 +312,7 @@ struct Progress {
 
 impl CopyInMaking {
     /// Notes bytes that were read.
-    pub(crate) fn add(&self, offset_bytes: u64, bytes: &[u8]) {
+    pub(super) fn add(&self, offset_bytes: u64, bytes: &[u8]) {
         if self.is_given_up.load(Ordering::Acquire) || offset_bytes >= self.size_bytes {
             return;
         }
@@ -345,6 +369,18 @@ impl CopyInMaking {
             }
             _ => self.cache.give_back(self.backing, file),
         }
+    }
+}
+
+impl CopyBeside for CopyInMaking {
+    fn add(&self, offset_bytes: u64, bytes: &[u8]) {
+        Self::add(self, offset_bytes, bytes);
+    }
+}
+
+impl MakesRoom for RemoteCache {
+    fn make_room(&self) {
+        Self::make_room(self);
     }
 }
 

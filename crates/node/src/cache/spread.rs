@@ -26,10 +26,13 @@ use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::Response;
 
+use crate::body::beside::Piecewise;
 use crate::cache::far_pages::Stamp;
+use crate::cache::remote_cache::RemoteCache;
 use crate::cache::spreading::Spreading;
+use crate::membership::cluster::Cluster;
+use crate::metrics::hinted::Hinted;
 use crate::metrics::sample;
-use crate::node::Node;
 
 /// A reader that has not asked for so long is gone.
 const SILENT: Duration = Duration::from_secs(4);
@@ -72,8 +75,11 @@ pub(crate) struct SpreadMetrics {
 type Taken = (Arc<Spreading>, Option<JoinHandle<()>>);
 
 /// All that spreads from here or to here.
-#[derive(Default)]
 pub(crate) struct Spreads {
+    /// The other hosts; none in a store of one.
+    pub(super) cluster: Option<Arc<Cluster>>,
+    pub(super) cache: Arc<RemoteCache>,
+    pub(super) hinted: Arc<Hinted>,
     tracked: Mutex<HashMap<InodeId, Tracked>>,
     /// What readers here have, with the thread that takes pieces.
     copies: Mutex<HashMap<InodeId, Taken>>,
@@ -144,6 +150,22 @@ impl Spreads {
             && let Some(number) = tracked.numbers.remove(reader)
         {
             tracked.spread.leave(number);
+        }
+    }
+
+    pub(crate) fn new(
+        cluster: Option<Arc<Cluster>>,
+        cache: Arc<RemoteCache>,
+        hinted: Arc<Hinted>,
+    ) -> Self {
+        Self {
+            cluster,
+            cache,
+            hinted,
+            tracked: Mutex::default(),
+            copies: Mutex::default(),
+            is_closing: AtomicBool::new(false),
+            metrics: SpreadMetrics::default(),
         }
     }
 
@@ -222,24 +244,19 @@ impl Spreads {
     }
 }
 
-impl Node {
-    /// Tells `reader`, a host that reads a file of this one, which of the `wanted` pieces to take next.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] when this host does not vouch for the content under `stamp`.
-    pub(crate) fn answer_spread(
+impl Spreads {
+    /// A reader's host tells which pieces it has got, and which it could not get, of a file of `size_bytes` here that this
+    /// host vouches for under `stamp`; which of the `wanted` pieces it is to take next.
+    pub(crate) fn answer(
         &self,
         reader: &NodeId,
         (ino, stamp): (InodeId, u64),
+        size_bytes: u64,
         (landed, failed): (&[u32], &[u32]),
         wanted: &Range<u32>,
-    ) -> Result<Response> {
-        if !self.vouches.is_current(ino, stamp) {
-            return Err(Error::Busy("the file has changed, or is about to".into()));
-        }
-        let size_bytes = self.length_now(ino)?;
+    ) -> Response {
         let now = Instant::now();
-        let mut all = self.spreads.tracked.lock();
+        let mut all = self.tracked.lock();
         all.retain(|_, tracked| now.saturating_duration_since(tracked.last) < FORGOTTEN);
         let tracked = all.entry(ino).or_insert_with(|| Tracked::new(stamp, size_bytes));
         if tracked.stamp != stamp {
@@ -260,25 +277,25 @@ impl Node {
             Giver::Reader(giver) => (take.piece, tracked.readers.get(giver).map(|r| r.0.clone())),
         });
         let takes = named.collect();
-        Ok(Response::Spread { piece_bytes: tracked.piece_bytes, takes })
+        Response::Spread { piece_bytes: tracked.piece_bytes, takes }
     }
 
     /// Bytes of a copy here, for another reader's host.
     ///
     /// # Errors
     /// [`Error::NotFound`] when not all of them are here.
-    pub(crate) fn read_spread(
+    pub(crate) fn read(
         &self,
         ino: InodeId,
         stamp: &Stamp,
         offset_bytes: u64,
         buffer: &mut [u8],
     ) -> Result<u64> {
-        let copy = self.spreads.copy(ino, stamp).ok_or(Error::NotFound)?;
+        let copy = self.copy(ino, stamp).ok_or(Error::NotFound)?;
         if !copy.read(offset_bytes, buffer)? {
             return Err(Error::NotFound);
         }
-        self.spreads.metrics.given_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        self.metrics.given_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         Ok(copy.size_bytes())
     }
 }

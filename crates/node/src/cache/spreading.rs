@@ -9,15 +9,15 @@ use intarsia_meta::Inode;
 use intarsia_policy::Wanted;
 use intarsia_store::BackingFile;
 use intarsia_sync::{Condvar, Instant, Mutex};
-use intarsia_transport::Buffer;
 use intarsia_types::{HintSet, InodeId, Pattern, Result};
 
+use crate::body::beside::Piecewise;
 use crate::body::remote::RemoteFile;
-use crate::cache::far_pages::Stamp;
+use crate::cache::far_pages::{Stamp, vouched};
 use crate::cache::remote_cache::CopyInMaking;
+use crate::cache::spread::Spreads;
 use crate::cache::taking::Taker;
 use crate::membership::cluster::Cluster;
-use crate::node::Node;
 
 /// A shorter file is soon read from its home by many.
 const MIN_BYTES: u64 = 512 << 10;
@@ -67,10 +67,6 @@ impl Spreading {
         self.ino
     }
 
-    pub(crate) const fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
     pub(crate) const fn stamp(&self) -> &Stamp {
         &self.stamp
     }
@@ -89,31 +85,11 @@ impl Spreading {
         self.stamp.home == stamp.home && self.stamp.number <= stamp.number
     }
 
-    pub(crate) fn is_alive(&self) -> bool {
-        !self.is_ended.load(Ordering::Acquire)
-    }
-
     /// From now on nothing is read of it.
     pub(crate) fn end(&self) {
         let _arrival = self.arrival.lock();
         self.is_ended.store(true, Ordering::Release);
         self.has_landed.notify_all();
-    }
-
-    /// Whether a reader has these bytes without waiting.
-    pub(crate) fn has(&self, range: &Range<u64>) -> bool {
-        self.is_alive() && self.copy.has(range)
-    }
-
-    /// Notes what a reader here reads; whether it comes as a piece, if it is not here.
-    pub(crate) fn comes(&self, range: &Range<u64>) -> bool {
-        let goes_on = self.wanted.lock().note(range);
-        if goes_on && !self.copy.has(range) {
-            // The thread may wait for something to be wanted.
-            let _arrival = self.arrival.lock();
-            self.is_read_on.notify_all();
-        }
-        goes_on || self.copy.has(range)
     }
 
     /// What readers here are about to read and is not here yet, from its first byte on; of several the one that lacks most.
@@ -149,8 +125,43 @@ impl Spreading {
         Ok(self.file.read_at(buffer, offset_bytes)? == buffer.len())
     }
 
-    /// Waits until a reader's bytes are here and fills `buffer`. False when they do not come, or may be old.
-    pub(crate) fn wait_and_read(&self, offset_bytes: u64, buffer: &mut [u8]) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
+        self.copy.has(&(0..self.size_bytes))
+    }
+
+    /// Adds a piece; false when it cannot be kept.
+    pub(super) fn add(&self, offset_bytes: u64, bytes: &[u8]) -> bool {
+        self.copy.add(offset_bytes, bytes);
+        let _arrival = self.arrival.lock();
+        self.has_landed.notify_all();
+        self.copy.has(&(offset_bytes..offset_bytes + bytes.len() as u64))
+    }
+}
+
+impl Piecewise for Spreading {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn is_alive(&self) -> bool {
+        !self.is_ended.load(Ordering::Acquire)
+    }
+
+    fn has(&self, range: &Range<u64>) -> bool {
+        self.is_alive() && self.copy.has(range)
+    }
+
+    fn comes(&self, range: &Range<u64>) -> bool {
+        let goes_on = self.wanted.lock().note(range);
+        if goes_on && !self.copy.has(range) {
+            // The thread may wait for something to be wanted.
+            let _arrival = self.arrival.lock();
+            self.is_read_on.notify_all();
+        }
+        goes_on || self.copy.has(range)
+    }
+
+    fn wait_and_read(&self, offset_bytes: u64, buffer: &mut [u8]) -> bool {
         let range = offset_bytes..offset_bytes + buffer.len() as u64;
         let deadline = Instant::now() + READ_PATIENCE;
         {
@@ -169,35 +180,23 @@ impl Spreading {
         let is_read = self.file.read_at(buffer, offset_bytes).is_ok_and(|n| n == buffer.len());
         is_read && self.is_alive()
     }
-
-    pub(super) fn is_whole(&self) -> bool {
-        self.copy.has(&(0..self.size_bytes))
-    }
-
-    /// Adds a piece; false when it cannot be kept.
-    pub(super) fn add(&self, offset_bytes: u64, bytes: &[u8]) -> bool {
-        self.copy.add(offset_bytes, bytes);
-        let _arrival = self.arrival.lock();
-        self.has_landed.notify_all();
-        self.copy.has(&(offset_bytes..offset_bytes + bytes.len() as u64))
-    }
 }
 
-impl Node {
+impl Spreads {
     /// Has a file that was opened at its home come as its hints wish: those that are broadcast piece by piece, also from other
     /// readers.
-    pub(crate) fn begin_spreading(
-        &self,
+    pub(crate) fn begin(
+        self: &Arc<Self>,
         inode: &Inode,
         hints: &HintSet,
         file: RemoteFile,
     ) -> Arc<RemoteFile> {
         let wants = hints.pattern() == Some(Pattern::Broadcast) && inode.size_bytes >= MIN_BYTES;
         let Some(cluster) = self.cluster.as_ref().filter(|_| wants) else {
-            return Arc::new(file.with_copy(self.begin_keeping(inode, hints)));
+            return Arc::new(file.with_copy(self.cache.begin(inode, hints)));
         };
-        let stamp = file.vouched();
-        if let Some(copy) = self.spreads.copy(inode.ino, &stamp) {
+        let stamp = vouched(&file);
+        if let Some(copy) = self.copy(inode.ino, &stamp) {
             self.hinted.note(Pattern::Broadcast, Ok(()));
             return Arc::new(file.with_spread(copy));
         }
@@ -205,7 +204,7 @@ impl Node {
             Ok(copy) => copy,
             Err(why) => {
                 self.hinted.note(Pattern::Broadcast, Err(why));
-                return Arc::new(file.with_copy(self.begin_keeping(inode, hints)));
+                return Arc::new(file.with_copy(self.cache.begin(inode, hints)));
             }
         };
         self.hinted.note(Pattern::Broadcast, Ok(()));
@@ -223,20 +222,20 @@ impl Node {
         if stamp.number == 0 || size_bytes != inode.size_bytes {
             return Err("somebody may be writing to it");
         }
-        let copy = self.begin_keeping_vouched(inode, hints);
+        let copy = self.cache.begin_vouched(inode, hints);
         let copy = copy.and_then(|copy| Spreading::new(inode.ino, stamp, size_bytes, copy));
         copy.map(Arc::new).ok_or("there is no room for a copy")
     }
 
     /// Has a thread take the pieces of a copy, and `file` read from it.
     fn begin_taking(
-        &self,
+        self: &Arc<Self>,
         cluster: &Arc<Cluster>,
         copy: Arc<Spreading>,
         file: RemoteFile,
     ) -> Arc<RemoteFile> {
         let file = Arc::new(file.with_spread(Arc::clone(&copy)));
-        let spreads = Arc::clone(&self.spreads);
+        let spreads = Arc::clone(self);
         let taker = Taker::new(Arc::clone(cluster), Arc::clone(&spreads), Arc::clone(&copy));
         let source = Arc::clone(&file);
         let work = move || taker.work(source);
@@ -252,9 +251,4 @@ impl Node {
         }
         file
     }
-}
-
-/// Bytes for a reader, from the copy.
-pub(crate) fn read_copy(copy: &Spreading, mut buffer: Buffer, offset_bytes: u64) -> Option<Buffer> {
-    copy.wait_and_read(offset_bytes, &mut buffer).then_some(buffer)
 }

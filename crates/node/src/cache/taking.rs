@@ -12,6 +12,8 @@ use intarsia_transport::{Answer, Pending};
 use intarsia_types::{Error, NodeId, Result};
 use intarsia_wire::{Request, Response};
 
+use crate::body::beside::Piecewise;
+use crate::body::remote::RemoteFile;
 use crate::cache::spread::Spreads;
 use crate::cache::spreading::{LOOK, Spreading};
 use crate::membership::cluster::{Cluster, unexpected};
@@ -39,6 +41,16 @@ pub(crate) trait Source: Send + Sync {
     fn home(&self) -> NodeId;
     /// The question for bytes of it, to be asked there.
     fn request(&self, range: &Range<u64>) -> Request;
+}
+
+impl Source for RemoteFile {
+    fn home(&self) -> NodeId {
+        self.home()
+    }
+
+    fn request(&self, range: &Range<u64>) -> Request {
+        self.request(range)
+    }
 }
 
 /// A piece on its way.

@@ -28,35 +28,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use intarsia_meta::Inode;
-use intarsia_store::{BackingFile, is_unwritten};
+use intarsia_store::BackingFile;
 use intarsia_sync::thread::ScopedJoinHandle;
 use intarsia_sync::{Instant, Mutex};
-use intarsia_types::{BackingRef, Error, InodeId, Integrity, NodeId, Result};
+use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
 use intarsia_wire::{RecallKind, Request, Response};
 
-use crate::inode::lease::{Content, Retry};
-use crate::inode::live::LiveState;
-use crate::inode::moving::Source;
 use crate::membership::cluster::Cluster;
 use crate::membership::cluster::unexpected;
-use crate::node::Node;
-use crate::space::hints::own_hints;
 
 /// How long a writer waits for followers.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often, and how long, a follower that did not answer is told again.
 const AGAIN: Duration = Duration::from_millis(500);
 const REMINDED: Duration = Duration::from_secs(30);
-/// A writer that waits looks so often whether it may go on.
-const PAUSE: Duration = Duration::from_millis(1);
 /// How long a file is not vouched for after a recall; doubles each time.
 const REST_MIN: Duration = Duration::from_millis(100);
 const REST_MAX: Duration = Duration::from_secs(10);
 /// A file that was left alone for so many rests has calmed down.
 const CALM: u32 = 8;
-/// A file that is cut is copied for its followers up to this length.
-const COPIED_MAX: u64 = 64 << 20;
 /// Most files that are remembered. Forgetting one costs its readers the pages that they have.
 const FILES_MAX: usize = 1 << 16;
 
@@ -84,7 +74,7 @@ impl Vouches {
     }
 
     /// The stamp of a file's content; 0 for none. To be asked with the entry locked, and nobody writing.
-    fn stamp(&self, ino: InodeId, backing: BackingRef) -> u64 {
+    pub(crate) fn stamp(&self, ino: InodeId, backing: BackingRef) -> u64 {
         let now = Instant::now();
         let mut files = self.files.lock();
         if files.len() >= FILES_MAX && !files.contains_key(&ino) {
@@ -140,65 +130,57 @@ pub(crate) struct Follower {
 #[derive(Default)]
 pub(crate) struct Round(AtomicBool);
 
-impl Node {
-    /// Takes note of another host that has opened a file here to read, and vouches for what it reads if that can be done.
-    /// The stamp, or 0, and the file that it reads, also when the inode gets another one.
-    pub(crate) fn follow_up(
+impl Follower {
+    /// Of a host that keeps what it reads under `stamp`, or nothing under 0.
+    pub(crate) const fn new(node: NodeId, stamp: u64) -> Self {
+        Self { node, stamp, is_told: stamp == 0 }
+    }
+
+    /// Whether it is this host's, with this stamp.
+    pub(crate) fn is_of(&self, node: &NodeId, stamp: u64) -> bool {
+        self.stamp == stamp && self.node == *node
+    }
+}
+
+impl Round {
+    /// Whether all have answered, or nobody waits for them any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Whether a writer may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recalling {
+    /// No follower keeps what it has read.
+    Over,
+    /// They are being told: the file's entry is to be let go of, and it is to be asked again.
+    UnderWay,
+}
+
+impl Vouches {
+    /// Takes the stamp of a file back, to which somebody is about to write, and tells its followers; `recall` is where
+    /// the file's entry keeps that they are being told.
+    pub(crate) fn recall(
         &self,
+        cluster: &Arc<Cluster>,
         ino: InodeId,
-        state: &mut LiveState,
-        reader: &NodeId,
-    ) -> (u64, Option<Arc<BackingFile>>) {
-        let Some(local) = state.local() else { return (0, None) };
-        if state.hints.integrity() == Integrity::Strict {
-            // All that is read of it is verified, by its present sums.
-            return (0, None);
-        }
-        let pinned = Arc::clone(&local.ro);
-        let stamp = if self.can_vouch(state) { self.vouches.stamp(ino, local.backing) } else { 0 };
-        state.followers.push(Follower { node: reader.clone(), stamp, is_told: stamp == 0 });
-        (stamp, Some(pinned))
-    }
-
-    /// Whether nobody can change the file before this host allows it.
-    fn can_vouch(&self, state: &LiveState) -> bool {
-        let Some(local) = state.local() else { return false };
-        let is_home = |record: &Inode| record.layout.backing() == Some(local.backing);
-        let may_be_written = state.is_unsettled || state.holds_lease() || state.is_foreign;
-        state.record.as_ref().is_some_and(is_home)
-            && state.writers == 0
-            && state.recall.as_ref().is_none_or(|round| round.0.load(Ordering::Acquire))
-            && (!may_be_written || is_unwritten(local.ro.file()).unwrap_or(false))
-    }
-
-    /// A follower has closed a handle that it had under `stamp`.
-    pub(crate) fn end_following(&self, ino: InodeId, node: &NodeId, stamp: u64) {
-        self.live.with_existing(ino, |state| {
-            let is_it = |follower: &Follower| follower.stamp == stamp && follower.node == *node;
-            if let Some(at) = state.followers.iter().position(is_it) {
-                state.followers.swap_remove(at);
+        followers: &mut [Follower],
+        recall: &mut Option<Arc<Round>>,
+    ) -> Recalling {
+        if let Some(round) = recall {
+            if !round.is_over() {
+                return Recalling::UnderWay;
             }
-        });
-    }
-
-    /// To be asked before somebody may write to the file: no follower keeps what it has read of it when this is `None`.
-    /// Else the entry is to be let go of, and it is to be asked again.
-    pub(crate) fn recall_followers(&self, ino: InodeId, state: &mut LiveState) -> Option<Retry> {
-        let cluster = self.cluster.as_ref()?;
-        let again = || Some(Retry::after(PAUSE, "other hosts are being told of a writer"));
-        if let Some(round) = &state.recall {
-            if !round.0.load(Ordering::Acquire) {
-                return again();
-            }
-            state.recall = None;
+            *recall = None;
         }
-        let is_needed = state.followers.iter().any(|follower| !follower.is_told);
-        self.vouches.withdraw(ino, is_needed);
+        let is_needed = followers.iter().any(|follower| !follower.is_told);
+        self.withdraw(ino, is_needed);
         if !is_needed {
-            return None;
+            return Recalling::Over;
         }
         let mut told: Vec<(NodeId, u64)> = Vec::new();
-        for follower in state.followers.iter_mut().filter(|follower| !follower.is_told) {
+        for follower in followers.iter_mut().filter(|follower| !follower.is_told) {
             follower.is_told = true;
             match told.iter_mut().find(|(node, _)| *node == follower.node) {
                 Some((_, stamp)) => *stamp = follower.stamp.max(*stamp),
@@ -206,66 +188,17 @@ impl Node {
             }
         }
         let round = Arc::new(Round::default());
-        state.recall = Some(Arc::clone(&round));
+        *recall = Some(Arc::clone(&round));
         let cluster = Arc::clone(cluster);
         let tell = move || tell_all(&cluster, ino, told, &round);
         match intarsia_sync::thread::Builder::new().name("followers".into()).spawn(tell) {
-            Ok(_) => again(),
+            Ok(_) => Recalling::UnderWay,
             Err(error) => {
                 tracing::warn!(%ino, %error, "readers on other hosts were not told of a writer");
-                state.recall = None;
-                None
+                *recall = None;
+                Recalling::Over
             }
         }
-    }
-}
-
-impl Node {
-    /// Before a file is cut: has the bytes in a backing file that is new, so that followers go on with the old one, which they
-    /// have open, and find none of it missing. The kernels there fill up what is missing with zeros, and not all readers
-    /// would see the file end before. Where the kernel reads the file past this process, or much of it would have to be
-    /// copied, it stays where it is.
-    pub(crate) fn spare_followers(
-        &self,
-        inode: Inode,
-        state: &mut LiveState,
-        size_bytes: u64,
-    ) -> Result<Inode> {
-        let Some(cluster) = self.cluster.as_ref().filter(|_| !state.followers.is_empty()) else {
-            return Ok(inode);
-        };
-        let is_named =
-            state.local().is_some_and(|local| inode.layout.backing() == Some(local.backing));
-        if !is_named
-            || !state.holds_lease()
-            || state.is_passed()
-            || state.size_bytes()? <= size_bytes
-        {
-            return Ok(inode);
-        }
-        // Copies on other hosts hold what is published, until something else is.
-        let is_dropped = size_bytes == 0 && inode.layout.copies().len() == 1;
-        let content = if is_dropped { Content::Dropped } else { Content::Kept };
-        if content == Content::Kept && state.size_bytes()? > COPIED_MAX {
-            return Ok(inode);
-        }
-        let hints = own_hints(&self.namespace, &inode);
-        let moved = hints.and_then(|hints| {
-            state.hints = hints;
-            self.bring_home(cluster, Source::Here, &inode, state, content)
-        });
-        moved.or_else(|error| {
-            tracing::warn!(ino = %inode.ino, %error, "readers on other hosts may see zeros where a file is cut");
-            Ok(inode)
-        })
-    }
-
-    /// Whether a file has left the backing file that it was in when another host opened it.
-    pub(crate) fn has_left(&self, ino: InodeId, pinned: &Arc<BackingFile>) -> bool {
-        let is_there = |state: &mut LiveState| {
-            state.local().is_some_and(|local| Arc::ptr_eq(&local.ro, pinned))
-        };
-        !self.live.with_existing(ino, is_there).unwrap_or(false)
     }
 }
 

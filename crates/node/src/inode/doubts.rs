@@ -17,7 +17,9 @@ pub(crate) struct DoubtfulOrphans(Mutex<Vec<(InodeId, Instant)>>);
 impl Node {
     /// Nobody has the file open any more. If it was promised and could not be recorded, nobody else knows of its bytes.
     pub(crate) fn note_broken_promise(&self, ino: InodeId, state: &mut LiveState) {
-        state.is_doubtful |= self.namespace.forget_promise(ino) && state.local().is_some();
+        if self.namespace.forget_promise(ino) && state.local().is_some() {
+            state.backing.doubt();
+        }
     }
 
     /// Passes on what became of taking a name from an inode that was to be kept as an orphan of this host; without an
@@ -53,7 +55,9 @@ impl Node {
                 }
             };
             let waits = |state: &mut LiveState| {
-                state.is_orphan |= is_orphan;
+                if is_orphan {
+                    state.names.lose();
+                }
                 state.is_open()
             };
             if is_orphan && self.live.with_existing(*ino, waits) != Some(true) {

@@ -54,9 +54,9 @@ impl Node {
         };
         let size_bytes = local.ro.stat()?.size_bytes;
         if state.right.is_taken_over()
-            || state.is_foreign
-            || state.is_withheld
-            || self.wanted_copies(&state.hints) > 1
+            || state.mark.is_foreign()
+            || state.publishing.is_withheld()
+            || self.placing.copies_wanted(&state.hints) > 1
             || !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total_bytes())
         {
             return Ok(None);
@@ -96,7 +96,11 @@ impl Node {
     /// Whether a closed file that was folded early wants nothing but that its lease is given back. Not so while
     /// it may be mapped.
     fn is_ready(&self, state: &mut LiveState) -> Result<bool> {
-        if state.is_open() || state.is_orphan || state.overlay.is_dirty || state.sums.is_some() {
+        if state.is_open()
+            || state.names.is_orphan()
+            || state.overlay.is_dirty
+            || state.sums.is_some()
+        {
             return Ok(false);
         }
         state.close_writer();
@@ -112,7 +116,8 @@ impl Node {
         let (mut ready, mut left) = (Vec::new(), Vec::new());
         for (ino, live) in &lives {
             // Not waited for: whoever has it may be waiting for one that is held here already.
-            let state = live.as_ref().and_then(|live| live.try_lock()).filter(|s| !s.is_gone);
+            let state =
+                live.as_ref().and_then(|live| live.try_lock()).filter(|s| !s.entry.is_gone());
             let ready_state = state
                 .and_then(|mut state| self.is_ready(&mut state).unwrap_or(false).then_some(state));
             match ready_state {
@@ -142,7 +147,7 @@ impl Node {
     /// The file has settled: its backing file becomes a ready one again.
     fn end_folded(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         self.count_settled(state);
-        state.is_queued = false;
+        state.entry.take();
         state.naming.name();
         let Some(LocalBody { backing, ro, .. }) = state.take_local() else { return Ok(()) };
         // The pages that passthrough left behind belong to the backing file; who reads next would miss them.
@@ -219,7 +224,7 @@ impl Node {
         if let Some(backing) = state.doubtful() {
             self.ledger.doubt(backing, FreeFile::of(ino, backing.file), state.accounted_512);
         }
-        state.is_doubtful = false;
+        state.backing.resolve();
         state.body = None;
     }
 
@@ -230,7 +235,7 @@ impl Node {
         if state.naming.published().is_some() {
             self.metrics.folded.fetch_add(1, Relaxed);
         }
-        state.is_unsettled = false;
+        state.mark.clear();
         state.right.release();
         state.sums = None;
     }

@@ -117,7 +117,7 @@ impl Node {
         let is_passed = state.handles > 0 && state.mode == IoMode::Passthrough;
         state.holds_lease()
             && state.remote_handles == 0
-            && !state.is_orphan
+            && !state.names.is_orphan()
             && !state.right.is_taken_over()
             && !is_passed
     }
@@ -329,7 +329,7 @@ impl Node {
         state.body = Some(Body::empty());
         state.sums = None;
         state.is_checksummed = false;
-        state.is_unsettled = false;
+        state.mark.clear();
         state.copied = None;
         state.accounted_512 = 0;
         state.overlay.size_bytes = 0;
@@ -345,6 +345,6 @@ fn hold_remotely(state: &mut LiveState, remote: RemoteFile) {
     state.body = Some(Body::remote(remote));
     state.sums = None;
     state.is_checksummed = false;
-    state.is_unsettled = false;
+    state.mark.clear();
     state.right.release();
 }

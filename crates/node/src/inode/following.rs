@@ -23,7 +23,9 @@ impl Node {
         if state.body.is_none() {
             state.hints = own_hints(&self.namespace, inode)?;
             // Another host's orphan is not for this one to remove.
-            state.is_orphan |= inode.nlink == 0 && !self.is_shared();
+            if inode.nlink == 0 && !self.is_shared() {
+                state.names.lose();
+            }
             self.load_body(state, inode)?;
         }
         state.record = Some(inode.clone());
@@ -39,7 +41,7 @@ impl Node {
             (state.body.take(), state.record.replace(inode.clone()), state.is_checksummed);
         let loaded = self.load_body(state, inode);
         if loaded.is_ok() {
-            self.note_former(state, old.0.take());
+            state.note_former(old.0.take());
         }
         if state.is_open() && matches!(loaded, Err(Error::NotFound | Error::Busy(_))) {
             (state.body, state.record, state.is_checksummed) = old;
@@ -48,7 +50,7 @@ impl Node {
         if let Some(backing) = doubtful {
             self.ledger.doubt(backing, FreeFile::of(inode.ino, backing.file), state.accounted_512);
         }
-        state.is_doubtful = false;
+        state.backing.resolve();
         let is_renewed = loaded.is_ok() && state.renews_pages_with_length();
         if state.is_served_by_us() && !is_renewed && !self.has_true_pages(inode.ino, state) {
             self.old_pages.note(inode.ino);
@@ -60,8 +62,9 @@ impl Node {
     /// any record.
     fn is_outdated(&self, state: &mut LiveState, inode: &Inode) -> Result<bool> {
         let is_known = state.record.as_ref().is_some_and(|known| known.version == inode.version);
-        let is_ours = state.is_unsettled || state.overlay.is_dirty || state.writes_remotely();
-        let is_kept_true = |kept: &LocalBody| self.is_kept_true(inode, kept.backing);
+        let is_ours =
+            state.mark.is_unsettled() || state.overlay.is_dirty || state.writes_remotely();
+        let is_kept_true = |kept: &LocalBody| self.remote_cache.is_true_of(inode, kept.backing);
         let is_known = is_known && state.kept().is_none_or(is_kept_true);
         if state.body.is_none() || is_ours || is_known {
             return Ok(false);

@@ -150,7 +150,7 @@ impl Node {
             if state.is_open() {
                 return Ok((Recalled::InUse, None));
             }
-            if !state.holds_lease() && !state.is_unsettled {
+            if !state.holds_lease() && !state.mark.is_unsettled() {
                 if !self.creations.is_stranger(ino) {
                     return Ok((Recalled::Later(SOON), None));
                 }

@@ -14,7 +14,7 @@ use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Result};
 
 use crate::body::Body;
-use crate::body::remote::RemoteFile;
+use crate::body::remote::{RemoteFile, is_of_the_host};
 use crate::cache::vouch::{PeerOpening, being_told};
 use crate::inode::handed::{Asked, Handed};
 use crate::inode::live::LiveState;
@@ -22,7 +22,6 @@ use crate::inode::moving::Source;
 use crate::membership::cluster::{Cluster, Recalled};
 use crate::membership::homes::require_some_copy;
 use crate::node::Node;
-use crate::replication::copies::is_of_the_host;
 use crate::space::hints::own_hints;
 
 /// How long an open tries to get a lease that keeps moving.
@@ -192,8 +191,9 @@ impl Node {
 
     /// Asks the home of a file that is open here anew whether it vouches for what is read, if it did not.
     fn renew_stamp(&self, inode: &Inode, state: &mut LiveState) {
-        let is_unsure =
-            |remote: &Arc<RemoteFile>| !remote.may_write() && !self.is_vouched(inode.ino, remote);
+        let is_unsure = |remote: &Arc<RemoteFile>| {
+            !remote.may_write() && !self.far_pages.is_vouched(inode.ino, remote)
+        };
         if state.remote().is_some_and(is_unsure)
             && let Err(error) = self.replace_body(state, inode)
         {
@@ -207,9 +207,9 @@ impl Node {
         let is_sure = || self.cluster.as_ref().is_some_and(|cluster| cluster.is_sure_member());
         let is_certain = state.holds_lease()
             && state.body.is_some()
-            && !state.is_doubtful
+            && !state.backing.is_doubtful()
             && !state.right.is_taken_over()
-            && !state.is_foreign
+            && !state.mark.is_foreign()
             && is_sure();
         state.record.clone().filter(|_| is_certain)
     }

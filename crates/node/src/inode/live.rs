@@ -15,7 +15,12 @@ use intarsia_types::{BackingRef, HintSet, InodeId, Result, Timestamp};
 use crate::body::Body;
 use crate::cache::far_pages::Paged;
 use crate::cache::vouch::{Follower, Round};
+use crate::inode::backing_state::BackingState;
+use crate::inode::entry::Entry;
+use crate::inode::mark::Mark;
+use crate::inode::names_left::NamesLeft;
 use crate::inode::naming::Naming;
+use crate::inode::publishing::Publishing;
 use crate::inode::write_right::WriteRight;
 use crate::ranks::{LIVE_INODE, LIVE_SHARD};
 use crate::replication::replicate::Copied;
@@ -50,9 +55,6 @@ pub(crate) struct LiveState {
     /// It was opened here to be read through the kernel's pages while its bytes are at another host, by somebody who may
     /// have it open still.
     pub(crate) paged: Option<Paged>,
-    /// Its name has just been given to another file: it stays for a moment, for whoever looked the name up
-    /// before and opens it now.
-    pub(crate) is_lingering: bool,
     /// Whether this host may write to the file. Without other hosts nobody asks.
     pub(crate) right: WriteRight,
     /// How the kernel serves it; fixed from the first open to the last release.
@@ -68,12 +70,10 @@ pub(crate) struct LiveState {
     pub(crate) followed_at: Option<Instant>,
     /// The hints in force when it was opened.
     pub(crate) hints: HintSet,
-    /// The namespace says that it may be being written.
-    pub(crate) is_unsettled: bool,
-    /// It was unsettled when this node started: a process from before may still write to it.
-    pub(crate) is_foreign: bool,
-    /// No name is left; it goes at the last release.
-    pub(crate) is_orphan: bool,
+    /// Whether the namespace says that it may be being written.
+    pub(crate) mark: Mark,
+    /// Whether a name is left.
+    pub(crate) names: NamesLeft,
     /// Sums that reads are checked against; `None` when there are none or they are not loaded.
     pub(crate) sums: Option<BlockSums>,
     /// The record says that the stored sums are right.
@@ -84,20 +84,14 @@ pub(crate) struct LiveState {
     pub(crate) copied: Option<Copied>,
     /// Whether a record names the backing file.
     pub(crate) naming: Naming,
-    /// A publication failed for want of copies: other hosts see the content of the one before.
-    pub(crate) is_withheld: bool,
-    /// A change of the record had no answer, so that nobody knows whether it names the backing file.
-    pub(crate) is_doubtful: bool,
+    /// Whether copies that are wanting stand between what was written here and the other hosts.
+    pub(crate) publishing: Publishing,
+    /// What is known of the owner of the backing file.
+    pub(crate) backing: BackingState,
     /// Blocks that the tier's accounting knows of.
     pub(crate) accounted_512: u64,
-    /// It lacked a copy while it was being written; whoever settles it sees to that.
-    pub(crate) lacks_copies: bool,
-    /// Whether the settler has it in its queue.
-    pub(crate) is_queued: bool,
-    /// No record names its backing file any more, which stays until the kernel reads it past the process no longer.
-    pub(crate) is_spared: bool,
-    /// Removed from the table: whoever still holds the entry must look it up again.
-    pub(crate) is_gone: bool,
+    /// Where this entry is.
+    pub(crate) entry: Entry,
 }
 
 impl LiveState {
@@ -109,7 +103,6 @@ impl LiveState {
             followers: Vec::new(),
             recall: None,
             paged: None,
-            is_lingering: false,
             right: WriteRight::None,
             mode: IoMode::Cached,
             body: None,
@@ -118,21 +111,17 @@ impl LiveState {
             record: None,
             followed_at: None,
             hints: HintSet::default(),
-            is_unsettled: false,
-            is_foreign: false,
-            is_orphan: false,
+            mark: Mark::default(),
+            names: NamesLeft::default(),
             sums: None,
             is_checksummed: false,
             seen_ctime: Timestamp::default(),
             copied: None,
             naming: Naming::default(),
-            is_withheld: false,
-            is_doubtful: false,
+            publishing: Publishing::default(),
+            backing: BackingState::default(),
             accounted_512: 0,
-            lacks_copies: false,
-            is_queued: false,
-            is_spared: false,
-            is_gone: false,
+            entry: Entry::default(),
         }
     }
 
@@ -143,13 +132,14 @@ impl LiveState {
 
     /// The backing file that a record may name or not.
     pub(crate) fn doubtful(&self) -> Option<BackingRef> {
-        self.local().map(|local| local.backing).filter(|_| self.is_doubtful)
+        self.local().map(|local| local.backing).filter(|_| self.backing.is_doubtful())
     }
 
     /// Takes note of what became of a change of the record.
     pub(crate) fn note_change<T>(&mut self, outcome: Result<T>) -> Result<T> {
-        let is_doubtful = outcome.as_ref().is_err_and(is_uncertain) && self.local().is_some();
-        self.is_doubtful |= is_doubtful;
+        if outcome.as_ref().is_err_and(is_uncertain) && self.local().is_some() {
+            self.backing.doubt();
+        }
         outcome
     }
 
@@ -171,20 +161,28 @@ impl LiveState {
         };
         self.body = None;
         self.sums = None;
-        self.is_unsettled = false;
+        self.mark.clear();
         self.right.forget();
         self.overlay.is_dirty = false;
         self.copied = None;
         self.naming.forget();
-        self.is_withheld = false;
-        self.is_doubtful = false;
+        self.publishing.publish();
+        self.backing.resolve();
         self.accounted_512 = 0;
         forgotten
     }
 
     /// Whether nothing is known here that the record does not say.
     pub(crate) const fn is_idle(&self) -> bool {
-        !self.is_open() && !self.is_unsettled && !self.holds_lease() && !self.overlay.is_dirty
+        !self.is_open()
+            && !self.mark.is_unsettled()
+            && !self.holds_lease()
+            && !self.overlay.is_dirty
+    }
+
+    /// Whether it is open here and its reads come to us, but for what the kernel keeps in its pages.
+    pub(crate) fn is_served_by_us(&self) -> bool {
+        self.handles > 0 && self.mode == IoMode::Cached
     }
 
     /// Whether the kernel reads a file here past the process, and can be told of no other one.
@@ -194,7 +192,7 @@ impl LiveState {
 
     /// Whether anybody has it open, here or on another host, or may be just about to.
     pub(crate) const fn is_open(&self) -> bool {
-        self.handles > 0 || self.remote_handles > 0 || self.is_lingering
+        self.handles > 0 || self.remote_handles > 0 || self.names.is_lingering()
     }
 }
 
@@ -268,7 +266,7 @@ impl LiveTable {
         loop {
             let live = self.get_or_insert(ino);
             let mut state = live.lock();
-            if state.is_gone {
+            if state.entry.is_gone() {
                 continue;
             }
             let result = f(&mut state);
@@ -285,7 +283,7 @@ impl LiveTable {
     ) -> Option<T> {
         let live = self.get(ino)?;
         let mut state = live.lock();
-        if state.is_gone {
+        if state.entry.is_gone() {
             return None;
         }
         let result = f(&mut state);
@@ -304,7 +302,7 @@ impl LiveTable {
         loop {
             let live = self.get_or_insert(ino);
             let mut state = live.state.try_lock_until(deadline)?;
-            if state.is_gone {
+            if state.entry.is_gone() {
                 continue;
             }
             let result = f(&mut state);
@@ -316,7 +314,7 @@ impl LiveTable {
     /// Drops a locked entry that was left idle.
     pub(crate) fn drop_if_idle(&self, ino: InodeId, state: &mut LiveState) {
         if state.is_idle() {
-            state.is_gone = true;
+            state.entry.remove();
             self.drops.fetch_add(1, Ordering::AcqRel);
             self.shard(ino).lock().remove(&ino);
         }

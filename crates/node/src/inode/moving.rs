@@ -7,7 +7,7 @@ use intarsia_policy::IoMode;
 use intarsia_types::{BackingRef, Error, Layout, NodeId, Result};
 
 use crate::body::remote::RemoteFile;
-use crate::body::{Body, LocalBody};
+use crate::body::{Body, LocalBody, load_inline};
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
@@ -88,7 +88,7 @@ impl Node {
         state.body = Some(Body::local(new));
         state.sums = None;
         state.is_checksummed = false;
-        state.is_unsettled = true;
+        state.mark.set();
         state.overlay.size_bytes = moved.size_bytes;
         state.accounted_512 = 0;
         self.account(state)?;
@@ -101,7 +101,7 @@ impl Node {
     fn place_for(&self, inode: &Inode, state: &LiveState) -> Result<(LocalBody, bool)> {
         let is_open = state.handles > 0 && state.mode == IoMode::Passthrough;
         let open = state.kept().filter(|_| is_open);
-        match (self.take_kept(inode, open.is_some()), open) {
+        match (self.remote_cache.take_out(inode, open.is_some()), open) {
             (Some(kept), None) => Ok(kept),
             (Some((kept, is_true)), Some(open)) if kept.backing == open.backing => {
                 Ok((kept, is_true))
@@ -114,6 +114,34 @@ impl Node {
                 let tier = self.placing.tier_here(state.hints.tier())?;
                 let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
                 Ok((LocalBody::new(backing, file), false))
+            }
+        }
+    }
+
+    /// Brings a copy that the kernel reads past us to the present content of `inode`, in place: while the file is open
+    /// the kernel can be told of no other one.
+    pub(crate) fn renew_kept(&self, inode: &Inode, kept: &LocalBody) -> Result<()> {
+        self.remote_cache.begin_renewal(inode.ino, kept.backing)?;
+        let size_bytes = self.copy_present(inode, kept.backing)?;
+        // A copy that a record names does not change.
+        let version =
+            Some(inode.version).filter(|_| inode.checksummed || self.own_copy(inode).is_some());
+        self.remote_cache.end_renewal(inode.ino, kept, version, size_bytes)
+    }
+
+    /// Makes a backing file here what the record says; how long that is.
+    fn copy_present(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
+        match (self.own_copy(inode), &inode.layout) {
+            (Some(own), _) => self.ledger.copy(own, backing),
+            (None, Layout::Empty) => self.ledger.write_whole(backing, &[]),
+            (None, Layout::Inline) => {
+                self.ledger.write_whole(backing, &load_inline(&self.namespace, inode)?)
+            }
+            (None, _) => {
+                let cluster = self.cluster.as_ref().ok_or(Error::BadHandle)?;
+                let hosts = self.hosts_of(inode)?;
+                let source = Arc::new(self.open_elsewhere(cluster, inode, &hosts)?);
+                self.copy_here(&source, backing)
             }
         }
     }

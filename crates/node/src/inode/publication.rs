@@ -1,7 +1,6 @@
 //! What was written becomes the record, which other hosts read.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_policy::IoMode;
@@ -9,14 +8,12 @@ use intarsia_types::{Error, FileKind, InodeId, Integrity, Layout, Result};
 
 use crate::body::integrity::checksum_extras;
 use crate::body::striped::StripedFile;
+use crate::clock::TICK;
 use crate::inode::early_fold::EarlyFold;
 use crate::inode::live::LiveState;
 use crate::node::Node;
 use crate::replication::further::{Further, take_over_copies};
 use crate::space::hints::own_hints;
-
-/// Some kernels keep times to a tick of at most so much: what follows within it does not show in them.
-pub(crate) const TICK: Duration = Duration::from_millis(20);
 
 impl Node {
     pub(crate) fn ensure_loaded(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
@@ -74,7 +71,7 @@ impl Node {
         match persisted {
             // Another host removed the file, which is open here still.
             Err(Error::NotFound) if self.is_shared() => {
-                state.is_orphan = true;
+                state.names.lose();
                 state.overlay.is_dirty = false;
                 Ok(())
             }
@@ -170,7 +167,7 @@ impl Node {
             None => state.naming.name(),
         }
         state.copied = state.copied.filter(|_| keeps_copies);
-        state.is_withheld = false;
+        state.publishing.publish();
         state.overlay.is_dirty = false;
         state.overlay.mtime = None;
         state.overlay.ctime = None;

@@ -115,7 +115,7 @@ impl Node {
     pub(crate) fn recount_at_rest(&self) -> Result<()> {
         let is_written = |live: &crate::inode::live::Live| {
             let state = live.lock();
-            state.is_unsettled || state.is_queued || state.writers > 0
+            state.mark.is_unsettled() || state.entry.is_queued() || state.writers > 0
         };
         for tier in self.tiers.iter() {
             let is_idle = || !self.live.entries().iter().any(|live| is_written(live));

@@ -71,7 +71,7 @@ impl Node {
             Err(Error::NotFound) => {
                 // Removed by another host: whoever has it open here keeps what there is.
                 if state.is_open() {
-                    state.is_orphan = true;
+                    state.names.lose();
                     state.right.release();
                     state.overlay.is_dirty = false;
                 } else {
@@ -114,7 +114,7 @@ impl Node {
     /// had no answer: it may have given the lease back, and put the content beside the inode. No such change is made
     /// any more afterwards.
     pub(crate) fn confirm_lease(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        if !state.holds_lease() || !state.is_doubtful || state.writers > 0 {
+        if !state.holds_lease() || !state.backing.is_doubtful() || state.writers > 0 {
             return Ok(());
         }
         if let WriteLease::Held(_) = self.passed.acquire_write(&self.namespace, ino)? {
@@ -122,7 +122,7 @@ impl Node {
             let inode = self.namespace.update_with(ino, &[Extra::HoldWritable], |_| Ok(()))?;
             if is_as_left(&inode, state) {
                 state.record = Some(inode);
-                state.is_doubtful = false;
+                state.backing.resolve();
                 return Ok(());
             }
         }

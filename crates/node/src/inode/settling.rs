@@ -97,8 +97,7 @@ impl Chores for Node {
 impl Node {
     /// Puts a closed file in line; once.
     pub(crate) fn enqueue_settle(&self, ino: InodeId, state: &mut LiveState) {
-        if !state.is_queued {
-            state.is_queued = true;
+        if state.entry.enqueue() {
             self.settler_queue.settle(ino);
         }
     }
@@ -146,12 +145,12 @@ impl Node {
             return Ok(());
         }
         let is_settled = self.live.with_existing(ino, |state| {
-            state.is_queued = false;
+            state.entry.take();
             allowance::asking_briefly(|| self.try_settle(ino, state, &Release::Settled))
         });
         match is_settled.transpose() {
             Ok(Some(false)) => {
-                self.live.with_existing(ino, |state| state.is_queued = true);
+                self.live.with_existing(ino, |state| state.entry.enqueue());
                 self.settler_queue.retry(waiting);
                 Ok(())
             }
@@ -162,7 +161,7 @@ impl Node {
                 if self.is_shared() {
                     // Other hosts would wait for that start.
                     let reconciled = self.reconcile_if_taken(ino);
-                    self.live.with_existing(ino, |state| state.is_queued = true);
+                    self.live.with_existing(ino, |state| state.entry.enqueue());
                     self.settler_queue.retry(waiting);
                     reconciled?;
                 }
@@ -207,7 +206,7 @@ impl Node {
         state: &mut LiveState,
         release: &Release,
     ) -> Result<Settled> {
-        if state.is_open() || !(state.is_unsettled || state.holds_lease()) {
+        if state.is_open() || !(state.mark.is_unsettled() || state.holds_lease()) {
             return Ok(Settled::Done);
         }
         if state.unnamed().is_some() {
@@ -232,7 +231,7 @@ impl Node {
     ) -> Result<Settled> {
         let ino = inode.ino;
         self.load_body(state, inode)?;
-        if state.is_foreign {
+        if state.mark.is_foreign() {
             // Nobody has opened it since this node started.
             state.hints = own_hints(&self.namespace, inode)?;
         }
@@ -245,7 +244,7 @@ impl Node {
                 more.extend_from_slice(&extras);
                 Ok(())
             })?;
-            state.is_unsettled = false;
+            state.mark.clear();
             state.right.release();
             state.body = None;
             return Ok(Settled::As(Box::new(settled)));
@@ -262,9 +261,9 @@ impl Node {
             }
         };
         self.metrics.settled.fetch_add(1, Ordering::Relaxed);
-        state.is_unsettled = false;
+        state.mark.clear();
         state.right.release();
-        state.is_doubtful = false;
+        state.backing.resolve();
         state.body = None;
         state.sums = None;
         self.settler_queue.set_pool_short(self.tiers.is_short());
@@ -293,7 +292,7 @@ impl Node {
         }
         let is_same =
             if state.copied.is_some() { self.is_copied(ino, state)? } else { !was_written };
-        let is_news = state.is_withheld || !is_same;
+        let is_news = state.publishing.is_withheld() || !is_same;
         let mut dropped = Vec::new();
         let inode = self.namespace.change_known(known, |inode, more| {
             more.extend_from_slice(&extras);
@@ -308,8 +307,8 @@ impl Node {
             Ok(())
         })?;
         self.note_dropped(&dropped);
-        let lacked = std::mem::take(&mut state.lacks_copies);
-        if lacked || inode.layout.copies().len() != self.wanted_copies(&state.hints) {
+        let lacked = state.publishing.take_lacking();
+        if lacked || inode.layout.copies().len() != self.placing.copies_wanted(&state.hints) {
             self.copy_queue.add(ino, stat.size_bytes);
         }
         Ok(inode)
@@ -399,7 +398,7 @@ impl Node {
     pub fn wait_until_settled(&self, deadline: impl Into<Instant>) -> bool {
         let deadline = deadline.into();
         while Instant::now() < deadline {
-            let is_busy = self.live.entries().iter().any(|l| l.lock().is_queued);
+            let is_busy = self.live.entries().iter().any(|l| l.lock().entry.is_queued());
             if !is_busy && self.settler_queue.is_at_rest() {
                 return true;
             }

@@ -27,7 +27,7 @@ impl Node {
         self.metrics.summed_bytes.fetch_add(read_bytes, Ordering::Relaxed);
         self.live.with(ino, |state| {
             // Opened for writing meanwhile: the sums may be of neither the old nor the new content.
-            if state.is_unsettled || state.writers > 0 {
+            if state.mark.is_unsettled() || state.writers > 0 {
                 return Ok(());
             }
             let is_summed = std::cell::Cell::new(false);

@@ -8,7 +8,7 @@ use intarsia_store::Tier;
 use intarsia_sync::Instant;
 use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result};
 
-use crate::body::integrity::sum_file;
+use crate::body::integrity::{stored_sums, sum_file};
 use crate::node::Node;
 
 /// What a check does beyond looking at names and files.
@@ -87,7 +87,7 @@ impl Node {
         let Some(backing) = own.or(inode.layout.backing().filter(|_| !self.is_shared())) else {
             return Ok(None);
         };
-        let stored = match self.stored_sums(ino) {
+        let stored = match stored_sums(&self.namespace, ino) {
             Ok(sums) => sums,
             Err(Error::Corrupt { .. }) => {
                 return Ok(Some(format!("the checksums of inode {ino} cannot be read")));

@@ -335,7 +335,7 @@ impl Node {
             return if is_idle == Some(false) { cut_off() } else { Ok(()) };
         }
         let _limit = allowance::limit(Instant::now() + FILE_PATIENCE);
-        if self.live.with_existing(ino, |state| state.is_lingering) == Some(true) {
+        if self.live.with_existing(ino, |state| state.names.is_lingering()) == Some(true) {
             self.end_lingering(ino);
         }
         let outcome = self.settle_once(ino);

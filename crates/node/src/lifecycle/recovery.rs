@@ -84,11 +84,11 @@ impl Node {
                 }
                 count += 1;
                 self.live.with(ino, |state| {
-                    state.is_unsettled = true;
+                    state.mark.set();
                     if self.is_shared() {
                         state.right.acquire();
                     }
-                    state.is_foreign = true;
+                    state.mark.find();
                     self.enqueue_settle(ino, state);
                 });
             }

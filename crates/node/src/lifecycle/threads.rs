@@ -4,14 +4,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use intarsia_sync::Mutex;
-use intarsia_types::Result;
+use intarsia_types::{InodeId, Result};
 
 use crate::background::settler::Settler;
 use crate::directory::promises::Keeper;
 use crate::locks::LockedFiles;
 use crate::node::Node;
 use crate::replication::repair::FIRST_SURVEY;
-use crate::replication::replicator::Replicator;
+use crate::replication::replicator::{Attempted, CopyChores, Replicator};
 
 /// Those that are stopped one by one; the others end with what they work for.
 #[derive(Default)]
@@ -32,7 +32,8 @@ impl Node {
         if let Some(cluster) = &self.cluster {
             let keeper = Keeper::start(&self.promises, &self.namespace, cluster)?;
             *threads.keeper.lock() = Some(keeper);
-            *threads.replicator.lock() = Some(Replicator::start(self)?);
+            *threads.replicator.lock() =
+                Some(Replicator::start(&self.copy_queue, &Arc::downgrade(self))?);
             let is_known = !self.lacking.lock().is_empty();
             self.copy_queue.survey_in(if is_known { Duration::ZERO } else { FIRST_SURVEY });
         }
@@ -47,10 +48,25 @@ impl Node {
             keeper.stop();
         }
         if let Some(replicator) = self.threads.replicator.lock().take() {
+            self.throttle.stop();
             replicator.stop();
         }
         if let Some(settler) = self.threads.settler.lock().take() {
             settler.stop();
         }
+    }
+}
+
+impl CopyChores for Node {
+    fn survey(&self) -> Result<()> {
+        self.survey_copies()
+    }
+
+    fn make_up(&self, ino: InodeId) -> Result<Attempted> {
+        self.replicate(ino)
+    }
+
+    fn publish(&self, ino: InodeId) -> Result<()> {
+        self.publish_copies(ino)
     }
 }

@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::{
-    MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec,
+    Inode, MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec,
 };
 use intarsia_policy::{HostState, Link, TierState};
 use intarsia_sync::{Mutex, RwLock};
 use intarsia_transport::{
     Buffer, DeploymentKey, Handler, Identity, Network, Peers, Runtime, Server,
 };
-use intarsia_types::{BackingRef, Error, NodeId, Result, TierId, Timestamp};
+use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result, TierId, Timestamp};
 use intarsia_wire::Request;
 
 use self::memory::PieceMemory;
@@ -397,6 +397,19 @@ impl Cluster {
         });
         if let Err(error) = told {
             tracing::debug!(%error, "a host learns later that it holds garbage");
+        }
+    }
+
+    /// Tells the hosts of copies that were made for nothing: those that `record` does not name. They find out by
+    /// themselves too, later.
+    pub(crate) fn refuse_copies(&self, ino: InodeId, record: &Inode, copies: &[BackingRef]) {
+        let known = record.layout.copies();
+        for backing in copies.iter().filter(|backing| !known.contains(backing)) {
+            let drop = Request::Drop { ino, backing: *backing, version: record.version };
+            let told = self.home_of(backing.tier).and_then(|node| self.tell(&node, &drop));
+            if let Err(error) = told {
+                tracing::debug!(%ino, %error, "a copy that is not needed is collected later");
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use intarsia_policy::{Room, Speeds, Transfer, check_speeds, plan_balance};
 use intarsia_store::Tier;
 use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, TierId};
 
-use crate::body::integrity::sum_file;
+use crate::body::integrity::{stored_sums, sum_file};
 use crate::inode::lease::{Attempt, Content};
 use crate::inode::live::LiveState;
 use crate::inode::settling::Release;
@@ -143,8 +143,11 @@ impl Node {
             self.tiers.get(backing.tier).and_then(|tier| tier.open_file(backing.file, false))
         };
         self.ledger.copy(from, to)?;
-        let wanted =
-            if inode.checksummed { self.stored_sums(inode.ino)? } else { sum_file(&open(from)?)? };
+        let wanted = if inode.checksummed {
+            stored_sums(&self.namespace, inode.ino)?
+        } else {
+            sum_file(&open(from)?)?
+        };
         if sum_file(&open(to)?)? == wanted {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use intarsia_meta::{FreeFile, Inode};
 use intarsia_types::{BackingRef, Error, HintSet, NodeId, Pattern, Result, TierId};
 
-use crate::body::remote::RemoteFile;
+use crate::body::remote::{RemoteFile, is_of_the_host};
 use crate::body::{Body, LocalBody};
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
@@ -33,7 +33,7 @@ impl Node {
         let own = self.own_copy(inode);
         match (own.or(inode.layout.backing()), &self.cluster) {
             (Some(_), Some(cluster)) if own.is_none() => {
-                if let Some(kept) = self.kept_copy(inode) {
+                if let Some(kept) = self.remote_cache.true_copy(inode) {
                     if hints.pattern() == Some(Pattern::Reuse) {
                         self.hinted.note(Pattern::Reuse, Ok(()));
                     }
@@ -41,7 +41,7 @@ impl Node {
                 }
                 let hosts = self.hosts_of(inode)?;
                 let file = self.open_elsewhere(cluster, inode, &hosts)?;
-                Ok(Body::remote(self.begin_spreading(inode, hints, file)))
+                Ok(Body::remote(self.spreads.begin(inode, hints, file)))
             }
             (Some(backing), _) => {
                 let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
@@ -94,7 +94,7 @@ impl Node {
             ));
         }
         self.remote_cache.adopt(inode.ino, local)?;
-        state.is_spared = false;
+        state.backing.keep();
         state.body = state.take_local().map(Body::kept);
         Ok(())
     }
@@ -111,7 +111,9 @@ impl Node {
             if backing.tier == tier && state.is_passed() {
                 let all = garbage.len();
                 garbage.retain(|free| free.file != backing.file);
-                state.is_spared |= garbage.len() < all;
+                if garbage.len() < all {
+                    state.backing.spare();
+                }
             }
         }
     }
@@ -138,11 +140,4 @@ impl Node {
         }
         outcome
     }
-}
-
-/// Whether another host may do better.
-pub(crate) fn is_of_the_host(error: &Error) -> bool {
-    /// EIO, ETIMEDOUT and EHOSTUNREACH: it cannot read its copy, or does not answer.
-    const OF_THE_HOST: [i32; 3] = [5, 110, 113];
-    OF_THE_HOST.contains(&error.errno())
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use intarsia_codec::{BLOCK_BYTES, BlockSums, PieceSum};
 use intarsia_store::BackingFile;
@@ -13,7 +12,6 @@ use intarsia_wire::{Handle, Request, Response};
 use crate::background::throttle::Pace;
 use crate::membership::cluster::Cluster;
 use crate::membership::cluster::unexpected;
-use crate::node::Node;
 
 /// Read and sent at once. Pieces begin at multiples of it.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -75,7 +73,7 @@ impl Lane<'_> {
             self.receive()?;
         }
         let end = Request::PushEnd { handle: self.handle, sum };
-        pushed(self.node, &self.cluster.call_slow(self.node, &end, None)?.response)
+        offered(self.node, &self.cluster.call_slow(self.node, &end, None)?.response)
     }
 
     fn abandon(self) {
@@ -86,155 +84,147 @@ impl Lane<'_> {
     }
 }
 
-fn pushed(node: &NodeId, response: &Response) -> Result<BackingRef> {
+fn offered(node: &NodeId, response: &Response) -> Result<BackingRef> {
     match response {
         Response::Pushed { backing } => Ok(*backing),
         other => Err(unexpected(node, other)),
     }
 }
 
-impl Node {
-    /// Sends `content` to all of `targets` at the same time.
-    ///
-    /// # Errors
-    /// That it cannot be read, or is not what its sums say; what goes wrong with a host is told in the outcome.
-    pub(crate) fn push(
-        &self,
-        cluster: &Arc<Cluster>,
-        content: &CopySource<'_>,
-        targets: &[NodeId],
-        pace: Pace<'_>,
-    ) -> Result<Pushed> {
-        if content.size_bytes <= PIECE_BYTES {
-            self.push_whole(cluster, content, targets, pace)
-        } else {
-            self.push_pieces(cluster, content, targets, pace)
+/// Sends `content` to all of `targets` at the same time.
+///
+/// # Errors
+/// That it cannot be read, or is not what its sums say; what goes wrong with a host is told in the outcome.
+pub(crate) fn push(
+    cluster: &Arc<Cluster>,
+    content: &CopySource<'_>,
+    targets: &[NodeId],
+    pace: Pace<'_>,
+) -> Result<Pushed> {
+    if content.size_bytes <= PIECE_BYTES {
+        push_whole(cluster, content, targets, pace)
+    } else {
+        push_pieces(cluster, content, targets, pace)
+    }
+}
+
+fn push_whole(
+    cluster: &Cluster,
+    content: &CopySource<'_>,
+    targets: &[NodeId],
+    pace: Pace<'_>,
+) -> Result<Pushed> {
+    let piece = piece(content, 0)?;
+    let mut sum = PieceSum::default();
+    if !piece.is_empty() {
+        sum.add(0, &piece);
+    }
+    let request = Request::PushWhole { ino: content.ino, class: content.class, sum: sum.value() };
+    let mut pushed = Pushed { sum: sum.value(), ..Pushed::default() };
+    let mut begun = Vec::new();
+    for node in targets {
+        pace.spend(piece.len() as u64)?;
+        let payload = Some(cluster.payload(&piece)).filter(|payload| !payload.is_empty());
+        match cluster.start(node, request.clone(), payload) {
+            Ok(pending) => begun.push((node, pending)),
+            Err(error) => pushed.failures.push((node.clone(), error)),
         }
     }
+    for (node, pending) in begun {
+        let answer = cluster.finish(node, pending);
+        pushed.note(node, answer.and_then(|answer| offered(node, &answer)));
+    }
+    Ok(pushed)
+}
 
-    fn push_whole(
-        &self,
-        cluster: &Cluster,
-        content: &CopySource<'_>,
-        targets: &[NodeId],
-        pace: Pace<'_>,
-    ) -> Result<Pushed> {
-        let piece = self.piece(content, 0)?;
-        let mut sum = PieceSum::default();
-        if !piece.is_empty() {
-            sum.add(0, &piece);
+fn push_pieces(
+    cluster: &Cluster,
+    content: &CopySource<'_>,
+    targets: &[NodeId],
+    pace: Pace<'_>,
+) -> Result<Pushed> {
+    let mut pushed = Pushed::default();
+    let mut lanes = Vec::new();
+    for node in targets {
+        match begin(cluster, content, node) {
+            Ok(lane) => lanes.push(lane),
+            Err(error) => pushed.failures.push((node.clone(), error)),
         }
-        let request =
-            Request::PushWhole { ino: content.ino, class: content.class, sum: sum.value() };
-        let mut pushed = Pushed { sum: sum.value(), ..Pushed::default() };
-        let mut begun = Vec::new();
-        for node in targets {
+    }
+    match send_pieces(cluster, content, &mut lanes, &mut pushed, pace) {
+        Ok(sum) => {
+            pushed.sum = sum;
+            for lane in lanes {
+                let node = lane.node;
+                pushed.note(node, lane.end(sum));
+            }
+            Ok(pushed)
+        }
+        Err(error) => {
+            lanes.into_iter().for_each(Lane::abandon);
+            Err(error)
+        }
+    }
+}
+
+fn send_pieces(
+    cluster: &Cluster,
+    content: &CopySource<'_>,
+    lanes: &mut Vec<Lane<'_>>,
+    pushed: &mut Pushed,
+    pace: Pace<'_>,
+) -> Result<u64> {
+    let mut sum = PieceSum::default();
+    let mut at = 0;
+    while !lanes.is_empty()
+        && let Some(next) = next_piece(content, at)?
+    {
+        let piece = piece(content, next)?;
+        sum.add(next, &piece);
+        let mut kept = Vec::new();
+        for mut lane in lanes.drain(..) {
             pace.spend(piece.len() as u64)?;
-            let payload = Some(cluster.payload(&piece)).filter(|payload| !payload.is_empty());
-            match cluster.start(node, request.clone(), payload) {
-                Ok(pending) => begun.push((node, pending)),
-                Err(error) => pushed.failures.push((node.clone(), error)),
-            }
-        }
-        for (node, pending) in begun {
-            let answer = cluster.finish(node, pending);
-            pushed.note(node, answer.and_then(|answer| self::pushed(node, &answer)));
-        }
-        Ok(pushed)
-    }
-
-    fn push_pieces(
-        &self,
-        cluster: &Cluster,
-        content: &CopySource<'_>,
-        targets: &[NodeId],
-        pace: Pace<'_>,
-    ) -> Result<Pushed> {
-        let mut pushed = Pushed::default();
-        let mut lanes = Vec::new();
-        for node in targets {
-            match begin(cluster, content, node) {
-                Ok(lane) => lanes.push(lane),
-                Err(error) => pushed.failures.push((node.clone(), error)),
-            }
-        }
-        match self.send_pieces(cluster, content, &mut lanes, &mut pushed, pace) {
-            Ok(sum) => {
-                pushed.sum = sum;
-                for lane in lanes {
-                    let node = lane.node;
-                    pushed.note(node, lane.end(sum));
-                }
-                Ok(pushed)
-            }
-            Err(error) => {
-                lanes.into_iter().for_each(Lane::abandon);
-                Err(error)
-            }
-        }
-    }
-
-    fn send_pieces(
-        &self,
-        cluster: &Cluster,
-        content: &CopySource<'_>,
-        lanes: &mut Vec<Lane<'_>>,
-        pushed: &mut Pushed,
-        pace: Pace<'_>,
-    ) -> Result<u64> {
-        let mut sum = PieceSum::default();
-        let mut at = 0;
-        while !lanes.is_empty()
-            && let Some(next) = next_piece(content, at)?
-        {
-            let piece = self.piece(content, next)?;
-            sum.add(next, &piece);
-            let mut kept = Vec::new();
-            for mut lane in lanes.drain(..) {
-                pace.spend(piece.len() as u64)?;
-                match lane.send(next, cluster.payload(&piece)) {
-                    Ok(()) => kept.push(lane),
-                    Err(error) => {
-                        pushed.failures.push((lane.node.clone(), error));
-                        lane.abandon();
-                    }
+            match lane.send(next, cluster.payload(&piece)) {
+                Ok(()) => kept.push(lane),
+                Err(error) => {
+                    pushed.failures.push((lane.node.clone(), error));
+                    lane.abandon();
                 }
             }
-            *lanes = kept;
-            at = next + PIECE_BYTES;
         }
-        Ok(sum.value())
+        *lanes = kept;
+        at = next + PIECE_BYTES;
     }
+    Ok(sum.value())
+}
 
-    /// The sum over the pieces of a content, as [`push`](Self::push) would tell it.
-    pub(crate) fn piece_sum(&self, content: &CopySource<'_>) -> Result<u64> {
-        let mut sum = PieceSum::default();
-        let mut at = 0;
-        while let Some(next) = next_piece(content, at)? {
-            sum.add(next, &self.piece(content, next)?);
-            at = next + PIECE_BYTES;
-        }
-        Ok(sum.value())
+/// The sum over the pieces of a content, as [`push`] would tell it.
+pub(crate) fn piece_sum(content: &CopySource<'_>) -> Result<u64> {
+    let mut sum = PieceSum::default();
+    let mut at = 0;
+    while let Some(next) = next_piece(content, at)? {
+        sum.add(next, &piece(content, next)?);
+        at = next + PIECE_BYTES;
     }
+    Ok(sum.value())
+}
 
-    /// Reads the piece at `offset_bytes` and compares it with its sums.
-    fn piece(&self, content: &CopySource<'_>, offset_bytes: u64) -> Result<Vec<u8>> {
-        let len_bytes = PIECE_BYTES.min(content.size_bytes.saturating_sub(offset_bytes));
-        let mut piece = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
-        if content.file.read_at(&mut piece, offset_bytes)? < piece.len() {
-            return Err(Error::Busy("the file was cut while it was being copied".into()));
-        }
-        let Some(sums) = content.sums else { return Ok(piece) };
-        let blocks = piece.chunks(usize::try_from(BLOCK_BYTES).unwrap_or(usize::MAX));
-        for (index, block) in (offset_bytes / BLOCK_BYTES..).zip(blocks) {
-            if !sums.verify(usize::try_from(index).unwrap_or(usize::MAX), block) {
-                self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
-                let what = format!("block {index} of the content, which is not copied");
-                return Err(Error::Corrupt { ino: content.ino, what });
-            }
-        }
-        Ok(piece)
+/// Reads the piece at `offset_bytes` and compares it with its sums.
+fn piece(content: &CopySource<'_>, offset_bytes: u64) -> Result<Vec<u8>> {
+    let len_bytes = PIECE_BYTES.min(content.size_bytes.saturating_sub(offset_bytes));
+    let mut piece = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
+    if content.file.read_at(&mut piece, offset_bytes)? < piece.len() {
+        return Err(Error::Busy("the file was cut while it was being copied".into()));
     }
+    let Some(sums) = content.sums else { return Ok(piece) };
+    let blocks = piece.chunks(usize::try_from(BLOCK_BYTES).unwrap_or(usize::MAX));
+    for (index, block) in (offset_bytes / BLOCK_BYTES..).zip(blocks) {
+        if !sums.verify(usize::try_from(index).unwrap_or(usize::MAX), block) {
+            let what = format!("block {index} of the content, which is not copied");
+            return Err(Error::Corrupt { ino: content.ino, what });
+        }
+    }
+    Ok(piece)
 }
 
 impl Pushed {

@@ -18,6 +18,7 @@ use intarsia_wire::Request;
 
 use crate::background::queue::Summing;
 use crate::background::throttle::Pace;
+use crate::body::integrity::stored_sums;
 use crate::inode::lease::{Attempt, Content};
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
@@ -67,11 +68,13 @@ impl Node {
         let Some(own) = inode.layout.copies().iter().find(|copy| self.tiers.has(copy.tier)) else {
             return Ok(Attempted::Done);
         };
-        let wanted = self.wanted_copies(&own_hints(&self.namespace, &inode)?);
+        let wanted = self.placing.copies_wanted(&own_hints(&self.namespace, &inode)?);
         if let Some(writer) = self.namespace.writer(ino)? {
             // Whoever may write sees to it once the file has settled.
             let note = |state: &mut LiveState| {
-                state.lacks_copies |= state.holds_lease();
+                if state.holds_lease() {
+                    state.publishing.note_lacking();
+                }
                 state.holds_lease()
             };
             if self.live.with_existing(ino, note).unwrap_or(false) {
@@ -117,7 +120,10 @@ impl Node {
         self.with_live(ino, |state| {
             let attempt = self.prepare(ino, state, Some(Content::Kept))?;
             // Whoever only reads it needs no lease, and may go on for as long as it likes.
-            if matches!(attempt, Attempt::Done(_)) && state.writers == 0 && !state.is_unsettled {
+            if matches!(attempt, Attempt::Done(_))
+                && state.writers == 0
+                && !state.mark.is_unsettled()
+            {
                 self.give_lease_back(ino, state);
                 if !state.is_open() {
                     let forgotten = state.forget_body();
@@ -149,7 +155,8 @@ impl Node {
             let what = format!("a copy of {size_bytes} bytes, not {}", inode.size_bytes);
             return Err(Error::Corrupt { ino: inode.ino, what });
         }
-        let sums = if inode.checksummed { Some(self.stored_sums(inode.ino)?) } else { None };
+        let sums =
+            if inode.checksummed { Some(stored_sums(&self.namespace, inode.ino)?) } else { None };
         let class = own_hints(&self.namespace, inode)?.tier();
         let source = CopySource {
             ino: inode.ino,
@@ -191,7 +198,7 @@ impl Node {
         match named {
             Ok(_) => {}
             Err(Error::NotFound | Error::Busy(_)) => {
-                self.refuse_copies(cluster, inode.ino, inode, made);
+                cluster.refuse_copies(inode.ino, inode, made);
                 return Ok(Attempted::Again);
             }
             Err(error) => return Err(error),
@@ -296,7 +303,7 @@ impl Node {
             return Ok(());
         };
         let lost = copies.iter().filter(is_lost).count();
-        let wanted = self.wanted_copies(&own_hints(&self.namespace, inode)?);
+        let wanted = self.placing.copies_wanted(&own_hints(&self.namespace, inode)?);
         if !lacks_copies(copies.len() - lost, lost, wanted) {
             return Ok(());
         }

@@ -9,23 +9,23 @@
 //! they are made in the background (see [`crate::replication::replicator`]).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use intarsia_meta::{Extra, Inode};
-use intarsia_policy::copies_wanted;
 use intarsia_store::{BackingFile, BackingStat};
 use intarsia_types::{
-    BackingRef, CloseMode, Error, HintSet, InodeId, Integrity, NodeId, Result, TierClass, Timestamp,
+    BackingRef, CloseMode, Error, InodeId, Integrity, NodeId, Result, TierClass, Timestamp,
 };
 use rustix::io::Errno;
 
 use crate::background::throttle::Pace;
 use crate::body::integrity::checksum_extras;
+use crate::clock::TICK;
 use crate::inode::live::LiveState;
-use crate::inode::publication::TICK;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
 use crate::replication::further::{Further, take_over_copies};
-use crate::replication::push::CopySource;
+use crate::replication::push::{CopySource, piece_sum, push};
 
 /// From this length on it is cheaper to wait for the clock to tick than to read the file twice.
 const WAIT_FOR_TICK_BYTES: u64 = 4 << 20;
@@ -73,11 +73,6 @@ pub(crate) struct Made {
 }
 
 impl Node {
-    /// How many copies a file with these hints is to have, the one at its home among them.
-    pub(crate) fn wanted_copies(&self, hints: &HintSet) -> usize {
-        copies_wanted(hints.replicas(), self.options.replicas, self.is_shared())
-    }
-
     fn awaits_copies(&self, state: &LiveState, moment: Moment) -> bool {
         let is_promised = match state.hints.close_asked() {
             Some(mode) => mode == CloseMode::Safe,
@@ -86,7 +81,7 @@ impl Node {
         is_promised
             && state.holds_lease()
             && state.local().is_some()
-            && self.wanted_copies(&state.hints) > 1
+            && self.placing.copies_wanted(&state.hints) > 1
     }
 
     /// Whether publishing the file's content now waits for other hosts.
@@ -97,7 +92,7 @@ impl Node {
 
     /// Whether a closed file is not published yet for want of copies.
     pub(crate) fn is_withheld(&self, ino: InodeId) -> bool {
-        let withheld = |state: &mut LiveState| state.is_withheld && !state.is_open();
+        let withheld = |state: &mut LiveState| state.publishing.is_withheld() && !state.is_open();
         self.live.with_existing(ino, withheld).unwrap_or(false)
     }
 
@@ -113,7 +108,10 @@ impl Node {
         }
         if outcome.is_err() {
             // Others see the old content, which has its copies, until this one has.
-            self.live.with_existing(ino, |state| state.is_withheld = state.holds_lease());
+            self.live.with_existing(ino, |state| match state.holds_lease() {
+                true => state.publishing.withhold(),
+                false => state.publishing.publish(),
+            });
         }
         outcome
     }
@@ -137,7 +135,7 @@ impl Node {
             && copied.size_bytes == publication.stat.size_bytes
             && old.len() >= publication.wanted
             && !copied.is_exact
-            && copied.sum == self.piece_sum(&source)?
+            && copied.sum == piece_sum(&source)?
         {
             let copied = Copied { ctime: publication.stat.ctime, is_exact, ..copied };
             match self.end_publication(cluster, ino, &publication, Further::Kept(old), copied) {
@@ -172,23 +170,26 @@ impl Node {
     ) -> Result<Option<Publication>> {
         if !self.awaits_copies(state, Moment::Sync) && !self.awaits_copies(state, Moment::Close) {
             // Another host has it by now, or it is gone.
-            state.is_withheld &= state.holds_lease();
+            if !state.holds_lease() {
+                state.publishing.publish();
+            }
             return Ok(None);
         }
-        let wanted = self.wanted_copies(&state.hints);
+        let wanted = self.placing.copies_wanted(&state.hints);
         let record = self.namespace.get(ino);
         let record = match record {
             Err(Error::NotFound) => {
                 // Nobody is to see it any more, so that nothing keeps it from settling.
-                state.is_orphan = true;
-                state.is_withheld = false;
+                state.names.lose();
+                state.publishing.publish();
                 state.overlay.is_dirty = false;
                 return Ok(None);
             }
             other => other?,
         };
-        let is_changed =
-            state.is_withheld || state.overlay.is_dirty || self.has_changed_unseen(state)?;
+        let is_changed = state.publishing.is_withheld()
+            || state.overlay.is_dirty
+            || self.has_changed_unseen(state)?;
         // What stands beside the inode has its copies there.
         let has_copies = record.layout.copies().len() >= wanted || state.unnamed().is_some();
         if !is_changed && has_copies {
@@ -244,7 +245,7 @@ impl Node {
             sums: None,
             class: TierClass::Disk,
         };
-        Ok(copied.sum == self.piece_sum(&source)?)
+        Ok(copied.sum == piece_sum(&source)?)
     }
 
     /// Tells the hosts of files that went into the ledger.
@@ -302,7 +303,7 @@ impl Node {
             state.copied = Some(copied);
             state.is_checksummed |= !sums.is_empty();
             state.record = Some(inode);
-            state.is_withheld = false;
+            state.publishing.publish();
             if is_unchanged {
                 state.overlay.is_dirty = false;
                 state.overlay.mtime = None;
@@ -312,7 +313,7 @@ impl Node {
             Ok(())
         });
         if let Err(error) = outcome {
-            self.refuse_copies(cluster, ino, &publication.record, further.copies());
+            cluster.refuse_copies(ino, &publication.record, further.copies());
             return match error {
                 // Removed while its copies were made.
                 Error::NotFound => Ok(()),
@@ -350,7 +351,8 @@ impl Node {
                 cluster.meet()?;
                 continue;
             }
-            let pushed = self.push(cluster, source, &targets, pace)?;
+            let pushed = push(cluster, source, &targets, pace)
+                .inspect_err(|error| self.count_corrupt(error))?;
             tried.extend(targets);
             for (node, error) in &pushed.failures {
                 tracing::warn!(ino = %source.ino, %node, %error, "a copy could not be made");
@@ -362,6 +364,13 @@ impl Node {
         let sent_bytes = source.size_bytes * made.copies.len() as u64;
         self.copy_metrics.count(made.copies.len() as u64, sent_bytes, made.failures.len() as u64);
         Ok(made)
+    }
+
+    /// Counts a content that is not what its sums say.
+    fn count_corrupt(&self, error: &Error) {
+        if matches!(error, Error::Corrupt { .. }) {
+            self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn too_few(&self, ino: InodeId, publication: &Publication, made: &Made) -> Error {
@@ -383,25 +392,6 @@ impl Node {
             return Error::NoSpace(what);
         }
         Error::io(what, Errno::HOSTUNREACH.into())
-    }
-
-    /// Tells the hosts of copies that were made for nothing. They find out by themselves too, later.
-    pub(crate) fn refuse_copies(
-        &self,
-        cluster: &Cluster,
-        ino: InodeId,
-        record: &Inode,
-        copies: &[BackingRef],
-    ) {
-        let known = record.layout.copies();
-        for backing in copies.iter().filter(|backing| !known.contains(backing)) {
-            let drop =
-                intarsia_wire::Request::Drop { ino, backing: *backing, version: record.version };
-            let told = cluster.home_of(backing.tier).and_then(|node| cluster.tell(&node, &drop));
-            if let Err(error) = told {
-                tracing::debug!(%ino, %error, "a copy that is not needed is collected later");
-            }
-        }
     }
 }
 

@@ -12,8 +12,6 @@ use intarsia_sync::thread::JoinHandle;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, InodeId, Result};
 
-use crate::node::Node;
-
 /// A first attempt that failed is repeated after so long; the pause doubles, up to some seconds when few files wait
 /// and up to [`RETRY_MAX`] when many do.
 const RETRY_MIN: Duration = Duration::from_millis(500);
@@ -26,7 +24,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// Closes that are published at once, so that a long file does not hold up all short ones.
 const PUBLISHERS: usize = 4;
 /// What is told to whoever waits for a close.
-const ASK_AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A file with too few copies, as far as is known.
 #[derive(Clone, Copy, Debug)]
@@ -223,32 +221,42 @@ impl CopyQueue {
     }
 }
 
+/// Does what the threads take from the queue.
+pub(crate) trait CopyChores: Send + Sync + 'static {
+    /// Looks which files lack copies.
+    fn survey(&self) -> Result<()>;
+
+    /// Makes the copies that a file lacks.
+    fn make_up(&self, ino: InodeId) -> Result<Attempted>;
+
+    /// Publishes a file with its copies.
+    fn publish(&self, ino: InodeId) -> Result<()>;
+}
+
 /// The threads.
 pub(crate) struct Replicator {
-    node: Weak<Node>,
+    queue: Arc<CopyQueue>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Replicator {
-    pub(crate) fn start(node: &Arc<Node>) -> Result<Self> {
-        let weak = Arc::downgrade(node);
+    /// Has `chores` do what comes up in `queue`, until [`stop`](Self::stop), or until they are gone.
+    pub(crate) fn start<C: CopyChores>(queue: &Arc<CopyQueue>, chores: &Weak<C>) -> Result<Self> {
         let mut threads = Vec::new();
         let publishers =
-            std::iter::repeat_n(("publisher", publish_all as fn(&Weak<Node>)), PUBLISHERS);
+            std::iter::repeat_n(("publisher", publish_all as fn(&CopyQueue, &Weak<C>)), PUBLISHERS);
         for (name, work) in std::iter::once(("copies", copy_all as _)).chain(publishers) {
-            let node = weak.clone();
-            let thread =
-                intarsia_sync::thread::Builder::new().name(name.into()).spawn(move || work(&node));
+            let (for_thread, chores) = (Arc::clone(queue), Weak::clone(chores));
+            let thread = intarsia_sync::thread::Builder::new()
+                .name(name.into())
+                .spawn(move || work(&for_thread, &chores));
             threads.push(thread.map_err(|e| Error::io("start a thread for copies", e))?);
         }
-        Ok(Self { node: weak, threads })
+        Ok(Self { queue: Arc::clone(queue), threads })
     }
 
     pub(crate) fn stop(self) {
-        if let Some(node) = self.node.upgrade() {
-            node.copy_queue.stop();
-            node.throttle.stop();
-        }
+        self.queue.stop();
         for thread in self.threads {
             if thread.join().is_err() {
                 tracing::error!("a thread for copies panicked");
@@ -257,43 +265,31 @@ impl Replicator {
     }
 }
 
-fn copy_all(node: &Weak<Node>) {
-    while let Some(node) = node.upgrade() {
-        let outcome = match node.copy_queue.next() {
+fn copy_all<C: CopyChores>(queue: &CopyQueue, chores: &Weak<C>) {
+    loop {
+        let task = queue.next();
+        let Some(chores) = chores.upgrade() else { return };
+        let outcome = match task {
             Task::Stop => return,
-            Task::Survey => node.survey_copies().map(|()| Attempted::Done),
-            Task::Copy(ino) => node.replicate(ino),
+            Task::Survey => chores.survey().map(|()| Attempted::Done),
+            Task::Copy(ino) => chores.make_up(ino),
         };
         match outcome {
             Ok(Attempted::Done) => {}
-            Ok(Attempted::Again) => node.copy_queue.retry(),
+            Ok(Attempted::Again) => queue.retry(),
             Err(error) => {
                 tracing::warn!(%error, "a file waits for its copies");
-                node.copy_queue.retry();
+                queue.retry();
             }
         }
     }
 }
 
-fn publish_all(node: &Weak<Node>) {
-    while let Some(node) = node.upgrade() {
-        let Some(ino) = node.copy_queue.next_publication() else { return };
-        let outcome = node.publish_copies(ino);
-        node.copy_queue.published(ino, outcome);
-    }
-}
-
-impl Node {
-    /// Publishes what another host wrote through this one; if that waits for copies, `Some` tells when to ask
-    /// again.
-    pub(crate) fn flush_for_peer(&self, ino: InodeId) -> Result<Option<Duration>> {
-        if !self.publishes_copies(ino, crate::replication::replicate::Moment::Close) {
-            return self.flush(ino).map(|()| None);
-        }
-        match self.copy_queue.publish(ino) {
-            None => Ok(Some(ASK_AGAIN)),
-            Some(outcome) => outcome.map(|()| None),
-        }
+fn publish_all<C: CopyChores>(queue: &CopyQueue, chores: &Weak<C>) {
+    while let Some(ino) = queue.next_publication() {
+        let Some(chores) = chores.upgrade() else { return };
+        let outcome = chores.publish(ino);
+        queue.published(ino, outcome);
     }
 }
 

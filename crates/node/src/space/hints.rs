@@ -1,7 +1,7 @@
 //! What hints say that are stored with an inode.
 
 use intarsia_meta::{Inode, Namespace};
-use intarsia_types::{Error, Hint, HintKey, HintSet, Result};
+use intarsia_types::{Error, HINT_PREFIX, Hint, HintError, HintKey, HintSet, Result};
 
 /// The hints stored with an inode itself.
 pub(crate) fn own_hints(namespace: &Namespace, inode: &Inode) -> Result<HintSet> {
@@ -24,4 +24,14 @@ pub(crate) fn own_hints(namespace: &Namespace, inode: &Inode) -> Result<HintSet>
         }
     }
     Ok(hints)
+}
+
+/// Checks what somebody wants to set under our prefix, with a log line that teaches.
+pub(crate) fn parse_attribute(
+    name: &str,
+    value: &[u8],
+) -> Option<std::result::Result<Hint, HintError>> {
+    let short = name.strip_prefix(HINT_PREFIX)?;
+    let value = String::from_utf8_lossy(value);
+    Some(short.parse::<HintKey>().and_then(|key| Hint::new(key, &value)))
 }

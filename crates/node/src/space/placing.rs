@@ -7,7 +7,7 @@ use std::sync::Arc;
 use intarsia_meta::{GroupRecord, Namespace};
 use intarsia_policy::{
     FileState, FoldLimits, Here, Home, HostState, HostWish, KeepRequest, OpenRequest, PlaceRequest,
-    Plan, PlannedLayout, Purpose, Reason, TierState, choose_group_host, place,
+    Plan, PlannedLayout, Purpose, Reason, TierState, choose_group_host, copies_wanted, place,
 };
 use intarsia_store::Tier;
 use intarsia_sync::Mutex;
@@ -99,6 +99,8 @@ pub(crate) struct Placing {
     me: NodeId,
     /// What may stand beside inodes.
     limits: FoldLimits,
+    /// How many copies files are to have whose hints say nothing.
+    replicas: u16,
     tiers: Arc<Tiers>,
     /// Has the records of groups.
     namespace: Arc<Namespace>,
@@ -119,7 +121,15 @@ impl Placing {
             budget_bytes: options.inline_budget.0,
         };
         let me = options.name.clone();
-        Self { me, limits, tiers, namespace, cluster, groups: Groups::default() }
+        Self {
+            me,
+            limits,
+            replicas: options.replicas,
+            tiers,
+            namespace,
+            cluster,
+            groups: Groups::default(),
+        }
     }
 
     /// What the hints of a file say of its host. A store of one host has no other.
@@ -216,6 +226,11 @@ impl Placing {
         let is_strict = is_strict(hints);
         let file = FileState { size_bytes, is_strict, ..FileState::default() };
         self.ask(purpose, file, &[]).layout == PlannedLayout::Inline
+    }
+
+    /// How many copies a file with these hints is to have, the one at its home among them.
+    pub(crate) fn copies_wanted(&self, hints: &HintSet) -> usize {
+        copies_wanted(hints.replicas(), self.replicas, self.cluster.is_some())
     }
 
     /// Hosts for so many more copies of content that those in `holds` have, or had their chance to.

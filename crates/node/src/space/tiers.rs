@@ -27,6 +27,12 @@ impl TierWithPool {
     }
 }
 
+/// Has what makes way for files go where there is little room: as much stays free as it takes, and below the watermark
+/// there is none.
+pub(crate) trait MakesRoom: Send + Sync {
+    fn make_room(&self);
+}
+
 /// All tiers, in the order of the configuration.
 #[derive(Debug)]
 pub(crate) struct Tiers {

@@ -99,7 +99,7 @@ impl Node {
     }
 
     fn validity(&self, state: &LiveState, inode: &Inode, before: Before) -> Validity {
-        match (state.is_unsettled, state.is_foreign) {
+        match (state.mark.is_unsettled(), state.mark.is_foreign()) {
             (true, _) if self.is_shared() => Validity::None,
             (false, _) if self.is_shared() && state.holds_lease() => Validity::None,
             (false, _) => self.lasting(inode, before),
@@ -348,7 +348,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
         return Ok(());
     }
     if state.body.is_none() {
-        if !state.is_unsettled {
+        if !state.mark.is_unsettled() {
             return Ok(());
         }
         // After a crash: somebody may have written since, so the file itself is asked.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use intarsia_meta::Inode;
-use intarsia_types::{FileKind, HINT_PREFIX, Hint, HintKey, HintSet, InodeId, Result, RuleSet};
+use intarsia_types::{FileKind, Hint, HintKey, HintSet, InodeId, Result, RuleSet};
 
 use crate::node::Node;
 use crate::space::hints::own_hints;
@@ -72,14 +72,4 @@ impl Node {
             self.copy_queue.add(ino, self.length_now(ino).unwrap_or(0));
         }
     }
-}
-
-/// Checks what somebody wants to set under our prefix, with a log line that teaches.
-pub(crate) fn parse_attribute(
-    name: &str,
-    value: &[u8],
-) -> Option<std::result::Result<Hint, intarsia_types::HintError>> {
-    let short = name.strip_prefix(HINT_PREFIX)?;
-    let value = String::from_utf8_lossy(value);
-    Some(short.parse::<HintKey>().and_then(|key| Hint::new(key, &value)))
 }

@@ -131,7 +131,7 @@ impl LockedFiles for Node {
 
     fn look_up_anew(&self, ino: InodeId) -> Result<()> {
         let remote = self.with_live(ino, |state| {
-            if !state.is_open() || state.is_orphan {
+            if !state.is_open() || state.names.is_orphan() {
                 return Ok(Attempt::Done(None));
             }
             match self.namespace.get(ino) {

@@ -162,6 +162,14 @@ impl Node {
         Ok(Some(LocalBody::new(backing, file)))
     }
 
+    /// Removes what became of a file whose parts could not be made.
+    fn unmake(&self, parent: InodeId, name: &[u8], ino: InodeId) {
+        let is_still = self.namespace.lookup(parent, name).is_ok_and(|found| found.ino == ino);
+        if is_still && let Err(error) = self.unlink(parent, name) {
+            tracing::warn!(%ino, %error, "an empty file stays behind");
+        }
+    }
+
     /// Gives back the file that was to be the body of an inode, which was not made because of `error`.
     fn untake(&self, fresh: Option<LocalBody>, error: &Error) {
         if let Some(LocalBody { backing, ro, .. }) = fresh
@@ -312,8 +320,7 @@ impl Node {
             return;
         }
         self.live.with(inode.ino, |state| {
-            state.is_orphan = true;
-            state.is_lingering = true;
+            state.names.linger();
         });
         self.settler_queue.linger(inode.ino);
     }
@@ -339,14 +346,16 @@ impl Node {
         self.directory_leases.told.forget(inode.ino);
         let mut forgotten = Forgotten::default();
         let still_open = self.live.with_existing(inode.ino, |state| {
-            state.is_orphan = state.is_open();
-            if !state.is_orphan {
+            if state.is_open() {
+                state.names.lose();
+            } else {
+                state.names.regain();
                 forgotten = state.forget_body();
                 // Under the entry's lock: whoever asks for attributes sees the length in one place or the other.
                 self.remote_cache.forget(inode.ino);
                 self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
             }
-            state.is_orphan
+            state.names.is_orphan()
         });
         if still_open == Some(true) {
             return;

@@ -89,7 +89,10 @@ impl Node {
             Self::drop_stale_lower(state, &inode);
             if state.body.is_none() {
                 state.hints = own_hints(&self.namespace, &inode)?;
-                state.is_orphan = inode.nlink == 0;
+                match inode.nlink {
+                    0 => state.names.lose(),
+                    _ => state.names.regain(),
+                }
                 self.load_body(state, &inode)?;
             }
             let inode = if truncate { self.spare_followers(inode, state, 0)? } else { inode };
@@ -126,7 +129,9 @@ impl Node {
                 if self.is_shared() {
                     state.right.acquire();
                 }
-                state.is_unsettled = body.is_some();
+                if body.is_some() {
+                    state.mark.set();
+                }
                 state.body = Some(body.map_or(Body::empty(), Body::local));
                 state.record = Some(inode.clone());
                 state.mark_seen();
@@ -254,7 +259,7 @@ impl Node {
         let grant = if is_far { self.grant_pages(ino, state) } else { Grant::Refused };
         let is_paged = grant != Grant::Refused;
         if is_paged && state.paged.is_none() {
-            state.paged = Some(Paged::new(state));
+            state.paged = Some(Paged::new(state.size_bytes().ok()));
         }
         Opened {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),

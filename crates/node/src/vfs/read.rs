@@ -8,6 +8,7 @@ use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
 
+use crate::body::beside::FillsUp;
 use crate::body::seam::Source;
 use crate::body::striped::read::FarRead;
 use crate::inode::live::LiveState;
@@ -77,7 +78,7 @@ impl Node {
         let Some(rest) = self.former(ino) else { return Ok(reading) };
         Ok(match reading {
             Reading::Elsewhere(FarRead::Remote(read)) => {
-                Reading::Elsewhere(FarRead::Remote(read.or_from(rest)))
+                Reading::Elsewhere(FarRead::Remote(read.or_from(Box::new(rest))))
             }
             Reading::Done(done) => Reading::Done(rest.complete(buffer, done, offset_bytes)),
             other => other,
@@ -119,7 +120,7 @@ impl Node {
                 && self.changes_elsewhere(state)
                 && !self.has_true_pages(ino, state)
             {
-                self.note_brief_pages(ino, state);
+                self.far_pages.note_brief(ino, state.remote());
             }
             self.load_sums(ino, state)?;
             match (state.source(offset_bytes, buffer)?, &state.sums) {
@@ -172,7 +173,7 @@ fn tell_refused(state: &LiveState, file: &BackingFile, error: &Error) {
         blocks = state.sums.as_ref().map(BlockSums::len),
         backing = ?state.local().map(|local| local.backing),
         writers = state.writers,
-        state.is_unsettled,
+        is_unsettled = state.mark.is_unsettled(),
         "checksum mismatch; the read is refused with EIO"
     );
 }

@@ -26,7 +26,8 @@ impl Node {
     }
 
     fn ends_with_readers(&self, ino: InodeId) -> bool {
-        let ends = |state: &mut LiveState| !state.is_orphan && state.hints.reads().is_some();
+        let ends =
+            |state: &mut LiveState| !state.names.is_orphan() && state.hints.reads().is_some();
         self.live.with_existing(ino, ends).unwrap_or(false)
     }
 
@@ -39,7 +40,7 @@ impl Node {
 
     /// Nobody opens a replaced file any more by the name that it had.
     pub(crate) fn end_lingering(&self, ino: InodeId) {
-        self.release_handle(ino, false, |state| state.is_lingering = false);
+        self.release_handle(ino, false, |state| _ = state.names.end_lingering());
     }
 
     fn release_handle(&self, ino: InodeId, was_writer: bool, let_go: fn(&mut LiveState)) {
@@ -59,7 +60,7 @@ impl Node {
                 return None;
             }
             self.note_broken_promise(ino, state);
-            if std::mem::take(&mut state.is_spared) {
+            if state.backing.keep() {
                 self.settler_queue.collect();
             }
             if state.right.is_taken_over() {
@@ -67,7 +68,7 @@ impl Node {
                 self.discard_unnamed(ino, &forgotten);
                 return None;
             }
-            if state.is_orphan {
+            if state.names.is_orphan() {
                 return Some(state.forget_body());
             }
             self.last_release(ino, state);
@@ -79,12 +80,12 @@ impl Node {
     }
 
     fn last_release(&self, ino: InodeId, state: &mut LiveState) {
-        if !state.is_withheld
+        if !state.publishing.is_withheld()
             && let Err(e) = self.persist(ino, state)
         {
             tracing::error!(%ino, error = %e, "the last changes of a closed file could not be recorded");
         }
-        if state.is_unsettled
+        if state.mark.is_unsettled()
             && let Err(e) = self.account(state)
         {
             tracing::warn!(%ino, error = %e, "the space of a closed file is not accounted");
@@ -94,7 +95,7 @@ impl Node {
         {
             local.ro.drop_cache();
         }
-        if state.is_unsettled || state.holds_lease() {
+        if state.mark.is_unsettled() || state.holds_lease() {
             self.enqueue_settle(ino, state);
         } else {
             let has_own = state.record.as_ref().is_some_and(|inode| self.own_copy(inode).is_some());

@@ -1,6 +1,7 @@
 //! `close` and `fsync`: what was written becomes part of the record, and durable where that was promised.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use intarsia_store::BackingFile;
 use intarsia_types::{CloseMode, Durability, Error, InodeId, Result};
@@ -8,6 +9,7 @@ use intarsia_types::{CloseMode, Durability, Error, InodeId, Result};
 use crate::inode::live::LiveState;
 use crate::node::Node;
 use crate::replication::replicate::Moment;
+use crate::replication::replicator::ASK_AGAIN;
 
 impl Node {
     /// A close: what was written becomes part of the record, and durable where that was promised.
@@ -74,8 +76,10 @@ impl Node {
     fn keep_creation(&self, ino: InodeId) -> Result<()> {
         self.namespace.keep_promise(ino).inspect_err(|_| {
             self.live.with_existing(ino, |state| {
-                state.is_orphan = true;
-                state.is_doubtful |= state.local().is_some();
+                state.names.lose();
+                if state.local().is_some() {
+                    state.backing.doubt();
+                }
                 state.overlay.is_dirty = false;
             });
         })
@@ -103,5 +107,17 @@ impl Node {
         self.options.durability == Durability::Sync
             || self.publishes_copies(ino, Moment::Close)
             || self.striped(ino).is_some()
+    }
+
+    /// Publishes what another host wrote through this one; if that waits for copies, `Some` tells when to ask
+    /// again.
+    pub(crate) fn flush_for_peer(&self, ino: InodeId) -> Result<Option<Duration>> {
+        if !self.publishes_copies(ino, Moment::Close) {
+            return self.flush(ino).map(|()| None);
+        }
+        match self.copy_queue.publish(ino) {
+            None => Ok(Some(ASK_AGAIN)),
+            Some(outcome) => outcome.map(|()| None),
+        }
     }
 }

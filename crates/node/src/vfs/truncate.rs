@@ -42,7 +42,9 @@ impl Node {
         caller: Caller,
     ) -> Result<()> {
         if state.striped().is_some() {
-            return self.cut_stripes(ino, state, size_bytes, caller);
+            self.cut_stripes(ino, state, size_bytes)?;
+            let is_kept = caller.keeps_set_id() || state.names.is_orphan();
+            return if is_kept { Ok(()) } else { self.clear_set_id_for(caller, ino) };
         }
         let inline_bytes = self.options.inline_bytes.0;
         if state.inline().is_some() && size_bytes > inline_bytes {

@@ -188,7 +188,7 @@ impl Node {
             remote.flush()?;
         }
         self.persist(ino, state)?;
-        if state.is_unsettled || state.holds_lease() {
+        if state.mark.is_unsettled() || state.holds_lease() {
             self.enqueue_settle(ino, state);
         } else {
             state.body = None;

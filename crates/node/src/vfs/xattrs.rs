@@ -7,8 +7,8 @@ use intarsia_types::{
 
 use crate::clock::now;
 use crate::node::Node;
+use crate::space::hints::parse_attribute;
 use crate::vfs::acl::{self, Acl};
-use crate::vfs::hints::parse_attribute;
 
 /// Read-only: how the bytes are kept.
 const LAYOUT_NAME: &str = "user.intarsia.layout";
@@ -161,7 +161,8 @@ impl Node {
     /// Whether somebody has the file open for writing here, or may be writing to it, here or elsewhere.
     fn state_of(&self, ino: InodeId) -> Result<&'static str> {
         let here = self.live.with_existing(ino, |state| {
-            let is_changed = state.is_unsettled || state.overlay.is_dirty || state.holds_lease();
+            let is_changed =
+                state.mark.is_unsettled() || state.overlay.is_dirty || state.holds_lease();
             (state.writers > 0, is_changed)
         });
         Ok(match here {

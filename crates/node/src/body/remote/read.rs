@@ -8,9 +8,8 @@ use intarsia_transport::{Buffer, Pending};
 use intarsia_types::Result;
 use intarsia_wire::MAX_PAYLOAD_BYTES;
 
+use crate::body::beside::{FillsUp, Piecewise};
 use crate::body::pieces::{Landed, Piece};
-use crate::cache::far_pages::Rest;
-use crate::cache::spreading::{Spreading, read_copy};
 
 use super::{AHEAD_PATIENCE, RemoteFile};
 
@@ -20,7 +19,7 @@ pub struct RemoteRead {
     range: Range<u64>,
     parts: Vec<Part>,
     /// Has what is missing at the end.
-    rest: Option<Rest>,
+    rest: Option<Box<dyn FillsUp>>,
 }
 
 /// Where some of the bytes come from.
@@ -32,7 +31,7 @@ struct Part {
 enum Source {
     Piece(Arc<Piece>),
     /// What has come, or is coming, to the copy here.
-    Spread(Arc<Spreading>),
+    Spread(Arc<dyn Piecewise>),
     /// None when it could not be sent without waiting.
     Request(Option<Pending>),
 }
@@ -55,7 +54,7 @@ impl std::ops::Deref for Bytes {
 
 impl RemoteRead {
     /// Takes from `rest` what is missing at the end.
-    pub(crate) fn or_from(self, rest: Rest) -> Self {
+    pub(crate) fn or_from(self, rest: Box<dyn FillsUp>) -> Self {
         Self { rest: Some(rest), ..self }
     }
 
@@ -210,8 +209,10 @@ impl RemoteFile {
             }
             Source::Spread(copy) => {
                 let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-                let read = read_copy(&copy, self.cluster.buffer(len), range.start);
-                return read.map_or_else(|| self.fetch(&range, None), Ok).map(Bytes::Answer);
+                let mut buffer = self.cluster.buffer(len);
+                let is_read = copy.wait_and_read(range.start, &mut buffer);
+                let bytes = if is_read { Ok(buffer) } else { self.fetch(&range, None) };
+                return bytes.map(Bytes::Answer);
             }
             Source::Piece(piece) => piece,
         };

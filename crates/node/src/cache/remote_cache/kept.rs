@@ -6,25 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use intarsia_meta::Inode;
 use intarsia_policy::{CacheRoom, KeepRequest};
 use intarsia_sync::Mutex;
-use intarsia_types::{BackingRef, CacheHint, Error, HintSet, Layout, Pattern, Result};
+use intarsia_types::{BackingRef, CacheHint, Error, HintSet, InodeId, Pattern, Result};
 
 use crate::body::LocalBody;
-use crate::body::integrity::sum_file;
-use crate::node::Node;
+use crate::body::integrity::{stored_sums, sum_file};
 
-use super::{Copy, CopyInMaking, GAPS_MAX, Progress};
+use super::{Copy, CopyInMaking, GAPS_MAX, Progress, RemoteCache};
 
-impl Node {
+impl RemoteCache {
     /// The copy of an inode's content that is here, if it is still true.
-    pub(crate) fn kept_copy(&self, inode: &Inode) -> Option<LocalBody> {
-        let copy = self.remote_cache.get(inode.ino).filter(|copy| self.is_true(inode, copy));
-        let counter =
-            if copy.is_some() { &self.remote_cache.hits } else { &self.remote_cache.misses };
+    pub(crate) fn true_copy(&self, inode: &Inode) -> Option<LocalBody> {
+        let copy = self.get(inode.ino).filter(|copy| self.is_true(inode, copy));
+        let counter = if copy.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         let Some(copy) = copy else {
             // One of no version may show to be true when the content is summed.
             if inode.checksummed {
-                self.remote_cache.forget(inode.ino);
+                self.forget(inode.ino);
             }
             return None;
         };
@@ -32,8 +30,8 @@ impl Node {
     }
 
     /// Whether a body that is a copy still has the content of `inode`.
-    pub(crate) fn is_kept_true(&self, inode: &Inode, backing: BackingRef) -> bool {
-        let copy = self.remote_cache.get(inode.ino).filter(|copy| copy.backing == backing);
+    pub(crate) fn is_true_of(&self, inode: &Inode, backing: BackingRef) -> bool {
+        let copy = self.get(inode.ino).filter(|copy| copy.backing == backing);
         copy.is_some_and(|copy| self.is_true(inode, &copy))
     }
 
@@ -54,13 +52,13 @@ impl Node {
     }
 
     fn has_same_sums(&self, inode: &Inode, copy: &Copy) -> Result<bool> {
-        let stored = self.stored_sums(inode.ino)?;
+        let stored = stored_sums(&self.namespace, inode.ino)?;
         let own = match &copy.sums {
             Some(sums) => Arc::clone(sums),
             None => Arc::new(sum_file(&copy.file)?),
         };
         let is_same = *own == stored;
-        let mut held = self.remote_cache.held.lock();
+        let mut held = self.held.lock();
         if let Some(kept) = held.copies.get_mut(&inode.ino).filter(|k| k.backing == copy.backing) {
             kept.sums = Some(own);
             if is_same {
@@ -72,12 +70,11 @@ impl Node {
 
     /// Takes a copy out of the cache, to become the file of its inode, and whether it is true. One that is not true
     /// is taken only if it `is_open`: then the kernel can read no other file.
-    pub(crate) fn take_kept(&self, inode: &Inode, is_open: bool) -> Option<(LocalBody, bool)> {
-        let is_true =
-            self.remote_cache.get(inode.ino).is_some_and(|copy| self.is_true(inode, &copy));
-        let copy = self.remote_cache.held.lock().take(inode.ino)?;
+    pub(crate) fn take_out(&self, inode: &Inode, is_open: bool) -> Option<(LocalBody, bool)> {
+        let is_true = self.get(inode.ino).is_some_and(|copy| self.is_true(inode, &copy));
+        let copy = self.held.lock().take(inode.ino)?;
         if !is_true && !is_open {
-            self.remote_cache.discard(copy);
+            self.discard(copy);
             return None;
         }
         if let Ok(tier) = self.tiers.get(copy.backing.tier) {
@@ -86,49 +83,41 @@ impl Node {
         Some((LocalBody { backing: copy.backing, ro: copy.file, rw: None }, is_true))
     }
 
-    /// Brings a copy that the kernel reads past us to the present content of `inode`, in place: while the file is open
-    /// the kernel can be told of no other one.
-    pub(crate) fn renew_kept(&self, inode: &Inode, kept: &LocalBody) -> Result<()> {
-        let backing = kept.backing;
-        if !self.remote_cache.holds(backing) {
+    /// A copy that the kernel reads past us is about to be brought to another content, in place: until then it is true of
+    /// no version.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the file is no copy that is kept.
+    pub(crate) fn begin_renewal(&self, ino: InodeId, backing: BackingRef) -> Result<()> {
+        if !self.holds(backing) {
             return Err(Error::Busy(
                 "another host has changed the file while it is open here; close it first".into(),
             ));
         }
-        // Not true of any version until it is whole.
-        self.remote_cache.note(inode.ino, backing, |copy| copy.version = None);
-        let size_bytes = self.copy_present(inode, backing)?;
+        self.note(ino, backing, |copy| copy.version = None);
+        Ok(())
+    }
+
+    /// It has that content, of `version` if it is of a single one.
+    pub(crate) fn end_renewal(
+        &self,
+        ino: InodeId,
+        kept: &LocalBody,
+        version: Option<u64>,
+        size_bytes: u64,
+    ) -> Result<()> {
+        let backing = kept.backing;
         let blocks_512 = kept.ro.stat()?.blocks_512;
-        // A copy that a record names does not change.
-        let version =
-            Some(inode.version).filter(|_| inode.checksummed || self.own_copy(inode).is_some());
         let tier = self.tiers.get(backing.tier)?;
-        self.remote_cache.note(inode.ino, backing, |copy| {
+        self.note(ino, backing, |copy| {
             tier.account(copy.blocks_512, blocks_512);
             *copy = Copy { version, size_bytes, blocks_512, sums: None, ..copy.clone() };
         });
         Ok(())
     }
 
-    /// Makes a backing file here what the record says; how long that is.
-    pub(crate) fn copy_present(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
-        match (self.own_copy(inode), &inode.layout) {
-            (Some(own), _) => self.ledger.copy(own, backing),
-            (None, Layout::Empty) => self.ledger.write_whole(backing, &[]),
-            (None, Layout::Inline) => self.ledger.write_whole(backing, &self.load_inline(inode)?),
-            (None, _) => self.fetch_to(inode, backing),
-        }
-    }
-
-    fn fetch_to(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
-        let cluster = self.cluster.as_ref().ok_or(Error::BadHandle)?;
-        let hosts = self.hosts_of(inode)?;
-        let source = Arc::new(self.open_elsewhere(cluster, inode, &hosts)?);
-        self.copy_here(&source, backing)
-    }
-
     /// Begins a copy of a file that is about to be read from another host, if that is worth it.
-    pub(crate) fn begin_keeping(&self, inode: &Inode, hints: &HintSet) -> Option<CopyInMaking> {
+    pub(crate) fn begin(self: &Arc<Self>, inode: &Inode, hints: &HintSet) -> Option<CopyInMaking> {
         let copy = self.begin_copy(inode, hints, (inode.checksummed, hints.cache()), GAPS_MAX);
         let is_reused = hints.pattern() == Some(Pattern::Reuse);
         if is_reused && copy.is_none() && inode.checksummed {
@@ -140,8 +129,8 @@ impl Node {
 
     /// The same for one that comes piece by piece under a stamp of its home: it is of one content, also if nobody has
     /// summed it yet.
-    pub(crate) fn begin_keeping_vouched(
-        &self,
+    pub(crate) fn begin_vouched(
+        self: &Arc<Self>,
         inode: &Inode,
         hints: &HintSet,
     ) -> Option<CopyInMaking> {
@@ -150,15 +139,15 @@ impl Node {
     }
 
     fn begin_copy(
-        &self,
+        self: &Arc<Self>,
         inode: &Inode,
         hints: &HintSet,
         (is_sealed, hint): (bool, Option<CacheHint>),
         gaps_max: usize,
     ) -> Option<CopyInMaking> {
-        self.remote_cache.make_room();
+        self.make_room();
         let tier = self.placing.tier_here(hints.tier()).and_then(|id| self.tiers.get(id)).ok()?;
-        let taken_bytes = self.remote_cache.held.lock().bytes_in(tier.id());
+        let taken_bytes = self.held.lock().bytes_in(tier.id());
         let free_bytes = tier.space().free_bytes;
         let room = CacheRoom { free_bytes, taken_bytes, tier_is_low: tier.is_low() };
         let plan =
@@ -177,10 +166,10 @@ impl Node {
             }
         };
         let file = Some(Arc::new(file));
-        self.remote_cache.making.fetch_add(1, Ordering::AcqRel);
-        self.settler_queue.watch_room();
+        self.making.fetch_add(1, Ordering::AcqRel);
+        self.queue.watch_room();
         Some(CopyInMaking {
-            cache: Arc::clone(&self.remote_cache),
+            cache: Arc::clone(self),
             ino: inode.ino,
             version: inode.checksummed.then_some(inode.version),
             size_bytes: inode.size_bytes,

@@ -1,0 +1,77 @@
+//! Where the entry of a live inode is: in the table, in the settler's queue too, or nowhere any more. The states, and how
+//! one passes to another.
+//!
+//! ```text
+//!          enqueue
+//!   Free ──────────→ Queued      Free, Queued ── remove ──→ Gone
+//!        ←────────── take
+//! ```
+//! Nothing leads back from `Gone`: whoever still holds the entry looks it up again.
+
+/// Where an entry is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// In the table.
+    #[default]
+    Free,
+    /// In the table, and in the settler's queue.
+    Queued,
+    /// Removed from the table.
+    Gone,
+}
+
+impl Entry {
+    /// Whether the settler has it in its queue.
+    pub(crate) const fn is_queued(self) -> bool {
+        matches!(self, Self::Queued)
+    }
+
+    /// Whether it is to be looked up again.
+    pub(crate) const fn is_gone(self) -> bool {
+        matches!(self, Self::Gone)
+    }
+
+    /// It goes into the queue. Refused for one that is there, or is gone: whether it is to be put there.
+    pub(crate) const fn enqueue(&mut self) -> bool {
+        let is_free = matches!(self, Self::Free);
+        if is_free {
+            *self = Self::Queued;
+        }
+        is_free
+    }
+
+    /// It was taken out of the queue, or is not to be there any more.
+    pub(crate) const fn take(&mut self) {
+        if self.is_queued() {
+            *self = Self::Free;
+        }
+    }
+
+    /// It was removed from the table; the queue may name it still.
+    pub(crate) const fn remove(&mut self) {
+        *self = Self::Gone;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Entry; 3] = [Entry::Free, Entry::Queued, Entry::Gone];
+
+    fn after(change: impl Fn(&mut Entry)) -> [Entry; 3] {
+        ALL.map(|mut entry| {
+            change(&mut entry);
+            entry
+        })
+    }
+
+    #[test]
+    fn every_transition_leads_where_it_is_said_to() {
+        let (free, queued, gone) = (Entry::Free, Entry::Queued, Entry::Gone);
+        assert_eq!(after(|entry| _ = entry.enqueue()), [queued, queued, gone]);
+        assert_eq!(ALL.map(|mut entry| entry.enqueue()), [true, false, false], "once, and in time");
+        assert_eq!(after(Entry::take), [free, free, gone]);
+        assert_eq!(after(Entry::remove), [gone; 3]);
+    }
+}

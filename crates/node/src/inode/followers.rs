@@ -1,0 +1,126 @@
+//! Hosts that follow a live file: they have it open, and may keep what they read until they are told that it is about to
+//! change (see [`crate::cache::vouch`]).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_meta::Inode;
+use intarsia_store::{BackingFile, is_unwritten};
+use intarsia_types::{InodeId, Integrity, NodeId, Result};
+
+use crate::cache::vouch::{Follower, Recalling};
+use crate::inode::lease::{Content, Retry};
+use crate::inode::live::LiveState;
+use crate::inode::moving::Source;
+use crate::node::Node;
+use crate::space::hints::own_hints;
+
+/// A writer that waits looks so often whether it may go on.
+const PAUSE: Duration = Duration::from_millis(1);
+/// A file that is cut is copied for its followers up to this length.
+const COPIED_MAX: u64 = 64 << 20;
+
+impl LiveState {
+    /// Whether nobody can change the file before this host allows it.
+    fn can_be_vouched(&self) -> bool {
+        let Some(local) = self.local() else { return false };
+        let is_home = |record: &Inode| record.layout.backing() == Some(local.backing);
+        let may_be_written =
+            self.mark.is_unsettled() || self.holds_lease() || self.mark.is_foreign();
+        self.record.as_ref().is_some_and(is_home)
+            && self.writers == 0
+            && self.recall.as_ref().is_none_or(|round| round.is_over())
+            && (!may_be_written || is_unwritten(local.ro.file()).unwrap_or(false))
+    }
+}
+
+impl Node {
+    /// Takes note of another host that has opened a file here to read, and vouches for what it reads if that can be done.
+    /// The stamp, or 0, and the file that it reads, also when the inode gets another one.
+    pub(crate) fn follow_up(
+        &self,
+        ino: InodeId,
+        state: &mut LiveState,
+        reader: &NodeId,
+    ) -> (u64, Option<Arc<BackingFile>>) {
+        let Some(local) = state.local() else { return (0, None) };
+        if state.hints.integrity() == Integrity::Strict {
+            // All that is read of it is verified, by its present sums.
+            return (0, None);
+        }
+        let pinned = Arc::clone(&local.ro);
+        let is_vouched = state.can_be_vouched();
+        let stamp = if is_vouched { self.vouches.stamp(ino, local.backing) } else { 0 };
+        state.followers.push(Follower::new(reader.clone(), stamp));
+        (stamp, Some(pinned))
+    }
+
+    /// A follower has closed a handle that it had under `stamp`.
+    pub(crate) fn end_following(&self, ino: InodeId, node: &NodeId, stamp: u64) {
+        self.live.with_existing(ino, |state| {
+            let is_it = |follower: &Follower| follower.is_of(node, stamp);
+            if let Some(at) = state.followers.iter().position(is_it) {
+                state.followers.swap_remove(at);
+            }
+        });
+    }
+
+    /// To be asked before somebody may write to the file: no follower keeps what it has read of it when this is `None`.
+    /// Else the entry is to be let go of, and it is to be asked again.
+    pub(crate) fn recall_followers(&self, ino: InodeId, state: &mut LiveState) -> Option<Retry> {
+        let cluster = self.cluster.as_ref()?;
+        match self.vouches.recall(cluster, ino, &mut state.followers, &mut state.recall) {
+            Recalling::Over => None,
+            Recalling::UnderWay => {
+                Some(Retry::after(PAUSE, "other hosts are being told of a writer"))
+            }
+        }
+    }
+
+    /// Before a file is cut: has the bytes in a backing file that is new, so that followers go on with the old one, which they
+    /// have open, and find none of it missing. The kernels there fill up what is missing with zeros, and not all readers
+    /// would see the file end before. Where the kernel reads the file past this process, or much of it would have to be
+    /// copied, it stays where it is.
+    pub(crate) fn spare_followers(
+        &self,
+        inode: Inode,
+        state: &mut LiveState,
+        size_bytes: u64,
+    ) -> Result<Inode> {
+        let Some(cluster) = self.cluster.as_ref().filter(|_| !state.followers.is_empty()) else {
+            return Ok(inode);
+        };
+        let is_named =
+            state.local().is_some_and(|local| inode.layout.backing() == Some(local.backing));
+        if !is_named
+            || !state.holds_lease()
+            || state.is_passed()
+            || state.size_bytes()? <= size_bytes
+        {
+            return Ok(inode);
+        }
+        // Copies on other hosts hold what is published, until something else is.
+        let is_dropped = size_bytes == 0 && inode.layout.copies().len() == 1;
+        let content = if is_dropped { Content::Dropped } else { Content::Kept };
+        if content == Content::Kept && state.size_bytes()? > COPIED_MAX {
+            return Ok(inode);
+        }
+        let hints = own_hints(&self.namespace, &inode);
+        let moved = hints.and_then(|hints| {
+            state.hints = hints;
+            self.bring_home(cluster, Source::Here, &inode, state, content)
+        });
+        moved.or_else(|error| {
+            tracing::warn!(ino = %inode.ino, %error, "readers on other hosts may see zeros where a file is cut");
+            Ok(inode)
+        })
+    }
+
+    /// Whether a file has left the backing file that it was in when another host opened it.
+    pub(crate) fn has_left(&self, ino: InodeId, pinned: &Arc<BackingFile>) -> bool {
+        let is_there = |state: &mut LiveState| {
+            state.local().is_some_and(|local| Arc::ptr_eq(&local.ro, pinned))
+        };
+        !self.live.with_existing(ino, is_there).unwrap_or(false)
+    }
+}

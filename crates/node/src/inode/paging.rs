@@ -1,0 +1,90 @@
+//! A live file that the kernel reads through its pages while its bytes are at another host.
+
+use std::sync::Arc;
+
+use intarsia_types::{Attr, InodeId, NodeId};
+
+use crate::body::Body;
+use crate::cache::far_pages::{Grant, LengthTold, Rest, Stamp};
+use crate::inode::live::LiveState;
+use crate::node::Node;
+
+impl LiveState {
+    /// Whether the kernel reads it through its pages here, and it is written elsewhere only.
+    fn is_read_through_pages(&self) -> bool {
+        let may_write = self.writers > 0 || self.holds_lease() || self.writes_remotely();
+        self.paged.is_some() && self.is_served_by_us() && !may_write
+    }
+
+    /// The body is another one. Whether what the kernel has of the old one is dropped when it asks for the length.
+    pub(crate) fn renews_pages_with_length(&mut self) -> bool {
+        let is_paged = self.is_read_through_pages();
+        if let Some(paged) = &mut self.paged {
+            paged.change_body();
+        }
+        is_paged
+    }
+
+    /// Keeps what a file was that is open through pages, whose new body has just been loaded.
+    pub(crate) fn note_former(&mut self, old: Option<Body>) {
+        if let (Some(old), Some(paged)) = (old.and_then(Body::into_remote), &mut self.paged) {
+            paged.keep_former(old);
+        }
+    }
+}
+
+impl Node {
+    /// How a file is opened here for reading that others may change.
+    pub(crate) fn grant_pages(&self, ino: InodeId, state: &LiveState) -> Grant {
+        let grant = |remote: &Arc<_>| self.far_pages.grant_read(ino, remote);
+        state.remote().map_or(Grant::Refused, grant)
+    }
+
+    /// Whether the home vouches for the pages that the kernel has.
+    pub(crate) fn has_true_pages(&self, ino: InodeId, state: &LiveState) -> bool {
+        state.remote().is_some_and(|remote| self.far_pages.has_true_pages(ino, remote))
+    }
+
+    /// Another host is about to write to a file of which it has vouched for the content.
+    pub(crate) fn withdraw_pages(&self, home: &NodeId, ino: InodeId, number: u64) {
+        let stamp = Stamp::new(home.clone(), number);
+        self.spreads.withdraw(ino, &stamp);
+        self.far_pages.withdraw_and_drop(ino, stamp);
+        if !self.live.contains(ino) {
+            self.far_pages.closed(ino);
+        }
+    }
+
+    /// What fills up a read of pages that ends early: the file was cut since it was opened.
+    pub(crate) fn former(&self, ino: InodeId) -> Option<Rest> {
+        self.live.with_existing(ino, |state| {
+            let paged = state.paged.as_ref()?;
+            paged.rest(&self.far_pages, ino, state.size_bytes().ok())
+        })?
+    }
+
+    /// Puts the length that the home of a file says into `attr`, which the kernel is about to be told, where the kernel
+    /// reads the file through pages while it is written elsewhere.
+    pub(crate) fn follow_length(&self, state: &mut LiveState, attr: &mut Attr) {
+        if !state.is_read_through_pages() {
+            return;
+        }
+        if let Some(remote) = state.remote()
+            && !self.far_pages.is_vouched(attr.ino, remote)
+        {
+            match remote.renew() {
+                Ok(()) => attr.size_bytes = remote.size_bytes(),
+                Err(error) => {
+                    tracing::debug!(ino = %attr.ino, %error, "the length is the record's");
+                }
+            }
+        }
+        let has_true_pages = self.has_true_pages(attr.ino, state);
+        let Some(paged) = &mut state.paged else { return };
+        match paged.tell(attr.size_bytes, has_true_pages) {
+            LengthTold::True => {}
+            LengthTold::Shorter => self.far_pages.note_brief(attr.ino, state.remote()),
+            LengthTold::MayShowZeros => self.old_pages.note(attr.ino),
+        }
+    }
+}

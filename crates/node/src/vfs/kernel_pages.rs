@@ -1,0 +1,81 @@
+//! What the mount tells of the kernel's pages and asks of them: which are old, which are being dropped, and which lengths
+//! the kernel was told.
+
+use intarsia_sync::Instant;
+use intarsia_types::{Attr, FileKind, InodeId};
+
+use crate::cache::brief_pages::Asked;
+use crate::cache::far_pages::{DropPages, Stamp};
+use crate::cache::kernel_length::Dropping;
+use crate::node::Node;
+
+impl Node {
+    /// The mount offers to have the kernel drop pages.
+    pub fn set_page_dropper(&self, drop_pages: Box<DropPages>) {
+        self.far_pages.offer(drop_pages);
+    }
+
+    /// The kernel has dropped what it had of a file that is being opened.
+    pub fn begin_pages(&self, ino: InodeId, stamp: &Stamp) {
+        self.far_pages.begin(ino, stamp);
+    }
+
+    /// Whether the kernel may have pages of a file that are older than what the node says of it.
+    #[must_use]
+    pub fn has_old_pages(&self, ino: InodeId) -> bool {
+        self.old_pages.has(ino)
+    }
+
+    /// Takes note that it may.
+    pub fn note_old_pages(&self, ino: InodeId) {
+        self.old_pages.note(ino);
+    }
+
+    /// Has `drop_pages` drop what the kernel has of a file if that is old. To be called with no lock held: it waits
+    /// for reads under way.
+    pub fn drop_old_pages(&self, ino: InodeId, drop_pages: impl FnOnce()) {
+        self.old_pages.drop_with(ino, || self.dropping_pages(ino), drop_pages);
+    }
+
+    /// The kernel is about to drop pages of a file.
+    #[must_use]
+    pub fn dropping_pages(&self, ino: InodeId) -> Dropping<'_> {
+        self.far_pages.lengths.dropping(ino)
+    }
+
+    /// The kernel asks for the length of a file, which others may write to.
+    #[must_use]
+    pub fn asked_for_length(&self, ino: InodeId) -> Option<Asked<'_>> {
+        self.is_shared().then(|| self.far_pages.asked_for_length(ino))
+    }
+
+    /// The kernel is about to be told attributes that it asked for at `asked`.
+    pub fn tell_length(&self, attr: &Attr, asked: Instant) {
+        if self.is_shared() && attr.kind == FileKind::Regular {
+            self.far_pages.lengths.tell(attr.ino, asked, attr.size_bytes);
+        }
+    }
+
+    /// To be held while another host changes a file through this one.
+    pub(crate) fn outdating(&self, ino: InodeId) -> Outdating<'_> {
+        self.old_pages.begin(ino);
+        Outdating { node: self, ino }
+    }
+}
+
+/// See [`Node::outdating`].
+pub(crate) struct Outdating<'a> {
+    node: &'a Node,
+    ino: InodeId,
+}
+
+impl Drop for Outdating<'_> {
+    fn drop(&mut self) {
+        self.node.old_pages.end(self.ino);
+        self.node.directory_leases.told.outdate_attributes(self.ino);
+        let is_cached = self.node.live.with_existing(self.ino, |state| state.is_served_by_us());
+        if !is_cached.unwrap_or(false) {
+            self.node.old_pages.forget(self.ino);
+        }
+    }
+}
