@@ -7,6 +7,8 @@ Over two hosts of a lab, on files that the first one has just written:
   write       a new file of 4 KiB, without a hint and with one that its directory passes on
   query       where one file lies, by its attribute
   batch       the same for all files of a directory at once (`intarsia.locate`), for each file
+  tag batch   one hint on all files of a directory at once (`intarsia.tag`), for each file
+  command     `intarsia locate` and `intarsia hint set` with all files, from its start to its end, for each file
 
 Then, for files of several sizes, the time from the tag to the end of a read: `plain` writes on the first host and reads on
 the second; `hinted` tags, writes, asks and reads where the file is said to be; `batched` gives the hint by the directory
@@ -24,10 +26,12 @@ import sys
 import time
 
 import command_line
+import kept
 import labs
 
 sys.path.insert(0, str(labs.ROOT / "python/src"))
 from intarsia.locate import locate  # noqa: E402 - it is not installed where this runs
+from intarsia.tag import tag  # noqa: E402
 
 HINT = "user.intarsia.place", b"local"
 SIZES = (1 << 10, 10 << 10, 100 << 10, 1 << 20, 10 << 20)
@@ -62,14 +66,14 @@ def touch(path):
 def costs(system, files, name):
     """Seconds for each file of tag, query and batch, and of writing without and with a hint of the directory."""
     found, paths = {}, {}
-    for way in ("plain", "tag", "directory"):
+    for way in ("plain", "tag", "many", "command", "directory"):
         directory = system.mount(1) / f"{name}-{way}"
         directory.mkdir()
         paths[way] = [directory / f"f{number}" for number in range(files)]
         if way == "directory":
             os.setxattr(directory, *HINT)
     content = os.urandom(4096)
-    for path in paths["tag"]:
+    for path in paths["tag"] + paths["many"] + paths["command"]:
         touch(path)
     found["tag"] = timed(lambda path: os.setxattr(path, *HINT), paths["tag"])
     found["write"] = timed(lambda path: write(path, content), paths["plain"])
@@ -80,6 +84,15 @@ def costs(system, files, name):
     begun = time.perf_counter()
     assert not locate(other).unknown
     found["batch"] = (time.perf_counter() - begun) / files
+    begun = time.perf_counter()
+    assert not tag(paths["many"], {"place": "local"})
+    found["tag batch"] = (time.perf_counter() - begun) / files
+    begun = time.perf_counter()
+    system.intarsia("locate", *other)
+    found["command locate"] = (time.perf_counter() - begun) / files
+    begun = time.perf_counter()
+    system.intarsia("hint", "set", "place=local", *paths["command"])
+    found["command hint set"] = (time.perf_counter() - begun) / files
     return found
 
 
@@ -141,6 +154,7 @@ def main():
     if arguments.json:
         print(json.dumps({"arguments": vars(arguments), "loads": loads, "costs": single, "chains": by_size}, indent=1))
         return
+    print(f"commit {kept.commit()}, {arguments.files} files each")
     print(f"two hosts, links {arguments.link}, n = {arguments.repeat}, load {min(loads):.1f} to {max(loads):.1f}; milliseconds for a file, median (least - most)")
     for name in single[0]:
         print(f"  {name:30} {spread([one[name] for one in single])}")

@@ -24,7 +24,7 @@ def tag(paths: Iterable[str | os.PathLike[str]], hints: Mapping[str, str]) -> di
         raise ValueError("no hint is given; such as {'place': 'local'}")
     directories: dict[str, list[str]] = {}
     left: list[str] = []
-    for path in map(os.fspath, paths):
+    for path in (os.fspath(one) for one in paths):
         directory, name = os.path.split(path)
         if name in ("", ".", ".."):
             left.append(path)

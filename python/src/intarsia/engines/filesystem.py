@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.spec import _Cached
 from fsspec.utils import stringify_path
 
 from intarsia.engines.urls import is_mounted, path_of, require_store, server_of
@@ -14,10 +15,10 @@ from intarsia.engines.wire import WireFileSystem
 from intarsia.locate import Locations, locate
 
 
-class _ByMountOrWire(type(LocalFileSystem)):  # type: ignore[misc] - fsspec's is not typed
+class _ByMountOrWire(_Cached):
     """Makes a `WireFileSystem` where the files are to come from a server."""
 
-    def __call__(cls, *arguments: Any, server: str | None = None, **options: Any) -> Any:
+    def __call__(self, *arguments: Any, server: str | None = None, **options: Any) -> Any:
         if server is None and not is_mounted():
             server = os.environ.get("INTARSIA_SERVER")
         if server is not None:

@@ -101,10 +101,10 @@ class Answers(BaseHTTPRequestHandler):
             self._fail(errno.EINVAL, str(error))
 
     def _fail(self, number: int, why: str) -> None:
-        if self._left > PIECE:
-            self.close_connection = True
-        else:
-            self.rfile.read(self._left)
+        # Who is still sending would not read the answer.
+        while 0 < self._left <= _BODY_MAX and (piece := self.rfile.read(min(PIECE, self._left))):
+            self._left -= len(piece)
+        self.close_connection = self._left > 0
         text = json.dumps({"errno": number, "error": why}).encode()
         self._say(_STATUS.get(number, 400), text)
 
@@ -129,13 +129,9 @@ class Answers(BaseHTTPRequestHandler):
             self.send_response(206)
             self.send_header("Content-Length", str(end - start))
             self.end_headers()
-            while start < end:
-                sent = os.sendfile(self.wfile.fileno(), file.fileno(), start, end - start)
-                if not sent:
-                    # It was cut meanwhile: what was promised cannot be kept.
-                    self.close_connection = True
-                    return None
-                start += sent
+            if start < end and self.connection.sendfile(file, start, end - start) < end - start:
+                # It was cut meanwhile: what was promised cannot be kept.
+                self.close_connection = True
         return None
 
     def _listed(self, real: str, path: str, name: str) -> dict[str, Any] | None:

@@ -6,8 +6,9 @@ import http.client
 import json
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
@@ -21,6 +22,13 @@ from intarsia.locate import Located, Locations
 _TIMEOUT_S = 60
 # The server ends a connection that was idle for long; then it is asked again, once.
 _LOST = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
+
+
+class _Connection(http.client.HTTPConnection):
+    """One that is closed when its thread, or its file system, goes."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class WireFileSystem(AbstractFileSystem):
@@ -58,26 +66,28 @@ class WireFileSystem(AbstractFileSystem):
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Say what is at a path."""
-        found: dict[str, Any] = self._ask("GET", path, op="info")
+        found: dict[str, Any] = self._ask("GET", path, {"op": "info"})
         return found | {"name": self._strip_protocol(path)}
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """List a directory, or the file itself."""
         found = self.info(path)
-        entries = [found] if found["type"] != "directory" else self._ask("GET", path, op="list")
+        entries = (
+            [found] if found["type"] != "directory" else self._ask("GET", path, {"op": "list"})
+        )
         return entries if detail else [entry["name"] for entry in entries]
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
         """Make a directory."""
         if self.exists(path):
             raise FileExistsError(path)
-        self._ask("POST", path, op="mkdir", **_parents(create_parents))
+        self._ask("POST", path, {"op": "mkdir"} | _parents(create_parents))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Make a directory and those above it."""
         if not exist_ok and self.exists(path):
             raise FileExistsError(path)
-        self._ask("POST", path, op="mkdir", **_parents(True))
+        self._ask("POST", path, {"op": "mkdir"} | _parents(True))
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
@@ -91,19 +101,23 @@ class WireFileSystem(AbstractFileSystem):
         if self.isdir(path1):
             return self.makedirs(path2, exist_ok=True)
         to = self._strip_protocol(path2)
-        self._ask("POST", path1, op="copy", to=to, **_parents(self._auto_mkdir))
+        self._ask("POST", path1, {"op": "copy", "to": to} | _parents(self._auto_mkdir))
         return None
+
+    def mv(self, path1: str, path2: str, **_: Any) -> None:
+        """Rename a file or a directory."""
+        self.mv_file(path1, path2)
 
     def mv_file(self, path1: str, path2: str, **_: Any) -> None:
         """Rename a file."""
-        self._ask("POST", path1, op="move", to=self._strip_protocol(path2))
+        self._ask("POST", path1, {"op": "move", "to": self._strip_protocol(path2)})
 
     def touch(self, path: str, truncate: bool = True, **_: Any) -> None:
         """Make an empty file, or set the time of one; `truncate` empties it."""
         if truncate:
             self.write_at(path, 0, b"")
         else:
-            self._ask("POST", path, op="touch", **_parents(self._auto_mkdir))
+            self._ask("POST", path, {"op": "touch"} | _parents(self._auto_mkdir))
 
     def modified(self, path: str) -> Any:
         """Return the time of the last change, in seconds since 1970."""
@@ -113,7 +127,7 @@ class WireFileSystem(AbstractFileSystem):
         """Say where files lie."""
         names = [paths] if isinstance(paths, str) else list(paths)
         asked = [self._strip_protocol(name) for name in names]
-        said = self._ask("POST", "/", body=json.dumps(asked).encode(), op="locate")
+        said = self._ask("POST", "/", {"op": "locate"}, json.dumps(asked).encode())
         return Locations(tuple(Located(name, *one) for name, one in zip(asked, said, strict=True)))
 
     def read_at(self, path: str, start: int, end: int) -> bytes:
@@ -125,7 +139,7 @@ class WireFileSystem(AbstractFileSystem):
 
     def write_at(self, path: str, offset: int, content: bytes) -> None:
         """Write bytes of a file; at 0 it is made, or emptied before."""
-        self._ask("PUT", path, body=content, at=str(offset), **_parents(self._auto_mkdir))
+        self._ask("PUT", path, {"at": str(offset)} | _parents(self._auto_mkdir), content)
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
@@ -136,14 +150,22 @@ class WireFileSystem(AbstractFileSystem):
         return self.read_at(path, first, last)
 
     def _open(self, path: str, mode: str = "rb", block_size: Any = None, **options: Any) -> Any:
+        if "x" in mode and self.exists(path):
+            raise FileExistsError(path)
         size = 4 << 20 if block_size in (None, "default") else block_size
         return WireFile(self, path, mode, size, **options)
 
-    def _ask(self, verb: str, path: str, body: bytes = b"", **query: str) -> Any:
+    def _ask(
+        self,
+        verb: str,
+        path: str,
+        query: Mapping[str, str] = MappingProxyType({}),
+        body: bytes = b"",
+    ) -> Any:
         return json.loads(self._send(verb, path, {}, body, query))
 
     def _send(
-        self, verb: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, str]
+        self, verb: str, path: str, headers: dict[str, str], body: bytes, query: Mapping[str, str]
     ) -> Any:
         name = self._strip_protocol(path)
         target = quote(name) + ("?" + urlencode(query) if query else "")
@@ -169,13 +191,13 @@ class WireFileSystem(AbstractFileSystem):
             raise OSError(said.get("errno", 5), said.get("error", answer.reason), name)
         return content
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _connection(self) -> _Connection:
         """The connection of this thread and process."""
         kept = getattr(self._connections, "kept", None)
         if kept is None or kept[0] != os.getpid():
-            kept = (os.getpid(), http.client.HTTPConnection(*self._address, timeout=_TIMEOUT_S))
+            kept = (os.getpid(), _Connection(*self._address, timeout=_TIMEOUT_S))
             self._connections.kept = kept
-        connection: http.client.HTTPConnection = kept[1]
+        connection: _Connection = kept[1]
         return connection
 
 
@@ -183,14 +205,13 @@ class WireFile(AbstractBufferedFile):
     """An open file, read ahead and written in blocks."""
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        return self.fs.read_at(self.path, start, end)
+        content: bytes = self.fs.read_at(self.path, start, end)
+        return content
 
     def _initiate_upload(self) -> None:
         self._at = 0
         if "a" in self.mode and self.fs.exists(self.path):
             self._at = self.fs.info(self.path)["size"]
-        elif "x" in self.mode and self.fs.exists(self.path):
-            raise FileExistsError(self.path)
         else:
             self.fs.write_at(self.path, 0, b"")
 
