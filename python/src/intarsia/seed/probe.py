@@ -224,7 +224,7 @@ def forget(path: str) -> None:
 
 
 def _read(watch: Watch, path: str, call: int, kind: str) -> None:
-    """Read from the first byte to the last. The first bytes of a cold file have a name of their own.
+    """Read from the first byte to the last. The first bytes of a cold file have their own name.
 
     Into the same memory each time, as programs do: new memory would be timed with the file.
     """
@@ -276,8 +276,9 @@ def together(directory: str, size: int, count: int) -> Times:
     """The same work by `count` processes at once; seconds for a MiB, or a file, of all of them.
 
     `size` bytes each are written, read as nobody keeps them, and read as memory keeps them; each
-    also makes, opens and closes files, which stay (see `metadata`). Processes, as tasks are: threads
-    of Python would wait for each other. Each kind is named with the number of processes, as in `write_by_2`.
+    also makes, opens and closes files, which stay (see `metadata`). Processes, as tasks are:
+    threads of Python would wait for each other. Each kind is named with the number of processes, as
+    in `write_by_2`.
     """
     units = size * count / MIB
     files = FEW[4 * KIB] * count
