@@ -26,6 +26,8 @@ FEW = {4 * KIB: 64, 64 * KIB: 32}
 
 #: Files of 1 MiB in a round of which the first bytes are read.
 _FIRSTS = 4
+#: How the first call of a kind of reading is named, where nothing can be read ahead of it.
+_FIRST = {"cold": "first", "far": "far_first"}
 #: What is written, and where to things are read; both are in memory before anything is timed.
 _BODY = memoryview(os.urandom(MIB))
 _INTO = bytearray(os.urandom(MIB))
@@ -236,8 +238,7 @@ def _read(watch: Watch, path: str, call: int, kind: str) -> None:
         for number in range(os.fstat(file).st_size // call):
             watch.start()
             os.readv(file, into)
-            is_first = number == 0 and kind == "cold"
-            watch.stop(f"{'first' if is_first else kind}_{call}")
+            watch.stop(f"{_FIRST.get(kind, kind) if number == 0 else kind}_{call}")
     finally:
         os.close(file)
 
