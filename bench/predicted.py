@@ -308,7 +308,16 @@ def score(arguments, cases, split):
                 for number, case in labs.in_turn(cases, arguments.repeat):
                     loads.append(os.getloadavg()[0])
                     rows[name, case]["measured"].append(cases[case].run(system, crew, number))
+            save(arguments, rows, loads, seeds)
     return rows, loads, seeds
+
+
+def save(arguments, rows, loads, seeds):
+    """Write what is known so far; a system that fails later takes nothing with it."""
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        told = [{"system": name, "case": case, **row} for (name, case), row in rows.items()]
+        arguments.out.write_text(json.dumps({"seeds": seeds, "loads": loads, "rows": told}, indent=1))
 
 
 def show(arguments, rows, loads, seeds):
@@ -361,6 +370,7 @@ def main():
     parser.add_argument("--set", choices=("seen", "second", "fresh", "all"), default="all", help="which cases of bench/predicted.toml")
     parser.add_argument("--instance", type=Path, help="an instance of WfFormat for the case that replays one")
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--seconds", type=float, help="for seeding each system (as bench/predicted.toml says)")
     parser.add_argument("--slots", type=int, help="tasks at once on a host (2, in a lab 1)")
     parser.add_argument("--lab", type=int, metavar="HOSTS", help="stores over the hosts of a lab; needs root")
     parser.add_argument("--link", default="200mbit", help="rate of the lab's links (%(default)s)")
@@ -374,6 +384,7 @@ def main():
     wanted = arguments.cases.split(",") if arguments.cases else None
     if arguments.quick:
         arguments.repeat, split["seed"]["seconds"], wanted = 2, 8, wanted or list(QUICK)
+    split["seed"]["seconds"] = arguments.seconds or split["seed"]["seconds"]
     labs.end_on_signals()
     arguments.slots = arguments.slots or (1 if arguments.lab else min(2, os.cpu_count() or 1))
     arguments.kinds, arguments.training = SYSTEMS, split["training"]
@@ -388,10 +399,6 @@ def main():
         parser.error("no case is left")
     rows, loads, seeds = score(arguments, cases, split)
     show(arguments, rows, loads, seeds)
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        told = [{"system": name, "case": case, **row} for (name, case), row in rows.items()]
-        arguments.out.write_text(json.dumps({"seeds": seeds, "loads": loads, "rows": told, "cases": split["case"]}, indent=1))
 
 
 def chosen(arguments, described, wanted):

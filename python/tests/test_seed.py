@@ -95,7 +95,8 @@ def test_processes_that_fail_tell_why_and_names_alone_stay(tmp_path: Path) -> No
 def test_names_are_removed_after_all_were_made(tmp_path: Path) -> None:
     found = probe.metadata(str(tmp_path), 8)
     assert len(list((tmp_path / "names").iterdir())) == 8
-    assert "unlink" not in found and len(found["create"]) + len(found["rename"]) > 2
+    assert "unlink" not in found
+    assert len(found["create"]) + len(found["rename"]) > 2
     found = probe.removal(str(tmp_path))
     assert {"unlink", "create_after", "mkdir", "rmdir"} <= set(found)
     assert not (tmp_path / "names").exists()
@@ -122,6 +123,10 @@ def test_effects_are_found_from_the_times_alone() -> None:
     assert found["first touch"].is_there
     assert found["buffered writes"].is_there
     assert "removed names" not in found
+    assert "page cache of other hosts" not in found
+    far = {**times, f"far_{MIB}": 4e-2, f"again_{MIB}": 1e-4}
+    found = {one.name: one for one in findings.effects(measurement([far] * 3))}
+    assert found["page cache of other hosts"].is_there
     again = {**times, "create_after": 2 * times["create"]}
     found = {one.name: one for one in findings.effects(measurement([again] * 3))}
     assert found["removed names"].is_there

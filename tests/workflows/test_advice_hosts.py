@@ -41,7 +41,7 @@ PROFILE: dict[str, Any] = {
 
 
 def advice(directory: Path, *choices: str) -> Path:
-    """Recommend something for four tasks that write a file each, and one that reads all of these."""
+    """Recommend something for four tasks that write a file each, and one that reads all."""
     parts = [f"part{number}" for number in range(PARTS)]
     tasks = [{"name": f"make-{part}", "stage": "make", "writes": [part]} for part in parts]
     tasks.append({"name": "sum", "reads": parts, "writes": ["sum"]})

@@ -65,6 +65,14 @@ def effects(found: Measurement) -> list[Effect]:
         ),
         _effect(
             found,
+            "page cache of other hosts",
+            (f"far_{MIB}", f"again_{MIB}"),
+            _CACHE,
+            "what another host has read is kept there: the first read takes {:.2f} times as long",
+            "another host that reads again asks again",
+        ),
+        _effect(
+            found,
             "read-ahead",
             (f"anywhere_{_MIDDLE}", f"cold_{_MIDDLE}"),
             _READ_AHEAD,

@@ -26,6 +26,8 @@ FEW = {4 * KIB: 64, 64 * KIB: 32}
 
 #: Files of 1 MiB in a round of which the first bytes are read.
 _FIRSTS = 4
+#: How the first call of a kind of reading is named, where nothing can be read ahead of it.
+_FIRST = {"cold": "first", "far": "far_first"}
 #: What is written, and where to things are read; both are in memory before anything is timed.
 _BODY = memoryview(os.urandom(MIB))
 _INTO = bytearray(os.urandom(MIB))
@@ -224,7 +226,7 @@ def forget(path: str) -> None:
 
 
 def _read(watch: Watch, path: str, call: int, kind: str) -> None:
-    """Read from the first byte to the last. The first bytes of a cold file have a name of their own.
+    """Read from the first byte to the last. The first bytes of a cold file have their own name.
 
     Into the same memory each time, as programs do: new memory would be timed with the file.
     """
@@ -236,8 +238,7 @@ def _read(watch: Watch, path: str, call: int, kind: str) -> None:
         for number in range(os.fstat(file).st_size // call):
             watch.start()
             os.readv(file, into)
-            is_first = number == 0 and kind == "cold"
-            watch.stop(f"{'first' if is_first else kind}_{call}")
+            watch.stop(f"{_FIRST.get(kind, kind) if number == 0 else kind}_{call}")
     finally:
         os.close(file)
 
@@ -276,8 +277,9 @@ def together(directory: str, size: int, count: int) -> Times:
     """The same work by `count` processes at once; seconds for a MiB, or a file, of all of them.
 
     `size` bytes each are written, read as nobody keeps them, and read as memory keeps them; each
-    also makes, opens and closes files, which stay (see `metadata`). Processes, as tasks are: threads
-    of Python would wait for each other. Each kind is named with the number of processes, as in `write_by_2`.
+    also makes, opens and closes files, which stay (see `metadata`). Processes, as tasks are:
+    threads of Python would wait for each other. Each kind is named with the number of processes, as
+    in `write_by_2`.
     """
     units = size * count / MIB
     files = FEW[4 * KIB] * count

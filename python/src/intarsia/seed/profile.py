@@ -45,7 +45,8 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     means = {name: found.typical(name) for name in found.means}
     numbers = numbers_of(means, plan.slots)
     seen = effects(found)
-    kept = any(one.name == "page cache" and one.is_there for one in seen)
+    there = {one.name for one in seen if one.is_there}
+    kept = bool(there & {"page cache", "page cache of other hosts"})
     is_far = plan.remote is not None
     link = numbers.get("link.bytes_per_second", made.link_bytes_per_s or numbers["warm"])
     state = os.statvfs(plan.directory)
@@ -65,11 +66,11 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     tier: dict[str, Any] = {
         "class": made.tier_class or tier_class(plan.directory),
         "capacity_bytes": state.f_bavail * state.f_frsize,
-        "read": _access(numbers, "read", has_medium=kept),
+        "read": _access(numbers, "read", has_medium="page cache" in there),
         "write": _access(numbers, "write", has_medium=False),
     }
     limit_bytes = unwritten_limit_bytes()
-    if "write_back.bytes_per_second" in numbers and limit_bytes and _is_buffered(seen):
+    if "write_back.bytes_per_second" in numbers and limit_bytes and "buffered writes" in there:
         rate = numbers["write_back.bytes_per_second"]
         tier["write_back"] = {"bytes": limit_bytes, "bytes_per_second": rate}
     return {
@@ -258,10 +259,6 @@ def tier_class(directory: Path) -> str:
             continue
         return "disk" if spins else "ssd"
     return "ssd"
-
-
-def _is_buffered(seen: Sequence[Effect]) -> bool:
-    return any(one.name == "buffered writes" and one.is_there for one in seen)
 
 
 def unwritten_limit_bytes() -> int:

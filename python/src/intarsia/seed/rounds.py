@@ -36,6 +36,8 @@ _NAMES = 64
 _LEAST_BYTES, _MOST_BYTES = 8 * probe.MIB, 128 * probe.MIB
 #: How long the writes of the largest file should take in a round.
 _WANTED_S = 0.08
+#: The same of another host that reads it.
+_WANTED_FAR_S = 0.5
 _GRACE_S = 20.0
 #: The share of the time that is left for removing names, which comes after all rounds.
 _REMOVAL = 0.1
@@ -125,7 +127,7 @@ def measure(plan: Plan, say: Callable[[str], None]) -> Measurement:
 
 def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measurement:
     began = time.monotonic()
-    size = plan.size_bytes or _fitting_size(place)
+    size = plan.size_bytes or _fitting_size(plan, place)
     _check_room(place, size, plan.slots)
     found = Measurement(size)
     times = _round(plan, place, 0, size)
@@ -173,12 +175,19 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
     return probe.joined(*parts)
 
 
-def _fitting_size(place: Path) -> int:
-    """Bytes of the largest file: what the directory takes in in a moment, within bounds."""
-    times = probe.data(str(place), _LEAST_BYTES)
+def _fitting_size(plan: Plan, place: Path) -> int:
+    """Bytes of the largest file: what the directory takes in in a moment, within bounds.
+
+    No more than another host reads in a moment: many short rounds tell more than a few long ones.
+    """
+    times = probe.data(str(place), _LEAST_BYTES, keep=plan.remote is not None)
     seconds = sum(times[f"write_{probe.MIB}"]) + sum(times[f"cold_{probe.MIB}"])
-    rate = 2 * _LEAST_BYTES / max(seconds, 1e-9)
-    size = int(min(_MOST_BYTES, max(_LEAST_BYTES, rate * _WANTED_S)))
+    wanted = 2 * _LEAST_BYTES / max(seconds, 1e-9) * _WANTED_S
+    if plan.remote is not None:
+        far = plan.remote.far(place.name, 0, plan.seconds + _GRACE_S)
+        mean_s = sum(far[f"far_{probe.MIB}"]) / len(far[f"far_{probe.MIB}"])
+        wanted = min(wanted, probe.MIB / max(mean_s, 1e-9) * _WANTED_FAR_S)
+    size = int(min(_MOST_BYTES, max(_LEAST_BYTES, wanted)))
     return size // probe.MIB * probe.MIB
 
 
