@@ -153,6 +153,15 @@ impl LiveState {
         outcome
     }
 
+    /// This host has changed attributes in the record. If nobody else has changed it since it was read for this entry, this is
+    /// what it says now, and the next change need not read it.
+    pub(crate) fn note_own_change(&mut self, inode: &Inode) {
+        let follows = |known: &Inode| known.version.wrapping_add(1) == inode.version;
+        if self.record.as_ref().is_some_and(follows) {
+            self.record = Some(inode.clone());
+        }
+    }
+
     /// Whether what was published is in other places than the file that is written to here, so that it outlives this
     /// host until something else is published.
     pub(crate) fn has_published_elsewhere(&self) -> bool {
