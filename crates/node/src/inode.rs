@@ -18,5 +18,4 @@ pub(crate) mod publication;
 pub(crate) mod reclaiming;
 pub(crate) mod reconciling;
 pub(crate) mod settling;
-pub(crate) mod summing;
 pub(crate) mod write_right;

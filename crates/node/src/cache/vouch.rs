@@ -35,9 +35,8 @@ use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{BackingRef, Error, InodeId, Integrity, NodeId, Result};
 use intarsia_wire::{RecallKind, Request, Response};
 
-use crate::inode::lease::{Content, Retry};
+use crate::inode::lease::{Content, Retry, Source};
 use crate::inode::live::LiveState;
-use crate::inode::moving::Source;
 use crate::membership::cluster::Cluster;
 use crate::membership::cluster::unexpected;
 use crate::node::Node;

@@ -36,10 +36,6 @@ pub(crate) struct Handed {
 }
 
 impl Handed {
-    pub(crate) const fn new(inode: Inode, content: Buffer, from: NodeId) -> Self {
-        Self { inode, content, from }
-    }
-
     /// The whole content, if it was sent.
     pub(super) fn content(&self) -> Option<&[u8]> {
         Some(&*self.content).filter(|bytes| bytes.len() as u64 == self.inode.size_bytes)
@@ -63,8 +59,13 @@ pub(super) enum Asked {
 impl Node {
     /// Asks for the right to write: first the host that has it, where that is likely to be known and this one has only
     /// just looked the file up, then the metadata.
-    pub(super) fn ask_for_right(&self, cluster: &Arc<Cluster>, ino: InodeId) -> Result<Asked> {
-        if let Some(holder) = self.likely_holder(cluster, ino) {
+    pub(super) fn ask_for_right(
+        &self,
+        cluster: &Arc<Cluster>,
+        ino: InodeId,
+        state: &LiveState,
+    ) -> Result<Asked> {
+        if let Some(holder) = self.likely_holder(cluster, state) {
             self.passed.forget(ino);
             match self.ask_holder(cluster, &holder, ino) {
                 // It has not; somebody else may.
@@ -87,9 +88,9 @@ impl Node {
         })
     }
 
-    /// The host that is likely to have the right to write, if the record that was just looked up tells.
-    fn likely_holder(&self, cluster: &Cluster, ino: InodeId) -> Option<NodeId> {
-        let record = self.just_looked_up(ino)?;
+    /// The host that is likely to have the right to write, if the record that was last read tells.
+    fn likely_holder(&self, cluster: &Cluster, state: &LiveState) -> Option<NodeId> {
+        let record = state.record.as_ref()?;
         let backing = record.layout.backing().filter(|backing| !self.tiers.has(backing.tier))?;
         let is_recent = SystemTime::from(record.mtime).elapsed().is_ok_and(|age| age < RECENT);
         cluster.home_of(backing.tier).ok().filter(|_| is_recent)
@@ -106,7 +107,8 @@ impl Node {
         let (recalled, handed) =
             cluster.hand_over(holder, ino, heir.epoch, SENT_BYTES, HOLDER_PATIENCE)?;
         Ok(match (recalled, handed) {
-            (Recalled::Released, Some(handed)) => {
+            (Recalled::Released, Some((inode, content))) => {
+                let handed = Handed { inode, content, from: holder.clone() };
                 Some(Asked::Held(Box::new(handed.inode.clone()), Some(Box::new(handed))))
             }
             (Recalled::Released, None) => None,

@@ -1,4 +1,4 @@
-//! Closed files settle, and fold if they are small.
+//! Closed files settle, fold if they are small, and are summed.
 //!
 //! A file has *settled* when the kernel says that nobody has it open for writing, mappings included.
 //! Until then nothing is derived from its content.
@@ -16,7 +16,7 @@ use intarsia_types::{CacheHint, Error, InodeId, Integrity, Layout, Result};
 use crate::background::queue::{Summing, Task, Waiting};
 use crate::background::settler::Chores;
 use crate::body::LocalBody;
-use crate::body::integrity::checksum_extras;
+use crate::body::integrity::{Summed, checksum_extras, sum_file_unless};
 use crate::inode::live::LiveState;
 use crate::node::Node;
 use crate::replication::replicate::take_over_copies;
@@ -413,5 +413,57 @@ impl Node {
             intarsia_sync::thread::sleep(Duration::from_millis(5));
         }
         false
+    }
+}
+
+impl Node {
+    /// Sums a settled file, unless somebody has opened it since.
+    fn sum(&self, ino: InodeId) -> Result<()> {
+        let inode = match self.namespace.get(ino) {
+            Ok(inode) if !inode.checksummed => inode,
+            Ok(_) | Err(Error::NotFound) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        let Some(backing) = inode.layout.backing() else { return Ok(()) };
+        if !self.tiers.has(backing.tier) {
+            return Ok(());
+        }
+        let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
+        let is_stopping = || self.settler_queue.is_stopping();
+        let Some(Summed { sums, read_bytes }) = sum_file_unless(&file, is_stopping)? else {
+            return Ok(());
+        };
+        self.metrics.summed_bytes.fetch_add(read_bytes, Ordering::Relaxed);
+        self.live.with(ino, |state| {
+            // Opened for writing meanwhile: the sums may be of neither the old nor the new content.
+            if state.is_unsettled || state.writers > 0 {
+                return Ok(());
+            }
+            let is_summed = std::cell::Cell::new(false);
+            let outcome = self.namespace.change(ino, |now, extras| {
+                let is_same = now.version == inode.version && now.layout == inode.layout;
+                is_summed.set(is_same);
+                if is_same {
+                    extras.extend(checksum_extras(&sums));
+                }
+                Ok(())
+            });
+            match outcome {
+                Err(Error::NotFound) => Ok(()),
+                Err(e) => Err(e),
+                Ok(summed) => {
+                    if is_summed.get() {
+                        state.is_checksummed = true;
+                        if let Some(known) = &mut state.record
+                            && known.version == inode.version
+                        {
+                            *known = summed;
+                        }
+                        self.metrics.summed.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(())
+                }
+            }
+        })
     }
 }
