@@ -42,6 +42,9 @@ impl Handed {
     }
 }
 
+/// What goes with the right to write: the record as it is by now, and all bytes if they are few.
+pub(crate) type PassedOn = (Inode, Option<Buffer>);
+
 /// What came of asking for the right to write.
 pub(super) enum Asked {
     /// This host has it, and what came with it if it was passed on.
@@ -88,9 +91,9 @@ impl Node {
         })
     }
 
-    /// The host that is likely to have the right to write, if the record that was last read tells.
+    /// The host that is likely to have the right to write, if the record that was just looked up tells.
     fn likely_holder(&self, cluster: &Cluster, state: &LiveState) -> Option<NodeId> {
-        let record = state.record.as_ref()?;
+        let record = state.looked_up.as_ref()?;
         let backing = record.layout.backing().filter(|backing| !self.tiers.has(backing.tier))?;
         let is_recent = SystemTime::from(record.mtime).elapsed().is_ok_and(|age| age < RECENT);
         cluster.home_of(backing.tier).ok().filter(|_| is_recent)
@@ -134,7 +137,7 @@ impl Node {
         ino: InodeId,
         heir: Owner,
         wanted_bytes: u32,
-    ) -> Result<(Recalled, Option<(Inode, Option<Buffer>)>)> {
+    ) -> Result<(Recalled, Option<PassedOn>)> {
         self.let_go_of(ino, &Release::PassedTo(heir), wanted_bytes)
     }
 
@@ -143,7 +146,7 @@ impl Node {
         ino: InodeId,
         release: &Release,
         wanted_bytes: u32,
-    ) -> Result<(Recalled, Option<(Inode, Option<Buffer>)>)> {
+    ) -> Result<(Recalled, Option<PassedOn>)> {
         let outcome = self.live.try_with(ino, SOON, |state| {
             if state.striped().is_some() {
                 // There is no lease any more.
@@ -174,7 +177,7 @@ impl Node {
         state: &mut LiveState,
         release: &Release,
         wanted_bytes: u32,
-    ) -> Result<(Recalled, Option<(Inode, Option<Buffer>)>)> {
+    ) -> Result<(Recalled, Option<PassedOn>)> {
         let local = state.local().map(|local| (local.backing, Arc::clone(&local.ro)));
         let settled = self.settle_and_tell(ino, state, release)?;
         if let Settled::NotYet = settled {

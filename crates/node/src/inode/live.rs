@@ -64,6 +64,8 @@ pub(crate) struct LiveState {
     pub(crate) overlay: Overlay,
     /// The record as it was when it was last read for this entry.
     pub(crate) record: Option<Inode>,
+    /// The record as the program looked it up that opens it now: a guess at who may write.
+    pub(crate) looked_up: Option<Inode>,
     /// When it was last compared with what others may have changed.
     pub(crate) followed_at: Option<Instant>,
     /// The hints in force when it was opened.
@@ -116,6 +118,7 @@ impl LiveState {
             kernel: None,
             overlay: Overlay::default(),
             record: None,
+            looked_up: None,
             followed_at: None,
             hints: HintSet::default(),
             is_unsettled: false,
