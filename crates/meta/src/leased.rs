@@ -80,6 +80,17 @@ impl LeasedEngine {
         self.is_valid() && self.table.lock().assume(dir, name, mutations)
     }
 
+    /// What is assumed of a new file in `dir` is what `mutations` put from now on, before it was committed. `false`, and nothing
+    /// is done, unless all of it is assumed and may be told.
+    pub(crate) fn amend(&self, dir: InodeId, mutations: &[Mutation]) -> bool {
+        let is_amended = self.is_valid() && self.table.lock().amend(dir, mutations);
+        if is_amended {
+            // As a commit that began and ended.
+            self.commits.fetch_add(2, SeqCst);
+        }
+        is_amended
+    }
+
     /// What was assumed is not to come: `dir` is looked at anew.
     pub(crate) fn renounce(&self, dir: InodeId, mutations: &[Mutation]) {
         let mut table = self.table.lock();

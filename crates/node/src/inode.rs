@@ -25,5 +25,5 @@ pub(crate) mod publishing;
 pub(crate) mod reclaiming;
 pub(crate) mod reconciling;
 pub(crate) mod settling;
-pub(crate) mod summing;
+mod summing;
 pub(crate) mod write_right;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use deployment::{Deployment, ROOT_CALLER, crash, get, no_kernel, put, regular, wait_until};
 use hooked::Hooked;
-use intarsia_node::Node;
-use intarsia_types::{Error, InodeId, Result};
+use intarsia_node::{AttrChange, Node, SetTime};
+use intarsia_types::{Error, InodeId, Result, Timestamp};
 
 /// Two hosts; the metadata make no commits for the first one while they are told so.
 fn hosts(deployment: &Deployment) -> (Arc<Node>, Arc<Node>, Arc<AtomicBool>) {
@@ -104,6 +104,48 @@ fn a_new_file_is_recorded_at_its_close_also_if_nothing_was_written() {
     close(&a, ino).unwrap();
     assert_eq!(get(&b, &name).unwrap(), b"");
     for node in [a, b] {
+        node.close().unwrap();
+    }
+}
+
+/// As `tar` does: owner, permissions and times are set before the file is closed.
+#[test]
+fn the_attributes_of_a_new_file_go_into_the_commit_that_records_it() {
+    let deployment = Deployment::new();
+    let (a, b, refuses) = hosts(&deployment);
+    let mtime = Timestamp { secs: 1_700_000_000, nanos: 0 };
+    let changes = [
+        AttrChange { mtime: Some(SetTime::At(mtime)), ..AttrChange::default() },
+        AttrChange { uid: Some(7), gid: Some(8), ..AttrChange::default() },
+        AttrChange { perm: Some(0o640), ..AttrChange::default() },
+    ];
+    let set = |ino| {
+        for change in &changes {
+            a.set_attributes(ROOT_CALLER, ino, change).unwrap();
+        }
+    };
+    wait_until("its attributes wait for its close, too", || {
+        let (ino, name) = make_promised(&deployment, &a);
+        let before = deployment.engine().stats();
+        set(ino);
+        let has_waited = deployment.engine().stats().commits == before.commits;
+        // Seen here at once.
+        let (attr, _) = a.attributes(ino).unwrap();
+        assert_eq!((attr.uid, attr.gid, attr.perm, attr.mtime), (7, 8, 0o640, mtime));
+        close(&a, ino).unwrap();
+        let after = deployment.engine().stats();
+        // Elsewhere as soon as it is closed, in one commit, unless a moment came between.
+        let (attr, _) = b.lookup(InodeId::ROOT, name.as_bytes()).unwrap();
+        assert_eq!((attr.uid, attr.gid, attr.perm, attr.mtime), (7, 8, 0o640, mtime));
+        has_waited && after.commits == before.commits + 1 && after.conflicts == before.conflicts
+    });
+    // What can be recorded no more has no attributes that anybody else sees.
+    let (ino, name) = make_unrecorded(&deployment, &a, &refuses);
+    let _ = a.set_attributes(ROOT_CALLER, ino, &changes[2]);
+    close(&a, ino).unwrap_err();
+    refuses.store(false, Ordering::Release);
+    assert!(matches!(b.lookup(InodeId::ROOT, name.as_bytes()), Err(Error::NotFound)));
+    for node in [&a, &b] {
         node.close().unwrap();
     }
 }

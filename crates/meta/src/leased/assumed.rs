@@ -37,6 +37,20 @@ impl Assumed {
         }
     }
 
+    /// Has other values that were to be put; `false`, and nothing is done, unless `mutations` do nothing else.
+    pub(super) fn replace(&mut self, mutations: &[Mutation]) -> bool {
+        let is_assumed = |mutation: &Mutation| matches!(mutation, Mutation::Put(key, _) if self.values.contains_key(key));
+        if !mutations.iter().all(is_assumed) {
+            return false;
+        }
+        for mutation in mutations {
+            if let Mutation::Put(key, value) = mutation {
+                self.values.insert(key.clone(), value.clone());
+            }
+        }
+        true
+    }
+
     /// Returns the directories of which it is not known any more what the engine has.
     pub(super) fn end(&mut self, mutations: &[Mutation]) -> Vec<Key> {
         let mut unsure = Vec::new();

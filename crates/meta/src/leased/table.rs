@@ -254,6 +254,11 @@ impl Table {
         true
     }
 
+    /// See [`super::LeasedEngine::amend`].
+    pub(super) fn amend(&mut self, dir: InodeId, mutations: &[Mutation]) -> bool {
+        self.is_held(dir) && !self.is_doubted(dir) && self.assumed.replace(mutations)
+    }
+
     /// What was assumed has been committed.
     pub(super) fn confirm(&mut self, assumed: &[Mutation]) {
         for mutation in assumed {

@@ -62,6 +62,33 @@ impl Promise {
         })
     }
 
+    /// Whether a change does nothing but give what is promised another value, on no condition that is not the promise's own.
+    fn takes(&self, part: &Part) -> bool {
+        let is_known = |condition: &Condition| match condition {
+            Condition::Equals(key, value) => self.puts(key) == Some(value),
+            other => self.part.conditions.contains(other),
+        };
+        let is_put = |mutation: &Mutation| match mutation {
+            Mutation::Put(key, _) => self.puts(key).is_some(),
+            _ => false,
+        };
+        part.partition == self.part.partition
+            && part.conditions.iter().all(is_known)
+            && part.mutations.iter().all(is_put)
+    }
+
+    /// Puts what `changes` put in the place of what it put before.
+    fn amend(&mut self, changes: &[Mutation]) {
+        for mutation in &mut self.part.mutations {
+            if let Mutation::Put(key, value) = mutation
+                && let Some(Mutation::Put(_, new)) =
+                    changes.iter().find(|change| change.key() == key)
+            {
+                value.clone_from(new);
+            }
+        }
+    }
+
     /// Whether a change may read or replace something that is promised.
     fn concerns(&self, part: &Part) -> bool {
         if part.partition != self.part.partition {
@@ -195,6 +222,24 @@ impl Namespace {
         let (name, part, since) = (name.clone(), part.clone(), Instant::now());
         given.waiting.insert(ino, Promise { dir, ino, name, part, since });
         true
+    }
+
+    /// Has a change of a file that is promised wait with it. `false`, and nothing is done, where it has to be committed.
+    pub(super) fn amend_promise(&self, ino: InodeId, part: &Part) -> bool {
+        let Some(leases) = &self.leases else { return false };
+        if leases.promises.count.load(Ordering::SeqCst) == 0 {
+            return false;
+        }
+        let mut given = leases.promises.given.lock();
+        let Some(promise) = given.waiting.get_mut(&ino).filter(|promise| promise.takes(part))
+        else {
+            return false;
+        };
+        let is_amended = leases.engine.amend(promise.dir, &part.mutations);
+        if is_amended {
+            promise.amend(&part.mutations);
+        }
+        is_amended
     }
 
     /// Commits a change together with the promises that it depends on. `false` when it is to be committed alone:

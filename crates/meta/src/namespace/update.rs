@@ -53,6 +53,26 @@ impl Namespace {
         self.change(ino, |inode, _| change(inode))
     }
 
+    /// As [`Namespace::update`], of attributes; those of a file that is promised and not committed yet are committed with it.
+    pub fn set_attributes(
+        &self,
+        ino: InodeId,
+        mut change: impl FnMut(&mut Inode) -> Result<()>,
+    ) -> Result<Inode> {
+        self.retry(|| {
+            let stored = self.stored(ino)?;
+            let (inode, transaction) = self.changed(&stored, &mut |inode, _| change(inode))?;
+            let Some(transaction) = transaction.map(|transaction| self.guarded(transaction)) else {
+                return Ok(Some(inode));
+            };
+            let is_alone = transaction.others.is_empty();
+            if is_alone && self.amend_promise(ino, &transaction.first) {
+                return Ok(Some(inode));
+            }
+            Ok(self.commit(transaction)?.then_some(inode))
+        })
+    }
+
     /// Changes an inode and, in the same commit, what `extras` say.
     pub fn update_with(
         &self,

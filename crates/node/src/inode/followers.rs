@@ -9,9 +9,8 @@ use intarsia_store::{BackingFile, is_unwritten};
 use intarsia_types::{InodeId, Integrity, NodeId, Result};
 
 use crate::cache::vouch::{Follower, Recalling};
-use crate::inode::lease::{Content, Retry};
+use crate::inode::lease::{Content, Retry, Source};
 use crate::inode::live::LiveState;
-use crate::inode::moving::Source;
 use crate::node::Node;
 use crate::space::hints::own_hints;
 

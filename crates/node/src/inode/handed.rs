@@ -36,15 +36,14 @@ pub(crate) struct Handed {
 }
 
 impl Handed {
-    pub(crate) const fn new(inode: Inode, content: Buffer, from: NodeId) -> Self {
-        Self { inode, content, from }
-    }
-
     /// The whole content, if it was sent.
     pub(super) fn content(&self) -> Option<&[u8]> {
         Some(&*self.content).filter(|bytes| bytes.len() as u64 == self.inode.size_bytes)
     }
 }
+
+/// What goes with the right to write: the record as it is by now, and all bytes if they are few.
+pub(crate) type PassedOn = (Inode, Option<Buffer>);
 
 /// What came of asking for the right to write.
 pub(super) enum Asked {
@@ -63,8 +62,13 @@ pub(super) enum Asked {
 impl Node {
     /// Asks for the right to write: first the host that has it, where that is likely to be known and this one has only
     /// just looked the file up, then the metadata.
-    pub(super) fn ask_for_right(&self, cluster: &Arc<Cluster>, ino: InodeId) -> Result<Asked> {
-        if let Some(holder) = self.likely_holder(cluster, ino) {
+    pub(super) fn ask_for_right(
+        &self,
+        cluster: &Arc<Cluster>,
+        ino: InodeId,
+        state: &LiveState,
+    ) -> Result<Asked> {
+        if let Some(holder) = self.likely_holder(cluster, state) {
             self.passed.forget(ino);
             match self.ask_holder(cluster, &holder, ino) {
                 // It has not; somebody else may.
@@ -88,8 +92,8 @@ impl Node {
     }
 
     /// The host that is likely to have the right to write, if the record that was just looked up tells.
-    fn likely_holder(&self, cluster: &Cluster, ino: InodeId) -> Option<NodeId> {
-        let record = self.just_looked_up(ino)?;
+    fn likely_holder(&self, cluster: &Cluster, state: &LiveState) -> Option<NodeId> {
+        let record = state.looked_up.as_ref()?;
         let backing = record.layout.backing().filter(|backing| !self.tiers.has(backing.tier))?;
         let is_recent = SystemTime::from(record.mtime).elapsed().is_ok_and(|age| age < RECENT);
         cluster.home_of(backing.tier).ok().filter(|_| is_recent)
@@ -106,7 +110,8 @@ impl Node {
         let (recalled, handed) =
             cluster.hand_over(holder, ino, heir.epoch, SENT_BYTES, HOLDER_PATIENCE)?;
         Ok(match (recalled, handed) {
-            (Recalled::Released, Some(handed)) => {
+            (Recalled::Released, Some((inode, content))) => {
+                let handed = Handed { inode, content, from: holder.clone() };
                 Some(Asked::Held(Box::new(handed.inode.clone()), Some(Box::new(handed))))
             }
             (Recalled::Released, None) => None,
@@ -132,7 +137,7 @@ impl Node {
         ino: InodeId,
         heir: Owner,
         wanted_bytes: u32,
-    ) -> Result<(Recalled, Option<(Inode, Option<Buffer>)>)> {
+    ) -> Result<(Recalled, Option<PassedOn>)> {
         self.let_go_of(ino, &Release::PassedTo(heir), wanted_bytes)
     }
 
@@ -141,7 +146,7 @@ impl Node {
         ino: InodeId,
         release: &Release,
         wanted_bytes: u32,
-    ) -> Result<(Recalled, Option<(Inode, Option<Buffer>)>)> {
+    ) -> Result<(Recalled, Option<PassedOn>)> {
         let outcome = self.live.try_with(ino, SOON, |state| {
             if state.striped().is_some() {
                 // There is no lease any more.
@@ -172,7 +177,7 @@ impl Node {
         state: &mut LiveState,
         release: &Release,
         wanted_bytes: u32,
-    ) -> Result<(Recalled, Option<(Inode, Option<Buffer>)>)> {
+    ) -> Result<(Recalled, Option<PassedOn>)> {
         let local = state.local().map(|local| (local.backing, Arc::clone(&local.ro)));
         let settled = self.settle_and_tell(ino, state, release)?;
         if let Settled::NotYet = settled {

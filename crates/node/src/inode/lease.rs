@@ -18,7 +18,6 @@ use crate::body::remote::{RemoteFile, is_of_the_host};
 use crate::cache::vouch::{PeerOpening, being_told};
 use crate::inode::handed::{Asked, Handed};
 use crate::inode::live::LiveState;
-use crate::inode::moving::Source;
 use crate::membership::cluster::{Cluster, Recalled};
 use crate::membership::homes::require_some_copy;
 use crate::node::Node;
@@ -76,6 +75,17 @@ pub(crate) enum Content {
     Dropped,
 }
 
+/// Where the bytes of a file are that is to come here.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'s> {
+    /// Here, in a file that the kernel reads.
+    Here,
+    /// At the first of these hosts that serves it.
+    Hosts(&'s [NodeId]),
+    /// They were sent, all of them.
+    Sent(&'s [u8]),
+}
+
 impl Node {
     /// Repeats `attempt` on the locked live entry until it is done, letting go of the entry in between.
     pub(crate) fn with_live<T>(
@@ -129,7 +139,7 @@ impl Node {
         if state.holds_lease() || state.writes_remotely() {
             return self.regular(ino).map(Attempt::Done);
         }
-        match self.ask_for_right(cluster, ino)? {
+        match self.ask_for_right(cluster, ino, state)? {
             Asked::Held(inode, handed) => {
                 self.use_right(cluster, &inode, state, content, handed.as_deref())
             }

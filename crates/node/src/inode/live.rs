@@ -66,6 +66,8 @@ pub(crate) struct LiveState {
     pub(crate) overlay: Overlay,
     /// The record as it was when it was last read for this entry.
     pub(crate) record: Option<Inode>,
+    /// The record as the program looked it up that opens it now: a guess at who may write.
+    pub(crate) looked_up: Option<Inode>,
     /// When it was last compared with what others may have changed.
     pub(crate) followed_at: Option<Instant>,
     /// The hints in force when it was opened.
@@ -109,6 +111,7 @@ impl LiveState {
             kernel: None,
             overlay: Overlay::default(),
             record: None,
+            looked_up: None,
             followed_at: None,
             hints: HintSet::default(),
             mark: Mark::default(),
@@ -141,6 +144,15 @@ impl LiveState {
             self.backing.doubt();
         }
         outcome
+    }
+
+    /// This host has changed attributes in the record. If nobody else has changed it since it was read for this entry, this is
+    /// what it says now, and the next change need not read it.
+    pub(crate) fn note_own_change(&mut self, inode: &Inode) {
+        let follows = |known: &Inode| known.version.wrapping_add(1) == inode.version;
+        if self.record.as_ref().is_some_and(follows) {
+            self.record = Some(inode.clone());
+        }
     }
 
     /// Whether what was published is in other places than the file that is written to here, so that it outlives this

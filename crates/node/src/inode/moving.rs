@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_policy::IoMode;
-use intarsia_types::{BackingRef, Error, Layout, NodeId, Result};
+use intarsia_types::{BackingRef, Error, Layout, Result};
 
 use crate::body::remote::RemoteFile;
 use crate::body::{Body, LocalBody, load_inline};
@@ -13,18 +13,7 @@ use crate::membership::cluster::Cluster;
 use crate::node::Node;
 use crate::replication::further::{Further, take_over_copies};
 
-use super::lease::Content;
-
-/// Where the bytes of a file are that is to come here.
-#[derive(Clone, Copy)]
-pub(crate) enum Source<'s> {
-    /// Here, in a file that the kernel reads.
-    Here,
-    /// At the first of these hosts that serves it.
-    Hosts(&'s [NodeId]),
-    /// They were sent, all of them.
-    Sent(&'s [u8]),
-}
+use super::lease::{Content, Source};
 
 impl Node {
     /// Makes this host, which has a copy, the home of a file that nobody writes to. The other copies stay

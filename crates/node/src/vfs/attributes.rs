@@ -255,10 +255,11 @@ impl Node {
         }
         let now = now();
         let before = self.before_reading();
-        let inode = self.namespace.update(ino, |inode| {
+        let inode = self.namespace.set_attributes(ino, |inode| {
             apply(inode, change, now);
             Ok(())
         })?;
+        self.live.with_existing(ino, |state| state.note_own_change(&inode));
         if let (Some(perm), true) = (change.perm, inode.has_xattrs) {
             self.chmod_acl(ino, perm)?;
         }

@@ -81,6 +81,7 @@ impl Node {
             {
                 return Ok(Attempt::Again(retry));
             }
+            state.looked_up = if flags.write { self.just_looked_up(ino) } else { None };
             // Read under the entry's lock: nothing can fold or write the file from here on.
             let inode = match self.prepare(ino, state, flags.write.then_some(content))? {
                 Attempt::Done(inode) => self.renewed(inode)?,

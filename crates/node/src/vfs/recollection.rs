@@ -114,7 +114,7 @@ impl Node {
     }
 
     /// The record of an inode that the asking thread has just looked up.
-    pub(crate) fn just_looked_up(&self, ino: InodeId) -> Option<Inode> {
+    pub(super) fn just_looked_up(&self, ino: InodeId) -> Option<Inode> {
         self.recollected(ino, |_| true).map(|known| known.inode)
     }
 

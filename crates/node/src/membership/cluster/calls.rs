@@ -10,7 +10,6 @@ use intarsia_types::{Error, InodeId, NodeId, Result};
 use intarsia_wire::{RecallKind, Request, Response};
 
 use super::{Cluster, NO_HEIR, Recalled};
-use crate::inode::handed::Handed;
 
 impl Cluster {
     /// How long another host may take to answer.
@@ -148,7 +147,7 @@ impl Cluster {
     }
 
     /// Asks `holder` to pass the right to write on to this host in its life `epoch`, with the bytes if they are at most
-    /// `len_bytes`. What came with the right, if the holder had it.
+    /// `len_bytes`. The record and the payload that came with the right, if the holder had it.
     pub(crate) fn hand_over(
         &self,
         holder: &NodeId,
@@ -156,7 +155,7 @@ impl Cluster {
         epoch: u64,
         len_bytes: u32,
         patience: Duration,
-    ) -> Result<(Recalled, Option<Handed>)> {
+    ) -> Result<(Recalled, Option<(Inode, Buffer)>)> {
         let request = Request::HandOver { ino, epoch, len_bytes };
         let patience = allowance::of(patience);
         let ask = || self.peers.call_within(holder, request.clone(), None, patience);
@@ -164,9 +163,7 @@ impl Cluster {
         match response {
             Response::HandedOver { record } => {
                 self.note_asked(payload.len() as u64);
-                let inode = Inode::decode(ino, &record)?;
-                let handed = Handed::new(inode, payload, holder.clone());
-                Ok((Recalled::Released, Some(handed)))
+                Ok((Recalled::Released, Some((Inode::decode(ino, &record)?, payload))))
             }
             other => recalled(holder, &other).map(|recalled| (recalled, None)),
         }
