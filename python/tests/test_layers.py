@@ -128,7 +128,12 @@ def test_an_engine_is_imported_only_by_the_module_named_after_it() -> None:
     engines = {"dask", "distributed", "fsspec", "parsl", "snakemake_interface_common"}
     for path in [PACKAGE / "locate.py", *(PACKAGE / "engines").glob("*.py")]:
         used = {name.split(".")[0] for name in IMPORT.findall(path.read_text())} & engines
-        own = {"dask": {"dask", "distributed"}, "filesystem": {"fsspec"}, "parsl": {"parsl"}}
+        own = {
+            "dask": {"dask", "distributed"},
+            "filesystem": {"fsspec"},
+            "wire": {"fsspec"},
+            "parsl": {"parsl"},
+        }
         own |= {
             stem: {"snakemake_interface_common"} for stem in ("snakemake", "snakemake_scheduler")
         }
