@@ -39,7 +39,7 @@ impl Node {
     }
 
     /// Removes files without an owner from disk, then from the ledger.
-    pub(super) fn reclaim(&self, files: &[(TierId, FreeFile)]) -> Result<()> {
+    pub(crate) fn reclaim(&self, files: &[(TierId, FreeFile)]) -> Result<()> {
         for tier in self.tiers.iter() {
             let mut gone = Vec::new();
             for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {
@@ -55,7 +55,7 @@ impl Node {
 
     /// Removes files of this host that the ledger says belong to no inode any more. From time to time it also finishes changes
     /// whose host has died: that takes a question a partition, and files may lose their owners every second.
-    pub(super) fn collect(&self) -> Result<()> {
+    pub(crate) fn collect(&self) -> Result<()> {
         self.settler_queue.collect_later();
         self.directory_leases.return_idle_directories();
         self.remove_free_files()?;
@@ -70,7 +70,7 @@ impl Node {
     }
 
     /// Has copies of other hosts' files make way for what is being written here.
-    pub(super) fn make_room(&self) {
+    pub(crate) fn make_room(&self) {
         if !self.remote_cache.is_idle() {
             self.account_writers();
             self.remote_cache.make_room();

@@ -12,8 +12,7 @@ use intarsia_store::{is_unshared, is_unwritten};
 use intarsia_sync::Instant;
 use intarsia_types::{CacheHint, Error, InodeId, Integrity, Layout, Result};
 
-use crate::background::queue::{Summing, Task, Waiting};
-use crate::background::settler::Chores;
+use crate::background::queue::{Summing, Waiting};
 use crate::body::LocalBody;
 use crate::body::integrity::checksum_extras;
 use crate::inode::live::LiveState;
@@ -73,27 +72,6 @@ impl From<bool> for Settled {
     }
 }
 
-impl Chores for Node {
-    fn carry_out(&self, task: Task) -> Result<()> {
-        match task {
-            Task::Refill => self.tiers.refill(&self.namespace),
-            Task::Recount => self.recount_tiers(),
-            Task::Collect => self.collect(),
-            Task::Depart(ino) => {
-                self.end_lingering(ino);
-                Ok(())
-            }
-            Task::MakeRoom => {
-                self.make_room();
-                Ok(())
-            }
-            Task::Reclaim(files) => self.reclaim(&files),
-            Task::Settle(waiting) => self.settle_some(waiting),
-            Task::Sum(ino) => self.sum(ino),
-        }
-    }
-}
-
 impl Node {
     /// Puts a closed file in line; once.
     pub(crate) fn enqueue_settle(&self, ino: InodeId, state: &mut LiveState) {
@@ -112,7 +90,7 @@ impl Node {
     }
 
     /// Settles a closed file, and those that are due with it.
-    fn settle_some(&self, first: Waiting) -> Result<()> {
+    pub(crate) fn settle_some(&self, first: Waiting) -> Result<()> {
         if !self.is_shared() || self.is_fenced() {
             return self.settle(first);
         }

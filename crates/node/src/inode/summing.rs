@@ -9,7 +9,7 @@ use crate::node::Node;
 
 impl Node {
     /// Sums a settled file, unless somebody has opened it since.
-    pub(super) fn sum(&self, ino: InodeId) -> Result<()> {
+    pub(crate) fn sum(&self, ino: InodeId) -> Result<()> {
         let inode = match self.namespace.get(ino) {
             Ok(inode) if !inode.checksummed => inode,
             Ok(_) | Err(Error::NotFound) => return Ok(()),

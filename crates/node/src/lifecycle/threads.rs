@@ -6,7 +6,8 @@ use std::time::Duration;
 use intarsia_sync::Mutex;
 use intarsia_types::{InodeId, Result};
 
-use crate::background::settler::Settler;
+use crate::background::queue::Task;
+use crate::background::settler::{Chores, Settler};
 use crate::directory::promises::Keeper;
 use crate::locks::LockedFiles;
 use crate::node::Node;
@@ -68,5 +69,26 @@ impl CopyChores for Node {
 
     fn publish(&self, ino: InodeId) -> Result<()> {
         self.publish_copies(ino)
+    }
+}
+
+impl Chores for Node {
+    fn carry_out(&self, task: Task) -> Result<()> {
+        match task {
+            Task::Refill => self.tiers.refill(&self.namespace),
+            Task::Recount => self.recount_tiers(),
+            Task::Collect => self.collect(),
+            Task::Depart(ino) => {
+                self.end_lingering(ino);
+                Ok(())
+            }
+            Task::MakeRoom => {
+                self.make_room();
+                Ok(())
+            }
+            Task::Reclaim(files) => self.reclaim(&files),
+            Task::Settle(waiting) => self.settle_some(waiting),
+            Task::Sum(ino) => self.sum(ino),
+        }
     }
 }
