@@ -3,6 +3,7 @@
 pub(crate) mod hinted;
 pub(crate) mod last_told;
 pub(crate) mod outlived;
+mod wishes;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};

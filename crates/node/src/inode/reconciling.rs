@@ -92,6 +92,16 @@ impl Node {
         self.live.with_existing(ino, |state| self.regain(ino, state)).unwrap_or(Ok(false))
     }
 
+    /// Does `work`, which changes a file that this host writes; once more if it failed because the right to write was gone
+    /// and could be got back.
+    pub(crate) fn with_right(&self, ino: InodeId, work: impl Fn() -> Result<()>) -> Result<()> {
+        let outcome = work();
+        if outcome.is_err() && self.is_shared() && self.reconcile_if_taken(ino).unwrap_or(false) {
+            return work();
+        }
+        outcome
+    }
+
     /// As [`reconcile_if_taken`](Self::reconcile_if_taken), of a file whose state the caller has.
     pub(crate) fn regain(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
         if !state.holds_lease() {

@@ -338,20 +338,14 @@ impl Node {
         if self.live.with_existing(ino, |state| state.names.is_lingering()) == Some(true) {
             self.end_lingering(ino);
         }
-        let outcome = self.settle_once(ino);
-        if outcome.is_err() && self.is_shared() && self.reconcile_if_taken(ino).unwrap_or(false) {
-            return self.settle_once(ino);
-        }
-        outcome
-    }
-
-    fn settle_once(&self, ino: InodeId) -> Result<()> {
-        let persisted = match self.live.with_existing(ino, |state| self.persist(ino, state)) {
-            // Removed by another host, or never recorded: there is nothing to settle.
-            None | Some(Ok(()) | Err(Error::NotFound)) => Ok(()),
-            Some(Err(error)) => Err(error),
-        };
-        let settled = self.settle_now(ino);
-        persisted.and(settled)
+        self.with_right(ino, || {
+            let persisted = match self.live.with_existing(ino, |state| self.persist(ino, state)) {
+                // Removed by another host, or never recorded: there is nothing to settle.
+                None | Some(Ok(()) | Err(Error::NotFound)) => Ok(()),
+                Some(Err(error)) => Err(error),
+            };
+            let settled = self.settle_now(ino);
+            persisted.and(settled)
+        })
     }
 }

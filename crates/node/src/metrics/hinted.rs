@@ -1,27 +1,15 @@
 //! How often the hints that tell how a workflow uses a file could be followed, and why not.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use intarsia_types::Pattern;
 
 use crate::metrics::header;
-use crate::metrics::last_told::LastTold;
-
-/// Between two words in the log about one pattern that is not followed.
-const TOLD_EVERY: Duration = Duration::from_secs(10);
+use crate::metrics::wishes::Wishes;
 
 /// Counts for each pattern.
 #[derive(Default)]
-pub(crate) struct Hinted([Count; Pattern::ALL.len()]);
-
-#[derive(Default)]
-struct Count {
-    met: AtomicU64,
-    unmet: AtomicU64,
-    told: LastTold,
-}
+pub(crate) struct Hinted([Wishes; Pattern::ALL.len()]);
 
 impl Hinted {
     /// The counts in Prometheus text form; patterns that no file had are left out.
@@ -29,8 +17,7 @@ impl Hinted {
         let help = "Times that the store did, or could not do, what the pattern of a file wishes";
         header(out, "patterns_total", "counter", help);
         for ((name, _), count) in Pattern::ALL.iter().zip(&self.0) {
-            let met = count.met.load(Ordering::Relaxed);
-            let unmet = count.unmet.load(Ordering::Relaxed);
+            let (met, unmet) = count.counts();
             if met + unmet > 0 {
                 let label = |is_met| format!("{{pattern=\"{name}\",met=\"{is_met}\"}}");
                 let _ = writeln!(out, "intarsia_patterns_total{} {met}", label("yes"));
@@ -47,10 +34,9 @@ impl Hinted {
             return;
         };
         match outcome {
-            Ok(()) => drop(count.met.fetch_add(1, Ordering::Relaxed)),
+            Ok(()) => count.note_met(),
             Err(why) => {
-                let files = count.unmet.fetch_add(1, Ordering::Relaxed) + 1;
-                if count.told.is_due(TOLD_EVERY) {
+                if let Some(files) = count.note_unmet() {
                     tracing::info!(pattern = name, why, files, "a hint is not followed");
                 } else {
                     tracing::debug!(pattern = name, why, "a hint is not followed");

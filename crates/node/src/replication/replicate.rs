@@ -102,10 +102,7 @@ impl Node {
     /// [`Error::NoSpace`] or EHOSTUNREACH when there are not enough hosts for them. Then other hosts see what
     /// they saw before, unless at least one copy was made.
     pub(crate) fn publish_copies(&self, ino: InodeId) -> Result<()> {
-        let mut outcome = self.try_publish_copies(ino);
-        if outcome.is_err() && self.reconcile_if_taken(ino).unwrap_or(false) {
-            outcome = self.try_publish_copies(ino);
-        }
+        let outcome = self.with_right(ino, || self.try_publish_copies(ino));
         if outcome.is_err() {
             // Others see the old content, which has its copies, until this one has.
             self.live.with_existing(ino, |state| match state.holds_lease() {
