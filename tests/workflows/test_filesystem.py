@@ -25,16 +25,20 @@ def job(bench: Bench) -> Iterator[Path]:
     rmtree(directory)
 
 
-class FileSystem(abstract.AbstractFixtures):
-    """What the tests of fsspec itself need to know of `intarsia://`."""
-
-    @pytest.fixture
-    def fs(self) -> IntarsiaFileSystem:
-        return IntarsiaFileSystem(auto_mkdir=True)
+class InStore(abstract.AbstractFixtures):
+    """What the tests of fsspec itself need to know of `intarsia://`: where they may work."""
 
     @pytest.fixture
     def fs_path(self, job: Path) -> str:
         return str(job)
+
+
+class FileSystem(InStore):
+    """By the mount."""
+
+    @pytest.fixture
+    def fs(self) -> IntarsiaFileSystem:
+        return IntarsiaFileSystem(auto_mkdir=True)
 
 
 class TestCopy(FileSystem, abstract.AbstractCopyTests):
@@ -72,16 +76,12 @@ def server(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
             process.terminate()
 
 
-class OverTheWire(abstract.AbstractFixtures):
+class OverTheWire(InStore):
     """The same from a server, as on a host without a mount."""
 
     @pytest.fixture
     def fs(self, server: tuple[str, str]) -> WireFileSystem:
         return WireFileSystem(server[0], server[1], auto_mkdir=True)
-
-    @pytest.fixture
-    def fs_path(self, job: Path) -> str:
-        return str(job)
 
 
 class TestWireCopy(OverTheWire, abstract.AbstractCopyTests):

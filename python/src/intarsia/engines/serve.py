@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from intarsia.engines.urls import token_file
 from intarsia.locate import host_of, locate
 
 #: Bytes that are moved at a time.
@@ -254,9 +255,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("root", help="a directory of a store: what is below it is served")
     parser.add_argument("--listen", default="127.0.0.1:0", help="address and port (%(default)s)")
-    parser.add_argument(
-        "--token-file", type=Path, default=Path.home() / ".intarsia-token", help="(%(default)s)"
-    )
+    parser.add_argument("--token-file", type=Path, default=token_file(), help="(%(default)s)")
     arguments = parser.parse_args(words)
     host, _, port = arguments.listen.rpartition(":")
     try:

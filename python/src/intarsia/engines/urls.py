@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from intarsia.locate import host_of
 
@@ -37,6 +37,11 @@ def server_of(url: str) -> str | None:
     """
     found = _SERVER.match(url)
     return found[1] if found else None
+
+
+def token_file() -> Path:
+    """Return where a server's token is kept, at the server and at those who ask it."""
+    return Path.home() / ".intarsia-token"
 
 
 def is_mounted() -> bool:

@@ -7,7 +7,6 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
@@ -16,7 +15,7 @@ from fsspec import AbstractFileSystem
 from fsspec.spec import AbstractBufferedFile
 from fsspec.utils import stringify_path
 
-from intarsia.engines.urls import PREFIX
+from intarsia.engines.urls import path_of, token_file
 from intarsia.locate import Located, Locations
 
 _TIMEOUT_S = 60
@@ -59,10 +58,7 @@ class WireFileSystem(AbstractFileSystem):
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, (list, set, tuple)):
             return type(path)(cls._strip_protocol(one) for one in path)
-        text = stringify_path(path)
-        if text.startswith(PREFIX):
-            text = "/" + text.removeprefix(PREFIX).partition("/")[2]
-        return "/" + text.strip("/") if text.strip("/") else "/"
+        return "/" + path_of(stringify_path(path)).strip("/")
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Say what is at a path."""
@@ -228,7 +224,7 @@ def _parents(wanted: bool) -> dict[str, str]:
 
 
 def _token_here() -> str:
-    path = Path.home() / ".intarsia-token"
+    path = token_file()
     try:
         return path.read_text().strip()
     except OSError:
