@@ -46,9 +46,8 @@ def measure(system, way, readers, size, name):
     before = kept.busy_s()
     paths = [system.mount(host) / name / "file" for host in range(2, readers + 2)]
     read_s = patterns.at_once([lambda path=path: patterns.read(path, size=size) for path in paths])
-    after = kept.busy_s()
+    busy = kept.busy_share(before)
     (directory / "file").unlink()
-    busy = (after[0] - before[0]) / max(1e-9, after[1] - before[1])
     return {"write_s": written_s, "read_s": read_s, "busy": busy}
 
 

@@ -15,6 +15,7 @@ example:
 import contextlib
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def main():
     workloads = chosen_of(parser, "workload", arguments.workloads, NEEDS)
     for name in workloads:
         program, how = NEEDS[name]
-        if not labs.shutil.which(str(program)):
+        if not shutil.which(str(program)):
             parser.error(f"{program} is missing; {how}")
     with tempfile.TemporaryDirectory(prefix="bench-everyday-", dir=arguments.work) as place:
         archive = make_archive(Path(place) / "tree.tar", arguments.entries) if "tar" in workloads else None

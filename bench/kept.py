@@ -20,6 +20,12 @@ def busy_s():
     return (sum(fields) - idle) / labs.TICKS, sum(fields) / labs.TICKS
 
 
+def busy_share(before):
+    """The share of the processors' time that they have worked since `busy_s` said `before`."""
+    busy, had = (now - then for now, then in zip(busy_s(), before))
+    return busy / max(1e-9, had)
+
+
 def remembered(path):
     """The measurements in a file."""
     if path is None or not Path(path).exists():

@@ -20,6 +20,8 @@ import sys
 import time
 from pathlib import Path
 
+import kept
+
 PAYLOAD_SHARE = 1448 / 1514
 UNITS = {"gbit": 1e9, "mbit": 1e6, "kbit": 1e3}
 PORT = 7010
@@ -73,12 +75,6 @@ def bit_per_s(rate):
     sys.exit(f"lab.py: '{rate}' is no rate; write 100mbit, 1gbit or unlimited")
 
 
-def cpu_ticks():
-    """Busy and all ticks of the machine so far."""
-    fields = [int(f) for f in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return sum(fields) - fields[3] - fields[4], sum(fields)
-
-
 class Lab:
     """A lab of one repetition, removed at the end whatever happens."""
 
@@ -118,9 +114,9 @@ def measure(program, rate, pairs, seconds):
             receivers.append(lab.start(to, RECEIVER, start, end, PORT))
             senders.append(lab.start(to - 1, SENDER, end, lab.addresses[to - 1], PORT))
         time.sleep(max(0, start - time.monotonic()))
-        busy, ticks = cpu_ticks()
+        before = kept.busy_s()
         time.sleep(max(0, end - time.monotonic()))
-        busy_later, ticks_later = cpu_ticks()
+        cpu_share = kept.busy_share(before)
         counts = [int(r.communicate(timeout=GRACE_S)[0]) for r in receivers]
         for sender in senders:
             sender.communicate(timeout=GRACE_S)
@@ -129,7 +125,7 @@ def measure(program, rate, pairs, seconds):
         "pairs": pairs,
         "up_s": lab.up_s,
         "bytes_per_s": [count / seconds for count in counts],
-        "cpu_share": (busy_later - busy) / (ticks_later - ticks),
+        "cpu_share": cpu_share,
     }
 
 

@@ -294,8 +294,7 @@ def measure(system, name, pattern, size):
     """Seconds of one pattern, and how busy the processors were from its first write to its last read."""
     before = kept.busy_s()
     seconds = PATTERNS[pattern](Place(system, name, f"{pattern}-{size}"), size)
-    after = kept.busy_s()
-    return {"seconds": seconds, "busy": (after[0] - before[0]) / max(1e-9, after[1] - before[1])}
+    return {"seconds": seconds, "busy": kept.busy_share(before)}
 
 
 def told(found, settings):
