@@ -233,6 +233,25 @@ fn a_killed_primary_returns_empty_as_a_replica_twice_in_a_row() {
     }
 }
 
+/// What the neighbour knows decides nothing alone: it may have heard of a take-over too late, or of the server not yet.
+#[test]
+fn a_killed_primary_that_its_neighbour_does_not_know_keeps_its_slots() {
+    if program().is_none() {
+        return;
+    }
+    let watched = Watched::new(3);
+    let writer = Writer::start(&watched.fleet);
+    let (name, id) = watched.first_primary();
+    let neighbour = ServerName { host: name.host.clone(), number: 1 - name.number };
+    let neighbour = watched.fleet.settings(&neighbour).address;
+    let mut connection = watched.fleet.keeper().connect(&neighbour).unwrap();
+    connection.ask::<()>(&["CLUSTER", "FORGET", &id.0]).unwrap();
+    watched.kill(&name);
+    watched.wait_until_whole(3);
+    let (acknowledged, _) = writer.finish();
+    assert_nothing_is_lost(&watched.fleet, &acknowledged);
+}
+
 #[test]
 fn a_killed_replica_comes_back_in_sync() {
     if program().is_none() {

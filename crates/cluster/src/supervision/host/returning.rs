@@ -40,10 +40,7 @@ impl Host {
     /// Starts a server that died, once its shard does not need it.
     fn start_again(&mut self, index: usize, view: &Topology) {
         let Some(slot) = self.slots.get_mut(index) else { return };
-        let old = match &slot.id {
-            Some(id) => view.by_id(id),
-            None => view.by_address(slot.address.ip, slot.address.port),
-        };
+        let old = known_as(view, slot.id.as_ref(), &slot.address);
         let start = match old {
             None => Start::Empty,
             Some(old) => {
@@ -52,6 +49,9 @@ impl Host {
                 start
             }
         };
+        if start == Start::Empty && self.is_needed_by_others(index, view) {
+            return;
+        }
         let Some(slot) = self.slots.get_mut(index) else { return };
         // It will not come back under its name, and must not count as a replica until all notice.
         let forgotten = slot.id.take_if(|_| start == Start::Empty);
@@ -84,6 +84,23 @@ impl Host {
                 None
             }
         }
+    }
+
+    /// Whether any server that is up, other than the one that `view` is from, says that a dead server is still needed: a
+    /// server that took over a moment ago may be a replica yet in the eyes of another, or not known at all. An empty one at
+    /// its address would have its slots forgotten with its name, and its replica would never be elected.
+    fn is_needed_by_others(&mut self, index: usize, view: &Topology) -> bool {
+        let Some(slot) = self.slots.get(index) else { return false };
+        let (id, address) = (slot.id.clone(), slot.address);
+        let is_witness = |peer: &&Peer| peer.health == Health::Up && !peer.is_self;
+        let witnesses: Vec<_> =
+            view.peers().iter().filter(is_witness).map(|peer| peer.address).collect();
+        witnesses.iter().filter(|witness| **witness != address).any(|witness| {
+            let says = self.view.of(witness);
+            says.is_ok_and(|says| {
+                known_as(&says, id.as_ref(), &address).is_some_and(|old| is_needed(&says, old))
+            })
+        })
     }
 
     /// Whether a server has something to go on with; in memory alone none ever has.
@@ -332,6 +349,23 @@ impl Host {
         };
         server.is_complete() || self.view.with(address, says).unwrap_or(false)
     }
+}
+
+/// A server by the name it had, or by where it listened if it told nobody its name.
+fn known_as<'a>(
+    view: &'a Topology,
+    id: Option<&ServerId>,
+    address: &ServerAddress,
+) -> Option<&'a Peer> {
+    match id {
+        Some(id) => view.by_id(id),
+        None => view.by_address(address.ip, address.port),
+    }
+}
+
+/// Whether a dead server still has slots, or somebody who follows it.
+fn is_needed(view: &Topology, old: &Peer) -> bool {
+    old.has_slots() || view.replicas_of(&old.id).any(|replica| replica.health != Health::Failed)
 }
 
 /// What becomes of the slots of a server that died.
