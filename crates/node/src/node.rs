@@ -43,6 +43,7 @@ use crate::rebalance::fetch::Fetches;
 use crate::record::Recorder;
 use crate::replication::arrivals::{Receiver, ReceiverParts};
 use crate::replication::replicator::{CopyMetrics, CopyQueue};
+use crate::space::inode_count::InodeCount;
 use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
 use crate::space::tiers::{MakesRoom, Tiers, clear_tier};
@@ -86,6 +87,7 @@ pub struct Node {
     /// Where new files go.
     pub(crate) placing: Arc<Placing>,
     pub(crate) shortage: Shortage,
+    pub(crate) inode_count: InodeCount,
     /// Files that lack copies on other hosts.
     pub(crate) copy_queue: Arc<CopyQueue>,
     /// Files that lost the copy here: where they are, for the hosts there to be told.
@@ -210,6 +212,7 @@ impl Node {
                 queue: &settler_queue,
             },
         );
+        let inode_count = InodeCount::new(cluster.is_some());
         let locks = cluster.as_ref().map(|c| Locks::new(Arc::clone(c), Arc::clone(&namespace)));
         Ok(Self {
             store,
@@ -233,6 +236,7 @@ impl Node {
             departed: Departed::new(),
             placing,
             shortage: Shortage::default(),
+            inode_count,
             copy_queue: Arc::default(),
             lacking: Mutex::default(),
             copy_metrics: CopyMetrics::default(),

@@ -5,6 +5,7 @@
 //! out is in the ledger, and that no wish makes a file fail that would be born without it.
 
 pub(crate) mod hints;
+pub(crate) mod inode_count;
 pub(crate) mod ledger;
 pub(crate) mod placing;
 pub(crate) mod tiers;

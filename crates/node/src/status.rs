@@ -219,14 +219,14 @@ impl Node {
     }
 
     /// Space and inodes for `statfs`: capacity, use and free bytes, of all hosts that are alive, and inodes in use. What
-    /// is told of other hosts is at most some beats old. A file system that several tiers share counts as each of them says.
+    /// is told of other hosts is at most some beats old, and so is the number of inodes that hosts share. A file system that several tiers share counts as each of them says.
     ///
     /// # Errors
     /// The engine's own.
     pub fn space(&self) -> Result<(Space, u64)> {
         self.account_writers();
-        let counts = self.namespace.counts()?;
-        Ok((self.store_space(), counts.inodes))
+        let inodes = self.inode_count.get(|| Ok(self.namespace.counts()?.inodes))?;
+        Ok((self.store_space(), inodes))
     }
 
     fn store_space(&self) -> Space {

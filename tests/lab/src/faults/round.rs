@@ -26,6 +26,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(40);
 const NOTICED_WITHIN: Duration = Duration::from_secs(60);
 /// The store is whole again sooner.
 const WHOLE_WITHIN: Duration = Duration::from_secs(120);
+/// What is shown of a log.
+const LAST_LINES: usize = 40;
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -389,9 +391,40 @@ impl<'a> Rounds<'a> {
             left.is_empty().then_some(())
         });
         if is_empty.is_none() {
-            report.trouble.push(format!("bytes that no file has:{left}"));
+            let remains = self.remains();
+            report.trouble.push(format!("bytes that no file has:{left}{remains}"));
         }
     }
+}
+
+impl Rounds<'_> {
+    /// The backing files that are left, what `check` says of them, and the last lines of each node's log.
+    fn remains(&self) -> String {
+        let mut said = String::new();
+        for host in 1..=HOSTS {
+            let dir = self.cluster.status(host).and_then(|status| {
+                Some(Path::new(status["tiers"][0]["dir"].as_str()?).join("data"))
+            });
+            let files = dir.map(|dir| files_below(&dir)).unwrap_or_default();
+            let check = self.cluster.damage(host, Duration::ZERO);
+            let log = fs::read_to_string(self.cluster.log(host)).unwrap_or_default();
+            let last: Vec<_> = log.lines().rev().take(LAST_LINES).collect();
+            said.push_str(&format!("\nn{host}: {files:?}\ncheck: {check:?}\n"));
+            last.iter().rev().for_each(|line| said.push_str(&format!("  {line}\n")));
+        }
+        said
+    }
+}
+
+/// The files below a directory, with length and time of the last change in seconds since 1970.
+fn files_below(dir: &Path) -> Vec<(String, u64, i64)> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let files = entries.flat_map(|entry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => files_below(&entry.path()),
+        Ok(meta) => vec![(entry.path().display().to_string(), meta.len(), meta.mtime())],
+        Err(_) => vec![],
+    });
+    files.collect()
 }
 
 /// Where the programs of a directory run: each is in other hands in each round, so that homes move.
