@@ -66,7 +66,8 @@ impl Node {
             if state.right.is_taken_over() {
                 let forgotten = state.forget_body();
                 self.discard_unnamed(ino, &forgotten);
-                return None;
+                // The record of an orphan is this host's to remove all the same.
+                return state.names.is_orphan().then(Forgotten::default);
             }
             if state.names.is_orphan() {
                 return Some(state.forget_body());

@@ -159,6 +159,34 @@ fn a_host_that_slept_goes_on_with_what_nobody_has_taken_over() {
 }
 
 #[test]
+fn a_file_without_a_name_that_was_taken_over_goes_with_its_last_handle() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    let ino = create(&a, "f");
+    write(&a, ino, 0, &pattern(MIB, 1)).unwrap();
+    a.flush(ino).unwrap();
+    b.lookup(InodeId::ROOT, b"f").unwrap();
+    a.unlink(InodeId::ROOT, b"f").unwrap();
+    a.hold_beats(true);
+    wait_for_state(&b, "a", "lost");
+    // It was looked up by its name before.
+    b.open_file(ROOT_CALLER, ino, true, true, &no_kernel).unwrap();
+    write(&b, ino, 0, &pattern(MIB, 2)).unwrap();
+    b.flush(ino).unwrap();
+    a.hold_beats(false);
+    wait_for_state(&b, "a", "serving");
+    assert_eq!(a.read(ino, 0, &mut [0; 4]).unwrap_err().errno(), EIO, "it was taken over");
+    b.release(ino, true);
+    a.release(ino, true);
+    wait_until("nothing is left of it", || {
+        [&a, &b].iter().all(|node| node.status().unwrap().tiers[0].space.used_bytes == 0)
+    });
+    a.close().unwrap();
+    b.close().unwrap();
+    assert_eq!(deployment.files("a") + deployment.files("b"), 0);
+}
+
+#[test]
 fn a_host_that_returns_has_its_files_again_and_collects_what_others_did_away_with() {
     let deployment = Deployment::new();
     let [a, b] = deployment.start_all(["a", "b"]);

@@ -48,6 +48,11 @@ impl Report {
         self.findings.lost.is_empty() && self.findings.wrong.is_empty() && self.trouble.is_empty()
     }
 
+    /// Whether all that was acknowledged is there, and nothing else.
+    pub fn is_right(&self) -> bool {
+        self.findings.lost.is_empty() && self.findings.wrong.is_empty()
+    }
+
     /// What was not, in words.
     pub fn violations(&self) -> impl Iterator<Item = &String> {
         self.findings.lost.iter().chain(&self.findings.wrong).chain(&self.trouble)

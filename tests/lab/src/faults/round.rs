@@ -40,7 +40,7 @@ pub struct Plan {
     pub seed: u64,
     /// The program whose verb `actor` is [`act`](super::act).
     pub actor: PathBuf,
-    /// Whether to stop at the first violation, and to leave everything as it is.
+    /// Whether to stop at the first content that is lost or wrong, and to leave everything as it is.
     pub stops: bool,
 }
 
@@ -59,7 +59,7 @@ pub fn run(plan: &Plan) -> Report {
         for violation in report.violations().filter(|violation| !known.contains(*violation)) {
             eprintln!("{} round {number}: {violation}", plan.kind.name());
         }
-        if plan.stops && !report.is_clean() {
+        if plan.stops && !report.is_right() {
             eprintln!(
                 "left as it is: lab {}, {}",
                 rounds.cluster.name(),
