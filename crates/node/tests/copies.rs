@@ -323,6 +323,26 @@ fn a_copy_that_is_gone_from_its_disk_is_read_elsewhere() {
 }
 
 #[test]
+fn a_copy_that_has_another_length_than_its_record_says_is_read_elsewhere() {
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    two_copies_at_close(&a);
+    let content = pattern(MIB, 3);
+    put(&a, "f", &content);
+    settled(&a);
+    let file =
+        std::fs::File::options().write(true).open(deployment.backing_path(&a, "/f")).unwrap();
+    for len in [1000, 2 * MIB as u64] {
+        file.set_len(len).unwrap();
+        for node in [&a, &b] {
+            assert!(get(node, "f").unwrap() == content, "{len} bytes");
+        }
+    }
+    a.close().unwrap();
+    b.close().unwrap();
+}
+
+#[test]
 fn copies_of_a_lost_host_are_made_up_for() {
     let deployment = Deployment::watchful();
     let [a, b, c] = deployment.start_all(["a", "b", "c"]);

@@ -120,7 +120,8 @@ impl Node {
         let Some(content) = write else {
             let inode = self.regular(ino)?;
             self.renew_stamp(&inode, state);
-            return match self.renew_body(state, &inode) {
+            let renewed = self.renew_body(state, &inode);
+            return match renewed.and_then(|()| state.require_whole_copy(&inode)) {
                 // It moved between the record and the question to its home; or who has an older copy open here, past the
                 // process, is about to close it.
                 Err(error @ Error::Busy(_)) => Ok(Attempt::Again(Retry { after: MOVING, error })),

@@ -141,3 +141,25 @@ impl Node {
         outcome
     }
 }
+
+impl LiveState {
+    /// Gives up a copy of this host that is longer or shorter than the record says, where other hosts have copies too.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]; then there is no body.
+    pub(crate) fn require_whole_copy(&mut self, inode: &Inode) -> Result<()> {
+        let is_settled = !self.mark.is_unsettled() && !self.holds_lease() && !self.is_open();
+        let has_others = inode.layout.copies().len() > 1;
+        let Some(local) = self.local().filter(|_| is_settled && has_others) else { return Ok(()) };
+        let size_bytes = local.ro.stat()?.size_bytes;
+        if size_bytes == inode.size_bytes || !inode.layout.copies().contains(&local.backing) {
+            return Ok(());
+        }
+        let what = format!(
+            "the copy here, {}, has {size_bytes} bytes, its record says {} (version {})",
+            local.backing.file, inode.size_bytes, inode.version
+        );
+        self.body = None;
+        Err(Error::Corrupt { ino: inode.ino, what })
+    }
+}

@@ -295,9 +295,19 @@ fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
     };
     let len = std::fs::metadata(path)?.len();
     if len != bytes.len() as u64 {
-        return Err(io::Error::other(format!("{} bytes were read of {len}", bytes.len())));
+        let read = bytes.len();
+        return Err(io::Error::other(format!("{read} bytes were read of {len}, {}", place(path))));
     }
     Ok(Some(bytes))
+}
+
+/// The inode of a file, and where the store says that it is.
+fn place(path: &Path) -> String {
+    use std::os::unix::fs::MetadataExt;
+    let ino = std::fs::metadata(path).map_or(0, |meta| meta.ino());
+    let mut location = vec![0; 1024];
+    let length = rustix::fs::getxattr(path, "user.intarsia.location", &mut location).unwrap_or(0);
+    format!("inode {ino}: {}", String::from_utf8_lossy(&location[..length]))
 }
 
 #[cfg(test)]
