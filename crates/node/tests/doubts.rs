@@ -14,7 +14,7 @@ use deployment::{
     wait_until, write_and_close,
 };
 use intarsia_meta::{
-    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, keys,
+    CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, allowance, keys,
 };
 use intarsia_node::{AttrChange, NewName, Node};
 use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
@@ -24,6 +24,8 @@ use intarsia_types::{Error, FileKind, InodeId, PartitionId, Result};
 struct Faults {
     /// Commits that change the ledger of free files are made, and no answer comes.
     is_silent: AtomicBool,
+    /// The last of these had no more than a few seconds.
+    is_bounded: AtomicBool,
     /// The next commit that gives back a lease to write is made, and no answer comes; nor to anything after it.
     is_to_be_cut: AtomicBool,
     is_cut: AtomicBool,
@@ -45,7 +47,13 @@ impl Faults {
             self.is_cut.store(true, Ordering::Release);
             return true;
         }
-        changes_ledger(mutations) && self.is_silent.load(Ordering::Acquire)
+        let is_silent = changes_ledger(mutations) && self.is_silent.load(Ordering::Acquire);
+        if is_silent {
+            let soon = Instant::now() + Duration::from_secs(2);
+            let is_bounded = allowance::until().is_some_and(|until| until <= soon.into());
+            self.is_bounded.store(is_bounded, Ordering::Release);
+        }
+        is_silent
     }
 }
 
@@ -176,6 +184,7 @@ fn a_copy_of_which_nobody_knows_whether_it_was_offered_serves_nothing_else() {
     faults.is_silent.store(true, Ordering::Release);
     a.flush(attr.ino).unwrap_err();
     faults.is_silent.store(false, Ordering::Release);
+    assert!(faults.is_bounded.load(Ordering::Acquire), "who sends it may try another host");
     a.release(attr.ino, true);
     a.unlink(InodeId::ROOT, b"f").unwrap();
     hint(&a, "replicas", "1");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_codec::PieceSum;
-use intarsia_meta::{FreeFile, Namespace};
+use intarsia_meta::{FreeFile, Namespace, allowance};
 use intarsia_store::{BackingFile, Tier};
 use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result, TierClass, TierId};
@@ -25,6 +25,10 @@ use crate::space::tiers::Tiers;
 
 /// How long a complete copy waits for its sender to claim it.
 const CLAIMED_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long the metadata may take over a file for a copy, twice: whoever sends it has other hosts to send it to, and
+/// waits for this one for as long as it lives.
+const METADATA_PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// A copy on its way here. Its file is given back when the last who is at work on it lets go, unless it was offered.
 pub(crate) struct Arrival {
@@ -174,7 +178,9 @@ impl Receiver {
             let dir = tier.dir().display();
             return Err(Error::NoSpace(format!("a copy of {total_bytes} bytes in tier {dir}")));
         }
+        let limit = allowance::limit(Instant::now() + METADATA_PATIENCE);
         let (backing, pooled) = self.tiers.take_file(tier.id(), &self.namespace)?;
+        drop(limit);
         let file = match tier.open_file(backing.file, true) {
             Ok(file) => file,
             Err(error) => {
@@ -224,7 +230,9 @@ impl Receiver {
         }
         let blocks_512 = arrival.file.stat()?.blocks_512;
         self.offers.add(arrival.backing);
+        let limit = allowance::limit(Instant::now() + METADATA_PATIENCE);
         let offered = self.namespace.offer_file(arrival.ino, arrival.backing);
+        drop(limit);
         if offered.is_err() {
             self.offers.withdraw(arrival.backing);
         }

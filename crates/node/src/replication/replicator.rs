@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use intarsia_meta::allowance;
 use intarsia_sync::thread::JoinHandle;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, InodeId, Result};
@@ -23,6 +24,8 @@ const RETRY_EACH: Duration = Duration::from_millis(10);
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Closes that are published at once, so that a long file does not hold up all short ones.
 const PUBLISHERS: usize = 4;
+/// How long such a close may take, as one of a program of this host.
+const CLOSED_WITHIN: Duration = Duration::from_secs(7);
 /// What is told to whoever waits for a close.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -196,14 +199,16 @@ impl CopyQueue {
         self.wake.notify_one();
     }
 
-    fn next_publication(&self) -> Option<InodeId> {
+    /// A file to publish, and when somebody began to wait for it.
+    fn next_publication(&self) -> Option<(InodeId, Instant)> {
         let mut work = self.work.lock();
         loop {
             if work.is_stopping {
                 return None;
             }
             if let Some(ino) = work.to_publish.pop_front() {
-                return Some(ino);
+                let since = work.closings.get(&ino).map_or_else(Instant::now, |c| c.since);
+                return Some((ino, since));
             }
             self.publish.wait(&mut work);
         }
@@ -286,8 +291,9 @@ fn copy_all<C: CopyChores>(queue: &CopyQueue, chores: &Weak<C>) {
 }
 
 fn publish_all<C: CopyChores>(queue: &CopyQueue, chores: &Weak<C>) {
-    while let Some(ino) = queue.next_publication() {
+    while let Some((ino, since)) = queue.next_publication() {
         let Some(chores) = chores.upgrade() else { return };
+        let _limit = allowance::limit(since + CLOSED_WITHIN);
         let outcome = chores.publish(ino);
         queue.published(ino, outcome);
     }
@@ -349,7 +355,7 @@ mod tests {
         let queue = CopyQueue::default();
         assert!(queue.publish(ino(1)).is_none());
         assert!(queue.publish(ino(1)).is_none());
-        assert_eq!(queue.next_publication(), Some(ino(1)));
+        assert_eq!(queue.next_publication().map(|(next, _)| next), Some(ino(1)));
         queue.published(ino(1), Err(Error::NotFound));
         assert!(matches!(queue.publish(ino(1)), Some(Err(Error::NotFound))));
         assert!(queue.publish(ino(1)).is_none(), "asked anew");
