@@ -31,6 +31,8 @@ struct Faults {
     is_cut: AtomicBool,
     /// The next commit that gives the right to write is made, and its answer comes once this says so.
     holds_right: Mutex<Option<Receiver<()>>>,
+    /// What another thread does once a commit that removes sums is made, and before its own host hears of that.
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Faults {
@@ -64,6 +66,13 @@ fn no_answer() -> Error {
 fn changes_ledger(mutations: &[Mutation]) -> bool {
     mutations.iter().any(|mutation| match mutation {
         Mutation::Put(key, _) | Mutation::Delete(key) => key.starts_with(&[keys::FREE]),
+        _ => false,
+    })
+}
+
+fn removes_sums(mutations: &[Mutation]) -> bool {
+    mutations.iter().any(|mutation| match mutation {
+        Mutation::Delete(key) => key.starts_with(&[keys::CHECKSUM]),
         _ => false,
     })
 }
@@ -126,6 +135,11 @@ impl MetaEngine for Unanswering {
     ) -> Result<CommitOutcome> {
         self.faults.pass()?;
         let outcome = self.engine.commit(partition, op, conditions, mutations.clone());
+        if removes_sums(&mutations)
+            && let Some(work) = self.faults.meanwhile.lock().unwrap().take()
+        {
+            std::thread::spawn(work).join().unwrap();
+        }
         if self.faults.after(&mutations) { Err(no_answer()) } else { outcome }
     }
 
@@ -339,4 +353,33 @@ fn a_file_made_while_the_others_gave_its_host_up_is_written_once_that_is_back() 
     assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
     b.close().unwrap();
     a.close().unwrap();
+}
+
+/// The sums are gone from the metadata then, and the record is kept at the host.
+#[test]
+fn a_file_that_is_read_while_its_removal_is_on_its_way_back_is_not_taken_for_damaged() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    let content = pattern(5000, 4);
+    let ino = put(&b, "f", &content);
+    wait_until("it is summed", || b.locate("/f").unwrap().checksummed);
+    // So that it is leased, and the record kept.
+    for _ in 0..200 {
+        b.lookup(InodeId::ROOT, b"f").unwrap();
+    }
+    let (read, outcome) = channel();
+    let reader = Arc::clone(&b);
+    *faults.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        let opened = reader.open_file(ROOT_CALLER, ino, false, false, &no_kernel);
+        let mut buffer = vec![0; 8192];
+        let result = opened.and_then(|_| reader.read(ino, 0, &mut buffer));
+        read.send(result.map(|len| buffer[..len].to_vec())).unwrap();
+    }));
+    b.unlink(InodeId::ROOT, b"f").unwrap();
+    match outcome.recv().unwrap() {
+        Ok(bytes) => assert_eq!(bytes, content),
+        Err(error) => assert!(matches!(error, Error::NotFound), "{error}"),
+    }
+    a.close().unwrap();
+    b.close().unwrap();
 }

@@ -23,19 +23,29 @@ impl Node {
             return Ok(());
         }
         let sums = stored_sums(&self.namespace, ino)?;
-        state.is_checksummed = !self.is_shared() || self.is_recorded_still(ino, state)?;
+        let blocks =
+            state.record.as_ref().map_or(0, |known| known.size_bytes).div_ceil(BLOCK_BYTES);
+        let are_all = sums.len() as u64 >= blocks;
+        state.is_checksummed =
+            are_all && !self.is_shared() || self.is_recorded_still(ino, state, are_all)?;
         state.sums = Some(sums).filter(|_| state.is_checksummed);
         Ok(())
     }
 
     /// Whether the record is still the one that `state` was loaded for, and has sums: what another host has published
-    /// since has sums of its own, which say nothing of the bytes that are open here.
-    fn is_recorded_still(&self, ino: InodeId, state: &mut LiveState) -> Result<bool> {
+    /// since has sums of its own, which say nothing of the bytes that are open here. Unless `are_all` the sums there, the
+    /// file is being removed: what is kept of its record is older for a moment than what the engine has.
+    fn is_recorded_still(&self, ino: InodeId, state: &LiveState, are_all: bool) -> Result<bool> {
         let known = state.record.as_ref().map(|record| record.version);
-        match self.namespace.get(ino) {
-            Ok(now) => Ok(now.checksummed && Some(now.version) == known),
+        let is_same = match are_all {
+            true => {
+                self.namespace.get(ino).map(|now| now.checksummed && Some(now.version) == known)
+            }
+            false => self.namespace.version(ino).map(|now| Some(now) == known),
+        };
+        match is_same {
             Err(Error::NotFound) => Ok(false),
-            Err(error) => Err(error),
+            outcome => outcome,
         }
     }
 
