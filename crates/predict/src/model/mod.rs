@@ -17,6 +17,7 @@ mod cache;
 mod crowd;
 mod energy;
 mod inbound;
+mod lost;
 mod mishaps;
 mod network;
 mod operations;
