@@ -82,6 +82,7 @@ def profile(cache_bytes: int) -> dict[str, object]:
     return {
         "format": "intarsia-profile",
         "version": 1,
+        "name": "one",
         "hosts": 1,
         "provenance": {"source": "assumed", "note": "a test"},
         "host": {
@@ -120,8 +121,7 @@ def test_the_model_with_memory_says_the_same_of_the_whole_workload(
         done = subprocess.run(
             [*asked, "--chunk", str(B), "--json"], capture_output=True, text=True, check=True
         )
-        found = json.loads(done.stdout)
-        run = found["runs"][0] if "runs" in found else found
+        run = json.loads(done.stdout)["first_run"]
         return run["makespan_seconds"], run["events"]
 
     whole, all_events = predicted("whole.json", cache_bytes)
