@@ -117,7 +117,7 @@ def test_the_model_with_memory_says_the_same_of_the_whole_workload(
 
     def predicted(workload: str, memory: int) -> tuple[float, int]:
         (tmp_path / "p.json").write_text(json.dumps(profile(memory)))
-        asked = [binary, "predict", tmp_path / workload, "--profile", tmp_path / "p.json"]
+        asked = [binary, "predict", str(tmp_path / workload), "--profile", str(tmp_path / "p.json")]
         done = subprocess.run(
             [*asked, "--chunk", str(B), "--json"], capture_output=True, text=True, check=True
         )

@@ -75,7 +75,11 @@ def test_more_tasks_may_do_the_work_of_a_stage() -> None:
     new.files["log"] = 5
     made = with_new_stages(recorded(), "log", new, [])
     # Its name was taken by a task that stays.
-    assert [one.name for one in made.tasks if one.stage == "sort"] == ["sort-0", "merge-1'", "sort-1"]
+    assert [one.name for one in made.tasks if one.stage == "sort"] == [
+        "sort-0",
+        "merge-1'",
+        "sort-1",
+    ]
     assert made.files["log"] == 5
 
 

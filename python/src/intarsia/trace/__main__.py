@@ -29,10 +29,10 @@ _DARSHAN_MARK = "# darshan log version"
 
 _DESCRIPTION = """\
 Make a workload, which `intarsia predict` and `intarsia advise` read, from what was recorded of a
-run: logs of `intarsia record`, a log of strace, logs of Darshan (binary, or the text of
-darshan-parser), an instance of WfFormat 1.5 or 1.6, or what `intarsia run --record` wrote; or take
-a workload that was made before, to join or to export it. The workload says which task reads and writes what and how long it computes, and nothing of the store
-that it ran on.
+run: logs of `intarsia record`, a log of strace, logs of Darshan (binary, or the text of darshan-
+parser), an instance of WfFormat 1.5 or 1.6, or what `intarsia run --record` wrote; or take a
+workload that was made before, to join or to export it. The workload says which task reads and
+writes what and how long it computes, and nothing of the store that it ran on.
 """
 _EXAMPLES = f"""\
 Examples:
@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
         "--reuse",
         metavar="WORKLOAD",
         type=Path,
-        help="a workload of an earlier run, of which only stages that the records have are replaced",
+        help="a workload made before, of which only stages that the records have are replaced",
     )
     add(
         "--stages",

@@ -1,9 +1,9 @@
 """Reads of a task that its memory answers vanish: what is left has to be moved between hosts.
 
-How much a cache of so many bytes answers follows from the order of a task's own operations, whatever
-store, hosts and links it runs on, so it is found once, before anything is predicted (Costa, PhD
-thesis, 2014, section 3.2.5). What another task left in the memory of a host depends on which host
-that is; the model decides that (`cache_bytes` of a profile).
+How much a cache of so many bytes answers follows from the order of a task's own operations,
+whatever store, hosts and links it runs on, so it is found once, before anything is predicted
+(Costa, PhD thesis, 2014, section 3.2.5). What another task left in the memory of a host depends on
+which host that is; the model decides that (`cache_bytes` of a profile).
 """
 
 from __future__ import annotations
