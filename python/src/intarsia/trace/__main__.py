@@ -30,8 +30,8 @@ _DARSHAN_MARK = "# darshan log version"
 _DESCRIPTION = """\
 Make a workload, which `intarsia predict` and `intarsia advise` read, from what was recorded of a
 run: logs of `intarsia record`, a log of strace, logs of Darshan (binary, or the text of
-darshan-parser), an instance of WfFormat 1.5 or 1.6, or what `intarsia run --record` wrote; or take a
-workload that was made before, to join or to export it. The workload says which task reads and
+darshan-parser), an instance of WfFormat 1.5 or 1.6, or what `intarsia run --record` wrote; or take
+a workload that was made before, to join or to export it. The workload says which task reads and
 writes what and how long it computes, and nothing of the store that it ran on.
 """
 _EXAMPLES = f"""\
