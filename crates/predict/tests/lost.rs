@@ -196,6 +196,39 @@ fn copies_are_read_where_a_host_is_up() {
     assert!(one > three + 10, "{one} {three}");
 }
 
+/// A new file, and its copies, go to hosts that are up, as long as there is one.
+#[test]
+fn new_files_do_not_wait_for_hosts_that_are_down() {
+    let mut setup = Setup { app: 4, collocated: true, ..Setup::default() };
+    for n in 0..30 {
+        let name = format!("out-{n}");
+        setup = setup.file(&name, 1 << 20).raw_task(json!({
+            "name": format!("t-{n}"), "compute_seconds": 20.0, "writes": [name],
+            "after": (0..n).rev().take(1).map(|before| format!("t-{before}")).collect::<Vec<_>>(),
+        }));
+    }
+    let mut profile = free(&setup, failing(&setup, 6_000.0, 2e3, false));
+    profile.tiers[0].class = "ssd".parse().unwrap();
+    let late = |placement, copies| {
+        let configuration =
+            Configuration { placement, copies, stripe_width: 2, ..setup.configuration() };
+        let runs = (0..200).map(|seed| run(&setup, &profile, &configuration, seed));
+        let one = runs.filter(|run| mishaps(run).host_failures == 1);
+        // The host that makes decisions may be the one that is down.
+        let (late, all) = one.fold((0, 0), |(late, all), run| {
+            (late + u32::from(run.makespan_seconds > 2e3), all + 1)
+        });
+        assert!(all > 30);
+        f64::from(late) / f64::from(all)
+    };
+    for (placement, copies) in
+        [(Placement::Local, 1), (Placement::Local, 2), (Placement::RoundRobin, 1)]
+    {
+        let share = late(placement, copies);
+        assert!(share < 0.25, "{placement:?}, {copies} copies: {share}");
+    }
+}
+
 /// Each copy takes the room of the file once.
 #[test]
 fn copies_fit_where_the_file_does() {

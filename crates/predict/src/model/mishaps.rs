@@ -99,6 +99,7 @@ impl World<'_> {
             self.stop(*run);
         }
         self.copies_fail(host);
+        self.places.host_is(host, false);
         self.ready.close(host);
         self.files_fail(host, failures.loses_disks, agenda);
         for run in lost {
@@ -141,6 +142,7 @@ impl World<'_> {
     /// A host is back.
     pub(super) fn host_is_back(&mut self, host: u32, agenda: &mut Agenda<Event>) {
         self.ready.open(host);
+        self.places.host_is(host, true);
         self.fails_next(host, agenda);
         self.deal(agenda);
     }

@@ -115,6 +115,8 @@ pub(super) struct Places<'a> {
     lost: Vec<bool>,
     /// By tier: what it has is in memory.
     is_memory: Vec<bool>,
+    /// Storage hosts that are down.
+    down: Vec<u32>,
 }
 
 impl<'a> Places<'a> {
@@ -156,6 +158,7 @@ impl<'a> Places<'a> {
             groups: HashMap::new(),
             places: vec![None; workload.files.len()],
             lost: vec![false; workload.files.len()],
+            down: Vec::new(),
             is_memory: profile.tiers.iter().map(|tier| tier.class == TierClass::Memory).collect(),
         }
     }
@@ -188,11 +191,40 @@ impl<'a> Places<'a> {
         Ok(())
     }
 
-    /// Decides where a new file goes that `writer` makes.
+    /// A host has failed, or is back.
+    pub(super) fn host_is(&mut self, host: u32, is_up: bool) {
+        self.down.retain(|other| *other != host);
+        if !is_up && self.roles.stores.contains(&host) {
+            self.down.push(host);
+        }
+    }
+
+    /// Decides where a new file goes that `writer` makes: on hosts that are up, if these have room.
     pub(super) fn lay(&mut self, file: FileId, writer: u32) -> Result<(), Problem> {
         if self.places[file].is_some() {
             return Ok(());
         }
+        if self.down.is_empty() {
+            return self.lay_anywhere(file, writer);
+        }
+        let (tiers, states) = (self.tiers.clone(), self.states.clone());
+        for host in self.down.clone() {
+            let index = self.index(host);
+            self.states[index].free_bytes = 0;
+        }
+        let is_laid = self.lay_anywhere(file, writer).is_ok();
+        if is_laid {
+            for host in self.down.clone() {
+                let index = self.index(host);
+                self.states[index].free_bytes = states[index].free_bytes;
+            }
+            return Ok(());
+        }
+        (self.tiers, self.states) = (tiers, states);
+        self.lay_anywhere(file, writer)
+    }
+
+    fn lay_anywhere(&mut self, file: FileId, writer: u32) -> Result<(), Problem> {
         let workload = self.workload;
         let (none, size) = (HintSet::default(), workload.files[file].size_bytes);
         let hints =
