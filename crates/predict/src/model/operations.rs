@@ -131,15 +131,16 @@ impl World<'_> {
         if self.is_copied_to(host, file) {
             return host;
         }
-        let copies: Vec<u32> = place.copies_of(piece).map(|spot| spot.host).collect();
-        if copies.contains(&host) {
+        if place.copies_of(piece).any(|spot| spot.host == host) {
             return host;
         }
-        let is_up = |host: &&u32| self.down_until(**host, now).is_none();
-        let up: Vec<u32> = copies.iter().filter(is_up).copied().collect();
-        let copies = if up.is_empty() { copies } else { up };
+        let up = || place.copies_of(piece).filter(|s| self.down_until(s.host, now).is_none());
         let draw = mixed(self.seed, 4, key(file, piece) ^ self.running[run as usize].task as u64);
-        copies.get(one_of(copies.len(), draw)).copied().unwrap_or(0)
+        let chosen = match up().count() {
+            0 => place.copies_of(piece).next(),
+            count => up().nth(one_of(count, draw)),
+        };
+        chosen.map_or(0, |spot| spot.host)
     }
 
     /// A reader asks another host that has a copy, if the one it asked is down.
