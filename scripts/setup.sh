@@ -12,7 +12,7 @@ rustup_toolchain=1.95.0
 packages_demo=(build-essential ca-certificates fuse3 montage montage-gridtools ncbi-blast+
                pkg-config python3 python3-venv)
 # shellcheck disable=SC2034 # named by the argument
-packages_test=("${packages_demo[@]}" acl attr bindfs e2fsprogs fio git iproute2 libnbd-bin libsimgrid-dev nbdkit
+packages_test=("${packages_demo[@]}" acl attr bindfs chromium e2fsprogs fio git iproute2 libnbd-bin libsimgrid-dev nbdkit
                nftables postmark procps rsync sqlite3 tar util-linux)
 # Their programs are started by the tests themselves; their services stay down.
 # shellcheck disable=SC2034

@@ -152,6 +152,26 @@ def test_intervals_are_over_rounds() -> None:
     assert "open" not in found.imprecise(0.05)
 
 
+@pytest.mark.parametrize("noise", [0.02, 0.2])
+def test_it_repeats_until_all_is_known_well_enough(
+    noise: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noisy(_plan: Plan, _place: Path, number: int, _size: int) -> dict[str, list[float]]:
+        sign = 1 if number % 2 else -1
+        return {
+            name: [seconds] for name, seconds in means(create=5e-5 * (1 + sign * noise)).items()
+        }
+
+    monkeypatch.setattr(rounds, "_round", noisy)
+    monkeypatch.setattr(probe, "removal", lambda _: {"unlink": [1e-6], rounds.DISTURBED: [0.0]})
+    found = rounds.measure(Plan(tmp_path, size_bytes=2 * MIB), lambda _: None)
+    assert not found.imprecise(0.05)
+    before = measurement([{"create": one} for one in found.means["create"][:-1]])
+    # One round less would not do, unless there were as few as there may be.
+    assert len(found.means["create"]) == 5 or before.imprecise(0.05)
+    assert (len(found.means["create"]) > 20) == (noise > 0.1)
+
+
 def test_thinned_values_keep_the_mean() -> None:
     values = [float(number % 97) ** 2 for number in range(10_000)]
     kept = thinned(values, 200)

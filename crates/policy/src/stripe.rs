@@ -51,10 +51,13 @@ impl Stripe {
         })
     }
 
-    /// How long a part is of a file of `size_bytes` without holes.
+    /// How long a part is of a file of `size_bytes` without holes; 0 if there are fewer parts.
     #[must_use]
     pub fn part_bytes(self, part: usize, size_bytes: u64) -> u64 {
         let part = u64::try_from(part).unwrap_or(u64::MAX);
+        if part >= self.parts {
+            return 0;
+        }
         let (chunks, rest) = (size_bytes / self.chunk_bytes, size_bytes % self.chunk_bytes);
         let (rounds, last) = (chunks / self.parts, chunks % self.parts);
         let further = match part.cmp(&last) {

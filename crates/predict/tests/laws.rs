@@ -255,6 +255,27 @@ fn what_would_take_for_ever_is_refused_at_once() {
     assert!(refused.unwrap_err().message.contains("4503599627370496 chunks"));
 }
 
+/// With as many copies as hosts nothing crosses a link but what is written.
+#[test]
+fn a_copy_on_the_own_host_is_read_first() {
+    let mut setup = Setup { app: 3, collocated: true, ..Setup::default() }.file("in", 30 << 20);
+    for _ in 0..3 {
+        setup = setup.task(&[("read", "in")]);
+    }
+    let remote = |placement, copies| {
+        let configuration =
+            Configuration { placement, copies, stripe_width: 3, ..setup.configuration() };
+        let found = predict(&setup.workload(), &setup.profile(), &configuration, 1).unwrap();
+        assert_eq!(found.bytes.local + found.bytes.remote, 90 << 20);
+        found.bytes.remote
+    };
+    for placement in [Placement::Local, Placement::RoundRobin] {
+        assert_eq!(remote(placement, 3), 0);
+        assert_eq!(remote(placement, 2), 30 << 20);
+        assert_eq!(remote(placement, 1), 60 << 20);
+    }
+}
+
 /// A constant order of hosts made every client begin at the same one: the hot spot that the thesis found in its store.
 #[test]
 fn each_file_is_dealt_in_an_order_of_its_own() {

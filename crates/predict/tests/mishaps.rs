@@ -33,7 +33,8 @@ fn a_task_that_failures_throw_back_takes_what_renewal_theory_says() {
     let (seconds, mean_seconds, repair_seconds) = (100.0, 200.0, 30.0);
     let setup = computing(1, seconds, 1);
     let mut profile = setup.profile();
-    profile.failures = Some(Failures { mean_seconds, shape: 1.0, repair_seconds });
+    profile.failures =
+        Some(Failures { mean_seconds, shape: 1.0, repair_seconds, loses_disks: false });
     let runs = 4_000_u32;
     let found: Vec<Prediction> =
         (0..runs).map(|seed| run(&setup, &profile, &setup.configuration(), seed.into())).collect();
@@ -48,7 +49,8 @@ fn a_task_that_failures_throw_back_takes_what_renewal_theory_says() {
 fn a_task_that_outlasts_every_host_is_refused() {
     let setup = computing(1, 1e6, 1);
     let mut profile = setup.profile();
-    profile.failures = Some(Failures { mean_seconds: 1.0, shape: 1.0, repair_seconds: 0.0 });
+    profile.failures =
+        Some(Failures { mean_seconds: 1.0, shape: 1.0, repair_seconds: 0.0, loses_disks: false });
     let problem = predict(&setup.workload(), &profile, &setup.configuration(), 1).unwrap_err();
     assert!(problem.message.contains("'t-0' was lost 1000 times"), "{problem:?}");
 }
@@ -58,7 +60,8 @@ fn who_asks_a_host_that_is_down_waits_for_it() {
     let setup = Setup::default().file("in", 400 << 20).task(&[("read", "in")]);
     let quiet = setup.predict().makespan_seconds;
     let mut profile = setup.profile();
-    profile.failures = Some(Failures { mean_seconds: 1e3, shape: 1.0, repair_seconds: 50.0 });
+    profile.failures =
+        Some(Failures { mean_seconds: 1e3, shape: 1.0, repair_seconds: 50.0, loses_disks: false });
     let found: Vec<f64> = (0..400)
         .map(|seed| run(&setup, &profile, &setup.configuration(), seed).makespan_seconds)
         .collect();
@@ -109,7 +112,7 @@ proptest! {
             }));
         }
         let mut profile = setup.profile();
-        profile.failures = Some(Failures { mean_seconds, shape, repair_seconds: 3.0 });
+        profile.failures = Some(Failures { mean_seconds, shape, repair_seconds: 3.0, loses_disks: false });
         profile.stragglers = Some(Stragglers { share, slowdown: 3.0 });
         let configuration = Configuration { second_run_percent: Some(120), ..setup.configuration() };
         let found = run(&setup, &profile, &configuration, seed);

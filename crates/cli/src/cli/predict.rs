@@ -162,6 +162,9 @@ pub(crate) struct PredictInputs {
     /// A host that failed is back after this time
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "5min", requires = "host_failures")]
     pub(crate) repair: std::time::Duration,
+    /// Another host takes the place of one that failed: what was on its disks is lost, not only what was in memory
+    #[arg(long, requires = "host_failures")]
+    pub(crate) lose_disks: bool,
     /// This share of the runs of tasks computes so many times as long, such as 5%,4
     #[arg(long, value_name = "SHARE,TIMES", value_parser = stragglers)]
     pub(crate) stragglers: Option<Stragglers>,

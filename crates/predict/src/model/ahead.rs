@@ -103,8 +103,15 @@ impl World<'_> {
         self.deal(agenda);
     }
 
-    /// A host has failed: what was on its way there is not.
+    /// A copy cannot be made.
+    pub(super) fn copy_fails(&mut self, run: u32) {
+        self.running[run as usize].is_over = true;
+        self.ahead.runs.remove(&run);
+    }
+
+    /// A host has failed: what was on its way there is not, and copies there are not counted on.
     pub(super) fn copies_fail(&mut self, host: u32) {
+        self.ahead.held.retain(|(other, _)| *other != host);
         let running = &mut self.running;
         self.ahead.runs.retain(|run| {
             let state = &mut running[*run as usize];

@@ -1,7 +1,8 @@
 //! What goes wrong: hosts that fail, tasks that take suspiciously long, and second runs of these.
 //!
 //! A host fails after a time from a Weibull distribution and is back after its repair. The runs there are lost, and their
-//! tasks are run again; what it stores is there when it is back, and who asks for it waits, or reads a copy elsewhere. A
+//! tasks are run again. What it has in memory is lost, on its disks where the profile says so: see `lost`. The rest is there
+//! when it is back; who asks for it waits, or reads a copy elsewhere. A
 //! *straggler* is a run whose computations take several times as long. A second run of a task begins where a host is idle, once
 //! three quarters of its stage have ended and it has taken so many times the median of these; the first of both that ends
 //! counts (J. Dean and S. Ghemawat, "MapReduce", OSDI 2004; the rule is that of Apache Spark's `spark.speculation`).
@@ -25,8 +26,14 @@ const MOST_RUNS: u32 = 1_000;
 pub struct Mishaps {
     /// Hosts that failed, each time counted.
     pub host_failures: u64,
-    /// Runs that were lost with their host.
+    /// Runs that were lost with their host, or with a file that they needed.
     pub lost_runs: u64,
+    /// Files that were lost with a host; of a file with copies elsewhere, never one.
+    pub lost_files: u64,
+    /// Inputs of the workload that were lost, and brought again.
+    pub lost_inputs: u64,
+    /// Tasks that had ended and were run again, since what they made was lost.
+    pub remade_tasks: u64,
     /// Runs that were stragglers.
     pub stragglers: u64,
     /// Second runs that were begun because the first took long.
@@ -92,7 +99,9 @@ impl World<'_> {
             self.stop(*run);
         }
         self.copies_fail(host);
+        self.places.host_is(host, false);
         self.ready.close(host);
+        self.files_fail(host, failures.loses_disks, agenda);
         for run in lost {
             self.trouble.counts.lost_runs += 1;
             self.begin_again(run, agenda);
@@ -103,26 +112,37 @@ impl World<'_> {
 
     /// The task of a run that was lost is ready again, unless another run of it goes on.
     fn begin_again(&mut self, run: u32, agenda: &mut Agenda<Event>) {
+        if self.is_without_runs(run, agenda) {
+            self.is_ready(self.running[run as usize].task);
+        }
+    }
+
+    /// A run of a task is over: whether that was the last one.
+    pub(super) fn is_without_runs(&mut self, run: u32, agenda: &mut Agenda<Event>) -> bool {
         let task = self.running[run as usize].task;
         let progress = &mut self.tasks[task];
         progress.runs.retain(|other| *other != run);
-        if !progress.runs.is_empty() {
-            return;
+        progress.runs.is_empty() && !self.is_tried_too_often(task, agenda)
+    }
+
+    /// Gives up where a task would be begun for ever.
+    pub(super) fn is_tried_too_often(&mut self, task: TaskId, agenda: &mut Agenda<Event>) -> bool {
+        if self.tasks[task].begun < MOST_RUNS {
+            return false;
         }
-        if progress.begun >= MOST_RUNS {
-            let why = format!(
-                "task '{}' was lost {MOST_RUNS} times: it takes longer than hosts stay up",
-                self.workload.tasks[task].name
-            );
-            let help = "take a longer time between failures, or shorter tasks";
-            return self.fail(Problem::new(why).with_help(help), agenda);
-        }
-        self.is_ready(task);
+        let why = format!(
+            "task '{}' was lost {MOST_RUNS} times: it takes longer than hosts stay up",
+            self.workload.tasks[task].name
+        );
+        let help = "take a longer time between failures, or shorter tasks";
+        self.fail(Problem::new(why).with_help(help), agenda);
+        true
     }
 
     /// A host is back.
     pub(super) fn host_is_back(&mut self, host: u32, agenda: &mut Agenda<Event>) {
         self.ready.open(host);
+        self.places.host_is(host, true);
         self.fails_next(host, agenda);
         self.deal(agenda);
     }

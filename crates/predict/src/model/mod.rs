@@ -5,6 +5,7 @@
 //! operations   open, read, write, close: messages to services    places: what metadata servers decide, by `policy`
 //! services     manager, storage, client: first come, first served     cache: what hosts keep in memory
 //! network      queue out → latency → queue in, in frames
+//! mishaps      hosts fail, tasks straggle or run twice           lost: what was lost with a host, and who makes it again
 //! ```
 //!
 //! An operation is as in the thesis: `open` asks the manager once; the first `write` of a file asks where it goes, each
@@ -17,6 +18,7 @@ mod cache;
 mod crowd;
 mod energy;
 mod inbound;
+mod lost;
 mod mishaps;
 mod network;
 mod operations;

@@ -1,13 +1,13 @@
 //! Open, read, write: what goes between clients, managers and storage hosts.
 
-use intarsia_des::{Agenda, Span};
+use intarsia_des::{Agenda, Span, Time};
 
 use super::network::Flight;
 use super::places::Piece;
 use super::tasks::{Running, number};
 use super::{Event, Message, Request, What, World};
 use crate::configuration::{CopyOrder, WriteWaitsFor};
-use crate::profile::mixed;
+use crate::profile::{mixed, one_of};
 use crate::workload::{Extent, FileId, Operation};
 
 impl World<'_> {
@@ -85,7 +85,7 @@ impl World<'_> {
             }
             let Some(place) = self.places.of(extent.file) else { break };
             let piece = place.piece(offset, extent.end_bytes());
-            let from = self.source(run, extent.file, piece);
+            let from = self.source(run, extent.file, piece, agenda.now());
             let state = &mut self.running[run as usize];
             state.sent_to += piece.bytes;
             if self.services.caches[host as usize].has(key(extent.file, piece), piece.bytes) {
@@ -125,19 +125,39 @@ impl World<'_> {
 
     /// The host that a piece is read from: the reader's own if it holds a copy, else any that does. The published model
     /// drew among all at first, which its authors found to be a bug.
-    fn source(&self, run: u32, file: FileId, piece: Piece) -> u32 {
+    fn source(&self, run: u32, file: FileId, piece: Piece, now: Time) -> u32 {
         let Some(place) = self.places.of(file) else { return 0 };
         let host = self.running[run as usize].host;
         if self.is_copied_to(host, file) {
             return host;
         }
-        let copies = || (0..place.copies).map(|copy| place.spot(piece, copy).host);
-        if copies().any(|other| other == host) {
+        if place.copies_of(piece).any(|spot| spot.host == host) {
             return host;
         }
+        let up = || place.copies_of(piece).filter(|s| self.down_until(s.host, now).is_none());
         let draw = mixed(self.seed, 4, key(file, piece) ^ self.running[run as usize].task as u64);
-        let copy = (u128::from(draw) * u128::from(place.copies)) >> 64;
-        place.spot(piece, u32::try_from(copy).unwrap_or(0)).host
+        let chosen = match up().count() {
+            0 => place.copies_of(piece).next(),
+            count => up().nth(one_of(count, draw)),
+        };
+        chosen.map_or(0, |spot| spot.host)
+    }
+
+    /// A reader asks another host that has a copy, if the one it asked is down.
+    fn asks_elsewhere(&mut self, id: u32, agenda: &mut Agenda<Event>) -> bool {
+        let Message { run, file, to, bytes, what, .. } = self.messages[id as usize];
+        let What::Fetch { offset } = what else { return false };
+        if self.running[run as usize].is_over || self.places.of(file as usize).is_none() {
+            return false;
+        }
+        let piece = self.piece(&self.messages[id as usize], offset);
+        let other = self.source(run, file as usize, piece, agenda.now());
+        if other == to {
+            return false;
+        }
+        self.take(id);
+        self.tell(run, file as usize, other, bytes, what, agenda);
+        true
     }
 
     /// Sends pieces as far as the window allows; commits when all are acknowledged.
@@ -171,6 +191,9 @@ impl World<'_> {
     pub(super) fn deliver(&mut self, id: u32, agenda: &mut Agenda<Event>) {
         let message = self.messages[id as usize];
         if let Some(back) = self.down_until(message.to, agenda.now()) {
+            if self.asks_elsewhere(id, agenda) {
+                return;
+            }
             return agenda.at(back, Event::Delivered(id));
         }
         match message.what {

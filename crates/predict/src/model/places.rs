@@ -28,6 +28,8 @@ pub(super) struct Spot {
 pub(super) struct Place {
     /// Hosts in the order in which chunks are dealt; a copy of a chunk lies on the next host of the ring.
     ring: Vec<Spot>,
+    /// What of it is gone with its host, by place in the ring.
+    gone: Vec<bool>,
     stripe: Stripe,
     pub(super) copies: u32,
     chunk_bytes: u64,
@@ -56,13 +58,32 @@ impl Place {
         self.ring[(piece.part + copy as usize) % self.ring.len()]
     }
 
+    /// Where copies of a piece lie that are not gone.
+    pub(super) fn copies_of(&self, piece: Piece) -> impl Iterator<Item = Spot> {
+        let at = move |copy: usize| (piece.part + copy) % self.ring.len();
+        let copies = (0..self.copies as usize).map(at).filter(|at| !self.gone[*at]);
+        copies.map(|at| self.ring[at])
+    }
+
+    /// Whether some bytes of a file of `size_bytes` are on no host any more.
+    fn is_lost(&self, size_bytes: u64) -> bool {
+        let count = self.ring.len();
+        let gone = |part: usize| (0..self.copies as usize).all(|at| self.gone[(part + at) % count]);
+        (0..count).any(|part| self.stripe.part_bytes(part, size_bytes) > 0 && gone(part))
+    }
+
+    /// How many bytes of a file of `size_bytes` its host at this place of the ring holds.
+    fn held_bytes(&self, at: usize, size_bytes: u64) -> u64 {
+        held_bytes(self.stripe, at, self.ring.len(), self.copies, size_bytes)
+    }
+
     /// How many bytes of a file of `size_bytes` lie on each host.
     pub(super) fn bytes_by_host(&self, size_bytes: u64) -> impl Iterator<Item = (u32, u64)> {
         let parts = self.ring.len();
         (0..parts).flat_map(move |part| {
             let bytes = self.stripe.part_bytes(part, size_bytes);
-            let copies = 0..self.copies as usize;
-            copies.map(move |copy| (self.ring[(part + copy) % parts].host, bytes))
+            let places = (part..part + self.copies as usize).map(move |at| at % parts);
+            places.filter(|at| !self.gone[*at]).map(move |at| (self.ring[at].host, bytes))
         })
     }
 }
@@ -90,6 +111,12 @@ pub(super) struct Places<'a> {
     numbers: HashMap<NodeId, u32>,
     groups: HashMap<Group, u32>,
     places: Vec<Option<Place>>,
+    /// By file: it was lost, and is not made again yet.
+    lost: Vec<bool>,
+    /// By tier: what it has is in memory.
+    is_memory: Vec<bool>,
+    /// Storage hosts that are down.
+    down: Vec<u32>,
 }
 
 impl<'a> Places<'a> {
@@ -130,6 +157,9 @@ impl<'a> Places<'a> {
             numbers: names.into_iter().zip(roles.stores.clone()).collect(),
             groups: HashMap::new(),
             places: vec![None; workload.files.len()],
+            lost: vec![false; workload.files.len()],
+            down: Vec::new(),
+            is_memory: profile.tiers.iter().map(|tier| tier.class == TierClass::Memory).collect(),
         }
     }
 
@@ -161,11 +191,40 @@ impl<'a> Places<'a> {
         Ok(())
     }
 
-    /// Decides where a new file goes that `writer` makes.
+    /// A host has failed, or is back.
+    pub(super) fn host_is(&mut self, host: u32, is_up: bool) {
+        self.down.retain(|other| *other != host);
+        if !is_up && self.roles.stores.contains(&host) {
+            self.down.push(host);
+        }
+    }
+
+    /// Decides where a new file goes that `writer` makes: on hosts that are up, if these have room.
     pub(super) fn lay(&mut self, file: FileId, writer: u32) -> Result<(), Problem> {
         if self.places[file].is_some() {
             return Ok(());
         }
+        if self.down.is_empty() {
+            return self.lay_anywhere(file, writer);
+        }
+        let (tiers, states) = (self.tiers.clone(), self.states.clone());
+        for host in self.down.clone() {
+            let index = self.index(host);
+            self.states[index].free_bytes = 0;
+        }
+        let is_laid = self.lay_anywhere(file, writer).is_ok();
+        if is_laid {
+            for host in self.down.clone() {
+                let index = self.index(host);
+                self.states[index].free_bytes = states[index].free_bytes;
+            }
+            return Ok(());
+        }
+        (self.tiers, self.states) = (tiers, states);
+        self.lay_anywhere(file, writer)
+    }
+
+    fn lay_anywhere(&mut self, file: FileId, writer: u32) -> Result<(), Problem> {
         let workload = self.workload;
         let (none, size) = (HintSet::default(), workload.files[file].size_bytes);
         let hints =
@@ -189,8 +248,64 @@ impl<'a> Places<'a> {
         let Some(stripe) = stripe else { return Err(self.is_full(file)) };
         let copies = copies.clamp(1, u32::try_from(hosts.len()).unwrap_or(u32::MAX));
         let ring = self.reserve(file, &hosts, stripe, copies, hints.tier())?;
-        self.places[file] = Some(Place { ring, stripe, copies, chunk_bytes });
+        let gone = vec![false; ring.len()];
+        self.places[file] = Some(Place { ring, gone, stripe, copies, chunk_bytes });
         Ok(())
+    }
+
+    /// Whether a file was lost and is not made again yet.
+    pub(super) fn is_lost(&self, file: FileId) -> bool {
+        self.lost[file]
+    }
+
+    /// All of a file is written, as far as it was not lost meanwhile.
+    pub(super) fn is_made(&mut self, file: FileId) {
+        self.lost[file] = self.places[file].is_none();
+    }
+
+    /// A host has lost what was in its memory, or all. Gives the files of which there is no copy elsewhere: first those that
+    /// tasks made, then the inputs. Whoever brought these brings them again.
+    pub(super) fn lose(&mut self, host: u32, is_all: bool) -> (Vec<FileId>, Vec<FileId>) {
+        let (mut lost, mut inputs) = (Vec::new(), Vec::new());
+        for file in 0..self.places.len() {
+            let Some(mut place) = self.places[file].take() else { continue };
+            let before = place.gone.clone();
+            for (at, spot) in place.ring.iter().enumerate() {
+                let is_hit =
+                    spot.host == host && (is_all || self.is_memory[usize::from(spot.tier)]);
+                place.gone[at] |= is_hit;
+            }
+            let described = &self.workload.files[file];
+            let is_lost = place.is_lost(described.size_bytes);
+            match (is_lost, described.writer.is_some()) {
+                (true, true) => {
+                    lost.push(file);
+                    self.lost[file] = true;
+                    place.gone.fill(true);
+                }
+                (true, false) => {
+                    inputs.push(file);
+                    place.gone.clone_from(&before);
+                }
+                (false, _) => {}
+            }
+            self.give_back(file, &place, &before);
+            self.places[file] = Some(place).filter(|_| !self.lost[file]);
+        }
+        (lost, inputs)
+    }
+
+    /// Room is free again where parts of a file are gone that were not before.
+    fn give_back(&mut self, file: FileId, place: &Place, before: &[bool]) {
+        let size = self.workload.files[file].size_bytes;
+        for (at, spot) in place.ring.iter().enumerate() {
+            if place.gone[at] && !before[at] {
+                let index = self.index(spot.host);
+                let free = &mut self.tiers[index][usize::from(spot.tier)].free_bytes;
+                *free = free.saturating_add(place.held_bytes(at, size));
+                self.states[index].free_bytes = total(&self.tiers[index]);
+            }
+        }
     }
 
     /// Over how many hosts a file is dealt, if it is, and in runs of how many bytes.
@@ -291,10 +406,7 @@ impl<'a> Places<'a> {
         wanted: Option<TierClass>,
     ) -> Result<Vec<Spot>, Problem> {
         let (size, count) = (self.workload.files[file].size_bytes, hosts.len());
-        let held = |at: usize| {
-            let parts = (0..copies as usize).map(|copy| (at + count - copy) % count);
-            parts.map(|part| stripe.part_bytes(part, size)).sum::<u64>()
-        };
+        let held = |at: usize| held_bytes(stripe, at, count, copies, size);
         let mut ring = Vec::with_capacity(count);
         for (at, host) in hosts.iter().enumerate() {
             let (bytes, index) = (held(at), self.index(*host));
@@ -339,6 +451,12 @@ impl<'a> Places<'a> {
         ))
         .with_help("take more storage hosts, fewer copies, or tiers of a larger 'capacity_bytes'")
     }
+}
+
+/// How many bytes of a file the host at a place of its ring holds: its own part, and copies of those before it.
+fn held_bytes(stripe: Stripe, at: usize, count: usize, copies: u32, size: u64) -> u64 {
+    let parts = (0..copies as usize).map(|copy| (at + count - copy) % count);
+    parts.map(|part| stripe.part_bytes(part, size)).sum()
 }
 
 fn total(tiers: &[TierState]) -> u64 {

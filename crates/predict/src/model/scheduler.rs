@@ -94,6 +94,11 @@ impl Ready {
         }
     }
 
+    /// A task that waits for a host must wait for others first; false if it does not wait here.
+    pub(super) fn withdraw(&mut self, task: u32) -> bool {
+        std::mem::take(&mut self.is_waiting[task as usize])
+    }
+
     /// A host takes no tasks; nobody runs one there.
     pub(super) fn close(&mut self, host: u32) {
         if let Some(idle) = self.idle.get_mut(host as usize) {

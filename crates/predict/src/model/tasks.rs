@@ -15,6 +15,8 @@ pub(super) struct Progress {
     /// Parents that have not ended.
     pub(super) waits_for: usize,
     pub(super) is_ended: bool,
+    /// Who waits for it when it runs again; `None`: its children, for the first time.
+    pub(super) waiters: Option<Vec<TaskId>>,
     /// Its runs that are under way.
     pub(super) runs: Vec<u32>,
     /// How often it was begun.
@@ -29,6 +31,7 @@ impl Progress {
         Self {
             waits_for: task.parents.len(),
             is_ended: false,
+            waiters: None,
             runs: Vec::new(),
             begun: 0,
             host: 0,
@@ -150,6 +153,10 @@ impl<'a> World<'a> {
         if self.running[run as usize].is_copy {
             return self.copy_on(run, agenda);
         }
+        if self.is_without(run, task.operations.get(at)) {
+            self.misses(run, agenda);
+            return self.deal(agenda);
+        }
         match task.operations.get(at) {
             None => self.end(run, agenda),
             Some(Operation::Compute(seconds)) => {
@@ -181,7 +188,10 @@ impl<'a> World<'a> {
         match operations.iter().skip(at).position(reads) {
             Some(further) => {
                 self.running[run as usize].at += further;
-                self.begin_operation(run, agenda);
+                match self.is_without(run, operations.get(at + further)) {
+                    true => self.copy_fails(run),
+                    false => self.begin_operation(run, agenda),
+                }
             }
             None => self.copy_ended(run, agenda),
         }
@@ -227,12 +237,21 @@ impl<'a> World<'a> {
         }
         self.ended += 1;
         self.task_took(task, now.since(started), agenda);
-        for child in &workload.tasks[task].children {
+        for operation in &workload.tasks[task].operations {
+            if let Operation::Write(extent) = operation {
+                self.places.is_made(extent.file);
+            }
+        }
+        let again = self.tasks[task].waiters.take();
+        for child in again.as_ref().unwrap_or(&workload.tasks[task].children) {
             let progress = &mut self.tasks[*child];
             progress.waits_for -= 1;
             if progress.waits_for == 0 {
                 self.is_ready(*child);
             }
+        }
+        if self.ended == self.tasks.len() {
+            self.remake_results(agenda);
         }
         self.deal(agenda);
     }

@@ -9,6 +9,8 @@ pub struct Failures {
     pub shape: f64,
     /// How long a host is down.
     pub repair_seconds: f64,
+    /// Another host takes its place: what was on its disks is lost, and not only what was in memory.
+    pub loses_disks: bool,
 }
 
 /// Some runs of tasks compute slowly.

@@ -86,11 +86,14 @@ fn prices(node: &Node<'_>) -> Result<Prices, Problem> {
 }
 
 fn failures(node: &Node<'_>) -> Result<Failures, Problem> {
-    node.only(&["mean_seconds", "shape", "repair_seconds"])?;
+    node.only(&["mean_seconds", "shape", "repair_seconds", "disks"])?;
+    let disks = node.optional("disks")?;
     Ok(Failures {
         mean_seconds: node.field("mean_seconds")?.positive()?,
         shape: node.optional("shape")?.map_or(Ok(1.0), |shape| shape.positive())?,
         repair_seconds: node.field("repair_seconds")?.number()?,
+        loses_disks: disks
+            .map_or(Ok(false), |disks| disks.word(&[("kept", false), ("lost", true)]))?,
     })
 }
 

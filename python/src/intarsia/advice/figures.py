@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from intarsia.advice.sensitivity import Effect
+from intarsia.refine.compare import Pair
 from intarsia.run.lanes import first_free
 from intarsia.simulate.report.style import (
     BLACK,
@@ -143,6 +144,36 @@ def _lanes(tasks: Sequence[Mapping[str, Any]]) -> list[tuple[tuple[int, int], li
         for task, slot in zip(own, first_free(spans, slack=1e-9), strict=True):
             lanes.setdefault((host, slot), []).append(task)
     return sorted(lanes.items(), key=lambda lane: lane[0])[:_MOST_HOSTS]
+
+
+def predicted_actual(pairs: Sequence[Pair]) -> Figure:
+    """Draw what was foretold of each stage beside what it took."""
+    shown = pairs[:_MOST_STAGES]
+    with style():
+        made, panels = figure(size=1.5)
+        made.set_figheight(1.3 + 0.34 * len(shown))
+        panel = panels[0]
+        places = range(len(shown))
+        panel.barh([at - 0.2 for at in places], [p.predicted_s for p in shown], 0.38, color=BLUE)
+        panel.barh([at + 0.2 for at in places], [p.actual_s for p in shown], 0.38, color=ORANGE)
+        for at, pair in zip(places, shown, strict=True):
+            if pair.error is not None:
+                end_s = max(pair.predicted_s, pair.actual_s)
+                panel.annotate(
+                    f"{100 * pair.error:.0f} % off",
+                    (end_s, at),
+                    xytext=(4, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=8,
+                )
+        panel.margins(x=0.15)
+        panel.set_yticks(places, [pair.name for pair in shown])
+        panel.invert_yaxis()
+        panel.set_xlabel("from its first start to its last end (s)")
+        ends = [Patch(color=BLUE, label="predicted"), Patch(color=ORANGE, label="actual")]
+        made.legend(handles=ends, loc="outside lower center", ncols=2)
+    return made
 
 
 def sensitivity(effects: Sequence[Effect], makespan_s: float) -> Figure:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from intarsia.advice import figures
+from intarsia.advice.held import held_section
 from intarsia.advice.sensitivity import ASSUMED_SHARE, Effect
 from intarsia.simulate.report.document import Plot, Report, Section, Table
 
@@ -26,12 +27,14 @@ def report_of(
     """Return the page: `answer` is the prediction of what is recommended."""
     best = advice["points"][advice["best"]]
     workload = advice["basis"]["workload"]
+    held = _held(profile, advice)
     return Report(
         f"Advice for {workload['name']}",
-        _summary(advice, best),
+        _summary(advice, best, ", but for what runs took," if held else ""),
         (
             _choice(advice),
             _run(answer, best),
+            *held,
             _rests_on(effects, answer, profile),
         ),
         made_with={
@@ -41,6 +44,11 @@ def report_of(
             "events": f"{advice['run']['events']:,}",
         },
     )
+
+
+def _held(profile: Mapping[str, Any], advice: Mapping[str, Any]) -> tuple[Section, ...]:
+    section = held_section(profile, advice.get("outside") or ())
+    return (section,) if section else ()
 
 
 def words_of(configuration: Mapping[str, Any]) -> str:
@@ -69,7 +77,7 @@ def words_of(configuration: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _summary(advice: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, ...]:
+def _summary(advice: Mapping[str, Any], best: Mapping[str, Any], but_for: str) -> tuple[str, ...]:
     basis = advice["basis"]
     workload, profile = basis["workload"], basis["profile"]
     lines = [
@@ -90,7 +98,7 @@ def _summary(advice: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[str, .
             f"{cheap['host_seconds'] / _HOUR_S:.4g} host hours."
         )
     lines.append(
-        f"Every figure on this page is simulated, from the workload '{workload['name']}' "
+        f"Every figure on this page{but_for} is simulated, from the workload '{workload['name']}' "
         f"({workload['tasks']} tasks, {workload['files']} files) and the profile "
         f"'{profile['name']}' ({profile['source']}: {profile['note']})."
     )

@@ -77,14 +77,18 @@ def refined(
 
 
 def _kept(one: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a comparison: its ratios to the profile before any corrections."""
+    """What is kept of a comparison: its ratios to the profile before any corrections.
+
+    To be shown: what was foretold and what it took, in all and by stage.
+    """
     ratios = {}
     for kind, pair in one["comparison"]["work"].items():
         if pair["predicted_s"] > 0:
             in_force = one["profile"]["factors"].get(kind, 1.0)
             ratios[kind] = in_force * pair["actual_s"] / pair["predicted_s"]
     keys = ("id", "ended_at", "host", "hosts", "tasks", "moved_bytes", "placement")
-    return {key: one[key] for key in keys} | {"ratios": ratios}
+    shown = {key: one["comparison"].get(key, []) for key in ("makespan", "stages", "unmatched")}
+    return {key: one[key] for key in keys} | {"ratios": ratios, "compared": shown}
 
 
 def _covers(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

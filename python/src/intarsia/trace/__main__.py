@@ -10,15 +10,19 @@ from pathlib import Path
 
 from intarsia.run.wfformat import is_wfformat
 from intarsia.simulate.files import write_atomically
+from intarsia.trace.cached import without_hits
 from intarsia.trace.calls import RECORD
 from intarsia.trace.darshan import read_darshan
 from intarsia.trace.errors import TraceError
 from intarsia.trace.export import chrome_of, wfformat_of
+from intarsia.trace.native import is_native, read_native
 from intarsia.trace.recorded import MARK, read_recorded
+from intarsia.trace.reuse import with_new_stages
 from intarsia.trace.sample import sample
 from intarsia.trace.strace import read_strace
 from intarsia.trace.wfformat import read_instance
 from intarsia.trace.workload import Workload
+from intarsia.units import bytes_text, size_in_bytes
 
 EXIT_FAILURE = 1
 _DARSHAN_MARK = "# darshan log version"
@@ -26,9 +30,9 @@ _DARSHAN_MARK = "# darshan log version"
 _DESCRIPTION = """\
 Make a workload, which `intarsia predict` and `intarsia advise` read, from what was recorded of a
 run: logs of `intarsia record`, a log of strace, logs of Darshan (binary, or the text of
-darshan-parser), an instance of WfFormat 1.5 or 1.6, or what `intarsia run --record` wrote. The
-workload says which task reads and writes what and how long it computes, and nothing of the store
-that it ran on.
+darshan-parser), an instance of WfFormat 1.5 or 1.6, or what `intarsia run --record` wrote; or take
+a workload that was made before, to join or to export it. The workload says which task reads and
+writes what and how long it computes, and nothing of the store that it ran on.
 """
 _EXAMPLES = f"""\
 Examples:
@@ -37,6 +41,8 @@ Examples:
   intarsia trace job1.darshan job2.darshan --below /mnt/work --out workload.json
   intarsia trace n1.trace n2.trace --out workload.json              a log of each host
   intarsia trace montage.json --as chrome --out trace.json          for Perfetto
+  intarsia trace LOG --reuse workload.json --stages sort --out new.json
+                                    only `sort` was changed and recorded again
 
 Of logs of `intarsia record` a task is a process that reads or writes in the store, and --below a
 directory of the store. Of a log of strace a task is a process that reads or writes below the
@@ -83,6 +89,23 @@ def parser() -> argparse.ArgumentParser:
         help="keep the computation of this share of the tasks of each stage, as 20%%, and give it "
         "to the others: what is known when no more were traced [default: all]",
     )
+    add(
+        "--reuse",
+        metavar="WORKLOAD",
+        type=Path,
+        help="a workload made before, of which only stages that the records have are replaced",
+    )
+    add(
+        "--stages",
+        metavar="NAME,...",
+        help="with --reuse: which stages are replaced [default: all that the records have]",
+    )
+    add(
+        "--cache",
+        metavar="SIZE",
+        type=_size,
+        help="leave out what a task reads again while it has it in a memory of SIZE, as 4GiB",
+    )
     add("--name", metavar="NAME", help="of the workload")
     add("--out", metavar="FILE", type=Path, help="where it goes [default: printed]")
     return made
@@ -103,17 +126,21 @@ def _share(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r}: a share above 0 is expected, 100% at most")
 
 
+def _size(text: str) -> int:
+    try:
+        return size_in_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Make a workload; returns the exit code."""
-    given = parser().parse_args(words)
+    commands = parser()
+    given = commands.parse_args(words)
+    if given.stages and given.reuse is None:
+        commands.error("--stages says what of a workload is replaced: give it by --reuse WORKLOAD")
     try:
-        workload = read(given.records, given.below, whole=given.tasks == "log")
-        workload.name = given.name or workload.name
-        kept = sample(workload, given.sample)
-        if kept < len(workload.tasks):
-            workload.warnings.append(
-                f"computation is that of {kept} of {len(workload.tasks)} tasks, chosen by chance"
-            )
+        workload = _made(given)
         forms = {"workload": Workload.native, "wfformat": wfformat_of, "chrome": chrome_of}
         text = json.dumps(forms[given.form](workload), indent=1) + "\n"
         if given.out is None:
@@ -132,6 +159,40 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _made(given: argparse.Namespace) -> Workload:
+    workload = read(given.records, given.below, whole=given.tasks == "log")
+    if given.reuse is not None:
+        workload = _joined(workload, given)
+    workload.name = given.name or workload.name
+    kept = sample(workload, given.sample)
+    if kept < len(workload.tasks):
+        workload.warnings.append(
+            f"computation is that of {kept} of {len(workload.tasks)} tasks, chosen by chance"
+        )
+    if given.cache is not None:
+        hits = without_hits(workload, given.cache)
+        workload.warnings.append(
+            f"{hits.ratio:.1%} of what tasks read ({bytes_text(hits.hit_bytes)}) is left out: "
+            f"they have it in {bytes_text(given.cache)} of memory"
+        )
+    return workload
+
+
+def _joined(new: Workload, given: argparse.Namespace) -> Workload:
+    """The workload of `--reuse` with the stages that were recorded anew."""
+    source = str(given.reuse)
+    text = _text(source)
+    if text is None or not is_native(text):
+        raise TraceError(source, "", "is no workload", "make one: intarsia trace … --out FILE")
+    known = read_native(source, text)
+    stages = [name for name in (given.stages or "").split(",") if name]
+    replaced = stages or list(dict.fromkeys(task.stage for task in new.tasks))
+    made = with_new_stages(known, given.records[0], new, stages)
+    stayed = len(dict.fromkeys(task.stage for task in known.tasks)) - len(replaced)
+    made.warnings.append(f"as recorded now: {', '.join(replaced)}; {stayed} stages as they were")
+    return _checked(made, given.records[0])
+
+
 def read(records: Sequence[str], below: str | None, *, whole: bool = False) -> Workload:
     """Read records of one kind as a workload; raises TraceError."""
     if all(map(_is_recorded, records)):
@@ -147,12 +208,13 @@ def read(records: Sequence[str], below: str | None, *, whole: bool = False) -> W
         )
     if is_wfformat(first):
         return _checked(read_instance(records[0], first), records[0])
+    if is_native(first):
+        return _checked(read_native(records[0], first), records[0])
     if first.lstrip().startswith("{"):
         raise TraceError(
             records[0],
             "field 'schemaVersion'",
-            "is missing: this is no WfFormat",
-            "a workload of ours need not be read again: give it to `intarsia predict`",
+            "is missing: this is neither WfFormat nor a workload of ours",
         )
     made = read_strace(records[0], first, str(Path(below or ".").absolute()), whole=whole)
     return _checked(made, records[0])

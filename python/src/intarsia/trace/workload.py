@@ -38,7 +38,10 @@ class Operation:
 
 @dataclass(slots=True)
 class Task:
-    """One task. `began_s` and `ended_s` are Unix times, None where nobody knows."""
+    """One task. `began_s` and `ended_s` are Unix times, None where nobody knows.
+
+    `overhead_s` is what the workflow engine takes to start it.
+    """
 
     name: str
     stage: str
@@ -48,6 +51,7 @@ class Task:
     host: str = ""
     began_s: float | None = None
     ended_s: float | None = None
+    overhead_s: float = 0.0
 
     @property
     def compute_s(self) -> float:
@@ -65,12 +69,16 @@ class Task:
 
 @dataclass(slots=True)
 class Workload:
-    """Tasks and files with their sizes in bytes. `warnings` are for the user."""
+    """Tasks and files with their sizes in bytes. `warnings` are for the user.
+
+    `hints` has what the user tells the store of a file, by name.
+    """
 
     name: str
     tasks: list[Task]
     files: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    hints: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def writers(self) -> dict[str, str]:
         """Return who writes each file."""
@@ -104,9 +112,13 @@ class Workload:
             "format": "intarsia-workload",
             "version": 1,
             "name": self.name,
-            "files": [{"name": name, "size_bytes": size} for name, size in self.files.items()],
+            "files": [self._file(name) for name in self.files],
             "tasks": [_native(task) for task in self.tasks],
         }
+
+    def _file(self, name: str) -> dict[str, Any]:
+        hints = {"hints": self.hints[name]} if name in self.hints else {}
+        return {"name": name, "size_bytes": self.files[name], **hints}
 
 
 def _native(task: Task) -> dict[str, Any]:
@@ -115,6 +127,8 @@ def _native(task: Task) -> dict[str, Any]:
         made["after"] = list(task.after)
     if task.slots > 1:
         made["slots"] = task.slots
+    if task.overhead_s:
+        made["overhead_seconds"] = task.overhead_s
     made["operations"] = [_said(one) for one in task.operations]
     return made
 

@@ -78,6 +78,7 @@ pub(super) fn mishaps(profile: &mut Profile, arguments: &PredictInputs) {
             mean_seconds: mean.as_secs_f64(),
             shape: 1.0,
             repair_seconds: arguments.repair.as_secs_f64(),
+            loses_disks: arguments.lose_disks,
         });
     }
     profile.stragglers = arguments.stragglers.or(profile.stragglers);

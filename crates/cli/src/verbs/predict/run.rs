@@ -147,6 +147,12 @@ fn further(runs: &[Prediction]) -> String {
             of(|mishaps| mishaps.stragglers),
             of(|mishaps| mishaps.second_runs)
         ));
+        text.push_str(&format!(
+            "files     {:.2} are lost with hosts, {:.2} tasks run again to make them, {:.2} inputs are brought again (mean)\n",
+            of(|mishaps| mishaps.lost_files),
+            of(|mishaps| mishaps.remade_tasks),
+            of(|mishaps| mishaps.lost_inputs)
+        ));
     }
     text
 }
