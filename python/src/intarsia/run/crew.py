@@ -30,6 +30,8 @@ _PLUGIN = "intarsia-run"
 _FETCHERS = 8
 # How long a worker may take to answer what needs no work.
 _ANSWER_S = 30
+# Workers are heard of every second or two; the store takes longer to give a host up.
+_SILENT_S = 5.0
 
 
 class TaskPlugin(WorkerPlugin):
@@ -170,6 +172,14 @@ class DaskCrew:
             for host, part in files.items()
         ]
         self._client.gather(made)
+
+    def has_silent(self) -> bool:
+        """Whether a worker was not heard of for longer than others, as when its host is lost."""
+        if self._client.status != "running":
+            return False
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        heard_s = [worker["last_seen"] for worker in workers]
+        return bool(heard_s) and max(heard_s) - min(heard_s) > _SILENT_S
 
     def stop_tasks(self) -> None:
         """End all attempts."""
