@@ -20,7 +20,7 @@ import pytest
 from intarsia.locate import locate
 from intarsia.store import StoreError, call, call_json
 from lab_hosts import Hosts, four_hosts
-from pattern_graphs import PATTERNS, Gate, Story, expected, mixed, write_sources
+from pattern_graphs import PART_BYTES, PATTERNS, Gate, Story, expected, mixed, write_sources
 from runs import ENVIRONMENT, LIMIT_S, wait_until
 
 #: The host of the command and of its scheduler.
@@ -204,6 +204,20 @@ def mend(hosts: Hosts) -> None:
     except StoreError as error:
         if f"already up on {len(store.mounts)} hosts" not in str(error):
             raise
+    wait_until(lambda: all(_takes_files(mount) for mount in store.mounts))
+
+
+def _takes_files(mount: Path) -> bool:
+    """Whether a host that was cut off is back: a file can be made there, also with a copy."""
+    place = mount / "probe"
+    try:
+        place.mkdir(exist_ok=True)
+        os.setxattr(place, "user.intarsia.replicas", b"2")
+        os.setxattr(place, "user.intarsia.close", b"safe")
+        (place / mount.name).write_bytes(bytes(PART_BYTES))
+    except OSError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(("pattern", "fault"), STORIES)
@@ -224,6 +238,10 @@ def test_a_run_ends_right_or_says_what_is_missing(
         code, summary = ended(goes)
         said = telling.said.read_text()
         print(f"\n{pattern}, {fault}: {told(code, summary)}")
+        if fault == "worker_killed":
+            assert summary["workers_lost"], said
+        if fault == "scheduler_killed":
+            assert summary["tasks"]["done_before"], said
         if code == 0:
             assert telling.wrong(want) == [], said
             return
