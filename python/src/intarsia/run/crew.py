@@ -190,7 +190,9 @@ class DaskCrew:
         self._fetchers.shutdown(wait=False, cancel_futures=True)
         if self._client.status == "running":
             self._client.unsubscribe_topic("all")
-            self._client.unregister_worker_plugin(_PLUGIN)
+            # A worker whose host is lost, and that the scheduler still counts, does not answer.
+            with contextlib.suppress(OSError, TimeoutError):
+                self._client.unregister_worker_plugin(_PLUGIN)
 
     def _noticed(self, event: tuple[float, Any]) -> None:
         """Take note of what the scheduler says; in a thread of the client."""
