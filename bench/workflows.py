@@ -13,6 +13,7 @@ example:
   .venv/bin/python bench/workflows.py --quick                   a first look: two workflows, once
   .venv/bin/python bench/workflows.py --hosts 8 --link 200mbit --mb 400 --repeat 5
   .venv/bin/python bench/workflows.py --instances montage,blast --configurations blind,wow-hints --json
+  .venv/bin/python bench/workflows.py --instances modftdock --hosts 8 --mb 6      by its published shape
 """
 
 import contextlib
@@ -35,6 +36,7 @@ import command_line
 import lab
 import labs
 import peers
+import shapes
 
 INSTANCES = Path(__file__).with_name("instances")
 BUSY_LIMIT = 0.8
@@ -64,9 +66,8 @@ exec {program} lab exec --lab {lab} "$host" -- unshare --mount sh -c '
 class Instance:
     """A recorded workflow, and the factors that scale it."""
 
-    def __init__(self, path, arguments, place):
-        self.name = path.name.split("-")[0]
-        document = json.loads(lzma.open(path).read())
+    def __init__(self, name, document, arguments, place):
+        self.name = name
         self.file = place / f"{self.name}.json"
         self.file.write_text(json.dumps(document))
         workflow = document["workflow"]
@@ -78,6 +79,14 @@ class Instance:
         computed = (task["runtimeInSeconds"] * min(task.get("avgCPU", 100), 100) / 100 for task in workflow["execution"]["tasks"])
         self.scale = arguments.mb * 1e6 / read
         self.time_scale = arguments.compute_s / sum(computed)
+
+
+def document_of(name):
+    """An instance, recorded or made by its shape."""
+    if name in shapes.SHAPES:
+        return shapes.SHAPES[name]()
+    (path,) = INSTANCES.glob(f"{name}-*.xz")
+    return json.loads(lzma.open(path).read())
 
 
 class Meter:
@@ -228,8 +237,9 @@ def print_table(arguments, instances, found):
 def options():
     """The command line."""
     parser = command_line.parser(__doc__)
-    families = ",".join(sorted(path.name.split("-")[0] for path in INSTANCES.glob("*.xz")))
-    parser.add_argument("--instances", default=families, help="of %(default)s")
+    families = sorted(path.name.split("-")[0] for path in INSTANCES.glob("*.xz"))
+    known = [*families, *shapes.SHAPES]
+    parser.add_argument("--instances", default=",".join(families), help=f"of {','.join(known)} (%(default)s)")
     parser.add_argument("--configurations", default=",".join(CONFIGURATIONS), help="of %(default)s")
     parser.add_argument("--hosts", type=int, default=4, help="that run tasks (%(default)s)")
     parser.add_argument("--mb", type=int, default=150, help="that tasks read, of each file once a host (%(default)s)")
@@ -244,10 +254,10 @@ def options():
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.instances, arguments.mb, arguments.repeat = "montage,blast", 50, 1
-    for given, known in ((arguments.instances, families.split(",")), (arguments.configurations, CONFIGURATIONS)):
+    for given, names in ((arguments.instances, known), (arguments.configurations, CONFIGURATIONS)):
         for name in given.split(","):
-            if name not in known:
-                parser.error(f"'{name}' is none of {', '.join(known)}")
+            if name not in names:
+                parser.error(f"'{name}' is none of {', '.join(names)}")
     return arguments
 
 
@@ -259,8 +269,8 @@ def main():
     chosen = [name for name in arguments.configurations.split(",") if CONFIGURATIONS[name][0] in present]
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-instances-")))
-        files = {path.name.split("-")[0]: path for path in INSTANCES.glob("*.xz")}
-        instances = [Instance(files[name], arguments, place) for name in arguments.instances.split(",")]
+        names = arguments.instances.split(",")
+        instances = [Instance(name, document_of(name), arguments, place) for name in names]
         found = measured(arguments, instances, chosen)
         if arguments.json:
             print(json.dumps({"arguments": vars(arguments), "samples": found}, indent=1, default=str))

@@ -34,6 +34,7 @@ LANES = ("fast", "servers", "mount", "lab")
 ONE_AT_A_TIME = "lab"
 ENGINES = "tests/workflows/test_engines.py"
 RUN_HOSTS = "tests/workflows/test_run_hosts.py"
+RUN_FAULTS = "tests/workflows/test_run_faults.py"
 # Lines of a failure that are printed once more at the end.
 FAILURE_LINES = 20
 # What all of it may take, and what one program may.
@@ -245,12 +246,13 @@ def others() -> list[Program]:
     """The tests that are no programs of crates."""
     pytest = [sys.executable, "-m", "pytest"]
     examples = ["cargo", "test", "--workspace", "--locked", "--doc"]
-    ignored = [f"--ignore={path}" for path in (ENGINES, RUN_HOSTS)]
+    ignored = [f"--ignore={path}" for path in (ENGINES, RUN_HOSTS, RUN_FAULTS)]
     return [
         Program("tests-workflows", "mount", [*pytest, "tests/workflows", *ignored]),
         # Each has a store over four hosts.
         Program("tests-engines", "lab", [*pytest, ENGINES]),
         Program("tests-run", "lab", [*pytest, RUN_HOSTS]),
+        Program("tests-run-faults", "lab", [*pytest, RUN_FAULTS]),
         Program("python-tests", "mount", [*pytest, "python/tests"]),
         Program("rust-documentation", "fast", examples),
     ]

@@ -49,6 +49,7 @@ class HereCrew:
         self._make = make
         self.begun: list[tuple[str, str]] = []
         self.is_stopped = False
+        self.is_one_silent = False
 
     def begin(self, key: str, host: str, order: Order) -> None:
         self.begun.append((order.task, host))
@@ -63,6 +64,9 @@ class HereCrew:
 
     def fetch(self, host: str, paths: Sequence[str]) -> None:
         self._events.append(Fetched(host, tuple(paths), True))
+
+    def has_silent(self) -> bool:
+        return self.is_one_silent
 
     def stop_tasks(self) -> None:
         self.is_stopped = True

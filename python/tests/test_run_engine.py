@@ -144,6 +144,24 @@ def test_a_task_is_tried_again_as_often_as_it_says(tmp_path: Path) -> None:
     assert run.history.failed == {"two": f"ended with 3; see {tmp_path}/run/logs/two.2.log"}
 
 
+def test_what_fails_while_a_host_is_silent_costs_no_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("intarsia.run.engine._HOLD_S", 0.0)
+    tries: Counter[str] = Counter()
+
+    def make(order: Order, host: str) -> Outcome:
+        tries[order.task] += 1
+        crew.is_one_silent = tries[order.task] < 3
+        return FAILED if tries[order.task] < 4 else make_here(order, host)
+
+    crew = HereCrew({"a": 1}, make)
+    assert Run(pair(), tmp_path, crew, retries=1).history.is_well
+    tries.clear()
+    (tmp_path / "g").unlink()
+    assert "two" in Run(pair(), tmp_path, HereCrew({"a": 1}, make), retries=1).history.failed
+
+
 def test_a_lost_input_without_lineage_is_named(tmp_path: Path) -> None:
     def make(order: Order, host: str) -> Outcome:
         outcome = make_here(order, host)
@@ -155,6 +173,34 @@ def test_a_lost_input_without_lineage_is_named(tmp_path: Path) -> None:
     assert run.history.failed == {"two": "input f is gone; --lineage makes it again"}
     run = Run(pair(), tmp_path, HereCrew({"a": 1}, make), remakes=True)
     assert "for the 4th time" in run.history.failed["two"]
+
+
+@pytest.mark.parametrize("remakes", [True, False])
+def test_a_result_that_went_with_a_host_is_made_again_or_named(
+    remakes: bool, tmp_path: Path
+) -> None:
+    """The result of the first task, and what it was made from, go while the last one runs."""
+    crew: HereCrew
+    graph = pair(Task("last", "x", ("in",), ("h",), after=("two",)))
+
+    def make(order: Order, host: str) -> Outcome:
+        outcome = make_here(order, host)
+        if order.task == "last":
+            crew.tell(HostLeft("b"))
+            (tmp_path / "f").unlink()
+            (tmp_path / "g").unlink()
+        return outcome
+
+    crew = HereCrew({"a": 1, "b": 1}, make)
+    run = Run(graph, tmp_path, crew, remakes=remakes, keeps_going=True)
+    begun = Counter(name for name, _ in crew.begun)
+    if remakes:
+        assert run.history.is_well
+        assert begun == {"one": 2, "two": 2, "last": 1}
+        assert run.history.remade == ["two", "one"]
+    else:
+        assert run.history.failed == {"two": "g went with a host; --lineage makes it again"}
+        assert max(begun.values()) == 1
 
 
 def test_signals_stop_a_run_and_what_is_left_runs_next_time(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def local_tasks(job: Path) -> int:
     return sum(host_of_file(source) == host_of_file(target) for source, target in steps)
 
 
-def run_example(hosts: Hosts, job: Path, engine: str, *options: str) -> None:
+def run_example(hosts: Hosts, job: Path, engine: str, *options: str) -> str:
     """Run an example of the users' pages on the first host, for work on all of them."""
     place = hosts.mount / job.name
     if engine == "snakemake":
@@ -78,7 +78,7 @@ def run_example(hosts: Hosts, job: Path, engine: str, *options: str) -> None:
     else:
         words = [str(EXAMPLES / f"{engine}_pipeline.py"), str(place), "--hosts", NAMES]
         words += ["--address", ADDRESS, "--shell", hosts.shell]
-    hosts.python("n1", *words, *options)
+    return hosts.python("n1", *words, *options)
 
 
 def test_dask_runs_every_task_where_its_input_lies(hosts: Hosts, job: Path) -> None:
@@ -129,6 +129,14 @@ def test_snakemake_with_a_policy_that_knows_no_data_does_not(hosts: Hosts, job: 
     make_parts(hosts, job, 2)
     run_example(hosts, job, "snakemake", "--intarsia-policy", "blind")
     assert local_tasks(job) < 4
+
+
+def test_snakemake_goes_on_without_a_host_that_is_lost(hosts: Hosts, job: Path) -> None:
+    """One of the two hosts of which the first jobs begin is none of the store."""
+    make_parts(hosts, job, 2)
+    options = ["--intarsia-policy", "blind", "--intarsia-hosts", "n9,n1"]
+    assert "n9 does not answer" in run_example(hosts, job, "snakemake", *options)
+    assert local_tasks(job) >= 2
 
 
 @pytest.mark.parametrize("scheduler", ["intarsia", "greedy"])

@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-#: `-tt` ends the command when the connection does.
-SSH = "ssh -tt -o BatchMode=yes {host}"
+# `-tt` ends the command when the connection does, which a host that is lost ends too.
+_SSH_OPTIONS = "-tt -o BatchMode=yes -o ServerAliveInterval=10"
+#: How a host is reached by `ssh`.
+SSH = f"ssh {_SSH_OPTIONS} {{host}}"
 
 _SRUN = "srun --overlap --nodes=1 --ntasks=1 --nodelist={host} sh -c"
 
@@ -16,10 +18,10 @@ def shell_of(environment: Mapping[str, str]) -> str:
     """Return how hosts are reached, as `intarsia up` reaches them.
 
     >>> shell_of({"INTARSIA_SSH": "ssh -p 2222"})
-    'ssh -p 2222 -tt -o BatchMode=yes {host}'
+    'ssh -p 2222 -tt -o BatchMode=yes -o ServerAliveInterval=10 {host}'
     """
     if ssh := environment.get("INTARSIA_SSH"):
-        return f"{ssh} -tt -o BatchMode=yes {{host}}"
+        return f"{ssh} {_SSH_OPTIONS} {{host}}"
     return _SRUN if environment.get("SLURM_JOB_ID") else SSH
 
 

@@ -4,6 +4,7 @@ The working directory is in a store that all hosts have mounted at the same plac
 by `ssh`, on hosts with free cores.
 """
 
+import asyncio
 import os
 import shutil
 import signal
@@ -28,6 +29,8 @@ from intarsia.schedule import PATIENCE_S, Policy, Start, Task, TaskQueue, blind,
 
 _LOGS = Path(".snakemake/intarsia")
 _POLL_S = 0.2
+# How long a host may take to answer before it counts as lost.
+_ANSWER_S = 15
 _PATTERN = "user.intarsia.pattern"
 #: What the flags `access.*` of input files say, as hints of the store.
 HINTS = {"sequential": "sequential", "random": "random", "multi": "broadcast"}
@@ -97,6 +100,7 @@ class Executor(RemoteExecutor):
         self._jobs: dict[Any, Any] = {}
         self._processes: dict[Any, subprocess.Popen[bytes]] = {}
         self._hosts: dict[Any, str] = {}
+        self._gone: set[str] = set()
         try:
             program = on_host(settings.shell, "host", "true", self._directory)[0]
             self._queue: TaskQueue[Any] = TaskQueue(
@@ -156,28 +160,73 @@ class Executor(RemoteExecutor):
     ) -> AsyncGenerator[SubmittedJobInfo, None]:
         """Report jobs that have ended and yield the others; begin those that wait."""
         for info in active_jobs:
-            code = self._ended(info.job.jobid)
+            code = self._exit_code(info.job.jobid)
             if code is None:
                 yield info
-            elif code == 0:
+                continue
+            host = self._hosts[info.job.jobid]
+            if code != 0 and not await asyncio.to_thread(self._is_usable, host):
+                self._give_up(host)
+                if self._begin_elsewhere(info.job.jobid):
+                    yield info
+                    continue
+            self._finish(info.job.jobid)
+            if code == 0:
                 self.report_job_success(info)
             else:
                 log = self._log_of(info.job)
-                said = f"{info.job.name} ended with {code} on {self._hosts[info.job.jobid]}. "
+                said = f"{info.job.name} ended with {code} on {host}. "
                 self.report_job_error(info, msg=said, aux_logs=[str(log)])
         # Jobs that wait for a host are among the active ones.
         if active_jobs:
             self._start()
 
-    def _ended(self, jobid: Any) -> int | None:
-        """Return the exit code of a job that has ended, and give back its cores."""
+    def _exit_code(self, jobid: Any) -> int | None:
+        """Return the exit code of a job that has ended."""
         with self._lock:
             process = self._processes.get(jobid)
-            code = None if process is None else process.poll()
-            if code is not None:
-                del self._processes[jobid], self._jobs[jobid]
-                self._queue.finish(jobid, time.monotonic())
-            return code
+            return None if process is None else process.poll()
+
+    def _finish(self, jobid: Any) -> None:
+        """Give back the cores of a job that has ended."""
+        with self._lock:
+            del self._processes[jobid], self._jobs[jobid]
+            self._queue.finish(jobid, time.monotonic())
+
+    def _is_usable(self, host: str) -> bool:
+        """Whether a host answers and sees the working directory; all jobs there would fail else."""
+        words = on_host(self._settings.shell, host, "true", self._directory)
+        try:
+            done = subprocess.run(
+                words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ANSWER_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0
+
+    def _give_up(self, host: str) -> None:
+        """Begin nothing more on a host."""
+        with self._lock:
+            if host not in self._gone:
+                self._gone.add(host)
+                self._queue.remove_host(host)
+                self.logger.warning(
+                    f"{host} does not answer or does not see {self._directory}; nothing more "
+                    "begins there, and its jobs begin elsewhere"
+                )
+
+    def _begin_elsewhere(self, jobid: Any) -> bool:
+        """Have a job of a lost host wait for another one; says whether there is any."""
+        job = self._jobs[jobid]
+        task = Task.reading(locate(job.input), slots=job.threads)
+        now_s = time.monotonic()
+        with self._lock:
+            if not self._queue.hosts(now_s):
+                return False
+            del self._processes[jobid]
+            self._queue.finish(jobid, now_s)
+            self._queue.add(jobid, task, now_s)
+        return True
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
         """End what runs, and forget what waits."""

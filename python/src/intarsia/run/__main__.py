@@ -73,7 +73,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="CMD",
         help="how commands are begun on {host} [default: srun in a job of Slurm, else ssh]",
     )
-    add("--address", metavar="ADDRESS", help="address of this host, for the workers")
+    add(
+        "--address",
+        metavar="ADDRESS",
+        help="address of this host, for workers [default: that from which it reaches them]",
+    )
     add("--slots", type=_positive, metavar="N", help="tasks at once on a host [default: its cores]")
     add(
         "--scheduler",

@@ -7,7 +7,7 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import IO
 
@@ -77,7 +77,15 @@ def read_whole(path: str) -> None:
             pass
 
 
-def is_lost(path: str, gone_hosts: Collection[str] = ()) -> bool:
+def read_first(path: str) -> None:
+    """Read the first byte of a file, if it has one; raises OSError."""
+    with open(path, "rb", buffering=0) as file:
+        file.read(1)
+
+
+def is_lost(
+    path: str, gone_hosts: Collection[str] = (), read: Callable[[str], None] = read_whole
+) -> bool:
     """Whether a file cannot be read, also when the store had time to recover.
 
     A file that lies on `gone_hosts` alone gets no such time.
@@ -85,7 +93,7 @@ def is_lost(path: str, gone_hosts: Collection[str] = ()) -> bool:
     (found,) = locate([path]).files
     is_hopeless = bool(found.hosts) and set(found.hosts) <= set(gone_hosts)
     try:
-        patiently(lambda: read_whole(path), 0.0 if is_hopeless else _RECOVERY_S)
+        patiently(lambda: read(path), 0.0 if is_hopeless else _RECOVERY_S)
     except OSError:
         return True
     return False

@@ -95,7 +95,12 @@ def crew_of(
         workers = None
         address = place.scheduler
         if address is None:
-            host = place.address or ("127.0.0.1" if place.shell is None else None)
+            host = place.listens_at()
+            if host is None:
+                raise ClusterError(
+                    f"no address of this host is known from which {place.hosts[0]} and others "
+                    "are reached by their names: say by --address how they reach this host"
+                )
             cluster = stack.enter_context(
                 LocalCluster(
                     n_workers=0,

@@ -30,6 +30,8 @@ _PLUGIN = "intarsia-run"
 _FETCHERS = 8
 # How long a worker may take to answer what needs no work.
 _ANSWER_S = 30
+# Workers are heard of every second or two; the store takes longer to give a host up.
+_SILENT_S = 5.0
 
 
 class TaskPlugin(WorkerPlugin):
@@ -171,6 +173,14 @@ class DaskCrew:
         ]
         self._client.gather(made)
 
+    def has_silent(self) -> bool:
+        """Whether a worker was not heard of for longer than others, as when its host is lost."""
+        if self._client.status != "running":
+            return False
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        heard_s = [worker["last_seen"] for worker in workers]
+        return bool(heard_s) and max(heard_s) - min(heard_s) > _SILENT_S
+
     def stop_tasks(self) -> None:
         """End all attempts."""
         self._client.run(stop_here, on_error="ignore")
@@ -180,7 +190,9 @@ class DaskCrew:
         self._fetchers.shutdown(wait=False, cancel_futures=True)
         if self._client.status == "running":
             self._client.unsubscribe_topic("all")
-            self._client.unregister_worker_plugin(_PLUGIN)
+            # A worker whose host is lost, and that the scheduler still counts, does not answer.
+            with contextlib.suppress(OSError, TimeoutError):
+                self._client.unregister_worker_plugin(_PLUGIN)
 
     def _noticed(self, event: tuple[float, Any]) -> None:
         """Take note of what the scheduler says; in a thread of the client."""

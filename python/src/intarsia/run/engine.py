@@ -30,6 +30,7 @@ from intarsia.run.moment import Moment, View
 from intarsia.run.order import Outcome, Result
 from intarsia.run.patience import SETTLE_S
 from intarsia.run.progression import LOSSES, Progression, State
+from intarsia.run.results import lost_among
 from intarsia.run.settings import Sent, Settings
 from intarsia.run.tail import tail_of
 from intarsia.run.temporary import Temporary, temporary_files
@@ -83,11 +84,9 @@ class Engine:
         self._history.began_s = self._clock()
         self._temporary.begin(self._is_done)
         self._take(self._progression.release())
-        while not self._is_over():
-            self._start()
-            for event in self._crew.wait(_TICK_S):
-                self._handle(event)
-            self._view.update(self._moment())
+        self._go_on()
+        while self._has_lost_results():
+            self._go_on()
         self._history.ended_s = self._clock()
         self._history.fetched_bytes = self._ahead.copied_bytes
         self._history.removed = tuple(self._temporary.removed)
@@ -99,6 +98,38 @@ class Engine:
         )
         self._history.stopped_by = self._problem
         return self._history
+
+    def _go_on(self) -> None:
+        while not self._is_over():
+            self._start()
+            for event in self._crew.wait(_TICK_S):
+                self._handle(event)
+            self._view.update(self._moment())
+
+    def _has_lost_results(self) -> bool:
+        """Whether results went with a host and are to be made again; others are given up."""
+        if self._is_draining:
+            return False
+        results = [
+            file for file in self._graph.results if self._is_done(self._graph.producer[file])
+        ]
+        files = self._by_path(results)
+        lost: dict[str, list[str]] = {}
+        for path in lost_among(list(files), self._gone):
+            lost.setdefault(self._graph.producer[files[path]], []).append(files[path])
+        again = []
+        for name, some in lost.items():
+            said = f"{', '.join(some)} went with a host"
+            if self._progression.redo(name, self._settings.remakes):
+                self._view.say(f"{said}; made again by {name}")
+                again.append(name)
+            else:
+                too_often = f"for the {LOSSES + 1}th time"
+                advice = too_often if self._settings.remakes else "--lineage makes it again"
+                self._fail(name, f"{said}; {advice}")
+        self._history.remade += again
+        self._take(self._progression.release(again))
+        return bool(again)
 
     def _moment(self) -> Moment:
         now_s = self._clock()
@@ -310,8 +341,7 @@ class Engine:
             self._lose(name, [files[path] for path in outcome.lost], "cannot be read")
             return
         is_lost = outcome.result is Result.WORKER_LOST
-        # What fails while the store recovers from the loss of a host says nothing of the task.
-        is_recovering = not is_lost and self._clock() - self._host_lost_s < SETTLE_S
+        is_recovering = not is_lost and self._is_recovering()
         is_lost |= is_recovering
         again = self._progression.lost(name) if is_lost else self._progression.failed(name)
         said = (
@@ -329,6 +359,10 @@ class Engine:
             self._fail(name, said)
             for line in tail_of(Path(sent.log)):
                 self._view.say(line)
+
+    def _is_recovering(self) -> bool:
+        """Whether a host was lost just now: what fails meanwhile says nothing of its task."""
+        return self._clock() - self._host_lost_s < SETTLE_S or self._crew.has_silent()
 
     def _by_path(self, files: Iterable[str]) -> dict[str, str]:
         return {str(self._settings.directory / file): file for file in files}

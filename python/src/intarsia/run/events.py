@@ -83,5 +83,8 @@ class Crew(Protocol):
     def fetch(self, host: str, paths: Sequence[str]) -> None:
         """Have a host read files whole, so that it keeps them; a `Fetched` follows."""
 
+    def has_silent(self) -> bool:
+        """Whether some worker was not heard of for seconds, as when its host is lost."""
+
     def stop_tasks(self) -> None:
         """End all attempts; each still gets its `TaskEnded`."""

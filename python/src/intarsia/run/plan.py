@@ -10,7 +10,7 @@ from typing import Any
 from intarsia.learn.lessons import Lesson
 from intarsia.learn.observed import Role
 from intarsia.learn.tell import in_order, object_of
-from intarsia.run.attempt import stamp_of
+from intarsia.run.attempt import read_first, stamp_of
 from intarsia.run.commands import read_commands
 from intarsia.run.graph import Graph, GraphError
 from intarsia.run.hints import Cluster, hints_of, own_hints
@@ -71,8 +71,7 @@ def stamps_below(directory: Path, *, probes: bool = False) -> Callable[[str], St
 def _begins(path: Path) -> bool:
     """Whether the first byte of a file can be read, if it has one."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            file.read(1)
+        read_first(str(path))
     except OSError:
         return False
     return True

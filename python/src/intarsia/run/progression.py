@@ -116,6 +116,14 @@ class Progression:
         self.release(changed)
         return changed
 
+    def redo(self, name: str, may: bool) -> bool:
+        """The results of a task that is done are lost; says whether it runs again, as it `may`."""
+        assert self._states[name] is State.DONE
+        self._losses[name] += 1
+        may = may and self._losses[name] <= LOSSES
+        self._states[name] = State.WAITING if may else State.FAILED
+        return may
+
     def _again(self, name: str, may: bool) -> bool:
         assert self._states[name] in (State.RUNNING, State.READY)
         self._states[name] = State.READY if may else State.FAILED
