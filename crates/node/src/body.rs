@@ -9,6 +9,7 @@ pub(crate) mod remote;
 pub(crate) mod seam;
 pub(crate) mod striped;
 pub(crate) mod stripes;
+pub(crate) mod sums;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result, TierId};
 
+use crate::body::integrity::sum_file;
 use crate::body::lower::LowerBody;
 use crate::body::remote::RemoteFile;
 use crate::body::striped::StripedFile;
@@ -53,58 +55,6 @@ pub(crate) struct LocalBody {
 impl LocalBody {
     pub(crate) fn new(backing: BackingRef, file: BackingFile) -> Self {
         Self { backing, ro: Arc::new(file), rw: None }
-    }
-}
-
-impl LiveState {
-    /// The backing file, if the bytes are in one.
-    pub(crate) const fn local(&self) -> Option<&LocalBody> {
-        match &self.body {
-            Some(Body::Local(local)) => Some(local),
-            _ => None,
-        }
-    }
-
-    /// The copy of another host's file, if the bytes are read from one.
-    pub(crate) const fn kept(&self) -> Option<&LocalBody> {
-        match &self.body {
-            Some(Body::Kept(kept)) => Some(kept),
-            _ => None,
-        }
-    }
-
-    /// The file at another host, if the bytes are there.
-    pub(crate) const fn remote(&self) -> Option<&Arc<RemoteFile>> {
-        match &self.body {
-            Some(Body::Remote(remote)) => Some(remote),
-            _ => None,
-        }
-    }
-
-    /// Whether writes go to another host.
-    pub(crate) fn writes_remotely(&self) -> bool {
-        self.remote().is_some_and(|remote| remote.may_write())
-    }
-
-    /// The length as far as the process knows; a passthrough file's own length is asked of the file.
-    pub(crate) fn size_bytes(&self) -> Result<u64> {
-        match &self.body {
-            Some(Body::Local(local) | Body::Kept(local)) => local.ro.stat().map(|s| s.size_bytes),
-            Some(Body::Inline(bytes)) => Ok(bytes.len() as u64),
-            Some(Body::Remote(remote)) => Ok(remote.size_bytes()),
-            Some(Body::Striped(striped)) => Ok(striped.size_bytes()),
-            Some(Body::Lower(lower)) => lower.file.stat().map(|s| s.size_bytes),
-            None => Ok(self.overlay.size_bytes),
-        }
-    }
-
-    /// Notes that the backing file's present change time is our own doing.
-    pub(crate) fn mark_seen(&mut self) {
-        if let Some(local) = self.local()
-            && let Ok(stat) = local.ro.stat()
-        {
-            self.seen_ctime = stat.ctime;
-        }
     }
 }
 
@@ -153,8 +103,7 @@ impl Node {
         };
         state.overlay.size_bytes = size_bytes;
         // A home verifies what it sends, and the transfer has sums of its own. Of a copy there may be later sums.
-        let is_elsewhere = matches!(body, Body::Remote(_) | Body::Kept(_) | Body::Striped(_));
-        state.is_checksummed = inode.checksummed && !is_elsewhere;
+        state.sums.note_stored(inode.checksummed && !body.is_elsewhere());
         state.accounted_512 = match &body {
             // The count at the start took it as it was, whatever the record says.
             Body::Local(local) if state.mark.is_foreign() => local.ro.stat()?.blocks_512,
@@ -261,10 +210,12 @@ impl Node {
         state.body = Some(Body::Local(LocalBody::new(backing, file)));
         state.overlay.size_bytes = size_bytes;
         state.mark.set();
-        state.is_checksummed = false;
+        state.sums.note_stored(false);
         state.accounted_512 = 0;
-        if state.hints.integrity() == Integrity::Strict {
-            self.sum_whole(state)?;
+        if state.hints.integrity() == Integrity::Strict
+            && let Some(local) = state.local()
+        {
+            state.sums.keep_up(sum_file(&local.ro)?);
         }
         state.mark_seen();
         Ok(())
@@ -276,7 +227,7 @@ impl Node {
         self.is_shared()
             && state.holds_lease()
             && !state.right.is_taken_over()
-            && !state.is_checksummed
+            && !state.sums.is_stored()
             && state.hints.integrity() != Integrity::Strict
             && state.record.as_ref().is_some_and(|record| record.layout == Layout::Inline)
     }
@@ -304,11 +255,10 @@ impl Node {
         if state.mark.is_unsettled() || state.local().is_none() {
             return Ok(());
         }
-        let had_sums = state.is_checksummed;
-        if had_sums && state.hints.integrity() == Integrity::Strict {
+        if state.sums.is_stored() && state.hints.integrity() == Integrity::Strict {
             self.load_sums(ino, state)?;
         } else {
-            state.sums = None;
+            state.sums.unload();
         }
         let mut extras = self.lease_extras(state);
         extras.push(Extra::MarkWritable);
@@ -321,7 +271,7 @@ impl Node {
             self.namespace.sync()?;
         }
         state.mark.set();
-        state.is_checksummed = false;
+        state.sums.note_stored(false);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //! acknowledged, and that one host at a time writes.
 
 pub(crate) mod backing_state;
+pub(crate) mod bytes;
 pub(crate) mod doubts;
 pub(crate) mod early_fold;
 pub(crate) mod elsewhere;

@@ -26,7 +26,7 @@ const CLEAN: &[&str] = &[
 /// How many uses of higher rooms the others have. Make a number smaller when it is; never greater.
 const UPWARD: &[(&str, usize)] = &[
     ("members", 1),
-    ("body", 16),
+    ("body", 14),
     ("replication", 16),
     ("inode", 15),
     ("rebalance", 5),

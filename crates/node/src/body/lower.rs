@@ -21,6 +21,7 @@ use intarsia_store::{BackingFile, LowerEntry, LowerTree};
 use intarsia_sync::Mutex;
 use intarsia_types::{Error, FileKind, InodeId, Layout, LowerStamp, Result};
 
+use crate::body::integrity::sum_file;
 use crate::body::{Body, LocalBody};
 use crate::clock::now;
 use crate::inode::live::LiveState;
@@ -387,10 +388,12 @@ impl Node {
         state.record = Some(inode);
         state.body = Some(Body::Local(LocalBody::new(backing, file)));
         state.mark.set();
-        state.is_checksummed = false;
+        state.sums.note_stored(false);
         state.accounted_512 = 0;
-        if state.hints.integrity() == intarsia_types::Integrity::Strict {
-            self.sum_whole(state)?;
+        if state.hints.integrity() == intarsia_types::Integrity::Strict
+            && let Some(local) = state.local()
+        {
+            state.sums.keep_up(sum_file(&local.ro)?);
         }
         self.account(state)?;
         state.mark_seen();

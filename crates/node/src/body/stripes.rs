@@ -44,21 +44,6 @@ struct NewPart {
     here: Option<intarsia_store::BackingFile>,
 }
 
-impl LiveState {
-    /// The file, if its chunks lie on several hosts.
-    pub(crate) const fn striped(&self) -> Option<&Arc<StripedFile>> {
-        match &self.body {
-            Some(Body::Striped(striped)) => Some(striped),
-            _ => None,
-        }
-    }
-
-    /// Whether writes go to the parts of a striped file.
-    pub(crate) fn writes_stripes(&self) -> bool {
-        self.striped().is_some_and(|striped| striped.may_write())
-    }
-}
-
 impl Node {
     /// Whether a file that is born with these hints is striped.
     ///
@@ -288,8 +273,7 @@ impl Node {
         if !state.writes_stripes() {
             let striped = self.open_stripes(inode, true)?;
             state.body = Some(Body::Striped(Arc::new(striped)));
-            state.sums = None;
-            state.is_checksummed = false;
+            state.sums.forget();
             state.hints = own_hints(&self.namespace, inode)?;
             state.record = Some(inode.clone());
         }

@@ -99,7 +99,7 @@ impl Node {
         if state.is_open()
             || state.names.is_orphan()
             || state.overlay.is_dirty
-            || state.sums.is_some()
+            || state.sums.get().is_some()
         {
             return Ok(false);
         }
@@ -237,6 +237,6 @@ impl Node {
         }
         state.mark.clear();
         state.right.release();
-        state.sums = None;
+        state.sums.unload();
     }
 }

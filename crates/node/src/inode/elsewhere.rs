@@ -327,8 +327,7 @@ impl Node {
             }
         }
         state.body = Some(Body::empty());
-        state.sums = None;
-        state.is_checksummed = false;
+        state.sums.forget();
         state.mark.clear();
         state.copied = None;
         state.accounted_512 = 0;
@@ -343,8 +342,7 @@ fn hold_remotely(state: &mut LiveState, remote: RemoteFile) {
     state.overlay = crate::inode::live::Overlay::default();
     state.overlay.size_bytes = remote.size_bytes();
     state.body = Some(Body::remote(remote));
-    state.sums = None;
-    state.is_checksummed = false;
+    state.sums.forget();
     state.mark.clear();
     state.right.release();
 }

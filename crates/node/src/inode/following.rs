@@ -38,13 +38,14 @@ impl Node {
     pub(super) fn replace_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         let doubtful = state.doubtful();
         let mut old =
-            (state.body.take(), state.record.replace(inode.clone()), state.is_checksummed);
+            (state.body.take(), state.record.replace(inode.clone()), state.sums.is_stored());
         let loaded = self.load_body(state, inode);
         if loaded.is_ok() {
             state.note_former(old.0.take());
         }
         if state.is_open() && matches!(loaded, Err(Error::NotFound | Error::Busy(_))) {
-            (state.body, state.record, state.is_checksummed) = old;
+            (state.body, state.record) = (old.0, old.1);
+            state.sums.note_stored(old.2);
             return loaded;
         }
         if let Some(backing) = doubtful {
@@ -94,8 +95,8 @@ impl Node {
                 "another host has moved the file while it is open here; close it first".into(),
             ));
         }
-        state.sums = None;
-        state.is_checksummed = stays && inode.checksummed && state.kept().is_none();
+        state.sums.forget();
+        state.sums.note_stored(stays && inode.checksummed && state.kept().is_none());
         Ok(!stays)
     }
 

@@ -372,7 +372,7 @@ impl Node {
         };
         state.overlay.size_bytes = remote.size_bytes();
         state.body = Some(Body::remote(remote));
-        state.sums = None;
+        state.sums.unload();
         self.regular(ino).map(Attempt::Done)
     }
 

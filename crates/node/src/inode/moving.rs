@@ -75,8 +75,7 @@ impl Node {
         };
         self.note_dropped(&dropped);
         state.body = Some(Body::local(new));
-        state.sums = None;
-        state.is_checksummed = false;
+        state.sums.forget();
         state.mark.set();
         state.overlay.size_bytes = moved.size_bytes;
         state.accounted_512 = 0;

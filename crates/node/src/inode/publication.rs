@@ -121,9 +121,10 @@ impl Node {
         };
         let folded = if state.naming.may_fold() { self.foldable(state)? } else { None };
         let was_folded = state.naming.published().is_some();
-        if let (Some(sums), true) = (&state.sums, state.hints.integrity() == Integrity::Strict) {
+        if let (Some(sums), true) = (state.sums.get(), state.hints.integrity() == Integrity::Strict)
+        {
             extras.extend(checksum_extras(sums));
-            state.is_checksummed = true;
+            state.sums.note_stored(true);
         }
         self.account(state)?;
         let (overlay, blocks_512) = (state.overlay, state.accounted_512);

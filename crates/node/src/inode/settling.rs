@@ -243,7 +243,7 @@ impl Node {
         state.right.release();
         state.backing.resolve();
         state.body = None;
-        state.sums = None;
+        state.sums.unload();
         self.settler_queue.set_pool_short(self.tiers.is_short());
         Ok(Settled::As(Box::new(settled)))
     }
@@ -264,7 +264,7 @@ impl Node {
         let mut extras = self.lease_extras(state);
         extras.push(release.extra());
         let is_strict = state.hints.integrity() == Integrity::Strict;
-        match (&state.sums, is_strict) {
+        match (state.sums.get(), is_strict) {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
             _ => self.settler_queue.sum_later(ino, release.summing()),
         }

@@ -127,7 +127,7 @@ impl Node {
         }
         tier.account(0, file.stat()?.blocks_512);
         state.body = None;
-        state.sums = None;
+        state.sums.unload();
         state.accounted_512 = 0;
         if self.is_shared() {
             self.note_dropped(&[from]);

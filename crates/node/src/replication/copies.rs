@@ -73,8 +73,7 @@ impl Node {
         let file = self.open_elsewhere(cluster, inode, &others)?;
         state.overlay.size_bytes = inode.size_bytes;
         state.body = Some(Body::remote(file));
-        state.sums = None;
-        state.is_checksummed = false;
+        state.sums.forget();
         state.record = Some(inode.clone());
         Ok(())
     }

@@ -203,7 +203,7 @@ impl Node {
             class: state.hints.tier().unwrap_or(home_class),
             mtime: state.overlay.mtime,
             ctime: state.overlay.ctime,
-            strict_sums: match &state.sums {
+            strict_sums: match state.sums.get() {
                 Some(sums) if is_strict => checksum_extras(sums),
                 _ => Vec::new(),
             },
@@ -298,7 +298,9 @@ impl Node {
             let inode = state.note_change(changed)?;
             state.naming.name();
             state.copied = Some(copied);
-            state.is_checksummed |= !sums.is_empty();
+            if !sums.is_empty() {
+                state.sums.note_stored(true);
+            }
             state.record = Some(inode);
             state.publishing.publish();
             if is_unchanged {

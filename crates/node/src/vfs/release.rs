@@ -101,7 +101,7 @@ impl Node {
             let has_own = state.record.as_ref().is_some_and(|inode| self.own_copy(inode).is_some());
             let is_double = has_own && state.kept().is_some();
             self.drop_body(ino, state);
-            state.sums = None;
+            state.sums.unload();
             if is_double {
                 self.remote_cache.forget(ino);
             }

@@ -69,7 +69,7 @@ impl Node {
                 self.mark_unsettled(ino, state)?;
                 let file = self.writable(state)?;
                 file.set_len(size_bytes)?;
-                Self::resize_sums(state, &file, old_size_bytes, size_bytes)?;
+                state.sums.resize(&file, old_size_bytes, size_bytes)?;
                 self.account(state)?;
             }
         }

@@ -76,12 +76,12 @@ impl Node {
             self.mark_unsettled(ino, state)?;
             self.require_room(state, data.len() as u64)?;
             let file = self.writable(state)?;
-            if state.sums.is_none() {
+            if state.sums.get().is_none() {
                 return Ok(Source::File(file));
             }
             let old_size_bytes = state.size_bytes()?;
             file.write_all_at(data, offset_bytes)?;
-            Self::renew_sums(state, &file, offset_bytes, data.len() as u64, old_size_bytes)?;
+            state.sums.renew(&file, offset_bytes, data.len() as u64, old_size_bytes)?;
             note_write(state, offset_bytes + data.len() as u64, is_write_back);
             Ok(Source::Done(data.len()))
         })
@@ -165,7 +165,7 @@ impl Node {
             let end = (offset_bytes + len_bytes).min(new_size_bytes);
             if end > offset_bytes {
                 let len = end - offset_bytes;
-                Self::renew_sums(state, &file, offset_bytes, len, old_size_bytes)?;
+                state.sums.renew(&file, offset_bytes, len, old_size_bytes)?;
             }
             if mode & KEEP_SIZE == 0 || mode & PUNCH_HOLE != 0 {
                 note_write(state, new_size_bytes, false);
@@ -212,7 +212,7 @@ impl Node {
         let source = self.live.with(from, |state| {
             self.ensure_loaded(from, state)?;
             self.load_sums(from, state)?;
-            let is_verified = state.sums.is_some();
+            let is_verified = state.sums.get().is_some();
             Ok::<_, Error>(state.local().filter(|_| !is_verified).map(|l| Arc::clone(&l.ro)))
         })?;
         let Some(source) = source else {
@@ -236,7 +236,7 @@ impl Node {
             let old_size_bytes = state.size_bytes()?;
             let len = usize::try_from(len_bytes.min(1 << 30)).unwrap_or(usize::MAX);
             let n = source.copy_to(from_offset_bytes, &target, to_offset_bytes, len)?;
-            Self::renew_sums(state, &target, to_offset_bytes, n as u64, old_size_bytes)?;
+            state.sums.renew(&target, to_offset_bytes, n as u64, old_size_bytes)?;
             note_write(state, to_offset_bytes + n as u64, false);
             self.after_idle_write(to, state)?;
             Ok::<_, Error>(Some(n))
