@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use intarsia_meta::Inode;
 use intarsia_store::BackingFile;
-use intarsia_types::{Error, Result, Timestamp};
+use intarsia_types::{Error, Layout, Result, Timestamp};
 
 use super::lower::LowerBody;
 use super::remote::RemoteFile;
@@ -173,6 +174,14 @@ impl Body {
         match self {
             Self::Lower(lower) => Some(lower),
             _ => None,
+        }
+    }
+
+    /// Whether this is an open lower file, and the record says that it is another by now.
+    pub(crate) fn is_stale(&self, inode: &Inode) -> bool {
+        match (self, &inode.layout) {
+            (Self::Lower(lower), Layout::Lower { stamp, .. }) => lower.stamp != *stamp,
+            _ => false,
         }
     }
 

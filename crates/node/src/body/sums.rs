@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn sums_follow_writes_and_changes_of_length() {
-        let block = BLOCK_BYTES as usize;
+        let block = block_len();
         let file = tempfile::tempfile().unwrap();
         let mut content = vec![1; 2 * block + 100];
         file.write_all_at(&content, 0).unwrap();
@@ -160,7 +160,7 @@ mod tests {
         let backing = BackingFile::of(file.try_clone().unwrap());
         let is_of =
             |sums: &Sums, content: &[u8]| assert_eq!(*sums, Sums::KeptUp(BlockSums::of(content)));
-        let mut write = |sums: &mut Sums, content: &mut Vec<u8>, at: usize, data: &[u8]| {
+        let write = |sums: &mut Sums, content: &mut Vec<u8>, at: usize, data: &[u8]| {
             let old_len = content.len();
             content.resize(old_len.max(at + data.len()), 0);
             content[at..at + data.len()].copy_from_slice(data);

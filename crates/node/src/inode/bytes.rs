@@ -1,14 +1,20 @@
-//! What is asked of the bytes of a live inode.
+//! The bytes of a live inode: what is asked of them, and how they are opened.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use intarsia_types::{Error, Result};
+use intarsia_meta::{Inode, allowance};
+use intarsia_store::BackingFile;
+use intarsia_sync::Instant;
+use intarsia_types::{Error, InodeId, Result};
 
 use crate::body::remote::RemoteFile;
 use crate::body::seam::{BodyStat, FarBody, Source};
 use crate::body::striped::StripedFile;
-use crate::body::{Body, LocalBody};
+use crate::body::stripes::Stripes;
+use crate::body::{Bodies, Body, Loaded, LocalBody};
 use crate::inode::live::LiveState;
+use crate::space::tiers::Tiers;
 
 impl LiveState {
     /// The bytes, if they stand beside the inode.
@@ -114,5 +120,119 @@ impl LiveState {
         {
             self.seen_ctime = stat.ctime;
         }
+    }
+
+    /// The descriptor that the process writes through.
+    pub(crate) fn writer(&mut self, tiers: &Tiers) -> Result<Arc<BackingFile>> {
+        let local = self.body.as_mut().and_then(Body::as_local_mut).ok_or(Error::BadHandle)?;
+        local.writer(tiers)
+    }
+
+    /// Brings the tier's accounting up to date with the backing file.
+    pub(crate) fn account(&mut self, tiers: &Tiers) -> Result<()> {
+        let Some(local) = self.local() else { return Ok(()) };
+        let blocks_512 = local.ro.stat()?.blocks_512;
+        tiers.get(local.backing.tier)?.account(self.accounted_512, blocks_512);
+        self.accounted_512 = blocks_512;
+        Ok(())
+    }
+
+    /// Lets go of an open lower file that the record says is another by now, so that it is opened anew.
+    pub(crate) fn drop_stale_lower(&mut self, inode: &Inode) {
+        if self.body.as_ref().is_some_and(|body| body.is_stale(inode)) {
+            self.body = None;
+        }
+    }
+
+    /// Makes the entry fit for writing to a striped file.
+    pub(crate) fn write_stripes(&mut self, stripes: &Stripes, inode: &Inode) -> Result<()> {
+        if !self.writes_stripes() {
+            let (striped, hints) = stripes.open_to_write(inode)?;
+            self.body = Some(Body::striped(striped));
+            self.sums.forget();
+            self.hints = hints;
+            self.record = Some(inode.clone());
+        }
+        Ok(())
+    }
+
+    /// Notes what another host has published of a striped file that is being written here.
+    pub(crate) fn renew_stripes(&mut self, inode: &Inode) {
+        if self.striped().is_some_and(|striped| striped.learn_record(inode)) {
+            self.record = Some(inode.clone());
+        }
+    }
+
+    /// Cuts or grows a striped file.
+    pub(crate) fn cut_stripes(
+        &mut self,
+        stripes: &Stripes,
+        ino: InodeId,
+        size_bytes: u64,
+    ) -> Result<()> {
+        let Some(striped) = self.striped().map(Arc::clone) else { return Ok(()) };
+        match stripes.cut(&striped, ino, size_bytes)? {
+            Some(inode) => self.record = Some(inode),
+            None if self.is_open() => self.names.lose(),
+            None => return Err(Error::NotFound),
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that are opened.
+impl LiveState {
+    /// Makes the body of `inode` accessible.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the inode was removed since its record was read, [`Error::Busy`] when it was changed.
+    pub(crate) fn load_body(&mut self, bodies: &Bodies, inode: &Inode) -> Result<()> {
+        if self.body.is_some() {
+            return Ok(());
+        }
+        let Loaded { body, size_bytes } = bodies.load(inode, &self.hints)?;
+        self.overlay.size_bytes = size_bytes;
+        // A home verifies what it sends, and the transfer has sums of its own. Of a copy there may be later sums.
+        self.sums.note_stored(inode.checksummed && !body.is_elsewhere());
+        self.accounted_512 = match body.as_local() {
+            // The count at the start took it as it was, whatever the record says.
+            Some(local) if self.mark.is_foreign() => local.ro.stat()?.blocks_512,
+            _ => inode.blocks_512,
+        };
+        self.body = Some(body);
+        // What the record knows of the file is what it was like at its last settling.
+        self.seen_ctime = inode.ctime;
+        if !self.mark.is_unsettled() {
+            self.mark_seen();
+        }
+        Ok(())
+    }
+
+    /// Makes the body accessible that the record says now.
+    pub(crate) fn load_present(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
+        /// How long others may go on changing it meanwhile.
+        const CHANGING: Duration = Duration::from_secs(5);
+        let deadline = Instant::now() + allowance::of(CHANGING);
+        loop {
+            let inode = bodies.record(ino)?;
+            match self.load_body(bodies, &inode) {
+                Err(Error::Busy(_))
+                    if bodies.may_have_changed(&inode) && Instant::now() < deadline => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Loads the stored sums, once.
+    pub(crate) fn load_sums(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
+        if self.sums.get().is_some() || !self.sums.is_stored() {
+            return Ok(());
+        }
+        let known = self.record.as_ref().map(|record| record.version);
+        match bodies.stored_sums(ino, known)? {
+            Some(sums) => self.sums.load(sums),
+            None => self.sums.forget(),
+        }
+        Ok(())
     }
 }

@@ -25,16 +25,7 @@ impl Node {
             return Err(Error::Invalid("not a regular file".into()));
         }
         state.hints = own_hints(&self.namespace, &inode)?;
-        self.load_body(state, &inode)
-    }
-
-    /// Brings the tier's accounting up to date with one live file.
-    pub(crate) fn account(&self, state: &mut LiveState) -> Result<()> {
-        let Some(local) = state.local() else { return Ok(()) };
-        let blocks = local.ro.stat()?.blocks_512;
-        self.tiers.get(local.backing.tier)?.account(state.accounted_512, blocks);
-        state.accounted_512 = blocks;
-        Ok(())
+        state.load_body(&self.bodies, &inode)
     }
 
     /// The file, if it is live and striped.
@@ -54,7 +45,7 @@ impl Node {
             return remote.flush();
         }
         if let Some(striped) = state.striped() {
-            return self.publish_stripes(striped, ino);
+            return self.bodies.stripes.publish(striped, ino);
         }
         if self.is_shared() && state.writers > 0 && self.has_changed_unseen(state)? {
             state.overlay.is_dirty = true;
@@ -100,13 +91,13 @@ impl Node {
     /// Writes what the overlay knows into the record.
     pub(crate) fn persist(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if let Some(striped) = state.striped() {
-            return self.publish_stripes(striped, ino);
+            return self.bodies.stripes.publish(striped, ino);
         }
         if !state.overlay.is_dirty {
             return Ok(());
         }
         self.notice_writes(state)?;
-        let mut extras = self.lease_extras(state);
+        let mut extras = state.lease_extras(self.is_shared());
         let size_bytes = state.size_bytes()?;
         let layout = match state.inline() {
             Some([]) => {
@@ -126,7 +117,7 @@ impl Node {
             extras.extend(checksum_extras(sums));
             state.sums.note_stored(true);
         }
-        self.account(state)?;
+        state.account(&self.tiers)?;
         let (overlay, blocks_512) = (state.overlay, state.accounted_512);
         let home = state.local().map(|local| local.backing);
         let known = state.record.clone();
@@ -175,15 +166,6 @@ impl Node {
         state.record = Some(inode);
         state.mark_seen();
         Ok(())
-    }
-
-    /// What makes a change of content conditional on the right to write, where others may take it.
-    pub(crate) fn lease_extras(&self, state: &LiveState) -> Vec<Extra> {
-        if self.is_shared() && state.right.binds_changes() {
-            vec![Extra::HoldWritable]
-        } else {
-            Vec::new()
-        }
     }
 
     /// Takes over the times of what was written past the process after its own last touch.

@@ -1,11 +1,10 @@
-//! Sums of files: made when they have settled, loaded when they are read.
+//! Sums of files that have settled.
 
 use std::sync::atomic::Ordering;
 
 use intarsia_types::{Error, InodeId, Result};
 
-use crate::body::integrity::{Summed, checksum_extras, stored_sums, sum_file_unless};
-use crate::inode::live::LiveState;
+use crate::body::integrity::{Summed, checksum_extras, sum_file_unless};
 use crate::node::Node;
 
 impl Node {
@@ -57,30 +56,5 @@ impl Node {
                 }
             }
         })
-    }
-
-    /// Loads the stored sums into `state`, once.
-    pub(crate) fn load_sums(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        if state.sums.get().is_some() || !state.sums.is_stored() {
-            return Ok(());
-        }
-        let sums = stored_sums(&self.namespace, ino)?;
-        if !self.is_shared() || self.is_recorded_still(ino, state)? {
-            state.sums.load(sums);
-        } else {
-            state.sums.forget();
-        }
-        Ok(())
-    }
-
-    /// Whether the record is still the one that `state` was loaded for, and has sums: what another host has published
-    /// since has sums of its own, which say nothing of the bytes that are open here.
-    fn is_recorded_still(&self, ino: InodeId, state: &LiveState) -> Result<bool> {
-        let known = state.record.as_ref().map(|record| record.version);
-        match self.namespace.get(ino) {
-            Ok(now) => Ok(now.checksummed && Some(now.version) == known),
-            Err(Error::NotFound) => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 }

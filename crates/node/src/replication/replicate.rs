@@ -272,7 +272,7 @@ impl Node {
             if !is_same || !state.holds_lease() {
                 return Err(Error::Busy("the file was taken from this host meanwhile".into()));
             }
-            self.account(state)?;
+            state.account(&self.tiers)?;
             let blocks_512 = state.accounted_512;
             let stat = publication.stat;
             let is_unchanged =

@@ -103,7 +103,7 @@ impl Node {
                 return Ok(Source::Done(0));
             }
             if state.body.is_none() {
-                self.load_present(ino, state)?;
+                state.load_present(&self.bodies, ino)?;
             }
             if let Some(striped) = state.striped()
                 && offset_bytes.saturating_add(buffer.len() as u64) > striped.size_bytes()
@@ -123,7 +123,7 @@ impl Node {
             {
                 self.far_pages.note_brief(ino, state.remote());
             }
-            self.load_sums(ino, state)?;
+            state.load_sums(&self.bodies, ino)?;
             match (state.source(offset_bytes, buffer)?, state.sums.get()) {
                 // Under the lock, so that no write comes between the bytes and their sums.
                 (Source::File(file), Some(sums)) if !state.is_lower() => {

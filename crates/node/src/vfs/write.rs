@@ -73,9 +73,9 @@ impl Node {
             if let Some(remote) = state.remote() {
                 return Ok(Source::Far(Arc::clone(remote).into()));
             }
-            self.mark_unsettled(ino, state)?;
+            state.mark_unsettled(&self.bodies, ino)?;
             self.require_room(state, data.len() as u64)?;
-            let file = self.writable(state)?;
+            let file = state.writer(&self.tiers)?;
             if state.sums.get().is_none() {
                 return Ok(Source::File(file));
             }
@@ -96,7 +96,7 @@ impl Node {
         data: &[u8],
     ) -> Result<bool> {
         if state.inline().is_none() {
-            self.copy_up(ino, state)?;
+            state.copy_up(&self.bodies, ino)?;
             return Ok(false);
         }
         let end = offset_bytes + data.len() as u64;
@@ -120,7 +120,7 @@ impl Node {
         if !tier.is_low() {
             return Ok(());
         }
-        self.account(state)?;
+        state.account(&self.tiers)?;
         self.remote_cache.make_room();
         let Some(local) = state.local() else { return Ok(()) };
         let tier = self.tiers.get(local.backing.tier)?;
@@ -154,11 +154,11 @@ impl Node {
             if let Some(remote) = state.remote() {
                 return Ok(Some(Arc::clone(remote)));
             }
-            self.mark_unsettled(ino, state)?;
+            state.mark_unsettled(&self.bodies, ino)?;
             if mode & PUNCH_HOLE == 0 {
                 self.require_room(state, len_bytes)?;
             }
-            let file = self.writable(state)?;
+            let file = state.writer(&self.tiers)?;
             let old_size_bytes = state.size_bytes()?;
             file.allocate(mode, offset_bytes, len_bytes)?;
             let new_size_bytes = state.size_bytes()?;
@@ -170,7 +170,7 @@ impl Node {
             if mode & KEEP_SIZE == 0 || mode & PUNCH_HOLE != 0 {
                 note_write(state, new_size_bytes, false);
             }
-            self.account(state)?;
+            state.account(&self.tiers)?;
             self.after_idle_write(ino, state)?;
             Ok::<_, Error>(None)
         })?;
@@ -211,7 +211,7 @@ impl Node {
     ) -> Result<usize> {
         let source = self.live.with(from, |state| {
             self.ensure_loaded(from, state)?;
-            self.load_sums(from, state)?;
+            state.load_sums(&self.bodies, from)?;
             let is_verified = state.sums.get().is_some();
             Ok::<_, Error>(state.local().filter(|_| !is_verified).map(|l| Arc::clone(&l.ro)))
         })?;
@@ -230,9 +230,9 @@ impl Node {
             if state.local().is_none() {
                 return Ok(None);
             }
-            self.mark_unsettled(to, state)?;
+            state.mark_unsettled(&self.bodies, to)?;
             self.require_room(state, len_bytes)?;
-            let target = self.writable(state)?;
+            let target = state.writer(&self.tiers)?;
             let old_size_bytes = state.size_bytes()?;
             let len = usize::try_from(len_bytes.min(1 << 30)).unwrap_or(usize::MAX);
             let n = source.copy_to(from_offset_bytes, &target, to_offset_bytes, len)?;
