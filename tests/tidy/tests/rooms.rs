@@ -27,7 +27,7 @@ const CLEAN: &[&str] = &[
 /// How many uses of higher rooms the others have. Make a number smaller when it is; never greater.
 const UPWARD: &[(&str, usize)] = &[
     ("members", 1),
-    ("replication", 13),
+    ("replication", 11),
     ("inode", 15),
     ("rebalance", 5),
     ("vfs", 17),

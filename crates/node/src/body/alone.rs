@@ -7,11 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use intarsia_meta::{Inode, Namespace, NewInode};
-use intarsia_store::{Tier, TierOptions};
 use intarsia_sync::Mutex;
 use intarsia_types::{
-    BackingRef, ByteCount, Error, FileKind, HintSet, InodeId, Layout, NodeId, Result, TierId,
-    TierSpec,
+    BackingRef, Error, FileKind, HintSet, InodeId, Layout, NodeId, Result, TierId,
 };
 
 use super::lower::{Lower, LowerEvents, open_tree};
@@ -25,7 +23,7 @@ use crate::metrics::hinted::Hinted;
 use crate::options::NodeOptions;
 use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
-use crate::space::tiers::{MakesRoom, Tiers};
+use crate::space::tiers::{MakesRoom, Tiers, one_tier};
 
 /// Files that have changed in the lower file system.
 #[derive(Default)]
@@ -68,13 +66,7 @@ impl Alone {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("below");
         std::fs::create_dir(&below).unwrap();
-        let tier = Tier::open(TierOptions {
-            spec: TierSpec { dir: dir.path().join("tier"), class: None, capacity: None },
-            id: TierId(0),
-            watermark: ByteCount(0),
-            store: "0".repeat(32),
-        });
-        let tiers = Arc::new(Tiers::new(vec![tier.unwrap()], None, false));
+        let tiers = Arc::new(one_tier(&dir.path().join("tier")));
         let (_, namespace) = lone();
         let tree = open_tree(Some(&below), &namespace).unwrap();
         let namespace = Arc::new(namespace);

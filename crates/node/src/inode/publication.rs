@@ -11,6 +11,7 @@ use crate::body::striped::StripedFile;
 use crate::clock::TICK;
 use crate::inode::early_fold::EarlyFold;
 use crate::inode::live::LiveState;
+use crate::kernel::Kernel;
 use crate::node::Node;
 use crate::replication::further::{Further, take_over_copies};
 use crate::space::hints::own_hints;
@@ -47,7 +48,7 @@ impl Node {
         if let Some(striped) = state.striped() {
             return self.bodies.stripes.publish(striped, ino);
         }
-        if self.is_shared() && state.writers > 0 && self.has_changed_unseen(state)? {
+        if self.is_shared() && state.writers > 0 && state.has_changed_unseen()? {
             state.overlay.is_dirty = true;
         }
         let mut persisted = self.persist(ino, state);
@@ -70,24 +71,6 @@ impl Node {
         }
     }
 
-    /// Whether the backing file is not what the record says, as far as the file system can tell.
-    pub(crate) fn has_changed_unseen(&self, state: &LiveState) -> Result<bool> {
-        let Some(local) = state.local() else { return Ok(false) };
-        let stat = local.ro.stat()?;
-        if state.copied.is_some_and(|copied| copied.is_of(&stat)) {
-            return Ok(false);
-        }
-        let is_recorded = state
-            .record
-            .as_ref()
-            .is_some_and(|r| r.size_bytes == stat.size_bytes && r.mtime == stat.mtime);
-        if is_recorded && self.is_as_folded(state)? {
-            return Ok(false);
-        }
-        let age = intarsia_sync::system_now().duration_since(stat.ctime.into()).unwrap_or_default();
-        Ok(!is_recorded || age < TICK || stat.ctime > state.seen_ctime)
-    }
-
     /// Writes what the overlay knows into the record.
     pub(crate) fn persist(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if let Some(striped) = state.striped() {
@@ -96,7 +79,7 @@ impl Node {
         if !state.overlay.is_dirty {
             return Ok(());
         }
-        self.notice_writes(state)?;
+        state.notice_writes(&self.kernel)?;
         let mut extras = state.lease_extras(self.is_shared());
         let size_bytes = state.size_bytes()?;
         let layout = match state.inline() {
@@ -167,22 +150,42 @@ impl Node {
         state.mark_seen();
         Ok(())
     }
+}
+
+/// What was written past the process.
+impl LiveState {
+    /// Whether the backing file is not what the record says, as far as the file system can tell.
+    pub(crate) fn has_changed_unseen(&self) -> Result<bool> {
+        let Some(local) = self.local() else { return Ok(false) };
+        let stat = local.ro.stat()?;
+        if self.copied.is_some_and(|copied| copied.is_of(&stat)) {
+            return Ok(false);
+        }
+        let is_recorded = self
+            .record
+            .as_ref()
+            .is_some_and(|r| r.size_bytes == stat.size_bytes && r.mtime == stat.mtime);
+        if is_recorded && self.is_as_folded()? {
+            return Ok(false);
+        }
+        let age = intarsia_sync::system_now().duration_since(stat.ctime.into()).unwrap_or_default();
+        Ok(!is_recorded || age < TICK || stat.ctime > self.seen_ctime)
+    }
 
     /// Takes over the times of what was written past the process after its own last touch.
-    pub(crate) fn notice_writes(&self, state: &mut LiveState) -> Result<()> {
-        let Some(local) = state.local() else { return Ok(()) };
+    pub(crate) fn notice_writes(&mut self, kernel: &Kernel) -> Result<()> {
+        let Some(local) = self.local() else { return Ok(()) };
         let stat = local.ro.stat()?;
-        if stat.ctime > state.seen_ctime && self.trusts_backing_times(state) {
-            state.overlay.mtime = Some(stat.mtime);
-            state.overlay.ctime = state.overlay.ctime.max(Some(stat.ctime));
+        if stat.ctime > self.seen_ctime && self.trusts_backing_times(kernel) {
+            self.overlay.mtime = Some(stat.mtime);
+            self.overlay.ctime = self.overlay.ctime.max(Some(stat.ctime));
         }
         Ok(())
     }
 
     /// Whether a change of the backing file's times was a program's doing: with a write-back cache the
     /// kernel keeps the times itself and its flushes mean nothing.
-    pub(crate) fn trusts_backing_times(&self, state: &LiveState) -> bool {
-        let has_write_back = self.kernel.has_write_back();
-        !(has_write_back && state.mode == IoMode::Cached && state.handles > 0)
+    pub(crate) fn trusts_backing_times(&self, kernel: &Kernel) -> bool {
+        !(kernel.has_write_back() && self.mode == IoMode::Cached && self.handles > 0)
     }
 }

@@ -186,13 +186,13 @@ impl Node {
         };
         let is_changed = state.publishing.is_withheld()
             || state.overlay.is_dirty
-            || self.has_changed_unseen(state)?;
+            || state.has_changed_unseen()?;
         // What stands beside the inode has its copies there.
         let has_copies = record.layout.copies().len() >= wanted || state.unnamed().is_some();
         if !is_changed && has_copies {
             return Ok(None);
         }
-        self.notice_writes(state)?;
+        state.notice_writes(&self.kernel)?;
         let Some(local) = state.local() else { return Ok(None) };
         let is_strict = state.hints.integrity() == Integrity::Strict;
         let home_class = self.tiers.get(local.backing.tier)?.class();

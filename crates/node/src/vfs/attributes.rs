@@ -368,7 +368,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
     attr.blocks_512 = stat.blocks_512.unwrap_or(attr.blocks_512);
     if let Some((mtime, ctime)) = stat.times
         && ctime > state.seen_ctime
-        && node.trusts_backing_times(state)
+        && state.trusts_backing_times(&node.kernel)
     {
         attr.mtime = mtime;
         attr.ctime = attr.ctime.max(ctime);
