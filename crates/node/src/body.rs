@@ -1,29 +1,41 @@
-//! The bytes of a live file: a vector beside the inode, or a backing file. Moves between the two.
+//! The bytes of files: beside the inode, in a backing file here, at other hosts, or in the lower file system.
+//!
+//! Owns what is open of them, and what makes, names and opens them ([`Bodies`]). Asks `space` for backing files, and
+//! `membership` for what other hosts have. Promises that a file is named by a record only once its bytes are in it, and that
+//! what no record names is given back. It knows nothing of live inodes: whoever holds a body says what is to become of it.
 
+mod alone;
 pub(crate) mod beside;
 pub(crate) mod integrity;
 pub(crate) mod lower;
+mod making;
 pub(crate) mod parts;
 pub(crate) mod pieces;
 pub(crate) mod remote;
 pub(crate) mod seam;
 pub(crate) mod striped;
 pub(crate) mod stripes;
+pub(crate) mod sums;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use intarsia_meta::{Extra, Inode, Namespace, allowance};
+use intarsia_codec::{BLOCK_BYTES, BlockSums};
+use intarsia_meta::{Inode, Namespace};
 use intarsia_store::BackingFile;
-use intarsia_sync::Instant;
-use intarsia_types::{BackingRef, Durability, Error, InodeId, Integrity, Layout, Result, TierId};
+use intarsia_types::{BackingRef, Durability, Error, HintSet, InodeId, Layout, Result};
 
-use crate::body::lower::LowerBody;
+use crate::body::integrity::stored_sums;
+use crate::body::lower::{Lower, LowerBody};
+use crate::body::parts::Parts;
 use crate::body::remote::RemoteFile;
 use crate::body::striped::StripedFile;
-use crate::inode::early_fold::EarlyFold;
-use crate::inode::live::LiveState;
-use crate::node::Node;
+use crate::body::stripes::Stripes;
+use crate::membership::cluster::Cluster;
+use crate::metrics::hinted::Hinted;
+use crate::options::NodeOptions;
+use crate::space::ledger::Ledger;
+use crate::space::placing::Placing;
+use crate::space::tiers::{MakesRoom, Tiers};
 
 /// Where the bytes of a live file are.
 pub(crate) enum Body {
@@ -54,70 +66,103 @@ impl LocalBody {
     pub(crate) fn new(backing: BackingRef, file: BackingFile) -> Self {
         Self { backing, ro: Arc::new(file), rw: None }
     }
-}
 
-impl LiveState {
-    /// The backing file, if the bytes are in one.
-    pub(crate) const fn local(&self) -> Option<&LocalBody> {
-        match &self.body {
-            Some(Body::Local(local)) => Some(local),
-            _ => None,
+    /// The descriptor that the process writes through.
+    pub(crate) fn writer(&mut self, tiers: &Tiers) -> Result<Arc<BackingFile>> {
+        if let Some(rw) = &self.rw {
+            return Ok(Arc::clone(rw));
         }
-    }
-
-    /// The copy of another host's file, if the bytes are read from one.
-    pub(crate) const fn kept(&self) -> Option<&LocalBody> {
-        match &self.body {
-            Some(Body::Kept(kept)) => Some(kept),
-            _ => None,
-        }
-    }
-
-    /// The file at another host, if the bytes are there.
-    pub(crate) const fn remote(&self) -> Option<&Arc<RemoteFile>> {
-        match &self.body {
-            Some(Body::Remote(remote)) => Some(remote),
-            _ => None,
-        }
-    }
-
-    /// Whether writes go to another host.
-    pub(crate) fn writes_remotely(&self) -> bool {
-        self.remote().is_some_and(|remote| remote.may_write())
-    }
-
-    /// The length as far as the process knows; a passthrough file's own length is asked of the file.
-    pub(crate) fn size_bytes(&self) -> Result<u64> {
-        match &self.body {
-            Some(Body::Local(local) | Body::Kept(local)) => local.ro.stat().map(|s| s.size_bytes),
-            Some(Body::Inline(bytes)) => Ok(bytes.len() as u64),
-            Some(Body::Remote(remote)) => Ok(remote.size_bytes()),
-            Some(Body::Striped(striped)) => Ok(striped.size_bytes()),
-            Some(Body::Lower(lower)) => lower.file.stat().map(|s| s.size_bytes),
-            None => Ok(self.overlay.size_bytes),
-        }
-    }
-
-    /// Notes that the backing file's present change time is our own doing.
-    pub(crate) fn mark_seen(&mut self) {
-        if let Some(local) = self.local()
-            && let Ok(stat) = local.ro.stat()
-        {
-            self.seen_ctime = stat.ctime;
-        }
+        let tier = tiers.get(self.backing.tier)?;
+        let rw = Arc::new(tier.open_file(self.backing.file, true)?);
+        self.rw = Some(Arc::clone(&rw));
+        Ok(rw)
     }
 }
 
-impl Node {
-    /// Makes the body of `inode` accessible in `state`.
+/// Chooses which of a file's copies is read here.
+pub(crate) trait OpensCopies: Send + Sync {
+    /// Opens the copy that is read here of a file in backing files.
+    fn open_copy(&self, inode: &Inode, hints: &HintSet) -> Result<Body>;
+}
+
+/// What [`Bodies`] are made of.
+pub(crate) struct BodyParts<'p> {
+    pub(crate) namespace: &'p Arc<Namespace>,
+    pub(crate) tiers: &'p Arc<Tiers>,
+    pub(crate) placing: &'p Arc<Placing>,
+    pub(crate) ledger: &'p Arc<Ledger>,
+    /// Parts of striped files that are open here.
+    pub(crate) parts: &'p Arc<Parts>,
+    pub(crate) hinted: &'p Arc<Hinted>,
+    /// The other hosts, in a store of several.
+    pub(crate) cluster: Option<&'p Arc<Cluster>>,
+    pub(crate) makes_room: Arc<dyn MakesRoom>,
+    pub(crate) copies: Arc<dyn OpensCopies>,
+    pub(crate) lower: Lower,
+}
+
+/// Opens the bytes of files, and makes and names those here.
+pub(crate) struct Bodies {
+    namespace: Arc<Namespace>,
+    tiers: Arc<Tiers>,
+    placing: Arc<Placing>,
+    ledger: Arc<Ledger>,
+    makes_room: Arc<dyn MakesRoom>,
+    copies: Arc<dyn OpensCopies>,
+    /// Whether other hosts work in the same store.
+    is_shared: bool,
+    /// Whether a mark is to be on stable storage before what it marks.
+    is_durable: bool,
+    pub(crate) lower: Lower,
+    pub(crate) stripes: Stripes,
+    /// Parts of striped files that are open here.
+    pub(crate) parts: Arc<Parts>,
+}
+
+/// A body as its record says, or as what was found in the place that the record names.
+pub(crate) struct Loaded {
+    pub(crate) body: Body,
+    pub(crate) size_bytes: u64,
+}
+
+impl Bodies {
+    pub(crate) fn new(options: &NodeOptions, of: BodyParts<'_>) -> Self {
+        Self {
+            namespace: Arc::clone(of.namespace),
+            tiers: Arc::clone(of.tiers),
+            placing: Arc::clone(of.placing),
+            ledger: Arc::clone(of.ledger),
+            is_shared: of.cluster.is_some(),
+            is_durable: options.durability == Durability::Sync,
+            stripes: Stripes::new(options, &of),
+            parts: Arc::clone(of.parts),
+            makes_room: of.makes_room,
+            copies: of.copies,
+            lower: of.lower,
+        }
+    }
+
+    /// Whether other hosts work in the same store.
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// The tiers here.
+    pub(crate) fn tiers(&self) -> &Tiers {
+        &self.tiers
+    }
+
+    /// The record of an inode.
+    pub(crate) fn record(&self, ino: InodeId) -> Result<Inode> {
+        self.namespace.get(ino)
+    }
+
+    /// Opens the body of `inode`.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the inode was removed since its record was read, [`Error::Busy`] when it was changed.
-    pub(crate) fn load_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
-        if state.body.is_some() {
-            return Ok(());
-        }
-        self.load_recorded(state, inode).map_err(|error| self.explained(inode, error))
+    pub(crate) fn load(&self, inode: &Inode, hints: &HintSet) -> Result<Loaded> {
+        self.load_recorded(inode, hints).map_err(|error| self.explained(inode, error))
     }
 
     /// What not finding the bytes of a record means: nothing is wrong with them if the record is not so any more.
@@ -131,17 +176,21 @@ impl Node {
         }
     }
 
-    fn load_recorded(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
-        let mut size_bytes = inode.size_bytes;
+    /// Whether the record was changed or removed since it was read, or nobody can say.
+    pub(crate) fn may_have_changed(&self, inode: &Inode) -> bool {
+        !self.namespace.version(inode.ino).is_ok_and(|now| now == inode.version)
+    }
+
+    fn load_recorded(&self, inode: &Inode, hints: &HintSet) -> Result<Loaded> {
+        let size_bytes = inode.size_bytes;
         let body = match &inode.layout {
             Layout::Empty => Body::Inline(Vec::new()),
             Layout::Inline => Body::Inline(load_inline(&self.namespace, inode)?),
-            Layout::Local(_) | Layout::Replicated { .. } => self.load_copy(inode, &state.hints)?,
-            Layout::Striped { .. } => Body::Striped(Arc::new(self.open_stripes(inode, false)?)),
+            Layout::Local(_) | Layout::Replicated { .. } => self.copies.open_copy(inode, hints)?,
+            Layout::Striped { .. } => Body::striped(self.stripes.open(inode, false)?),
             Layout::Lower { .. } => {
-                let (body, renewed) = self.open_lower(inode)?;
-                size_bytes = renewed.size_bytes;
-                Body::Lower(body)
+                let (body, renewed) = self.lower.open(inode)?;
+                return Ok(Loaded { body: Body::Lower(body), size_bytes: renewed.size_bytes });
             }
             other => {
                 tracing::error!(ino = %inode.ino, layout = other.name(), "this node cannot serve the layout");
@@ -151,178 +200,32 @@ impl Node {
                 });
             }
         };
-        state.overlay.size_bytes = size_bytes;
-        // A home verifies what it sends, and the transfer has sums of its own. Of a copy there may be later sums.
-        let is_elsewhere = matches!(body, Body::Remote(_) | Body::Kept(_) | Body::Striped(_));
-        state.is_checksummed = inode.checksummed && !is_elsewhere;
-        state.accounted_512 = match &body {
-            // The count at the start took it as it was, whatever the record says.
-            Body::Local(local) if state.mark.is_foreign() => local.ro.stat()?.blocks_512,
-            _ => inode.blocks_512,
-        };
-        state.body = Some(body);
-        // What the record knows of the file is what it was like at its last settling.
-        state.seen_ctime = inode.ctime;
-        if !state.mark.is_unsettled() {
-            state.mark_seen();
-        }
-        Ok(())
+        Ok(Loaded { body, size_bytes })
     }
 
-    /// Makes the body accessible that the record says now.
-    pub(crate) fn load_present(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        /// How long others may go on changing it meanwhile.
-        const CHANGING: Duration = Duration::from_secs(5);
-        let deadline = Instant::now() + allowance::of(CHANGING);
-        loop {
-            let inode = self.namespace.get(ino)?;
-            match self.load_body(state, &inode) {
-                Err(Error::Busy(_))
-                    if self.may_have_changed(&inode) && Instant::now() < deadline => {}
-                outcome => return outcome,
-            }
-        }
-    }
-
-    /// Whether the record was changed or removed since it was read, or nobody can say.
-    fn may_have_changed(&self, inode: &Inode) -> bool {
-        !self.namespace.version(inode.ino).is_ok_and(|now| now == inode.version)
-    }
-
-    /// The descriptor that the process writes through.
-    pub(crate) fn writable(&self, state: &mut LiveState) -> Result<Arc<BackingFile>> {
-        let Some(Body::Local(local)) = &mut state.body else { return Err(Error::BadHandle) };
-        if let Some(rw) = &local.rw {
-            return Ok(Arc::clone(rw));
-        }
-        let tier = self.tiers.get(local.backing.tier)?;
-        let rw = Arc::new(tier.open_file(local.backing.file, true)?);
-        local.rw = Some(Arc::clone(&rw));
-        Ok(rw)
-    }
-
-    /// Has an inline body, which is about to grow, in a backing file: in a tier here, or at another host where there is
-    /// no room here (see [`crate::inode::elsewhere`]). Copies a lower file into one.
-    pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        match &state.body {
-            Some(Body::Inline(_)) => self.give_home(ino, state),
-            Some(Body::Lower(_)) => self.copy_up(ino, state),
-            _ => Ok(()),
-        }
-    }
-
-    /// As [`unfold`](Self::unfold), on this host in any case.
-    pub(crate) fn unfold_here(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        if !matches!(state.body, Some(Body::Inline(_))) {
-            return self.unfold(ino, state);
-        }
-        self.remote_cache.make_room();
-        let tier = self.placing.tier_here(state.hints.tier())?;
-        self.unfold_into(ino, state, tier)
-    }
-
-    /// Moves an inline body into a backing file of `tier`.
-    ///
-    /// The bytes are in the file before the record names it; a crash in between leaves a free file. Where the record is
-    /// a promise to other hosts it keeps the bytes, and names no file, until others are published: as they stand
-    /// beside the inode they outlive this host.
-    pub(crate) fn unfold_into(
+    /// The stored sums of an inode whose record was `known`; none if the record is another one by now: what another host has
+    /// published since has sums of its own, which say nothing of the bytes that are open here. Where some are missing the
+    /// file is being removed: what is kept of its record is older for a moment than what the engine has.
+    pub(crate) fn stored_sums(
         &self,
         ino: InodeId,
-        state: &mut LiveState,
-        tier: TierId,
-    ) -> Result<()> {
-        let Some(Body::Inline(bytes)) = &state.body else { return Ok(()) };
-        let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
-        if !bytes.is_empty() {
-            let written = self
-                .tiers
-                .get(tier)
-                .and_then(|t| t.open_file(backing.file, true))
-                .and_then(|rw| rw.write_all_at(bytes, 0));
-            if let Err(e) = written {
-                drop(file);
-                self.ledger.discard_unrecorded(ino, backing, &e)?;
-                return Err(e);
-            }
-        }
-        let size_bytes = bytes.len() as u64;
-        if self.keeps_published(state) {
-            let published = EarlyFold::of(bytes);
-            if let (Some(record), false) = (&state.record, state.overlay.is_dirty) {
-                file.set_mtime(record.mtime)?;
-            }
-            state.naming.fold(published);
-        } else if let Err(error) = self.record_unfolded(ino, state, backing, size_bytes) {
-            drop(file);
-            self.ledger.discard_unrecorded(ino, backing, &error)?;
-            return Err(error);
-        }
-        state.body = Some(Body::Local(LocalBody::new(backing, file)));
-        state.overlay.size_bytes = size_bytes;
-        state.mark.set();
-        state.is_checksummed = false;
-        state.accounted_512 = 0;
-        if state.hints.integrity() == Integrity::Strict {
-            self.sum_whole(state)?;
-        }
-        state.mark_seen();
-        Ok(())
-    }
-
-    /// Whether the record of a small file keeps its bytes while they are rewritten here. It is marked already as
-    /// being written.
-    fn keeps_published(&self, state: &LiveState) -> bool {
-        self.is_shared()
-            && state.holds_lease()
-            && !state.right.is_taken_over()
-            && !state.is_checksummed
-            && state.hints.integrity() != Integrity::Strict
-            && state.record.as_ref().is_some_and(|record| record.layout == Layout::Inline)
-    }
-
-    fn record_unfolded(
-        &self,
-        ino: InodeId,
-        state: &LiveState,
-        backing: BackingRef,
-        size_bytes: u64,
-    ) -> Result<()> {
-        let mut extras = self.lease_extras(state);
-        extras.extend([Extra::TakeFree(backing), Extra::DeleteBody, Extra::MarkWritable]);
-        self.namespace.update_with(ino, &extras, |inode| {
-            inode.layout = Layout::Local(backing);
-            inode.size_bytes = size_bytes;
-            inode.checksummed = false;
-            Ok(())
-        })?;
-        Ok(())
-    }
-
-    /// Records durably that the backing file may change from now on.
-    pub(crate) fn mark_unsettled(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        if state.mark.is_unsettled() || state.local().is_none() {
-            return Ok(());
-        }
-        let had_sums = state.is_checksummed;
-        if had_sums && state.hints.integrity() == Integrity::Strict {
-            self.load_sums(ino, state)?;
+        known: Option<&Inode>,
+    ) -> Result<Option<BlockSums>> {
+        let sums = stored_sums(&self.namespace, ino)?;
+        let blocks = known.map_or(0, |known| known.size_bytes).div_ceil(BLOCK_BYTES);
+        let version = known.map(|known| known.version);
+        let is_still = if (sums.len() as u64) < blocks {
+            self.namespace.version(ino).map(|now| Some(now) == version)
+        } else if self.is_shared {
+            self.namespace.get(ino).map(|now| now.checksummed && Some(now.version) == version)
         } else {
-            state.sums = None;
+            Ok(true)
+        };
+        match is_still {
+            Ok(is_still) => Ok(Some(sums).filter(|_| is_still)),
+            Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
         }
-        let mut extras = self.lease_extras(state);
-        extras.push(Extra::MarkWritable);
-        self.namespace.update_with(ino, &extras, |inode| {
-            inode.checksummed = false;
-            Ok(())
-        })?;
-        if self.options.durability == Durability::Sync {
-            // Else power loss could keep new bytes and lose the mark that they are there.
-            self.namespace.sync()?;
-        }
-        state.mark.set();
-        state.is_checksummed = false;
-        Ok(())
     }
 }
 

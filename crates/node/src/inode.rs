@@ -5,6 +5,7 @@
 //! acknowledged, and that one host at a time writes.
 
 pub(crate) mod backing_state;
+pub(crate) mod bytes;
 pub(crate) mod doubts;
 pub(crate) mod early_fold;
 pub(crate) mod elsewhere;
@@ -18,6 +19,7 @@ pub(crate) mod mark;
 pub(crate) mod moving;
 pub(crate) mod names_left;
 pub(crate) mod naming;
+pub(crate) mod outdating;
 pub(crate) mod paging;
 pub(crate) mod passed;
 pub(crate) mod publication;
@@ -26,4 +28,5 @@ pub(crate) mod reclaiming;
 pub(crate) mod reconciling;
 pub(crate) mod settling;
 mod summing;
+pub(crate) mod unfolding;
 pub(crate) mod write_right;

@@ -1,4 +1,4 @@
-//! What the kernel in front of a node does, as the mount said.
+//! What the kernel in front of a node does, as the mount said; and how many open files it grants.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +51,30 @@ impl Kernel {
     pub(crate) fn page_cache(&self) -> Option<&PageCache> {
         self.page_cache.get().map(|store| &**store)
     }
+}
+
+/// Raises the limit of open descriptors as far as it may be raised, and returns it: every open or
+/// unsettled file holds one, whatever the limits of the programs that have it open.
+pub(crate) fn raise_descriptor_limit() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let most = std::fs::read_to_string("/proc/sys/fs/nr_open");
+    let most = most.ok().and_then(|text| text.trim().parse::<u64>().ok());
+    if let (Some(most), Some(hard)) = (most, limit.maximum)
+        && hard < most
+    {
+        // With the privilege only; without it the hard limit is what there is.
+        let raised = rustix::process::Rlimit { current: Some(most), maximum: Some(most) };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            return usize::try_from(most).unwrap_or(usize::MAX);
+        }
+    }
+    limit.current = limit.maximum;
+    if let Err(e) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(error = %e, "the limit of open files stays as it is");
+    }
+    let current = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(current).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

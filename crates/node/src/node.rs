@@ -15,8 +15,9 @@ use intarsia_types::{
 use crate::background::queue::Queue;
 use crate::background::throttle::Throttle;
 use crate::background::turns::Turns;
-use crate::body::lower::{Lower, OVERFLOW_NAME};
+use crate::body::lower::{Lower, OVERFLOW_NAME, open_tree};
 use crate::body::parts::Parts;
+use crate::body::{Bodies, BodyParts, OpensCopies};
 use crate::cache::far_pages::FarPages;
 use crate::cache::pages::OldPages;
 use crate::cache::remote_cache::RemoteCache;
@@ -29,8 +30,9 @@ use crate::identity::Identity;
 use crate::inode::doubts::DoubtfulOrphans;
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
+use crate::inode::outdating::Outdating;
 use crate::inode::passed::Passed;
-use crate::kernel::{Kernel, PageCache};
+use crate::kernel::{Kernel, PageCache, raise_descriptor_limit};
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
 use crate::membership::cluster::Cluster;
@@ -42,6 +44,7 @@ use crate::options::NodeOptions;
 use crate::rebalance::fetch::Fetches;
 use crate::record::Recorder;
 use crate::replication::arrivals::{Receiver, ReceiverParts};
+use crate::replication::copies::Copies;
 use crate::replication::replicator::{CopyMetrics, CopyQueue};
 use crate::space::inode_count::InodeCount;
 use crate::space::ledger::{FileEvents, Ledger};
@@ -59,10 +62,12 @@ pub struct Node {
     pub(crate) tiers: Arc<Tiers>,
     /// Copies of other hosts' files.
     pub(crate) remote_cache: Arc<RemoteCache>,
-    /// Parts of striped files that are open here.
-    pub(crate) parts: Arc<Parts>,
-    pub(crate) live: LiveTable,
-    pub(crate) old_pages: OldPages,
+    /// Opens the bytes of files, and makes and names those here.
+    pub(crate) bodies: Bodies,
+    /// Finds and opens the copies of files.
+    pub(crate) copies: Arc<Copies>,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) old_pages: Arc<OldPages>,
     /// What the kernel keeps of other hosts' files.
     pub(crate) far_pages: Arc<FarPages>,
     /// What other hosts may keep of files here.
@@ -77,8 +82,6 @@ pub struct Node {
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Locks of processes, in a store of several hosts.
     pub(crate) locks: Option<Arc<Locks>>,
-    /// The lower file system, if the store lies over one.
-    pub(crate) lower: Option<Lower>,
     /// Which directories this host has leased, of those that it shares with others.
     pub(crate) directory_leases: DirectoryLeases,
     pub(crate) recollections: Recollections,
@@ -161,7 +164,7 @@ impl Node {
         namespace: Namespace,
         tiers: Tiers,
     ) -> Result<Self> {
-        let lower = Lower::open(options.lower.as_deref(), &namespace)?;
+        let lower = open_tree(options.lower.as_deref(), &namespace)?;
         let cluster = options
             .cluster
             .as_ref()
@@ -189,11 +192,8 @@ impl Node {
         );
         let spreads =
             Arc::new(Spreads::new(cluster.clone(), Arc::clone(&remote_cache), Arc::clone(&hinted)));
-        let parts = Arc::new(Parts::new(
-            &tiers,
-            &namespace,
-            &(Arc::clone(&remote_cache) as Arc<dyn MakesRoom>),
-        ));
+        let makes_room = Arc::clone(&remote_cache) as Arc<dyn MakesRoom>;
+        let parts = Arc::new(Parts::new(&tiers, &namespace, &makes_room));
         let ledger = Arc::new(Ledger::new(
             Arc::clone(&tiers),
             Arc::clone(&namespace),
@@ -201,6 +201,32 @@ impl Node {
             Arc::clone(&parts) as Arc<dyn FileEvents>,
             cluster.is_some(),
         ));
+        let copies = Arc::new(Copies::new(
+            &options.name,
+            &tiers,
+            cluster.as_ref(),
+            &remote_cache,
+            &spreads,
+            &hinted,
+        ));
+        let live = Arc::new(LiveTable::new());
+        let old_pages = Arc::new(OldPages::default());
+        let lower = Lower::new(lower, &namespace, Outdating::new(&live, &old_pages));
+        let bodies = Bodies::new(
+            &options,
+            BodyParts {
+                namespace: &namespace,
+                tiers: &tiers,
+                placing: &placing,
+                ledger: &ledger,
+                parts: &parts,
+                hinted: &hinted,
+                cluster: cluster.as_ref(),
+                makes_room,
+                copies: Arc::clone(&copies) as Arc<dyn OpensCopies>,
+                lower,
+            },
+        );
         let receiver = Receiver::new(
             &options,
             &ReceiverParts {
@@ -217,11 +243,12 @@ impl Node {
         Ok(Self {
             store,
             namespace,
-            parts,
+            bodies,
+            copies,
             remote_cache,
             tiers,
-            live: LiveTable::new(),
-            old_pages: OldPages::default(),
+            live,
+            old_pages,
             far_pages: Arc::default(),
             vouches: Vouches::new(),
             spreads,
@@ -229,7 +256,6 @@ impl Node {
             outlived: Outlived::default(),
             locks,
             cluster,
-            lower,
             directory_leases,
             recollections: Recollections::default(),
             passed: Passed::default(),
@@ -318,30 +344,6 @@ fn shared(namespace: Namespace, cluster: Option<&Arc<Cluster>>, promises: &Promi
     let later = promises.clone();
     let namespace = namespace.with_remains(move || later.look());
     namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
-}
-
-/// Raises the limit of open descriptors as far as it may be raised, and returns it: every open or
-/// unsettled file holds one, whatever the limits of the programs that have it open.
-fn raise_descriptor_limit() -> usize {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    let most = std::fs::read_to_string("/proc/sys/fs/nr_open");
-    let most = most.ok().and_then(|text| text.trim().parse::<u64>().ok());
-    if let (Some(most), Some(hard)) = (most, limit.maximum)
-        && hard < most
-    {
-        // With the privilege only; without it the hard limit is what there is.
-        let raised = rustix::process::Rlimit { current: Some(most), maximum: Some(most) };
-        if setrlimit(Resource::Nofile, raised).is_ok() {
-            return usize::try_from(most).unwrap_or(usize::MAX);
-        }
-    }
-    limit.current = limit.maximum;
-    if let Err(e) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(error = %e, "the limit of open files stays as it is");
-    }
-    let current = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(current).unwrap_or(usize::MAX)
 }
 
 /// The tiers first: on a full disk the metadata takes what is left for its own needs. But with several hosts

@@ -107,7 +107,7 @@ impl PeerService {
         backing: BackingRef,
         may_write: bool,
     ) -> Result<Reply> {
-        let file = self.node()?.parts.open_named(ino, backing)?;
+        let file = self.node()?.bodies.parts.open_named(ino, backing)?;
         let size_bytes = file.stat()?.size_bytes;
         let handle = self.next_handle();
         guest.parts.lock().insert(handle, OpenPart { file, may_write });

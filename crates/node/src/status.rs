@@ -182,7 +182,7 @@ impl Node {
             metadata_disk_bytes: engine.disk_bytes,
             remote_cache: self.remote_cache.status(),
             tiers: self.tier_status(),
-            lower: self.lower.as_ref().map(|lower| lower.path().to_owned()),
+            lower: self.bodies.lower.path().map(std::path::Path::to_owned),
             hosts: self.host_status(&silent),
         })
     }
@@ -264,7 +264,7 @@ impl Node {
         let hints = own_hints(&self.namespace, inode)?;
         Ok(Location {
             path: path.to_owned(),
-            nodes: self.hosts_of(inode)?.into_iter().map(|host| host.0).collect(),
+            nodes: self.copies.hosts_of(inode)?.into_iter().map(|host| host.0).collect(),
             layout: inode.layout.name(),
             tier: backing.map(|b| b.tier.0),
             backing_file: backing.map(|b| b.file.to_string()),

@@ -21,13 +21,13 @@ const CLEAN: &[&str] = &[
     "locks",
     "directory",
     "space",
+    "body",
     "cache",
 ];
 /// How many uses of higher rooms the others have. Make a number smaller when it is; never greater.
 const UPWARD: &[(&str, usize)] = &[
     ("members", 1),
-    ("body", 16),
-    ("replication", 16),
+    ("replication", 11),
     ("inode", 15),
     ("rebalance", 5),
     ("vfs", 17),

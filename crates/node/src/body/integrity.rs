@@ -3,141 +3,54 @@
 
 use std::ops::Range;
 use std::sync::LazyLock;
-use std::sync::atomic::Ordering;
 
 use intarsia_codec::{BLOCK_BYTES, BlockSums, block_sum};
 use intarsia_meta::{Extra, Namespace};
 use intarsia_store::BackingFile;
 use intarsia_types::{Error, InodeId, Result};
 
-use crate::inode::live::LiveState;
-use crate::node::Node;
-
 /// Blocks read at once while summing a whole file.
 const BATCH_BLOCKS: u64 = 16;
 
-impl Node {
-    /// Loads the stored sums into `state`, once.
-    pub(crate) fn load_sums(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        if state.sums.is_some() || !state.is_checksummed {
-            return Ok(());
-        }
-        let sums = stored_sums(&self.namespace, ino)?;
-        let blocks =
-            state.record.as_ref().map_or(0, |known| known.size_bytes).div_ceil(BLOCK_BYTES);
-        let are_all = sums.len() as u64 >= blocks;
-        state.is_checksummed =
-            are_all && !self.is_shared() || self.is_recorded_still(ino, state, are_all)?;
-        state.sums = Some(sums).filter(|_| state.is_checksummed);
-        Ok(())
+/// Reads a range and verifies it, which takes whole blocks.
+///
+/// # Errors
+/// [`Error::Corrupt`], naming the block, for bytes that are not what their sums say.
+pub(crate) fn read_verified(
+    ino: InodeId,
+    sums: &BlockSums,
+    file: &BackingFile,
+    offset_bytes: u64,
+    buffer: &mut [u8],
+) -> Result<usize> {
+    let first = offset_bytes / BLOCK_BYTES;
+    if offset_bytes.is_multiple_of(BLOCK_BYTES) && buffer.len().is_multiple_of(block_len()) {
+        let n = file.read_at(buffer, offset_bytes)?;
+        verify(ino, sums, first, &buffer[..n])?;
+        return Ok(n);
     }
+    let end = (offset_bytes + buffer.len() as u64).div_ceil(BLOCK_BYTES);
+    let span = usize::try_from((end - first) * BLOCK_BYTES).unwrap_or(usize::MAX);
+    let mut blocks = vec![0; span];
+    let n = file.read_at(&mut blocks, first * BLOCK_BYTES)?;
+    blocks.truncate(n);
+    verify(ino, sums, first, &blocks)?;
+    let skip = usize::try_from(offset_bytes - first * BLOCK_BYTES).unwrap_or(usize::MAX);
+    let wanted = blocks.get(skip..).unwrap_or(&[]);
+    let len = wanted.len().min(buffer.len());
+    buffer[..len].copy_from_slice(&wanted[..len]);
+    Ok(len)
+}
 
-    /// Whether the record is still the one that `state` was loaded for, and has sums: what another host has published
-    /// since has sums of its own, which say nothing of the bytes that are open here. Unless `are_all` the sums there, the
-    /// file is being removed: what is kept of its record is older for a moment than what the engine has.
-    fn is_recorded_still(&self, ino: InodeId, state: &LiveState, are_all: bool) -> Result<bool> {
-        let known = state.record.as_ref().map(|record| record.version);
-        let is_same = match are_all {
-            true => {
-                self.namespace.get(ino).map(|now| now.checksummed && Some(now.version) == known)
-            }
-            false => self.namespace.version(ino).map(|now| Some(now) == known),
-        };
-        match is_same {
-            Err(Error::NotFound) => Ok(false),
-            outcome => outcome,
+/// Compares blocks, of which the first has the number `first`, with their sums.
+fn verify(ino: InodeId, sums: &BlockSums, first: u64, blocks: &[u8]) -> Result<()> {
+    for (i, block) in blocks.chunks(block_len()).enumerate() {
+        let index = usize::try_from(first).unwrap_or(usize::MAX) + i;
+        if !sums.verify(index, block) {
+            return Err(Error::Corrupt { ino, what: format!("block {index} of the content") });
         }
     }
-
-    /// Sums the whole backing file of `state` anew.
-    pub(crate) fn sum_whole(&self, state: &mut LiveState) -> Result<()> {
-        if let Some(local) = state.local() {
-            state.sums = Some(sum_file(&local.ro)?);
-        }
-        Ok(())
-    }
-
-    /// Renews the sums of the blocks that a write of `len` bytes at `offset_bytes` touched, and of the
-    /// old last block if the write began beyond it.
-    pub(crate) fn renew_sums(
-        state: &mut LiveState,
-        file: &BackingFile,
-        offset_bytes: u64,
-        len: u64,
-        old_size_bytes: u64,
-    ) -> Result<()> {
-        let Some(sums) = &mut state.sums else { return Ok(()) };
-        let end = offset_bytes + len;
-        let from = offset_bytes.min(old_size_bytes) / BLOCK_BYTES;
-        let to = end.div_ceil(BLOCK_BYTES);
-        let mut buffer = vec![0; block_len()];
-        for index in from..to {
-            let n = file.read_at(&mut buffer, index * BLOCK_BYTES)?;
-            sums.set(usize::try_from(index).unwrap_or(usize::MAX), block_sum(&buffer[..n]));
-        }
-        Ok(())
-    }
-
-    /// Renews sums after the length changed.
-    pub(crate) fn resize_sums(
-        state: &mut LiveState,
-        file: &BackingFile,
-        old_size_bytes: u64,
-        new_size_bytes: u64,
-    ) -> Result<()> {
-        let Some(sums) = &mut state.sums else { return Ok(()) };
-        let blocks = usize::try_from(new_size_bytes.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
-        sums.truncate(blocks);
-        let from = old_size_bytes.min(new_size_bytes);
-        let len = new_size_bytes.saturating_sub(from);
-        if len > 0 {
-            Self::renew_sums(state, file, from, len, from)
-        } else if new_size_bytes.is_multiple_of(BLOCK_BYTES) {
-            Ok(())
-        } else {
-            Self::renew_sums(state, file, new_size_bytes - 1, 1, new_size_bytes)
-        }
-    }
-
-    /// Reads a range and verifies it, which takes whole blocks.
-    pub(crate) fn read_verified(
-        &self,
-        ino: InodeId,
-        sums: &BlockSums,
-        file: &BackingFile,
-        offset_bytes: u64,
-        buffer: &mut [u8],
-    ) -> Result<usize> {
-        let first = offset_bytes / BLOCK_BYTES;
-        if offset_bytes.is_multiple_of(BLOCK_BYTES) && buffer.len().is_multiple_of(block_len()) {
-            let n = file.read_at(buffer, offset_bytes)?;
-            self.verify(ino, sums, first, &buffer[..n])?;
-            return Ok(n);
-        }
-        let end = (offset_bytes + buffer.len() as u64).div_ceil(BLOCK_BYTES);
-        let span = usize::try_from((end - first) * BLOCK_BYTES).unwrap_or(usize::MAX);
-        let mut blocks = vec![0; span];
-        let n = file.read_at(&mut blocks, first * BLOCK_BYTES)?;
-        blocks.truncate(n);
-        self.verify(ino, sums, first, &blocks)?;
-        let skip = usize::try_from(offset_bytes - first * BLOCK_BYTES).unwrap_or(usize::MAX);
-        let wanted = blocks.get(skip..).unwrap_or(&[]);
-        let len = wanted.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&wanted[..len]);
-        Ok(len)
-    }
-
-    /// Compares blocks, of which the first has the number `first`, with their sums.
-    fn verify(&self, ino: InodeId, sums: &BlockSums, first: u64, blocks: &[u8]) -> Result<()> {
-        for (i, block) in blocks.chunks(block_len()).enumerate() {
-            let index = usize::try_from(first).unwrap_or(usize::MAX) + i;
-            if !sums.verify(index, block) {
-                self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
-                return Err(Error::Corrupt { ino, what: format!("block {index} of the content") });
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// The extras that store `sums` with the inode's record.
@@ -243,7 +156,7 @@ fn hole_sum(left_bytes: u64) -> u64 {
     block_sum(&vec![0; usize::try_from(left_bytes).unwrap_or(0)])
 }
 
-const fn block_len() -> usize {
+pub(super) const fn block_len() -> usize {
     #[allow(clippy::cast_possible_truncation, reason = "64 KiB fits every usize")]
     {
         BLOCK_BYTES as usize

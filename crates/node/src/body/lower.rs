@@ -16,15 +16,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use intarsia_meta::{Extra, Inode, Namespace, NewInode, Origin};
+use intarsia_meta::{Inode, Namespace, NewInode, Origin};
 use intarsia_store::{BackingFile, LowerEntry, LowerTree};
 use intarsia_sync::Mutex;
 use intarsia_types::{Error, FileKind, InodeId, Layout, LowerStamp, Result};
 
-use crate::body::{Body, LocalBody};
 use crate::clock::now;
-use crate::inode::live::LiveState;
-use crate::node::Node;
 
 /// The directory at the lower root that holds the overflow of stores. It shows in no store.
 pub const OVERFLOW_NAME: &str = ".intarsia-overflow";
@@ -35,9 +32,17 @@ const FIRST_COOKIE: u64 = 3;
 /// A directory that changed there so lately may change again without its time showing it.
 const COARSE: Duration = Duration::from_secs(2);
 
-/// The lower file system of a store.
+/// Whoever has open what the lower file system changes.
+pub(crate) trait LowerEvents: Send + Sync {
+    /// A file has changed there: what was read of it is old.
+    fn note_changed(&self, ino: InodeId);
+}
+
+/// The lower file system of a store, if it lies over one.
 pub(crate) struct Lower {
-    tree: LowerTree,
+    namespace: Arc<Namespace>,
+    events: Arc<dyn LowerEvents>,
+    tree: Option<LowerTree>,
     /// Directories all of whose names have been taken over, and what they were like there then.
     complete: Mutex<HashMap<InodeId, LowerStamp>>,
     /// Files that changed there since the kernel may have cached their pages.
@@ -47,67 +52,83 @@ pub(crate) struct Lower {
 /// An open file of the lower file system.
 pub(crate) struct LowerBody {
     pub(crate) file: Arc<BackingFile>,
-    stamp: LowerStamp,
+    pub(super) stamp: LowerStamp,
+}
+
+/// The lower file system that is asked for, or that the store was made with. It stays the same for
+/// the life of the store, because records name paths in it.
+///
+/// # Errors
+/// [`Error::Invalid`] when the store was made with another one; the system's own, naming the path.
+pub(crate) fn open_tree(wanted: Option<&Path>, namespace: &Namespace) -> Result<Option<LowerTree>> {
+    let root = namespace.get(InodeId::ROOT)?;
+    let recorded = match &root.layout {
+        Layout::Lower { path, .. } => Some(Path::new(std::ffi::OsStr::from_bytes(path))),
+        _ => None,
+    };
+    let path = match (wanted, recorded) {
+        (None, None) => return Ok(None),
+        (Some(wanted), Some(recorded)) if wanted != recorded => {
+            return Err(Error::Invalid(format!(
+                "the store lies over the lower file system {}, not {}; name the first with --lower",
+                recorded.display(),
+                wanted.display()
+            )));
+        }
+        (Some(path), _) | (None, Some(path)) => path.to_owned(),
+    };
+    let tree = LowerTree::open(&path)?;
+    if recorded.is_none() {
+        let path = path.as_os_str().as_bytes().to_vec();
+        namespace.update(InodeId::ROOT, |root| {
+            root.layout = Layout::Lower { path: path.clone(), stamp: LowerStamp::default() };
+            Ok(())
+        })?;
+    }
+    Ok(Some(tree))
 }
 
 impl Lower {
-    /// The lower file system that is asked for, or that the store was made with. It stays the same for
-    /// the life of the store, because records name paths in it.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when the store was made with another one; the system's own, naming the path.
-    pub(crate) fn open(wanted: Option<&Path>, namespace: &Namespace) -> Result<Option<Self>> {
-        let root = namespace.get(InodeId::ROOT)?;
-        let recorded = match &root.layout {
-            Layout::Lower { path, .. } => Some(Path::new(std::ffi::OsStr::from_bytes(path))),
-            _ => None,
-        };
-        let path = match (wanted, recorded) {
-            (None, None) => return Ok(None),
-            (Some(wanted), Some(recorded)) if wanted != recorded => {
-                return Err(Error::Invalid(format!(
-                    "the store lies over the lower file system {}, not {}; name the first with --lower",
-                    recorded.display(),
-                    wanted.display()
-                )));
-            }
-            (Some(path), _) | (None, Some(path)) => path.to_owned(),
-        };
-        let tree = LowerTree::open(&path)?;
-        if recorded.is_none() {
-            let path = path.as_os_str().as_bytes().to_vec();
-            namespace.update(InodeId::ROOT, |root| {
-                root.layout = Layout::Lower { path: path.clone(), stamp: LowerStamp::default() };
-                Ok(())
-            })?;
+    /// Over `tree`, or over none.
+    pub(crate) fn new(
+        tree: Option<LowerTree>,
+        namespace: &Arc<Namespace>,
+        events: Arc<dyn LowerEvents>,
+    ) -> Self {
+        Self {
+            namespace: Arc::clone(namespace),
+            events,
+            tree,
+            complete: Mutex::default(),
+            outdated: Mutex::default(),
         }
-        Ok(Some(Self { tree, complete: Mutex::default(), outdated: Mutex::default() }))
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        self.tree.path()
+    /// Where it is; none when the store lies over none.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.tree.as_ref().map(LowerTree::path)
     }
+}
 
-    /// What is to be a new inode for an entry there.
-    fn describe(&self, path: Vec<u8>, entry: &LowerEntry) -> Result<NewInode> {
-        let mut new = NewInode::new(entry.kind, entry.perm, entry.uid, entry.gid);
-        new.rdev = entry.rdev;
-        new.origin = Some(origin_of(entry));
-        match entry.kind {
-            FileKind::Symlink => new.target = Some(self.tree.read_link(&path)?),
-            FileKind::Regular | FileKind::Directory => {
-                let acceptable = |(name, value): &(Vec<u8>, Vec<u8>)| {
-                    // What a hint of an earlier store says is advice; a malformed one is left behind.
-                    let name = std::str::from_utf8(name).unwrap_or_default();
-                    !matches!(crate::space::hints::parse_attribute(name, value), Some(Err(_)))
-                };
-                new.xattrs = self.tree.xattrs(&path)?.into_iter().filter(acceptable).collect();
-                new.layout = Layout::Lower { path, stamp: entry.stamp };
-            }
-            _ => {}
+/// What is to be a new inode for an entry there.
+fn describe(tree: &LowerTree, path: Vec<u8>, entry: &LowerEntry) -> Result<NewInode> {
+    let mut new = NewInode::new(entry.kind, entry.perm, entry.uid, entry.gid);
+    new.rdev = entry.rdev;
+    new.origin = Some(origin_of(entry));
+    match entry.kind {
+        FileKind::Symlink => new.target = Some(tree.read_link(&path)?),
+        FileKind::Regular | FileKind::Directory => {
+            let acceptable = |(name, value): &(Vec<u8>, Vec<u8>)| {
+                // What a hint of an earlier store says is advice; a malformed one is left behind.
+                let name = std::str::from_utf8(name).unwrap_or_default();
+                !matches!(crate::space::hints::parse_attribute(name, value), Some(Err(_)))
+            };
+            new.xattrs = tree.xattrs(&path)?.into_iter().filter(acceptable).collect();
+            new.layout = Layout::Lower { path, stamp: entry.stamp };
         }
-        Ok(new)
+        _ => {}
     }
+    Ok(new)
 }
 
 fn origin_of(entry: &LowerEntry) -> Origin {
@@ -141,29 +162,22 @@ fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// Names: taking over and hiding.
-impl Node {
-    /// Whether the store lies over a lower file system.
-    #[must_use]
-    pub const fn has_lower(&self) -> bool {
-        self.lower.is_some()
-    }
-
+impl Lower {
     /// Makes `name` exist here if the lower file system has it in this directory and it is not hidden.
     /// Returns whether it did.
     pub(crate) fn adopt_name(&self, parent: InodeId, name: &[u8]) -> Result<bool> {
-        let Some(lower) = &self.lower else { return Ok(false) };
+        let Some(tree) = &self.tree else { return Ok(false) };
         let dir = self.namespace.get(parent)?;
         let Some(path) = path_below(&dir) else { return Ok(false) };
         let is_special = matches!(name, b"." | b".." | b"") || is_overflow(path, name);
         if is_special || self.namespace.is_hidden(parent, name)? {
             return Ok(false);
         }
-        self.adopt(lower, &dir, &join(path, name), name)
+        self.adopt(tree, &dir, &join(path, name), name)
     }
 
-    fn adopt(&self, lower: &Lower, dir: &Inode, path: &[u8], name: &[u8]) -> Result<bool> {
-        let described =
-            lower.tree.entry(path).and_then(|entry| lower.describe(path.to_vec(), &entry));
+    fn adopt(&self, tree: &LowerTree, dir: &Inode, path: &[u8], name: &[u8]) -> Result<bool> {
+        let described = tree.entry(path).and_then(|entry| describe(tree, path.to_vec(), &entry));
         let new = match described {
             Ok(new) => new,
             Err(Error::NotFound) => return Ok(false),
@@ -179,7 +193,7 @@ impl Node {
     /// As [`adopt_name`](Self::adopt_name), for whoever is about to use the name without having looked it up;
     /// a name that is here already needs nothing.
     pub(crate) fn adopt_for_change(&self, parent: InodeId, name: &[u8]) -> Result<()> {
-        if self.lower.is_none() {
+        if self.tree.is_none() {
             return Ok(());
         }
         match self.namespace.lookup(parent, name) {
@@ -191,11 +205,11 @@ impl Node {
 
     /// Before a name goes: what the lower file system has under it must not come back.
     pub(crate) fn hide_name(&self, parent: InodeId, name: &[u8]) -> Result<()> {
-        let Some(lower) = &self.lower else { return Ok(()) };
+        let Some(tree) = &self.tree else { return Ok(()) };
         self.adopt_for_change(parent, name)?;
         let dir = self.namespace.get(parent)?;
         let Some(path) = path_below(&dir) else { return Ok(()) };
-        match lower.tree.entry(&join(path, name)) {
+        match tree.entry(&join(path, name)) {
             Ok(_) if self.namespace.is_hidden(parent, name)? => Ok(()),
             Ok(_) => self.namespace.hide_lower(parent, name),
             Err(Error::NotFound) => Ok(()),
@@ -205,7 +219,7 @@ impl Node {
 
     /// Before a directory is removed or replaced: whether it is empty is to be known here.
     pub(crate) fn complete_named(&self, parent: InodeId, name: &[u8]) -> Result<()> {
-        if self.lower.is_none() {
+        if self.tree.is_none() {
             return Ok(());
         }
         match self.namespace.lookup(parent, name) {
@@ -217,21 +231,21 @@ impl Node {
     /// Makes all names of the lower file system that show in a directory exist here, at the start of a
     /// listing.
     pub(crate) fn complete(&self, dir: InodeId, after_cookie: u64) -> Result<()> {
-        let Some(lower) = self.lower.as_ref().filter(|_| after_cookie < FIRST_COOKIE) else {
+        let Some(tree) = self.tree.as_ref().filter(|_| after_cookie < FIRST_COOKIE) else {
             return Ok(());
         };
         let dir = self.namespace.get(dir)?;
         let Some(path) = path_below(&dir) else { return Ok(()) };
-        let before = match lower.tree.entry(path) {
+        let before = match tree.entry(path) {
             Ok(entry) => entry.stamp,
             // It was removed there: nothing of it is left but what is here.
             Err(Error::NotFound) => return Ok(()),
             Err(e) => return Err(e),
         };
-        if lower.complete.lock().get(&dir.ino) == Some(&before) {
+        if self.complete.lock().get(&dir.ino) == Some(&before) {
             return Ok(());
         }
-        let names = match lower.tree.names(path) {
+        let names = match tree.names(path) {
             Err(Error::NotFound) => return Ok(()),
             other => other?,
         };
@@ -239,11 +253,11 @@ impl Node {
         self.names_here(dir.ino, &mut known)?;
         let is_new = |name: &Vec<u8>| !known.contains(name) && !is_overflow(path, name);
         for name in names.into_iter().filter(is_new) {
-            self.adopt(lower, &dir, &join(path, &name), &name)?;
+            self.adopt(tree, &dir, &join(path, &name), &name)?;
         }
         let changed: SystemTime = before.ctime.into();
         if intarsia_sync::system_now().duration_since(changed).is_ok_and(|age| age > COARSE) {
-            lower.complete.lock().insert(dir.ino, before);
+            self.complete.lock().insert(dir.ino, before);
         }
         Ok(())
     }
@@ -260,30 +274,28 @@ impl Node {
 }
 
 /// Files: attributes, bytes, and the copy before the first write.
-impl Node {
+impl Lower {
     /// The record with the attributes of the lower file if that has changed since they were taken over.
     /// When it is gone or cannot be looked at the record stays; who opens the file is told.
     pub(crate) fn renewed(&self, inode: Inode) -> Result<Inode> {
-        let (Some(lower), Layout::Lower { path, stamp }) = (&self.lower, &inode.layout) else {
+        let (Some(tree), Layout::Lower { path, stamp }) = (&self.tree, &inode.layout) else {
             return Ok(inode);
         };
         if inode.kind != FileKind::Regular {
             return Ok(inode);
         }
-        match lower.tree.entry(path) {
+        match tree.entry(path) {
             Ok(entry) if entry.kind == FileKind::Regular && entry.stamp != *stamp => {
-                self.take_over(lower, &inode, &entry)
+                self.take_over(&inode, &entry)
             }
             _ => Ok(inode),
         }
     }
 
     /// Records what a lower file has become. What was changed of its attributes here gives way.
-    fn take_over(&self, lower: &Lower, inode: &Inode, entry: &LowerEntry) -> Result<Inode> {
-        lower.outdated.lock().insert(inode.ino);
-        if self.live.contains(inode.ino) {
-            self.old_pages.note(inode.ino);
-        }
+    fn take_over(&self, inode: &Inode, entry: &LowerEntry) -> Result<Inode> {
+        self.outdated.lock().insert(inode.ino);
+        self.events.note_changed(inode.ino);
         self.namespace.update(inode.ino, |now| {
             // Somebody may have copied, renewed or truncated it meanwhile.
             if now.layout != inode.layout {
@@ -302,99 +314,31 @@ impl Node {
 
     /// Whether pages that the kernel cached of a file at an earlier open may be those of another content.
     pub(crate) fn take_outdated(&self, ino: InodeId) -> bool {
-        self.lower.as_ref().is_some_and(|lower| lower.outdated.lock().remove(&ino))
+        self.tree.is_some() && self.outdated.lock().remove(&ino)
     }
 
     /// Opens a lower file; the record that fits what was opened comes with it.
-    pub(crate) fn open_lower(&self, inode: &Inode) -> Result<(LowerBody, Inode)> {
+    pub(crate) fn open(&self, inode: &Inode) -> Result<(LowerBody, Inode)> {
         let Layout::Lower { path, stamp } = &inode.layout else { return Err(Error::BadHandle) };
-        let Some(lower) = &self.lower else {
+        let Some(tree) = &self.tree else {
             return Err(Error::io(
                 format!("inode {} is in a lower file system, and none was opened", inode.ino),
                 std::io::Error::from_raw_os_error(EIO),
             ));
         };
-        let (file, entry) = lower.tree.open_file(path).map_err(|e| match e {
+        let (file, entry) = tree.open_file(path).map_err(|e| match e {
             Error::NotFound => Error::io(
                 format!(
                     "{} was removed from the lower file system",
-                    lower.path().join(String::from_utf8_lossy(path).as_ref()).display()
+                    tree.path().join(String::from_utf8_lossy(path).as_ref()).display()
                 ),
                 std::io::Error::from_raw_os_error(ESTALE),
             ),
             other => other,
         })?;
-        let inode = if entry.stamp == *stamp {
-            inode.clone()
-        } else {
-            self.take_over(lower, inode, &entry)?
-        };
+        let inode =
+            if entry.stamp == *stamp { inode.clone() } else { self.take_over(inode, &entry)? };
         Ok((LowerBody { file: Arc::new(file), stamp: entry.stamp }, inode))
-    }
-
-    /// Lets go of an open lower file that the record says is another by now, so that it is opened anew.
-    pub(crate) fn drop_stale_lower(state: &mut LiveState, inode: &Inode) {
-        let is_stale = match (&state.body, &inode.layout) {
-            (Some(Body::Lower(body)), Layout::Lower { stamp, .. }) => body.stamp != *stamp,
-            _ => false,
-        };
-        if is_stale {
-            state.body = None;
-        }
-    }
-
-    /// Copies a lower file to a tier, where it can be written; its bytes are there before the record says
-    /// so. Blocks are shared where the file system can.
-    pub(crate) fn copy_up(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        let Some(Body::Lower(lower)) = &state.body else { return Ok(()) };
-        let (source, stamp) = (Arc::clone(&lower.file), lower.stamp);
-        self.remote_cache.make_room();
-        let tier = self.placing.tier_here(state.hints.tier())?;
-        if !self.tiers.get(tier)?.fits(stamp.size_bytes) {
-            let dir = self.tiers.get(tier)?.dir().display().to_string();
-            return Err(Error::NoSpace(format!("tier {dir} has no room for a copy of the file")));
-        }
-        let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
-        let copied = self
-            .tiers
-            .get(tier)
-            .and_then(|t| t.open_file(backing.file, true))
-            .and_then(|target| copy_unchanged(&source, &target, stamp));
-        let recorded = copied.and_then(|()| {
-            let mut extras = self.lease_extras(state);
-            extras.extend([Extra::TakeFree(backing), Extra::MarkWritable]);
-            self.namespace.update_with(ino, &extras, |inode| match &inode.layout {
-                Layout::Lower { stamp: now, .. } if *now == stamp => {
-                    inode.layout = Layout::Local(backing);
-                    inode.size_bytes = stamp.size_bytes;
-                    inode.checksummed = false;
-                    Ok(())
-                }
-                _ => Err(changing()),
-            })
-        });
-        let inode = match recorded {
-            Ok(inode) => inode,
-            Err(e) => {
-                drop(file);
-                self.ledger.discard_unrecorded(ino, backing, &e)?;
-                return Err(e);
-            }
-        };
-        // A later write past the process is to show against it.
-        file.set_mtime(inode.mtime)?;
-        state.overlay.size_bytes = inode.size_bytes;
-        state.record = Some(inode);
-        state.body = Some(Body::Local(LocalBody::new(backing, file)));
-        state.mark.set();
-        state.is_checksummed = false;
-        state.accounted_512 = 0;
-        if state.hints.integrity() == intarsia_types::Integrity::Strict {
-            self.sum_whole(state)?;
-        }
-        self.account(state)?;
-        state.mark_seen();
-        Ok(())
     }
 }
 
@@ -402,12 +346,16 @@ impl Node {
 const EIO: i32 = 5;
 const ESTALE: i32 = 116;
 
-fn changing() -> Error {
+pub(super) fn changing() -> Error {
     Error::Busy("the file is being changed in the lower file system".into())
 }
 
 /// Copies all bytes of a file that stays as it was when it was opened.
-fn copy_unchanged(source: &BackingFile, target: &BackingFile, stamp: LowerStamp) -> Result<()> {
+pub(super) fn copy_unchanged(
+    source: &BackingFile,
+    target: &BackingFile,
+    stamp: LowerStamp,
+) -> Result<()> {
     let copied = source.copy_data_to(target)?;
     let after = source.stat()?;
     if copied == stamp.size_bytes && after.mtime == stamp.mtime && after.size_bytes == copied {

@@ -4,14 +4,15 @@
 
 use std::sync::Arc;
 
+use intarsia_meta::Inode;
 use intarsia_store::BackingFile;
-use intarsia_types::{Error, Result, Timestamp};
+use intarsia_types::{Error, Layout, Result, Timestamp};
 
+use super::lower::LowerBody;
 use super::remote::RemoteFile;
 use super::striped::StripedFile;
 use super::striped::read::FarRead;
 use super::{Body, LocalBody};
-use crate::inode::live::LiveState;
 
 /// Bytes that other hosts have, or some of them. They are asked with no lock held: the other host may have something
 /// to ask of us meanwhile.
@@ -98,76 +99,140 @@ impl Body {
             _ => None,
         }
     }
-}
 
-impl LiveState {
+    /// Those of a striped file.
+    pub(crate) fn striped(file: StripedFile) -> Self {
+        Self::Striped(Arc::new(file))
+    }
+
+    /// The backing file here, if the bytes are in one.
+    pub(crate) fn into_local(self) -> Option<LocalBody> {
+        match self {
+            Self::Local(local) => Some(local),
+            _ => None,
+        }
+    }
+
     /// The bytes, if they stand beside the inode.
-    pub(crate) fn inline(&self) -> Option<&[u8]> {
-        match &self.body {
-            Some(Body::Inline(bytes)) => Some(bytes),
+    pub(crate) fn as_inline(&self) -> Option<&[u8]> {
+        match self {
+            Self::Inline(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    /// As [`inline`](Self::inline), to be changed.
-    pub(crate) const fn inline_mut(&mut self) -> Option<&mut Vec<u8>> {
-        match &mut self.body {
-            Some(Body::Inline(bytes)) => Some(bytes),
+    /// As [`as_inline`](Self::as_inline), to be changed.
+    pub(crate) const fn as_inline_mut(&mut self) -> Option<&mut Vec<u8>> {
+        match self {
+            Self::Inline(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    /// Whether the bytes are in the lower file system, where nothing is written.
-    pub(crate) const fn is_lower(&self) -> bool {
-        matches!(self.body, Some(Body::Lower(_)))
-    }
-
-    /// Lets go of the body, and returns the backing file here if it had one.
-    pub(crate) fn take_local(&mut self) -> Option<LocalBody> {
-        match self.body.take() {
-            Some(Body::Local(local)) => Some(local),
+    /// The backing file, if the bytes are in one.
+    pub(crate) const fn as_local(&self) -> Option<&LocalBody> {
+        match self {
+            Self::Local(local) => Some(local),
             _ => None,
         }
     }
 
-    /// Closes what the process writes through.
-    pub(crate) fn close_writer(&mut self) {
-        if let Some(Body::Local(local)) = &mut self.body {
-            local.rw = None;
+    /// As [`as_local`](Self::as_local), to be changed.
+    pub(crate) const fn as_local_mut(&mut self) -> Option<&mut LocalBody> {
+        match self {
+            Self::Local(local) => Some(local),
+            _ => None,
+        }
+    }
+
+    /// The copy of another host's file, if the bytes are read from one.
+    pub(crate) const fn as_kept(&self) -> Option<&LocalBody> {
+        match self {
+            Self::Kept(kept) => Some(kept),
+            _ => None,
+        }
+    }
+
+    /// The file at another host, if the bytes are there.
+    pub(crate) const fn as_remote(&self) -> Option<&Arc<RemoteFile>> {
+        match self {
+            Self::Remote(remote) => Some(remote),
+            _ => None,
+        }
+    }
+
+    /// The file, if its chunks lie on several hosts.
+    pub(crate) const fn as_striped(&self) -> Option<&Arc<StripedFile>> {
+        match self {
+            Self::Striped(striped) => Some(striped),
+            _ => None,
+        }
+    }
+
+    /// The file in the lower file system, where nothing is written, if the bytes are there.
+    pub(crate) const fn as_lower(&self) -> Option<&LowerBody> {
+        match self {
+            Self::Lower(lower) => Some(lower),
+            _ => None,
+        }
+    }
+
+    /// Whether this is an open lower file, and the record says that it is another by now.
+    pub(crate) fn is_stale(&self, inode: &Inode) -> bool {
+        match (self, &inode.layout) {
+            (Self::Lower(lower), Layout::Lower { stamp, .. }) => lower.stamp != *stamp,
+            _ => false,
         }
     }
 
     /// The bytes, if other hosts have them.
     pub(crate) fn far(&self) -> Option<FarBody> {
-        match &self.body {
-            Some(Body::Remote(remote)) => Some(FarBody::Remote(Arc::clone(remote))),
-            Some(Body::Striped(striped)) => Some(FarBody::Striped(Arc::clone(striped))),
+        match self {
+            Self::Remote(remote) => Some(FarBody::Remote(Arc::clone(remote))),
+            Self::Striped(striped) => Some(FarBody::Striped(Arc::clone(striped))),
             _ => None,
         }
     }
 
-    /// Whether the bytes are such that another host may change them while they are open here.
-    pub(crate) const fn may_change_elsewhere(&self) -> bool {
-        match &self.body {
-            Some(Body::Remote(_) | Body::Striped(_)) => true,
-            Some(Body::Inline(_)) => !self.holds_lease(),
-            Some(Body::Local(_) | Body::Kept(_) | Body::Lower(_)) | None => false,
+    /// Whether they are those of another host's file, so that the sums in the record are not for this host to compare.
+    pub(crate) const fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Remote(_) | Self::Kept(_) | Self::Striped(_))
+    }
+
+    /// The length as far as the process knows; a passthrough file's own length is asked of the file.
+    pub(crate) fn size_bytes(&self) -> Result<u64> {
+        match self {
+            Self::Local(local) | Self::Kept(local) => local.ro.stat().map(|s| s.size_bytes),
+            Self::Inline(bytes) => Ok(bytes.len() as u64),
+            Self::Remote(remote) => Ok(remote.size_bytes()),
+            Self::Striped(striped) => Ok(striped.size_bytes()),
+            Self::Lower(lower) => lower.file.stat().map(|s| s.size_bytes),
         }
     }
 
-    /// Where the file ends as far as is known here, if that is all that is known of what another host may change.
-    pub(crate) fn end_when_read(&self) -> Option<u64> {
-        match &self.body {
-            Some(Body::Remote(remote)) if !remote.may_write() => Some(remote.size_bytes()),
-            Some(Body::Inline(bytes)) if !self.holds_lease() => Some(bytes.len() as u64),
+    /// Whether another host may change the bytes while they are open here; `is_writers` tells that this host may write.
+    pub(crate) const fn may_change_elsewhere(&self, is_writers: bool) -> bool {
+        match self {
+            Self::Remote(_) | Self::Striped(_) => true,
+            Self::Inline(_) => !is_writers,
+            Self::Local(_) | Self::Kept(_) | Self::Lower(_) => false,
+        }
+    }
+
+    /// Where the file ends as far as is known here, if that is all that is known of what another host may change;
+    /// `is_writers` tells that this host may write.
+    pub(crate) fn end_when_read(&self, is_writers: bool) -> Option<u64> {
+        match self {
+            Self::Remote(remote) if !remote.may_write() => Some(remote.size_bytes()),
+            Self::Inline(bytes) if !is_writers => Some(bytes.len() as u64),
             _ => None,
         }
     }
 
     /// What the body knows that the record may not say; none where the record says it all.
-    pub(crate) fn body_stat(&self) -> Result<Option<BodyStat>> {
-        Ok(match &self.body {
-            Some(Body::Local(local)) => {
+    pub(crate) fn stat(&self) -> Result<Option<BodyStat>> {
+        Ok(match self {
+            Self::Local(local) => {
                 let stat = local.ro.stat()?;
                 Some(BodyStat {
                     size_bytes: stat.size_bytes,
@@ -175,36 +240,33 @@ impl LiveState {
                     times: Some((stat.mtime, stat.ctime)),
                 })
             }
-            Some(Body::Inline(bytes)) => {
+            Self::Inline(bytes) => {
                 let size_bytes = bytes.len() as u64;
                 let blocks_512 = Some(size_bytes.div_ceil(512));
                 Some(BodyStat { size_bytes, blocks_512, times: None })
             }
             // What was written from here through the other host, at least.
-            Some(Body::Remote(remote)) if remote.may_write() => {
+            Self::Remote(remote) if remote.may_write() => {
                 Some(BodyStat { size_bytes: remote.size_bytes(), blocks_512: None, times: None })
             }
-            Some(Body::Remote(_) | Body::Kept(_) | Body::Striped(_) | Body::Lower(_)) | None => {
-                None
-            }
+            Self::Remote(_) | Self::Kept(_) | Self::Striped(_) | Self::Lower(_) => None,
         })
     }
 
     /// Where bytes are to be read from. Those beside the inode are put into `buffer` at once.
-    pub(crate) fn source(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<Source> {
-        match &self.body {
-            Some(Body::Inline(bytes)) => {
+    pub(crate) fn source(&self, offset_bytes: u64, buffer: &mut [u8]) -> Source {
+        match self {
+            Self::Inline(bytes) => {
                 let from = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
                 let rest = bytes.get(from..).unwrap_or(&[]);
                 let n = rest.len().min(buffer.len());
                 buffer[..n].copy_from_slice(&rest[..n]);
-                Ok(Source::Done(n))
+                Source::Done(n)
             }
-            Some(Body::Local(local) | Body::Kept(local)) => Ok(Source::File(Arc::clone(&local.ro))),
-            Some(Body::Lower(lower)) => Ok(Source::File(Arc::clone(&lower.file))),
-            Some(Body::Remote(_) | Body::Striped(_)) | None => {
-                self.far().map(Source::Far).ok_or(Error::BadHandle)
-            }
+            Self::Local(local) | Self::Kept(local) => Source::File(Arc::clone(&local.ro)),
+            Self::Lower(lower) => Source::File(Arc::clone(&lower.file)),
+            Self::Remote(remote) => Source::Far(FarBody::Remote(Arc::clone(remote))),
+            Self::Striped(striped) => Source::Far(FarBody::Striped(Arc::clone(striped))),
         }
     }
 
@@ -213,9 +275,9 @@ impl LiveState {
     /// # Errors
     /// [`Error::NoData`] past the end.
     pub(crate) fn seek(&self, offset_bytes: u64, hole: bool) -> Result<u64> {
-        match &self.body {
-            Some(Body::Local(local)) => local.ro.seek(offset_bytes, hole),
-            Some(Body::Lower(lower)) => lower.file.seek(offset_bytes, hole),
+        match self {
+            Self::Local(local) => local.ro.seek(offset_bytes, hole),
+            Self::Lower(lower) => lower.file.seek(offset_bytes, hole),
             _ => {
                 let size = self.size_bytes()?;
                 match offset_bytes {

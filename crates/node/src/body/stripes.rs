@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use intarsia_meta::{Extra, FreeFile, Inode};
+use intarsia_meta::{Extra, FreeFile, Inode, Namespace};
 use intarsia_policy::{HostState, Stripe};
 use intarsia_sync::Relapse;
 use intarsia_types::{
@@ -15,15 +15,19 @@ use intarsia_types::{
 };
 use intarsia_wire::{Request, Response};
 
-use crate::body::Body;
+use crate::body::BodyParts;
+use crate::body::parts::Parts;
 use crate::body::remote::RemoteFile;
 use crate::body::striped::{Part, StripedFile, Unpublished};
 use crate::clock::now;
-use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
 use crate::membership::cluster::unexpected;
-use crate::node::Node;
+use crate::metrics::hinted::Hinted;
+use crate::options::NodeOptions;
 use crate::space::hints::own_hints;
+use crate::space::ledger::Ledger;
+use crate::space::placing::Placing;
+use crate::space::tiers::Tiers;
 
 /// Length of a chunk where no hint says another.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -44,28 +48,46 @@ struct NewPart {
     here: Option<intarsia_store::BackingFile>,
 }
 
-impl LiveState {
-    /// The file, if its chunks lie on several hosts.
-    pub(crate) const fn striped(&self) -> Option<&Arc<StripedFile>> {
-        match &self.body {
-            Some(Body::Striped(striped)) => Some(striped),
-            _ => None,
+/// Makes, opens and publishes striped files.
+pub(crate) struct Stripes {
+    /// The name of this host.
+    me: NodeId,
+    /// What was synced is on stable storage.
+    is_durable: bool,
+    /// The hosts that have parts; none in a store of one host, which has no striped files.
+    cluster: Option<Arc<Cluster>>,
+    namespace: Arc<Namespace>,
+    tiers: Arc<Tiers>,
+    placing: Arc<Placing>,
+    /// The parts that are open here.
+    parts: Arc<Parts>,
+    ledger: Arc<Ledger>,
+    hinted: Arc<Hinted>,
+}
+
+impl Stripes {
+    pub(super) fn new(options: &NodeOptions, of: &BodyParts<'_>) -> Self {
+        Self {
+            me: options.name.clone(),
+            is_durable: options.durability == Durability::Sync,
+            cluster: of.cluster.cloned(),
+            namespace: Arc::clone(of.namespace),
+            tiers: Arc::clone(of.tiers),
+            placing: Arc::clone(of.placing),
+            parts: Arc::clone(of.parts),
+            ledger: Arc::clone(of.ledger),
+            hinted: Arc::clone(of.hinted),
         }
     }
 
-    /// Whether writes go to the parts of a striped file.
-    pub(crate) fn writes_stripes(&self) -> bool {
-        self.striped().is_some_and(|striped| striped.may_write())
-    }
-}
-
-impl Node {
     /// Whether a file that is born with these hints is striped.
     ///
     /// # Errors
     /// [`Error::Invalid`] for hints that cannot hold together; the log says what to do.
-    pub(crate) fn stripes_wanted(&self, hints: &HintSet) -> Result<Option<Wish>> {
-        let Some(dealing) = hints.dealing().filter(|_| self.is_shared()) else { return Ok(None) };
+    pub(crate) fn wanted(&self, hints: &HintSet) -> Result<Option<Wish>> {
+        let Some(dealing) = hints.dealing().filter(|_| self.cluster.is_some()) else {
+            return Ok(None);
+        };
         let refused = if self.placing.copies_wanted(hints) > 1 {
             Some(
                 "a striped file has one copy of each part: set replicas=1 on it (or on its directory), or choose another place",
@@ -91,7 +113,7 @@ impl Node {
     }
 
     /// Refuses to promise copies of a file that can have none.
-    pub(crate) fn refuse_copies_of_stripes(&self, ino: InodeId, hint: &Hint) -> Result<()> {
+    pub(crate) fn refuse_copies(&self, ino: InodeId, hint: &Hint) -> Result<()> {
         let wants_copies = hint.key() == HintKey::Replicas && hint.value() != "1";
         if wants_copies && matches!(self.namespace.get(ino)?.layout, Layout::Striped { .. }) {
             let why =
@@ -103,16 +125,16 @@ impl Node {
     }
 
     /// Whether an existing file is to become striped, now that it is to be written.
-    pub(crate) fn is_to_be_striped(&self, inode: &Inode) -> Result<Option<(Wish, HintSet)>> {
+    pub(crate) fn wanted_by(&self, inode: &Inode) -> Result<Option<(Wish, HintSet)>> {
         if inode.layout != Layout::Empty || inode.size_bytes > 0 || !inode.has_xattrs {
             return Ok(None);
         }
         let hints = own_hints(&self.namespace, inode)?;
-        Ok(self.stripes_wanted(&hints)?.map(|wish| (wish, hints)))
+        Ok(self.wanted(&hints)?.map(|wish| (wish, hints)))
     }
 
     /// Makes a file without bytes, to which this host has the lease to write, a striped one without a lease.
-    pub(crate) fn lay_stripes(
+    pub(crate) fn lay(
         &self,
         cluster: &Arc<Cluster>,
         inode: &Inode,
@@ -218,7 +240,7 @@ impl Node {
         let asked = class.or_else(|| self.tiers.get(tier().ok()?).ok().map(|tier| tier.class()));
         let request = Request::PushWhole { ino, class: asked.unwrap_or(TierClass::Disk), sum: 0 };
         let begin = |host: &NodeId| {
-            let is_here = *host == self.options.name;
+            let is_here = *host == self.me;
             (!is_here).then(|| cluster.start(host, request.clone(), None))
         };
         let begun: Vec<_> = hosts.iter().map(begin).collect();
@@ -253,7 +275,7 @@ impl Node {
     ///
     /// # Errors
     /// EIO, ETIMEDOUT or EHOSTUNREACH when the host of a part does not serve it.
-    pub(crate) fn open_stripes(&self, inode: &Inode, may_write: bool) -> Result<StripedFile> {
+    pub(crate) fn open(&self, inode: &Inode, may_write: bool) -> Result<StripedFile> {
         let ino = inode.ino;
         let damaged = |what: &str| Error::Corrupt { ino, what: what.into() };
         let Layout::Striped { parts, chunk_bytes, cuts } = &inode.layout else {
@@ -283,31 +305,24 @@ impl Node {
         Ok(StripedFile::new(cluster, ino, (stripe, opened), known, may_write))
     }
 
-    /// Makes the entry fit for writing to a striped file.
-    pub(crate) fn write_stripes(&self, inode: &Inode, state: &mut LiveState) -> Result<()> {
-        if !state.writes_stripes() {
-            let striped = self.open_stripes(inode, true)?;
-            state.body = Some(Body::Striped(Arc::new(striped)));
-            state.sums = None;
-            state.is_checksummed = false;
-            state.hints = own_hints(&self.namespace, inode)?;
-            state.record = Some(inode.clone());
-        }
-        Ok(())
+    /// Opens all parts for writing, and the hints of the file.
+    pub(crate) fn open_to_write(&self, inode: &Inode) -> Result<(StripedFile, HintSet)> {
+        let striped = self.open(inode, true)?;
+        Ok((striped, own_hints(&self.namespace, inode)?))
     }
 
     /// Publishes what was written here to a striped file, if anything was.
-    pub(crate) fn publish_stripes(&self, striped: &StripedFile, ino: InodeId) -> Result<()> {
+    pub(crate) fn publish(&self, striped: &StripedFile, ino: InodeId) -> Result<()> {
         let drained = striped.drain();
         let Some(unpublished) = striped.take_unpublished() else { return drained };
-        let published = self.try_publish_stripes(striped, ino, &unpublished);
+        let published = self.try_publish(striped, ino, &unpublished);
         if published.is_err() {
             striped.put_back(unpublished);
         }
         drained.and(published)
     }
 
-    fn try_publish_stripes(
+    fn try_publish(
         &self,
         striped: &StripedFile,
         ino: InodeId,
@@ -346,14 +361,13 @@ impl Node {
         Err(Error::Busy("other hosts keep setting the length of the file".into()))
     }
 
-    /// Cuts or grows a striped file.
-    pub(crate) fn cut_stripes(
+    /// Cuts or grows a striped file. Its record then; none when another host removed the file, which is open here still.
+    pub(crate) fn cut(
         &self,
+        striped: &StripedFile,
         ino: InodeId,
-        state: &mut LiveState,
         size_bytes: u64,
-    ) -> Result<()> {
-        let Some(striped) = state.striped().map(Arc::clone) else { return Ok(()) };
+    ) -> Result<Option<Inode>> {
         striped.set_len(size_bytes)?;
         let blocks_512 = match size_bytes {
             0 => Some(0),
@@ -374,31 +388,34 @@ impl Node {
             inode.ctime = now;
             Ok(())
         });
-        match recorded {
-            // Another host removed the file, which is open here still.
-            Err(Error::NotFound) if state.is_open() => state.names.lose(),
+        let inode = match recorded {
+            Err(Error::NotFound) => None,
             Err(error) => return Err(error),
-            Ok(inode) => state.record = Some(inode),
-        }
+            Ok(inode) => Some(inode),
+        };
         striped.note_cut(size_bytes, cuts);
-        Ok(())
+        Ok(inode)
     }
 
     /// Has what was written to a striped file on stable storage, where that is promised.
-    pub(crate) fn sync_stripes(&self, striped: &StripedFile, data_only: bool) -> Result<()> {
-        if self.options.durability == Durability::Sync {
+    pub(crate) fn sync(&self, striped: &StripedFile, data_only: bool) -> Result<()> {
+        if self.is_durable {
             striped.sync(data_only)?;
             self.namespace.sync()?;
         }
         Ok(())
     }
+}
 
-    /// Notes what another host has published of a striped file that is being written here.
-    pub(crate) fn renew_stripes(state: &mut LiveState, inode: &Inode) {
-        if let (Some(striped), Ok(cuts)) = (state.striped(), cuts_of(inode)) {
-            striped.learn(inode.size_bytes, cuts);
-            state.record = Some(inode.clone());
+impl StripedFile {
+    /// Notes what another host has published of the file, which is being written here. Whether the record is of a striped
+    /// file still.
+    pub(crate) fn learn_record(&self, inode: &Inode) -> bool {
+        let cuts = cuts_of(inode);
+        if let Ok(cuts) = cuts {
+            self.learn(inode.size_bytes, cuts);
         }
+        cuts.is_ok()
     }
 }
 

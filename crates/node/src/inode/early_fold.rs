@@ -44,6 +44,15 @@ impl LiveState {
     pub(crate) fn unnamed(&self) -> Option<BackingRef> {
         self.naming.published().and(self.local()).map(|local| local.backing)
     }
+
+    /// Whether the backing file holds what was published.
+    pub(super) fn is_as_folded(&self) -> Result<bool> {
+        let (Some(published), Some(local)) = (self.naming.published(), self.local()) else {
+            return Ok(false);
+        };
+        let content = content_up_to(&local.ro, published.len)?;
+        Ok(content.is_some_and(|content| EarlyFold::of(&content) == published))
+    }
 }
 
 impl Node {
@@ -84,22 +93,13 @@ impl Node {
         extras.push(Extra::DeleteBody);
     }
 
-    /// Whether the backing file holds what was published.
-    pub(crate) fn is_as_folded(&self, state: &LiveState) -> Result<bool> {
-        let (Some(published), Some(local)) = (state.naming.published(), state.local()) else {
-            return Ok(false);
-        };
-        let content = content_up_to(&local.ro, published.len)?;
-        Ok(content.is_some_and(|content| EarlyFold::of(&content) == published))
-    }
-
     /// Whether a closed file that was folded early wants nothing but that its lease is given back. Not so while
     /// it may be mapped.
     fn is_ready(&self, state: &mut LiveState) -> Result<bool> {
         if state.is_open()
             || state.names.is_orphan()
             || state.overlay.is_dirty
-            || state.sums.is_some()
+            || state.sums.get().is_some()
         {
             return Ok(false);
         }
@@ -107,7 +107,7 @@ impl Node {
         let Some(local) = state.local().filter(|_| state.unnamed().is_some()) else {
             return Ok(false);
         };
-        Ok(is_unshared(local.ro.file()).unwrap_or(false) && self.is_as_folded(state)?)
+        Ok(is_unshared(local.ro.file()).unwrap_or(false) && state.is_as_folded()?)
     }
 
     /// Lets those of `files` settle that were folded early and have not changed since; the others are returned.
@@ -237,6 +237,6 @@ impl Node {
         }
         state.mark.clear();
         state.right.release();
-        state.sums = None;
+        state.sums.unload();
     }
 }

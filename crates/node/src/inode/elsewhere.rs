@@ -48,8 +48,17 @@ impl Node {
         }
     }
 
+    /// Has an inline body, which is about to grow, in a backing file: in a tier here, or at another host where there is
+    /// no room here. Copies a lower file into one.
+    pub(crate) fn unfold(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        match state.inline() {
+            Some(_) => self.give_home(ino, state),
+            None => state.copy_up(&self.bodies, ino),
+        }
+    }
+
     /// Moves the bytes that stand beside the inode to where a growing file is to have them.
-    pub(crate) fn give_home(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+    fn give_home(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         self.remote_cache.make_room();
         let Plan { home, reason, .. } = self.placing.plan_for_new(&state.hints, ino.0);
         let why = reason.as_str();
@@ -69,7 +78,7 @@ impl Node {
         };
         self.note_placed(&state.hints, is_as_wished, why);
         match last {
-            Some(tier) => self.unfold_into(ino, state, tier),
+            Some(tier) => state.unfold_into(&self.bodies, ino, tier),
             None if self.is_shared() => Err(self.refuse_for_room(reason.as_str())),
             None => Err(self.refuse_for_room("every tier is full")),
         }
@@ -245,7 +254,7 @@ impl Node {
             state.overlay.mtime = Some(now());
             state.overlay.ctime = Some(now());
         }
-        self.unfold_into(inode.ino, state, tier)
+        state.unfold_into(&self.bodies, inode.ino, tier)
     }
 
     /// Gives the lease back to whom it came from, with nothing changed.
@@ -327,8 +336,7 @@ impl Node {
             }
         }
         state.body = Some(Body::empty());
-        state.sums = None;
-        state.is_checksummed = false;
+        state.sums.forget();
         state.mark.clear();
         state.copied = None;
         state.accounted_512 = 0;
@@ -343,8 +351,7 @@ fn hold_remotely(state: &mut LiveState, remote: RemoteFile) {
     state.overlay = crate::inode::live::Overlay::default();
     state.overlay.size_bytes = remote.size_bytes();
     state.body = Some(Body::remote(remote));
-    state.sums = None;
-    state.is_checksummed = false;
+    state.sums.forget();
     state.mark.clear();
     state.right.release();
 }

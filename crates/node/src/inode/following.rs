@@ -2,18 +2,19 @@
 
 use intarsia_meta::{FreeFile, Inode};
 use intarsia_sync::Instant;
-use intarsia_types::{Error, Result};
+use intarsia_types::{BackingRef, Error, Result};
 
-use crate::body::LocalBody;
+use crate::body::{Body, LocalBody};
 use crate::inode::live::LiveState;
 use crate::node::Node;
+use crate::replication::copies::open_elsewhere;
 use crate::space::hints::own_hints;
 
 impl Node {
     /// Has the body be that of the record, unless it is being written here.
     pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         if state.writes_stripes() {
-            Self::renew_stripes(state, inode);
+            state.renew_stripes(inode);
             return Ok(());
         }
         if self.is_outdated(state, inode)? {
@@ -26,7 +27,7 @@ impl Node {
             if inode.nlink == 0 && !self.is_shared() {
                 state.names.lose();
             }
-            self.load_body(state, inode)?;
+            state.load_body(&self.bodies, inode)?;
         }
         state.record = Some(inode.clone());
         state.followed_at = Some(Instant::now());
@@ -38,13 +39,14 @@ impl Node {
     pub(super) fn replace_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         let doubtful = state.doubtful();
         let mut old =
-            (state.body.take(), state.record.replace(inode.clone()), state.is_checksummed);
-        let loaded = self.load_body(state, inode);
+            (state.body.take(), state.record.replace(inode.clone()), state.sums.is_stored());
+        let loaded = state.load_body(&self.bodies, inode);
         if loaded.is_ok() {
             state.note_former(old.0.take());
         }
         if state.is_open() && matches!(loaded, Err(Error::NotFound | Error::Busy(_))) {
-            (state.body, state.record, state.is_checksummed) = old;
+            (state.body, state.record) = (old.0, old.1);
+            state.sums.note_stored(old.2);
             return loaded;
         }
         if let Some(backing) = doubtful {
@@ -80,12 +82,13 @@ impl Node {
             // While it is open the kernel can be told of no other file.
             (None, Some(kept)) if is_passed => {
                 if !is_kept_true(kept) {
-                    self.renew_kept(inode, kept).map_err(|error| self.explained(inode, error))?;
+                    self.renew_kept(inode, kept)
+                        .map_err(|error| self.bodies.explained(inode, error))?;
                 }
                 true
             }
             // The file has a place of its own here now.
-            (None, Some(_)) if self.own_copy(inode).is_some() => false,
+            (None, Some(_)) if self.copies.own(inode).is_some() => false,
             (None, Some(kept)) => is_kept_true(kept),
             (None, None) => false,
         };
@@ -94,8 +97,8 @@ impl Node {
                 "another host has moved the file while it is open here; close it first".into(),
             ));
         }
-        state.sums = None;
-        state.is_checksummed = stays && inode.checksummed && state.kept().is_none();
+        state.sums.forget();
+        state.sums.note_stored(stays && inode.checksummed && state.kept().is_none());
         Ok(!stays)
     }
 
@@ -125,5 +128,71 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    /// Has a file read from another host, because its copy here cannot be opened; the error `trouble` if no other has it.
+    pub(crate) fn read_elsewhere(
+        &self,
+        inode: &Inode,
+        state: &mut LiveState,
+        trouble: Error,
+    ) -> Result<()> {
+        let (Some(cluster), Some(_)) = (&self.cluster, self.copies.own(inode)) else {
+            return Err(trouble);
+        };
+        let mut others = self.copies.hosts_of(inode)?;
+        others.retain(|host| *host != self.options.name);
+        if others.is_empty() {
+            return Err(trouble);
+        }
+        tracing::error!(ino = %inode.ino, error = %trouble, "the copy here cannot be read; another host's is");
+        let file = open_elsewhere(cluster, inode, &others)?;
+        state.overlay.size_bytes = inode.size_bytes;
+        state.body = Some(Body::remote(file));
+        state.sums.forget();
+        state.record = Some(inode.clone());
+        Ok(())
+    }
+
+    /// Goes on with a copy that is open here past the process when the record names it no more: it leaves the ledger and
+    /// is kept, so that it can be brought to what the record says now.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when it is gone.
+    pub(crate) fn keep_dropped(&self, inode: &Inode, state: &mut LiveState) -> Result<()> {
+        let Some(local) = state.local() else { return Ok(()) };
+        let BackingRef { tier, file } = local.backing;
+        let free = FreeFile::of(inode.ino, file);
+        if !self.ledger.take_file(tier, free)? {
+            return Err(Error::Busy(
+                "another host has moved the file while it is open here; close it first".into(),
+            ));
+        }
+        self.remote_cache.adopt(inode.ino, local)?;
+        state.backing.keep();
+        state.body = state.take_local().map(Body::kept);
+        Ok(())
+    }
+}
+
+impl LiveState {
+    /// Gives up a copy of this host that is longer or shorter than the record says, where other hosts have copies too.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]; then there is no body.
+    pub(crate) fn require_whole_copy(&mut self, inode: &Inode) -> Result<()> {
+        let is_settled = !self.mark.is_unsettled() && !self.holds_lease() && !self.is_open();
+        let has_others = inode.layout.copies().len() > 1;
+        let Some(local) = self.local().filter(|_| is_settled && has_others) else { return Ok(()) };
+        let size_bytes = local.ro.stat()?.size_bytes;
+        if size_bytes == inode.size_bytes || !inode.layout.copies().contains(&local.backing) {
+            return Ok(());
+        }
+        let what = format!(
+            "the copy here, {}, has {size_bytes} bytes, its record says {} (version {})",
+            local.backing.file, inode.size_bytes, inode.version
+        );
+        self.body = None;
+        Err(Error::Corrupt { ino: inode.ino, what })
     }
 }

@@ -133,7 +133,7 @@ impl Node {
         };
         if state.writes_stripes() {
             let inode = self.regular(ino)?;
-            Self::renew_stripes(state, &inode);
+            state.renew_stripes(&inode);
             return Ok(Attempt::Done(inode));
         }
         self.confirm_lease(ino, state)?;
@@ -146,7 +146,7 @@ impl Node {
             }
             Asked::Unneeded(inode) => {
                 check_regular(&inode)?;
-                self.write_stripes(&inode, state)?;
+                state.write_stripes(&self.bodies.stripes, &inode)?;
                 Ok(Attempt::Done(*inode))
             }
             Asked::HeldBy(holder) => self.take_lease_over(cluster, &holder, ino, content),
@@ -193,10 +193,10 @@ impl Node {
         inode: &Inode,
         state: &mut LiveState,
     ) -> Result<Option<Inode>> {
-        let Some((wish, hints)) = self.is_to_be_striped(inode)? else { return Ok(None) };
-        let inode = self.lay_stripes(cluster, inode, wish, &hints)?;
+        let Some((wish, hints)) = self.bodies.stripes.wanted_by(inode)? else { return Ok(None) };
+        let inode = self.bodies.stripes.lay(cluster, inode, wish, &hints)?;
         state.right.release();
-        self.write_stripes(&inode, state)?;
+        state.write_stripes(&self.bodies.stripes, &inode)?;
         Ok(Some(inode))
     }
 
@@ -278,7 +278,7 @@ impl Node {
         handed: Option<&Handed>,
     ) -> Result<Attempt<Inode>> {
         let foreign = inode.layout.backing().filter(|backing| !self.tiers.has(backing.tier));
-        let own = self.own_copy(inode);
+        let own = self.copies.own(inode);
         let Some(backing) = foreign else {
             self.renew_body(state, inode)?;
             if state.is_passed() && state.kept().is_some() {
@@ -336,7 +336,7 @@ impl Node {
                 self.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
             }
             (Err(error), Content::Kept) => {
-                let hosts = self.hosts_of(inode)?;
+                let hosts = self.copies.hosts_of(inode)?;
                 match hosts.split_first() {
                     Some((_, others @ [_, ..])) => {
                         state.hints = hints;
@@ -373,7 +373,7 @@ impl Node {
         };
         state.overlay.size_bytes = remote.size_bytes();
         state.body = Some(Body::remote(remote));
-        state.sums = None;
+        state.sums.unload();
         self.regular(ino).map(Attempt::Done)
     }
 
@@ -409,7 +409,7 @@ impl Node {
                     return Err(Error::Busy("the file is striped now; open its parts".into()));
                 }
                 true => inode.layout.backing(),
-                false => self.own_copy(&inode).or(inode.layout.backing()),
+                false => self.copies.own(&inode).or(inode.layout.backing()),
             };
             let is_elsewhere = served.is_some_and(|backing| !self.tiers.has(backing.tier));
             if is_elsewhere || state.writes_remotely() {
@@ -429,7 +429,7 @@ impl Node {
                 }
             }
             if may_write {
-                self.mark_unsettled(ino, state)?;
+                state.mark_unsettled(&self.bodies, ino)?;
             }
             state.remote_handles += 1;
             state.writers += u32::from(may_write);

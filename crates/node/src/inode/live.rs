@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use intarsia_codec::BlockSums;
 use intarsia_meta::Inode;
 use intarsia_policy::IoMode;
 use intarsia_sync::{Instant, Mutex, MutexGuard};
 use intarsia_types::{BackingRef, HintSet, InodeId, Result, Timestamp};
 
 use crate::body::Body;
+use crate::body::sums::Sums;
 use crate::cache::far_pages::Paged;
 use crate::cache::vouch::{Follower, Round};
 use crate::inode::backing_state::BackingState;
@@ -76,10 +76,8 @@ pub(crate) struct LiveState {
     pub(crate) mark: Mark,
     /// Whether a name is left.
     pub(crate) names: NamesLeft,
-    /// Sums that reads are checked against; `None` when there are none or they are not loaded.
-    pub(crate) sums: Option<BlockSums>,
-    /// The record says that the stored sums are right.
-    pub(crate) is_checksummed: bool,
+    /// Sums that reads are checked against.
+    pub(crate) sums: Sums,
     /// The backing file's change time after our own last touch; a later one means that the kernel wrote.
     pub(crate) seen_ctime: Timestamp,
     /// What the copies on other hosts hold, since this host made them.
@@ -116,8 +114,7 @@ impl LiveState {
             hints: HintSet::default(),
             mark: Mark::default(),
             names: NamesLeft::default(),
-            sums: None,
-            is_checksummed: false,
+            sums: Sums::default(),
             seen_ctime: Timestamp::default(),
             copied: None,
             naming: Naming::default(),
@@ -172,7 +169,7 @@ impl LiveState {
             doubtful: self.doubtful(),
         };
         self.body = None;
-        self.sums = None;
+        self.sums.unload();
         self.mark.clear();
         self.right.forget();
         self.overlay.is_dirty = false;

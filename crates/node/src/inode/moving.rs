@@ -11,6 +11,7 @@ use crate::body::{Body, LocalBody, load_inline};
 use crate::inode::live::LiveState;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
+use crate::replication::copies::open_elsewhere;
 use crate::replication::further::{Further, take_over_copies};
 
 use super::lease::{Content, Source};
@@ -60,8 +61,7 @@ impl Node {
             (Content::Kept, Source::Sent(bytes)) => {
                 self.ledger.write_whole(backing, bytes).map(|_| ())
             }
-            (Content::Kept, Source::Hosts(hosts)) => self
-                .open_elsewhere(cluster, inode, hosts)
+            (Content::Kept, Source::Hosts(hosts)) => open_elsewhere(cluster, inode, hosts)
                 .and_then(|source| self.copy_whole(&Arc::new(source), inode, backing)),
         };
         let moved = copied.and_then(|()| self.record_move(inode, backing, content));
@@ -75,12 +75,11 @@ impl Node {
         };
         self.note_dropped(&dropped);
         state.body = Some(Body::local(new));
-        state.sums = None;
-        state.is_checksummed = false;
+        state.sums.forget();
         state.mark.set();
         state.overlay.size_bytes = moved.size_bytes;
         state.accounted_512 = 0;
-        self.account(state)?;
+        state.account(&self.tiers)?;
         state.mark_seen();
         state.record = Some(moved.clone());
         Ok(moved)
@@ -114,13 +113,13 @@ impl Node {
         let size_bytes = self.copy_present(inode, kept.backing)?;
         // A copy that a record names does not change.
         let version =
-            Some(inode.version).filter(|_| inode.checksummed || self.own_copy(inode).is_some());
+            Some(inode.version).filter(|_| inode.checksummed || self.copies.own(inode).is_some());
         self.remote_cache.end_renewal(inode.ino, kept, version, size_bytes)
     }
 
     /// Makes a backing file here what the record says; how long that is.
     fn copy_present(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
-        match (self.own_copy(inode), &inode.layout) {
+        match (self.copies.own(inode), &inode.layout) {
             (Some(own), _) => self.ledger.copy(own, backing),
             (None, Layout::Empty) => self.ledger.write_whole(backing, &[]),
             (None, Layout::Inline) => {
@@ -128,8 +127,8 @@ impl Node {
             }
             (None, _) => {
                 let cluster = self.cluster.as_ref().ok_or(Error::BadHandle)?;
-                let hosts = self.hosts_of(inode)?;
-                let source = Arc::new(self.open_elsewhere(cluster, inode, &hosts)?);
+                let hosts = self.copies.hosts_of(inode)?;
+                let source = Arc::new(open_elsewhere(cluster, inode, &hosts)?);
                 self.copy_here(&source, backing)
             }
         }

@@ -11,6 +11,7 @@ use crate::body::striped::StripedFile;
 use crate::clock::TICK;
 use crate::inode::early_fold::EarlyFold;
 use crate::inode::live::LiveState;
+use crate::kernel::Kernel;
 use crate::node::Node;
 use crate::replication::further::{Further, take_over_copies};
 use crate::space::hints::own_hints;
@@ -25,16 +26,7 @@ impl Node {
             return Err(Error::Invalid("not a regular file".into()));
         }
         state.hints = own_hints(&self.namespace, &inode)?;
-        self.load_body(state, &inode)
-    }
-
-    /// Brings the tier's accounting up to date with one live file.
-    pub(crate) fn account(&self, state: &mut LiveState) -> Result<()> {
-        let Some(local) = state.local() else { return Ok(()) };
-        let blocks = local.ro.stat()?.blocks_512;
-        self.tiers.get(local.backing.tier)?.account(state.accounted_512, blocks);
-        state.accounted_512 = blocks;
-        Ok(())
+        state.load_body(&self.bodies, &inode)
     }
 
     /// The file, if it is live and striped.
@@ -54,9 +46,9 @@ impl Node {
             return remote.flush();
         }
         if let Some(striped) = state.striped() {
-            return self.publish_stripes(striped, ino);
+            return self.bodies.stripes.publish(striped, ino);
         }
-        if self.is_shared() && state.writers > 0 && self.has_changed_unseen(state)? {
+        if self.is_shared() && state.writers > 0 && state.has_changed_unseen()? {
             state.overlay.is_dirty = true;
         }
         let mut persisted = self.persist(ino, state);
@@ -79,34 +71,16 @@ impl Node {
         }
     }
 
-    /// Whether the backing file is not what the record says, as far as the file system can tell.
-    pub(crate) fn has_changed_unseen(&self, state: &LiveState) -> Result<bool> {
-        let Some(local) = state.local() else { return Ok(false) };
-        let stat = local.ro.stat()?;
-        if state.copied.is_some_and(|copied| copied.is_of(&stat)) {
-            return Ok(false);
-        }
-        let is_recorded = state
-            .record
-            .as_ref()
-            .is_some_and(|r| r.size_bytes == stat.size_bytes && r.mtime == stat.mtime);
-        if is_recorded && self.is_as_folded(state)? {
-            return Ok(false);
-        }
-        let age = intarsia_sync::system_now().duration_since(stat.ctime.into()).unwrap_or_default();
-        Ok(!is_recorded || age < TICK || stat.ctime > state.seen_ctime)
-    }
-
     /// Writes what the overlay knows into the record.
     pub(crate) fn persist(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if let Some(striped) = state.striped() {
-            return self.publish_stripes(striped, ino);
+            return self.bodies.stripes.publish(striped, ino);
         }
         if !state.overlay.is_dirty {
             return Ok(());
         }
-        self.notice_writes(state)?;
-        let mut extras = self.lease_extras(state);
+        state.notice_writes(&self.kernel)?;
+        let mut extras = state.lease_extras(self.is_shared());
         let size_bytes = state.size_bytes()?;
         let layout = match state.inline() {
             Some([]) => {
@@ -121,11 +95,12 @@ impl Node {
         };
         let folded = if state.naming.may_fold() { self.foldable(state)? } else { None };
         let was_folded = state.naming.published().is_some();
-        if let (Some(sums), true) = (&state.sums, state.hints.integrity() == Integrity::Strict) {
+        if let (Some(sums), true) = (state.sums.get(), state.hints.integrity() == Integrity::Strict)
+        {
             extras.extend(checksum_extras(sums));
-            state.is_checksummed = true;
+            state.sums.note_stored(true);
         }
-        self.account(state)?;
+        state.account(&self.tiers)?;
         let (overlay, blocks_512) = (state.overlay, state.accounted_512);
         let home = state.local().map(|local| local.backing);
         let known = state.record.clone();
@@ -175,31 +150,42 @@ impl Node {
         state.mark_seen();
         Ok(())
     }
+}
 
-    /// What makes a change of content conditional on the right to write, where others may take it.
-    pub(crate) fn lease_extras(&self, state: &LiveState) -> Vec<Extra> {
-        if self.is_shared() && state.right.binds_changes() {
-            vec![Extra::HoldWritable]
-        } else {
-            Vec::new()
+/// What was written past the process.
+impl LiveState {
+    /// Whether the backing file is not what the record says, as far as the file system can tell.
+    pub(crate) fn has_changed_unseen(&self) -> Result<bool> {
+        let Some(local) = self.local() else { return Ok(false) };
+        let stat = local.ro.stat()?;
+        if self.copied.is_some_and(|copied| copied.is_of(&stat)) {
+            return Ok(false);
         }
+        let is_recorded = self
+            .record
+            .as_ref()
+            .is_some_and(|r| r.size_bytes == stat.size_bytes && r.mtime == stat.mtime);
+        if is_recorded && self.is_as_folded()? {
+            return Ok(false);
+        }
+        let age = intarsia_sync::system_now().duration_since(stat.ctime.into()).unwrap_or_default();
+        Ok(!is_recorded || age < TICK || stat.ctime > self.seen_ctime)
     }
 
     /// Takes over the times of what was written past the process after its own last touch.
-    pub(crate) fn notice_writes(&self, state: &mut LiveState) -> Result<()> {
-        let Some(local) = state.local() else { return Ok(()) };
+    pub(crate) fn notice_writes(&mut self, kernel: &Kernel) -> Result<()> {
+        let Some(local) = self.local() else { return Ok(()) };
         let stat = local.ro.stat()?;
-        if stat.ctime > state.seen_ctime && self.trusts_backing_times(state) {
-            state.overlay.mtime = Some(stat.mtime);
-            state.overlay.ctime = state.overlay.ctime.max(Some(stat.ctime));
+        if stat.ctime > self.seen_ctime && self.trusts_backing_times(kernel) {
+            self.overlay.mtime = Some(stat.mtime);
+            self.overlay.ctime = self.overlay.ctime.max(Some(stat.ctime));
         }
         Ok(())
     }
 
     /// Whether a change of the backing file's times was a program's doing: with a write-back cache the
     /// kernel keeps the times itself and its flushes mean nothing.
-    pub(crate) fn trusts_backing_times(&self, state: &LiveState) -> bool {
-        let has_write_back = self.kernel.has_write_back();
-        !(has_write_back && state.mode == IoMode::Cached && state.handles > 0)
+    pub(crate) fn trusts_backing_times(&self, kernel: &Kernel) -> bool {
+        !(kernel.has_write_back() && self.mode == IoMode::Cached && self.handles > 0)
     }
 }

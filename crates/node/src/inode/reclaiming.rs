@@ -131,10 +131,29 @@ impl Node {
         for live in self.live.entries() {
             let outcome = self.live.with_existing(live.ino, |state| match state.writers {
                 0 => Ok(()),
-                _ => self.account(state),
+                _ => state.account(&self.tiers),
             });
             if let Some(Err(e)) = outcome {
                 tracing::debug!(ino = %live.ino, error = %e, "space not brought up to date");
+            }
+        }
+    }
+
+    /// Takes out of `garbage` what the kernel reads past the process: it is collected when it is closed, and who opens the
+    /// file until then goes on with it.
+    pub(crate) fn spare_passed(&self, tier: TierId, garbage: &mut Vec<FreeFile>) {
+        if garbage.is_empty() {
+            return;
+        }
+        for live in self.live.entries() {
+            let mut state = live.lock();
+            let Some(backing) = state.local().map(|local| local.backing) else { continue };
+            if backing.tier == tier && state.is_passed() {
+                let all = garbage.len();
+                garbage.retain(|free| free.file != backing.file);
+                if garbage.len() < all {
+                    state.backing.spare();
+                }
             }
         }
     }

@@ -208,7 +208,7 @@ impl Node {
         release: &Release,
     ) -> Result<Settled> {
         let ino = inode.ino;
-        self.load_body(state, inode)?;
+        state.load_body(&self.bodies, inode)?;
         if state.mark.is_foreign() {
             // Nobody has opened it since this node started.
             state.hints = own_hints(&self.namespace, inode)?;
@@ -216,7 +216,7 @@ impl Node {
         state.close_writer();
         let Some(local) = state.local() else {
             // Folded before a crash, mark left behind; or a lease to write a file beside its inode.
-            let mut extras = self.lease_extras(state);
+            let mut extras = state.lease_extras(self.is_shared());
             extras.push(release.extra());
             let settled = self.namespace.change_known(inode, |_, more| {
                 more.extend_from_slice(&extras);
@@ -243,7 +243,7 @@ impl Node {
         state.right.release();
         state.backing.resolve();
         state.body = None;
-        state.sums = None;
+        state.sums.unload();
         self.settler_queue.set_pool_short(self.tiers.is_short());
         Ok(Settled::As(Box::new(settled)))
     }
@@ -261,10 +261,10 @@ impl Node {
         self.tiers.get(home.tier)?.account(state.accounted_512, stat.blocks_512);
         state.accounted_512 = stat.blocks_512;
         let was_written = stat.ctime > state.seen_ctime;
-        let mut extras = self.lease_extras(state);
+        let mut extras = state.lease_extras(self.is_shared());
         extras.push(release.extra());
         let is_strict = state.hints.integrity() == Integrity::Strict;
-        match (&state.sums, is_strict) {
+        match (state.sums.get(), is_strict) {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
             _ => self.settler_queue.sum_later(ino, release.summing()),
         }
@@ -318,7 +318,7 @@ impl Node {
         bytes.truncate(n);
         let backing = local.backing;
         let was_written = stat.ctime > state.seen_ctime;
-        let mut extras = self.lease_extras(state);
+        let mut extras = state.lease_extras(self.is_shared());
         extras.push(release.extra());
         let mut dropped = Vec::new();
         if self.namespace.records_reserved_files() {

@@ -44,7 +44,7 @@ impl Node {
                 Err(e) => Err(e),
                 Ok(summed) => {
                     if is_summed.get() {
-                        state.is_checksummed = true;
+                        state.sums.note_stored(true);
                         if let Some(known) = &mut state.record
                             && known.version == inode.version
                         {

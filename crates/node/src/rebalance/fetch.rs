@@ -75,7 +75,7 @@ impl Node {
     fn bring_here(&self, ino: InodeId) -> Result<Fetched> {
         self.await_membership()?;
         let inode = self.namespace.get(ino)?;
-        if self.own_copy(&inode).is_none() && !self.placing.has_room_here() {
+        if self.copies.own(&inode).is_none() && !self.placing.has_room_here() {
             return Err(Error::NoSpace(format!("the tiers of {} are full", self.options.name)));
         }
         self.with_live(ino, |state| {

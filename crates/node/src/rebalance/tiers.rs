@@ -54,7 +54,7 @@ impl Node {
             .filter(|(dir, _)| plan.iter().any(|transfer| transfer.from == **dir))
             .collect();
         self.namespace.each_inode(|inode| {
-            let Some(own) = self.own_copy(&inode) else { return };
+            let Some(own) = self.copies.own(&inode) else { return };
             if let Some((dir, _)) = givers.iter().find(|(_, tier)| **tier == own.tier) {
                 files.entry((*dir).clone()).or_default().push((inode.ino, bytes_of(&inode)));
             }
@@ -107,7 +107,7 @@ impl Node {
     /// file as a free one.
     fn put_into(&self, inode: &Inode, state: &mut LiveState, to: TierId) -> Result<Fetched> {
         // It may have become so small that it stands beside its inode, or have gone to another host.
-        let from = self.own_copy(inode).ok_or(Error::NotFound)?;
+        let from = self.copies.own(inode).ok_or(Error::NotFound)?;
         if from.tier == to {
             return Ok(Fetched::Here);
         }
@@ -127,7 +127,7 @@ impl Node {
         }
         tier.account(0, file.stat()?.blocks_512);
         state.body = None;
-        state.sums = None;
+        state.sums.unload();
         state.accounted_512 = 0;
         if self.is_shared() {
             self.note_dropped(&[from]);
@@ -162,7 +162,7 @@ impl Node {
         from: BackingRef,
         to: BackingRef,
     ) -> Result<()> {
-        let mut extras = self.lease_extras(state);
+        let mut extras = state.lease_extras(self.is_shared());
         extras.extend([Extra::TakeFree(to), Extra::PutFree(from)]);
         let copies = inode.layout.copies().iter();
         let copies: Vec<_> = copies.map(|copy| if *copy == from { to } else { *copy }).collect();

@@ -186,13 +186,13 @@ impl Node {
         };
         let is_changed = state.publishing.is_withheld()
             || state.overlay.is_dirty
-            || self.has_changed_unseen(state)?;
+            || state.has_changed_unseen()?;
         // What stands beside the inode has its copies there.
         let has_copies = record.layout.copies().len() >= wanted || state.unnamed().is_some();
         if !is_changed && has_copies {
             return Ok(None);
         }
-        self.notice_writes(state)?;
+        state.notice_writes(&self.kernel)?;
         let Some(local) = state.local() else { return Ok(None) };
         let is_strict = state.hints.integrity() == Integrity::Strict;
         let home_class = self.tiers.get(local.backing.tier)?.class();
@@ -203,7 +203,7 @@ impl Node {
             class: state.hints.tier().unwrap_or(home_class),
             mtime: state.overlay.mtime,
             ctime: state.overlay.ctime,
-            strict_sums: match &state.sums {
+            strict_sums: match state.sums.get() {
                 Some(sums) if is_strict => checksum_extras(sums),
                 _ => Vec::new(),
             },
@@ -272,7 +272,7 @@ impl Node {
             if !is_same || !state.holds_lease() {
                 return Err(Error::Busy("the file was taken from this host meanwhile".into()));
             }
-            self.account(state)?;
+            state.account(&self.tiers)?;
             let blocks_512 = state.accounted_512;
             let stat = publication.stat;
             let is_unchanged =
@@ -298,7 +298,9 @@ impl Node {
             let inode = state.note_change(changed)?;
             state.naming.name();
             state.copied = Some(copied);
-            state.is_checksummed |= !sums.is_empty();
+            if !sums.is_empty() {
+                state.sums.note_stored(true);
+            }
             state.record = Some(inode);
             state.publishing.publish();
             if is_unchanged {

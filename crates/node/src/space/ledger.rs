@@ -235,11 +235,9 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use intarsia_store::TierOptions;
-    use intarsia_types::{ByteCount, TierSpec};
-
     use super::*;
     use crate::membership::cluster::lone::lone;
+    use crate::space::tiers::one_tier;
 
     /// Counts what goes.
     #[derive(Default)]
@@ -255,13 +253,7 @@ mod tests {
     /// A ledger over one tier in a directory that goes with the first value.
     fn ledger() -> (tempfile::TempDir, Ledger, Arc<Gone>) {
         let dir = tempfile::tempdir().unwrap();
-        let tier = Tier::open(TierOptions {
-            spec: TierSpec { dir: dir.path().join("tier"), class: None, capacity: None },
-            id: TierId(0),
-            watermark: ByteCount(0),
-            store: "0".repeat(32),
-        });
-        let tiers = Arc::new(Tiers::new(vec![tier.unwrap()], None, false));
+        let tiers = Arc::new(one_tier(&dir.path().join("tier")));
         let (_, namespace) = lone();
         let (queue, gone) = (Arc::new(Queue::new(1024)), Arc::new(Gone::default()));
         let events = Arc::clone(&gone) as Arc<dyn FileEvents>;

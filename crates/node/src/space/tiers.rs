@@ -199,3 +199,15 @@ pub(crate) fn clear_tier(tier: &Tier) -> Result<()> {
 pub(crate) fn full() -> Error {
     Error::NoSpace("every tier is full; remove files or add a tier".into())
 }
+
+/// One tier in a directory, for tests of rooms by themselves.
+#[cfg(test)]
+pub(crate) fn one_tier(dir: &Path) -> Tiers {
+    let tier = Tier::open(intarsia_store::TierOptions {
+        spec: intarsia_types::TierSpec { dir: dir.to_owned(), class: None, capacity: None },
+        id: TierId(0),
+        watermark: intarsia_types::ByteCount(0),
+        store: "0".repeat(32),
+    });
+    Tiers::new(vec![tier.unwrap()], None, false)
+}

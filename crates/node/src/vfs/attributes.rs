@@ -118,6 +118,12 @@ impl Node {
         Before { drops, at: Instant::now(), commits }
     }
 
+    /// Whether the store lies over a lower file system.
+    #[must_use]
+    pub fn has_lower(&self) -> bool {
+        self.bodies.lower.path().is_some()
+    }
+
     /// How long the kernel may keep that a name in `dir` means nothing: the lower file system may bring it.
     #[must_use]
     pub fn absence_validity(&self, dir: InodeId, read_after: Instant) -> Validity {
@@ -145,7 +151,7 @@ impl Node {
         let before = self.before_reading();
         match self.namespace.get(ino) {
             Ok(inode) => {
-                let inode = self.renewed(inode)?;
+                let inode = self.bodies.lower.renewed(inode)?;
                 self.note_told(&inode, before);
                 self.overlaid(&inode, before)
             }
@@ -251,7 +257,7 @@ impl Node {
             && let Some(striped) = self.striped(ino)
         {
             // Else the publication would put the time of the last write over the one that is set.
-            self.publish_stripes(&striped, ino)?;
+            self.bodies.stripes.publish(&striped, ino)?;
         }
         let now = now();
         let before = self.before_reading();
@@ -353,7 +359,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
             return Ok(());
         }
         // After a crash: somebody may have written since, so the file itself is asked.
-        node.load_body(state, inode)?;
+        state.load_body(&node.bodies, inode)?;
     }
     attr.mtime = state.overlay.mtime.unwrap_or(attr.mtime);
     attr.ctime = state.overlay.ctime.unwrap_or(attr.ctime);
@@ -362,7 +368,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
     attr.blocks_512 = stat.blocks_512.unwrap_or(attr.blocks_512);
     if let Some((mtime, ctime)) = stat.times
         && ctime > state.seen_ctime
-        && node.trusts_backing_times(state)
+        && state.trusts_backing_times(&node.kernel)
     {
         attr.mtime = mtime;
         attr.ctime = attr.ctime.max(ctime);

@@ -37,7 +37,7 @@ impl Node {
             Layout::Striped { chunk_bytes, .. } => Some(*chunk_bytes),
             _ => None,
         };
-        let hosts = self.hosts_of(&inode)?;
+        let hosts = self.copies.hosts_of(&inode)?;
         let description = self.describe_layout(&inode);
         Ok(Located { size_bytes, layout: inode.layout.name(), chunk_bytes, description, hosts })
     }

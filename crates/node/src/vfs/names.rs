@@ -44,7 +44,7 @@ impl Node {
     pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
         if name == b"." {
             let before = self.before_reading();
-            let inode = self.renewed(self.namespace.get(parent)?)?;
+            let inode = self.bodies.lower.renewed(self.namespace.get(parent)?)?;
             return self.overlaid(&inode, before);
         }
         self.go_on_in(parent);
@@ -60,8 +60,10 @@ impl Node {
         self.use_directory(dir);
         // The kernel looks up in directories only.
         match self.namespace.lookup_in_directory(dir, name) {
-            Err(Error::NotFound) if self.adopt_name(dir, name)? => self.namespace.lookup(dir, name),
-            found => self.renewed(found?),
+            Err(Error::NotFound) if self.bodies.lower.adopt_name(dir, name)? => {
+                self.namespace.lookup(dir, name)
+            }
+            found => self.bodies.lower.renewed(found?),
         }
     }
 
@@ -78,7 +80,7 @@ impl Node {
     ) -> Result<(Attr, Validity)> {
         self.use_directory(parent);
         let before = self.before_reading();
-        self.adopt_for_change(parent, name)?;
+        self.bodies.lower.adopt_for_change(parent, name)?;
         let directory = self.parent_record(parent)?;
         let hints = self.hints_for_new(&directory, name, new.kind)?;
         let record = self.new_inode(caller, &directory, new, Layout::Empty, &hints, false)?;
@@ -102,10 +104,10 @@ impl Node {
         self.await_sure_membership()?;
         self.help_settling();
         self.use_directory(parent);
-        self.adopt_for_change(parent, name)?;
+        self.bodies.lower.adopt_for_change(parent, name)?;
         let directory = self.parent_record(parent)?;
         let hints = self.hints_for_new(&directory, name, FileKind::Regular)?;
-        let stripes = self.stripes_wanted(&hints)?;
+        let stripes = self.bodies.stripes.wanted(&hints)?;
         let fresh = match stripes {
             Some(_) => None,
             None => self.take_for_passthrough(&hints)?,
@@ -246,7 +248,7 @@ impl Node {
     /// As `link(2)`.
     pub fn link(&self, ino: InodeId, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
         let before = self.before_reading();
-        self.adopt_for_change(parent, name)?;
+        self.bodies.lower.adopt_for_change(parent, name)?;
         let inode = self.namespace.link(ino, parent, name, now())?;
         self.overlaid(&inode, before)
     }
@@ -257,7 +259,7 @@ impl Node {
     /// As `unlink(2)`.
     pub fn unlink(&self, parent: InodeId, name: &[u8]) -> Result<()> {
         self.use_directory(parent);
-        self.hide_name(parent, name)?;
+        self.bodies.lower.hide_name(parent, name)?;
         let kept = Cell::new(None);
         let unlinked = self.namespace.unlink(parent, name, self.keeps_orphan(&kept), now());
         let inode = self.or_doubt_orphan(kept.get(), unlinked)?;
@@ -270,8 +272,8 @@ impl Node {
     /// # Errors
     /// As `rmdir(2)`.
     pub fn rmdir(&self, parent: InodeId, name: &[u8]) -> Result<()> {
-        self.hide_name(parent, name)?;
-        self.complete_named(parent, name)?;
+        self.bodies.lower.hide_name(parent, name)?;
+        self.bodies.lower.complete_named(parent, name)?;
         let inode = self.namespace.rmdir(parent, name, now())?;
         self.directory_leases.told.forget(inode.ino);
         self.departed.add(&inode, inode.size_bytes);
@@ -290,12 +292,12 @@ impl Node {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
-        self.adopt_for_change(new_parent, new_name)?;
+        self.bodies.lower.adopt_for_change(new_parent, new_name)?;
         if mode == RenameMode::Exchange {
-            self.adopt_for_change(parent, name)?;
+            self.bodies.lower.adopt_for_change(parent, name)?;
         } else {
-            self.hide_name(parent, name)?;
-            self.complete_named(new_parent, new_name)?;
+            self.bodies.lower.hide_name(parent, name)?;
+            self.bodies.lower.complete_named(new_parent, new_name)?;
         }
         // A name that is replaced exists throughout, so whoever opens it, on whatever host, meets the old file or the new
         // one. The kernel asks for the inode first and opens it then, and tries no more than twice.
@@ -396,6 +398,8 @@ impl Node {
     pub fn list(&self, dir: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
         self.use_directory(dir);
         let listed = self
+            .bodies
+            .lower
             .complete(dir, after_cookie)
             .and_then(|()| self.namespace.list(dir, after_cookie, limit));
         match listed {
@@ -426,6 +430,8 @@ impl Node {
         // Asked before the records are read: what is not live now has all that is known in its record.
         let is_live = |entry: &DirEntry| self.live.contains(entry.ino);
         let listed = self
+            .bodies
+            .lower
             .complete(dir, after_cookie)
             .and_then(|()| self.namespace.list_plus(dir, after_cookie, limit, is_live));
         match listed {

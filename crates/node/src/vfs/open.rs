@@ -84,17 +84,17 @@ impl Node {
             state.looked_up = if flags.write { self.just_looked_up(ino) } else { None };
             // Read under the entry's lock: nothing can fold or write the file from here on.
             let inode = match self.prepare(ino, state, flags.write.then_some(content))? {
-                Attempt::Done(inode) => self.renewed(inode)?,
+                Attempt::Done(inode) => self.bodies.lower.renewed(inode)?,
                 Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
             };
-            Self::drop_stale_lower(state, &inode);
+            state.drop_stale_lower(&inode);
             if state.body.is_none() {
                 state.hints = own_hints(&self.namespace, &inode)?;
                 match inode.nlink {
                     0 => state.names.lose(),
                     _ => state.names.regain(),
                 }
-                self.load_body(state, &inode)?;
+                state.load_body(&self.bodies, &inode)?;
             }
             let inode = if truncate { self.spare_followers(inode, state, 0)? } else { inode };
             let was_lower = state.is_lower();
@@ -152,8 +152,8 @@ impl Node {
         let Some(cluster) = &self.cluster else { return Err(Error::BadHandle) };
         let flags = OpenFlags { write, truncate: false };
         self.live.with(inode.ino, |state| {
-            let inode = self.lay_stripes(cluster, inode, wish, &hints)?;
-            self.write_stripes(&inode, state)?;
+            let inode = self.bodies.stripes.lay(cluster, inode, wish, &hints)?;
+            state.write_stripes(&self.bodies.stripes, &inode)?;
             state.hints = hints;
             self.open_loaded(caller, &inode, state, flags, &|_| {
                 Err(std::io::ErrorKind::Unsupported.into())
@@ -176,7 +176,7 @@ impl Node {
             // What is dropped need not be copied first.
             state.body = Some(Body::empty());
         } else if flags.write {
-            self.copy_up(inode.ino, state)?;
+            state.copy_up(&self.bodies, inode.ino)?;
         }
         if state.handles == 0 {
             state.mode = self.choose_mode(caller, state, inode, flags);
@@ -185,7 +185,7 @@ impl Node {
             self.prepare_passthrough(inode.ino, state, flags, registrar)?;
         }
         if flags.write {
-            self.mark_unsettled(inode.ino, state)?;
+            state.mark_unsettled(&self.bodies, inode.ino)?;
         }
         state.handles += 1;
         state.writers += u32::from(flags.write);
@@ -231,7 +231,7 @@ impl Node {
         registrar: &Registrar<'_>,
     ) -> Result<()> {
         if state.local().is_none() && flags.write {
-            self.unfold_here(ino, state)?;
+            state.unfold_here(&self.bodies, ino)?;
         }
         if state.kernel.is_some() {
             return Ok(());
@@ -266,7 +266,7 @@ impl Node {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),
             // Other hosts see at their next open what was closed here.
             wants_flush: (flags.write && (!is_passthrough || self.is_shared())) || syncs_at_close,
-            keeps_cache: (!self.is_shared() && !self.take_outdated(ino)) || is_paged,
+            keeps_cache: (!self.is_shared() && !self.bodies.lower.take_outdated(ino)) || is_paged,
             outdates_cache: is_passthrough && flags.write,
             changes_elsewhere: is_far && !is_paged,
             is_paged,

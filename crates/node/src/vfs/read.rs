@@ -9,6 +9,7 @@ use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
 
 use crate::body::beside::FillsUp;
+use crate::body::integrity::read_verified;
 use crate::body::seam::Source;
 use crate::body::striped::read::FarRead;
 use crate::inode::live::LiveState;
@@ -102,7 +103,7 @@ impl Node {
                 return Ok(Source::Done(0));
             }
             if state.body.is_none() {
-                self.load_present(ino, state)?;
+                state.load_present(&self.bodies, ino)?;
             }
             if let Some(striped) = state.striped()
                 && offset_bytes.saturating_add(buffer.len() as u64) > striped.size_bytes()
@@ -122,12 +123,13 @@ impl Node {
             {
                 self.far_pages.note_brief(ino, state.remote());
             }
-            self.load_sums(ino, state)?;
-            match (state.source(offset_bytes, buffer)?, &state.sums) {
+            state.load_sums(&self.bodies, ino)?;
+            match (state.source(offset_bytes, buffer)?, state.sums.get()) {
                 // Under the lock, so that no write comes between the bytes and their sums.
                 (Source::File(file), Some(sums)) if !state.is_lower() => {
-                    let read = self.read_verified(ino, sums, &file, offset_bytes, buffer);
-                    read.inspect_err(|error| tell_refused(state, &file, error)).map(Source::Done)
+                    let read = read_verified(ino, sums, &file, offset_bytes, buffer);
+                    read.inspect_err(|error| self.note_refused(state, &file, error))
+                        .map(Source::Done)
                 }
                 (source, _) => Ok(source),
             }
@@ -158,22 +160,23 @@ impl Node {
             state.seek(offset_bytes, hole)
         })
     }
-}
 
-/// Says what this host knew of a file whose bytes are not what their sums say.
-fn tell_refused(state: &LiveState, file: &BackingFile, error: &Error) {
-    let Error::Corrupt { ino, what } = error else { return };
-    let record = state.record.as_ref();
-    tracing::error!(
-        %ino,
-        what,
-        version = record.map(|record| record.version),
-        recorded_bytes = record.map(|record| record.size_bytes),
-        bytes = file.stat().ok().map(|stat| stat.size_bytes),
-        blocks = state.sums.as_ref().map(BlockSums::len),
-        backing = ?state.local().map(|local| local.backing),
-        writers = state.writers,
-        is_unsettled = state.mark.is_unsettled(),
-        "checksum mismatch; the read is refused with EIO"
-    );
+    /// Counts a read that is refused, and says what this host knew of a file whose bytes are not what their sums say.
+    fn note_refused(&self, state: &LiveState, file: &BackingFile, error: &Error) {
+        let Error::Corrupt { ino, what } = error else { return };
+        self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
+        let record = state.record.as_ref();
+        tracing::error!(
+            %ino,
+            what,
+            version = record.map(|record| record.version),
+            recorded_bytes = record.map(|record| record.size_bytes),
+            bytes = file.stat().ok().map(|stat| stat.size_bytes),
+            blocks = state.sums.get().map(BlockSums::len),
+            backing = ?state.local().map(|local| local.backing),
+            writers = state.writers,
+            is_unsettled = state.mark.is_unsettled(),
+            "checksum mismatch; the read is refused with EIO"
+        );
+    }
 }

@@ -87,7 +87,7 @@ impl Node {
             tracing::error!(%ino, error = %e, "the last changes of a closed file could not be recorded");
         }
         if state.mark.is_unsettled()
-            && let Err(e) = self.account(state)
+            && let Err(e) = state.account(&self.tiers)
         {
             tracing::warn!(%ino, error = %e, "the space of a closed file is not accounted");
         }
@@ -99,10 +99,11 @@ impl Node {
         if state.mark.is_unsettled() || state.holds_lease() {
             self.enqueue_settle(ino, state);
         } else {
-            let has_own = state.record.as_ref().is_some_and(|inode| self.own_copy(inode).is_some());
+            let has_own =
+                state.record.as_ref().is_some_and(|inode| self.copies.own(inode).is_some());
             let is_double = has_own && state.kept().is_some();
             self.drop_body(ino, state);
-            state.sums = None;
+            state.sums.unload();
             if is_double {
                 self.remote_cache.forget(ino);
             }

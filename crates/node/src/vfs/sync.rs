@@ -19,9 +19,13 @@ impl Node {
     pub fn flush(&self, ino: InodeId) -> Result<()> {
         self.await_membership_to_publish(ino)?;
         if let Some(striped) = self.striped(ino) {
-            self.publish_stripes(&striped, ino)?;
+            self.bodies.stripes.publish(&striped, ino)?;
             let syncs = self.live.with_existing(ino, |state| self.syncs_at_close(state));
-            return if syncs == Some(true) { self.sync_stripes(&striped, true) } else { Ok(()) };
+            return if syncs == Some(true) {
+                self.bodies.stripes.sync(&striped, true)
+            } else {
+                Ok(())
+            };
         }
         let has_copies = self.publishes_copies(ino, Moment::Close);
         if has_copies {
@@ -51,8 +55,8 @@ impl Node {
     pub fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
         self.await_membership_to_publish(ino)?;
         if let Some(striped) = self.striped(ino) {
-            self.publish_stripes(&striped, ino)?;
-            return self.sync_stripes(&striped, data_only);
+            self.bodies.stripes.publish(&striped, ino)?;
+            return self.bodies.stripes.sync(&striped, data_only);
         }
         let has_copies = self.publishes_copies(ino, Moment::Sync);
         if has_copies {

@@ -42,7 +42,7 @@ impl Node {
         caller: Caller,
     ) -> Result<()> {
         if state.striped().is_some() {
-            self.cut_stripes(ino, state, size_bytes)?;
+            state.cut_stripes(&self.bodies.stripes, ino, size_bytes)?;
             let is_kept = caller.keeps_set_id() || state.names.is_orphan();
             return if is_kept { Ok(()) } else { self.clear_set_id_for(caller, ino) };
         }
@@ -66,11 +66,11 @@ impl Node {
             }
             _ => {
                 self.unfold(ino, state)?;
-                self.mark_unsettled(ino, state)?;
-                let file = self.writable(state)?;
+                state.mark_unsettled(&self.bodies, ino)?;
+                let file = state.writer(&self.tiers)?;
                 file.set_len(size_bytes)?;
-                Self::resize_sums(state, &file, old_size_bytes, size_bytes)?;
-                self.account(state)?;
+                state.sums.resize(&file, old_size_bytes, size_bytes)?;
+                state.account(&self.tiers)?;
             }
         }
         let now = now();

@@ -73,15 +73,15 @@ impl Node {
             if let Some(remote) = state.remote() {
                 return Ok(Source::Far(Arc::clone(remote).into()));
             }
-            self.mark_unsettled(ino, state)?;
+            state.mark_unsettled(&self.bodies, ino)?;
             self.require_room(state, data.len() as u64)?;
-            let file = self.writable(state)?;
-            if state.sums.is_none() {
+            let file = state.writer(&self.tiers)?;
+            if state.sums.get().is_none() {
                 return Ok(Source::File(file));
             }
             let old_size_bytes = state.size_bytes()?;
             file.write_all_at(data, offset_bytes)?;
-            Self::renew_sums(state, &file, offset_bytes, data.len() as u64, old_size_bytes)?;
+            state.sums.renew(&file, offset_bytes, data.len() as u64, old_size_bytes)?;
             note_write(state, offset_bytes + data.len() as u64, is_write_back);
             Ok(Source::Done(data.len()))
         })
@@ -96,7 +96,7 @@ impl Node {
         data: &[u8],
     ) -> Result<bool> {
         if state.inline().is_none() {
-            self.copy_up(ino, state)?;
+            state.copy_up(&self.bodies, ino)?;
             return Ok(false);
         }
         let end = offset_bytes + data.len() as u64;
@@ -120,7 +120,7 @@ impl Node {
         if !tier.is_low() {
             return Ok(());
         }
-        self.account(state)?;
+        state.account(&self.tiers)?;
         self.remote_cache.make_room();
         let Some(local) = state.local() else { return Ok(()) };
         let tier = self.tiers.get(local.backing.tier)?;
@@ -154,23 +154,23 @@ impl Node {
             if let Some(remote) = state.remote() {
                 return Ok(Some(Arc::clone(remote)));
             }
-            self.mark_unsettled(ino, state)?;
+            state.mark_unsettled(&self.bodies, ino)?;
             if mode & PUNCH_HOLE == 0 {
                 self.require_room(state, len_bytes)?;
             }
-            let file = self.writable(state)?;
+            let file = state.writer(&self.tiers)?;
             let old_size_bytes = state.size_bytes()?;
             file.allocate(mode, offset_bytes, len_bytes)?;
             let new_size_bytes = state.size_bytes()?;
             let end = (offset_bytes + len_bytes).min(new_size_bytes);
             if end > offset_bytes {
                 let len = end - offset_bytes;
-                Self::renew_sums(state, &file, offset_bytes, len, old_size_bytes)?;
+                state.sums.renew(&file, offset_bytes, len, old_size_bytes)?;
             }
             if mode & KEEP_SIZE == 0 || mode & PUNCH_HOLE != 0 {
                 note_write(state, new_size_bytes, false);
             }
-            self.account(state)?;
+            state.account(&self.tiers)?;
             self.after_idle_write(ino, state)?;
             Ok::<_, Error>(None)
         })?;
@@ -211,8 +211,8 @@ impl Node {
     ) -> Result<usize> {
         let source = self.live.with(from, |state| {
             self.ensure_loaded(from, state)?;
-            self.load_sums(from, state)?;
-            let is_verified = state.sums.is_some();
+            state.load_sums(&self.bodies, from)?;
+            let is_verified = state.sums.get().is_some();
             Ok::<_, Error>(state.local().filter(|_| !is_verified).map(|l| Arc::clone(&l.ro)))
         })?;
         let Some(source) = source else {
@@ -230,13 +230,13 @@ impl Node {
             if state.local().is_none() {
                 return Ok(None);
             }
-            self.mark_unsettled(to, state)?;
+            state.mark_unsettled(&self.bodies, to)?;
             self.require_room(state, len_bytes)?;
-            let target = self.writable(state)?;
+            let target = state.writer(&self.tiers)?;
             let old_size_bytes = state.size_bytes()?;
             let len = usize::try_from(len_bytes.min(1 << 30)).unwrap_or(usize::MAX);
             let n = source.copy_to(from_offset_bytes, &target, to_offset_bytes, len)?;
-            Self::renew_sums(state, &target, to_offset_bytes, n as u64, old_size_bytes)?;
+            state.sums.renew(&target, to_offset_bytes, n as u64, old_size_bytes)?;
             note_write(state, to_offset_bytes + n as u64, false);
             self.after_idle_write(to, state)?;
             Ok::<_, Error>(Some(n))

@@ -108,7 +108,7 @@ impl Node {
         }
         match parse_attribute(name, value) {
             None => Ok(None),
-            Some(Ok(hint)) => self.refuse_copies_of_stripes(ino, &hint).map(|()| Some(hint)),
+            Some(Ok(hint)) => self.bodies.stripes.refuse_copies(ino, &hint).map(|()| Some(hint)),
             Some(Err(e)) => {
                 tracing::warn!(%ino, attribute = name, "refused: {e}");
                 Err(Error::Invalid(e.to_string()))
@@ -150,9 +150,13 @@ impl Node {
             return Err(Error::NoAttribute);
         }
         Ok(Some(match name {
-            LOCATION_NAME => {
-                self.hosts_of(&inode)?.into_iter().map(|host| host.0).collect::<Vec<_>>().join(",")
-            }
+            LOCATION_NAME => self
+                .copies
+                .hosts_of(&inode)?
+                .into_iter()
+                .map(|host| host.0)
+                .collect::<Vec<_>>()
+                .join(","),
             STATE_NAME => self.state_of(ino)?.to_owned(),
             _ => self.describe_layout(&inode),
         }))

@@ -1,0 +1,120 @@
+//! Backing files that are made here for what stood beside an inode or in the lower file system, and records that name them.
+
+use intarsia_meta::{Extra, Inode};
+use intarsia_types::{Error, HintSet, InodeId, Layout, Result, TierId};
+
+use crate::body::lower::{LowerBody, changing, copy_unchanged};
+use crate::body::{Bodies, LocalBody};
+
+impl Bodies {
+    /// The tier here for a file with such hints, after what makes way for it has gone.
+    pub(crate) fn tier_here(&self, hints: &HintSet) -> Result<TierId> {
+        self.makes_room.make_room();
+        self.placing.tier_here(hints.tier())
+    }
+
+    /// Makes a backing file of `tier` that holds `bytes`. No record names it yet.
+    pub(crate) fn write_out(&self, ino: InodeId, bytes: &[u8], tier: TierId) -> Result<LocalBody> {
+        let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
+        if !bytes.is_empty() {
+            let written = self
+                .tiers
+                .get(tier)
+                .and_then(|t| t.open_file(backing.file, true))
+                .and_then(|rw| rw.write_all_at(bytes, 0));
+            if let Err(e) = written {
+                drop(file);
+                self.ledger.discard_unrecorded(ino, backing, &e)?;
+                return Err(e);
+            }
+        }
+        Ok(LocalBody::new(backing, file))
+    }
+
+    /// Has the record of `ino` name a new backing file, in place of what stands beside the inode, and say that it may
+    /// be being written. `extras` is what the change depends on.
+    pub(crate) fn name(
+        &self,
+        ino: InodeId,
+        new: LocalBody,
+        size_bytes: u64,
+        mut extras: Vec<Extra>,
+    ) -> Result<LocalBody> {
+        let backing = new.backing;
+        extras.extend([Extra::TakeFree(backing), Extra::DeleteBody, Extra::MarkWritable]);
+        let named = self.namespace.update_with(ino, &extras, |inode| {
+            inode.layout = Layout::Local(backing);
+            inode.size_bytes = size_bytes;
+            inode.checksummed = false;
+            Ok(())
+        });
+        match named {
+            Ok(_) => Ok(new),
+            Err(error) => {
+                drop(new);
+                self.ledger.discard_unrecorded(ino, backing, &error)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies a lower file to a tier, where it can be written, and what its record says then; its bytes are there before
+    /// the record says so. Blocks are shared where the file system can. `extras` is what the change depends on.
+    pub(crate) fn copy_up(
+        &self,
+        ino: InodeId,
+        lower: &LowerBody,
+        hints: &HintSet,
+        mut extras: Vec<Extra>,
+    ) -> Result<(LocalBody, Inode)> {
+        let stamp = lower.stamp;
+        let tier = self.tier_here(hints)?;
+        if !self.tiers.get(tier)?.fits(stamp.size_bytes) {
+            let dir = self.tiers.get(tier)?.dir().display().to_string();
+            return Err(Error::NoSpace(format!("tier {dir} has no room for a copy of the file")));
+        }
+        let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
+        let copied = self
+            .tiers
+            .get(tier)
+            .and_then(|t| t.open_file(backing.file, true))
+            .and_then(|target| copy_unchanged(&lower.file, &target, stamp));
+        let recorded = copied.and_then(|()| {
+            extras.extend([Extra::TakeFree(backing), Extra::MarkWritable]);
+            self.namespace.update_with(ino, &extras, |inode| match &inode.layout {
+                Layout::Lower { stamp: now, .. } if *now == stamp => {
+                    inode.layout = Layout::Local(backing);
+                    inode.size_bytes = stamp.size_bytes;
+                    inode.checksummed = false;
+                    Ok(())
+                }
+                _ => Err(changing()),
+            })
+        });
+        let inode = match recorded {
+            Ok(inode) => inode,
+            Err(e) => {
+                drop(file);
+                self.ledger.discard_unrecorded(ino, backing, &e)?;
+                return Err(e);
+            }
+        };
+        // A later write past the process is to show against it.
+        file.set_mtime(inode.mtime)?;
+        Ok((LocalBody::new(backing, file), inode))
+    }
+
+    /// Records durably that the backing file of an inode may change from now on. `extras` is what the change depends on.
+    pub(crate) fn mark_unsettled(&self, ino: InodeId, mut extras: Vec<Extra>) -> Result<()> {
+        extras.push(Extra::MarkWritable);
+        self.namespace.update_with(ino, &extras, |inode| {
+            inode.checksummed = false;
+            Ok(())
+        })?;
+        if self.is_durable {
+            // Else power loss could keep new bytes and lose the mark that they are there.
+            self.namespace.sync()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! The bytes of a live inode: what is asked of them, and how they are opened.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_meta::{Inode, allowance};
+use intarsia_store::BackingFile;
+use intarsia_sync::Instant;
+use intarsia_types::{Error, InodeId, Result};
+
+use crate::body::remote::RemoteFile;
+use crate::body::seam::{BodyStat, FarBody, Source};
+use crate::body::striped::StripedFile;
+use crate::body::stripes::Stripes;
+use crate::body::{Bodies, Body, Loaded, LocalBody};
+use crate::inode::live::LiveState;
+use crate::space::tiers::Tiers;
+
+impl LiveState {
+    /// The bytes, if they stand beside the inode.
+    pub(crate) fn inline(&self) -> Option<&[u8]> {
+        self.body.as_ref().and_then(Body::as_inline)
+    }
+
+    /// As [`inline`](Self::inline), to be changed.
+    pub(crate) fn inline_mut(&mut self) -> Option<&mut Vec<u8>> {
+        self.body.as_mut().and_then(Body::as_inline_mut)
+    }
+
+    /// The backing file, if the bytes are in one.
+    pub(crate) fn local(&self) -> Option<&LocalBody> {
+        self.body.as_ref().and_then(Body::as_local)
+    }
+
+    /// The copy of another host's file, if the bytes are read from one.
+    pub(crate) fn kept(&self) -> Option<&LocalBody> {
+        self.body.as_ref().and_then(Body::as_kept)
+    }
+
+    /// The file at another host, if the bytes are there.
+    pub(crate) fn remote(&self) -> Option<&Arc<RemoteFile>> {
+        self.body.as_ref().and_then(Body::as_remote)
+    }
+
+    /// The file, if its chunks lie on several hosts.
+    pub(crate) fn striped(&self) -> Option<&Arc<StripedFile>> {
+        self.body.as_ref().and_then(Body::as_striped)
+    }
+
+    /// Whether the bytes are in the lower file system, where nothing is written.
+    pub(crate) fn is_lower(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.as_lower().is_some())
+    }
+
+    /// The bytes, if other hosts have them.
+    pub(crate) fn far(&self) -> Option<FarBody> {
+        self.body.as_ref().and_then(Body::far)
+    }
+
+    /// Whether writes go to another host.
+    pub(crate) fn writes_remotely(&self) -> bool {
+        self.remote().is_some_and(|remote| remote.may_write())
+    }
+
+    /// Whether writes go to the parts of a striped file.
+    pub(crate) fn writes_stripes(&self) -> bool {
+        self.striped().is_some_and(|striped| striped.may_write())
+    }
+
+    /// Lets go of the body, and returns the backing file here if it had one.
+    pub(crate) fn take_local(&mut self) -> Option<LocalBody> {
+        self.body.take().and_then(Body::into_local)
+    }
+
+    /// Closes what the process writes through.
+    pub(crate) fn close_writer(&mut self) {
+        if let Some(local) = self.body.as_mut().and_then(Body::as_local_mut) {
+            local.rw = None;
+        }
+    }
+
+    /// The length as far as the process knows; a passthrough file's own length is asked of the file.
+    pub(crate) fn size_bytes(&self) -> Result<u64> {
+        self.body.as_ref().map_or(Ok(self.overlay.size_bytes), Body::size_bytes)
+    }
+
+    /// Whether the bytes are such that another host may change them while they are open here.
+    pub(crate) fn may_change_elsewhere(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.may_change_elsewhere(self.holds_lease()))
+    }
+
+    /// Where the file ends as far as is known here, if that is all that is known of what another host may change.
+    pub(crate) fn end_when_read(&self) -> Option<u64> {
+        self.body.as_ref().and_then(|body| body.end_when_read(self.holds_lease()))
+    }
+
+    /// What the body knows that the record may not say; none where the record says it all.
+    pub(crate) fn body_stat(&self) -> Result<Option<BodyStat>> {
+        self.body.as_ref().map_or(Ok(None), Body::stat)
+    }
+
+    /// Where bytes are to be read from. Those beside the inode are put into `buffer` at once.
+    pub(crate) fn source(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<Source> {
+        let body = self.body.as_ref().ok_or(Error::BadHandle)?;
+        Ok(body.source(offset_bytes, buffer))
+    }
+
+    /// The next data or hole at or after an offset; where nobody can say, all of it is data.
+    ///
+    /// # Errors
+    /// [`Error::NoData`] past the end.
+    pub(crate) fn seek(&self, offset_bytes: u64, hole: bool) -> Result<u64> {
+        self.body.as_ref().ok_or(Error::BadHandle)?.seek(offset_bytes, hole)
+    }
+
+    /// Notes that the backing file's present change time is our own doing.
+    pub(crate) fn mark_seen(&mut self) {
+        if let Some(local) = self.local()
+            && let Ok(stat) = local.ro.stat()
+        {
+            self.seen_ctime = stat.ctime;
+        }
+    }
+
+    /// The descriptor that the process writes through.
+    pub(crate) fn writer(&mut self, tiers: &Tiers) -> Result<Arc<BackingFile>> {
+        let local = self.body.as_mut().and_then(Body::as_local_mut).ok_or(Error::BadHandle)?;
+        local.writer(tiers)
+    }
+
+    /// Brings the tier's accounting up to date with the backing file.
+    pub(crate) fn account(&mut self, tiers: &Tiers) -> Result<()> {
+        let Some(local) = self.local() else { return Ok(()) };
+        let blocks_512 = local.ro.stat()?.blocks_512;
+        tiers.get(local.backing.tier)?.account(self.accounted_512, blocks_512);
+        self.accounted_512 = blocks_512;
+        Ok(())
+    }
+
+    /// Lets go of an open lower file that the record says is another by now, so that it is opened anew.
+    pub(crate) fn drop_stale_lower(&mut self, inode: &Inode) {
+        if self.body.as_ref().is_some_and(|body| body.is_stale(inode)) {
+            self.body = None;
+        }
+    }
+
+    /// Makes the entry fit for writing to a striped file.
+    pub(crate) fn write_stripes(&mut self, stripes: &Stripes, inode: &Inode) -> Result<()> {
+        if !self.writes_stripes() {
+            let (striped, hints) = stripes.open_to_write(inode)?;
+            self.body = Some(Body::striped(striped));
+            self.sums.forget();
+            self.hints = hints;
+            self.record = Some(inode.clone());
+        }
+        Ok(())
+    }
+
+    /// Notes what another host has published of a striped file that is being written here.
+    pub(crate) fn renew_stripes(&mut self, inode: &Inode) {
+        if self.striped().is_some_and(|striped| striped.learn_record(inode)) {
+            self.record = Some(inode.clone());
+        }
+    }
+
+    /// Cuts or grows a striped file.
+    pub(crate) fn cut_stripes(
+        &mut self,
+        stripes: &Stripes,
+        ino: InodeId,
+        size_bytes: u64,
+    ) -> Result<()> {
+        let Some(striped) = self.striped().map(Arc::clone) else { return Ok(()) };
+        match stripes.cut(&striped, ino, size_bytes)? {
+            Some(inode) => self.record = Some(inode),
+            None if self.is_open() => self.names.lose(),
+            None => return Err(Error::NotFound),
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that are opened.
+impl LiveState {
+    /// Makes the body of `inode` accessible.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when the inode was removed since its record was read, [`Error::Busy`] when it was changed.
+    pub(crate) fn load_body(&mut self, bodies: &Bodies, inode: &Inode) -> Result<()> {
+        if self.body.is_some() {
+            return Ok(());
+        }
+        let Loaded { body, size_bytes } = bodies.load(inode, &self.hints)?;
+        self.overlay.size_bytes = size_bytes;
+        // A home verifies what it sends, and the transfer has sums of its own. Of a copy there may be later sums.
+        self.sums.note_stored(inode.checksummed && !body.is_elsewhere());
+        self.accounted_512 = match body.as_local() {
+            // The count at the start took it as it was, whatever the record says.
+            Some(local) if self.mark.is_foreign() => local.ro.stat()?.blocks_512,
+            _ => inode.blocks_512,
+        };
+        self.body = Some(body);
+        // What the record knows of the file is what it was like at its last settling.
+        self.seen_ctime = inode.ctime;
+        if !self.mark.is_unsettled() {
+            self.mark_seen();
+        }
+        Ok(())
+    }
+
+    /// Makes the body accessible that the record says now.
+    pub(crate) fn load_present(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
+        /// How long others may go on changing it meanwhile.
+        const CHANGING: Duration = Duration::from_secs(5);
+        let deadline = Instant::now() + allowance::of(CHANGING);
+        loop {
+            let inode = bodies.record(ino)?;
+            match self.load_body(bodies, &inode) {
+                Err(Error::Busy(_))
+                    if bodies.may_have_changed(&inode) && Instant::now() < deadline => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Loads the stored sums, once.
+    pub(crate) fn load_sums(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
+        if self.sums.get().is_some() || !self.sums.is_stored() {
+            return Ok(());
+        }
+        match bodies.stored_sums(ino, self.record.as_ref())? {
+            Some(sums) => self.sums.load(sums),
+            None => self.sums.forget(),
+        }
+        Ok(())
+    }
+}

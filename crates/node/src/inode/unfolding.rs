@@ -1,0 +1,107 @@
+//! Bytes that leave their place beside the inode, or in the lower file system, for a backing file here, to be written there.
+
+use intarsia_meta::Extra;
+use intarsia_types::{InodeId, Integrity, Layout, Result, TierId};
+
+use crate::body::integrity::sum_file;
+use crate::body::{Bodies, Body, LocalBody};
+use crate::inode::early_fold::EarlyFold;
+use crate::inode::live::LiveState;
+
+impl LiveState {
+    /// What makes a change of content conditional on the right to write, where others may take it.
+    pub(crate) fn lease_extras(&self, is_shared: bool) -> Vec<Extra> {
+        if is_shared && self.right.binds_changes() { vec![Extra::HoldWritable] } else { Vec::new() }
+    }
+
+    /// Has the bytes in a backing file on this host in any case, if they stand beside the inode or in the lower file system.
+    pub(crate) fn unfold_here(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
+        if self.inline().is_none() {
+            return self.copy_up(bodies, ino);
+        }
+        let tier = bodies.tier_here(&self.hints)?;
+        self.unfold_into(bodies, ino, tier)
+    }
+
+    /// Moves an inline body into a backing file of `tier`.
+    ///
+    /// The bytes are in the file before the record names it; a crash in between leaves a free file. Where the record is
+    /// a promise to other hosts it keeps the bytes, and names no file, until others are published: as they stand
+    /// beside the inode they outlive this host.
+    pub(crate) fn unfold_into(
+        &mut self,
+        bodies: &Bodies,
+        ino: InodeId,
+        tier: TierId,
+    ) -> Result<()> {
+        let Some(bytes) = self.inline() else { return Ok(()) };
+        let size_bytes = bytes.len() as u64;
+        let is_shared = bodies.is_shared();
+        let published = self.keeps_published(is_shared).then(|| EarlyFold::of(bytes));
+        let mut new = bodies.write_out(ino, bytes, tier)?;
+        if let Some(published) = published {
+            if let (Some(record), false) = (&self.record, self.overlay.is_dirty) {
+                new.ro.set_mtime(record.mtime)?;
+            }
+            self.naming.fold(published);
+        } else {
+            new = bodies.name(ino, new, size_bytes, self.lease_extras(is_shared))?;
+        }
+        self.hold_new(new, size_bytes)?;
+        self.mark_seen();
+        Ok(())
+    }
+
+    /// Whether the record of a small file keeps its bytes while they are rewritten here. It is marked already as
+    /// being written.
+    fn keeps_published(&self, is_shared: bool) -> bool {
+        is_shared
+            && self.holds_lease()
+            && !self.right.is_taken_over()
+            && !self.sums.is_stored()
+            && self.hints.integrity() != Integrity::Strict
+            && self.record.as_ref().is_some_and(|record| record.layout == Layout::Inline)
+    }
+
+    /// Copies a lower file to a tier, where it can be written (see [`Bodies::copy_up`]).
+    pub(crate) fn copy_up(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
+        let Some(lower) = self.body.as_ref().and_then(Body::as_lower) else { return Ok(()) };
+        let extras = self.lease_extras(bodies.is_shared());
+        let (new, inode) = bodies.copy_up(ino, lower, &self.hints, extras)?;
+        let size_bytes = inode.size_bytes;
+        self.record = Some(inode);
+        self.hold_new(new, size_bytes)?;
+        self.account(bodies.tiers())?;
+        self.mark_seen();
+        Ok(())
+    }
+
+    fn hold_new(&mut self, new: LocalBody, size_bytes: u64) -> Result<()> {
+        let file = std::sync::Arc::clone(&new.ro);
+        self.body = Some(Body::local(new));
+        self.overlay.size_bytes = size_bytes;
+        self.mark.set();
+        self.sums.note_stored(false);
+        self.accounted_512 = 0;
+        if self.hints.integrity() == Integrity::Strict {
+            self.sums.keep_up(sum_file(&file)?);
+        }
+        Ok(())
+    }
+
+    /// Records durably that the backing file may change from now on.
+    pub(crate) fn mark_unsettled(&mut self, bodies: &Bodies, ino: InodeId) -> Result<()> {
+        if self.mark.is_unsettled() || self.local().is_none() {
+            return Ok(());
+        }
+        if self.sums.is_stored() && self.hints.integrity() == Integrity::Strict {
+            self.load_sums(bodies, ino)?;
+        } else {
+            self.sums.unload();
+        }
+        bodies.mark_unsettled(ino, self.lease_extras(bodies.is_shared()))?;
+        self.mark.set();
+        self.sums.note_stored(false);
+        Ok(())
+    }
+}
