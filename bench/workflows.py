@@ -33,7 +33,7 @@ from datetime import datetime
 from pathlib import Path
 
 import command_line
-import lab
+import kept
 import labs
 import peers
 import shapes
@@ -112,7 +112,7 @@ class Meter:
     def sample(self):
         """Ten times a second, until the run is over."""
         while True:
-            self.samples.append((time.time(), sum(map(received, self.counters)), *lab.cpu_ticks()))
+            self.samples.append((time.time(), sum(map(received, self.counters)), *kept.busy_s()))
             if self.ends.wait(0.1):
                 return
 
@@ -120,7 +120,7 @@ class Meter:
         """Bytes, and the share of the time that the processors were busy."""
         first = max((one for one in self.samples if one[0] <= began), default=self.samples[0])
         last = min((one for one in self.samples if one[0] >= ended), default=self.samples[-1])
-        return last[1] - first[1], (last[2] - first[2]) / max(1, last[3] - first[3])
+        return last[1] - first[1], (last[2] - first[2]) / max(1e-9, last[3] - first[3])
 
 
 def received(counters):

@@ -477,6 +477,19 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_deals_regions_that_are_worth_it_and_a_place_all() {
+        let is_dealt = |texts: &[&str]| {
+            let hints: HintSet = texts.iter().map(|text| text.parse::<Hint>().unwrap()).collect();
+            hints.dealing().is_some()
+        };
+        assert!(is_dealt(&["pattern=gather"]) && is_dealt(&["pattern=scatter", "chunk=64KiB"]));
+        assert!(!is_dealt(&["pattern=gather", "chunk=60KiB"]));
+        assert!(!is_dealt(&["pattern=scatter", "chunk=4KiB"]));
+        assert!(is_dealt(&["place=scatter:4KiB"]));
+        assert!(is_dealt(&["place=stripe:2", "chunk=4KiB", "pattern=gather"]));
+    }
+
+    #[test]
     fn own_hints_win_over_inherited_ones() {
         let mut inherited: HintSet =
             ["tier=memory", "close=fast"].iter().map(|t| t.parse::<Hint>().unwrap()).collect();

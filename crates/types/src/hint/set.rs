@@ -9,6 +9,9 @@ use super::{
     parse_place,
 };
 
+/// Regions from which on a pattern deals them over hosts.
+const WORTH_BYTES: u64 = 64 << 10;
+
 /// The hints in force for one file: its own over the rules' over those inherited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HintSet(BTreeMap<HintKey, String>);
@@ -109,7 +112,8 @@ impl HintSet {
         self.get(HintKey::Lifetime)?.strip_prefix(super::READS)?.parse().ok()
     }
 
-    /// How the chunks are to be dealt over hosts, if they are.
+    /// How the chunks are to be dealt over hosts, if they are. A pattern is no promise, as a place is: shorter regions
+    /// than `WORTH_BYTES` take longer to ask for at many hosts than to read at one.
     #[must_use]
     pub fn dealing(&self) -> Option<Dealing> {
         match (self.place(), self.pattern()) {
@@ -120,7 +124,9 @@ impl HintSet {
                 Some(Dealing { hosts: None, chunk_bytes: Some(region) })
             }
             (None, Some(Pattern::Scatter | Pattern::Gather)) => {
-                Some(Dealing { hosts: None, chunk_bytes: self.chunk_bytes() })
+                let chunk_bytes = self.chunk_bytes();
+                let is_worth_it = chunk_bytes.is_none_or(|bytes| bytes >= WORTH_BYTES);
+                is_worth_it.then_some(Dealing { hosts: None, chunk_bytes })
             }
             _ => None,
         }
