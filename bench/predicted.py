@@ -30,6 +30,7 @@ import command_line
 import labs
 import peers
 import predicted_cases
+import simgrid_model
 from scipy import stats
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -305,11 +306,22 @@ def score(arguments, cases, split):
                 for case, made in cases.items():
                     foretold = predicted(system, apart, profile, made.workload(overheads), factor)
                     rows[name, case] = {"predicted": foretold, "measured": []}
+                    if arguments.simgrid:
+                        rows[name, case] |= beside(arguments.simgrid, system, apart, profile, made.workload(overheads))
                 for number, case in labs.in_turn(cases, arguments.repeat):
                     loads.append(os.getloadavg()[0])
                     rows[name, case]["measured"].append(cases[case].run(system, crew, number))
             save(arguments, rows, loads, seeds)
     return rows, loads, seeds
+
+
+def beside(simgrid, system, home, profile, work):
+    """What the model in SimGrid says of a case, and the processor time of both programs, starts of these included."""
+    before = simgrid_model.cpu_s()
+    makespan_s(system, home, profile, work, runs=1)
+    ours_s = simgrid_model.cpu_s() - before
+    simulated_s, took_s = simgrid.makespan_s(profile, work, len(system.mounts))
+    return {"simgrid": simulated_s, "cpu_s": {"intarsia": ours_s, "simgrid": took_s}}
 
 
 def save(arguments, rows, loads, seeds):
@@ -345,6 +357,23 @@ def show(arguments, rows, loads, seeds):
     print(f"\nerror of the median run: median {statistics.median(errors):.1%}, p90 {nearly_all:.1%}, worst {errors[-1]:.1%} (aims: 5 %, 12 %)")
     print(f"runs within their {COVERED:.0%} interval: {inside} of {total} (aim: 90 %)")
     show_order(rows)
+    if arguments.simgrid:
+        show_simgrid(rows)
+
+
+def show_simgrid(rows):
+    """Say how far the model in SimGrid is off beside ours, and what both take."""
+    print(f"\n{'system':10} {'case':15} {'measured':>10} {'ours':>9} {'SimGrid':>9} {'error':>7} {'error':>7}   CPU of ours and of SimGrid (ms)")
+    errors = {"ours": [], "SimGrid": []}
+    for (name, case), row in rows.items():
+        middle, ours, other = statistics.median(row["measured"]), row["predicted"][0], row["simgrid"]
+        off = ours / middle - 1, other / middle - 1
+        for model, one in zip(errors, off):
+            errors[model].append(abs(one))
+        cpu = " ".join(f"{1000 * seconds:8.1f}" for seconds in row["cpu_s"].values())
+        print(f"{name:10} {case:15} {middle:10.3f} {ours:9.3f} {other:9.3f} {off[0]:+7.0%} {off[1]:+7.0%}   {cpu}")
+    for model, found in errors.items():
+        print(f"{model}: error of the median run: median {statistics.median(found):.1%}, worst {max(found):.1%}, n = {len(found)}")
 
 
 def show_order(rows):
@@ -375,6 +404,7 @@ def main():
     parser.add_argument("--lab", type=int, metavar="HOSTS", help="stores over the hosts of a lab; needs root")
     parser.add_argument("--link", default="200mbit", help="rate of the lab's links (%(default)s)")
     parser.add_argument("--as-loaded", action="store_true", help="seed with what other programs take meanwhile, for a host that is never quiet")
+    parser.add_argument("--simgrid", action="store_true", help="also simulate each case in SimGrid, in the style of WRENCH's default storage")
     parser.add_argument("--quick", action="store_true", help="two small cases, seeded for 8 s, twice")
     parser.add_argument("--work", default="/var/tmp", help="where all data lies without --lab (%(default)s)")
     parser.add_argument("--program", default=str(labs.PROGRAM))
@@ -385,6 +415,9 @@ def main():
     if arguments.quick:
         arguments.repeat, split["seed"]["seconds"], wanted = 2, 8, wanted or list(QUICK)
     split["seed"]["seconds"] = arguments.seconds or split["seed"]["seconds"]
+    if arguments.simgrid and (why := simgrid_model.problem()):
+        parser.error(why)
+    arguments.simgrid = simgrid_model.SimGrid() if arguments.simgrid else None
     labs.end_on_signals()
     arguments.slots = arguments.slots or (1 if arguments.lab else min(2, os.cpu_count() or 1))
     arguments.kinds, arguments.training = SYSTEMS, split["training"]
