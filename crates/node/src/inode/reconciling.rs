@@ -166,6 +166,8 @@ fn quarantine(node: &Node, ino: InodeId, state: &mut LiveState) {
     );
     let is_open = state.is_open();
     if !is_open {
+        // Nor is it shown here any more, if it is a new file that could not be recorded.
+        node.note_broken_promise(ino, state);
         let forgotten = state.forget_body();
         node.discard_unnamed(ino, &forgotten);
     }
