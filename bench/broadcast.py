@@ -13,7 +13,6 @@ example:
   bench/broadcast.py --hosts 20 --mb 20 --link 100mbit --readers 1,2,4,8,19 --repeat 5 --out results/broadcast.jsonl
 """
 
-import json
 import os
 import statistics
 import time
@@ -99,14 +98,11 @@ def main():
     with labs.Intarsia(arguments.program, arguments.hosts, arguments.link, arguments.work) as system:
         for number, (way, count) in labs.in_turn(cases, arguments.repeat):
             key = {**settings, "way": way, "readers": count, "round": number}
-            if any(all(one[name] == key[name] for name in key) for one in found):
+            if kept.holds(found, key):
                 continue
             case = f"{way.replace('=', '-')}-{count}-{number}-{os.getpid()}"
             measured = measure(system, way, count, arguments.mb * 1_000_000, case)
-            found.append(key | measured | {"load": os.getloadavg()[0], "commit": kept.commit()})
-            if arguments.out:
-                with open(arguments.out, "a") as file:
-                    file.write(json.dumps(found[-1]) + "\n")
+            kept.keep(found, key | measured | {"load": os.getloadavg()[0], "commit": kept.commit()}, arguments.out)
     told(found, settings)
 
 

@@ -31,3 +31,16 @@ def remembered(path):
     if path is None or not Path(path).exists():
         return []
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def holds(found, case):
+    """Whether a case was measured."""
+    return any(all(one.get(name) == value for name, value in case.items()) for one in found)
+
+
+def keep(found, measured, path):
+    """Add a measurement, also to the file if there is one."""
+    found.append(measured)
+    if path:
+        with open(path, "a") as file:
+            file.write(json.dumps(measured) + "\n")

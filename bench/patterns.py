@@ -16,7 +16,6 @@ example:
 """
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -352,9 +351,7 @@ def main():
             for mb in sizes
             for pattern in patterns
         ]
-        left = [
-            case for case in cases if not any(all(one[key] == case[key] for key in case) for one in found)
-        ]
+        left = [case for case in cases if not kept.holds(found, case)]
         if not left:
             continue
         hosts = arguments.hosts + (name == "central")
@@ -362,10 +359,7 @@ def main():
             for case in left:
                 load = os.getloadavg()[0]
                 measured = measure(system, name, case["pattern"], round(case["mb"] * 1_000_000))
-                found.append(case | measured | {"load": load, "commit": commit})
-                if arguments.out:
-                    with open(arguments.out, "a") as file:
-                        file.write(json.dumps(found[-1]) + "\n")
+                kept.keep(found, case | measured | {"load": load, "commit": commit}, arguments.out)
     told(found, settings)
 
 

@@ -14,7 +14,6 @@ example:
   bench/relapses.py --hosts 4 --mb 8 --repeat 8 --out results/relapses.jsonl
 """
 
-import json
 import os
 import statistics
 import tempfile
@@ -93,12 +92,10 @@ def main():
     cases = [(pattern, state) for pattern in PATTERNS for state in states]
     for number, (pattern, state) in labs.in_turn(cases, arguments.repeat):
         key = {**settings, "pattern": pattern, "state": state, "round": number}
-        if any(all(one.get(name) == key[name] for name in key) for one in found):
+        if kept.holds(found, key):
             continue
-        found.append(key | measure(arguments, state, pattern) | {"load": os.getloadavg()[0], "commit": kept.commit()})
-        if arguments.out:
-            with open(arguments.out, "a") as file:
-                file.write(json.dumps(found[-1]) + "\n")
+        measured = measure(arguments, state, pattern)
+        kept.keep(found, key | measured | {"load": os.getloadavg()[0], "commit": kept.commit()}, arguments.out)
     told(found, settings)
 
 

@@ -219,7 +219,8 @@ impl Node {
     }
 
     /// Space and inodes for `statfs`: capacity, use and free bytes, of all hosts that are alive, and inodes in use. What
-    /// is told of other hosts is at most some beats old, and so is the number of inodes that hosts share. A file system that several tiers share counts as each of them says.
+    /// is told of other hosts is at most some beats old, and so is the number of inodes that hosts share. A file system
+    /// that several tiers share counts as each of them says.
     ///
     /// # Errors
     /// The engine's own.

@@ -185,10 +185,9 @@ def _joined(new: Workload, given: argparse.Namespace) -> Workload:
     if text is None or not is_native(text):
         raise TraceError(source, "", "is no workload", "make one: intarsia trace … --out FILE")
     known = read_native(source, text)
-    stages = [name for name in (given.stages or "").split(",") if name]
-    replaced = stages or list(dict.fromkeys(task.stage for task in new.tasks))
-    made = with_new_stages(known, given.records[0], new, stages)
-    stayed = len(dict.fromkeys(task.stage for task in known.tasks)) - len(replaced)
+    replaced = [name for name in (given.stages or "").split(",") if name] or new.stages
+    made = with_new_stages(known, given.records[0], new, replaced)
+    stayed = len(known.stages) - len(replaced)
     made.warnings.append(f"as recorded now: {', '.join(replaced)}; {stayed} stages as they were")
     return _checked(made, given.records[0])
 

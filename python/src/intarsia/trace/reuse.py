@@ -25,7 +25,7 @@ def with_new_stages(known: Workload, source: str, new: Workload, stages: Iterabl
     `source` is the file of `new`, for errors. Raises TraceError where a stage is unknown, or where
     the new one no longer writes what a stage that stays reads.
     """
-    chosen = list(stages) or list(dict.fromkeys(task.stage for task in new.tasks))
+    chosen = list(stages) or new.stages
     for stage in chosen:
         _has(known, "the workload that is reused", source, stage)
         _has(new, "the new record", source, stage)
@@ -60,7 +60,7 @@ def with_new_stages(known: Workload, source: str, new: Workload, stages: Iterabl
 
 
 def _has(workload: Workload, what: str, source: str, stage: str) -> None:
-    names = list(dict.fromkeys(task.stage for task in workload.tasks))
+    names = workload.stages
     if stage not in names:
         raise TraceError(
             source, "", f"{what} has no stage {stage!r}", f"it has: {', '.join(names)}"

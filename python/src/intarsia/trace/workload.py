@@ -80,6 +80,11 @@ class Workload:
     warnings: list[str] = field(default_factory=list)
     hints: dict[str, dict[str, str]] = field(default_factory=dict)
 
+    @property
+    def stages(self) -> list[str]:
+        """The names of the stages, in the order of their first tasks."""
+        return list(dict.fromkeys(task.stage for task in self.tasks))
+
     def writers(self) -> dict[str, str]:
         """Return who writes each file."""
         return {file: task.name for task in self.tasks for file in task.files("write")}

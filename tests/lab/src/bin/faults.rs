@@ -34,7 +34,7 @@ enum Verb {
         /// From which places and times follow [default: another one each time, printed]
         #[arg(long)]
         seed: Option<u64>,
-        /// Stop at the first violation and leave the lab as it is
+        /// Stop at the first content that is lost or wrong, and leave the lab as it is
         #[arg(long)]
         stop: bool,
     },

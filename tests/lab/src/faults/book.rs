@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -303,11 +304,16 @@ fn content(path: &Path) -> io::Result<Option<Vec<u8>>> {
 
 /// The inode of a file, and where the store says that it is.
 fn place(path: &Path) -> String {
-    use std::os::unix::fs::MetadataExt;
     let ino = std::fs::metadata(path).map_or(0, |meta| meta.ino());
-    let mut location = vec![0; 1024];
-    let length = rustix::fs::getxattr(path, "user.intarsia.location", &mut location).unwrap_or(0);
-    format!("inode {ino}: {}", String::from_utf8_lossy(&location[..length]))
+    format!("inode {ino}: {}", location(path).unwrap_or_else(|error| error.to_string()))
+}
+
+/// Where the store says that a file is: its hosts, the home first.
+pub(crate) fn location(file: &Path) -> io::Result<String> {
+    let mut value = vec![0; 256];
+    let n = rustix::fs::getxattr(file, "user.intarsia.location", &mut value)?;
+    value.truncate(n);
+    Ok(String::from_utf8_lossy(&value).into_owned())
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl Report {
     /// Whether everything was as promised.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.findings.lost.is_empty() && self.findings.wrong.is_empty() && self.trouble.is_empty()
+        self.is_right() && self.trouble.is_empty()
     }
 
     /// Whether all that was acknowledged is there, and nothing else.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use intarsia_posix_tests::{Random, intarsia, run as run_program};
 use serde_json::Value;
 
-use super::book::{Book, Findings, Tally};
+use super::book::{Book, Findings, Tally, location};
 use super::disk::Disk;
 use super::stutter::Stutter;
 use super::{Kind, Report};
@@ -380,7 +380,7 @@ impl<'a> Rounds<'a> {
                 let status = self.cluster.status(host)?;
                 let tier = &status["tiers"][0];
                 let kept = status["remote_cache"]["bytes"].as_u64()?;
-                let on_disk = bytes_below(&Path::new(tier["dir"].as_str()?).join("data"));
+                let on_disk = bytes_below(&data_of(&status)?);
                 let counted = tier["used_bytes"].as_u64()?;
                 if on_disk > kept || counted != on_disk {
                     left.push_str(&format!(
@@ -395,17 +395,17 @@ impl<'a> Rounds<'a> {
             report.trouble.push(format!("bytes that no file has:{left}{remains}"));
         }
     }
-}
 
-impl Rounds<'_> {
     /// The backing files that are left, what `check` says of them, and the last lines of each node's log.
     fn remains(&self) -> String {
         let mut said = String::new();
         for host in 1..=HOSTS {
-            let dir = self.cluster.status(host).and_then(|status| {
-                Some(Path::new(status["tiers"][0]["dir"].as_str()?).join("data"))
-            });
+            let dir = self.cluster.status(host).as_ref().and_then(data_of);
             let files = dir.map(|dir| files_below(&dir)).unwrap_or_default();
+            let told = |(path, meta): &(PathBuf, fs::Metadata)| {
+                format!("{} of {} bytes, changed at {} s", path.display(), meta.len(), meta.mtime())
+            };
+            let files: Vec<_> = files.iter().map(told).collect();
             let check = self.cluster.damage(host, Duration::ZERO);
             let log = fs::read_to_string(self.cluster.log(host)).unwrap_or_default();
             let last: Vec<_> = log.lines().rev().take(LAST_LINES).collect();
@@ -416,42 +416,34 @@ impl Rounds<'_> {
     }
 }
 
-/// The files below a directory, with length and time of the last change in seconds since 1970.
-fn files_below(dir: &Path) -> Vec<(String, u64, i64)> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let files = entries.flat_map(|entry| match entry.metadata() {
-        Ok(meta) if meta.is_dir() => files_below(&entry.path()),
-        Ok(meta) => vec![(entry.path().display().to_string(), meta.len(), meta.mtime())],
-        Err(_) => vec![],
-    });
-    files.collect()
-}
-
 /// Where the programs of a directory run: each is in other hands in each round, so that homes move.
 fn host_of(index: usize, number: u64) -> usize {
     (index + usize::try_from(number).unwrap_or(0)) % HOSTS + 1
 }
 
+/// Where the first tier of a host has its backing files.
+fn data_of(status: &Value) -> Option<PathBuf> {
+    Some(Path::new(status["tiers"][0]["dir"].as_str()?).join("data"))
+}
+
 /// What the files below a directory take.
 fn bytes_below(dir: &Path) -> u64 {
+    files_below(dir).iter().map(|(_, meta)| meta.blocks() * 512).sum()
+}
+
+/// The files below a directory.
+fn files_below(dir: &Path) -> Vec<(PathBuf, fs::Metadata)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let bytes = entries.map(|entry| match entry.metadata() {
-        Ok(meta) if meta.is_dir() => bytes_below(&entry.path()),
-        Ok(meta) => meta.blocks() * 512,
-        Err(_) => 0,
+    let files = entries.flat_map(|entry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => files_below(&entry.path()),
+        Ok(meta) => vec![(entry.path(), meta)],
+        Err(_) => vec![],
     });
-    bytes.sum()
+    files.collect()
 }
 
 fn state_of(status: &Value, name: &str) -> Option<String> {
     let hosts = status["hosts"].as_array()?;
     let host = hosts.iter().find(|host| host["host"] == name)?;
     host["state"].as_str().map(str::to_owned)
-}
-
-fn location(file: &Path) -> std::io::Result<String> {
-    let mut value = vec![0; 256];
-    let n = rustix::fs::getxattr(file, "user.intarsia.location", &mut value)?;
-    value.truncate(n);
-    Ok(String::from_utf8_lossy(&value).into_owned())
 }

@@ -98,7 +98,8 @@ impl Host {
         witnesses.iter().filter(|witness| **witness != address).any(|witness| {
             let says = self.view.of(witness);
             says.is_ok_and(|says| {
-                known_as(&says, id.as_ref(), &address).is_some_and(|old| is_needed(&says, old))
+                known_as(&says, id.as_ref(), &address)
+                    .is_some_and(|old| !matches!(heir(&says, old), Heir::Promoted))
             })
         })
     }
@@ -361,11 +362,6 @@ fn known_as<'a>(
         Some(id) => view.by_id(id),
         None => view.by_address(address.ip, address.port),
     }
-}
-
-/// Whether a dead server still has slots, or somebody who follows it.
-fn is_needed(view: &Topology, old: &Peer) -> bool {
-    old.has_slots() || view.replicas_of(&old.id).any(|replica| replica.health != Health::Failed)
 }
 
 /// What becomes of the slots of a server that died.
