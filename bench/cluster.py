@@ -20,6 +20,8 @@ import labs
 BLOCK = 1 << 20
 # What a FITS file consists of.
 FITS_BLOCK = 2880
+# A directory that nobody has changed for ten seconds is calm.
+CALM_S = 11
 
 
 def timed(cluster, work):
@@ -247,15 +249,23 @@ def checkpoints(cluster, number, mib):
 def small_files(cluster, number, files, suffix=""):
     """Create, look at, read and remove small files, each on another host than the one before."""
     name = f"round{number}"
-    steps = {
+    shared = cluster.mount(cluster.hosts) / name
+    while_fresh = {
         "create + 4 KiB + close": lambda: create(cluster.mount(1) / name, files),
         "stat on another host": lambda: stat_all(cluster.mount(2) / name, files),
         "open + read 4 KiB on another host": lambda: read_all(cluster.mount(3) / name, files),
-        "`ls -l` on another host": lambda: list_all(cluster.mount(cluster.hosts) / name, files),
+        "`ls -l` on another host": lambda: list_all(shared, files),
+    }
+    once_calm = {
+        "`ls -l` there once the directory is calm": lambda: list_all(shared, files),
         "unlink on another host": lambda: unlink_all(cluster.mount(2) / name, files),
         "mkdir, each host in turn": lambda: make_directories(cluster, name, min(files, 200)),
     }
-    return {what + suffix: timed(cluster, work) for what, work in steps.items()}
+    samples = {}
+    for steps, rest_s in ((while_fresh, CALM_S), (once_calm, 0)):
+        samples |= {what + suffix: timed(cluster, work) for what, work in steps.items()}
+        time.sleep(rest_s)
+    return samples
 
 
 def one_round(cluster, number, files, mib):

@@ -28,8 +28,8 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 /// While there are copies of other hosts' files, the room is looked at so often: the kernel writes past us.
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
 /// A replaced file can still be opened for so long, unless so many others have been replaced since.
-pub(crate) const LINGER: Duration = Duration::from_secs(1);
-const LINGERING_MAX: usize = 1024;
+pub(crate) const LINGER: Duration = Duration::from_secs(3);
+const LINGERING_MAX: usize = 4096;
 /// Removed files let go of in one commit.
 const RECLAIM_BATCH: usize = 256;
 
