@@ -249,23 +249,25 @@ def checkpoints(cluster, number, mib):
 def small_files(cluster, number, files, suffix=""):
     """Create, look at, read and remove small files, each on another host than the one before."""
     name = f"round{number}"
-    shared = cluster.mount(cluster.hosts) / name
-    while_fresh = {
+    steps = {
         "create + 4 KiB + close": lambda: create(cluster.mount(1) / name, files),
         "stat on another host": lambda: stat_all(cluster.mount(2) / name, files),
         "open + read 4 KiB on another host": lambda: read_all(cluster.mount(3) / name, files),
-        "`ls -l` on another host": lambda: list_all(shared, files),
-    }
-    once_calm = {
-        "`ls -l` there once the directory is calm": lambda: list_all(shared, files),
+        "`ls -l` on another host": lambda: list_all(cluster.mount(cluster.hosts) / name, files),
         "unlink on another host": lambda: unlink_all(cluster.mount(2) / name, files),
         "mkdir, each host in turn": lambda: make_directories(cluster, name, min(files, 200)),
     }
-    samples = {}
-    for steps, rest_s in ((while_fresh, CALM_S), (once_calm, 0)):
-        samples |= {what + suffix: timed(cluster, work) for what, work in steps.items()}
-        time.sleep(rest_s)
-    return samples
+    return {what + suffix: timed(cluster, work) for what, work in steps.items()}
+
+
+def calm_directory(cluster, number, files):
+    """List a directory that nobody has changed for so long that a kernel may keep its names."""
+    name = f"calm{number}"
+    create(cluster.mount(1) / name, files)
+    there = cluster.mount(cluster.hosts) / name
+    list_all(there, files)
+    time.sleep(CALM_S)
+    return {"`ls -l` there of a calm directory": timed(cluster, lambda: list_all(there, files))}
 
 
 def one_round(cluster, number, files, mib):
@@ -298,6 +300,7 @@ def small_and_large(cluster, number, files, mib):
     samples["plain TCP copy [MiB/s]"] = {"per_s": tcp_copy(cluster, mib)}
     large.unlink()
     samples.update(small_reads(cluster, number))
+    samples |= calm_directory(cluster, number, files)
     return samples
 
 
