@@ -26,7 +26,7 @@ const REST_MAX: Duration = Duration::from_secs(10);
 /// when the stage of a workflow in which they changed it is over.
 const REST_OF_A_HOST: Duration = Duration::from_millis(250);
 /// A lease that was kept for so many rests shows that the directory has calmed down.
-const CALM: u32 = 32;
+const CALM: u32 = 8;
 /// Misses after which everything in a leased directory is read at once.
 const MISSES: u32 = 16;
 /// A lease that was not used for so long is given back.
@@ -155,7 +155,7 @@ impl Use {
         self.count = 0;
         let Some(held) = self.held.take() else { return };
         if let Some(longest) = longest_rest {
-            let was_calm = now.duration_since(held) > self.rest * CALM;
+            let was_calm = now.duration_since(held) > self.rest.min(longest) * CALM;
             if was_calm {
                 self.rest = REST_MIN;
             }
