@@ -6,6 +6,7 @@
 
 pub(crate) mod backing_state;
 pub(crate) mod bytes;
+pub(crate) mod copied_files;
 pub(crate) mod doubts;
 pub(crate) mod early_fold;
 pub(crate) mod elsewhere;

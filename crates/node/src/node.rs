@@ -7,14 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
 use intarsia_meta::{MetaEngine, Namespace, RootSpec, TierRecord};
 use intarsia_store::{Tier, TierOptions};
-use intarsia_sync::{Instant, Mutex, RwLock};
-use intarsia_types::{
-    BackingRef, Durability, Error, InodeId, Result, RuleSet, TierClass, TierId, TierSpec,
-};
+use intarsia_sync::{Instant, RwLock};
+use intarsia_types::{Durability, Error, Result, RuleSet, TierClass, TierId, TierSpec};
 
 use crate::background::queue::Queue;
-use crate::background::throttle::Throttle;
-use crate::background::turns::Turns;
 use crate::body::lower::{Lower, OVERFLOW_NAME, open_tree};
 use crate::body::parts::Parts;
 use crate::body::{Bodies, BodyParts, OpensCopies};
@@ -27,6 +23,7 @@ use crate::clock::now;
 use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
 use crate::directory::promises::Promises;
 use crate::identity::Identity;
+use crate::inode::copied_files::CopiedFiles;
 use crate::inode::doubts::DoubtfulOrphans;
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
@@ -45,7 +42,7 @@ use crate::rebalance::fetch::Fetches;
 use crate::record::Recorder;
 use crate::replication::arrivals::{Receiver, ReceiverParts};
 use crate::replication::copies::Copies;
-use crate::replication::replicator::{CopyMetrics, CopyQueue};
+use crate::replication::{ReplicaParts, Replicas};
 use crate::space::inode_count::InodeCount;
 use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
@@ -91,28 +88,21 @@ pub struct Node {
     pub(crate) placing: Arc<Placing>,
     pub(crate) shortage: Shortage,
     pub(crate) inode_count: InodeCount,
-    /// Files that lack copies on other hosts.
-    pub(crate) copy_queue: Arc<CopyQueue>,
-    /// Files that lost the copy here: where they are, for the hosts there to be told.
-    pub(crate) lacking: Mutex<Vec<(BackingRef, InodeId, u64)>>,
-    pub(crate) copy_metrics: CopyMetrics,
-    /// For making copies of a file, which takes long.
-    pub(crate) copying: Turns,
-    /// For copies that nobody waits for.
-    pub(crate) throttle: Throttle,
+    /// Makes copies of files on other hosts.
+    pub(crate) replicas: Replicas,
     /// Files that come here to stay, as another host asks for it.
     pub(crate) fetches: Fetches,
     /// Takes in what other hosts send.
-    pub(crate) receiver: Receiver,
+    pub(crate) receiver: Arc<Receiver>,
     /// Backing files without an owner.
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) doubtful_orphans: DoubtfulOrphans,
     pub(crate) creations: Creations,
     pub(crate) promises: Promises,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) recorder: Recorder,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
-    pub(crate) kernel: Kernel,
+    pub(crate) kernel: Arc<Kernel>,
     /// What the metadata engine takes on disk, now and then asked.
     pub(crate) inline_total: std::sync::atomic::AtomicU64,
     pub(crate) started: Instant,
@@ -227,7 +217,7 @@ impl Node {
                 lower,
             },
         );
-        let receiver = Receiver::new(
+        let receiver = Arc::new(Receiver::new(
             &options,
             &ReceiverParts {
                 tiers: &tiers,
@@ -236,6 +226,26 @@ impl Node {
                 ledger: &ledger,
                 remote_cache: &remote_cache,
                 queue: &settler_queue,
+            },
+        ));
+        let (metrics, kernel) = (Arc::<Metrics>::default(), Arc::<Kernel>::default());
+        let files = CopiedFiles {
+            live: Arc::clone(&live),
+            namespace: Arc::clone(&namespace),
+            tiers: Arc::clone(&tiers),
+            placing: Arc::clone(&placing),
+            kernel: Arc::clone(&kernel),
+        };
+        let replicas = Replicas::new(
+            &options,
+            ReplicaParts {
+                namespace: &namespace,
+                tiers: &tiers,
+                placing: &placing,
+                receiver: &receiver,
+                cluster: cluster.as_ref(),
+                metrics: &metrics,
+                files: Arc::new(files),
             },
         );
         let inode_count = InodeCount::new(cluster.is_some());
@@ -263,21 +273,17 @@ impl Node {
             placing,
             shortage: Shortage::default(),
             inode_count,
-            copy_queue: Arc::default(),
-            lacking: Mutex::default(),
-            copy_metrics: CopyMetrics::default(),
-            copying: Turns::default(),
-            throttle: Throttle::new(options.copy_rate.0),
+            replicas,
             fetches: Fetches::default(),
             receiver,
             ledger,
             doubtful_orphans: DoubtfulOrphans::default(),
             creations: Creations::default(),
             promises,
-            metrics: Metrics::default(),
+            metrics,
             recorder: Recorder::default(),
             rules: RwLock::new(Arc::new(options.rules.clone())),
-            kernel: Kernel::default(),
+            kernel,
             inline_total: std::sync::atomic::AtomicU64::new(0),
             started: Instant::now(),
             threads: Threads::default(),
@@ -296,7 +302,7 @@ impl Node {
 
     /// The counters.
     #[must_use]
-    pub const fn counters(&self) -> &Metrics {
+    pub fn counters(&self) -> &Metrics {
         &self.metrics
     }
 

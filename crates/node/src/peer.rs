@@ -378,7 +378,7 @@ impl PeerService {
                 let node = self.node()?;
                 for ino in inos {
                     let size_bytes = node.length_now(ino).unwrap_or(0);
-                    node.copy_queue.add(ino, size_bytes);
+                    node.replicas.queue.add(ino, size_bytes);
                 }
                 Response::Done
             }

@@ -23,11 +23,11 @@ const CLEAN: &[&str] = &[
     "space",
     "body",
     "cache",
+    "replication",
 ];
 /// How many uses of higher rooms the others have. Make a number smaller when it is; never greater.
 const UPWARD: &[(&str, usize)] = &[
     ("members", 1),
-    ("replication", 11),
     ("inode", 15),
     ("rebalance", 5),
     ("vfs", 17),

@@ -39,6 +39,23 @@ fn content_up_to(file: &BackingFile, limit: usize) -> Result<Option<Vec<u8>>> {
     Ok(Some(content).filter(|content| content.len() <= limit))
 }
 
+/// Makes an inode's record say that `content` stands beside it.
+pub(crate) fn fold_record(inode: &mut Inode, content: &[u8], extras: &mut Vec<Extra>) {
+    inode.layout = if content.is_empty() { Layout::Empty } else { Layout::Inline };
+    extras.push(match content {
+        [] => Extra::DeleteBody,
+        _ => Extra::PutBody(content.into()),
+    });
+    inode.size_bytes = content.len() as u64;
+    inode.blocks_512 = inode.size_bytes.div_ceil(512);
+}
+
+/// Makes an inode's record name the backing file that it does not name.
+pub(crate) fn unfold_record(inode: &mut Inode, home: BackingRef, extras: &mut Vec<Extra>) {
+    inode.layout = Layout::Local(home);
+    extras.push(Extra::DeleteBody);
+}
+
 impl LiveState {
     /// The backing file that no record names.
     pub(crate) fn unnamed(&self) -> Option<BackingRef> {
@@ -74,23 +91,6 @@ impl Node {
             &local.ro,
             usize::try_from(self.placing.inline_max_bytes()).unwrap_or(usize::MAX),
         )
-    }
-
-    /// Makes an inode's record say that `content` stands beside it.
-    pub(crate) fn fold_record(inode: &mut Inode, content: &[u8], extras: &mut Vec<Extra>) {
-        inode.layout = if content.is_empty() { Layout::Empty } else { Layout::Inline };
-        extras.push(match content {
-            [] => Extra::DeleteBody,
-            _ => Extra::PutBody(content.into()),
-        });
-        inode.size_bytes = content.len() as u64;
-        inode.blocks_512 = inode.size_bytes.div_ceil(512);
-    }
-
-    /// Makes an inode's record name the backing file that it does not name.
-    pub(crate) fn unfold_record(inode: &mut Inode, home: BackingRef, extras: &mut Vec<Extra>) {
-        inode.layout = Layout::Local(home);
-        extras.push(Extra::DeleteBody);
     }
 
     /// Whether a closed file that was folded early wants nothing but that its lease is given back. Not so while

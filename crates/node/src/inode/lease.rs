@@ -263,7 +263,7 @@ impl Node {
         };
         if let Some(dropped) = self.namespace.take_over_write(ino, holder, is_his)? {
             tracing::warn!(%ino, %holder, "took over the right to write from a host that is gone");
-            self.note_dropped(&dropped);
+            self.replicas.note_dropped(&dropped);
         }
         Ok(Attempt::Again(Retry::contended(Duration::ZERO)))
     }

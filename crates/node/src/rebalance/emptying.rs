@@ -120,7 +120,7 @@ impl Node {
                 ..MoveProgress::default()
             });
             for (other, files) in by_host {
-                self.tell_lacking(cluster, &other, files);
+                self.replicas.tell_lacking(cluster, &other, files);
             }
             intarsia_sync::thread::sleep(COPY_PAUSE);
         }
@@ -192,7 +192,7 @@ impl Node {
                 return Ok(by_home.into_values().flatten().map(|(ino, _)| ino).collect());
             }
             for (home, files) in by_home {
-                self.tell_lacking(cluster, &home, files);
+                self.replicas.tell_lacking(cluster, &home, files);
             }
             intarsia_sync::thread::sleep(COPY_PAUSE);
         }

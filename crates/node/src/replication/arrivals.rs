@@ -280,18 +280,15 @@ impl Receiver {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-    use intarsia_types::ByteCount;
-
     use super::*;
-    use crate::node::Node;
+    use crate::membership::cluster::lone::Shared;
+    use crate::replication::alone::Host;
 
     #[test]
     fn a_copy_whose_sender_is_gone_goes_with_the_last_who_writes_to_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let options =
-            NodeOptions { watermark: ByteCount(0), ..NodeOptions::new(dir.path().join("store")) };
-        let node = Node::open(options).unwrap();
-        let used_bytes = || node.status().unwrap().tiers[0].space.used_bytes;
+        let host = Host::join(&Shared::new(), "a");
+        let tier = host.tiers.iter().next().unwrap();
+        let used_bytes = || tier.space().used_bytes;
         let before = used_bytes();
         let endings: [&dyn Fn(Arrivals); 3] = [
             &|arrivals| arrivals.abandon(Handle(1)).unwrap(),
@@ -299,7 +296,7 @@ mod tests {
             &|arrivals| drop(arrivals),
         ];
         for end in endings {
-            let arrival = node.receiver.begin(InodeId(7), TierClass::Disk, 1 << 20).unwrap();
+            let arrival = host.receiver.begin(InodeId(7), TierClass::Disk, 1 << 20).unwrap();
             let backing = arrival.backing;
             let arrivals = Arrivals::default();
             arrivals.add(Handle(1), arrival);
@@ -309,9 +306,33 @@ mod tests {
             writer.write(0, b"a late piece").unwrap();
             drop(writer);
             assert_eq!(used_bytes(), before);
-            let tier = node.tiers.get(backing.tier).unwrap();
-            assert!(node.tiers.is_pooled(backing) || tier.open_file(backing.file, false).is_err());
+            assert!(host.tiers.is_pooled(backing) || tier.open_file(backing.file, false).is_err());
         }
-        node.close().unwrap();
+    }
+
+    #[test]
+    fn a_copy_that_is_not_what_was_sent_is_refused_and_one_that_is_waits_for_its_sender() {
+        let host = Host::join(&Shared::new(), "a");
+        let tier = host.tiers.iter().next().unwrap();
+        let used_bytes = tier.space().used_bytes;
+        let send = |sum| {
+            let arrival = host.receiver.begin(InodeId(7), TierClass::Disk, 10).unwrap();
+            arrival.write(0, b"some bytes").unwrap();
+            host.receiver.end(arrival, sum)
+        };
+        let mut sum = PieceSum::default();
+        sum.add(0, b"some bytes");
+        let refused = send(sum.value() ^ 1);
+        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+        assert!(host.namespace.free_files(tier.id()).unwrap().is_empty(), "it is not offered");
+        assert_eq!(tier.space().used_bytes, used_bytes);
+
+        let backing = send(sum.value()).unwrap();
+        let free = FreeFile::of(InodeId(7), backing.file);
+        assert_eq!(host.namespace.free_files(tier.id()).unwrap(), [free]);
+        let collect = || host.receiver.take_garbage(tier, |_| {}).unwrap();
+        assert!(collect().is_empty(), "its sender may claim it");
+        host.receiver.let_go(backing);
+        assert_eq!(collect(), [free], "nobody waits for it");
     }
 }
