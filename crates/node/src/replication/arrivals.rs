@@ -26,8 +26,7 @@ use crate::space::tiers::Tiers;
 /// How long a complete copy waits for its sender to claim it.
 const CLAIMED_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long the metadata may take over a file for a copy, twice: whoever sends it has other hosts to send it to, and
-/// waits for this one for as long as it lives.
+/// How long the metadata may take over a file for a copy, when it begins and when it ends.
 const METADATA_PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// A copy on its way here. Its file is given back when the last who is at work on it lets go, unless it was offered.
@@ -178,9 +177,7 @@ impl Receiver {
             let dir = tier.dir().display();
             return Err(Error::NoSpace(format!("a copy of {total_bytes} bytes in tier {dir}")));
         }
-        let limit = allowance::limit(Instant::now() + METADATA_PATIENCE);
-        let (backing, pooled) = self.tiers.take_file(tier.id(), &self.namespace)?;
-        drop(limit);
+        let (backing, pooled) = soon(|| self.tiers.take_file(tier.id(), &self.namespace))?;
         let file = match tier.open_file(backing.file, true) {
             Ok(file) => file,
             Err(error) => {
@@ -230,9 +227,7 @@ impl Receiver {
         }
         let blocks_512 = arrival.file.stat()?.blocks_512;
         self.offers.add(arrival.backing);
-        let limit = allowance::limit(Instant::now() + METADATA_PATIENCE);
-        let offered = self.namespace.offer_file(arrival.ino, arrival.backing);
-        drop(limit);
+        let offered = soon(|| self.namespace.offer_file(arrival.ino, arrival.backing));
         if offered.is_err() {
             self.offers.withdraw(arrival.backing);
         }
@@ -274,6 +269,13 @@ impl Receiver {
     fn tier_of(&self, arrival: &Arrival) -> Result<&Tier> {
         self.tiers.get(arrival.backing.tier)
     }
+}
+
+/// Asks the metadata, for a short time only: whoever sends a copy has other hosts to send it to, and waits for this one for
+/// as long as it lives.
+fn soon<T>(ask: impl FnOnce() -> T) -> T {
+    let _limit = allowance::limit(Instant::now() + METADATA_PATIENCE);
+    ask()
 }
 
 #[cfg(test)]
