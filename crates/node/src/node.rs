@@ -20,10 +20,11 @@ use crate::cache::vouch::Vouches;
 use crate::directory::directory_lease::DirectoryLeases;
 use crate::directory::promises::Promises;
 use crate::identity::Identity;
-use crate::inode::doubts::DoubtfulOrphans;
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
 use crate::inode::passed::Passed;
+use crate::inode::removal::Removal;
+use crate::inode::summing::Summer;
 use crate::kernel::{Kernel, PageCache};
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
@@ -44,7 +45,6 @@ use crate::space::ledger::Ledger;
 use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 use crate::vfs::creations::Creations;
-use crate::vfs::departed::Departed;
 use crate::vfs::recollection::Recollections;
 
 /// The store of one host: the namespace, the tiers and the open files.
@@ -79,7 +79,6 @@ pub struct Node {
     pub(crate) directory_leases: DirectoryLeases,
     pub(crate) recollections: Recollections,
     pub(crate) passed: Passed,
-    pub(crate) departed: Departed,
     /// Where new files go.
     pub(crate) placing: Arc<Placing>,
     pub(crate) shortage: Shortage,
@@ -92,7 +91,10 @@ pub struct Node {
     pub(crate) receiver: Arc<Receiver>,
     /// Backing files without an owner.
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) doubtful_orphans: DoubtfulOrphans,
+    /// Removes inodes that have no name left.
+    pub(crate) removal: Removal,
+    /// Takes the sums of files that have settled.
+    pub(crate) summer: Summer,
     pub(crate) creations: Creations,
     pub(crate) promises: Promises,
     pub(crate) metrics: Arc<Metrics>,

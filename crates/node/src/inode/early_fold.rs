@@ -13,7 +13,7 @@ use intarsia_store::{BackingFile, is_unshared};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Layout, Result};
 
 use crate::body::LocalBody;
-use crate::inode::live::{Forgotten, LiveState};
+use crate::inode::live::LiveState;
 use crate::inode::settling::Release;
 use crate::node::Node;
 
@@ -198,24 +198,10 @@ impl Node {
         match self.persist(ino, state) {
             Err(Error::NotFound) => {
                 // Removed by another host; with the record went the mark. Or it was never recorded.
-                self.note_broken_promise(ino, state);
-                let forgotten = state.forget_body();
-                self.discard_unnamed(ino, &forgotten);
+                self.removal.forget(ino, state);
                 Err(Error::NotFound)
             }
             outcome => outcome.map(|()| false),
-        }
-    }
-
-    /// Removes the backing file of an entry that is gone, if no record names it.
-    pub(crate) fn discard_unnamed(&self, ino: InodeId, forgotten: &Forgotten) {
-        let free = |backing: BackingRef| FreeFile::of(ino, backing.file);
-        match (forgotten.unnamed, forgotten.doubtful) {
-            (Some(backing), _) => self.settler_queue.reclaim(backing.tier, free(backing)),
-            (None, Some(backing)) => {
-                self.ledger.doubt(backing, free(backing), forgotten.accounted_512.unwrap_or(0));
-            }
-            (None, None) => {}
         }
     }
 

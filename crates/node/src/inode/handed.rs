@@ -134,8 +134,7 @@ impl WriteRights for Node {
             {
                 self.give_lease_back(ino, state);
                 if !state.is_open() {
-                    let forgotten = state.forget_body();
-                    self.discard_unnamed(ino, &forgotten);
+                    self.removal.forget_bytes(ino, state);
                 }
                 self.settler_queue.sum_later(ino, Summing::Soon);
             }

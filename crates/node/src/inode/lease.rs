@@ -230,9 +230,7 @@ impl Node {
         let inode = self.namespace.get(ino);
         if matches!(inode, Err(Error::NotFound)) {
             // Removed by another host; with the record went the mark. Or it was never recorded.
-            self.note_broken_promise(ino, state);
-            let forgotten = state.forget_body();
-            self.discard_unnamed(ino, &forgotten);
+            self.removal.forget(ino, state);
         }
         inode
     }

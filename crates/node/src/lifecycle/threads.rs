@@ -79,7 +79,7 @@ impl Chores for Node {
             }
             Task::Reclaim(files) => self.reclaim(&files),
             Task::Settle(waiting) => self.settle_some(waiting),
-            Task::Sum(ino) => self.sum(ino),
+            Task::Sum(ino) => self.summer.sum(ino),
         }
     }
 }

@@ -18,11 +18,12 @@ use crate::cache::vouch::Vouches;
 use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
 use crate::directory::promises::Promises;
 use crate::inode::copied_files::CopiedFiles;
-use crate::inode::doubts::DoubtfulOrphans;
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
 use crate::inode::outdating::Outdating;
 use crate::inode::passed::Passed;
+use crate::inode::removal::{Removal, RemovalParts};
+use crate::inode::summing::Summer;
 use crate::kernel::{Kernel, raise_descriptor_limit};
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
@@ -44,7 +45,6 @@ use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
 use crate::space::tiers::{MakesRoom, Tiers};
 use crate::vfs::creations::Creations;
-use crate::vfs::departed::Departed;
 use crate::vfs::recollection::Recollections;
 
 impl Node {
@@ -69,6 +69,9 @@ impl Node {
             directory_leases: ground.directory_leases(&options),
             inode_count: InodeCount::new(ground.cluster.is_some()),
             replicas: ground.replicas(&options, &receiver),
+            removal: files.removal(&ground),
+            summer: ground.summer(),
+            recollections: Recollections::new(&ground.namespace),
             store,
             bodies,
             copies: files.copies,
@@ -78,14 +81,11 @@ impl Node {
             vouches: Vouches::new(),
             spreads: files.spreads,
             outlived: Outlived::default(),
-            recollections: Recollections::default(),
             passed: Passed::default(),
-            departed: Departed::new(),
             shortage: Shortage::default(),
             fetches: Fetches::default(),
             receiver,
             ledger: files.ledger,
-            doubtful_orphans: DoubtfulOrphans::default(),
             creations: Creations::default(),
             promises,
             recorder: Recorder::default(),
@@ -159,6 +159,16 @@ impl Ground {
     fn directory_leases(&self, options: &NodeOptions) -> DirectoryLeases {
         let (namespace, cluster) = (Arc::clone(&self.namespace), self.cluster.clone());
         DirectoryLeases::new(namespace, cluster, options.directory_leases)
+    }
+
+    fn summer(&self) -> Summer {
+        Summer {
+            namespace: Arc::clone(&self.namespace),
+            tiers: Arc::clone(&self.tiers),
+            live: Arc::clone(&self.live),
+            queue: Arc::clone(&self.queue),
+            metrics: Arc::clone(&self.metrics),
+        }
     }
 
     fn replicas(&self, options: &NodeOptions, receiver: &Arc<Receiver>) -> Replicas {
@@ -235,6 +245,17 @@ impl Files {
                 lower,
             },
         )
+    }
+
+    fn removal(&self, on: &Ground) -> Removal {
+        Removal::new(&RemovalParts {
+            namespace: &on.namespace,
+            tiers: &on.tiers,
+            cluster: on.cluster.as_ref(),
+            ledger: &self.ledger,
+            queue: &on.queue,
+            live: &on.live,
+        })
     }
 
     fn receiver(&self, options: &NodeOptions, on: &Ground) -> Receiver {

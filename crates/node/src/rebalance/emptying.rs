@@ -8,6 +8,7 @@ use intarsia_meta::{Inode, MemberState};
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Layout, NodeId, Result};
 
+use crate::inode::live::Forgotten;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
 
@@ -78,7 +79,7 @@ impl Node {
             )));
         }
         for ino in self.namespace.orphans_of(host)? {
-            self.reap(ino, crate::inode::live::Forgotten::default());
+            self.removal.reap(ino, Forgotten::default());
         }
         cluster.forget(host)?;
         Ok(MoveReport::default())
