@@ -22,6 +22,7 @@ use crate::directory::promises::Promises;
 use crate::identity::Identity;
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
+use crate::inode::paging::Paging;
 use crate::inode::passed::Passed;
 use crate::inode::removal::Removal;
 use crate::inode::summing::Summer;
@@ -63,6 +64,8 @@ pub struct Node {
     pub(crate) old_pages: Arc<OldPages>,
     /// What the kernel keeps of other hosts' files.
     pub(crate) far_pages: Arc<FarPages>,
+    /// What it has of those that are open here.
+    pub(crate) paging: Paging,
     /// What other hosts may keep of files here.
     pub(crate) vouches: Vouches,
     /// Files that spread over their readers.

@@ -353,7 +353,7 @@ impl PeerService {
                 }
             }
             Request::Recall { ino, kind: RecallKind::Read, epoch } => {
-                self.node()?.withdraw_pages(&session.node, ino, epoch);
+                self.node()?.paging.withdraw(&session.node, ino, epoch);
                 Response::Released
             }
             Request::Recall { ino, kind: RecallKind::Directory, .. } => {

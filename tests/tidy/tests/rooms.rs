@@ -28,7 +28,7 @@ const CLEAN: &[&str] = &[
 /// How many uses of higher rooms the others have. Make a number smaller when it is; never greater.
 const UPWARD: &[(&str, usize)] = &[
     ("members", 1),
-    ("inode", 12),
+    ("inode", 11),
     ("rebalance", 4),
     ("vfs", 15),
     ("peer", 1),

@@ -11,6 +11,7 @@ use crate::background::queue::Queue;
 use crate::body::lower::{Lower, open_tree};
 use crate::body::parts::Parts;
 use crate::body::{Bodies, BodyParts, OpensCopies};
+use crate::cache::far_pages::FarPages;
 use crate::cache::pages::OldPages;
 use crate::cache::remote_cache::RemoteCache;
 use crate::cache::spread::Spreads;
@@ -21,6 +22,7 @@ use crate::inode::copied_files::CopiedFiles;
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
 use crate::inode::outdating::Outdating;
+use crate::inode::paging::Paging;
 use crate::inode::passed::Passed;
 use crate::inode::removal::{Removal, RemovalParts};
 use crate::inode::summing::Summer;
@@ -60,7 +62,7 @@ impl Node {
         let promises = Promises::default();
         let ground = Ground::new(&options, namespace, tiers, &promises)?;
         let files = Files::new(&options, &ground);
-        let old_pages = Arc::new(OldPages::default());
+        let (old_pages, far_pages) = (Arc::<OldPages>::default(), Arc::default());
         let changes = Outdating::new(&ground.live, &old_pages);
         let bodies = files.bodies(&options, &ground, Lower::new(tree, &ground.namespace, changes));
         let receiver = Arc::new(files.receiver(&options, &ground));
@@ -69,6 +71,7 @@ impl Node {
             directory_leases: ground.directory_leases(&options),
             inode_count: InodeCount::new(ground.cluster.is_some()),
             replicas: ground.replicas(&options, &receiver),
+            paging: files.paging(&ground.live, &far_pages, &old_pages),
             removal: files.removal(&ground),
             summer: ground.summer(),
             recollections: Recollections::new(&ground.namespace),
@@ -77,7 +80,7 @@ impl Node {
             copies: files.copies,
             remote_cache: files.remote_cache,
             old_pages,
-            far_pages: Arc::default(),
+            far_pages,
             vouches: Vouches::new(),
             spreads: files.spreads,
             outlived: Outlived::default(),
@@ -256,6 +259,20 @@ impl Files {
             queue: &on.queue,
             live: &on.live,
         })
+    }
+
+    fn paging(
+        &self,
+        live: &Arc<LiveTable>,
+        far_pages: &Arc<FarPages>,
+        old_pages: &Arc<OldPages>,
+    ) -> Paging {
+        Paging {
+            live: Arc::clone(live),
+            far_pages: Arc::clone(far_pages),
+            old_pages: Arc::clone(old_pages),
+            spreads: Arc::clone(&self.spreads),
+        }
     }
 
     fn receiver(&self, options: &NodeOptions, on: &Ground) -> Receiver {

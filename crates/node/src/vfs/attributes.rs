@@ -193,7 +193,7 @@ impl Node {
             }
             let mut attr = recorded.attr();
             overlay(self, state, &recorded, &mut attr)?;
-            self.follow_length(state, &mut attr);
+            self.paging.follow_length(state, &mut attr);
             let validity = self.unless_lower(&recorded, self.validity(state, &recorded, before));
             Ok((attr, validity))
         });

@@ -258,7 +258,7 @@ impl Node {
         counter.fetch_add(1, Ordering::Relaxed);
         let syncs_at_close = flags.write && self.syncs_at_close(state);
         let is_far = !flags.write && !is_passthrough && self.changes_elsewhere(state);
-        let grant = if is_far { self.grant_pages(ino, state) } else { Grant::Refused };
+        let grant = if is_far { self.paging.grant(ino, state) } else { Grant::Refused };
         let is_paged = grant != Grant::Refused;
         if is_paged && state.paged.is_none() {
             state.paged = Some(Paged::new(state.size_bytes().ok()));
