@@ -6,7 +6,8 @@
 
 pub(crate) mod backing_state;
 pub(crate) mod bytes;
-pub(crate) mod doubts;
+pub(crate) mod copied_files;
+pub(crate) mod departed;
 pub(crate) mod early_fold;
 pub(crate) mod elsewhere;
 pub(crate) mod entry;
@@ -26,7 +27,8 @@ pub(crate) mod publication;
 pub(crate) mod publishing;
 pub(crate) mod reclaiming;
 pub(crate) mod reconciling;
+pub(crate) mod removal;
 pub(crate) mod settling;
-mod summing;
+pub(crate) mod summing;
 pub(crate) mod unfolding;
 pub(crate) mod write_right;

@@ -1,38 +1,32 @@
 //! The node itself: what it is made of, how it starts and stops.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+mod building;
+mod opening;
 
-use intarsia_meta::engines::{EmbeddedEngine, EmbeddedOptions, MemoryEngine};
-use intarsia_meta::{MetaEngine, Namespace, RootSpec, TierRecord};
-use intarsia_store::{Tier, TierOptions};
-use intarsia_sync::{Instant, Mutex, RwLock};
-use intarsia_types::{
-    BackingRef, Durability, Error, InodeId, Result, RuleSet, TierClass, TierId, TierSpec,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use intarsia_meta::{MetaEngine, Namespace};
+use intarsia_sync::{Instant, RwLock};
+use intarsia_types::{Durability, Result, RuleSet};
 
 use crate::background::queue::Queue;
-use crate::background::throttle::Throttle;
-use crate::background::turns::Turns;
-use crate::body::lower::{Lower, OVERFLOW_NAME, open_tree};
-use crate::body::parts::Parts;
-use crate::body::{Bodies, BodyParts, OpensCopies};
+use crate::body::Bodies;
 use crate::cache::far_pages::FarPages;
 use crate::cache::pages::OldPages;
 use crate::cache::remote_cache::RemoteCache;
 use crate::cache::spread::Spreads;
 use crate::cache::vouch::Vouches;
-use crate::clock::now;
-use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
+use crate::directory::directory_lease::DirectoryLeases;
 use crate::directory::promises::Promises;
 use crate::identity::Identity;
-use crate::inode::doubts::DoubtfulOrphans;
 use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
-use crate::inode::outdating::Outdating;
+use crate::inode::paging::Paging;
 use crate::inode::passed::Passed;
-use crate::kernel::{Kernel, PageCache, raise_descriptor_limit};
+use crate::inode::removal::Removal;
+use crate::inode::summing::Summer;
+use crate::kernel::{Kernel, PageCache};
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
 use crate::membership::cluster::Cluster;
@@ -40,18 +34,18 @@ use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
 use crate::metrics::hinted::Hinted;
 use crate::metrics::outlived::Outlived;
+use crate::node::opening::{add_tiers, open_parts};
 use crate::options::NodeOptions;
 use crate::rebalance::fetch::Fetches;
 use crate::record::Recorder;
-use crate::replication::arrivals::{Receiver, ReceiverParts};
+use crate::replication::Replicas;
+use crate::replication::arrivals::Receiver;
 use crate::replication::copies::Copies;
-use crate::replication::replicator::{CopyMetrics, CopyQueue};
 use crate::space::inode_count::InodeCount;
-use crate::space::ledger::{FileEvents, Ledger};
+use crate::space::ledger::Ledger;
 use crate::space::placing::Placing;
-use crate::space::tiers::{MakesRoom, Tiers, clear_tier};
+use crate::space::tiers::Tiers;
 use crate::vfs::creations::Creations;
-use crate::vfs::departed::Departed;
 use crate::vfs::recollection::Recollections;
 
 /// The store of one host: the namespace, the tiers and the open files.
@@ -70,6 +64,8 @@ pub struct Node {
     pub(crate) old_pages: Arc<OldPages>,
     /// What the kernel keeps of other hosts' files.
     pub(crate) far_pages: Arc<FarPages>,
+    /// What it has of those that are open here.
+    pub(crate) paging: Paging,
     /// What other hosts may keep of files here.
     pub(crate) vouches: Vouches,
     /// Files that spread over their readers.
@@ -86,35 +82,30 @@ pub struct Node {
     pub(crate) directory_leases: DirectoryLeases,
     pub(crate) recollections: Recollections,
     pub(crate) passed: Passed,
-    pub(crate) departed: Departed,
     /// Where new files go.
     pub(crate) placing: Arc<Placing>,
     pub(crate) shortage: Shortage,
     pub(crate) inode_count: InodeCount,
-    /// Files that lack copies on other hosts.
-    pub(crate) copy_queue: Arc<CopyQueue>,
-    /// Files that lost the copy here: where they are, for the hosts there to be told.
-    pub(crate) lacking: Mutex<Vec<(BackingRef, InodeId, u64)>>,
-    pub(crate) copy_metrics: CopyMetrics,
-    /// For making copies of a file, which takes long.
-    pub(crate) copying: Turns,
-    /// For copies that nobody waits for.
-    pub(crate) throttle: Throttle,
+    /// Makes copies of files on other hosts.
+    pub(crate) replicas: Replicas,
     /// Files that come here to stay, as another host asks for it.
     pub(crate) fetches: Fetches,
     /// Takes in what other hosts send.
-    pub(crate) receiver: Receiver,
+    pub(crate) receiver: Arc<Receiver>,
     /// Backing files without an owner.
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) doubtful_orphans: DoubtfulOrphans,
+    /// Removes inodes that have no name left.
+    pub(crate) removal: Removal,
+    /// Takes the sums of files that have settled.
+    pub(crate) summer: Summer,
     pub(crate) creations: Creations,
     pub(crate) promises: Promises,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) recorder: Recorder,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
-    pub(crate) kernel: Kernel,
+    pub(crate) kernel: Arc<Kernel>,
     /// What the metadata engine takes on disk, now and then asked.
-    pub(crate) inline_total: std::sync::atomic::AtomicU64,
+    pub(crate) inline_total: AtomicU64,
     pub(crate) started: Instant,
     pub(crate) threads: Threads,
     pub(crate) settler_queue: Arc<Queue>,
@@ -156,138 +147,6 @@ impl Node {
         Ok(node)
     }
 
-    /// Builds the rooms, each from those below it; nothing runs yet but what shows the other hosts that this one starts.
-    fn build(
-        options: NodeOptions,
-        store: String,
-        gate: Option<Arc<Gate>>,
-        namespace: Namespace,
-        tiers: Tiers,
-    ) -> Result<Self> {
-        let lower = open_tree(options.lower.as_deref(), &namespace)?;
-        let cluster = options
-            .cluster
-            .as_ref()
-            .map(|c| Cluster::new(c, &options.name, root_of(&options), options.pace()));
-        let cluster = cluster.transpose()?.map(Arc::new);
-        let promises = Promises::default();
-        let namespace = Arc::new(shared(namespace, cluster.as_ref(), &promises));
-        let tiers = Arc::new(tiers);
-        let directory_leases =
-            DirectoryLeases::new(Arc::clone(&namespace), cluster.clone(), options.directory_leases);
-        let placing = Arc::new(Placing::new(
-            &options,
-            Arc::clone(&tiers),
-            Arc::clone(&namespace),
-            cluster.clone(),
-        ));
-        let settler_queue = Arc::new(Queue::new(raise_descriptor_limit()));
-        let hinted = Arc::new(Hinted::default());
-        let remote_cache = RemoteCache::new(
-            Arc::clone(&tiers),
-            Arc::clone(&placing),
-            Arc::clone(&namespace),
-            Arc::clone(&hinted),
-            Arc::clone(&settler_queue),
-        );
-        let spreads =
-            Arc::new(Spreads::new(cluster.clone(), Arc::clone(&remote_cache), Arc::clone(&hinted)));
-        let makes_room = Arc::clone(&remote_cache) as Arc<dyn MakesRoom>;
-        let parts = Arc::new(Parts::new(&tiers, &namespace, &makes_room));
-        let ledger = Arc::new(Ledger::new(
-            Arc::clone(&tiers),
-            Arc::clone(&namespace),
-            Arc::clone(&settler_queue),
-            Arc::clone(&parts) as Arc<dyn FileEvents>,
-            cluster.is_some(),
-        ));
-        let copies = Arc::new(Copies::new(
-            &options.name,
-            &tiers,
-            cluster.as_ref(),
-            &remote_cache,
-            &spreads,
-            &hinted,
-        ));
-        let live = Arc::new(LiveTable::new());
-        let old_pages = Arc::new(OldPages::default());
-        let lower = Lower::new(lower, &namespace, Outdating::new(&live, &old_pages));
-        let bodies = Bodies::new(
-            &options,
-            BodyParts {
-                namespace: &namespace,
-                tiers: &tiers,
-                placing: &placing,
-                ledger: &ledger,
-                parts: &parts,
-                hinted: &hinted,
-                cluster: cluster.as_ref(),
-                makes_room,
-                copies: Arc::clone(&copies) as Arc<dyn OpensCopies>,
-                lower,
-            },
-        );
-        let receiver = Receiver::new(
-            &options,
-            &ReceiverParts {
-                tiers: &tiers,
-                placing: &placing,
-                namespace: &namespace,
-                ledger: &ledger,
-                remote_cache: &remote_cache,
-                queue: &settler_queue,
-            },
-        );
-        let inode_count = InodeCount::new(cluster.is_some());
-        let locks = cluster.as_ref().map(|c| Locks::new(Arc::clone(c), Arc::clone(&namespace)));
-        Ok(Self {
-            store,
-            namespace,
-            bodies,
-            copies,
-            remote_cache,
-            tiers,
-            live,
-            old_pages,
-            far_pages: Arc::default(),
-            vouches: Vouches::new(),
-            spreads,
-            hinted,
-            outlived: Outlived::default(),
-            locks,
-            cluster,
-            directory_leases,
-            recollections: Recollections::default(),
-            passed: Passed::default(),
-            departed: Departed::new(),
-            placing,
-            shortage: Shortage::default(),
-            inode_count,
-            copy_queue: Arc::default(),
-            lacking: Mutex::default(),
-            copy_metrics: CopyMetrics::default(),
-            copying: Turns::default(),
-            throttle: Throttle::new(options.copy_rate.0),
-            fetches: Fetches::default(),
-            receiver,
-            ledger,
-            doubtful_orphans: DoubtfulOrphans::default(),
-            creations: Creations::default(),
-            promises,
-            metrics: Metrics::default(),
-            recorder: Recorder::default(),
-            rules: RwLock::new(Arc::new(options.rules.clone())),
-            kernel: Kernel::default(),
-            inline_total: std::sync::atomic::AtomicU64::new(0),
-            started: Instant::now(),
-            threads: Threads::default(),
-            settler_queue,
-            is_closed: AtomicBool::new(false),
-            gate,
-            options,
-        })
-    }
-
     /// The settings in force.
     #[must_use]
     pub const fn options(&self) -> &NodeOptions {
@@ -296,7 +155,7 @@ impl Node {
 
     /// The counters.
     #[must_use]
-    pub const fn counters(&self) -> &Metrics {
+    pub fn counters(&self) -> &Metrics {
         &self.metrics
     }
 
@@ -323,158 +182,4 @@ impl Node {
         self.is_closed.store(true, Ordering::Release);
         self.stop_background();
     }
-}
-
-/// Adds the tiers that go without saying: one in the store's directory if none is named, and the overflow, whose
-/// directory it returns.
-fn add_tiers(options: &mut NodeOptions, store: &str) -> Result<Option<PathBuf>> {
-    let spec = |dir| TierSpec { dir, class: None, capacity: None };
-    if options.tiers.is_empty() {
-        options.tiers.push(spec(options.dir.join("tier")));
-    }
-    let overflow = options.overflow.then(|| overflow_dir(options, store)).transpose()?;
-    options.tiers.extend(overflow.clone().map(spec));
-    Ok(overflow)
-}
-
-/// The namespace, as this host uses it beside others.
-fn shared(namespace: Namespace, cluster: Option<&Arc<Cluster>>, promises: &Promises) -> Namespace {
-    let Some(cluster) = cluster else { return namespace };
-    namespace.set_owner(cluster.owner());
-    let later = promises.clone();
-    let namespace = namespace.with_remains(move || later.look());
-    namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
-}
-
-/// The tiers first: on a full disk the metadata takes what is left for its own needs. But with several hosts
-/// the metadata numbers the tiers.
-/// `is_new` tells that nothing of the store was in the directory.
-fn open_parts(
-    options: &NodeOptions,
-    identity: &mut Identity,
-    is_new: bool,
-) -> Result<(Namespace, Vec<Tier>)> {
-    let is_volatile = identity.is_volatile;
-    if options.cluster.is_none() {
-        let tiers = open_tiers(options, identity, None)?;
-        return Ok((open_namespace(options, is_volatile)?, tiers));
-    }
-    let namespace = open_namespace(options, is_volatile)?;
-    take_up_former(options, identity, &namespace, is_new)?;
-    let tiers = open_tiers(options, identity, Some(&namespace))?;
-    Ok((namespace, tiers))
-}
-
-/// Compares what the metadata knows of this host's tiers with the disks: a tier that is there goes on under its
-/// number, also when the host's directory is lost; one that is not, on a disk that was replaced, counts as that of a
-/// lost host, so that its files are read from their other copies and copied anew.
-fn take_up_former(
-    options: &NodeOptions,
-    identity: &mut Identity,
-    namespace: &Namespace,
-    is_new: bool,
-) -> Result<()> {
-    let is_configured =
-        |dir: &str| options.tiers.iter().any(|spec| absolute(&spec.dir) == Path::new(dir));
-    let own = namespace.tiers()?.into_iter().filter(|(_, tier)| tier.host == options.name.0);
-    let (there, missing): (Vec<_>, Vec<_>) = own.partition(|(id, tier)| {
-        intarsia_store::tier_at(Path::new(&tier.dir), &identity.store) == Some(*id)
-    });
-    identity.keep_tiers(there.into_iter().map(|(id, tier)| (id, PathBuf::from(tier.dir))));
-    // The capacity is recorded once a tier is in use; before, nothing is on it.
-    let is_gone =
-        |tier: &TierRecord| tier.capacity_bytes > 0 && (is_new || is_configured(&tier.dir));
-    let gone: Vec<TierId> =
-        missing.into_iter().filter(|(_, tier)| is_gone(tier)).map(|(id, _)| id).collect();
-    identity.drop_tiers(&gone);
-    if let Some(former) = namespace.retire_tiers(&options.name, &gone, now())? {
-        tracing::error!(
-            host = %options.name, %former, tiers = ?gone,
-            "tiers of this host come back empty; what they held counts as that of a lost host"
-        );
-    }
-    Ok(())
-}
-
-fn absolute(dir: &Path) -> PathBuf {
-    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
-}
-
-/// The directory of the overflow in the lower file system, made; each host of each store has its own.
-fn overflow_dir(options: &NodeOptions, store: &str) -> Result<PathBuf> {
-    let lower = options.lower.as_deref().ok_or_else(|| {
-        Error::Invalid("an overflow needs a lower file system; name one with --lower".into())
-    })?;
-    let parent = lower.join(OVERFLOW_NAME).join(store);
-    std::fs::create_dir_all(&parent)
-        .map_err(|e| Error::io(format!("make the overflow {}", parent.display()), e))?;
-    Ok(parent.join(&options.name.0))
-}
-
-/// Opens the tiers, numbered by `numbering` in a store of several hosts.
-fn open_tiers(
-    options: &NodeOptions,
-    identity: &mut Identity,
-    numbering: Option<&Namespace>,
-) -> Result<Vec<Tier>> {
-    let record = |dir: &Path, class, capacity_bytes| TierRecord {
-        host: options.name.0.clone(),
-        dir: dir.to_string_lossy().into_owned(),
-        class,
-        capacity_bytes,
-    };
-    let register = |dir: &Path| match numbering {
-        Some(namespace) => namespace.register_tier(&record(dir, TierClass::Disk, 0)),
-        None => Err(Error::Engine("a tier was to be numbered for other hosts".into())),
-    };
-    let ids = identity.number_tiers(&options.tiers, numbering.map(|_| &register as _))?;
-    for (id, dir) in identity.absent_tiers(&ids) {
-        tracing::warn!(%id, dir = %dir.display(), "a tier of this store is not configured; its files give EIO");
-    }
-    let mut tiers = Vec::with_capacity(ids.len());
-    for (spec, id) in options.tiers.iter().zip(ids) {
-        let tier = Tier::open(TierOptions {
-            spec: spec.clone(),
-            id,
-            store: identity.store.clone(),
-            watermark: options.watermark,
-        })?;
-        if options.durability == Durability::Memory {
-            clear_tier(&tier)?;
-        }
-        if let Some(namespace) = numbering {
-            // Now that it is known what it is.
-            let dir = absolute(&spec.dir);
-            let capacity_bytes = tier.space().capacity_bytes;
-            namespace.register_tier(&record(&dir, tier.class(), capacity_bytes))?;
-        }
-        tiers.push(tier);
-    }
-    identity.save(&options.dir)?;
-    Ok(tiers)
-}
-
-const fn root_of(options: &NodeOptions) -> RootSpec {
-    RootSpec { perm: options.root_perm, uid: options.root_uid, gid: options.root_gid }
-}
-
-fn open_namespace(options: &NodeOptions, is_volatile: bool) -> Result<Namespace> {
-    let root = root_of(options);
-    match &options.cluster {
-        Some(cluster) => Namespace::open(Arc::clone(&cluster.engine), root, now()),
-        None => Namespace::open(open_engine(options, is_volatile)?, root, now()),
-    }
-}
-
-fn open_engine(options: &NodeOptions, is_volatile: bool) -> Result<Arc<dyn MetaEngine>> {
-    if is_volatile || options.durability == Durability::Memory {
-        return Ok(Arc::new(MemoryEngine::new(1)));
-    }
-    let interval = std::time::Duration::from_millis(options.interval_ms);
-    let settings = EmbeddedOptions {
-        cache_bytes: options.cache.0,
-        flush_interval: Some(interval),
-        ..EmbeddedOptions::default()
-    };
-    Ok(Arc::new(EmbeddedEngine::open(&options.dir.join("meta"), &settings)?))
 }

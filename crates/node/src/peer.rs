@@ -353,7 +353,7 @@ impl PeerService {
                 }
             }
             Request::Recall { ino, kind: RecallKind::Read, epoch } => {
-                self.node()?.withdraw_pages(&session.node, ino, epoch);
+                self.node()?.paging.withdraw(&session.node, ino, epoch);
                 Response::Released
             }
             Request::Recall { ino, kind: RecallKind::Directory, .. } => {
@@ -378,7 +378,7 @@ impl PeerService {
                 let node = self.node()?;
                 for ino in inos {
                     let size_bytes = node.length_now(ino).unwrap_or(0);
-                    node.copy_queue.add(ino, size_bytes);
+                    node.replicas.queue.add(ino, size_bytes);
                 }
                 Response::Done
             }

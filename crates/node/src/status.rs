@@ -159,7 +159,7 @@ impl Node {
         };
         let engine = self.namespace.engine_stats();
         let (unsettled, not_yet_checksummed, _) = self.settler_queue.backlog();
-        let copies = self.copy_queue.backlog();
+        let copies = self.replicas.queue.backlog();
         Ok(Status {
             node: self.options.name.0.clone(),
             store: self.store.clone(),
@@ -374,7 +374,7 @@ impl Node {
         if !self.is_shared() {
             return;
         }
-        let (waiting, counts) = (self.copy_queue.backlog(), &self.copy_metrics);
+        let (waiting, counts) = (self.replicas.queue.backlog(), &self.replicas.counts);
         for (name, help, value) in [
             (
                 "waiting_for_copies_files",

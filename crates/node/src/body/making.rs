@@ -1,6 +1,7 @@
 //! Backing files that are made here for what stood beside an inode or in the lower file system, and records that name them.
 
 use intarsia_meta::{Extra, Inode};
+use intarsia_store::BackingFile;
 use intarsia_types::{Error, HintSet, InodeId, Layout, Result, TierId};
 
 use crate::body::lower::{LowerBody, changing, copy_unchanged};
@@ -13,22 +14,44 @@ impl Bodies {
         self.placing.tier_here(hints.tier())
     }
 
-    /// Makes a backing file of `tier` that holds `bytes`. No record names it yet.
-    pub(crate) fn write_out(&self, ino: InodeId, bytes: &[u8], tier: TierId) -> Result<LocalBody> {
+    /// A new backing file of `tier`, which no record names yet.
+    fn take(&self, tier: TierId) -> Result<LocalBody> {
         let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
-        if !bytes.is_empty() {
-            let written = self
-                .tiers
-                .get(tier)
-                .and_then(|t| t.open_file(backing.file, true))
-                .and_then(|rw| rw.write_all_at(bytes, 0));
-            if let Err(e) = written {
-                drop(file);
-                self.ledger.discard_unrecorded(ino, backing, &e)?;
-                return Err(e);
+        Ok(LocalBody::new(backing, file))
+    }
+
+    /// Fills a new backing file. What it is written through is closed afterwards.
+    fn fill(&self, new: &LocalBody, fill: impl FnOnce(&BackingFile) -> Result<()>) -> Result<()> {
+        let tier = self.tiers.get(new.backing.tier)?;
+        fill(&tier.open_file(new.backing.file, true)?)
+    }
+
+    /// Passes on what came of what was done with a new backing file, which is given back if that failed.
+    fn or_give_back<T>(
+        &self,
+        ino: InodeId,
+        new: LocalBody,
+        outcome: Result<T>,
+    ) -> Result<(LocalBody, T)> {
+        match outcome {
+            Ok(value) => Ok((new, value)),
+            Err(error) => {
+                let backing = new.backing;
+                drop(new);
+                self.ledger.discard_unrecorded(ino, backing, &error)?;
+                Err(error)
             }
         }
-        Ok(LocalBody::new(backing, file))
+    }
+
+    /// Makes a backing file of `tier` that holds `bytes`. No record names it yet.
+    pub(crate) fn write_out(&self, ino: InodeId, bytes: &[u8], tier: TierId) -> Result<LocalBody> {
+        let new = self.take(tier)?;
+        let written = match bytes {
+            [] => Ok(()),
+            _ => self.fill(&new, |file| file.write_all_at(bytes, 0)),
+        };
+        self.or_give_back(ino, new, written).map(|(new, ())| new)
     }
 
     /// Has the record of `ino` name a new backing file, in place of what stands beside the inode, and say that it may
@@ -48,14 +71,7 @@ impl Bodies {
             inode.checksummed = false;
             Ok(())
         });
-        match named {
-            Ok(_) => Ok(new),
-            Err(error) => {
-                drop(new);
-                self.ledger.discard_unrecorded(ino, backing, &error)?;
-                Err(error)
-            }
-        }
+        self.or_give_back(ino, new, named).map(|(new, _)| new)
     }
 
     /// Copies a lower file to a tier, where it can be written, and what its record says then; its bytes are there before
@@ -73,12 +89,9 @@ impl Bodies {
             let dir = self.tiers.get(tier)?.dir().display().to_string();
             return Err(Error::NoSpace(format!("tier {dir} has no room for a copy of the file")));
         }
-        let (backing, file) = self.tiers.take_file(tier, &self.namespace)?;
-        let copied = self
-            .tiers
-            .get(tier)
-            .and_then(|t| t.open_file(backing.file, true))
-            .and_then(|target| copy_unchanged(&lower.file, &target, stamp));
+        let new = self.take(tier)?;
+        let backing = new.backing;
+        let copied = self.fill(&new, |target| copy_unchanged(&lower.file, target, stamp));
         let recorded = copied.and_then(|()| {
             extras.extend([Extra::TakeFree(backing), Extra::MarkWritable]);
             self.namespace.update_with(ino, &extras, |inode| match &inode.layout {
@@ -91,17 +104,10 @@ impl Bodies {
                 _ => Err(changing()),
             })
         });
-        let inode = match recorded {
-            Ok(inode) => inode,
-            Err(e) => {
-                drop(file);
-                self.ledger.discard_unrecorded(ino, backing, &e)?;
-                return Err(e);
-            }
-        };
+        let (new, inode) = self.or_give_back(ino, new, recorded)?;
         // A later write past the process is to show against it.
-        file.set_mtime(inode.mtime)?;
-        Ok((LocalBody::new(backing, file), inode))
+        new.ro.set_mtime(inode.mtime)?;
+        Ok((new, inode))
     }
 
     /// Records durably that the backing file of an inode may change from now on. `extras` is what the change depends on.

@@ -13,7 +13,7 @@ use intarsia_store::{BackingFile, is_unshared};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Layout, Result};
 
 use crate::body::LocalBody;
-use crate::inode::live::{Forgotten, LiveState};
+use crate::inode::live::LiveState;
 use crate::inode::settling::Release;
 use crate::node::Node;
 
@@ -37,6 +37,23 @@ fn content_up_to(file: &BackingFile, limit: usize) -> Result<Option<Vec<u8>>> {
     let n = file.read_at(&mut content, 0)?;
     content.truncate(n);
     Ok(Some(content).filter(|content| content.len() <= limit))
+}
+
+/// Makes an inode's record say that `content` stands beside it.
+pub(crate) fn fold_record(inode: &mut Inode, content: &[u8], extras: &mut Vec<Extra>) {
+    inode.layout = if content.is_empty() { Layout::Empty } else { Layout::Inline };
+    extras.push(match content {
+        [] => Extra::DeleteBody,
+        _ => Extra::PutBody(content.into()),
+    });
+    inode.size_bytes = content.len() as u64;
+    inode.blocks_512 = inode.size_bytes.div_ceil(512);
+}
+
+/// Makes an inode's record name the backing file that it does not name.
+pub(crate) fn unfold_record(inode: &mut Inode, home: BackingRef, extras: &mut Vec<Extra>) {
+    inode.layout = Layout::Local(home);
+    extras.push(Extra::DeleteBody);
 }
 
 impl LiveState {
@@ -74,23 +91,6 @@ impl Node {
             &local.ro,
             usize::try_from(self.placing.inline_max_bytes()).unwrap_or(usize::MAX),
         )
-    }
-
-    /// Makes an inode's record say that `content` stands beside it.
-    pub(crate) fn fold_record(inode: &mut Inode, content: &[u8], extras: &mut Vec<Extra>) {
-        inode.layout = if content.is_empty() { Layout::Empty } else { Layout::Inline };
-        extras.push(match content {
-            [] => Extra::DeleteBody,
-            _ => Extra::PutBody(content.into()),
-        });
-        inode.size_bytes = content.len() as u64;
-        inode.blocks_512 = inode.size_bytes.div_ceil(512);
-    }
-
-    /// Makes an inode's record name the backing file that it does not name.
-    pub(crate) fn unfold_record(inode: &mut Inode, home: BackingRef, extras: &mut Vec<Extra>) {
-        inode.layout = Layout::Local(home);
-        extras.push(Extra::DeleteBody);
     }
 
     /// Whether a closed file that was folded early wants nothing but that its lease is given back. Not so while
@@ -198,24 +198,10 @@ impl Node {
         match self.persist(ino, state) {
             Err(Error::NotFound) => {
                 // Removed by another host; with the record went the mark. Or it was never recorded.
-                self.note_broken_promise(ino, state);
-                let forgotten = state.forget_body();
-                self.discard_unnamed(ino, &forgotten);
+                self.removal.forget(ino, state);
                 Err(Error::NotFound)
             }
             outcome => outcome.map(|()| false),
-        }
-    }
-
-    /// Removes the backing file of an entry that is gone, if no record names it.
-    pub(crate) fn discard_unnamed(&self, ino: InodeId, forgotten: &Forgotten) {
-        let free = |backing: BackingRef| FreeFile::of(ino, backing.file);
-        match (forgotten.unnamed, forgotten.doubtful) {
-            (Some(backing), _) => self.settler_queue.reclaim(backing.tier, free(backing)),
-            (None, Some(backing)) => {
-                self.ledger.doubt(backing, free(backing), forgotten.accounted_512.unwrap_or(0));
-            }
-            (None, None) => {}
         }
     }
 

@@ -54,7 +54,7 @@ impl Node {
         }
         state.backing.resolve();
         let is_renewed = loaded.is_ok() && state.renews_pages_with_length();
-        if state.is_served_by_us() && !is_renewed && !self.has_true_pages(inode.ino, state) {
+        if state.is_served_by_us() && !is_renewed && !self.paging.is_true(inode.ino, state) {
             self.old_pages.note(inode.ino);
         }
         loaded

@@ -13,11 +13,13 @@ use intarsia_store::BackingFile;
 use intarsia_transport::Buffer;
 use intarsia_types::{Error, InodeId, NodeId, Result};
 
-use crate::inode::lease::{HOLDER_PATIENCE, Retry};
+use crate::background::queue::Summing;
+use crate::inode::lease::{Attempt, Content, HOLDER_PATIENCE, Retry};
 use crate::inode::live::LiveState;
 use crate::inode::settling::{Release, Settled};
 use crate::membership::cluster::{Cluster, Recalled};
 use crate::node::Node;
+use crate::replication::repair::WriteRights;
 
 /// Bytes of at most so long a file are sent with the right to it.
 const SENT_BYTES: u32 = 128 << 10;
@@ -118,6 +120,31 @@ impl Node {
             (Recalled::Later(pause), _) => Some(Asked::Again(Retry::contended(pause))),
             (Recalled::InUse, _) => Some(Asked::InUse(holder.clone())),
         })
+    }
+}
+
+impl WriteRights for Node {
+    fn inherit(&self, ino: InodeId) -> Result<()> {
+        let inherited = self.with_live(ino, |state| {
+            let attempt = self.prepare(ino, state, Some(Content::Kept))?;
+            // Whoever only reads it needs no lease, and may go on for as long as it likes.
+            if matches!(attempt, Attempt::Done(_))
+                && state.writers == 0
+                && !state.mark.is_unsettled()
+            {
+                self.give_lease_back(ino, state);
+                if !state.is_open() {
+                    self.removal.forget_bytes(ino, state);
+                }
+                self.settler_queue.sum_later(ino, Summing::Soon);
+            }
+            Ok(attempt)
+        });
+        inherited.map(|_| ())
+    }
+
+    fn let_go(&self, ino: InodeId) -> Result<()> {
+        self.give_up(ino, None).map(|_| ())
     }
 }
 

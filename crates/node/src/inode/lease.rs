@@ -230,9 +230,7 @@ impl Node {
         let inode = self.namespace.get(ino);
         if matches!(inode, Err(Error::NotFound)) {
             // Removed by another host; with the record went the mark. Or it was never recorded.
-            self.note_broken_promise(ino, state);
-            let forgotten = state.forget_body();
-            self.discard_unnamed(ino, &forgotten);
+            self.removal.forget(ino, state);
         }
         inode
     }
@@ -263,7 +261,7 @@ impl Node {
         };
         if let Some(dropped) = self.namespace.take_over_write(ino, holder, is_his)? {
             tracing::warn!(%ino, %holder, "took over the right to write from a host that is gone");
-            self.note_dropped(&dropped);
+            self.replicas.note_dropped(&dropped);
         }
         Ok(Attempt::Again(Retry::contended(Duration::ZERO)))
     }

@@ -37,7 +37,7 @@ impl Node {
             dropped = take_over_copies(&mut now.layout, own, Further::Kept(&others), extras)?;
             Ok(())
         })?;
-        self.note_dropped(&dropped);
+        self.replicas.note_dropped(&dropped);
         self.renew_body(state, &moved)?;
         Ok(moved)
     }
@@ -73,7 +73,7 @@ impl Node {
                 return Err(error);
             }
         };
-        self.note_dropped(&dropped);
+        self.replicas.note_dropped(&dropped);
         state.body = Some(Body::local(new));
         state.sums.forget();
         state.mark.set();

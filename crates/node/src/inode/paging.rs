@@ -5,9 +5,10 @@ use std::sync::Arc;
 use intarsia_types::{Attr, InodeId, NodeId};
 
 use crate::body::Body;
-use crate::cache::far_pages::{Grant, LengthTold, Rest, Stamp};
-use crate::inode::live::LiveState;
-use crate::node::Node;
+use crate::cache::far_pages::{FarPages, Grant, LengthTold, Rest, Stamp};
+use crate::cache::pages::OldPages;
+use crate::cache::spread::Spreads;
+use crate::inode::live::{LiveState, LiveTable};
 
 impl LiveState {
     /// Whether the kernel reads it through its pages here, and it is written elsewhere only.
@@ -33,20 +34,28 @@ impl LiveState {
     }
 }
 
-impl Node {
+/// What the kernel has, and is told, of live files at other hosts.
+pub(crate) struct Paging {
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) far_pages: Arc<FarPages>,
+    pub(crate) old_pages: Arc<OldPages>,
+    pub(crate) spreads: Arc<Spreads>,
+}
+
+impl Paging {
     /// How a file is opened here for reading that others may change.
-    pub(crate) fn grant_pages(&self, ino: InodeId, state: &LiveState) -> Grant {
+    pub(crate) fn grant(&self, ino: InodeId, state: &LiveState) -> Grant {
         let grant = |remote: &Arc<_>| self.far_pages.grant_read(ino, remote);
         state.remote().map_or(Grant::Refused, grant)
     }
 
     /// Whether the home vouches for the pages that the kernel has.
-    pub(crate) fn has_true_pages(&self, ino: InodeId, state: &LiveState) -> bool {
+    pub(crate) fn is_true(&self, ino: InodeId, state: &LiveState) -> bool {
         state.remote().is_some_and(|remote| self.far_pages.has_true_pages(ino, remote))
     }
 
     /// Another host is about to write to a file of which it has vouched for the content.
-    pub(crate) fn withdraw_pages(&self, home: &NodeId, ino: InodeId, number: u64) {
+    pub(crate) fn withdraw(&self, home: &NodeId, ino: InodeId, number: u64) {
         let stamp = Stamp::new(home.clone(), number);
         self.spreads.withdraw(ino, &stamp);
         self.far_pages.withdraw_and_drop(ino, stamp);
@@ -79,7 +88,7 @@ impl Node {
                 }
             }
         }
-        let has_true_pages = self.has_true_pages(attr.ino, state);
+        let has_true_pages = self.is_true(attr.ino, state);
         let Some(paged) = &mut state.paged else { return };
         match paged.tell(attr.size_bytes, has_true_pages) {
             LengthTold::True => {}

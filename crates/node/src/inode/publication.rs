@@ -9,7 +9,8 @@ use intarsia_types::{Error, FileKind, InodeId, Integrity, Layout, Result};
 use crate::body::integrity::checksum_extras;
 use crate::body::striped::StripedFile;
 use crate::clock::TICK;
-use crate::inode::early_fold::EarlyFold;
+use crate::inode::copied_files::Moment;
+use crate::inode::early_fold::{EarlyFold, fold_record, unfold_record};
 use crate::inode::live::LiveState;
 use crate::kernel::Kernel;
 use crate::node::Node;
@@ -71,6 +72,33 @@ impl Node {
         }
     }
 
+    /// Whether publishing the file's content now waits for other hosts.
+    pub(crate) fn publishes_copies(&self, ino: InodeId, moment: Moment) -> bool {
+        let awaits = |state: &mut LiveState| state.awaits_copies(&self.placing, moment);
+        self.is_shared() && self.live.with_existing(ino, awaits).unwrap_or(false)
+    }
+
+    /// Publishes what was written, with as many copies as the file is to have (see [`Replicas::publish`]).
+    ///
+    /// [`Replicas::publish`]: crate::replication::Replicas::publish
+    pub(crate) fn publish_copies(&self, ino: InodeId) -> Result<()> {
+        let outcome = self.with_right(ino, || self.replicas.publish(ino));
+        if outcome.is_err() {
+            // Others see the old content, which has its copies, until this one has.
+            self.live.with_existing(ino, |state| match state.holds_lease() {
+                true => state.publishing.withhold(),
+                false => state.publishing.publish(),
+            });
+        }
+        outcome
+    }
+
+    /// Whether a closed file is not published yet for want of copies.
+    pub(crate) fn is_withheld(&self, ino: InodeId) -> bool {
+        let withheld = |state: &mut LiveState| state.publishing.is_withheld() && !state.is_open();
+        self.live.with_existing(ino, withheld).unwrap_or(false)
+    }
+
     /// Writes what the overlay knows into the record.
     pub(crate) fn persist(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         if let Some(striped) = state.striped() {
@@ -104,7 +132,7 @@ impl Node {
         let (overlay, blocks_512) = (state.overlay, state.accounted_512);
         let home = state.local().map(|local| local.backing);
         let known = state.record.clone();
-        let keeps_copies = self.is_copied(ino, state)?;
+        let keeps_copies = state.is_copied(ino)?;
         let mut dropped = Vec::new();
         let change = |inode: &mut Inode, more: &mut Vec<Extra>| {
             more.extend_from_slice(&extras);
@@ -115,9 +143,9 @@ impl Node {
                     dropped = inode.layout.copies().to_vec();
                     dropped.retain(|copy| *copy != home);
                     more.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
-                    Self::fold_record(inode, content, more);
+                    fold_record(inode, content, more);
                 }
-                (Some(home), None) if was_folded => Self::unfold_record(inode, home, more),
+                (Some(home), None) if was_folded => unfold_record(inode, home, more),
                 // The copies on other hosts are of what was published before.
                 (Some(home), None) if !keeps_copies => {
                     dropped = take_over_copies(&mut inode.layout, home, Further::Made(&[]), more)?;
@@ -136,7 +164,7 @@ impl Node {
             None => self.namespace.change(ino, change),
         };
         let inode = state.note_change(changed)?;
-        self.note_dropped(&dropped);
+        self.replicas.note_dropped(&dropped);
         match folded.as_deref().map(EarlyFold::of) {
             Some(published) => state.naming.fold(published),
             None => state.naming.name(),

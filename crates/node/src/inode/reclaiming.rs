@@ -59,8 +59,9 @@ impl Node {
         self.settler_queue.collect_later();
         self.directory_leases.return_idle_directories();
         self.remove_free_files()?;
-        self.ledger.resolve_doubts(Duration::from_millis(self.options.uncertain_ms))?;
-        self.resolve_orphans()?;
+        let uncertain = Duration::from_millis(self.options.uncertain_ms);
+        self.ledger.resolve_doubts(uncertain)?;
+        self.removal.resolve_doubts(uncertain)?;
         self.recount_at_rest()?;
         if self.settler_queue.take_sweep() {
             let recovered = self.namespace.recover_transactions(ABANDONED)?;

@@ -75,9 +75,7 @@ impl Node {
                     state.right.release();
                     state.overlay.is_dirty = false;
                 } else {
-                    self.note_broken_promise(ino, state);
-                    let forgotten = state.forget_body();
-                    self.discard_unnamed(ino, &forgotten);
+                    self.removal.forget(ino, state);
                 }
                 Ok(())
             }
@@ -139,8 +137,7 @@ impl Node {
         if state.is_open() {
             return self.reconcile(ino, state);
         }
-        let forgotten = state.forget_body();
-        self.discard_unnamed(ino, &forgotten);
+        self.removal.forget_bytes(ino, state);
         Ok(())
     }
 }
@@ -167,9 +164,7 @@ fn quarantine(node: &Node, ino: InodeId, state: &mut LiveState) {
     let is_open = state.is_open();
     if !is_open {
         // Nor is it shown here any more, if it is a new file that could not be recorded.
-        node.note_broken_promise(ino, state);
-        let forgotten = state.forget_body();
-        node.discard_unnamed(ino, &forgotten);
+        node.removal.forget(ino, state);
     }
     if is_open {
         state.right.lose();

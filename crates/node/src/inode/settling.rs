@@ -118,7 +118,7 @@ impl Node {
         }
         if self.is_withheld(ino) {
             // Not published yet for want of copies; somebody may wait for the outcome of this attempt.
-            let _ = self.copy_queue.publish(ino);
+            let _ = self.replicas.queue.publish(ino);
             self.settler_queue.retry(waiting);
             return Ok(());
         }
@@ -268,8 +268,7 @@ impl Node {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
             _ => self.settler_queue.sum_later(ino, release.summing()),
         }
-        let is_same =
-            if state.copied.is_some() { self.is_copied(ino, state)? } else { !was_written };
+        let is_same = if state.copied.is_some() { state.is_copied(ino)? } else { !was_written };
         let is_news = state.publishing.is_withheld() || !is_same;
         let mut dropped = Vec::new();
         let inode = self.namespace.change_known(known, |inode, more| {
@@ -284,10 +283,10 @@ impl Node {
             }
             Ok(())
         })?;
-        self.note_dropped(&dropped);
+        self.replicas.note_dropped(&dropped);
         let lacked = state.publishing.take_lacking();
         if lacked || inode.layout.copies().len() != self.placing.copies_wanted(&state.hints) {
-            self.copy_queue.add(ino, stat.size_bytes);
+            self.replicas.queue.add(ino, stat.size_bytes);
         }
         Ok(inode)
     }
@@ -343,7 +342,7 @@ impl Node {
             }
             Ok(())
         })?;
-        self.note_dropped(&dropped);
+        self.replicas.note_dropped(&dropped);
         self.metrics.folded.fetch_add(1, Ordering::Relaxed);
         // The pages that passthrough left behind belong to the backing file; who reads next would miss
         // them. Nobody has the file open, so no request of it can be waiting for us.

@@ -1,13 +1,28 @@
 //! Sums of files that have settled.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use intarsia_meta::Namespace;
 use intarsia_types::{Error, InodeId, Result};
 
+use crate::background::queue::Queue;
 use crate::body::integrity::{Summed, checksum_extras, sum_file_unless};
-use crate::node::Node;
+use crate::inode::live::LiveTable;
+use crate::metrics::Metrics;
+use crate::space::tiers::Tiers;
 
-impl Node {
+/// Takes the sums of files that have settled.
+pub(crate) struct Summer {
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) live: Arc<LiveTable>,
+    /// Says when to stop.
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Summer {
     /// Sums a settled file, unless somebody has opened it since.
     pub(crate) fn sum(&self, ino: InodeId) -> Result<()> {
         let inode = match self.namespace.get(ino) {
@@ -20,7 +35,7 @@ impl Node {
             return Ok(());
         }
         let file = self.tiers.get(backing.tier)?.open_file(backing.file, false)?;
-        let is_stopping = || self.settler_queue.is_stopping();
+        let is_stopping = || self.queue.is_stopping();
         let Some(Summed { sums, read_bytes }) = sum_file_unless(&file, is_stopping)? else {
             return Ok(());
         };

@@ -132,7 +132,7 @@ impl Node {
             Err(error) => return Err(error),
         }
         if let Some((first, size_bytes)) = left {
-            self.lacking.lock().push((first, ino, size_bytes));
+            self.replicas.note_lost(first, ino, size_bytes);
         }
         Ok(left.is_some())
     }

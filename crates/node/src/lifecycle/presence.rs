@@ -33,11 +33,11 @@ impl MemberEvents for Node {
         match seen {
             Seen::Loss => {
                 // Copies that were there are to be made anew.
-                self.copy_queue.survey_in(Duration::ZERO);
-                self.copy_queue.hurry();
+                self.replicas.queue.survey_in(Duration::ZERO);
+                self.replicas.queue.hurry();
             }
             // What could not be done for want of a host may be possible now.
-            Seen::Arrival => self.copy_queue.hurry(),
+            Seen::Arrival => self.replicas.queue.hurry(),
             Seen::Calm => {}
         }
     }

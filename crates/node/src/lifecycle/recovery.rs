@@ -58,7 +58,7 @@ impl Node {
         let mut count = 0;
         while let page @ [_, ..] = self.namespace.orphans(None, PAGE)?.as_slice() {
             for ino in page {
-                self.reap(*ino, Forgotten::default());
+                self.removal.reap(*ino, Forgotten::default());
             }
             count += page.len();
             if self.namespace.orphans(None, 1)?.first() == page.first() {

@@ -1,7 +1,6 @@
 //! The threads that a node has of its own: they begin once it is whole, and end before its files are put in order.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use intarsia_sync::Mutex;
 use intarsia_types::{InodeId, Result};
@@ -11,15 +10,13 @@ use crate::background::settler::{Chores, Settler};
 use crate::directory::promises::Keeper;
 use crate::locks::LockedFiles;
 use crate::node::Node;
-use crate::replication::repair::FIRST_SURVEY;
-use crate::replication::replicator::{Attempted, CopyChores, Replicator};
+use crate::replication::replicator::{Attempted, CopyChores};
 
 /// Those that are stopped one by one; the others end with what they work for.
 #[derive(Default)]
 pub(crate) struct Threads {
     settler: Mutex<Option<Settler>>,
     keeper: Mutex<Option<Keeper>>,
-    replicator: Mutex<Option<Replicator>>,
 }
 
 impl Node {
@@ -33,10 +30,7 @@ impl Node {
         if let Some(cluster) = &self.cluster {
             let keeper = Keeper::start(&self.promises, &self.namespace, cluster)?;
             *threads.keeper.lock() = Some(keeper);
-            *threads.replicator.lock() =
-                Some(Replicator::start(&self.copy_queue, &Arc::downgrade(self))?);
-            let is_known = !self.lacking.lock().is_empty();
-            self.copy_queue.survey_in(if is_known { Duration::ZERO } else { FIRST_SURVEY });
+            self.replicas.start(&Arc::downgrade(self))?;
         }
         if self.tiers.iter().any(|t| !t.is_counted()) {
             self.settler_queue.recount();
@@ -48,10 +42,7 @@ impl Node {
         if let Some(keeper) = self.threads.keeper.lock().take() {
             keeper.stop();
         }
-        if let Some(replicator) = self.threads.replicator.lock().take() {
-            self.throttle.stop();
-            replicator.stop();
-        }
+        self.replicas.stop();
         if let Some(settler) = self.threads.settler.lock().take() {
             settler.stop();
         }
@@ -60,11 +51,11 @@ impl Node {
 
 impl CopyChores for Node {
     fn survey(&self) -> Result<()> {
-        self.survey_copies()
+        self.replicas.survey()
     }
 
     fn make_up(&self, ino: InodeId) -> Result<Attempted> {
-        self.replicate(ino)
+        self.replicas.make_up(ino, self)
     }
 
     fn publish(&self, ino: InodeId) -> Result<()> {
@@ -88,7 +79,7 @@ impl Chores for Node {
             }
             Task::Reclaim(files) => self.reclaim(&files),
             Task::Settle(waiting) => self.settle_some(waiting),
-            Task::Sum(ino) => self.sum(ino),
+            Task::Sum(ino) => self.summer.sum(ino),
         }
     }
 }

@@ -8,6 +8,7 @@ use intarsia_meta::{Inode, MemberState};
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Layout, NodeId, Result};
 
+use crate::inode::live::Forgotten;
 use crate::membership::cluster::Cluster;
 use crate::node::Node;
 
@@ -78,7 +79,7 @@ impl Node {
             )));
         }
         for ino in self.namespace.orphans_of(host)? {
-            self.reap(ino, crate::inode::live::Forgotten::default());
+            self.removal.reap(ino, Forgotten::default());
         }
         cluster.forget(host)?;
         Ok(MoveReport::default())
@@ -120,7 +121,7 @@ impl Node {
                 ..MoveProgress::default()
             });
             for (other, files) in by_host {
-                self.tell_lacking(cluster, &other, files);
+                self.replicas.tell_lacking(cluster, &other, files);
             }
             intarsia_sync::thread::sleep(COPY_PAUSE);
         }
@@ -192,7 +193,7 @@ impl Node {
                 return Ok(by_home.into_values().flatten().map(|(ino, _)| ino).collect());
             }
             for (home, files) in by_home {
-                self.tell_lacking(cluster, &home, files);
+                self.replicas.tell_lacking(cluster, &home, files);
             }
             intarsia_sync::thread::sleep(COPY_PAUSE);
         }

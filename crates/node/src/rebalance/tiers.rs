@@ -130,7 +130,7 @@ impl Node {
         state.sums.unload();
         state.accounted_512 = 0;
         if self.is_shared() {
-            self.note_dropped(&[from]);
+            self.replicas.note_dropped(&[from]);
         } else {
             self.settler_queue.reclaim(from.tier, FreeFile::of(inode.ino, from.file));
         }

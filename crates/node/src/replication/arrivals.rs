@@ -26,8 +26,7 @@ use crate::space::tiers::Tiers;
 /// How long a complete copy waits for its sender to claim it.
 const CLAIMED_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long the metadata may take over a file for a copy, twice: whoever sends it has other hosts to send it to, and
-/// waits for this one for as long as it lives.
+/// How long the metadata may take over a file for a copy, when it begins and when it ends.
 const METADATA_PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// A copy on its way here. Its file is given back when the last who is at work on it lets go, unless it was offered.
@@ -178,9 +177,7 @@ impl Receiver {
             let dir = tier.dir().display();
             return Err(Error::NoSpace(format!("a copy of {total_bytes} bytes in tier {dir}")));
         }
-        let limit = allowance::limit(Instant::now() + METADATA_PATIENCE);
-        let (backing, pooled) = self.tiers.take_file(tier.id(), &self.namespace)?;
-        drop(limit);
+        let (backing, pooled) = soon(|| self.tiers.take_file(tier.id(), &self.namespace))?;
         let file = match tier.open_file(backing.file, true) {
             Ok(file) => file,
             Err(error) => {
@@ -230,9 +227,7 @@ impl Receiver {
         }
         let blocks_512 = arrival.file.stat()?.blocks_512;
         self.offers.add(arrival.backing);
-        let limit = allowance::limit(Instant::now() + METADATA_PATIENCE);
-        let offered = self.namespace.offer_file(arrival.ino, arrival.backing);
-        drop(limit);
+        let offered = soon(|| self.namespace.offer_file(arrival.ino, arrival.backing));
         if offered.is_err() {
             self.offers.withdraw(arrival.backing);
         }
@@ -276,22 +271,26 @@ impl Receiver {
     }
 }
 
+/// Asks the metadata, for a short time only: whoever sends a copy has other hosts to send it to, and waits for this one for
+/// as long as it lives.
+fn soon<T>(ask: impl FnOnce() -> T) -> T {
+    let _limit = allowance::limit(Instant::now() + METADATA_PATIENCE);
+    ask()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-    use intarsia_types::ByteCount;
-
     use super::*;
-    use crate::node::Node;
+    use crate::membership::cluster::lone::Shared;
+    use crate::replication::alone::Host;
 
     #[test]
     fn a_copy_whose_sender_is_gone_goes_with_the_last_who_writes_to_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let options =
-            NodeOptions { watermark: ByteCount(0), ..NodeOptions::new(dir.path().join("store")) };
-        let node = Node::open(options).unwrap();
-        let used_bytes = || node.status().unwrap().tiers[0].space.used_bytes;
+        let host = Host::join(&Shared::new(), "a");
+        let tier = host.tiers.iter().next().unwrap();
+        let used_bytes = || tier.space().used_bytes;
         let before = used_bytes();
         let endings: [&dyn Fn(Arrivals); 3] = [
             &|arrivals| arrivals.abandon(Handle(1)).unwrap(),
@@ -299,7 +298,7 @@ mod tests {
             &|arrivals| drop(arrivals),
         ];
         for end in endings {
-            let arrival = node.receiver.begin(InodeId(7), TierClass::Disk, 1 << 20).unwrap();
+            let arrival = host.receiver.begin(InodeId(7), TierClass::Disk, 1 << 20).unwrap();
             let backing = arrival.backing;
             let arrivals = Arrivals::default();
             arrivals.add(Handle(1), arrival);
@@ -309,9 +308,33 @@ mod tests {
             writer.write(0, b"a late piece").unwrap();
             drop(writer);
             assert_eq!(used_bytes(), before);
-            let tier = node.tiers.get(backing.tier).unwrap();
-            assert!(node.tiers.is_pooled(backing) || tier.open_file(backing.file, false).is_err());
+            assert!(host.tiers.is_pooled(backing) || tier.open_file(backing.file, false).is_err());
         }
-        node.close().unwrap();
+    }
+
+    #[test]
+    fn a_copy_that_is_not_what_was_sent_is_refused_and_one_that_is_waits_for_its_sender() {
+        let host = Host::join(&Shared::new(), "a");
+        let tier = host.tiers.iter().next().unwrap();
+        let used_bytes = tier.space().used_bytes;
+        let send = |sum| {
+            let arrival = host.receiver.begin(InodeId(7), TierClass::Disk, 10).unwrap();
+            arrival.write(0, b"some bytes").unwrap();
+            host.receiver.end(arrival, sum)
+        };
+        let mut sum = PieceSum::default();
+        sum.add(0, b"some bytes");
+        let refused = send(sum.value() ^ 1);
+        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+        assert!(host.namespace.free_files(tier.id()).unwrap().is_empty(), "it is not offered");
+        assert_eq!(tier.space().used_bytes, used_bytes);
+
+        let backing = send(sum.value()).unwrap();
+        let free = FreeFile::of(InodeId(7), backing.file);
+        assert_eq!(host.namespace.free_files(tier.id()).unwrap(), [free]);
+        let collect = || host.receiver.take_garbage(tier, |_| {}).unwrap();
+        assert!(collect().is_empty(), "its sender may claim it");
+        host.receiver.let_go(backing);
+        assert_eq!(collect(), [free], "nobody waits for it");
     }
 }

@@ -203,9 +203,15 @@ pub(crate) fn full() -> Error {
 /// One tier in a directory, for tests of rooms by themselves.
 #[cfg(test)]
 pub(crate) fn one_tier(dir: &Path) -> Tiers {
+    one_tier_as(dir, TierId(0))
+}
+
+/// One tier in a directory, with that number among those of all hosts.
+#[cfg(test)]
+pub(crate) fn one_tier_as(dir: &Path, id: TierId) -> Tiers {
     let tier = Tier::open(intarsia_store::TierOptions {
         spec: intarsia_types::TierSpec { dir: dir.to_owned(), class: None, capacity: None },
-        id: TierId(0),
+        id,
         watermark: intarsia_types::ByteCount(0),
         store: "0".repeat(32),
     });

@@ -145,14 +145,14 @@ impl Node {
     /// # Errors
     /// [`Error::NotFound`], or the system's own from a backing file.
     pub fn attributes(&self, ino: InodeId) -> Result<(Attr, Validity)> {
-        if let Some((inode, before)) = self.just_found(ino) {
+        if let Some((inode, before)) = self.recollections.just_found(ino) {
             return self.overlaid(&inode, before);
         }
         let before = self.before_reading();
         match self.namespace.get(ino) {
             Ok(inode) => {
                 let inode = self.bodies.lower.renewed(inode)?;
-                self.note_told(&inode, before);
+                self.recollections.note_told(&inode, before);
                 self.overlaid(&inode, before)
             }
             Err(Error::NotFound) => self.departed_attributes(ino).ok_or(Error::NotFound),
@@ -162,7 +162,7 @@ impl Node {
 
     /// The last attributes of an inode without a record, for whoever still holds it.
     pub(crate) fn departed_attributes(&self, ino: InodeId) -> Option<(Attr, Validity)> {
-        let attr = self.departed.get(ino).or_else(|| {
+        let attr = self.removal.departed.get(ino).or_else(|| {
             // Another host removed it while it is open here.
             let last = self.live.with_existing(ino, |state| state.record.clone()).flatten()?;
             Some(Attr { nlink: 0, ..last.attr() })
@@ -187,13 +187,13 @@ impl Node {
                 Err(Error::NotFound) => inode.clone(),
                 Err(error) => return Err(error),
             };
-            if let Some(last) = self.departed.get(inode.ino) {
+            if let Some(last) = self.removal.departed.get(inode.ino) {
                 // Removed since, and its length may never have come into the record.
                 return Ok((last, self.unless_shared(Validity::Long)));
             }
             let mut attr = recorded.attr();
             overlay(self, state, &recorded, &mut attr)?;
-            self.follow_length(state, &mut attr);
+            self.paging.follow_length(state, &mut attr);
             let validity = self.unless_lower(&recorded, self.validity(state, &recorded, before));
             Ok((attr, validity))
         });
@@ -208,7 +208,7 @@ impl Node {
         match self.namespace.get(inode.ino) {
             Ok(settled) => Ok(self.settled_attributes(&settled, before)),
             // Or it was removed, and its length never came into the record.
-            Err(Error::NotFound) => Ok(match self.departed.get(inode.ino) {
+            Err(Error::NotFound) => Ok(match self.removal.departed.get(inode.ino) {
                 Some(last) => (last, self.unless_shared(Validity::Long)),
                 None => self.settled_attributes(inode, before),
             }),
@@ -283,6 +283,33 @@ impl Node {
             self.clear_set_id_for(caller, ino)?;
         }
         self.attributes(ino)
+    }
+
+    /// Clears set-id bits after somebody without privilege wrote.
+    pub(crate) fn clear_set_id(&self, ino: InodeId) -> Result<()> {
+        self.change_perm(ino, |inode| without_set_id(inode.perm))
+    }
+
+    /// As [`clear_set_id`](Self::clear_set_id), with all that is known of who wrote.
+    pub(crate) fn clear_set_id_for(&self, caller: Caller, ino: InodeId) -> Result<()> {
+        self.change_perm(ino, |inode| caller.set_id_cleared(inode))
+    }
+
+    /// Clears the set-group-id bit, whoever asks.
+    ///
+    /// # Errors
+    /// The engine's own.
+    pub fn clear_set_group_id(&self, ino: InodeId) -> Result<()> {
+        self.change_perm(ino, |inode| inode.perm & !0o2000)
+    }
+
+    fn change_perm(&self, ino: InodeId, perm: impl Fn(&Inode) -> u16) -> Result<()> {
+        self.namespace
+            .update(ino, |inode| {
+                inode.perm = perm(inode);
+                Ok(())
+            })
+            .map(|_| ())
     }
 
     /// Times alone, of an open file served through the process, wait for its flush: the kernel sends

@@ -1,9 +1,6 @@
 //! Who asks, and what becomes of set-id bits when he changes a file.
 
 use intarsia_meta::Inode;
-use intarsia_types::{InodeId, Result};
-
-use crate::node::Node;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,35 +22,6 @@ impl Caller {
     pub(crate) fn set_id_cleared(self, inode: &Inode) -> u16 {
         let strange = if self.uid == 0 || self.gid == inode.gid { 0 } else { 0o2000 };
         without_set_id(inode.perm) & !strange
-    }
-}
-
-impl Node {
-    /// Clears set-id bits after somebody without privilege wrote.
-    pub(crate) fn clear_set_id(&self, ino: InodeId) -> Result<()> {
-        self.change_perm(ino, |inode| without_set_id(inode.perm))
-    }
-
-    /// As [`clear_set_id`](Self::clear_set_id), with all that is known of who wrote.
-    pub(crate) fn clear_set_id_for(&self, caller: Caller, ino: InodeId) -> Result<()> {
-        self.change_perm(ino, |inode| caller.set_id_cleared(inode))
-    }
-
-    /// Clears the set-group-id bit, whoever asks.
-    ///
-    /// # Errors
-    /// The engine's own.
-    pub fn clear_set_group_id(&self, ino: InodeId) -> Result<()> {
-        self.change_perm(ino, |inode| inode.perm & !0o2000)
-    }
-
-    fn change_perm(&self, ino: InodeId, perm: impl Fn(&Inode) -> u16) -> Result<()> {
-        self.namespace
-            .update(ino, |inode| {
-                inode.perm = perm(inode);
-                Ok(())
-            })
-            .map(|_| ())
     }
 }
 

@@ -69,7 +69,7 @@ impl Node {
         }
         if key == HintKey::Replicas && self.is_shared() {
             // As soon as nobody writes to it; a directory has no bytes, and is passed over.
-            self.copy_queue.add(ino, self.length_now(ino).unwrap_or(0));
+            self.replicas.queue.add(ino, self.length_now(ino).unwrap_or(0));
         }
     }
 }

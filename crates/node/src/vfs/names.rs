@@ -47,10 +47,10 @@ impl Node {
             let inode = self.bodies.lower.renewed(self.namespace.get(parent)?)?;
             return self.overlaid(&inode, before);
         }
-        self.go_on_in(parent);
+        self.recollections.go_on_in(parent);
         let before = self.before_reading();
         let inode = self.find(parent, name)?;
-        self.note_found(&inode, before);
+        self.recollections.note_found(&inode, before);
         self.note_lockable(name, inode.ino);
         self.overlaid(&inode, before)
     }
@@ -81,7 +81,7 @@ impl Node {
         self.use_directory(parent);
         let before = self.before_reading();
         self.bodies.lower.adopt_for_change(parent, name)?;
-        let directory = self.parent_record(parent)?;
+        let directory = self.recollections.parent_record(parent)?;
         let hints = self.hints_for_new(&directory, name, new.kind)?;
         let record = self.new_inode(caller, &directory, new, Layout::Empty, &hints, false)?;
         let inode = self.namespace.create(parent, name, record, now())?;
@@ -105,7 +105,7 @@ impl Node {
         self.help_settling();
         self.use_directory(parent);
         self.bodies.lower.adopt_for_change(parent, name)?;
-        let directory = self.parent_record(parent)?;
+        let directory = self.recollections.parent_record(parent)?;
         let hints = self.hints_for_new(&directory, name, FileKind::Regular)?;
         let stripes = self.bodies.stripes.wanted(&hints)?;
         let fresh = match stripes {
@@ -262,7 +262,7 @@ impl Node {
         self.bodies.lower.hide_name(parent, name)?;
         let kept = Cell::new(None);
         let unlinked = self.namespace.unlink(parent, name, self.keeps_orphan(&kept), now());
-        let inode = self.or_doubt_orphan(kept.get(), unlinked)?;
+        let inode = self.removal.or_doubt(kept.get(), unlinked)?;
         self.after_unlink(&inode, kept.get().is_some());
         Ok(())
     }
@@ -276,7 +276,7 @@ impl Node {
         self.bodies.lower.complete_named(parent, name)?;
         let inode = self.namespace.rmdir(parent, name, now())?;
         self.directory_leases.told.forget(inode.ino);
-        self.departed.add(&inode, inode.size_bytes);
+        self.removal.departed.add(&inode, inode.size_bytes);
         Ok(())
     }
 
@@ -308,7 +308,7 @@ impl Node {
         };
         let replaced =
             self.namespace.rename(parent, name, new_parent, new_name, mode, keeps, now());
-        match self.or_doubt_orphan(kept.get(), replaced)? {
+        match self.removal.or_doubt(kept.get(), replaced)? {
             Some(inode) if inode.kind != FileKind::Directory => self.linger(&inode),
             Some(inode) => self.after_unlink(&inode, false),
             None => {}
@@ -355,7 +355,7 @@ impl Node {
                 forgotten = state.forget_body();
                 // Under the entry's lock: whoever asks for attributes sees the length in one place or the other.
                 self.remote_cache.forget(inode.ino);
-                self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
+                self.removal.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
             }
             state.names.is_orphan()
         });
@@ -364,30 +364,9 @@ impl Node {
         }
         if is_kept {
             // Its last handle closed between the namespace's question and now.
-            self.reap(inode.ino, forgotten);
+            self.removal.reap(inode.ino, forgotten);
         } else {
-            self.dispose(inode, forgotten);
-        }
-    }
-
-    /// Gets rid of the bytes of an inode that the namespace has let go of.
-    pub(crate) fn dispose(&self, inode: &Inode, forgotten: Forgotten) {
-        let blocks_512 = forgotten.accounted_512.unwrap_or(inode.blocks_512);
-        self.departed.add(inode, forgotten.size_bytes.unwrap_or(inode.size_bytes));
-        self.discard_unnamed(inode.ino, &forgotten);
-        for (at, backing) in inode.layout.files().iter().enumerate() {
-            match (self.tiers.get(backing.tier), &self.cluster) {
-                (Ok(tier), _) => {
-                    if !self.is_shared() && at == 0 {
-                        tier.account(blocks_512, 0);
-                    }
-                    let free = FreeFile::of(inode.ino, backing.file);
-                    self.settler_queue.reclaim(backing.tier, free);
-                }
-                // Its host finds it in the ledger sooner or later; a word makes it sooner.
-                (Err(_), Some(cluster)) => cluster.note_garbage(*backing),
-                (Err(_), None) => {}
-            }
+            self.removal.dispose(inode, forgotten);
         }
     }
 
@@ -403,7 +382,7 @@ impl Node {
             .complete(dir, after_cookie)
             .and_then(|()| self.namespace.list(dir, after_cookie, limit));
         match listed {
-            Err(Error::NotFound) if self.departed.get(dir).is_some() => Ok(Vec::new()),
+            Err(Error::NotFound) if self.removal.departed.get(dir).is_some() => Ok(Vec::new()),
             other => other,
         }
     }
@@ -435,7 +414,7 @@ impl Node {
             .complete(dir, after_cookie)
             .and_then(|()| self.namespace.list_plus(dir, after_cookie, limit, is_live));
         match listed {
-            Err(Error::NotFound) if self.departed.get(dir).is_some() => Ok(Vec::new()),
+            Err(Error::NotFound) if self.removal.departed.get(dir).is_some() => Ok(Vec::new()),
             Err(e) => Err(e),
             Ok(entries) => entries
                 .into_iter()

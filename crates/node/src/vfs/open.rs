@@ -81,7 +81,8 @@ impl Node {
             {
                 return Ok(Attempt::Again(retry));
             }
-            state.looked_up = if flags.write { self.just_looked_up(ino) } else { None };
+            state.looked_up =
+                if flags.write { self.recollections.just_looked_up(ino) } else { None };
             // Read under the entry's lock: nothing can fold or write the file from here on.
             let inode = match self.prepare(ino, state, flags.write.then_some(content))? {
                 Attempt::Done(inode) => self.bodies.lower.renewed(inode)?,
@@ -107,7 +108,7 @@ impl Node {
                 self.enqueue_settle(ino, state);
             }
             if flags.write && opened.is_ok() {
-                self.note_told(&inode, self.before_reading());
+                self.recollections.note_told(&inode, self.before_reading());
             }
             opened.map(Attempt::Done)
         })
@@ -257,7 +258,7 @@ impl Node {
         counter.fetch_add(1, Ordering::Relaxed);
         let syncs_at_close = flags.write && self.syncs_at_close(state);
         let is_far = !flags.write && !is_passthrough && self.changes_elsewhere(state);
-        let grant = if is_far { self.grant_pages(ino, state) } else { Grant::Refused };
+        let grant = if is_far { self.paging.grant(ino, state) } else { Grant::Refused };
         let is_paged = grant != Grant::Refused;
         if is_paged && state.paged.is_none() {
             state.paged = Some(Paged::new(state.size_bytes().ok()));

@@ -76,7 +76,7 @@ impl Node {
         buffer: &mut [u8],
     ) -> Result<Reading> {
         let reading = self.begin_read(ino, offset_bytes, buffer)?;
-        let Some(rest) = self.former(ino) else { return Ok(reading) };
+        let Some(rest) = self.paging.former(ino) else { return Ok(reading) };
         Ok(match reading {
             Reading::Elsewhere(FarRead::Remote(read)) => {
                 Reading::Elsewhere(FarRead::Remote(read.or_from(Box::new(rest))))
@@ -119,7 +119,7 @@ impl Node {
             }
             if state.paged.is_some()
                 && self.changes_elsewhere(state)
-                && !self.has_true_pages(ino, state)
+                && !self.paging.is_true(ino, state)
             {
                 self.far_pages.note_brief(ino, state.remote());
             }

@@ -9,13 +9,13 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_meta::Inode;
+use intarsia_meta::{Inode, Namespace};
 use intarsia_sync::Mutex;
 use intarsia_types::{InodeId, Result};
 
-use crate::node::Node;
 use crate::vfs::attributes::Before;
 
 /// How old a record may be that serves again.
@@ -33,8 +33,10 @@ pub fn begin_answering(asking: u32) {
 }
 
 /// What each thread has looked up last.
-#[derive(Default)]
-pub(crate) struct Recollections(Mutex<HashMap<u32, Recollection>>);
+pub(crate) struct Recollections {
+    all: Mutex<HashMap<u32, Recollection>>,
+    namespace: Arc<Namespace>,
+}
 
 #[derive(Clone)]
 struct Recollection {
@@ -45,10 +47,14 @@ struct Recollection {
 }
 
 impl Recollections {
+    pub(crate) fn new(namespace: &Arc<Namespace>) -> Self {
+        Self { all: Mutex::default(), namespace: Arc::clone(namespace) }
+    }
+
     /// What the asking thread remembers of an inode.
     fn find(&self, ino: InodeId, fits: impl Fn(&Recollection) -> bool) -> Option<Recollection> {
         let asking = ASKING.get();
-        let all = self.0.lock();
+        let all = self.all.lock();
         all.get(&asking).filter(|known| known.inode.ino == ino && fits(known)).cloned()
     }
 
@@ -57,7 +63,7 @@ impl Recollections {
         if asking == 0 {
             return;
         }
-        let mut all = self.0.lock();
+        let mut all = self.all.lock();
         if all.len() >= THREADS_MAX {
             all.clear();
         }
@@ -65,11 +71,9 @@ impl Recollections {
     }
 
     fn forget(&self) {
-        self.0.lock().remove(&ASKING.get());
+        self.all.lock().remove(&ASKING.get());
     }
-}
 
-impl Node {
     /// A name was found: the kernel asks for its inode next.
     pub(super) fn note_found(&self, inode: &Inode, before: Before) {
         self.note_asked(inode, before, false);
@@ -83,28 +87,28 @@ impl Node {
     fn note_asked(&self, inode: &Inode, before: Before, is_told: bool) {
         let is_kept = || inode.covered_by().is_some_and(|dir| self.namespace.holds_directory(dir));
         if before.commits.is_some() && !is_kept() {
-            self.recollections.note(inode, before, is_told);
+            self.note(inode, before, is_told);
         }
     }
 
     /// The record of an inode whose attributes are asked for, if the asking thread has just found it, or goes on from it.
     pub(super) fn just_found(&self, ino: InodeId) -> Option<(Inode, Before)> {
         let known = self.recollected(ino, |known| !known.is_told)?;
-        self.recollections.note(&known.inode, known.before, true);
+        self.note(&known.inode, known.before, true);
         Some((known.inode, known.before))
     }
 
     /// The asking thread goes on in a directory.
     pub(super) fn go_on_in(&self, dir: InodeId) {
         if let Some(known) = self.recollected(dir, |known| known.is_told) {
-            self.recollections.note(&known.inode, known.before, false);
+            self.note(&known.inode, known.before, false);
         }
     }
 
     /// The record of the directory in which the asking thread makes something, with which its call ends.
     pub(super) fn parent_record(&self, dir: InodeId) -> Result<Inode> {
         let known = self.recollected(dir, |_| true);
-        self.recollections.forget();
+        self.forget();
         known.map_or_else(|| self.namespace.get(dir), |known| Ok(known.inode))
     }
 
@@ -124,7 +128,7 @@ impl Node {
         fits: impl Fn(&Recollection) -> bool,
     ) -> Option<Recollection> {
         let commits = self.namespace.commits_seen()?;
-        self.recollections.find(ino, |known| {
+        self.find(ino, |known| {
             known.before.commits == Some(commits)
                 && known.before.at.elapsed() <= RECENT
                 && fits(known)

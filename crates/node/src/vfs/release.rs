@@ -59,13 +59,12 @@ impl Node {
             if state.is_open() {
                 return None;
             }
-            self.note_broken_promise(ino, state);
+            self.removal.note_broken_promise(ino, state);
             if state.backing.keep() {
                 self.settler_queue.collect();
             }
             if state.right.is_taken_over() {
-                let forgotten = state.forget_body();
-                self.discard_unnamed(ino, &forgotten);
+                self.removal.forget_bytes(ino, state);
                 // The record of an orphan is this host's to remove all the same.
                 return state.names.is_orphan().then(Forgotten::default);
             }
@@ -76,7 +75,7 @@ impl Node {
             None
         });
         if let Some(Some(forgotten)) = departed {
-            self.reap(ino, forgotten);
+            self.removal.reap(ino, forgotten);
         }
     }
 
@@ -106,22 +105,6 @@ impl Node {
             state.sums.unload();
             if is_double {
                 self.remote_cache.forget(ino);
-            }
-        }
-    }
-
-    /// Removes an orphan for good; `blocks_512` is what was accounted for it, if that is known.
-    pub(crate) fn reap(&self, ino: InodeId, forgotten: Forgotten) {
-        match self.namespace.reap(ino) {
-            Ok(inode) => self.dispose(&inode, forgotten),
-            Err(Error::NotFound) => self.discard_unnamed(ino, &forgotten),
-            Err(e) if self.is_shared() => {
-                tracing::warn!(%ino, error = %e, "an unlinked file stays for now");
-                self.discard_unnamed(ino, &forgotten);
-                self.doubt_orphan(ino);
-            }
-            Err(e) => {
-                tracing::error!(%ino, error = %e, "an unlinked file stays until the next start");
             }
         }
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use intarsia_store::BackingFile;
 use intarsia_types::{CloseMode, Durability, Error, InodeId, Result};
 
+use crate::inode::copied_files::Moment;
 use crate::inode::live::LiveState;
 use crate::node::Node;
-use crate::replication::replicate::Moment;
 use crate::replication::replicator::ASK_AGAIN;
 
 impl Node {
@@ -119,7 +119,7 @@ impl Node {
         if !self.publishes_copies(ino, Moment::Close) {
             return self.flush(ino).map(|()| None);
         }
-        match self.copy_queue.publish(ino) {
+        match self.replicas.queue.publish(ino) {
             None => Ok(Some(ASK_AGAIN)),
             Some(outcome) => outcome.map(|()| None),
         }

@@ -126,7 +126,7 @@ impl Node {
         {
             return Ok(value.into_bytes());
         }
-        if name == CAPABILITY_NAME && self.just_opened_without_attributes(ino) {
+        if name == CAPABILITY_NAME && self.recollections.just_opened_without_attributes(ino) {
             return Err(Error::NoAttribute);
         }
         match self.namespace.get_xattr(ino, name) {

@@ -20,20 +20,36 @@ const PACE: Pace =
 
 /// The host `a`, which serves nobody, and the names that all hosts share.
 pub(crate) fn lone() -> (Arc<Cluster>, Namespace) {
-    let engine: Arc<dyn MetaEngine> = Arc::new(MemoryEngine::new(3));
-    let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
-    let namespace = Namespace::open(Arc::clone(&engine), root, now()).unwrap();
-    let pem = DeploymentKey::generate().unwrap();
-    let options = ClusterOptions {
-        engine,
-        store: "000102030405060708090a0b0c0d0e0f".into(),
-        listen: ([127, 0, 0, 1], 0).into(),
-        key: DeploymentKey::from_pem(pem.as_bytes()).unwrap(),
-        network: None,
-    };
-    let cluster = Cluster::new(&options, &NodeId("a".into()), root, PACE).unwrap();
-    namespace.set_owner(cluster.owner());
-    (Arc::new(cluster), namespace)
+    Shared::new().host("a")
+}
+
+/// What hosts share that are all in one test.
+pub(crate) struct Shared {
+    engine: Arc<dyn MetaEngine>,
+    key: String,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        let key = DeploymentKey::generate().unwrap();
+        Self { engine: Arc::new(MemoryEngine::new(3)), key }
+    }
+
+    /// A host, which serves nobody yet, and the names as it sees them.
+    pub(crate) fn host(&self, name: &str) -> (Arc<Cluster>, Namespace) {
+        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+        let namespace = Namespace::open(Arc::clone(&self.engine), root, now()).unwrap();
+        let options = ClusterOptions {
+            engine: Arc::clone(&self.engine),
+            store: "000102030405060708090a0b0c0d0e0f".into(),
+            listen: ([127, 0, 0, 1], 0).into(),
+            key: DeploymentKey::from_pem(self.key.as_bytes()).unwrap(),
+            network: None,
+        };
+        let cluster = Cluster::new(&options, &NodeId(name.into()), root, PACE).unwrap();
+        namespace.set_owner(cluster.owner());
+        (Arc::new(cluster), namespace)
+    }
 }
 
 /// Records a host that serves, with so much room.

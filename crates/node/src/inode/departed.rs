@@ -35,7 +35,7 @@ impl Departed {
     }
 
     /// The record of a file that was just written may not know its length yet.
-    pub(super) fn add(&self, inode: &Inode, size_bytes: u64) {
+    pub(crate) fn add(&self, inode: &Inode, size_bytes: u64) {
         let mut attr = inode.attr();
         attr.nlink = 0;
         attr.size_bytes = size_bytes;

@@ -1,0 +1,196 @@
+//! Live files whose content has copies on other hosts: what is to be published of them, and what is then known.
+
+use std::sync::Arc;
+
+use intarsia_meta::{Extra, Inode, Namespace};
+use intarsia_types::{BackingRef, CloseMode, Error, InodeId, Integrity, Result};
+
+use crate::body::integrity::checksum_extras;
+use crate::inode::early_fold::unfold_record;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::kernel::Kernel;
+use crate::replication::further::{Further, take_over_copies};
+use crate::replication::replicate::{Copied, LiveFiles, Publication};
+use crate::space::placing::Placing;
+use crate::space::tiers::Tiers;
+
+/// When content is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// A program closes the file.
+    Close,
+    /// A program calls `fsync`.
+    Sync,
+}
+
+impl LiveState {
+    /// Whether publishing what was written here waits for copies at that moment.
+    pub(crate) fn awaits_copies(&self, placing: &Placing, moment: Moment) -> bool {
+        let is_promised = match self.hints.close_asked() {
+            Some(mode) => mode == CloseMode::Safe,
+            None => moment == Moment::Sync,
+        };
+        is_promised
+            && self.holds_lease()
+            && self.local().is_some()
+            && placing.copies_wanted(&self.hints) > 1
+    }
+
+    /// Whether the copies on other hosts hold what the home's file holds now, as far as this host made them.
+    pub(crate) fn is_copied(&self, ino: InodeId) -> Result<bool> {
+        let (Some(copied), Some(local)) = (self.copied, self.local()) else { return Ok(false) };
+        copied.is_content_of(ino, &local.ro)
+    }
+
+    /// Takes note that the record is `inode` now, which names the copies of `publication`; `is_unchanged` if nothing was
+    /// written here since that began.
+    fn note_published(
+        &mut self,
+        inode: Inode,
+        publication: &Publication,
+        copied: Copied,
+        is_unchanged: bool,
+    ) {
+        self.naming.name();
+        self.copied = Some(copied);
+        self.record = Some(inode);
+        self.publishing.publish();
+        if is_unchanged {
+            if !publication.strict_sums.is_empty() {
+                self.sums.note_stored(true);
+            }
+            self.overlay.is_dirty = false;
+            self.overlay.mtime = None;
+            self.overlay.ctime = None;
+            self.seen_ctime = publication.stat.ctime;
+        }
+    }
+}
+
+/// The live files, for whoever makes copies of them.
+pub(crate) struct CopiedFiles {
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) placing: Arc<Placing>,
+    pub(crate) kernel: Arc<Kernel>,
+}
+
+impl LiveFiles for CopiedFiles {
+    fn begin_publication(&self, ino: InodeId) -> Result<Option<Publication>> {
+        let begun = self.live.with_existing(ino, |state| self.begin(ino, state));
+        begun.transpose().map(Option::flatten)
+    }
+
+    fn name_copies(
+        &self,
+        ino: InodeId,
+        publication: &Publication,
+        further: Further<'_>,
+        copied: Copied,
+    ) -> Result<Vec<BackingRef>> {
+        self.live.with(ino, |state| {
+            let is_same = state.local().is_some_and(|local| local.backing == publication.backing);
+            if !is_same || !state.holds_lease() {
+                return Err(Error::Busy("the file was taken from this host meanwhile".into()));
+            }
+            state.account(&self.tiers)?;
+            let blocks_512 = state.accounted_512;
+            let stat = publication.stat;
+            let is_unchanged =
+                state.local().is_some_and(|local| local.ro.stat().is_ok_and(|now| now == stat));
+            // What was written meanwhile is in the sums or in the copies or in both.
+            let sums = publication.strict_sums.as_slice();
+            let sums = if is_unchanged { sums } else { &[] };
+            let is_unnamed = state.unnamed().is_some();
+            let mut dropped = Vec::new();
+            let changed = self.namespace.change(ino, |inode, extras| {
+                extras.push(Extra::HoldWritable);
+                extras.extend_from_slice(sums);
+                if is_unnamed {
+                    unfold_record(inode, publication.backing, extras);
+                }
+                dropped =
+                    take_over_copies(&mut inode.layout, publication.backing, further, extras)?;
+                inode.size_bytes = stat.size_bytes;
+                inode.blocks_512 = blocks_512;
+                inode.mtime = publication.mtime.unwrap_or(inode.mtime);
+                inode.ctime = publication.ctime.unwrap_or(inode.ctime);
+                Ok(())
+            });
+            let inode = state.note_change(changed)?;
+            state.note_published(inode, publication, copied, is_unchanged);
+            Ok(dropped)
+        })
+    }
+
+    fn note_lacking(&self, ino: InodeId) -> bool {
+        let note = |state: &mut LiveState| {
+            if state.holds_lease() {
+                state.publishing.note_lacking();
+            }
+            state.holds_lease()
+        };
+        self.live.with_existing(ino, note).unwrap_or(false)
+    }
+}
+
+impl CopiedFiles {
+    fn begin(&self, ino: InodeId, state: &mut LiveState) -> Result<Option<Publication>> {
+        let is_awaited = |moment| state.awaits_copies(&self.placing, moment);
+        if !is_awaited(Moment::Sync) && !is_awaited(Moment::Close) {
+            // Another host has it by now, or it is gone.
+            if !state.holds_lease() {
+                state.publishing.publish();
+            }
+            return Ok(None);
+        }
+        let wanted = self.placing.copies_wanted(&state.hints);
+        let record = match self.namespace.get(ino) {
+            Err(Error::NotFound) => {
+                // Nobody is to see it any more, so that nothing keeps it from settling.
+                state.names.lose();
+                state.publishing.publish();
+                state.overlay.is_dirty = false;
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let is_changed = state.publishing.is_withheld()
+            || state.overlay.is_dirty
+            || state.has_changed_unseen()?;
+        // What stands beside the inode has its copies there.
+        let has_copies = record.layout.copies().len() >= wanted || state.unnamed().is_some();
+        if !is_changed && has_copies {
+            return Ok(None);
+        }
+        state.notice_writes(&self.kernel)?;
+        self.publication(state, record, wanted)
+    }
+
+    fn publication(
+        &self,
+        state: &LiveState,
+        record: Inode,
+        wanted: usize,
+    ) -> Result<Option<Publication>> {
+        let Some(local) = state.local() else { return Ok(None) };
+        let is_strict = state.hints.integrity() == Integrity::Strict;
+        let home_class = self.tiers.get(local.backing.tier)?.class();
+        Ok(Some(Publication {
+            stat: local.ro.stat()?,
+            file: Arc::clone(&local.ro),
+            backing: local.backing,
+            class: state.hints.tier().unwrap_or(home_class),
+            mtime: state.overlay.mtime,
+            ctime: state.overlay.ctime,
+            strict_sums: match state.sums.get() {
+                Some(sums) if is_strict => checksum_extras(sums),
+                _ => Vec::new(),
+            },
+            record,
+            copied: state.copied,
+            wanted,
+        }))
+    }
+}

@@ -1,0 +1,300 @@
+//! The rooms of a node, each built from those below it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use intarsia_meta::Namespace;
+use intarsia_sync::{Instant, RwLock};
+use intarsia_types::Result;
+
+use crate::background::queue::Queue;
+use crate::body::lower::{Lower, open_tree};
+use crate::body::parts::Parts;
+use crate::body::{Bodies, BodyParts, OpensCopies};
+use crate::cache::far_pages::FarPages;
+use crate::cache::pages::OldPages;
+use crate::cache::remote_cache::RemoteCache;
+use crate::cache::spread::Spreads;
+use crate::cache::vouch::Vouches;
+use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
+use crate::directory::promises::Promises;
+use crate::inode::copied_files::CopiedFiles;
+use crate::inode::elsewhere::Shortage;
+use crate::inode::live::LiveTable;
+use crate::inode::outdating::Outdating;
+use crate::inode::paging::Paging;
+use crate::inode::passed::Passed;
+use crate::inode::removal::{Removal, RemovalParts};
+use crate::inode::summing::Summer;
+use crate::kernel::{Kernel, raise_descriptor_limit};
+use crate::lifecycle::threads::Threads;
+use crate::locks::Locks;
+use crate::membership::cluster::Cluster;
+use crate::membership::gate::Gate;
+use crate::metrics::Metrics;
+use crate::metrics::hinted::Hinted;
+use crate::metrics::outlived::Outlived;
+use crate::node::Node;
+use crate::node::opening::root_of;
+use crate::options::NodeOptions;
+use crate::rebalance::fetch::Fetches;
+use crate::record::Recorder;
+use crate::replication::arrivals::{Receiver, ReceiverParts};
+use crate::replication::copies::Copies;
+use crate::replication::{ReplicaParts, Replicas};
+use crate::space::inode_count::InodeCount;
+use crate::space::ledger::{FileEvents, Ledger};
+use crate::space::placing::Placing;
+use crate::space::tiers::{MakesRoom, Tiers};
+use crate::vfs::creations::Creations;
+use crate::vfs::recollection::Recollections;
+
+impl Node {
+    /// Builds the rooms; nothing runs yet but what shows the other hosts that this one starts.
+    pub(super) fn build(
+        options: NodeOptions,
+        store: String,
+        gate: Option<Arc<Gate>>,
+        namespace: Namespace,
+        tiers: Tiers,
+    ) -> Result<Self> {
+        let tree = open_tree(options.lower.as_deref(), &namespace)?;
+        let promises = Promises::default();
+        let ground = Ground::new(&options, namespace, tiers, &promises)?;
+        let files = Files::new(&options, &ground);
+        let (old_pages, far_pages) = (Arc::<OldPages>::default(), Arc::default());
+        let changes = Outdating::new(&ground.live, &old_pages);
+        let bodies = files.bodies(&options, &ground, Lower::new(tree, &ground.namespace, changes));
+        let receiver = Arc::new(files.receiver(&options, &ground));
+        Ok(Self {
+            locks: ground.locks(),
+            directory_leases: ground.directory_leases(&options),
+            inode_count: InodeCount::new(ground.cluster.is_some()),
+            replicas: ground.replicas(&options, &receiver),
+            paging: files.paging(&ground.live, &far_pages, &old_pages),
+            removal: files.removal(&ground),
+            summer: ground.summer(),
+            recollections: Recollections::new(&ground.namespace),
+            store,
+            bodies,
+            copies: files.copies,
+            remote_cache: files.remote_cache,
+            old_pages,
+            far_pages,
+            vouches: Vouches::new(),
+            spreads: files.spreads,
+            outlived: Outlived::default(),
+            passed: Passed::default(),
+            shortage: Shortage::default(),
+            fetches: Fetches::default(),
+            receiver,
+            ledger: files.ledger,
+            creations: Creations::default(),
+            promises,
+            recorder: Recorder::default(),
+            rules: RwLock::new(Arc::new(options.rules.clone())),
+            inline_total: AtomicU64::new(0),
+            started: Instant::now(),
+            threads: Threads::default(),
+            is_closed: AtomicBool::new(false),
+            gate,
+            options,
+            namespace: ground.namespace,
+            tiers: ground.tiers,
+            cluster: ground.cluster,
+            placing: ground.placing,
+            settler_queue: ground.queue,
+            live: ground.live,
+            hinted: ground.hinted,
+            metrics: ground.metrics,
+            kernel: ground.kernel,
+        })
+    }
+}
+
+/// What most rooms are built from.
+struct Ground {
+    namespace: Arc<Namespace>,
+    tiers: Arc<Tiers>,
+    cluster: Option<Arc<Cluster>>,
+    placing: Arc<Placing>,
+    /// The settler's.
+    queue: Arc<Queue>,
+    live: Arc<LiveTable>,
+    hinted: Arc<Hinted>,
+    metrics: Arc<Metrics>,
+    kernel: Arc<Kernel>,
+}
+
+impl Ground {
+    fn new(
+        options: &NodeOptions,
+        namespace: Namespace,
+        tiers: Tiers,
+        promises: &Promises,
+    ) -> Result<Self> {
+        let cluster = options
+            .cluster
+            .as_ref()
+            .map(|c| Cluster::new(c, &options.name, root_of(options), options.pace()));
+        let cluster = cluster.transpose()?.map(Arc::new);
+        let namespace = Arc::new(shared(namespace, cluster.as_ref(), promises));
+        let tiers = Arc::new(tiers);
+        let (own_tiers, names) = (Arc::clone(&tiers), Arc::clone(&namespace));
+        Ok(Self {
+            placing: Arc::new(Placing::new(options, own_tiers, names, cluster.clone())),
+            namespace,
+            tiers,
+            cluster,
+            queue: Arc::new(Queue::new(raise_descriptor_limit())),
+            live: Arc::new(LiveTable::new()),
+            hinted: Arc::default(),
+            metrics: Arc::default(),
+            kernel: Arc::default(),
+        })
+    }
+
+    fn locks(&self) -> Option<Arc<Locks>> {
+        let cluster = self.cluster.as_ref()?;
+        Some(Locks::new(Arc::clone(cluster), Arc::clone(&self.namespace)))
+    }
+
+    fn directory_leases(&self, options: &NodeOptions) -> DirectoryLeases {
+        let (namespace, cluster) = (Arc::clone(&self.namespace), self.cluster.clone());
+        DirectoryLeases::new(namespace, cluster, options.directory_leases)
+    }
+
+    fn summer(&self) -> Summer {
+        Summer {
+            namespace: Arc::clone(&self.namespace),
+            tiers: Arc::clone(&self.tiers),
+            live: Arc::clone(&self.live),
+            queue: Arc::clone(&self.queue),
+            metrics: Arc::clone(&self.metrics),
+        }
+    }
+
+    fn replicas(&self, options: &NodeOptions, receiver: &Arc<Receiver>) -> Replicas {
+        let files = CopiedFiles {
+            live: Arc::clone(&self.live),
+            namespace: Arc::clone(&self.namespace),
+            tiers: Arc::clone(&self.tiers),
+            placing: Arc::clone(&self.placing),
+            kernel: Arc::clone(&self.kernel),
+        };
+        Replicas::new(
+            options,
+            ReplicaParts {
+                namespace: &self.namespace,
+                tiers: &self.tiers,
+                placing: &self.placing,
+                receiver,
+                cluster: self.cluster.as_ref(),
+                metrics: &self.metrics,
+                files: Arc::new(files),
+            },
+        )
+    }
+}
+
+/// What is known of backing files here, and of copies of those at other hosts.
+struct Files {
+    remote_cache: Arc<RemoteCache>,
+    spreads: Arc<Spreads>,
+    parts: Arc<Parts>,
+    ledger: Arc<Ledger>,
+    copies: Arc<Copies>,
+}
+
+impl Files {
+    fn new(options: &NodeOptions, on: &Ground) -> Self {
+        let Ground { namespace, tiers, cluster, queue, hinted, .. } = on;
+        let remote_cache = RemoteCache::new(
+            Arc::clone(tiers),
+            Arc::clone(&on.placing),
+            Arc::clone(namespace),
+            Arc::clone(hinted),
+            Arc::clone(queue),
+        );
+        let spreads =
+            Arc::new(Spreads::new(cluster.clone(), Arc::clone(&remote_cache), Arc::clone(hinted)));
+        let makes_room = Arc::clone(&remote_cache) as Arc<dyn MakesRoom>;
+        let parts = Arc::new(Parts::new(tiers, namespace, &makes_room));
+        let ledger = Arc::new(Ledger::new(
+            Arc::clone(tiers),
+            Arc::clone(namespace),
+            Arc::clone(queue),
+            Arc::clone(&parts) as Arc<dyn FileEvents>,
+            cluster.is_some(),
+        ));
+        let (me, cluster) = (&options.name, cluster.as_ref());
+        let copies = Arc::new(Copies::new(me, tiers, cluster, &remote_cache, &spreads, hinted));
+        Self { remote_cache, spreads, parts, ledger, copies }
+    }
+
+    fn bodies(&self, options: &NodeOptions, on: &Ground, lower: Lower) -> Bodies {
+        Bodies::new(
+            options,
+            BodyParts {
+                namespace: &on.namespace,
+                tiers: &on.tiers,
+                placing: &on.placing,
+                ledger: &self.ledger,
+                parts: &self.parts,
+                hinted: &on.hinted,
+                cluster: on.cluster.as_ref(),
+                makes_room: Arc::clone(&self.remote_cache) as Arc<dyn MakesRoom>,
+                copies: Arc::clone(&self.copies) as Arc<dyn OpensCopies>,
+                lower,
+            },
+        )
+    }
+
+    fn removal(&self, on: &Ground) -> Removal {
+        Removal::new(&RemovalParts {
+            namespace: &on.namespace,
+            tiers: &on.tiers,
+            cluster: on.cluster.as_ref(),
+            ledger: &self.ledger,
+            queue: &on.queue,
+            live: &on.live,
+        })
+    }
+
+    fn paging(
+        &self,
+        live: &Arc<LiveTable>,
+        far_pages: &Arc<FarPages>,
+        old_pages: &Arc<OldPages>,
+    ) -> Paging {
+        Paging {
+            live: Arc::clone(live),
+            far_pages: Arc::clone(far_pages),
+            old_pages: Arc::clone(old_pages),
+            spreads: Arc::clone(&self.spreads),
+        }
+    }
+
+    fn receiver(&self, options: &NodeOptions, on: &Ground) -> Receiver {
+        Receiver::new(
+            options,
+            &ReceiverParts {
+                tiers: &on.tiers,
+                placing: &on.placing,
+                namespace: &on.namespace,
+                ledger: &self.ledger,
+                remote_cache: &self.remote_cache,
+                queue: &on.queue,
+            },
+        )
+    }
+}
+
+/// The namespace, as this host uses it beside others.
+fn shared(namespace: Namespace, cluster: Option<&Arc<Cluster>>, promises: &Promises) -> Namespace {
+    let Some(cluster) = cluster else { return namespace };
+    namespace.set_owner(cluster.owner());
+    let later = promises.clone();
+    let namespace = namespace.with_remains(move || later.look());
+    namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
+}

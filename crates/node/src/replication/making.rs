@@ -1,0 +1,106 @@
+//! Copies are made on hosts that the policy chooses, and are given up.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use intarsia_types::{BackingRef, Error, InodeId, NodeId, Result};
+use rustix::io::Errno;
+
+use crate::background::throttle::Pace;
+use crate::membership::cluster::Cluster;
+use crate::replication::Replicas;
+use crate::replication::push::{CopySource, push};
+
+/// New copies, and why there are not more.
+pub(super) struct Made {
+    pub(super) copies: Vec<BackingRef>,
+    failures: Vec<(NodeId, Error)>,
+    /// Over the pieces.
+    pub(super) sum: u64,
+}
+
+impl Made {
+    /// Why there are too few, of a file that is to have `wanted` with the one here.
+    pub(super) fn too_few(&self, ino: InodeId, wanted: usize) -> Error {
+        let failures: Vec<_> =
+            self.failures.iter().map(|(node, error)| format!("{node}: {error}")).collect();
+        let why = match failures.as_slice() {
+            [] => "no other host that is alive has room".to_owned(),
+            failures => failures.join("; "),
+        };
+        let what = format!(
+            "inode {ino}: {} of {wanted} copies of what was written could be made ({why})",
+            self.copies.len() + 1,
+        );
+        tracing::error!("{what}");
+        let is_full = !self.failures.is_empty()
+            && self.failures.iter().all(|(_, e)| matches!(e, Error::NoSpace(_)));
+        if is_full {
+            return Error::NoSpace(what);
+        }
+        Error::io(what, Errno::HOSTUNREACH.into())
+    }
+}
+
+impl Replicas {
+    /// Makes up to `count` copies on hosts that `holds` does not name and that are not this one. A host that
+    /// fails is replaced by another while there is one.
+    pub(super) fn make_copies(
+        &self,
+        cluster: &Arc<Cluster>,
+        source: &CopySource<'_>,
+        holds: &[NodeId],
+        count: usize,
+        pace: Pace<'_>,
+    ) -> Result<Made> {
+        let mut made = Made { copies: Vec::new(), failures: Vec::new(), sum: 0 };
+        let mut tried = holds.to_vec();
+        tried.push(self.me.clone());
+        let mut has_met = false;
+        while made.copies.len() < count {
+            let missing = count - made.copies.len();
+            let seed = source.ino.0;
+            let plan = self.placing.plan_copies(&tried, missing, source.size_bytes, seed);
+            let targets = plan.copies;
+            if targets.is_empty() {
+                if std::mem::replace(&mut has_met, true) {
+                    break;
+                }
+                // Some may have come since the last beat.
+                cluster.meet()?;
+                continue;
+            }
+            let pushed = push(cluster, source, &targets, pace)
+                .inspect_err(|error| self.count_corrupt(error))?;
+            tried.extend(targets);
+            for (node, error) in &pushed.failures {
+                tracing::warn!(ino = %source.ino, %node, %error, "a copy could not be made");
+            }
+            made.sum = pushed.sum;
+            made.failures.extend(pushed.failures);
+            made.copies.extend(pushed.copies.into_iter().map(|(_, backing)| backing));
+        }
+        let sent_bytes = source.size_bytes * made.copies.len() as u64;
+        self.counts.count(made.copies.len() as u64, sent_bytes, made.failures.len() as u64);
+        Ok(made)
+    }
+
+    /// Counts a content that is not what its sums say.
+    fn count_corrupt(&self, error: &Error) {
+        if matches!(error, Error::Corrupt { .. }) {
+            self.metrics.checksum_failures.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the hosts of files that went into the ledger.
+    pub(crate) fn note_dropped(&self, dropped: &[BackingRef]) {
+        let Some(cluster) = &self.cluster else { return };
+        for backing in dropped {
+            if self.tiers.has(backing.tier) {
+                self.receiver.let_go(*backing);
+            } else {
+                cluster.note_garbage(*backing);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Which files have fewer copies than they should.
+//!
+//! Each host looks through its share of the metadata and tells, for each file that lacks copies, the first
+//! host that has the content. That host makes what is missing (see [`crate::replication::repair`]). Both are done again
+//! and again without harm.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use intarsia_meta::Inode;
+use intarsia_policy::lacks_copies;
+use intarsia_sync::Instant;
+use intarsia_types::{BackingRef, FileKind, InodeId, NodeId, PartitionId, Result, TierId};
+use intarsia_wire::Request;
+
+use crate::membership::cluster::Cluster;
+use crate::replication::Replicas;
+use crate::space::hints::own_hints;
+
+/// All files are looked at at least so often.
+const SURVEY_INTERVAL: Duration = Duration::from_secs(600);
+/// After a survey that could not be done, or not be acted upon, it is tried again.
+const SURVEY_RETRY: Duration = Duration::from_secs(5);
+/// A host that starts looks at its share after so long, when the others have come up too.
+pub(super) const FIRST_SURVEY: Duration = Duration::from_secs(15);
+/// Files told to another host at once.
+const TOLD_AT_ONCE: usize = 512;
+
+impl Replicas {
+    /// Looks through this host's share of all files.
+    pub(crate) fn survey(&self) -> Result<()> {
+        let outcome = self.try_survey();
+        if outcome.is_err() {
+            self.queue.survey_in(SURVEY_RETRY);
+        }
+        outcome
+    }
+
+    fn try_survey(&self) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        self.queue.survey_in(SURVEY_INTERVAL);
+        let known = std::mem::take(&mut *self.lacking.lock());
+        let outcome = self.survey_share(cluster, &known);
+        if !matches!(outcome, Ok(true)) {
+            // They may be in other hosts' shares, which nobody looks through again soon.
+            self.lacking.lock().extend(known);
+            self.queue.survey_in(SURVEY_RETRY);
+        }
+        outcome.map(|_| ())
+    }
+
+    /// Looks through this host's share, and tells what is found and what is known to lack copies; whether all who
+    /// are to make copies could be told.
+    fn survey_share(
+        &self,
+        cluster: &Cluster,
+        known: &[(BackingRef, InodeId, u64)],
+    ) -> Result<bool> {
+        let begun = Instant::now();
+        let alive = cluster.living()?;
+        let Some(rank) = alive.iter().position(|node| *node == self.me) else {
+            return Ok(known.is_empty());
+        };
+        let mut found = Found::default();
+        for (first, ino, size_bytes) in known {
+            let node = cluster.home_of(first.tier)?;
+            found.lacking.entry(node).or_default().push((*ino, *size_bytes));
+        }
+        for partition in self.namespace.partitions() {
+            if usize::from(partition.0) % alive.len() == rank {
+                self.survey_partition(cluster, partition, &mut found)?;
+            }
+        }
+        let (files, bytes) = (found.files, found.bytes);
+        let mut are_told = true;
+        for (node, inos) in found.lacking {
+            are_told &= self.tell_lacking(cluster, &node, inos);
+        }
+        if files > 0 {
+            let took = begun.elapsed();
+            tracing::info!(files, bytes, ?took, "files that lack copies get them now");
+        }
+        Ok(are_told)
+    }
+
+    fn survey_partition(
+        &self,
+        cluster: &Cluster,
+        partition: PartitionId,
+        found: &mut Found,
+    ) -> Result<()> {
+        let mut outcome = Ok(());
+        self.namespace.each_inode_of(partition, |inode| {
+            if outcome.is_ok() {
+                outcome = self.look_at(cluster, &inode, found);
+            }
+        })?;
+        outcome
+    }
+
+    fn look_at(&self, cluster: &Cluster, inode: &Inode, found: &mut Found) -> Result<()> {
+        let copies = inode.layout.copies();
+        let may_want_more = inode.has_xattrs || self.replicas > 1;
+        if inode.kind != FileKind::Regular
+            || copies.is_empty()
+            || (copies.len() == 1 && !may_want_more)
+        {
+            return Ok(());
+        }
+        for copy in copies {
+            if let Entry::Vacant(entry) = found.given_up.entry(copy.tier) {
+                entry.insert(cluster.has_given_up(&cluster.home_of(copy.tier)?));
+            }
+        }
+        let is_lost = |copy: &&BackingRef| found.given_up.get(&copy.tier) == Some(&true);
+        let Some(first) = copies.iter().find(|copy| !is_lost(copy)) else {
+            // None is left; `intarsia lost` names it.
+            return Ok(());
+        };
+        let lost = copies.iter().filter(is_lost).count();
+        let wanted = self.placing.copies_wanted(&own_hints(&self.namespace, inode)?);
+        if !lacks_copies(copies.len() - lost, lost, wanted) {
+            return Ok(());
+        }
+        found.files += 1;
+        found.bytes += inode.size_bytes;
+        let node = cluster.home_of(first.tier)?;
+        found.lacking.entry(node).or_default().push((inode.ino, inode.size_bytes));
+        Ok(())
+    }
+
+    /// Has `node` make the copies that files lack; whether it could be told.
+    pub(crate) fn tell_lacking(
+        &self,
+        cluster: &Cluster,
+        node: &NodeId,
+        files: Vec<(InodeId, u64)>,
+    ) -> bool {
+        if *node == self.me {
+            files.into_iter().for_each(|(ino, size_bytes)| self.queue.add(ino, size_bytes));
+            return true;
+        }
+        let mut is_told = true;
+        for files in files.chunks(TOLD_AT_ONCE) {
+            let inos = files.iter().map(|(ino, _)| *ino).collect();
+            if let Err(error) = cluster.call(node, &Request::Replicate { inos }, None) {
+                tracing::warn!(%node, %error, "files that lack copies wait for the next survey");
+                self.queue.survey_in(SURVEY_RETRY);
+                is_told = false;
+            }
+        }
+        is_told
+    }
+}
+
+/// What a survey has found so far.
+#[derive(Default)]
+struct Found {
+    /// By the host that is to make the copies.
+    lacking: BTreeMap<NodeId, Vec<(InodeId, u64)>>,
+    /// Whether the host of a tier is lost.
+    given_up: HashMap<TierId, bool>,
+    files: u64,
+    bytes: u64,
+}
