@@ -7,6 +7,8 @@ use intarsia_meta::Namespace;
 use intarsia_sync::{Instant, RwLock};
 use intarsia_types::Result;
 
+use super::Node;
+use super::opening::root_of;
 use crate::background::queue::Queue;
 use crate::body::lower::{Lower, open_tree};
 use crate::body::parts::Parts;
@@ -34,8 +36,6 @@ use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
 use crate::metrics::hinted::Hinted;
 use crate::metrics::outlived::Outlived;
-use crate::node::Node;
-use crate::node::opening::root_of;
 use crate::options::NodeOptions;
 use crate::rebalance::fetch::Fetches;
 use crate::record::Recorder;
