@@ -24,7 +24,7 @@ const REST_MIN: Duration = Duration::from_millis(100);
 const REST_MAX: Duration = Duration::from_secs(10);
 /// It is left alone for no longer than this for each host: so few hosts disturb each other less, and have it back soon
 /// when the stage of a workflow in which they changed it is over.
-const REST_OF_A_HOST: Duration = Duration::from_millis(250);
+const REST_OF_A_HOST: Duration = Duration::from_millis(50);
 /// A lease that was kept for so many rests shows that the directory has calmed down.
 const CALM: u32 = 8;
 /// Misses after which everything in a leased directory is read at once.
