@@ -166,7 +166,7 @@ fn has_all_copies(cluster: &Cluster) -> bool {
     for _ in 0..6 {
         thread::sleep(Duration::from_secs(5));
         let Ok(lacks_now) = metadata.lacking(*replicas) else { return false };
-        lacking.retain(|ino| lacks_now.contains(ino));
+        lacking.retain(|ino, _| lacks_now.contains_key(ino));
         if lacking.is_empty() {
             return true;
         }

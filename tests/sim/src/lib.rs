@@ -11,5 +11,6 @@ mod disks;
 mod faults;
 mod host;
 mod metadata;
+mod rest;
 pub mod run;
 pub mod sameness;

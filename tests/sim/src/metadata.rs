@@ -1,6 +1,6 @@
 //! The servers of metadata: they take time, fail over, and are cut off from hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,21 +67,28 @@ impl Metadata {
         state.down_until.fill(None);
     }
 
-    /// Files of which fewer copies than so many are known.
+    /// Files of which fewer copies than so many are known, and what is known of each.
     pub(crate) fn lacking(
         self: &Arc<Self>,
         replicas: u16,
-    ) -> std::result::Result<Vec<InodeId>, String> {
-        let mut lacking = Vec::new();
-        self.namespace()?
-            .each_inode(|inode| {
-                let copies = inode.layout.copies().len();
-                if copies > 0 && copies < usize::from(replicas) {
-                    lacking.push(inode.ino);
-                }
-            })
-            .map_err(|e| e.to_string())?;
+    ) -> std::result::Result<BTreeMap<InodeId, String>, String> {
+        let mut lacking = BTreeMap::new();
+        let namespace = self.namespace()?;
+        let looked = namespace.each_inode(|inode| {
+            let copies = inode.layout.copies();
+            if !copies.is_empty() && copies.len() < usize::from(replicas) {
+                let what = format!("{:?}, {} bytes", inode.layout, inode.size_bytes);
+                lacking.insert(inode.ino, what);
+            }
+        });
+        looked.map_err(|e| e.to_string())?;
         Ok(lacking)
+    }
+
+    /// Whether some host has the right to write to a file.
+    pub(crate) fn has_writer(self: &Arc<Self>, ino: InodeId) -> std::result::Result<bool, String> {
+        let writer = self.namespace()?.writer(ino).map_err(|e| e.to_string())?;
+        Ok(writer.is_some())
     }
 
     /// All of it, as somebody sees it who is never cut off.

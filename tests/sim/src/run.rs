@@ -17,7 +17,7 @@ use crate::disks::Disks;
 use crate::faults;
 use crate::host::Deployment;
 use crate::metadata::Metadata;
-use crate::sameness;
+use crate::{rest, sameness};
 
 /// How long clients may still be at something after everything was mended.
 const REST: Duration = Duration::from_secs(180);
@@ -149,11 +149,13 @@ fn worked(
     disks.mend();
     cluster.await_clients(load.end.max(Instant::now()) + REST)?;
     let left = look_everywhere(&cluster, report);
+    let unrest = rest::await_rest(&cluster);
     if let Some(directory) = &choices.records {
         cluster.keep_records(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     }
     judge_history(&cluster, choices.has_faults, report)?;
     left?;
+    report.violations.extend(unrest?);
     for host in &cluster.hosts {
         host.close().map_err(|e| format!("closing {}: {e}", host.name))?;
     }
