@@ -31,7 +31,12 @@ TREE = WORK / "tree"
 BUILD = WORK / "build"
 # The program with all remedies.
 WHOLE = WORK / "sim-whole"
-BUILD_COMMAND = ["cargo", "build", "--locked", "--workspace", "--profile", "sim", "--bin", "sim"]
+# What is patched is built again and again, and most of a run is waiting for turns.
+BUILD_COMMAND = [
+    *("cargo", "build", "--locked", "--workspace", "--profile", "sim", "--bin", "sim"),
+    *("--config", "profile.sim.incremental=true", "--config", "profile.sim.debug=0"),
+    *("--config", "profile.sim.package.intarsia-node.opt-level=0"),
+]
 # Seeds between two looks at the clock.
 AT_ONCE = 10
 # Characters of what a seed says that the table has.

@@ -124,6 +124,23 @@ impl Program {
         OpenFile { node, ino, offset_bytes: 0, is_written, is_open: true }
     }
 
+    /// Opens a file to write into what it has; makes it if there is none.
+    pub(crate) fn open_to_change(&self, path: &str) -> IoResult<OpenFile> {
+        let open = || {
+            let ino = self.find(path)?;
+            of_inode(self.node.open_file(CALLER, ino, true, false, &no_kernel))?;
+            Ok(self.opened(ino, true))
+        };
+        match Self::again(open) {
+            Err(error) if error.raw_os_error() == Some(ENOENT) => self.create_new(path),
+            outcome => outcome,
+        }
+    }
+
+    pub(crate) fn sync(&self, file: &OpenFile) -> IoResult<()> {
+        self.node.fsync(file.ino, false).map_err(|e| io(&e))
+    }
+
     fn open_existing(
         &self,
         path: &str,

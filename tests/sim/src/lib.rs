@@ -14,3 +14,4 @@ mod metadata;
 mod rest;
 pub mod run;
 pub mod sameness;
+mod writers;

@@ -10,7 +10,7 @@ use intarsia_meta::{
     Value, allowance,
 };
 use intarsia_sync::{Instant, simulation, thread};
-use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, Timestamp};
+use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, TierId, Timestamp};
 use parking_lot::Mutex;
 
 /// How long an answer is waited for; as the engine over Redis does by default.
@@ -67,18 +67,19 @@ impl Metadata {
         state.down_until.fill(None);
     }
 
-    /// Files of which fewer copies than so many are known, and what is known of each.
+    /// Files of which fewer copies than so many are known, with the tier of the first copy.
     pub(crate) fn lacking(
         self: &Arc<Self>,
         replicas: u16,
-    ) -> std::result::Result<BTreeMap<InodeId, String>, String> {
+    ) -> std::result::Result<BTreeMap<InodeId, TierId>, String> {
         let mut lacking = BTreeMap::new();
         let namespace = self.namespace()?;
         let looked = namespace.each_inode(|inode| {
             let copies = inode.layout.copies();
-            if !copies.is_empty() && copies.len() < usize::from(replicas) {
-                let what = format!("{:?}, {} bytes", inode.layout, inode.size_bytes);
-                lacking.insert(inode.ino, what);
+            if let Some(first) = copies.first()
+                && copies.len() < usize::from(replicas)
+            {
+                lacking.insert(inode.ino, first.tier);
             }
         });
         looked.map_err(|e| e.to_string())?;

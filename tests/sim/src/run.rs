@@ -12,7 +12,7 @@ use intarsia_transport::{DeploymentKey, Link, Network};
 use intarsia_types::ByteCount;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Cluster, DIRECTORIES, Load};
+use crate::cluster::{self, Cluster, Load};
 use crate::disks::Disks;
 use crate::faults;
 use crate::host::Deployment;
@@ -168,7 +168,7 @@ fn look_everywhere(cluster: &Cluster, report: &mut Report) -> Result<(), String>
     let mut seen: BTreeMap<String, (String, Vec<u8>)> = BTreeMap::new();
     for (number, host) in cluster.hosts.iter().enumerate() {
         let mut names = 0;
-        for directory in (0..DIRECTORIES).map(|d| format!("d{d}")) {
+        for directory in cluster::directories() {
             let of = directory.clone();
             let tree = cluster.on(host, "look", move |program| program.tree(&of))?;
             let tree = tree.map_err(|e| format!("{} cannot list {directory}: {e}", host.name))?;
