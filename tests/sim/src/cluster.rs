@@ -23,9 +23,9 @@ const CLIENTS_MAX: u16 = 64;
 /// Operations of one client at most, so that a run stays short.
 const OPERATIONS_MAX: u64 = 2000;
 
-/// All directories there are.
-pub(crate) fn directories() -> impl Iterator<Item = String> {
-    (0..DIRECTORIES).map(|d| format!("d{d}")).chain([writers::DIRECTORY.to_owned()])
+/// The directories that clients work in.
+pub(crate) fn of_clients() -> impl Iterator<Item = String> + Clone {
+    (0..DIRECTORIES).map(|d| format!("d{d}"))
 }
 
 /// What the clients of a run do.
@@ -92,7 +92,8 @@ impl Cluster {
         });
         if let Some(first) = cluster.hosts.first() {
             let made = cluster.on(first, "make", |program| {
-                directories().try_for_each(|directory| program.make_directory(&directory))
+                let mut all = of_clients().chain([writers::DIRECTORY.to_owned()]);
+                all.try_for_each(|directory| program.make_directory(&directory))
             });
             made?.map_err(|e| format!("making directories: {e}"))?;
         }

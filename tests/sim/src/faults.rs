@@ -66,6 +66,11 @@ impl Fault {
     }
 }
 
+/// Whether a host that lives may be slow by a fault of this name.
+pub(crate) fn makes_slow(name: &str) -> bool {
+    [Fault::SlowLink, Fault::Freeze].iter().any(|fault| fault.name() == name)
+}
+
 /// How many faults of each kind there were.
 pub(crate) type Count = BTreeMap<&'static str, u64>;
 
