@@ -24,7 +24,7 @@ const CLIENTS_MAX: u16 = 64;
 const OPERATIONS_MAX: u64 = 2000;
 
 /// The directories that clients work in.
-pub(crate) fn of_clients() -> impl Iterator<Item = String> + Clone {
+pub(crate) fn of_clients() -> impl Iterator<Item = String> {
     (0..DIRECTORIES).map(|d| format!("d{d}"))
 }
 

@@ -150,10 +150,10 @@ fn worked(
     metadata.mend();
     disks.mend();
     cluster.await_clients(load.end.max(Instant::now()) + REST)?;
-    let left = look_everywhere(&cluster, cluster::of_clients(), report);
+    let left = look_everywhere(&cluster, &cluster::of_clients().collect::<Vec<_>>(), report);
     let unrest = rest::await_rest(&cluster);
     // What waits for copies is shown by its home alone until it has some.
-    let written = look_everywhere(&cluster, [writers::DIRECTORY.to_owned()], report);
+    let written = look_everywhere(&cluster, &[writers::DIRECTORY.to_owned()], report);
     if let Some(directory) = &choices.records {
         cluster.keep_records(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     }
@@ -171,13 +171,13 @@ fn worked(
 /// All hosts see the same, and all of it can be read.
 fn look_everywhere(
     cluster: &Cluster,
-    directories: impl IntoIterator<Item = String> + Clone,
+    directories: &[String],
     report: &mut Report,
 ) -> Result<(), String> {
     let mut seen: BTreeMap<String, (String, Vec<u8>)> = BTreeMap::new();
     for (number, host) in cluster.hosts.iter().enumerate() {
         let mut names = 0;
-        for directory in directories.clone() {
+        for directory in directories {
             let of = directory.clone();
             let tree = cluster.on(host, "look", move |program| program.tree(&of))?;
             let tree = tree.map_err(|e| format!("{} cannot list {directory}: {e}", host.name))?;
