@@ -33,6 +33,9 @@ sim: .venv/.setup-test ## Run whole clusters in one process under faults, each f
 	$(ENV) cargo build --locked --workspace --profile sim --bin sim
 	target/sim/sim $(if $(SEED),--seed $(SEED) --trace,--seeds $(or $(SEEDS),100) --from $(or $(FROM),1))
 
+sim-remedies: .venv/.setup-test ## Take remedies back one at a time, and look whether the simulated cluster finds the fault (SEEDS=100, ONLY=name)
+	$(ENV) scripts/sim_remedies.py --seeds $(or $(SEEDS),100) $(if $(ONLY),--only $(ONLY))
+
 test-life-cycle: ## Bring stores up and down in every way, killed at every step, and tell 200 random stories (an hour or two)
 	$(ENV) cargo build --release --locked --workspace --bin intarsia --bin life-cycle
 	target/release/life-cycle model

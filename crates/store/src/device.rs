@@ -12,8 +12,10 @@ use intarsia_types::Timestamp;
 pub enum Access {
     /// Its bytes are read.
     Read,
-    /// Its bytes or its length change.
+    /// Its bytes change.
     Write,
+    /// Its length changes, for which a disk needs no room.
+    Resize,
     /// It is forced to stable storage.
     Sync,
 }

@@ -167,7 +167,7 @@ impl BackingFile {
     pub fn set_len(&self, size_bytes: u64) -> Result<()> {
         let size = i64::try_from(size_bytes).map_err(|_| Error::FileTooLarge)?;
         let cut = || rustix::fs::ftruncate(&self.0, size.cast_unsigned());
-        accessing(&self.0, Access::Write, || Ok(retry_on_intr(cut)?))
+        accessing(&self.0, Access::Resize, || Ok(retry_on_intr(cut)?))
             .map_err(|e| Error::io("truncate backing file", e))
     }
 

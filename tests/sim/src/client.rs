@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_history::System;
-use intarsia_node::{Caller, KernelBacking, NewName, Node, RenameMode, gone_twice};
+use intarsia_node::{Caller, CheckOptions, KernelBacking, NewName, Node, RenameMode, gone_twice};
 use intarsia_sync::{Instant, thread};
 use intarsia_types::{Error, FileKind, InodeId, Result};
 
@@ -124,6 +124,23 @@ impl Program {
         OpenFile { node, ino, offset_bytes: 0, is_written, is_open: true }
     }
 
+    /// Opens a file to write into what it has; makes it if there is none.
+    pub(crate) fn open_to_change(&self, path: &str) -> IoResult<OpenFile> {
+        let open = || {
+            let ino = self.find(path)?;
+            of_inode(self.node.open_file(CALLER, ino, true, false, &no_kernel))?;
+            Ok(self.opened(ino, true))
+        };
+        match Self::again(open) {
+            Err(error) if error.raw_os_error() == Some(ENOENT) => self.create_new(path),
+            outcome => outcome,
+        }
+    }
+
+    pub(crate) fn sync(&self, file: &OpenFile) -> IoResult<()> {
+        self.node.fsync(file.ino, false).map_err(|e| io(&e))
+    }
+
     fn open_existing(
         &self,
         path: &str,
@@ -158,6 +175,20 @@ impl Program {
                 (name, content)
             })
             .collect())
+    }
+
+    /// What the host still has to do, and what its check finds.
+    pub(crate) fn unrest(&self) -> Result<Vec<String>> {
+        let report = self.node.check(CheckOptions::default(), &mut |_| {})?;
+        let mut unrest: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+        let status = self.node.status()?;
+        let left = [
+            (status.unsettled as u64, "unsettled"),
+            (status.waiting_for_copies, "without all copies"),
+        ];
+        let left = left.into_iter().filter(|(files, _)| *files > 0);
+        unrest.extend(left.map(|(files, how)| format!("{files} files {how}")));
+        Ok(unrest)
     }
 
     fn content(&self, path: &str) -> Result<Vec<u8>> {

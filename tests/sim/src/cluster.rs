@@ -12,15 +12,21 @@ use intarsia_sync::{Instant, Simulation, thread};
 use parking_lot::Mutex;
 
 use crate::client::Program;
-use crate::host::{Deployment, Host};
+use crate::host::{Deployment, Host, Life};
+use crate::writers;
 
 /// Directories that clients work in.
-pub(crate) const DIRECTORIES: u16 = 3;
+const DIRECTORIES: u16 = 3;
 /// Clients that there can be, all that died among them.
 const CLIENTS_MAX: u16 = 64;
 
 /// Operations of one client at most, so that a run stays short.
 const OPERATIONS_MAX: u64 = 2000;
+
+/// The directories that clients work in.
+pub(crate) fn of_clients() -> impl Iterator<Item = String> {
+    (0..DIRECTORIES).map(|d| format!("d{d}"))
+}
 
 /// What the clients of a run do.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +44,7 @@ pub(crate) struct Cluster {
     pub(crate) deployment: Arc<Deployment>,
     load: Load,
     clients: Mutex<Vec<Client>>,
+    writers: Mutex<Vec<(usize, JoinHandle<()>)>>,
 }
 
 struct Client {
@@ -76,10 +83,17 @@ impl Cluster {
         for host in &hosts {
             host.start().map_err(|e| format!("starting {}: {e}", host.name))?;
         }
-        let cluster = Arc::new(Self { hosts, deployment, load, clients: Mutex::default() });
+        let cluster = Arc::new(Self {
+            hosts,
+            deployment,
+            load,
+            clients: Mutex::default(),
+            writers: Mutex::default(),
+        });
         if let Some(first) = cluster.hosts.first() {
             let made = cluster.on(first, "make", |program| {
-                (0..DIRECTORIES).try_for_each(|d| program.make_directory(&format!("d{d}")))
+                let mut all = of_clients().chain([writers::DIRECTORY.to_owned()]);
+                all.try_for_each(|directory| program.make_directory(&directory))
             });
             made?.map_err(|e| format!("making directories: {e}"))?;
         }
@@ -107,6 +121,7 @@ impl Cluster {
 
     fn start_clients(&self, host: &Host) -> Result<(), String> {
         let Some(life) = host.life() else { return Ok(()) };
+        self.start_writer(&life)?;
         for _ in 0..self.load.clients_per_host {
             let mut clients = self.clients.lock();
             let number = u16::try_from(clients.len()).unwrap_or(u16::MAX);
@@ -124,6 +139,15 @@ impl Cluster {
             let thread = thread.map_err(|e| format!("starting a client: {e}"))?;
             clients.push(Client { group: life.group.id(), thread, record });
         }
+        Ok(())
+    }
+
+    fn start_writer(&self, life: &Life) -> Result<(), String> {
+        let program = Program::new(Arc::clone(&life.node), self.load.begun);
+        let end = self.load.end;
+        let writer = life.group.spawn("writer", move || writers::write_until(&program, end));
+        let writer = writer.map_err(|e| format!("starting a writer: {e}"))?;
+        self.writers.lock().push((life.group.id(), writer));
         Ok(())
     }
 
@@ -158,9 +182,15 @@ impl Cluster {
             let busy = self.clients.lock().iter().enumerate().find_map(|(number, client)| {
                 (alive.contains(&client.group) && !client.thread.is_finished()).then_some(number)
             });
-            let Some(number) = busy else { return Ok(()) };
+            let is_writing = |(group, thread): &(usize, JoinHandle<()>)| {
+                alive.contains(group) && !thread.is_finished()
+            };
+            let writer = self.writers.lock().iter().any(is_writing).then(|| "a writer".to_owned());
+            let Some(who) = busy.map(|number| format!("client {number}")).or(writer) else {
+                return Ok(());
+            };
             if Instant::now() > deadline {
-                return Err(format!("client {number} does not come to its end"));
+                return Err(format!("{who} does not come to its end"));
             }
             thread::sleep(Duration::from_millis(100));
         }

@@ -3,7 +3,7 @@
 //! Bytes lie in real files. What is known beside them: when a file changed on the simulation's clock, and what of it
 //! the disk has. The kernel writes out what is 30 s old, and some of it sooner.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -87,6 +87,8 @@ struct State {
     files: HashMap<u64, Backing>,
     /// By directory of the host.
     sick: BTreeMap<PathBuf, Sickness>,
+    /// Hosts, by directory, whose disk has refused something in this life of theirs.
+    failed: BTreeSet<PathBuf>,
     /// Whether it may be asked what a disk has; else nobody takes the trouble to keep it.
     keeps_bytes: bool,
 }
@@ -115,6 +117,16 @@ impl Disks {
             Some(sickness) => state.sick.insert(place.to_owned(), sickness),
             None => state.sick.remove(place),
         };
+    }
+
+    /// Whether the disk below `place` was full or broken since [`begin_life`](Self::begin_life).
+    pub(crate) fn has_failed(&self, place: &Path) -> bool {
+        self.0.lock().failed.contains(place)
+    }
+
+    /// The host whose files lie below `place` starts.
+    pub(crate) fn begin_life(&self, place: &Path) {
+        self.0.lock().failed.remove(place);
     }
 
     pub(crate) fn mend(&self) {
@@ -176,13 +188,15 @@ impl State {
         self.files.get_mut(&number(file)?)
     }
 
-    fn refuse(&self, path: &Path, access: Access) -> io::Result<()> {
+    fn refuse(&mut self, path: &Path, access: Access) -> io::Result<()> {
         let sick = self.sick.iter().find(|(place, _)| path.starts_with(place));
-        let errno = match (sick.map(|(_, sickness)| *sickness), access) {
-            (Some(Sickness::Full), Access::Write) => ENOSPC,
-            (Some(Sickness::Broken), _) if simulation::below(3) == 0 => EIO,
+        let Some((place, sickness)) = sick else { return Ok(()) };
+        let errno = match (sickness, access) {
+            (Sickness::Full, Access::Write) => ENOSPC,
+            (Sickness::Broken, _) if simulation::below(3) == 0 => EIO,
             _ => return Ok(()),
         };
+        self.failed.insert(place.clone());
         Err(io::Error::from_raw_os_error(errno))
     }
 }
@@ -207,7 +221,9 @@ impl Device for Disks {
         let mut state = self.0.lock();
         let keeps_bytes = state.keeps_bytes;
         let Some(backing) = state.of(file) else { return Ok(()) };
-        if access == Access::Write && (backing.is_due() || simulation::below(4) == 0) {
+        if matches!(access, Access::Write | Access::Resize)
+            && (backing.is_due() || simulation::below(4) == 0)
+        {
             backing.write_out(keeps_bytes);
         }
         let path = backing.path.clone();
@@ -220,7 +236,7 @@ impl Device for Disks {
         let Some(backing) = state.of(file) else { return };
         match access {
             Access::Read => {}
-            Access::Write => {
+            Access::Write | Access::Resize => {
                 backing.times = Times { mtime: now(), ctime: now() };
                 backing.dirty_since.get_or_insert_with(Instant::now);
             }

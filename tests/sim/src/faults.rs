@@ -66,6 +66,11 @@ impl Fault {
     }
 }
 
+/// Whether a host that lives may be slow by a fault of this name.
+pub(crate) fn makes_slow(name: &str) -> bool {
+    [Fault::SlowLink, Fault::Freeze].iter().any(|fault| fault.name() == name)
+}
+
 /// How many faults of each kind there were.
 pub(crate) type Count = BTreeMap<&'static str, u64>;
 
@@ -166,7 +171,7 @@ fn has_all_copies(cluster: &Cluster) -> bool {
     for _ in 0..6 {
         thread::sleep(Duration::from_secs(5));
         let Ok(lacks_now) = metadata.lacking(*replicas) else { return false };
-        lacking.retain(|ino| lacks_now.contains(ino));
+        lacking.retain(|ino, _| lacks_now.contains_key(ino));
         if lacking.is_empty() {
             return true;
         }

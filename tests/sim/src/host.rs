@@ -77,6 +77,7 @@ impl Host {
     /// Starts the host's node, on threads of its own.
     pub(crate) fn start(&self) -> Result<()> {
         let group = self.simulation.group(&self.name.0);
+        self.deployment.disks.begin_life(&self.dir);
         let options = self.options();
         let opening = group.spawn("start", move || Node::open(options));
         let opening = opening.map_err(|e| intarsia_types::Error::io("start a thread", e))?;

@@ -11,5 +11,7 @@ mod disks;
 mod faults;
 mod host;
 mod metadata;
+mod rest;
 pub mod run;
 pub mod sameness;
+mod writers;

@@ -1,14 +1,16 @@
 //! `sim`: runs many seeds, or one again with all that it says.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use intarsia_sim::run::{Choices, Report, run};
 use intarsia_sync::simulation::{self, Failure};
+use parking_lot::Mutex;
+use serde::Serialize;
 
 /// Whole nodes in one process, on virtual time, from a seed.
 ///
@@ -25,6 +27,12 @@ struct Arguments {
     /// The first of them
     #[arg(long, default_value_t = 1)]
     from: u64,
+    /// Begin no more seeds once one has failed
+    #[arg(long)]
+    until_failure: bool,
+    /// Without --seed: print what came of all runs as one JSON object
+    #[arg(long)]
+    json: bool,
     /// Simulated seconds that clients work for
     #[arg(long, default_value_t = 30)]
     seconds: u64,
@@ -148,14 +156,16 @@ fn run_one(seed: u64, arguments: &Arguments) -> ExitCode {
     std::process::exit(code.into());
 }
 
-/// What all runs together came to.
-#[derive(Default)]
+/// What all runs together came to. Names of fields are stable.
+#[derive(Default, Serialize)]
 struct Total {
-    runs: u64,
+    seeds: u64,
     virtual_s: f64,
+    wall_s: f64,
     operations: usize,
     faults: u64,
-    failed: Vec<u64>,
+    /// What is wrong with each seed that failed.
+    failed: BTreeMap<u64, Vec<String>>,
 }
 
 fn run_many(arguments: &Arguments) -> ExitCode {
@@ -170,7 +180,7 @@ fn run_many(arguments: &Arguments) -> ExitCode {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end {
+                    if seed >= end || (arguments.until_failure && has_failed(&total)) {
                         return;
                     }
                     let outcome = run_child(&program, seed, arguments);
@@ -179,24 +189,36 @@ fn run_many(arguments: &Arguments) -> ExitCode {
             });
         }
     });
-    let total = total.into_inner().unwrap_or_default();
-    let wall_s = begun.elapsed().as_secs_f64();
-    print(&format!(
-        "{} seeds, {:.2} virtual hours in {:.1} min, {} operations, {} faults, {} seeds failed {:?}",
-        total.runs,
-        total.virtual_s / 3600.0,
-        wall_s / 60.0,
-        total.operations,
-        total.faults,
-        total.failed.len(),
-        total.failed
-    ));
+    let total = Total { wall_s: begun.elapsed().as_secs_f64(), ..total.into_inner() };
+    print(&match arguments.json {
+        true => serde_json::to_string(&total).unwrap_or_default(),
+        false => total.in_words(),
+    });
     ExitCode::from(u8::from(!total.failed.is_empty()))
 }
 
+impl Total {
+    fn in_words(&self) -> String {
+        format!(
+            "{} seeds, {:.2} virtual hours in {:.1} min, {} operations, {} faults, {} seeds failed {:?}",
+            self.seeds,
+            self.virtual_s / 3600.0,
+            self.wall_s / 60.0,
+            self.operations,
+            self.faults,
+            self.failed.len(),
+            self.failed.keys().collect::<Vec<_>>()
+        )
+    }
+}
+
+fn has_failed(total: &Mutex<Total>) -> bool {
+    !total.lock().failed.is_empty()
+}
+
 fn note(total: &Mutex<Total>, seed: u64, outcome: &Result<Report, String>, begun: Instant) {
-    let Ok(mut total) = total.lock() else { return };
-    total.runs += 1;
+    let mut total = total.lock();
+    total.seeds += 1;
     let violations = match outcome {
         Ok(report) => {
             total.virtual_s += report.virtual_s;
@@ -207,13 +229,13 @@ fn note(total: &Mutex<Total>, seed: u64, outcome: &Result<Report, String>, begun
         Err(why) => vec![why.clone()],
     };
     if !violations.is_empty() {
-        total.failed.push(seed);
         say(&format!("seed {seed}:"));
         violations.iter().take(5).for_each(|violation| say(&format!("  {violation}")));
+        total.failed.insert(seed, violations);
     }
-    if total.runs.is_multiple_of(50) {
+    if total.seeds.is_multiple_of(50) {
         let minutes = begun.elapsed().as_secs_f64() / 60.0;
-        say(&format!("{} seeds in {minutes:.1} min, {} failed", total.runs, total.failed.len()));
+        say(&format!("{} seeds in {minutes:.1} min, {} failed", total.seeds, total.failed.len()));
     }
 }
 

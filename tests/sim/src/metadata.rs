@@ -1,6 +1,6 @@
 //! The servers of metadata: they take time, fail over, and are cut off from hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use intarsia_meta::{
     Value, allowance,
 };
 use intarsia_sync::{Instant, simulation, thread};
-use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, Timestamp};
+use intarsia_types::{Error, InodeId, NodeId, PartitionId, Result, TierId, Timestamp};
 use parking_lot::Mutex;
 
 /// How long an answer is waited for; as the engine over Redis does by default.
@@ -67,21 +67,29 @@ impl Metadata {
         state.down_until.fill(None);
     }
 
-    /// Files of which fewer copies than so many are known.
+    /// Files of which fewer copies than so many are known, with the tier of the first copy.
     pub(crate) fn lacking(
         self: &Arc<Self>,
         replicas: u16,
-    ) -> std::result::Result<Vec<InodeId>, String> {
-        let mut lacking = Vec::new();
-        self.namespace()?
-            .each_inode(|inode| {
-                let copies = inode.layout.copies().len();
-                if copies > 0 && copies < usize::from(replicas) {
-                    lacking.push(inode.ino);
-                }
-            })
-            .map_err(|e| e.to_string())?;
+    ) -> std::result::Result<BTreeMap<InodeId, TierId>, String> {
+        let mut lacking = BTreeMap::new();
+        let namespace = self.namespace()?;
+        let looked = namespace.each_inode(|inode| {
+            let copies = inode.layout.copies();
+            if let Some(first) = copies.first()
+                && copies.len() < usize::from(replicas)
+            {
+                lacking.insert(inode.ino, first.tier);
+            }
+        });
+        looked.map_err(|e| e.to_string())?;
         Ok(lacking)
+    }
+
+    /// Whether some host has the right to write to a file.
+    pub(crate) fn has_writer(self: &Arc<Self>, ino: InodeId) -> std::result::Result<bool, String> {
+        let writer = self.namespace()?.writer(ino).map_err(|e| e.to_string())?;
+        Ok(writer.is_some())
     }
 
     /// All of it, as somebody sees it who is never cut off.

@@ -12,17 +12,19 @@ use intarsia_transport::{DeploymentKey, Link, Network};
 use intarsia_types::ByteCount;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Cluster, DIRECTORIES, Load};
+use crate::cluster::{self, Cluster, Load};
 use crate::disks::Disks;
 use crate::faults;
 use crate::host::Deployment;
 use crate::metadata::Metadata;
-use crate::sameness;
+use crate::{rest, sameness, writers};
 
 /// How long clients may still be at something after everything was mended.
 const REST: Duration = Duration::from_secs(180);
-/// The longest that a call may take while things break; a host that lives and is slow is waited for up to a minute.
-const LIMIT_MS: u64 = 75_000;
+/// The longest that a call may take while things break, several at once among them.
+const LIMIT_MS: u64 = 25_000;
+/// The same where a host was slow: one that lives is waited for up to a minute.
+const SLOW_LIMIT_MS: u64 = 75_000;
 /// Partitions of the metadata.
 const PARTITIONS: u16 = 5;
 
@@ -148,12 +150,17 @@ fn worked(
     metadata.mend();
     disks.mend();
     cluster.await_clients(load.end.max(Instant::now()) + REST)?;
-    let left = look_everywhere(&cluster, report);
+    let left = look_everywhere(&cluster, &cluster::of_clients().collect::<Vec<_>>(), report);
+    let unrest = rest::await_rest(&cluster);
+    // What waits for copies is shown by its home alone until it has some.
+    let written = look_everywhere(&cluster, &[writers::DIRECTORY.to_owned()], report);
     if let Some(directory) = &choices.records {
         cluster.keep_records(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     }
     judge_history(&cluster, choices.has_faults, report)?;
     left?;
+    written?;
+    report.violations.extend(unrest?);
     for host in &cluster.hosts {
         host.close().map_err(|e| format!("closing {}: {e}", host.name))?;
     }
@@ -162,11 +169,15 @@ fn worked(
 }
 
 /// All hosts see the same, and all of it can be read.
-fn look_everywhere(cluster: &Cluster, report: &mut Report) -> Result<(), String> {
+fn look_everywhere(
+    cluster: &Cluster,
+    directories: &[String],
+    report: &mut Report,
+) -> Result<(), String> {
     let mut seen: BTreeMap<String, (String, Vec<u8>)> = BTreeMap::new();
     for (number, host) in cluster.hosts.iter().enumerate() {
         let mut names = 0;
-        for directory in (0..DIRECTORIES).map(|d| format!("d{d}")) {
+        for directory in directories {
             let of = directory.clone();
             let tree = cluster.on(host, "look", move |program| program.tree(&of))?;
             let tree = tree.map_err(|e| format!("{} cannot list {directory}: {e}", host.name))?;
@@ -211,8 +222,13 @@ fn how_they_differ(one: &[u8], other: &[u8]) -> String {
 }
 
 fn judge_history(cluster: &Cluster, has_faults: bool, report: &mut Report) -> Result<(), String> {
+    let was_slow = report.faults.keys().any(|fault| faults::makes_slow(fault));
     let rules = Rules {
-        limit_ms: if has_faults { LIMIT_MS } else { 10_000 },
+        limit_ms: match (has_faults, was_slow) {
+            (false, _) => 10_000,
+            (true, false) => LIMIT_MS,
+            (true, true) => SLOW_LIMIT_MS,
+        },
         may_fail: has_faults,
         may_die: has_faults,
         names_may_wait: true,

@@ -240,7 +240,11 @@ impl Node {
     /// The system's own.
     pub fn sync_all(&self) -> Result<()> {
         for live in self.live.entries() {
-            self.live.with_existing(live.ino, |state| self.persist(live.ino, state)).transpose()?;
+            match self.live.with_existing(live.ino, |state| self.persist(live.ino, state)) {
+                // Removed by another host.
+                Some(Err(Error::NotFound)) if self.is_shared() => {}
+                outcome => outcome.unwrap_or(Ok(()))?,
+            }
         }
         self.tiers.iter().try_for_each(Tier::sync)?;
         self.namespace.sync()
