@@ -95,7 +95,7 @@ impl Replicas {
         }
     }
 
-    /// A file has lost the copy here; the host of `first` has another one, and is told at the first survey.
+    /// A file lacks a copy since this host was down. The host of `first`, which has one, is told at the first survey.
     pub(crate) fn note_lost(&self, first: BackingRef, ino: InodeId, size_bytes: u64) {
         self.lacking.lock().push((first, ino, size_bytes));
     }

@@ -78,7 +78,7 @@ impl Node {
             if let Some(home) = copies.first()
                 && copies.len() < self.placing.copies_wanted(&hints)
             {
-                self.lacking.lock().push((*home, inode.ino, inode.size_bytes));
+                self.replicas.note_lost(*home, inode.ino, inode.size_bytes);
             }
         }
         Ok(())
