@@ -435,6 +435,31 @@ fn what_a_crash_left_unsettled_gets_its_copies_when_its_home_is_back_at_once() {
 }
 
 #[test]
+fn what_a_crash_left_unsettled_is_not_taken_for_what_its_copies_have_when_its_record_changed_later()
+{
+    let deployment = Deployment::new();
+    let [a, b] = deployment.start_all(["a", "b"]);
+    two_copies_at_close(&a);
+    let ino = put(&a, "f", &pattern(MIB, 1));
+    settled(&a);
+    a.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    a.write(ino, 0, &pattern(MIB, 2), false, false).unwrap();
+    // The record's times are of later than the bytes.
+    std::thread::sleep(Duration::from_millis(20));
+    let mode = AttrChange { perm: Some(0o600), ..AttrChange::default() };
+    a.set_attributes(ROOT_CALLER, ino, &mode).unwrap();
+    crash(a);
+    let a = deployment.start("a");
+    a.meet_members().unwrap();
+    settled(&a);
+    wait_until("nothing waits", || a.status().unwrap().waiting_for_copies == 0);
+    assert_eq!(nodes_of(&b, "/f"), ["a", "b"]);
+    for host in [&a, &b] {
+        assert!(content_of(host, ino).unwrap() == pattern(MIB, 2));
+    }
+}
+
+#[test]
 fn what_waited_for_copies_at_a_crash_gets_them_when_its_home_is_back() {
     let deployment = Deployment::new();
     let a = deployment.start("a");

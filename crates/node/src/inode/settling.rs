@@ -4,17 +4,18 @@
 //! Until then nothing is derived from its content.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode, Owner, allowance};
-use intarsia_store::{is_unshared, is_unwritten};
+use intarsia_store::{BackingFile, is_unshared, is_unwritten};
 use intarsia_sync::Instant;
 use intarsia_types::{CacheHint, Error, InodeId, Integrity, Layout, Result};
 
 use crate::background::queue::{Summing, Waiting};
 use crate::body::LocalBody;
-use crate::body::integrity::checksum_extras;
+use crate::body::integrity::{checksum_extras, stored_sums, sum_file};
 use crate::inode::live::LiveState;
 use crate::node::Node;
 use crate::replication::further::{Further, take_over_copies};
@@ -257,7 +258,7 @@ impl Node {
     ) -> Result<Inode> {
         let ino = known.ino;
         let Some(local) = state.local() else { return Err(Error::BadHandle) };
-        let (stat, home) = (local.ro.stat()?, local.backing);
+        let (stat, home, file) = (local.ro.stat()?, local.backing, Arc::clone(&local.ro));
         self.tiers.get(home.tier)?.account(state.accounted_512, stat.blocks_512);
         state.accounted_512 = stat.blocks_512;
         let was_written = stat.ctime > state.seen_ctime;
@@ -268,7 +269,14 @@ impl Node {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
             _ => self.settler_queue.sum_later(ino, release.summing()),
         }
-        let is_same = if state.copied.is_some() { state.is_copied(ino)? } else { !was_written };
+        let is_same = if state.copied.is_some() {
+            state.is_copied(ino)?
+        } else if state.mark.is_foreign() && known.layout.copies().len() > 1 {
+            // The process that wrote it is gone. What it did to the record since may be newer than what it wrote.
+            !was_written && self.is_as_recorded(known, &file)?
+        } else {
+            !was_written
+        };
         let is_news = state.publishing.is_withheld() || !is_same;
         let mut dropped = Vec::new();
         let inode = self.namespace.change_known(known, |inode, more| {
@@ -289,6 +297,12 @@ impl Node {
             self.replicas.queue.add(ino, stat.size_bytes);
         }
         Ok(inode)
+    }
+
+    /// Whether a file holds the content of which the record has the sums.
+    fn is_as_recorded(&self, known: &Inode, file: &BackingFile) -> Result<bool> {
+        let may_be = known.checksummed && file.stat()?.size_bytes == known.size_bytes;
+        Ok(may_be && sum_file(file)? == stored_sums(&self.namespace, known.ino)?)
     }
 
     /// Moves a small body beside its inode and gives the backing file back, if nobody else has it open. The record then.
