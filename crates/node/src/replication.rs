@@ -16,6 +16,7 @@ pub(crate) mod replicate;
 pub(crate) mod replicator;
 mod survey;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -65,6 +66,8 @@ pub(crate) struct Replicas {
     pub(crate) queue: Arc<CopyQueue>,
     /// Files that lost the copy here: where they are, for the hosts there to be told.
     lacking: Mutex<Vec<(BackingRef, InodeId, u64)>>,
+    /// This host was not stopped in order, and has not looked since for what its files lack.
+    is_after_crash: AtomicBool,
     /// For making copies of a file, which takes long.
     turns: Turns,
     /// For copies that nobody waits for.
@@ -87,6 +90,7 @@ impl Replicas {
             files: of.files,
             queue: Arc::default(),
             lacking: Mutex::default(),
+            is_after_crash: AtomicBool::default(),
             turns: Turns::default(),
             throttle: Throttle::new(options.copy_rate.0),
             counts: CopyMetrics::default(),
@@ -95,9 +99,15 @@ impl Replicas {
         }
     }
 
-    /// A file lacks a copy since this host was down. The host of `first`, which has one, is told at the first survey.
+    /// A file has lost the copy here; the host of `first` has another one, and is told at the first survey.
     pub(crate) fn note_lost(&self, first: BackingRef, ino: InodeId, size_bytes: u64) {
         self.lacking.lock().push((first, ino, size_bytes));
+    }
+
+    /// This host was not stopped in order: its first survey looks at the files that have their first copy here, in whosever
+    /// share they are.
+    pub(crate) fn note_crash(&self) {
+        self.is_after_crash.store(true, Ordering::Relaxed);
     }
 
     /// Has `chores` do what comes up, until [`stop`](Self::stop).
@@ -106,8 +116,9 @@ impl Replicas {
     /// That there can be no more threads.
     pub(crate) fn start<C: CopyChores>(&self, chores: &Weak<C>) -> Result<()> {
         *self.threads.lock() = Some(Replicator::start(&self.queue, chores)?);
-        let has_lost = !self.lacking.lock().is_empty();
-        self.queue.survey_in(if has_lost { Duration::ZERO } else { FIRST_SURVEY });
+        let is_urgent =
+            !self.lacking.lock().is_empty() || self.is_after_crash.load(Ordering::Relaxed);
+        self.queue.survey_in(if is_urgent { Duration::ZERO } else { FIRST_SURVEY });
         Ok(())
     }
 

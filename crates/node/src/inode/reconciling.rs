@@ -161,13 +161,11 @@ fn quarantine(node: &Node, ino: InodeId, state: &mut LiveState) {
         %ino,
         "another host has taken over the file; what was written to it here since its last close is not kept, and its open handles give EIO"
     );
-    let is_open = state.is_open();
-    if !is_open {
+    if state.is_open() {
+        state.right.lose();
+    } else {
         // Nor is it shown here any more, if it is a new file that could not be recorded.
         node.removal.forget(ino, state);
-    }
-    if is_open {
-        state.right.lose();
     }
     state.overlay.is_dirty = false;
 }

@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 
 use intarsia_store::Tier;
-use intarsia_types::{BackingRef, Error, InodeId, Result};
+use intarsia_types::{BackingRef, InodeId, Result};
 
 use crate::inode::live::Forgotten;
 use crate::node::Node;
-use crate::space::hints::own_hints;
 
 /// Marks read at once.
 const PAGE: usize = 4096;
@@ -20,7 +19,10 @@ impl Node {
         if self.is_shared() {
             self.remove_unknown_files()?;
             self.give_up_doubtful_copies()?;
-            self.note_lacking_copies()?;
+            // Which files were to get copies was known to the process that ended, and to nobody else.
+            if !self.tiers.iter().all(Tier::is_counted) {
+                self.replicas.note_crash();
+            }
         }
         let orphans = self.reap_orphans()?;
         let unsettled = self.note_unsettled()?;
@@ -52,34 +54,6 @@ impl Node {
             })?;
             unknown.iter().try_for_each(|file| tier.remove(*file))?;
             tracing::info!(tier = %tier.id(), files = unknown.len(), "removed files that no record names");
-        }
-        Ok(())
-    }
-
-    /// Which files of this host were to get copies was known to the process that ended, and to nobody else.
-    fn note_lacking_copies(&self) -> Result<()> {
-        if self.tiers.iter().all(Tier::is_counted) {
-            return Ok(());
-        }
-        let mut candidates = Vec::new();
-        self.namespace.each_inode(|inode| {
-            let is_here = inode.layout.backing().is_some_and(|home| self.tiers.has(home.tier));
-            if is_here && (inode.has_xattrs || self.options.replicas > 1) {
-                candidates.push(inode);
-            }
-        })?;
-        for inode in candidates {
-            let copies = inode.layout.copies();
-            let hints = match own_hints(&self.namespace, &inode) {
-                // Removed meanwhile.
-                Err(Error::NotFound) => continue,
-                hints => hints?,
-            };
-            if let Some(home) = copies.first()
-                && copies.len() < self.placing.copies_wanted(&hints)
-            {
-                self.replicas.note_lost(*home, inode.ino, inode.size_bytes);
-            }
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::Inode;
@@ -41,26 +42,29 @@ impl Replicas {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         self.queue.survey_in(SURVEY_INTERVAL);
         let known = std::mem::take(&mut *self.lacking.lock());
-        let outcome = self.survey_share(cluster, &known);
+        let is_after_crash = self.is_after_crash.swap(false, Ordering::Relaxed);
+        let outcome = self.survey_share(cluster, &known, is_after_crash);
         if !matches!(outcome, Ok(true)) {
             // They may be in other hosts' shares, which nobody looks through again soon.
             self.lacking.lock().extend(known);
+            self.is_after_crash.fetch_or(is_after_crash, Ordering::Relaxed);
             self.queue.survey_in(SURVEY_RETRY);
         }
         outcome.map(|_| ())
     }
 
-    /// Looks through this host's share, and tells what is found and what is known to lack copies; whether all who
-    /// are to make copies could be told.
+    /// Looks through this host's share, and `is_after_crash` in others' for files that have their first copy here. Tells what
+    /// is found and what is known to lack copies; whether all who are to make copies could be told.
     fn survey_share(
         &self,
         cluster: &Cluster,
         known: &[(BackingRef, InodeId, u64)],
+        is_after_crash: bool,
     ) -> Result<bool> {
         let begun = Instant::now();
         let alive = cluster.living()?;
         let Some(rank) = alive.iter().position(|node| *node == self.me) else {
-            return Ok(known.is_empty());
+            return Ok(known.is_empty() && !is_after_crash);
         };
         let mut found = Found::default();
         for (first, ino, size_bytes) in known {
@@ -69,7 +73,10 @@ impl Replicas {
         }
         for partition in self.namespace.partitions() {
             if usize::from(partition.0) % alive.len() == rank {
-                self.survey_partition(cluster, partition, &mut found)?;
+                self.survey_partition(cluster, partition, |_| true, &mut found)?;
+            } else if is_after_crash {
+                let is_here = |first: BackingRef| self.tiers.has(first.tier);
+                self.survey_partition(cluster, partition, is_here, &mut found)?;
             }
         }
         let (files, bytes) = (found.files, found.bytes);
@@ -88,11 +95,13 @@ impl Replicas {
         &self,
         cluster: &Cluster,
         partition: PartitionId,
+        concerns: impl Fn(BackingRef) -> bool,
         found: &mut Found,
     ) -> Result<()> {
         let mut outcome = Ok(());
         self.namespace.each_inode_of(partition, |inode| {
-            if outcome.is_ok() {
+            if outcome.is_ok() && inode.layout.copies().first().is_some_and(|copy| concerns(*copy))
+            {
                 outcome = self.look_at(cluster, &inode, found);
             }
         })?;
