@@ -37,6 +37,8 @@ class Quiet:
     def say(self, text: str) -> None:
         self.said.append(text)
 
+    warn = say
+
     def update(self, moment: Moment) -> None:
         picture_of(moment)
 

@@ -64,7 +64,10 @@ def test_a_recorded_workflow_is_replayed_and_recorded(
     source = ROOT / "crates/predict/tests/data/wf.json"
     told = [f"--record={tmp_path}/r.json", f"--trace={tmp_path}/t.json"]
     scale = ["--scale", "0.01", "--time-scale", "0.001"]
-    summary = run(source, "--directory", work, *scale, *told, "--report", tmp_path / "page")
+    options = ("--directory", work, *scale, *told, "--report", tmp_path / "page", "--quiet")
+    out, said = Run(source, *options, "--json").end()
+    summary = json.loads(out)
+    assert said == ""
     assert summary["tasks"]["done"] == 2
     assert (work / "mosaic").stat().st_size == 1_700_000
     record = json.loads((tmp_path / "r.json").read_text())
@@ -96,7 +99,9 @@ def test_every_kind_of_failure_is_told_and_the_rest_goes_on(work: Path, tmp_path
             "retries": 1,
         },
     }
-    summary = run(written(tmp_path, tasks), "--directory", work, "--keep-going", code=1)
+    options = ("--directory", work, "--keep-going", "--json", "--quiet")
+    told, said = Run(written(tmp_path, tasks), *options).end(1)
+    summary = json.loads(told)
     why = {one["task"]: one["why"].split(";")[0] for one in summary["failures"]}
     assert why == {
         "fails": "ended with 3",
@@ -106,6 +111,9 @@ def test_every_kind_of_failure_is_told_and_the_rest_goes_on(work: Path, tmp_path
     }
     assert summary["blocked"] == ["needs"]
     assert summary["tasks"]["done"] == 3
+    assert "task fails failed: ended with 3" in said
+    assert "oops" in said
+    assert "tried again" not in said
     assert "stray, tried" in summary["warnings"][0]
     assert (work / ".run-w/logs/fails.1.log").read_text() == "oops\n"
     assert os.getxattr(work / "g", "user.intarsia.close") == b"fast"

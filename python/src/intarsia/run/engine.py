@@ -175,9 +175,9 @@ class Engine:
                 self._host_lost_s = self._clock()
                 self._gone.add(event.host)
                 self._ahead.forget((), event.host)
-                self._view.say(f"host {event.host} has no worker left")
+                self._view.warn(f"host {event.host} has no worker left")
             case HostRefused():
-                self._view.say(f"host {event.host}: {event.reason}; nothing runs there")
+                self._view.warn(f"host {event.host}: {event.reason}; nothing runs there")
             case StopAsked():
                 self._stop(event.signal)
             case Broken():
@@ -262,7 +262,7 @@ class Engine:
 
     def _fail(self, name: str, why: str) -> None:
         self._history.failed[name] = why
-        self._view.say(f"task {name} failed: {why}")
+        self._view.warn(f"task {name} failed: {why}")
         if not self._settings.keeps_going and not self._is_draining:
             self._is_draining = True
             if self._sent:
@@ -358,7 +358,7 @@ class Engine:
         else:
             self._fail(name, said)
             for line in tail_of(Path(sent.log)):
-                self._view.say(line)
+                self._view.warn(line)
 
     def _is_recovering(self) -> bool:
         """Whether a host was lost just now: what fails meanwhile says nothing of its task."""

@@ -61,7 +61,7 @@ class RunStore:
 
 
 @contextlib.contextmanager
-def store_for_run(glide: Glide, say: Say) -> Iterator[RunStore]:
+def store_for_run(glide: Glide, say: Say, warn: Say) -> Iterator[RunStore]:
     """Keep a store up inside the block, whatever ends that; raises StoreError, OSError.
 
     The caller lets signals raise in the block; while the store goes down they are only told. A
@@ -79,7 +79,7 @@ def store_for_run(glide: Glide, say: Say) -> Iterator[RunStore]:
         yield store
     finally:
         with _signals(lambda one: say(f"{one.name}: the store is going down; one moment")):
-            _down(glide, purges=store.is_spent or glide.discards, say=say)
+            _down(glide, purges=store.is_spent or glide.discards, say=say, warn=warn)
 
 
 def stage_in(sources: Sequence[str], directory: Path, say: Say) -> None:
@@ -142,7 +142,7 @@ def _up(glide: Glide) -> dict[str, str]:
     return {str(one["host"]): str(one["address"]) for one in told}
 
 
-def _down(glide: Glide, *, purges: bool, say: Say) -> None:
+def _down(glide: Glide, *, purges: bool, say: Say, warn: Say) -> None:
     words = ["down", str(glide.mount), *_reaching(glide), *(["--purge"] if purges else [])]
     deadline = time.monotonic() + _BUSY_S
     while True:
@@ -152,7 +152,7 @@ def _down(glide: Glide, *, purges: bool, say: Say) -> None:
         time.sleep(0.2)
     if code:
         shown = " ".join(["intarsia", *words])
-        say(f"the store at {glide.mount} is still up; `{shown}` ended with {code}:\n{told}")
+        warn(f"the store at {glide.mount} is still up; `{shown}` ended with {code}:\n{told}")
         return
     left = "its data is deleted" if purges else "its data stays; the same command goes on with it"
     say(f"the store at {glide.mount} is down; {left}")

@@ -49,7 +49,10 @@ class View(Protocol):
     """What a person sees of a run."""
 
     def say(self, text: str) -> None:
-        """Print one line."""
+        """Print one line, unless all is to be quiet."""
+
+    def warn(self, text: str) -> None:
+        """Print one line of a failure."""
 
     def update(self, moment: Moment) -> None:
         """Show how far the run is."""

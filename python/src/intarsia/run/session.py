@@ -232,7 +232,7 @@ class _Session:
         if glide is None or self._choices.dry_run:
             self._choices = replace(self._choices, hosts=self._working(self._choices.hosts))
             return self._go_through()
-        with store_for_run(glide, self._view.say) as store:
+        with store_for_run(glide, self._view.say, self._view.warn) as store:
             self._choices = replace(
                 self._choices,
                 hosts=self._working(tuple(store.addresses) or self._choices.hosts),
@@ -448,8 +448,9 @@ class _Session:
             self._view.say(f"report: {write_page(choices.report, history)}")
         if choices.json:
             print(json.dumps(summary_of(history), indent=2))
+        tell = self._view.say if history.is_well else self._view.warn
         for line in lines_of(history):
-            self._view.say(line)
+            tell(line)
         self._compare(history)
         if history.stopped_by in signal.Signals.__members__:
             return 128 + signal.Signals[history.stopped_by]

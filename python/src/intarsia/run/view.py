@@ -23,6 +23,7 @@ class Terminal:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
+        self._warns = Console(stderr=True, highlight=False) if quiet else self._console
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -40,8 +41,12 @@ class Terminal:
         self._bar.update(self._task, description=title, total=tasks)
 
     def say(self, text: str) -> None:
-        """Print one line."""
+        """Print one line, unless all is to be quiet."""
         self._console.print(text, soft_wrap=True, markup=False)
+
+    def warn(self, text: str) -> None:
+        """Print one line of a failure."""
+        self._warns.print(text, soft_wrap=True, markup=False)
 
     def update(self, moment: Moment) -> None:
         """Show how far the run is."""
