@@ -3,6 +3,8 @@
 //! A reader that goes through a file from front to back has a window: so much is fetched ahead of it. The window
 //! doubles when the reader had to wait all the same, and halves when an answer took long: then the link or the
 //! other host is slow, and a longer queue only delays everybody (as TCP Vegas reasons; Brakmo and Peterson 1995).
+//! Nobody says where a reader will stop, so the window is never longer than half of what it has read, or one piece: then no
+//! more than a third of what comes can be in vain.
 
 use std::ops::Range;
 
@@ -17,6 +19,8 @@ const READERS_MAX: usize = 8;
 #[derive(Clone, Debug)]
 struct Sequence {
     number: u64,
+    /// Where its first read ended.
+    began_at: u64,
     /// Where the next read is expected.
     next: u64,
     /// What is before this has been asked for.
@@ -62,6 +66,8 @@ impl Sequences {
             bytes if is_late => (bytes * 2).min(WINDOW_MAX_BYTES),
             bytes => bytes,
         };
+        let half_read = (sequence.next.saturating_sub(sequence.began_at) / 2).max(PIECE_BYTES);
+        sequence.window_bytes = sequence.window_bytes.min(half_read);
         let window_end = sequence.next + sequence.window_bytes;
         let whole_pieces = window_end / PIECE_BYTES * PIECE_BYTES;
         let end = if window_end < size_bytes { whole_pieces } else { size_bytes };
@@ -77,7 +83,14 @@ impl Sequences {
             self.known.swap_remove(oldest);
         }
         let (number, last_turn) = (self.turn, self.turn);
-        self.known.push(Sequence { number, next, asked_to: 0, window_bytes: 0, last_turn });
+        self.known.push(Sequence {
+            number,
+            began_at: next,
+            next,
+            asked_to: 0,
+            window_bytes: 0,
+            last_turn,
+        });
     }
 
     /// Notes how far requests for a reader went.
@@ -144,12 +157,17 @@ mod tests {
     #[test]
     fn a_reader_in_order_gets_a_window_that_grows_to_its_limit() {
         assert_eq!(fetched([0], READ), 0, "one read says nothing");
-        let ahead = fetched(0..100, READ);
-        assert_eq!(ahead, (100 * READ + WINDOW_MAX_BYTES) / PIECE_BYTES * PIECE_BYTES - 2 * READ);
-        assert!(
-            fetched([0, 2, 1, 4, 3, 5, 7, 6], READ) > WINDOW_MAX_BYTES / 2,
-            "a little disorder"
-        );
+        let ahead = fetched(0..200, READ);
+        assert_eq!(ahead, (200 * READ + WINDOW_MAX_BYTES) / PIECE_BYTES * PIECE_BYTES - 2 * READ);
+        assert!(fetched([0, 2, 1, 4, 3, 5, 7, 6], READ) > PIECE_BYTES, "a little disorder");
+    }
+
+    #[test]
+    fn of_a_region_no_more_than_half_its_length_is_fetched_beyond_it() {
+        for reads in [8, 20, 40, 100, 200] {
+            let beyond = (2 * READ + fetched(0..reads, READ)).saturating_sub(reads * READ);
+            assert!(beyond <= (reads * READ / 2).max(PIECE_BYTES), "{beyond} after {reads} reads");
+        }
     }
 
     #[test]
