@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Replays recorded workflows by `intarsia run` over the hosts of a lab, under several schedules, with hints and without.
 
+Also runs real ones, of the programs of Montage and BLAST, whose inputs are dealt over the hosts and whose result has to be the same in every run.
+
 Each instance of WfFormat is scaled to the same bytes that its tasks read when each host reads a file once (--mb), and to the same
 seconds of computation, which are slept (--compute-s); one task at a time runs on each host. The makespan is from the first task's
 readiness to the end of the last one: inputs are dealt over the hosts before. Network bytes are what the hosts' links receive
@@ -14,9 +16,12 @@ example:
   .venv/bin/python bench/workflows.py --hosts 8 --link 200mbit --mb 400 --repeat 5
   .venv/bin/python bench/workflows.py --instances montage,blast --configurations blind,wow-hints --json
   .venv/bin/python bench/workflows.py --instances modftdock --hosts 8 --mb 6      by its published shape
+  .venv/bin/python bench/workflows.py --instances montage-programs,blast-programs --hosts 16 --link 25mbit
 """
 
 import contextlib
+import hashlib
+import itertools
 import json
 import lzma
 import os
@@ -36,6 +41,7 @@ import command_line
 import kept
 import labs
 import peers
+import programs
 import shapes
 
 INSTANCES = Path(__file__).with_name("instances")
@@ -44,6 +50,8 @@ LIMIT_S = 600
 # System, and options of `intarsia run`.
 CONFIGURATIONS = {
     "central": ("central", "--schedule workqueue --hints none"),
+    "moosefs": ("moosefs", "--schedule workqueue --hints none"),
+    "glusterfs": ("glusterfs", "--schedule workqueue --hints none"),
     "blind": ("intarsia", "--schedule workqueue --hints none"),
     "blind-hints": ("intarsia", "--schedule workqueue"),
     "local": ("intarsia", "--schedule local --hints none"),
@@ -54,7 +62,13 @@ CONFIGURATIONS = {
     "wow-hints": ("intarsia", "--schedule wow"),
     "local-directory": ("local", "--schedule workqueue --hints none"),
 }
-SYSTEMS = {"central": peers.Central, "intarsia": labs.Intarsia, "local": labs.Native}
+SYSTEMS = {
+    "central": peers.Central,
+    "moosefs": peers.MooseFs,
+    "glusterfs": peers.GlusterFs,
+    "intarsia": labs.Intarsia,
+    "local": labs.Native,
+}
 # As sshd does: a shell of the host reads the words. What is mounted at the common path is seen by the command alone.
 SHELL = """#!/bin/sh
 host=$1; shift
@@ -77,8 +91,44 @@ class Instance:
         readers = Counter(file for task in tasks for file in task.get("inputFiles", []))
         read = sum(sizes[file] * min(count, arguments.hosts) for file, count in readers.items())
         computed = (task["runtimeInSeconds"] * min(task.get("avgCPU", 100), 100) / 100 for task in workflow["execution"]["tasks"])
-        self.scale = arguments.mb * 1e6 / read
-        self.time_scale = arguments.compute_s / sum(computed)
+        self.words = ["--scale", arguments.mb * 1e6 / read, "--time-scale", arguments.compute_s / sum(computed)]
+
+    def bring(self, directories):
+        """The run makes its inputs itself."""
+
+    def check(self, directory):
+        """There is no result but lengths, which the run itself looks at."""
+
+
+class Program:
+    """A real workflow."""
+
+    words = ()
+
+    def __init__(self, name, place):
+        self.name, self.digest = name, None
+        self.file, self.inputs, self.tasks, self.result = programs.written(name, place)
+
+    def bring(self, directories):
+        """Deal the inputs over the hosts, each of which has the directory of the run at one of these paths."""
+        files = sorted(path.relative_to(self.inputs) for path in self.inputs.rglob("*") if path.is_file())
+        for file, directory in zip(files, itertools.cycle(directories)):
+            (directory / file.parent).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.inputs / file, directory / file)
+
+    def check(self, directory):
+        """End with a message unless the result is that of the first run."""
+        digest = hashlib.sha256((directory / self.result).read_bytes()).hexdigest()
+        self.digest = self.digest or digest
+        if digest != self.digest:
+            sys.exit(f"{self.name}: {directory / self.result} has other bytes than in the first run")
+
+
+def instance_of(name, arguments, place):
+    """A workflow by its name."""
+    if name in programs.MAKERS:
+        return Program(name, place)
+    return Instance(name, document_of(name), arguments, place)
 
 
 def document_of(name):
@@ -150,19 +200,22 @@ class Runner:
     def run(self, instance, options):
         """One run in a new directory: makespan, bytes over the network, share of local reads, busy share of the processors."""
         self.runs += 1
-        directory = self.system.mount(int(self.hosts[0][1:])) / f"run{self.runs}"
+        directories = [self.system.mount(int(host[1:])) / f"run{self.runs}" for host in self.hosts]
+        directory = directories[0]
         directory.mkdir()
+        instance.bring(directories)
         record = self.system.dir / "record.json"
         words = [sys.executable, "-m", "intarsia.run", instance.file, "--directory", self.common / directory.name]
         words += ["--run-dir", self.system.dir / f"state{self.runs}", "--record", record, "--quiet", "--json", "--retries", "2"]
         words += ["--hosts", ",".join(self.hosts), "--shell", f"{self.script} {{host}}", "--slots", "1"]
         words += ["--address", self.system.addresses[int(self.hosts[0][1:])], *options.split()]
-        words += ["--scale", instance.scale, "--time-scale", instance.time_scale]
+        words += instance.words
         with Meter(self.system) as meter:
             summary = self.call(shlex.join(map(str, words)), self.system.dir / f"state{self.runs}/logs")
         told = json.loads(record.read_text())["workflow"]["execution"]
         began = datetime.fromisoformat(told["executedAt"]).timestamp()
         network, busy = meter.between(began, began + told["makespanInSeconds"])
+        instance.check(directory)
         shutil.rmtree(directory)
         share = summary["local_bytes"] / summary["input_bytes"] if summary["input_bytes"] else None
         return {
@@ -216,7 +269,7 @@ def print_table(arguments, instances, found):
     """A table for each instance, in the Markdown of docs/figures.md."""
     loads = [one["load"] for by_name in found.values() for samples in by_name.values() for one in samples]
     print(
-        f"{arguments.hosts} hosts of one machine, links {arguments.link}, {arguments.mb} MB to read, of each file once a host, and {arguments.compute_s:g} s slept in all, "
+        f"{arguments.hosts} hosts of one machine, links {arguments.link}; of recorded ones {arguments.mb} MB to read, of each file once a host, and {arguments.compute_s:g} s slept in all, "
         f"n = {arguments.repeat}, load {min(loads):.1f} to {max(loads):.1f}. Median (least-most). * more than 80 % of the processors were busy."
     )
     for instance in instances:
@@ -225,7 +278,7 @@ def print_table(arguments, instances, found):
         for name, samples in by_name.items():
             times = [one["makespan_s"] for one in samples]
             ratio = statistics.median(times) / middle(by_name["blind"], "makespan_s") if by_name.get("blind") else 1
-            share = "" if name in ("central", "local-directory") else f"{100 * middle(samples, 'local_share'):.0f} %"
+            share = "" if CONFIGURATIONS[name][0] != "intarsia" else f"{100 * middle(samples, 'local_share'):.0f} %"
             mark = "*" if any(one["busy"] > BUSY_LIMIT for one in samples) else ""
             print(
                 f"| {name} | {statistics.median(times):.1f} ({min(times):.1f}-{max(times):.1f}) | {ratio:.2f} | "
@@ -238,7 +291,7 @@ def options():
     """The command line."""
     parser = command_line.parser(__doc__)
     families = sorted(path.name.split("-")[0] for path in INSTANCES.glob("*.xz"))
-    known = [*families, *shapes.SHAPES]
+    known = [*families, *shapes.SHAPES, *programs.MAKERS]
     parser.add_argument("--instances", default=",".join(families), help=f"of {','.join(known)} (%(default)s)")
     parser.add_argument("--configurations", default=",".join(CONFIGURATIONS), help="of %(default)s")
     parser.add_argument("--hosts", type=int, default=4, help="that run tasks (%(default)s)")
@@ -270,7 +323,7 @@ def main():
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-instances-")))
         names = arguments.instances.split(",")
-        instances = [Instance(name, document_of(name), arguments, place) for name in names]
+        instances = [instance_of(name, arguments, place) for name in names]
         found = measured(arguments, instances, chosen)
         if arguments.json:
             print(json.dumps({"arguments": vars(arguments), "samples": found}, indent=1, default=str))
