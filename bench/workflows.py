@@ -57,7 +57,7 @@ CONFIGURATIONS = {
     "local": ("intarsia", "--schedule local --hints none"),
     "local-hints": ("intarsia", "--schedule local"),
     # As TaskVine by default: of the hosts that are free the one with most bytes of the input.
-    "vine-like": ("intarsia", "--schedule local --patience 0 --hints none"),
+    "vine-like": ("intarsia", "--schedule local --patience 0 --in-order --hints none"),
     "wow-like": ("intarsia", "--schedule wow --hints none"),
     "wow-hints": ("intarsia", "--schedule wow"),
     "local-directory": ("local", "--schedule workqueue --hints none"),
@@ -209,7 +209,7 @@ class Runner:
         words += ["--run-dir", self.system.dir / f"state{self.runs}", "--record", record, "--quiet", "--json", "--retries", "2"]
         words += ["--hosts", ",".join(self.hosts), "--shell", f"{self.script} {{host}}", "--slots", "1"]
         words += ["--address", self.system.addresses[int(self.hosts[0][1:])], *options.split()]
-        words += instance.words
+        words += ["--link", self.system.link, *instance.words]
         with Meter(self.system) as meter:
             summary = self.call(shlex.join(map(str, words)), self.system.dir / f"state{self.runs}/logs")
         told = json.loads(record.read_text())["workflow"]["execution"]

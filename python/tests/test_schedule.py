@@ -6,6 +6,7 @@ import doctest
 import itertools
 import random
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +33,7 @@ from intarsia.schedule import delay as delay_module
 from intarsia.schedule import local as local_module
 from intarsia.schedule import matching as matching_module
 from intarsia.schedule.cost import cost_s
+from intarsia.schedule.nearest import Nearest
 
 NAMES = "abcd"
 CASES = range(60)
@@ -176,6 +178,62 @@ def test_with_endless_patience_as_many_bytes_are_local_as_can_be(seed: int) -> N
         for start in starts:
             queue.finish(start.key, now_s)
     assert found == best
+
+
+def local_bytes_of_rounds(tasks: list[Task], *, in_order: bool) -> int:
+    """Bytes that are local where one host after the other comes free and no task waits."""
+    queue: TaskQueue[int] = TaskQueue(dict.fromkeys(NAMES, 1), most_local, in_order=in_order)
+    for key, task in enumerate(tasks):
+        queue.add(key, task, 0.0)
+    found, running = 0, []
+    while len(queue) or running:
+        for start in queue.start(0.0):
+            found += tasks[start.key].local_bytes(start.host)
+            running.append(start.key)
+        queue.finish(running.pop(0), 0.0)
+    return found
+
+
+def test_a_free_host_takes_the_task_of_which_it_has_most() -> None:
+    """As in a mosaic: each task reads two of many files, which lie on hosts in turn."""
+    chance = random.Random(3)
+    tasks = []
+    for _ in range(200):
+        one, other = chance.sample(NAMES, 2)
+        tasks.append(Task({one: 10, other: 10}, 20))
+    in_order = local_bytes_of_rounds(tasks, in_order=True)
+    assert local_bytes_of_rounds(tasks, in_order=False) >= 0.98 * 200 * 10 > 1.2 * in_order
+
+
+def is_none_of(keys: set[int]) -> Callable[[int], bool]:
+    return lambda key: key not in keys
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_nearest_task_is_the_one_that_looking_at_all_finds(seed: int) -> None:
+    chance = random.Random(seed)
+    nearest: Nearest[int] = Nearest()
+    known: dict[int, Task] = {}
+    for step in range(200):
+        key = chance.randrange(40)
+        if chance.random() < 0.3:
+            nearest.discard(key)
+            known.pop(key, None)
+        else:
+            known[key] = some_task(chance)
+            nearest.add(key, known[key])
+        hosts = chance.sample(NAMES, chance.randint(1, len(NAMES)))
+        unwanted = set(chance.sample(range(40), 10))
+        found = nearest.take(hosts, is_none_of(unwanted))
+        nearest.put_back()
+        shares = {
+            key: max(task.local_bytes(host) / max(1, task.input_bytes) for host in hosts)
+            for key, task in known.items()
+            if key not in unwanted
+        }
+        best = max(shares.values(), default=0.0)
+        assert (found is None) == (best == 0.0), step
+        assert found is None or shares[found] == best
 
 
 def test_tasks_with_data_choose_before_those_without() -> None:

@@ -6,6 +6,7 @@ import os
 import random
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor as ThreadPool
 from pathlib import Path
 
 import parsl
@@ -18,6 +19,8 @@ from intarsia.schedule import Policy, blind
 from lab_hosts import ROOT, Hosts, four_hosts
 from parsl import Config, File
 from parsl.executors import ThreadPoolExecutor
+from psutil import Process, process_iter
+from runs import wait_until
 
 NAMES = "n1,n2,n3,n4"
 #: The first address of a lab's network.
@@ -182,6 +185,62 @@ def test_parsl_hands_apps_to_the_executor_of_a_host_by_the_policy(
         assert [future.result() for future in found] == [part.stat().st_size for part in parts]
     assert [host for host, _, _ in placed.placed] == expected
     assert all((held == of) == (policy is None) for _, held, of in placed.placed)
+
+
+#: Two apps that read a part each, begin, and wait for the word.
+HELD = """
+import sys, time
+from pathlib import Path
+import parsl
+from intarsia.engines.parsl import placed_executors
+from parsl import Config, File, python_app
+
+place, shell = Path(sys.argv[1]), sys.argv[2]
+
+@python_app(executors=["intarsia"])
+def held(place, inputs=()):
+    import time
+    from pathlib import Path
+    read = Path(inputs[0])
+    (Path(place) / f"began-{read.name}").touch()
+    while not (Path(place) / "go").exists():
+        time.sleep(0.05)
+    return read.stat().st_size
+
+executors = placed_executors(
+    ["n3", "n4"], address=sys.argv[3], shell=shell, patience_s=60, silent_s=3
+)
+with parsl.load(Config(executors=executors, run_dir=f"{place}/runs", retries=2)):
+    parts = sorted((place / "parts").iterdir())
+    found = [held(str(place), inputs=[File(f"intarsia://{part}")]) for part in parts]
+    assert [one.result() for one in found] == [part.stat().st_size for part in parts]
+print([host for host, _, _ in executors[-1].placed])
+"""
+
+
+def test_parsl_goes_on_after_the_workers_of_a_host_are_killed(
+    hosts: Hosts, job: Path, tmp_path: Path
+) -> None:
+    make_parts(hosts, job, 2)
+    script = tmp_path / "held.py"
+    script.write_text(HELD)
+    place = hosts.mount / job.name
+    with ThreadPool(1) as pool:
+        run = pool.submit(hosts.python, "n1", script, str(place), f"{hosts.shell}", ADDRESS)
+        wait_until(lambda: run.done() or len(list(job.glob("began-*"))) == 2)
+        workers = [one for one in process_iter(["cmdline"]) if is_pool_of("n4", job, one)]
+        assert workers, run.result()
+        for one in workers:
+            one.kill()
+        (job / "go").touch()
+        said = run.result()
+    assert said.startswith("['n3', 'n4', 'n"), said
+
+
+def is_pool_of(host: str, job: Path, process: Process) -> bool:
+    """Whether a process is the pool of workers that Parsl has on a host for a job."""
+    words = " ".join(process.info["cmdline"] or [])
+    return "process_worker_pool" in words and f"intarsia-{host}" in words and job.name in words
 
 
 def test_locate_says_hosts_bytes_and_what_is_wrong(hosts: Hosts, job: Path) -> None:

@@ -49,7 +49,7 @@ executors = placed_executors(
     patience_s=arguments.patience,
     policy=blind if arguments.blind else None,
 )
-config = Config(executors=executors, run_dir=f"{directory}/runinfo", strategy_period=0.5)
+config = Config(executors=executors, run_dir=f"{directory}/runinfo", strategy_period=0.5, retries=2)
 with parsl.load(config):
     done = []
     for part in sorted((directory / "parts").iterdir()):

@@ -9,6 +9,7 @@ def work(inputs=(), outputs=()): ...
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
@@ -25,19 +26,25 @@ from parsl.data_provider.files import File
 from parsl.data_provider.staging import Staging
 from parsl.executors import HighThroughputExecutor
 from parsl.executors.base import ParslExecutor
+from parsl.executors.high_throughput.errors import ManagerLost
 from parsl.executors.high_throughput.executor import DEFAULT_LAUNCH_CMD
 from parsl.launchers.base import Launcher
 from parsl.providers import LocalProvider
 
 from intarsia.engines.shell import SSH, on_host
 from intarsia.locate import locate
-from intarsia.schedule import PATIENCE_S, Policy, Task, TaskQueue, delayed
+from intarsia.schedule import PATIENCE_S, Policy, Task, TaskQueue, blind, delayed
 
 #: The label that apps give in `executors=`.
 LABEL = "intarsia"
 #: How long the first task waits for the workers of all hosts.
 START_TIMEOUT_S = 120.0
+#: A host whose workers are silent for so long is lost, until they are heard again.
+SILENT_S = 30
 _POLL_S = 0.1
+#: How often workers of lost hosts are looked for.
+_LOST_POLL_S = 1.0
+_log = logging.getLogger(__name__)
 _SCHEME = "intarsia"
 _HTEX = "parsl.executors.high_throughput"
 
@@ -85,7 +92,10 @@ class PlacedExecutor(ParslExecutor):
         """`executors`: by the name that the store has for their host, with `slots` workers each.
 
         They stand in the configuration too, so that Parsl starts and ends them. Tasks begin when
-        the workers of all hosts have come, and fail if one has none within `start_timeout_s`.
+        the workers of all hosts have come, and fail if one has none within `start_timeout_s`. A
+        host whose workers are lost later gets no more tasks until it has workers again; its tasks
+        fail with `ManagerLost`, and go elsewhere where the configuration has `retries`. Without
+        any workers for `start_timeout_s` what waits fails.
         """
         super().__init__()
         self.label = label
@@ -97,8 +107,13 @@ class PlacedExecutor(ParslExecutor):
         self._lock = threading.Lock()
         self._tasks: dict[Future[Any], Callable[[str], Future[Any]]] = {}
         self._queue: TaskQueue[Future[Any]] = TaskQueue(
-            dict.fromkeys(executors, slots), policy or partial(delayed, patience_s=patience_s)
+            dict.fromkeys(executors, slots),
+            policy or partial(delayed, patience_s=patience_s),
+            in_order=policy is blind,
         )
+        self._slots = slots
+        self._lost: set[str] = set()
+        self._alone_since_s: float | None = None
         self._timer: threading.Timer | None = None
         #: What began: host, bytes of the input there, bytes of the input.
         self.placed: list[tuple[str, int, int]] = []
@@ -162,19 +177,51 @@ class PlacedExecutor(ParslExecutor):
             inner.add_done_callback(partial(self._done, start.key))
 
     def _look_again(self) -> None:
-        """Have `_start` called once more when the patience of what waits now has ended."""
+        """Have `_start` called once more when the patience of what waits now has ended.
+
+        And soon, while a host is lost that may come back.
+        """
         if len(self._queue) and self._timer is None:
-            self._timer = threading.Timer(self._patience_s, self._patience_ended)
+            pause_s = min(self._patience_s, _LOST_POLL_S) if self._lost else self._patience_s
+            self._timer = threading.Timer(pause_s, self._patience_ended)
             self._timer.daemon = True
             self._timer.start()
 
     def _patience_ended(self) -> None:
         with self._lock:
             self._timer = None
+        if self._lost:
+            self._look_for_workers()
         self._start()
+
+    def _look_for_workers(self) -> None:
+        """Take hosts without workers out, and those in again that have some."""
+        lost = {host for host, one in self._executors.items() if _has_lost_its_workers(one)}
+        now_s = time.monotonic()
+        with self._lock:
+            for host in lost - self._lost:
+                self._queue.remove_host(host)
+            for host in self._lost - lost:
+                self._queue.set_host(host, self._slots)
+            changed, self._lost = lost ^ self._lost, lost
+            is_alone = len(lost) == len(self._executors)
+            since_s = self._alone_since_s if is_alone and self._alone_since_s else now_s
+            self._alone_since_s = since_s if is_alone else None
+            given_up = list(self._tasks) if now_s - since_s > self._start_timeout_s else []
+            for future in given_up:
+                self._queue.discard(future)
+                del self._tasks[future]
+        for host in sorted(changed):
+            has = "no workers left" if host in lost else "workers again"
+            _log.warning("host %s has %s", host, has)
+        for future in given_up:
+            hosts = ", ".join(sorted(lost))
+            future.set_exception(TimeoutError(f"no host has workers left, of {hosts}"))
 
     def _done(self, outer: Future[Any], inner: Future[Any]) -> None:
         error = inner.exception()
+        if isinstance(error, ManagerLost):
+            self._look_for_workers()
         self._end(outer, error=error, result=None if error else inner.result())
 
     def _end(self, outer: Future[Any], *, error: BaseException | None, result: Any = None) -> None:
@@ -206,6 +253,11 @@ def _is_absent(executor: ParslExecutor) -> bool:
     return not connected()
 
 
+def _has_lost_its_workers(executor: ParslExecutor) -> bool:
+    """Whether no workers are there, although they have been, or none can be started any more."""
+    return getattr(executor, "bad_state_is_set", False) or _is_absent(executor)
+
+
 class HostLauncher(Launcher):
     """Runs the workers of a block on one host."""
 
@@ -229,11 +281,13 @@ def placed_executors(
     shell: str = SSH,
     patience_s: float = PATIENCE_S,
     policy: Policy | None = None,
+    silent_s: int = SILENT_S,
 ) -> list[ParslExecutor]:
     """Return executors for `Config(executors=...)`: one for each host, and one for apps to name.
 
     `hosts`: as the store names them and `shell` reaches them. `address`: of this host, to which
-    the workers connect. `workers`: processes on each host.
+    the workers connect. `workers`: processes on each host. `silent_s`: a host whose workers are
+    not heard for so long is lost until they are; Parsl starts new ones by itself.
     """
     pool = f"{shlex.quote(sys.executable)} -m {_HTEX}.process_worker_pool"
     by_host: dict[str, ParslExecutor] = {}
@@ -243,6 +297,8 @@ def placed_executors(
             address=address,
             max_workers_per_node=workers,
             cores_per_worker=1e-6,
+            heartbeat_period=max(1, silent_s // 3),
+            heartbeat_threshold=silent_s,
             # By this interpreter, whatever the PATH of a host names.
             launch_cmd=DEFAULT_LAUNCH_CMD.replace("process_worker_pool.py", pool, 1),
             interchange_launch_cmd=[sys.executable, "-m", f"{_HTEX}.interchange"],

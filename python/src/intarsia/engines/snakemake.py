@@ -104,7 +104,9 @@ class Executor(RemoteExecutor):
         try:
             program = on_host(settings.shell, "host", "true", self._directory)[0]
             self._queue: TaskQueue[Any] = TaskQueue(
-                dict.fromkeys(host_names(settings.hosts or ""), settings.cores), _policy(settings)
+                dict.fromkeys(host_names(settings.hosts or ""), settings.cores),
+                _policy(settings),
+                in_order=settings.policy == "blind",
             )
         except ValueError as error:
             raise WorkflowError(str(error)) from error

@@ -108,6 +108,12 @@ def parser() -> argparse.ArgumentParser:
         "for its input, at most 3]",
     )
     add(
+        "--in-order",
+        action="store_true",
+        help="tasks begin in the order in which they became ready; otherwise a free host takes the "
+        "one of whose input it has the largest share",
+    )
+    add(
         "--ahead-bytes",
         type=argument(size_in_bytes),
         default=10_000_000_000,

@@ -163,6 +163,7 @@ class Engine:
                         {event.host: event.slots},
                         self._settings.policy,
                         link_bytes_per_s=self._settings.link_bytes_per_s,
+                        in_order=self._settings.in_order,
                     )
                     self._take(self._progression.named(State.READY))
                 else:

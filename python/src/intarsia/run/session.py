@@ -92,6 +92,7 @@ class Choices:
     discards: bool
     schedule: str | None
     patience_s: float | None
+    in_order: bool
     ahead_bytes: int
     ahead_space: int | None
     ahead_link: float | None
@@ -374,6 +375,7 @@ class _Session:
             choices.remakes,
             choices.budget if is_store and choices.schedule == "wow" else Budget(),
             choices.link_bytes_per_s,
+            choices.in_order or choices.schedule == "workqueue",
             hints if is_store else {},
         )
         history = self._history(plan)

@@ -18,7 +18,8 @@ class Settings:
     """How a run goes: `retries` and `timeout_s` (seconds) are for tasks that do not say.
 
     `ahead`: what may be copied to where the next task will run, and how fast;
-    `link_bytes_per_s`: what a host's link carries.
+    `link_bytes_per_s`: what a host's link carries; `in_order`: tasks begin in the order in which
+    they became ready, wherever their input lies.
     """
 
     directory: Path
@@ -30,6 +31,7 @@ class Settings:
     remakes: bool = False
     ahead: Budget = field(default_factory=Budget)
     link_bytes_per_s: float = LINK_BYTES_PER_S
+    in_order: bool = False
     hints: Mapping[str, Mapping[str, str]] | None = None
 
     def paths(self, files: Iterable[str]) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from intarsia.schedule.host import LINK_BYTES_PER_S, Host
+from intarsia.schedule.nearest import Nearest
 from intarsia.schedule.task import Policy, Task
 
 K = TypeVar("K", bound=Hashable)
@@ -26,6 +27,11 @@ class TaskQueue(Generic[K]):
 
     It knows no clock, no threads and no processes: the caller says what time it is, in seconds
     of any clock that only goes forward, and runs what `start` returns.
+
+    A host that is free takes the task of whose input it has the largest share, if the policy
+    agrees; tasks of which no free host has anything go in the order in which they came. With
+    `in_order` all do: then tasks choose hosts and hosts never tasks, so that where more tasks are
+    ready than slots are free the data decide little.
     """
 
     def __init__(
@@ -34,6 +40,7 @@ class TaskQueue(Generic[K]):
         policy: Policy,
         *,
         link_bytes_per_s: float = LINK_BYTES_PER_S,
+        in_order: bool = False,
     ) -> None:
         if not slots_by_host:
             raise ValueError("no hosts are given to run tasks on")
@@ -45,6 +52,7 @@ class TaskQueue(Generic[K]):
         self._policy = policy
         self._link_bytes_per_s = link_bytes_per_s
         self._ready: dict[K, tuple[Task, float]] = {}
+        self._nearest: Nearest[K] | None = None if in_order else Nearest()
         self._running: dict[K, tuple[str, int, float]] = {}
         self._mean_s = 0.0
 
@@ -54,7 +62,7 @@ class TaskQueue(Generic[K]):
 
     def add(self, key: K, task: Task, now_s: float) -> None:
         """Take a task that is ready; one too large for every host gets all slots of one."""
-        self._ready[key] = (task, now_s)
+        self._keep(key, task, now_s)
 
     def set_host(self, host: str, slots: int) -> None:
         """Let a host have so many slots from now on: a new one, or one whose workers changed."""
@@ -72,7 +80,7 @@ class TaskQueue(Generic[K]):
     def update(self, key: K, task: Task) -> None:
         """Tell where the input of a task that waits lies now; it has waited as long as before."""
         if key in self._ready:
-            self._ready[key] = (task, self._ready[key][1])
+            self._keep(key, task, self._ready[key][1])
 
     def waiting(self, now_s: float) -> list[tuple[K, Task]]:
         """Return the tasks that wait for a host, with how long they have."""
@@ -87,25 +95,53 @@ class TaskQueue(Generic[K]):
 
     def discard(self, key: K) -> None:
         """Forget a task that has not begun."""
-        self._ready.pop(key, None)
+        self._forget(key)
 
     def start(self, now_s: float) -> list[Start[K]]:
-        """Return the tasks that begin now; those whose input lies on a host choose first."""
+        """Return the tasks that begin now; those whose input lies on a host come first."""
         begun = []
-        in_order = sorted(self._ready.items(), key=lambda item: not item[1][0].bytes_by_host)
         most = max(self._slots.values(), default=0)
-        for key, (task, since_s) in in_order:
-            if not any(free > 0 for free in self._free.values()):
-                break
+        for key in self._candidates():
+            task, since_s = self._ready[key]
             waiting = replace(task, slots=min(task.slots, most), waited_s=now_s - since_s)
             host = self._policy(waiting, self._hosts(waiting.slots, now_s))
             if host is None:
                 continue
-            del self._ready[key]
+            self._forget(key)
             self._free[host.name] -= waiting.slots
             self._running[key] = (host.name, waiting.slots, now_s)
             begun.append(Start(key, host.name, waiting))
+        if self._nearest is not None:
+            self._nearest.put_back()
         return begun
+
+    def _candidates(self) -> Iterator[K]:
+        """Yield each task that waits at most once, as long as a slot is free."""
+        seen: set[K] = set()
+        while self._nearest is not None:
+            key = self._nearest.take(self._free_hosts(), lambda key: key not in seen)
+            if key is None:
+                break
+            seen.add(key)
+            yield key
+        rest = [(not task.bytes_by_host, key) for key, (task, _) in self._ready.items()]
+        for _, key in sorted(rest, key=lambda item: item[0]):
+            if not self._free_hosts():
+                return
+            if key not in seen:
+                yield key
+
+    def _free_hosts(self) -> list[str]:
+        return [host for host, free in self._free.items() if free > 0]
+
+    def _keep(self, key: K, task: Task, since_s: float) -> None:
+        self._ready[key] = (task, since_s)
+        if self._nearest is not None:
+            self._nearest.add(key, task)
+
+    def _forget(self, key: K) -> None:
+        if self._ready.pop(key, None) is not None and self._nearest is not None:
+            self._nearest.discard(key)
 
     def finish(self, key: K, now_s: float) -> None:
         """Give back the slots of a task that has ended."""

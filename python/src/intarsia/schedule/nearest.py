@@ -1,0 +1,71 @@
+"""Which of the tasks that are ready a free host had best take."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar
+
+from intarsia.schedule.task import Task
+
+K = TypeVar("K", bound=Hashable)
+
+# Least share first, negative; of equal ones most bytes, then who came first.
+_Entry = tuple[float, int, int, K]
+
+
+class Nearest(Generic[K]):
+    """Tasks by the hosts that have their input, those first of which a host has the largest share.
+
+    Adding and taking a task costs the logarithm of their number for each host that has some of it.
+    """
+
+    def __init__(self) -> None:
+        self._by_host: defaultdict[str, list[_Entry[K]]] = defaultdict(list)
+        self._stamps: dict[K, int] = {}
+        self._taken: list[tuple[str, _Entry[K]]] = []
+        self._turn = 0
+
+    def add(self, key: K, task: Task) -> None:
+        """Take a task in, or what has become of its input."""
+        self._turn += 1
+        self._stamps[key] = self._turn
+        for host in task.bytes_by_host:
+            if held := task.local_bytes(host):
+                entry = (-held / max(held, task.input_bytes), -held, self._turn, key)
+                heapq.heappush(self._by_host[host], entry)
+
+    def discard(self, key: K) -> None:
+        """Forget a task."""
+        self._stamps.pop(key, None)
+
+    def take(self, hosts: Iterable[str], is_wanted: Callable[[K], bool]) -> K | None:
+        """Return the task of which one of `hosts` has the largest share; the next call another."""
+        tops = [(top, host) for host in hosts if (top := self._top(host, is_wanted))]
+        if not tops:
+            return None
+        (entry, host) = min(tops, key=lambda top: top[0][:3])
+        self._take(host)
+        return entry[3]
+
+    def put_back(self) -> None:
+        """Offer again what was taken and is still here."""
+        for host, entry in self._taken:
+            if self._stamps.get(entry[3]) == entry[2]:
+                heapq.heappush(self._by_host[host], entry)
+        self._taken.clear()
+
+    def _top(self, host: str, is_wanted: Callable[[K], bool]) -> _Entry[K] | None:
+        while heap := self._by_host.get(host):
+            _, _, stamp, key = heap[0]
+            if self._stamps.get(key) != stamp:
+                heapq.heappop(heap)
+            elif not is_wanted(key):
+                self._take(host)
+            else:
+                return heap[0]
+        return None
+
+    def _take(self, host: str) -> None:
+        self._taken.append((host, heapq.heappop(self._by_host[host])))
