@@ -67,7 +67,7 @@ pub(crate) struct PeerService {
 }
 
 impl PeerService {
-    /// Handles go on from the time, so that one of an earlier life of this host names nothing in this one.
+    /// The first handle is taken from the clock, so that no handle of an earlier life of this host is valid in this one.
     pub(crate) fn new(node: Weak<Node>) -> Self {
         let since_1970 = intarsia_sync::system_now().duration_since(std::time::UNIX_EPOCH);
         let seconds = since_1970.map_or(0, |since| since.as_secs());
@@ -428,7 +428,7 @@ impl Handler for PeerService {
     fn on_close(&self, session: Session<Guest>) {
         let Ok(node) = self.node() else { return };
         for open in session.state.files.into_inner().into_values() {
-            // What the host wrote and did not close is as good as what a dying program wrote.
+            // What the host wrote and did not close is treated like what a program wrote that was killed.
             end(&node, &session.node, &open);
         }
     }

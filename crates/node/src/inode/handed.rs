@@ -1,9 +1,9 @@
-//! A file that goes from the host that writes it to the next one, in one question.
+//! A file passes from the host that writes it to the next one with a single request.
 //!
 //! The holder of the right to write settles the file, passes the right on in the commit that records that, and answers with
-//! the record and, if they are few, with the bytes. From that commit on only the heir changes content and place, so it needs
-//! to ask neither the metadata who may write nor the home whether somebody writes there. Everything that it commits is
-//! conditional on the right and on the record, as ever: an answer that is late, or that never comes, does no harm.
+//! the record and, if they are few, with the bytes. From that commit on only the receiver changes content and place, so it
+//! need not ask the metadata who may write, nor the home whether somebody writes there. Everything that the receiver commits
+//! is conditional on the right and on the record, so an answer that comes late or never does no harm.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

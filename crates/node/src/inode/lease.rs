@@ -23,7 +23,7 @@ use crate::membership::homes::require_some_copy;
 use crate::node::Node;
 use crate::space::hints::own_hints;
 
-/// How long an open tries to get a lease that keeps moving.
+/// How long an open tries to get a lease while other hosts pass it between them.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How long a holder of a lease may take to answer, and when one that did not is asked again.
 pub(super) const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
@@ -50,12 +50,12 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    /// In a moment; `why` nothing came of it if it takes too long.
+    /// Again after a moment; `why` is the error if there is no time left.
     pub(crate) fn after(after: Duration, why: &str) -> Self {
         Self { after, error: Error::Busy(why.into()) }
     }
 
-    /// Others are at it.
+    /// Other hosts are writing to the file.
     pub(super) fn contended(after: Duration) -> Self {
         Self { after, error: Error::Busy("other hosts keep writing to the file".into()) }
     }
@@ -266,7 +266,7 @@ impl Node {
         Ok(Attempt::Again(Retry::contended(Duration::ZERO)))
     }
 
-    /// The lease is held: brings the bytes here, if they are elsewhere.
+    /// This host holds the lease: brings the bytes here, if they are elsewhere.
     fn settle_in(
         &self,
         cluster: &Arc<Cluster>,
@@ -375,7 +375,7 @@ impl Node {
         self.regular(ino).map(Attempt::Done)
     }
 
-    /// Lets others write again, after nothing came of it here.
+    /// Gives the right to write back, which was acquired for something that then failed.
     pub(crate) fn give_lease_back(&self, ino: InodeId, state: &mut LiveState) {
         if !state.right.release() {
             return;

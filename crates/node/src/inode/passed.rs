@@ -1,5 +1,5 @@
-//! Files whose right to write this host has passed on, and has not asked for since: that it does not have it needs no
-//! question to the metadata.
+//! What this host knows of rights to write that no live file here has: those that it has passed on and not asked for since,
+//! for which it need not ask the metadata; and those that the metadata may say it has, because a commit had no answer.
 
 use std::collections::HashSet;
 

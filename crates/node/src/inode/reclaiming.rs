@@ -1,4 +1,4 @@
-//! Backing files that lost their owner: recycled, or removed from disk and then from the ledger.
+//! Backing files that lost their owner: they are recycled, or removed from disk and then from the ledger.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,14 +56,14 @@ impl Node {
     /// Removes files of this host that the ledger says belong to no inode any more. From time to time it also finishes changes
     /// whose host has died: that takes a question a partition, and files may lose their owners every second.
     pub(crate) fn collect(&self) -> Result<()> {
-        self.settler_queue.collect_later();
+        self.finalizer_queue.collect_later();
         self.directory_leases.return_idle_directories();
         self.remove_free_files()?;
         let uncertain = Duration::from_millis(self.options.uncertain_ms);
         self.ledger.resolve_doubts(uncertain)?;
         self.removal.resolve_doubts(uncertain)?;
         self.recount_at_rest()?;
-        if self.settler_queue.take_sweep() {
+        if self.finalizer_queue.take_sweep() {
             let recovered = self.namespace.recover_transactions(ABANDONED)?;
             tracing::debug!(?recovered, "looked for changes that nobody finished");
         }
@@ -75,7 +75,7 @@ impl Node {
         if !self.remote_cache.is_idle() {
             self.account_writers();
             self.remote_cache.make_room();
-            self.settler_queue.watch_room();
+            self.finalizer_queue.watch_room();
         }
     }
 

@@ -1,4 +1,5 @@
-//! Moving files between the tiers of this host, so that these hold as much as they are fast.
+//! Moving files between the tiers of this host: so that each holds as much as its speed calls for, or because the hint `tier`
+//! of a file asks for another class.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -132,7 +133,7 @@ impl Node {
         if self.is_shared() {
             self.replicas.note_dropped(&[from]);
         } else {
-            self.settler_queue.reclaim(from.tier, FreeFile::of(inode.ino, from.file));
+            self.finalizer_queue.reclaim(from.tier, FreeFile::of(inode.ino, from.file));
         }
         Ok(Fetched::Here)
     }

@@ -1,9 +1,9 @@
-//! Backing files of this host that are without an owner, or of which it is not known whether a record names them.
+//! Backing files of this host that have no owner, and in-doubt files, of which nobody knows whether a record names them.
 //!
-//! A commit of which no answer came may have been made, or be made a little later. The file that it was to give an
-//! owner, or to take from the ledger, must neither serve another file nor be removed until that is known. It is known
-//! once no such commit can be under way any more: then the file is taken out of the ledger, so that nobody can claim
-//! it, and all records are looked at for it, once for all such files.
+//! A commit without an answer may have been made, or be made a little later. The file that it was to give an owner, or to take
+//! from the ledger, must neither serve another file nor be removed until that is known. It is known once no such commit can
+//! be under way any more: then the file is taken out of the ledger, so that nobody can claim it, and all records are searched
+//! for it, once for all such files.
 
 use std::collections::HashSet;
 use std::sync::Arc;

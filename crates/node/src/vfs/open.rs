@@ -1,4 +1,4 @@
-//! Opening regular files: what mode each is served in, and what the kernel is told.
+//! Opening regular files: the I/O mode of each, and what the kernel is told to keep.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
