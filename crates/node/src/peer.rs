@@ -365,6 +365,10 @@ impl PeerService {
                 Fetched::InUse => Response::Busy { retry_ms: 0 },
                 Fetched::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },
             },
+            Request::FollowTier { ino } => {
+                self.node()?.follow_tier(ino);
+                Response::Done
+            }
             Request::Reclaim { tier, files } => {
                 // Only a hint: the ledger says what is garbage.
                 tracing::debug!(%tier, files = files.len(), "another host let go of files here");

@@ -9,9 +9,9 @@ use intarsia_types::{InodeId, TierId};
 
 use crate::ranks::FINALIZER_WORK;
 
-/// How long a closed file rests before it is touched: programs often reopen what they just wrote.
-const REST: Duration = Duration::from_millis(1500);
-/// Rest after a file was found still being written; doubles up to [`RETRY_MAX`].
+/// The delay between a close and its settling: programs often reopen what they just wrote.
+const SETTLE_DELAY: Duration = Duration::from_millis(1500);
+/// The delay after a file was found still being written; doubles up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 /// Closed files beyond which they settle without delay, so that descriptors and memory stay bounded. With twice as
@@ -40,6 +40,14 @@ pub(crate) struct Waiting {
     pub(crate) retry: Duration,
 }
 
+impl Waiting {
+    /// As it waits for its next attempt.
+    fn put_off(self) -> Self {
+        let retry = (self.retry * 2).min(RETRY_MAX);
+        Self { due: Instant::now() + self.retry, retry, ..self }
+    }
+}
+
 impl Ord for Waiting {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         other.due.cmp(&self.due).then_with(|| other.ino.cmp(&self.ino))
@@ -64,6 +72,8 @@ struct Work {
     recalled: VecDeque<(Instant, InodeId)>,
     /// Replaced, in the order in which that was.
     lingering: VecDeque<(Instant, InodeId)>,
+    /// Got a hint on their tier, and may have to change it.
+    hinted: BinaryHeap<Waiting>,
     /// Backing files without an owner.
     to_reclaim: VecDeque<(TierId, FreeFile)>,
     /// Some pool wants files: closed small files are folded without delay, because that frees their backing files.
@@ -100,6 +110,7 @@ pub(crate) enum Summing {
 pub(crate) enum Task {
     Settle(Waiting),
     Sum(InodeId),
+    ChangeTier(Waiting),
     Depart(InodeId),
     Reclaim(Vec<(TierId, FreeFile)>),
     Refill,
@@ -211,9 +222,20 @@ impl Queue {
     }
 
     pub(crate) fn retry(&self, waiting: Waiting) {
-        let retry = (waiting.retry * 2).min(RETRY_MAX);
-        let due = Instant::now() + waiting.retry;
-        self.push(|work| work.retried.push(Waiting { due, retry, ..waiting }));
+        let waiting = waiting.put_off();
+        self.push(|work| work.retried.push(waiting));
+    }
+
+    /// A file of this host has got a hint on its tier.
+    pub(crate) fn change_tier(&self, ino: InodeId) {
+        let waiting = Waiting { due: Instant::now(), ino, retry: RETRY_MIN };
+        self.push(|work| work.hinted.push(waiting));
+    }
+
+    /// Somebody has it open.
+    pub(crate) fn change_tier_later(&self, waiting: Waiting) {
+        let waiting = waiting.put_off();
+        self.push(|work| work.hinted.push(waiting));
     }
 
     /// Says whether closed files are wanted for their backing files.
@@ -320,7 +342,11 @@ impl Work {
         if self.recalled.front().is_some_and(|(due, _)| *due <= now) {
             return self.recalled.pop_front().map(|(_, ino)| Task::Sum(ino));
         }
-        self.to_sum.pop_front().map(Task::Sum)
+        if let Some(ino) = self.to_sum.pop_front() {
+            return Some(Task::Sum(ino));
+        }
+        let is_due = self.hinted.peek().is_some_and(|first| first.due <= now);
+        is_due.then(|| self.hinted.pop()).flatten().map(Task::ChangeTier)
     }
 
     /// Whether a closed file is to be settled now.
@@ -335,7 +361,8 @@ impl Work {
         let first_retried = self.retried.peek().map(|w| w.due);
         let first_lingering = self.lingering.front().map(|(due, _)| *due);
         let first_recalled = self.recalled.front().map(|(due, _)| *due);
-        let queues = [first_closed, first_retried, first_lingering, first_recalled];
+        let first_hinted = self.hinted.peek().map(|w| w.due);
+        let queues = [first_closed, first_retried, first_lingering, first_recalled, first_hinted];
         queues.into_iter().chain([self.collect_due, self.room_due]).flatten().min()
     }
 }

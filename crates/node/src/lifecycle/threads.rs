@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use intarsia_sync::Mutex;
 use intarsia_types::{InodeId, Result};
 
+use crate::background::finalizer::{Chores, Finalizer};
 use crate::background::queue::Task;
-use crate::background::settler::{Chores, Settler};
 use crate::directory::promises::Keeper;
 use crate::locks::LockedFiles;
 use crate::node::Node;
@@ -80,6 +80,7 @@ impl Chores for Node {
             Task::Reclaim(files) => self.reclaim(&files),
             Task::Settle(waiting) => self.settle_some(waiting),
             Task::Sum(ino) => self.summer.sum(ino),
+            Task::ChangeTier(waiting) => self.change_tier_as_hinted(waiting),
         }
     }
 }
