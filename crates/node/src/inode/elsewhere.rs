@@ -221,7 +221,8 @@ impl Node {
                 _ => return Err(Error::Busy(format!("{asker} may not write to the file"))),
             };
             self.passed.forget(ino);
-            if !self.namespace.hand_over_write(ino, &owner, &self.namespace.owner())? {
+            let passed = self.namespace.hand_over_write(ino, &owner, &self.namespace.owner());
+            if !passed.inspect_err(|error| self.passed.doubt(ino, error))? {
                 return Err(Error::Busy(format!("{asker} may not write to the file")));
             }
             state.right.acquire();

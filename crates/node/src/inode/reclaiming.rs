@@ -21,11 +21,18 @@ impl Node {
     ) -> Result<()> {
         let free = FreeFile::of(ino, backing.file);
         // A read that is under way still holds the descriptor; then the file is removed, not recycled.
-        let recycled = match Arc::try_unwrap(file) {
-            Ok(file) => self.tiers.give_back(backing, file)?,
+        let given_back = match Arc::try_unwrap(file) {
+            Ok(file) => self.tiers.give_back(backing, file),
             Err(_) => {
-                self.tiers.get(backing.tier)?.remove(backing.file)?;
-                false
+                let tier = self.tiers.get(backing.tier)?;
+                tier.remove(backing.file).map(|()| false)
+            }
+        };
+        let recycled = match given_back {
+            Ok(recycled) => recycled,
+            Err(error) => {
+                self.ledger.remove_later(backing.tier, free, &error);
+                return Ok(());
             }
         };
         if recycled {
@@ -43,8 +50,10 @@ impl Node {
         for tier in self.tiers.iter() {
             let mut gone = Vec::new();
             for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {
-                self.ledger.remove(tier, free.file)?;
-                gone.push(*free);
+                match self.ledger.remove(tier, free.file) {
+                    Ok(()) => gone.push(*free),
+                    Err(error) => self.ledger.remove_later(tier.id(), *free, &error),
+                }
             }
             if !gone.is_empty() {
                 self.namespace.forget_files(tier.id(), &gone)?;
@@ -62,6 +71,7 @@ impl Node {
         let uncertain = Duration::from_millis(self.options.uncertain_ms);
         self.ledger.resolve_doubts(uncertain)?;
         self.removal.resolve_doubts(uncertain)?;
+        self.return_unknown_rights(uncertain);
         self.recount_at_rest()?;
         if self.finalizer_queue.take_sweep() {
             let recovered = self.namespace.recover_transactions(ABANDONED)?;
@@ -85,7 +95,9 @@ impl Node {
                 for free in
                     self.receiver.take_garbage(tier, |files| self.spare_passed(tier.id(), files))?
                 {
-                    self.ledger.remove(tier, free.file)?;
+                    if let Err(error) = self.ledger.remove(tier, free.file) {
+                        self.ledger.remove_later(tier.id(), free, &error);
+                    }
                 }
                 continue;
             }

@@ -102,8 +102,8 @@ impl Node {
         self.finalizer_queue.set_pool_short(self.tiers.is_short());
         let mut outcome = Ok(());
         for waiting in due.into_iter().filter(|waiting| left.contains(&waiting.ino)) {
-            if self.settler_queue.is_stopping() {
-                // Whoever stops the node sees to them.
+            if self.finalizer_queue.is_stopping() {
+                // Whoever stops the node settles them.
                 break;
             }
             outcome = outcome.and(self.settle(waiting));
@@ -226,6 +226,9 @@ impl Node {
             state.mark.clear();
             state.right.release();
             state.body = None;
+            if state.publishing.take_lacking() {
+                self.replicas.queue.add(ino, settled.size_bytes);
+            }
             return Ok(Settled::As(Box::new(settled)));
         };
         let size_bytes = local.ro.stat()?.size_bytes;

@@ -60,7 +60,9 @@ impl Replicas {
             return Ok(Attempted::Done);
         };
         let wanted = self.placing.copies_wanted(&own_hints(&self.namespace, &inode)?);
-        if let Some(writer) = self.namespace.writer(ino)? {
+        if census.lacks_copies(wanted)
+            && let Some(writer) = self.namespace.writer(ino)?
+        {
             return self.leave_to(&writer, cluster, &inode, &census, *own, rights);
         }
         if !census.lacks_copies(wanted) {

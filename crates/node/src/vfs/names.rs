@@ -128,6 +128,7 @@ impl Node {
             }
             Err(e) => {
                 self.untake(fresh, &e);
+                self.passed.doubt_new(parent, name, &e);
                 return Err(e);
             }
         };
