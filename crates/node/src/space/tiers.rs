@@ -102,6 +102,7 @@ impl Tiers {
                 entry.pool.take().ok_or_else(full)?
             }
         };
+        tracing::trace!(file = %file.id, %tier, "a backing file is taken");
         Ok((BackingRef { tier, file: file.id }, file.file))
     }
 
@@ -150,6 +151,7 @@ impl Tiers {
             && let Some(clean) = recycle()
             && entry.pool.put(PooledFile { id: backing.file, file: clean })
         {
+            tracing::trace!(file = %backing.file, tier = %backing.tier, "a backing file is ready again");
             return Ok(true);
         }
         entry.tier.remove(backing.file)?;
@@ -267,7 +269,7 @@ mod tests {
             taken.contains(id) || tiers.is_pooled(BackingRef { tier: TierId(0), file: *id })
         };
         assert!(on_disk(&tiers).iter().all(is_known), "nobody has one of them");
-        assert_eq!(taken.len() as u32, REFILL_AT_ONCE + 3);
+        assert_eq!(u32::try_from(taken.len()), Ok(REFILL_AT_ONCE + 3));
     }
 
     #[test]
