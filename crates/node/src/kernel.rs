@@ -1,4 +1,4 @@
-//! What the kernel in front of a node does, as the mount said; and how many open files it grants.
+//! The kernel in front of the node: what it can do, as the mount reported.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

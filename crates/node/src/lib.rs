@@ -3,7 +3,7 @@
 //! ```text
 //! mount ── vfs/names (lookup, create, rename …) ── Namespace ── engine
 //!      └── vfs/files (open, read, write, flush …) ── live inode ── body ── tier
-//!                                                  └── settler: settle → fold or keep → checksum
+//!                                                  └── finalizer: settle → fold or keep → checksum
 //! ```
 //! A record in the namespace is the truth about an inode that nobody has open. While it is open, or
 //! may still be written by somebody who outlived his close, a [`inode::live`] entry overlays it.

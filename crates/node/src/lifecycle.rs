@@ -1,4 +1,7 @@
 //! How a node begins after a clean stop, a crash or a loss of power, and how it stops.
+//!
+//! Owns the threads that are stopped one by one. Asks all rooms below. Promises that nothing is served before what a crash left
+//! is in order, and that a stop ends within a bounded time.
 
 pub(crate) mod checking;
 pub(crate) mod closing;

@@ -39,7 +39,7 @@ use self::wal_index::WalIndexes;
 use crate::membership::cluster::Cluster;
 use crate::ranks::{HELD_LOCKS, LOCK_MASTERS, LOCK_TURN, LOCK_WAITERS, LOCKED_FILES};
 
-/// Threads that ask lock masters, so that a dead one does not hold up the locks of others.
+/// Threads that ask lock masters: several, so that a dead master does not delay locks of files with other masters.
 const THREADS: usize = 8;
 /// How long a call tries to get an answer from a lock master.
 const PATIENCE: Duration = Duration::from_secs(8);

@@ -1,4 +1,4 @@
-//! Whether there are other hosts, and whether this one counts among them.
+//! Whether the store has other hosts, and whether this host is a member.
 
 use intarsia_types::Result;
 

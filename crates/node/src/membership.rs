@@ -1,10 +1,10 @@
-//! Which hosts of the store are alive, and whether this one still counts.
+//! Which hosts of the store are alive, and whether this one still counts as a member.
 //!
-//! Each host renews its record in the metadata about once a second (a *beat*) and reads those of all others.
-//! A host whose record has stayed the same for [`Pace::lost_after`] is marked lost, on condition that the
-//! record still is what was read. Only time counts during which the reader's own beats succeeded, a few
-//! beats' worth at a time: so no host is lost whose beats arrive, whatever the clocks say, and whoever was cut
-//! off, or slept, first listens before he judges others. A host that finds itself marked lost is fenced (see
+//! Each host renews its record in the metadata about once a second (its heartbeat) and reads the records of all others. A
+//! host whose record has stayed the same for [`Pace::lost_after`] is marked lost, on condition that the record is still what
+//! was read. Silence counts only for the time in which the reader's own heartbeats succeeded, and at most one and a half
+//! intervals for each: so no host whose heartbeats arrive is given up, whatever the clocks say, and a host that was cut off or
+//! suspended listens first before it gives up others. A host that finds itself marked lost is fenced (see
 //! [`crate::membership::fence`]).
 
 pub(crate) mod cluster;
@@ -12,7 +12,7 @@ pub(crate) mod description;
 mod detector;
 pub(crate) mod fence;
 pub(crate) mod gate;
-pub(crate) mod heart;
+pub(crate) mod heartbeat;
 pub(crate) mod homes;
 pub(crate) mod sight;
 
@@ -29,18 +29,18 @@ use crate::clock::now;
 /// Attempts to change a record that others change too. They do so rarely.
 const ATTEMPTS: usize = 16;
 
-/// How often members show that they live, and how long others wait for it.
+/// The interval of heartbeats, and the silence after which a member is given up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Between two beats.
+    /// Between two heartbeats.
     pub(crate) interval: Duration,
-    /// A host that has not been heard of for so long is lost.
+    /// A host without a heartbeat for this time is marked lost.
     pub(crate) lost_after: Duration,
 }
 
 impl Pace {
-    /// How much silence one look at the others can add: what lies between two looks that were further apart
-    /// says more about the one who looked.
+    /// The most silence that one look at the others can add. If two looks were further apart, it was the reader that
+    /// did not run, and the others need not have been silent.
     fn most_silence(self) -> Duration {
         self.interval * 3 / 2
     }
@@ -57,7 +57,7 @@ pub(crate) enum Pulse {
     Replaced,
 }
 
-/// What a look at the other members brought.
+/// What a look of the failure detector at the other members found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// Nothing that matters to files.
@@ -93,9 +93,9 @@ pub(crate) struct Membership {
     seen: RwLock<BTreeMap<NodeId, MemberRecord>>,
     watch: Mutex<Watch>,
     /// The lost hosts, as of the last look: others than looks refresh `seen` too.
-    mourned: Mutex<BTreeSet<NodeId>>,
+    known_lost: Mutex<BTreeSet<NodeId>>,
     /// The hosts that take files, as of the last look.
-    welcomed: Mutex<BTreeSet<NodeId>>,
+    known_serving: Mutex<BTreeSet<NodeId>>,
     /// When the last beat that was recorded began.
     last_beat: Mutex<Instant>,
 }
@@ -120,8 +120,8 @@ impl Membership {
                     mine: Mutex::new(mine),
                     seen: RwLock::default(),
                     watch: Mutex::default(),
-                    mourned: Mutex::default(),
-                    welcomed: Mutex::default(),
+                    known_lost: Mutex::default(),
+                    known_serving: Mutex::default(),
                     last_beat: Mutex::new(begun),
                 });
             }
@@ -152,7 +152,7 @@ impl Membership {
         })
     }
 
-    /// Shows that the host lives.
+    /// One heartbeat: renews the record of this host.
     pub(crate) fn beat(&self, directory: &Namespace, tiers: &[MemberTier]) -> Result<Pulse> {
         let begun = Instant::now();
         let pulse = self.change(directory, |mine| MemberRecord {
@@ -192,7 +192,7 @@ impl Membership {
         directory.remove_member(&self.me, &self.mine())
     }
 
-    /// Ends this life in order.
+    /// Records that this host stopped in order.
     pub(crate) fn stop(&self, directory: &Namespace, state: MemberState) -> Result<Pulse> {
         self.change(directory, |mine| MemberRecord { address: None, ..mine.entering(state, now()) })
     }
@@ -304,7 +304,7 @@ impl Membership {
         Err(Error::Busy(format!("the record of {node} kept changing")))
     }
 
-    /// Forgets a host that is lost for good.
+    /// Removes the record of a host that is lost for good.
     pub(crate) fn forget(&self, directory: &Namespace, node: &NodeId) -> Result<()> {
         let found = directory.member(node)?.ok_or_else(|| unknown(node))?;
         if found.state != MemberState::Lost || !directory.remove_member(node, &found)? {
@@ -320,7 +320,7 @@ fn unknown(node: &NodeId) -> Error {
     ))
 }
 
-/// A life after the one recorded in `old`: by the clock, so that it is later also when nothing is recorded.
+/// The epoch of a life after the one recorded in `old`. It is taken from the clock, so that it is later also when nothing is recorded.
 fn epoch_after(old: Option<&MemberRecord>) -> u64 {
     let since_1970 = intarsia_sync::system_now().duration_since(std::time::UNIX_EPOCH);
     let by_clock = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(0);

@@ -108,7 +108,7 @@ pub struct Node {
     pub(crate) inline_total: AtomicU64,
     pub(crate) started: Instant,
     pub(crate) threads: Threads,
-    pub(crate) settler_queue: Arc<Queue>,
+    pub(crate) finalizer_queue: Arc<Queue>,
     pub(crate) is_closed: AtomicBool,
     /// In a store of several hosts: bounds what closing waits for.
     pub(crate) gate: Option<Arc<Gate>>,
@@ -172,7 +172,7 @@ impl Node {
     /// Ends all that the node does by itself and records nothing, as a crash would; for tests of such.
     pub fn abandon(&self) {
         self.is_closed.store(true, Ordering::Release);
-        self.stop_heart();
+        self.stop_heartbeat();
         self.stop_serving();
         self.stop_background();
     }

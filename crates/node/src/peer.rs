@@ -67,7 +67,7 @@ pub(crate) struct PeerService {
 }
 
 impl PeerService {
-    /// Handles go on from the time, so that one of an earlier life of this host names nothing in this one.
+    /// The first handle is taken from the clock, so that no handle of an earlier life of this host is valid in this one.
     pub(crate) fn new(node: Weak<Node>) -> Self {
         let since_1970 = intarsia_sync::system_now().duration_since(std::time::UNIX_EPOCH);
         let seconds = since_1970.map_or(0, |since| since.as_secs());
@@ -365,6 +365,10 @@ impl PeerService {
                 Fetched::InUse => Response::Busy { retry_ms: 0 },
                 Fetched::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },
             },
+            Request::FollowTier { ino } => {
+                self.node()?.follow_tier(ino);
+                Response::Done
+            }
             Request::Reclaim { tier, files } => {
                 // Only a hint: the ledger says what is garbage.
                 tracing::debug!(%tier, files = files.len(), "another host let go of files here");
@@ -428,7 +432,7 @@ impl Handler for PeerService {
     fn on_close(&self, session: Session<Guest>) {
         let Ok(node) = self.node() else { return };
         for open in session.state.files.into_inner().into_values() {
-            // What the host wrote and did not close is as good as what a dying program wrote.
+            // What the host wrote and did not close is treated like what a program wrote that was killed.
             end(&node, &session.node, &open);
         }
     }

@@ -1,10 +1,10 @@
-//! The order of the node's locks, where a thread holds several: it waits only for those that stand further down here.
+//! The order of the node's locks. A thread that holds one waits only for those that stand further down here.
 
 use intarsia_sync::Rank;
 
 /// The right to ask the lock master of a file.
 pub(crate) const LOCK_TURN: Rank = Rank::held_while_asking(10, "the turn for a file's locks");
-/// What is open here or not settled. Who asks for a file that is held so is told to come again.
+/// What is open here or not settled. Another host that asks for a file while its entry is locked is told to ask again.
 pub(crate) const LIVE_INODE: Rank = Rank::held_while_asking(20, "a live inode");
 /// What this host's processes have locked of a file.
 pub(crate) const HELD_LOCKS: Rank = Rank::held_briefly(30, "the locks held on a file");
@@ -18,7 +18,7 @@ pub(crate) const LOCKED_FILES: Rank = Rank::held_briefly(36, "the files with loc
 pub(crate) const LIVE_SHARD: Rank = Rank::held_briefly(40, "a shard of live inodes");
 /// How directories are used.
 pub(crate) const DIRECTORY_USES: Rank = Rank::held_briefly(42, "the uses of directories");
-/// What waits for the settler.
-pub(crate) const SETTLER_WORK: Rank = Rank::held_briefly(44, "the settler's work");
+/// The finalizer's queue.
+pub(crate) const FINALIZER_WORK: Rank = Rank::held_briefly(44, "the finalizer's work");
 /// The hosts of groups.
 pub(crate) const GROUPS: Rank = Rank::held_briefly(46, "the hosts of groups");

@@ -1,8 +1,8 @@
-//! Where new files are born: in a tier of this host, where their hints wish them, or where there is room.
+//! Where new files are placed: in a tier of this host, where their hints wish them, or where there is room.
 //!
-//! Owns the tiers with their pools of ready files, the files without an owner, and what is known of the hosts of groups. Asks the namespace for the records
-//! of groups, and the cluster for the room of hosts; what it decides with is `policy`. Promises that a backing file that it hands
-//! out is in the ledger, and that no wish makes a file fail that would be born without it.
+//! Owns the tiers with their pools of ready files, the files without an owner, and what is known of the hosts of groups. Asks
+//! the namespace for the records of groups, and the cluster for the room of hosts; `policy` decides. Promises that a backing
+//! file that it hands out is in the ledger, and that no wish makes a file fail that could be made without it.
 
 pub(crate) mod hints;
 pub(crate) mod inode_count;

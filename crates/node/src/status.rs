@@ -1,4 +1,4 @@
-//! What the node says of itself and of where files are.
+//! What the node reports about itself and about where files are.
 
 pub(crate) mod lost;
 
@@ -158,7 +158,7 @@ impl Node {
             _ => Vec::new(),
         };
         let engine = self.namespace.engine_stats();
-        let (unsettled, not_yet_checksummed, _) = self.settler_queue.backlog();
+        let (unsettled, not_yet_checksummed, _) = self.finalizer_queue.backlog();
         let copies = self.replicas.queue.backlog();
         Ok(Status {
             node: self.options.name.0.clone(),
@@ -303,7 +303,7 @@ impl Node {
         }
         self.render_engine(&mut out);
         self.render_tiers(&mut out);
-        let (unsettled, unsummed, unreclaimed) = self.settler_queue.backlog();
+        let (unsettled, unsummed, unreclaimed) = self.finalizer_queue.backlog();
         sample(
             &mut out,
             "unsettled_files",

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, content_of, get, hint, no_kernel, pattern, put, put_in, regular,
-    wait_until, write_and_close,
+    Deployment, MIB, ROOT_CALLER, content_of, get, hint, no_kernel, overwrite, pattern, put,
+    put_in, regular, wait_until, write_and_close,
 };
 use intarsia_meta::{
     CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, allowance, keys,
@@ -29,6 +29,8 @@ struct Faults {
     /// The next commit that gives back a lease to write is made, and no answer comes; nor to anything after it.
     is_to_be_cut: AtomicBool,
     is_cut: AtomicBool,
+    /// Commits that give the right to write are made, and no answer comes.
+    is_right_silent: AtomicBool,
     /// The next commit that gives the right to write is made, and its answer comes once this says so.
     holds_right: Mutex<Option<Receiver<()>>>,
     /// What another thread does once a commit that removes sums is made, and before its own host hears of that.
@@ -44,6 +46,9 @@ impl Faults {
         let held = gives_right(mutations).then(|| self.holds_right.lock().unwrap().take());
         if let Some(answer) = held.flatten() {
             answer.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+        if gives_right(mutations) && self.is_right_silent.load(Ordering::Acquire) {
+            return true;
         }
         if gives_lease_back(mutations) && self.is_to_be_cut.swap(false, Ordering::AcqRel) {
             self.is_cut.store(true, Ordering::Release);
@@ -318,6 +323,52 @@ fn a_lease_of_which_nobody_knows_whether_it_was_given_back_is_asked_for_again() 
     }
     assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
     assert_eq!(a.locate("/f").unwrap().nodes.len(), 2);
+}
+
+fn state_of(node: &Node, ino: InodeId) -> String {
+    String::from_utf8(node.get_xattr(ino, b"user.intarsia.state").unwrap()).unwrap()
+}
+
+/// A right to write that nobody uses keeps others from what needs a file at rest: sums, copies, moves.
+#[test]
+fn a_right_of_which_nobody_knows_whether_it_was_given_is_given_back() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    let asked = put(&a, "asked", &pattern(MIB, 1));
+    assert!(a.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    put(&b, "first", b"so that all that a creation needs is there");
+    faults.is_right_silent.store(true, Ordering::Release);
+    b.open_file(ROOT_CALLER, asked, true, false, &no_kernel).unwrap_err();
+    let name = b"new";
+    let made = b.create_file(ROOT_CALLER, InodeId::ROOT, name, &regular(), true, &no_kernel);
+    faults.is_right_silent.store(false, Ordering::Release);
+    assert_eq!(state_of(&a, asked), "unsettled", "the metadata say that b may write to it");
+    wait_until("it is given back", || state_of(&a, asked) == "settled");
+    if made.is_err()
+        && let Ok((attr, _)) = a.lookup(InodeId::ROOT, name)
+    {
+        wait_until("so is that to a file that was to be new", || {
+            state_of(&a, attr.ino) == "settled"
+        });
+    }
+    overwrite(&a, asked, 0, &pattern(MIB, 2), false).unwrap();
+    assert_eq!(get(&b, "asked").unwrap(), pattern(MIB, 2));
+}
+
+/// The disk refuses to open a file for writing: what was to be done with the right to write did not come about.
+#[test]
+fn a_right_to_write_does_not_outlast_an_open_that_failed() {
+    let deployment = Deployment::new();
+    let (a, b, _) = hosts(&deployment);
+    let ino = put(&b, "f", &pattern(MIB, 1));
+    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    let path = deployment.backing_path(&b, "/f");
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap_err();
+    wait_until("nobody may write to it", || state_of(&a, ino) == "settled");
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 1));
 }
 
 /// The right to write a new file is that of the life that the others have given up meanwhile.

@@ -13,9 +13,9 @@ use deployment::{
     Deployment, MIB, ROOT_CALLER, close_all, crash, get, home, no_kernel, overwrite, pattern, put,
     wait_until,
 };
-use intarsia_node::{CheckOptions, MoveOptions, MoveReport, Node, NodeOptions};
+use intarsia_node::{CheckOptions, MoveOptions, MoveReport, Node, NodeOptions, SetMode};
 use intarsia_policy::Speeds;
-use intarsia_types::{ByteCount, Error, InodeId, TierSpec};
+use intarsia_types::{ByteCount, Error, InodeId, TierClass, TierSpec};
 use proptest::prelude::*;
 
 const UNBOUNDED: MoveOptions = MoveOptions { bytes_per_s: None };
@@ -180,6 +180,76 @@ fn a_host_of_several_moves_its_own_files_between_its_tiers() {
     }
     overwrite(&b, open, 0, b"from b", false).unwrap();
     assert_eq!(&get(&a, "f2").unwrap()[..6], b"from b");
+    close_all(&[a, b]);
+}
+
+/// A fast tier of class memory, and a slow one of class disk.
+fn two_classes(options: &mut NodeOptions) {
+    two_tiers(options);
+    for (tier, class) in options.tiers.iter_mut().zip([TierClass::Memory, TierClass::Disk]) {
+        tier.class = Some(class);
+    }
+}
+
+fn set_tier(node: &Node, ino: InodeId, class: &[u8]) {
+    node.set_xattr(ino, b"user.intarsia.tier", class, SetMode::Either).unwrap();
+}
+
+#[test]
+fn a_file_moves_to_the_tier_that_its_hint_asks_for_as_soon_as_nobody_has_it_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = alone(dir.path());
+    two_classes(&mut options);
+    let node = Node::open(options).unwrap();
+    let inos = [0, 1].map(|n| put(&node, &format!("f{n}"), &pattern(MIB, n)));
+    let small = put(&node, "small", b"beside its inode");
+    settle(&node);
+    let before = node.attributes(inos[0]).unwrap().0;
+    let [fast, slow] = [0, 1].map(|n| node.status().unwrap().tiers[n].tier);
+    assert_eq!(tier_of(&node, "f0"), fast);
+
+    node.open_file(ROOT_CALLER, inos[1], false, false, &no_kernel).unwrap();
+    for ino in [inos[0], inos[1], small] {
+        set_tier(&node, ino, b"disk");
+    }
+    wait_until("it moves", || tier_of(&node, "f0") == slow);
+    assert_eq!(tier_of(&node, "f1"), fast, "it is open");
+    node.release(inos[1], false);
+    wait_until("it moves once it is closed", || tier_of(&node, "f1") == slow);
+    let after = node.attributes(inos[0]).unwrap().0;
+    assert_eq!((after.mtime, after.size_bytes), (before.mtime, before.size_bytes));
+
+    // Also one that is just written, and what asks for nothing stays.
+    let written = put(&node, "written", &pattern(MIB, 2));
+    set_tier(&node, written, b"disk");
+    wait_until("it moves after it was written", || tier_of(&node, "written") == slow);
+    node.remove_xattr(inos[0], b"user.intarsia.tier").unwrap();
+    set_tier(&node, inos[1], b"ssd");
+    settle(&node);
+    assert_eq!([tier_of(&node, "f0"), tier_of(&node, "f1")], [slow, slow], "there is no such tier");
+    for n in 0..2 {
+        assert_eq!(get(&node, &format!("f{n}")).unwrap(), pattern(MIB, n));
+    }
+    assert_eq!(faults(&node), 0);
+    node.close().unwrap();
+}
+
+#[test]
+fn the_home_of_a_file_moves_it_when_another_host_sets_the_hint() {
+    let deployment = Deployment::new();
+    let a = deployment.start_as("a", two_classes);
+    let b = deployment.start_as("b", two_classes);
+    a.meet_members().unwrap();
+    put(&a, "f", &pattern(MIB, 7));
+    settle(&a);
+    let before = tier_of(&a, "f");
+    let ino = b.lookup(InodeId::ROOT, b"f").unwrap().0.ino;
+    set_tier(&b, ino, b"disk");
+    wait_until("its home has moved it", || tier_of(&a, "f") != before);
+    assert_eq!(home(&b, "f"), "a");
+    assert_eq!(get(&b, "f").unwrap(), pattern(MIB, 7));
+    overwrite(&b, ino, 0, b"from b", false).unwrap();
+    assert_eq!(&get(&a, "f").unwrap()[..6], b"from b");
     close_all(&[a, b]);
 }
 

@@ -1,6 +1,6 @@
 //! The one plan for placement. Whoever makes, opens, settles, copies or moves a file asks for it.
 
-use intarsia_types::{NodeId, TierClass};
+use intarsia_types::{NodeId, TierClass, TierId};
 
 use crate::balance::emptiest;
 use crate::copies::{Candidate, rank, usable};
@@ -8,6 +8,7 @@ use crate::fold::inline_or_not;
 use crate::home::{choose_home, choose_tier_here};
 use crate::io_mode::choose_io_mode;
 use crate::keep::keep_or_not;
+use crate::tier::change_tier;
 use crate::wish::as_wished;
 use crate::{
     FoldLimits, Home, HostState, HostWish, IoMode, KeepRequest, OpenRequest, Reason, TierState,
@@ -21,6 +22,11 @@ pub enum Purpose<'a> {
     /// Bytes are to be in a tier of this host whatever room others have: a copy or a part that arrives, a file that
     /// is brought here.
     Here,
+    /// A file of this host has got a hint on its tier: does it change to another one?
+    Hinted {
+        /// The tier that has its bytes.
+        tier: TierId,
+    },
     /// This host may write a file that has its bytes at another one.
     Rewrite {
         /// That other one.
@@ -156,6 +162,10 @@ pub fn place<H: AsRef<[HostState]>>(request: &PlaceRequest<'_>, hosts: impl FnOn
         Purpose::Here => {
             let (home, reason) = choose_tier_here(here.tiers, file.class);
             served(file, here, Plan::new(home, reason))
+        }
+        Purpose::Hinted { tier } => {
+            let (home, reason) = change_tier(here.tiers, tier, file);
+            Plan::new(home, reason)
         }
         Purpose::Rewrite { home, is_put_there } => rewrite(file, here, home, is_put_there),
         Purpose::Open(request) => {

@@ -21,6 +21,8 @@ pub enum Reason {
     Spread,
     /// Its hints put it where it is.
     PutThere,
+    /// No tier of the class that its hint asks for has room for it.
+    ClassFull,
     /// The kernel can serve the backing file by itself.
     KernelServes,
     /// The kernel serves no files by itself.
@@ -83,6 +85,7 @@ impl Reason {
             Self::Group => "the files of its group are there",
             Self::Spread => "files are dealt over the hosts by their room",
             Self::PutThere => "its hints put it where it is",
+            Self::ClassFull => "no tier of the class that its hint asks for has room for it",
             Self::KernelServes => "the kernel serves its backing file",
             Self::NoPassthrough => "the kernel serves no files by itself here",
             Self::NoBackingFile => "it has no backing file here",

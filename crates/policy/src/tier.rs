@@ -2,6 +2,8 @@
 
 use intarsia_types::{TierClass, TierId};
 
+use crate::{FileState, Home, Reason};
+
 /// What the decision needs to know of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierState {
@@ -63,6 +65,22 @@ pub(crate) fn choose_tier(tiers: &[TierState], wanted: Option<TierClass>) -> Opt
     of_class.or_else(nearest).or_else(overflow).or_else(last_resort).map(|t| t.id)
 }
 
+/// The tier that a file in the tier `from` changes to by its hint. It stays where it is of the class that is asked for, and
+/// where no tier of that class has room for it: a hint is advice.
+pub(crate) fn change_tier(tiers: &[TierState], from: TierId, file: &FileState) -> (Home, Reason) {
+    let is_wanted = |tier: &TierState| file.class.is_none_or(|class| tier.class == class);
+    if tiers.iter().any(|tier| tier.id == from && is_wanted(tier)) {
+        return (Home::Unchanged, Reason::PutThere);
+    }
+    let fits = |tier: &&TierState| {
+        is_wanted(tier) && tier.is_roomy() && tier.free_bytes >= file.size_bytes
+    };
+    match tiers.iter().find(fits) {
+        Some(tier) => (Home::Here(tier.id), Reason::RoomHere),
+        None => (Home::Unchanged, Reason::ClassFull),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +112,29 @@ mod tests {
         assert_eq!(choose_tier(&[full, overflow], None), Some(TierId(1)));
         let both_full = [full, TierState { is_low: true, free_bytes: 5, ..overflow }];
         assert_eq!(choose_tier(&both_full, None), Some(TierId(0)), "the roomiest");
+    }
+
+    #[test]
+    fn a_file_changes_to_a_tier_of_the_class_that_its_hint_asks_for_if_that_has_room() {
+        let ssd = tier(1, TierClass::Ssd, 100, false);
+        let disk = tier(2, TierClass::Disk, 100, false);
+        let other_disk = tier(3, TierClass::Disk, 1000, false);
+        let changes = |tiers: &[TierState], class, size_bytes| {
+            let file = FileState { class, size_bytes, ..FileState::default() };
+            change_tier(tiers, TierId(1), &file)
+        };
+        let all = [ssd, disk, other_disk];
+        let to_disk = Some(TierClass::Disk);
+        let moves_to = |id| (Home::Here(TierId(id)), Reason::RoomHere);
+        let stays = |reason| (Home::Unchanged, reason);
+        assert_eq!(changes(&all, to_disk, 100), moves_to(2));
+        assert_eq!(changes(&all, to_disk, 101), moves_to(3));
+        assert_eq!(changes(&all, to_disk, 1001), stays(Reason::ClassFull));
+        assert_eq!(changes(&[ssd], to_disk, 1), stays(Reason::ClassFull));
+        assert_eq!(changes(&all, Some(TierClass::Ssd), 1), stays(Reason::PutThere));
+        assert_eq!(changes(&all, None, 1), stays(Reason::PutThere));
+        let low = TierState { is_low: true, ..disk };
+        assert_eq!(changes(&[ssd, low], to_disk, 1), stays(Reason::ClassFull));
     }
 
     #[test]

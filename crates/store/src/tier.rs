@@ -194,12 +194,16 @@ impl Tier {
         BackingFile::create(&self.path(id))
     }
 
-    /// Makes several new files, each already in the ledger of free files.
-    ///
-    /// # Errors
-    /// The first failure. What was made before it stays on disk, free, until the next start.
-    pub fn create_all(&self, ids: &[BackingFileId]) -> Result<Vec<PooledFile>> {
-        ids.iter().map(|&id| Ok(PooledFile { id, file: self.create(id)? })).collect()
+    /// Makes several new files until one cannot be made: those that were made, and why there are not more.
+    pub fn create_all(&self, ids: &[BackingFileId]) -> (Vec<PooledFile>, Result<()>) {
+        let mut made = Vec::with_capacity(ids.len());
+        for &id in ids {
+            match self.create(id) {
+                Ok(file) => made.push(PooledFile { id, file }),
+                Err(error) => return (made, Err(error)),
+            }
+        }
+        (made, Ok(()))
     }
 
     /// Puts the names of new files on stable storage.

@@ -289,6 +289,11 @@ pub enum Request {
         /// Of a file that is longer no bytes are wanted; at most [`crate::MAX_PAYLOAD_BYTES`].
         len_bytes: u32,
     },
+    /// 30: this file, whose home you are, has got a hint on its tier. Sent one-way: a hint is advice.
+    FollowTier {
+        /// The inode.
+        ino: InodeId,
+    },
 }
 
 impl Request {
@@ -326,6 +331,7 @@ impl Request {
             Self::Spread { .. } => "spread",
             Self::ReadSpread { .. } => "read spread",
             Self::HandOver { .. } => "hand over",
+            Self::FollowTier { .. } => "follow tier",
         }
     }
 

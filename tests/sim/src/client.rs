@@ -6,13 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_history::System;
-use intarsia_node::{Caller, CheckOptions, KernelBacking, NewName, Node, RenameMode, gone_twice};
+use intarsia_node::{
+    Caller, CheckOptions, KernelBacking, NewName, Node, RenameMode, SetMode, allowance, gone_twice,
+};
 use intarsia_sync::{Instant, thread};
-use intarsia_types::{Error, FileKind, InodeId, Result};
+use intarsia_types::{Error, FileKind, HintKey, InodeId, Result};
 
 const CALLER: Caller = Caller { uid: 0, gid: 0 };
 const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
+/// How long a call may wait for others in all, as a mount bounds it.
+const CALL_LIMIT: Duration = Duration::from_secs(7);
 /// Entries that are asked for at once.
 const PAGE: usize = 100;
 
@@ -76,6 +80,12 @@ fn no_kernel(_: BorrowedFd<'_>) -> IoResult<KernelBacking> {
     Err(IoError::from_raw_os_error(95))
 }
 
+/// Makes one system call, as a mount does.
+fn call<T>(work: impl FnOnce() -> T) -> T {
+    let _limit = allowance::limit(Instant::now() + CALL_LIMIT);
+    work()
+}
+
 fn io(error: &Error) -> IoError {
     tracing::debug!(%error, "a call fails");
     IoError::from_raw_os_error(error.errno())
@@ -112,6 +122,12 @@ impl Program {
         }
     }
 
+    /// Gives a directory a hint, which what is made there has from then on.
+    pub(crate) fn hint(&self, directory: &str, hint: HintKey, value: &str) -> Result<()> {
+        let (ino, name) = (self.find(directory)?, hint.attribute());
+        self.node.set_xattr(ino, name.as_bytes(), value.as_bytes(), SetMode::Either)
+    }
+
     fn create(&self, path: &str) -> Result<OpenFile> {
         let (dir, name) = self.place(path)?;
         let new = NewName { kind: FileKind::Regular, perm: 0o644, umask: 0, rdev: 0, target: None };
@@ -131,14 +147,14 @@ impl Program {
             of_inode(self.node.open_file(CALLER, ino, true, false, &no_kernel))?;
             Ok(self.opened(ino, true))
         };
-        match Self::again(open) {
+        match call(|| Self::again(open)) {
             Err(error) if error.raw_os_error() == Some(ENOENT) => self.create_new(path),
             outcome => outcome,
         }
     }
 
     pub(crate) fn sync(&self, file: &OpenFile) -> IoResult<()> {
-        self.node.fsync(file.ino, false).map_err(|e| io(&e))
+        call(|| self.node.fsync(file.ino, false)).map_err(|e| io(&e))
     }
 
     fn open_existing(
@@ -236,70 +252,78 @@ impl System for Program {
 
     fn open_to_write(&self, name: &str) -> IoResult<OpenFile> {
         // What is there may go, and what is not may come, between the two.
-        for _ in 0..8 {
-            match Self::again(|| self.open_existing(name, true)) {
-                Err(error) if error.raw_os_error() == Some(ENOENT) => {}
-                outcome => return outcome,
+        call(|| {
+            for _ in 0..8 {
+                match Self::again(|| self.open_existing(name, true)) {
+                    Err(error) if error.raw_os_error() == Some(ENOENT) => {}
+                    outcome => return outcome,
+                }
+                match self.create(name) {
+                    Err(error) if error.errno() == EEXIST => {}
+                    outcome => return outcome.map_err(|e| io(&e)),
+                }
             }
-            match self.create(name) {
-                Err(error) if error.errno() == EEXIST => {}
-                outcome => return outcome.map_err(|e| io(&e)),
-            }
-        }
-        Err(IoError::from_raw_os_error(ENOENT))
+            Err(IoError::from_raw_os_error(ENOENT))
+        })
     }
 
     fn create_new(&self, name: &str) -> IoResult<OpenFile> {
-        self.create(name).map_err(|e| io(&e))
+        call(|| self.create(name)).map_err(|e| io(&e))
     }
 
     fn open(&self, name: &str) -> IoResult<OpenFile> {
-        Self::again(|| self.open_existing(name, false))
+        call(|| Self::again(|| self.open_existing(name, false)))
     }
 
     fn read(&self, file: &mut OpenFile, buffer: &mut [u8]) -> IoResult<usize> {
-        let count = self.node.read(file.ino, file.offset_bytes, buffer).map_err(|e| io(&e))?;
+        let read = call(|| self.node.read(file.ino, file.offset_bytes, buffer));
+        let count = read.map_err(|e| io(&e))?;
         file.offset_bytes += count as u64;
         Ok(count)
     }
 
     fn write_all(&self, file: &mut OpenFile, bytes: &[u8]) -> IoResult<()> {
-        self.node.write(file.ino, file.offset_bytes, bytes, false, false).map_err(|e| io(&e))?;
+        let written = call(|| self.node.write(file.ino, file.offset_bytes, bytes, false, false));
+        written.map_err(|e| io(&e))?;
         file.offset_bytes += bytes.len() as u64;
         Ok(())
     }
 
     fn close(&self, mut file: OpenFile) -> IoResult<()> {
-        file.close().map_err(|e| io(&e))
+        call(|| file.close()).map_err(|e| io(&e))
     }
 
     fn remove(&self, name: &str) -> IoResult<()> {
-        Self::again(|| {
+        let remove = || {
             let (dir, name) = self.place(name)?;
             Ok(self.node.unlink(dir, name)?)
-        })
+        };
+        call(|| Self::again(remove))
     }
 
     fn rename(&self, from: &str, to: &str) -> IoResult<()> {
-        Self::again(|| {
+        let rename = || {
             let ((dir, name), (new_dir, new_name)) = (self.place(from)?, self.place(to)?);
             Ok(self.node.rename(dir, name, new_dir, new_name, RenameMode::Replace)?)
-        })
+        };
+        call(|| Self::again(rename))
     }
 
     fn link(&self, from: &str, to: &str) -> IoResult<()> {
-        Self::again(|| {
+        let link = || {
             let (ino, (dir, name)) = (self.find(from)?, self.place(to)?);
             of_inode(self.node.link(ino, dir, name)).map(drop)
-        })
+        };
+        call(|| Self::again(link))
     }
 
     fn size(&self, name: &str) -> IoResult<u64> {
-        Self::again(|| {
+        let size = || {
             let (dir, name) = self.place(name)?;
             let (attr, _) = self.node.lookup(dir, name)?;
             Ok(attr.size_bytes)
-        })
+        };
+        call(|| Self::again(size))
     }
 
     fn list(&self, directory: &str) -> IoResult<Self::Listing> {

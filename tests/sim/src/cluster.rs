@@ -91,9 +91,15 @@ impl Cluster {
             writers: Mutex::default(),
         });
         if let Some(first) = cluster.hosts.first() {
-            let made = cluster.on(first, "make", |program| {
+            let hints = cluster.deployment.hints();
+            let made = cluster.on(first, "make", move |program| {
                 let mut all = of_clients().chain([writers::DIRECTORY.to_owned()]);
-                all.try_for_each(|directory| program.make_directory(&directory))
+                all.try_for_each(|directory| {
+                    program.make_directory(&directory)?;
+                    hints
+                        .iter()
+                        .try_for_each(|(hint, value)| program.hint(&directory, *hint, value))
+                })
             });
             made?.map_err(|e| format!("making directories: {e}"))?;
         }

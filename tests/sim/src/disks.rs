@@ -3,7 +3,7 @@
 //! Bytes lie in real files. What is known beside them: when a file changed on the simulation's clock, and what of it
 //! the disk has. The kernel writes out what is 30 s old, and some of it sooner.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -87,8 +87,6 @@ struct State {
     files: HashMap<u64, Backing>,
     /// By directory of the host.
     sick: BTreeMap<PathBuf, Sickness>,
-    /// Hosts, by directory, whose disk has refused something in this life of theirs.
-    failed: BTreeSet<PathBuf>,
     /// Whether it may be asked what a disk has; else nobody takes the trouble to keep it.
     keeps_bytes: bool,
 }
@@ -117,16 +115,6 @@ impl Disks {
             Some(sickness) => state.sick.insert(place.to_owned(), sickness),
             None => state.sick.remove(place),
         };
-    }
-
-    /// Whether the disk below `place` was full or broken since [`begin_life`](Self::begin_life).
-    pub(crate) fn has_failed(&self, place: &Path) -> bool {
-        self.0.lock().failed.contains(place)
-    }
-
-    /// The host whose files lie below `place` starts.
-    pub(crate) fn begin_life(&self, place: &Path) {
-        self.0.lock().failed.remove(place);
     }
 
     pub(crate) fn mend(&self) {
@@ -190,13 +178,12 @@ impl State {
 
     fn refuse(&mut self, path: &Path, access: Access) -> io::Result<()> {
         let sick = self.sick.iter().find(|(place, _)| path.starts_with(place));
-        let Some((place, sickness)) = sick else { return Ok(()) };
+        let Some((_, sickness)) = sick else { return Ok(()) };
         let errno = match (sickness, access) {
             (Sickness::Full, Access::Write) => ENOSPC,
             (Sickness::Broken, _) if simulation::below(3) == 0 => EIO,
             _ => return Ok(()),
         };
-        self.failed.insert(place.clone());
         Err(io::Error::from_raw_os_error(errno))
     }
 }

@@ -9,7 +9,7 @@ use intarsia_node::{ClusterOptions, Node, NodeOptions};
 use intarsia_sync::Simulation;
 use intarsia_sync::simulation::Group;
 use intarsia_transport::{DeploymentKey, Network};
-use intarsia_types::{ByteCount, NodeId, Result, RuleSet, TierSpec};
+use intarsia_types::{ByteCount, HintKey, NodeId, Result, RuleSet, TierSpec};
 use parking_lot::Mutex;
 
 use crate::disks::Disks;
@@ -25,7 +25,22 @@ pub(crate) struct Deployment {
     pub(crate) replicas: u16,
     /// Whether each close waits for its copies.
     pub(crate) is_safe: bool,
+    /// Whether that, and how many copies there are to be, is said by hints of the directories that clients work in, and not by
+    /// how the hosts are set up.
+    pub(crate) has_hints: bool,
     pub(crate) inline_bytes: ByteCount,
+}
+
+impl Deployment {
+    /// What the directories say that clients work in.
+    pub(crate) fn hints(&self) -> Vec<(HintKey, String)> {
+        let all = [
+            (self.replicas > 1, HintKey::Replicas, self.replicas.to_string()),
+            (self.is_safe, HintKey::Close, "safe".to_owned()),
+        ];
+        let said = all.into_iter().filter(|(is_said, ..)| *is_said && self.has_hints);
+        said.map(|(_, hint, value)| (hint, value)).collect()
+    }
 }
 
 /// The store's name.
@@ -77,7 +92,6 @@ impl Host {
     /// Starts the host's node, on threads of its own.
     pub(crate) fn start(&self) -> Result<()> {
         let group = self.simulation.group(&self.name.0);
-        self.deployment.disks.begin_life(&self.dir);
         let options = self.options();
         let opening = group.spawn("start", move || Node::open(options));
         let opening = opening.map_err(|e| intarsia_types::Error::io("start a thread", e))?;
@@ -130,8 +144,9 @@ impl Host {
     }
 
     fn options(&self) -> NodeOptions {
-        let Deployment { metadata, network, key, replicas, inline_bytes, is_safe, .. } =
-            &*self.deployment;
+        let Deployment { metadata, network, key, inline_bytes, .. } = &*self.deployment;
+        let Deployment { replicas, is_safe, has_hints, .. } = *self.deployment;
+        let rule = "* close=safe".parse().into_iter().filter(|_| is_safe && !has_hints);
         let engine: Arc<dyn MetaEngine> = Seat::new(metadata, Some(self.name.clone()));
         // Of a known size: how much of /dev/shm is free is nobody's to say.
         let tier = TierSpec { dir: self.tier(), class: None, capacity: Some(ByteCount::gib(1)) };
@@ -139,8 +154,8 @@ impl Host {
             tiers: vec![tier],
             watermark: ByteCount(0),
             name: self.name.clone(),
-            replicas: *replicas,
-            rules: RuleSet::new("* close=safe".parse().into_iter().filter(|_| *is_safe).collect()),
+            replicas: if has_hints { 1 } else { replicas },
+            rules: RuleSet::new(rule.collect()),
             inline_bytes: *inline_bytes,
             cluster: Some(ClusterOptions {
                 engine,

@@ -86,6 +86,15 @@ impl Metadata {
         Ok(lacking)
     }
 
+    /// Files that a host has the right to write, at most a hundred.
+    pub(crate) fn writable_by(
+        self: &Arc<Self>,
+        host: &NodeId,
+    ) -> std::result::Result<Vec<InodeId>, String> {
+        let found = self.namespace()?.writable_inodes(host, None, 100);
+        Ok(found.map_err(|e| e.to_string())?.into_iter().map(|(ino, _)| ino).collect())
+    }
+
     /// Whether some host has the right to write to a file.
     pub(crate) fn has_writer(self: &Arc<Self>, ino: InodeId) -> std::result::Result<bool, String> {
         let writer = self.namespace()?.writer(ino).map_err(|e| e.to_string())?;

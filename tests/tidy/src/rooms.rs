@@ -242,24 +242,36 @@ pub fn structures(sources: &[Source]) -> Vec<(usize, String)> {
     found
 }
 
-/// Names of threads that a room starts.
+/// Names of threads that a room starts: given where the thread is built, or in a list of names that it is built from.
 #[must_use]
 pub fn threads(code: &str) -> BTreeSet<String> {
-    let named = code.split(".name(").skip(1).filter_map(|after| {
-        let text = after.trim_start_matches("format!(").strip_prefix('"')?;
-        Some(text.split('"').next()?.replace("{number}", "N"))
-    });
-    named.collect()
+    let named = |before: &'static str| {
+        code.split(before).skip(1).filter_map(|after| {
+            let text = after.trim_start_matches("format!(").strip_prefix('"')?;
+            Some(text.split('"').next()?.replace("{number}", "N"))
+        })
+    };
+    let listed = code.contains(".name(name").then(|| named("(("));
+    named(".name(").chain(listed.into_iter().flatten()).collect()
 }
 
-/// How many locks a room has: fields and elements of these types.
+/// The locks of a room: fields of these types, and types that are one, by their names.
 #[must_use]
-pub fn locks(code: &str) -> usize {
-    let is_declared = |line: &&str| {
-        let code = line.split("//").next().unwrap_or_default();
-        (code.contains("Mutex<") || code.contains("RwLock<")) && !code.contains("fn ")
-    };
-    code.lines().filter(is_declared).count()
+pub fn locks(code: &str) -> Vec<String> {
+    let declared = code.lines().filter_map(|line| {
+        let code = line.split("//").next().unwrap_or_default().trim_start();
+        let is_lock = code.contains("Mutex<") || code.contains("RwLock<");
+        if !is_lock || code.contains("fn ") || code.starts_with("let ") {
+            return None;
+        }
+        let visibilities = ["pub(crate) ", "pub(super) ", "pub "];
+        let bare = visibilities.iter().find_map(|visibility| code.strip_prefix(visibility));
+        let bare = bare.unwrap_or(code);
+        let kinds = ["struct ", "type "];
+        let name = word(kinds.iter().find_map(|kind| bare.strip_prefix(kind)).unwrap_or(bare));
+        Some(name.to_owned()).filter(|name| !name.is_empty())
+    });
+    declared.collect()
 }
 
 /// How often code names a kind of body.
@@ -363,6 +375,16 @@ mod tests {
             "impl X {\n    fn a(&self) {\n        b();\n    }\n\n    fn c();\n}\n\npub fn d() {}\n";
         assert_eq!(functions(code), [1, 3]);
         assert_eq!(ninth_decile(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 50]), 9);
+    }
+
+    #[test]
+    fn locks_and_threads_have_names() {
+        let code = "struct A(Mutex<u8>);\npub(crate) struct B(RwLock<u8>);\npub(crate) type C = Mutex<u8>;\n\
+            struct D {\n    e: Mutex<u8>,\n    pub(super) f: RwLock<()>,\n    g: [Mutex<u8>; 4],\n\
+            // h: Mutex<u8>,\n}\nfn i(j: &Mutex<u8>) {}\n";
+        assert_eq!(locks(code), ["A", "B", "C", "e", "f", "g"]);
+        let code = "b.name(\"one\".into());\nlet all = [((\"two\", run))];\nb.name(name.into());\n";
+        assert_eq!(threads(code).into_iter().collect::<Vec<_>>(), ["one", "two"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What waits for the settler, and what of it is due.
+//! The finalizer's queue: what waits for it, and what of that is due.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
@@ -7,30 +7,30 @@ use intarsia_meta::FreeFile;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{InodeId, TierId};
 
-use crate::ranks::SETTLER_WORK;
+use crate::ranks::FINALIZER_WORK;
 
-/// How long a closed file rests before it is touched: programs often reopen what they just wrote.
-const REST: Duration = Duration::from_millis(1500);
-/// Rest after a file was found still being written; doubles up to [`RETRY_MAX`].
+/// The delay between a close and its settling: programs often reopen what they just wrote.
+const SETTLE_DELAY: Duration = Duration::from_millis(1500);
+/// The delay after a file was found still being written; doubles up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Closed files beyond which resting stops, so that descriptors and memory stay bounded. With twice as
+/// Closed files beyond which they settle without delay, so that descriptors and memory stay bounded. With twice as
 /// many, whoever creates a file settles one first.
 const BACKLOG_MAX: usize = 8192;
 /// The backlog may hold this part of the descriptors that the process may have.
 const DESCRIPTOR_SHARE: usize = 4;
-/// In a store of several hosts: what was removed is collected so long after the first word of it, and at
+/// In a store of several hosts: what was removed is collected so long after the first message about it, and at
 /// least so often.
 const COLLECT_SOON: Duration = Duration::from_secs(1);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(30);
-/// Changes that nobody finished are looked for no more often, however often something is collected.
+/// The least time between two searches for changes that nobody finished, however often something is collected.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
-/// While there are copies of other hosts' files, the room is looked at so often: the kernel writes past us.
+/// While there are cached copies, the free space is looked at so often: the kernel writes past the process.
 const ROOM_INTERVAL: Duration = Duration::from_secs(1);
-/// A replaced file can still be opened for so long, unless so many others have been replaced since.
+/// A replaced file can still be opened for this time, unless [`LINGERING_MAX`] others have been replaced since.
 pub(crate) const LINGER: Duration = Duration::from_secs(3);
 const LINGERING_MAX: usize = 4096;
-/// Removed files let go of in one commit.
+/// Most removed files that leave the ledger in one commit.
 const RECLAIM_BATCH: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,14 @@ pub(crate) struct Waiting {
     pub(crate) due: Instant,
     pub(crate) ino: InodeId,
     pub(crate) retry: Duration,
+}
+
+impl Waiting {
+    /// As it waits for its next attempt.
+    fn put_off(self) -> Self {
+        let retry = (self.retry * 2).min(RETRY_MAX);
+        Self { due: Instant::now() + self.retry, retry, ..self }
+    }
 }
 
 impl Ord for Waiting {
@@ -60,18 +68,20 @@ struct Work {
     retried: BinaryHeap<Waiting>,
     /// Settled, to be summed.
     to_sum: VecDeque<InodeId>,
-    /// Settled for a host that wants to write, to be summed if it comes to nothing.
+    /// Settled because another host wants to write; to be summed if that host does not.
     recalled: VecDeque<(Instant, InodeId)>,
     /// Replaced, in the order in which that was.
     lingering: VecDeque<(Instant, InodeId)>,
+    /// Got a hint on their tier, and may have to change it.
+    hinted: BinaryHeap<Waiting>,
     /// Backing files without an owner.
     to_reclaim: VecDeque<(TierId, FreeFile)>,
-    /// Some pool wants files: closed small ones are folded without rest, for theirs.
+    /// Some pool wants files: closed small files are folded without delay, because that frees their backing files.
     is_pool_short: bool,
     wants_recount: bool,
     /// When the ledger is to be searched for files of ours that other hosts let go of.
     collect_due: Option<Instant>,
-    /// When to look whether copies of other hosts' files take room that others need.
+    /// When to look whether cached copies take room that files need.
     room_due: Option<Instant>,
     /// When to look next for changes that nobody finished.
     sweep_due: Option<Instant>,
@@ -80,7 +90,7 @@ struct Work {
     is_stopping: bool,
 }
 
-/// What waits for the settler.
+/// What waits for the finalizer.
 pub(crate) struct Queue {
     work: Mutex<Work>,
     wake: Condvar,
@@ -92,7 +102,7 @@ pub(crate) struct Queue {
 pub(crate) enum Summing {
     /// As soon as nothing else is to be done.
     Soon,
-    /// After a rest: another host is about to write to it, most likely.
+    /// After a delay: another host is about to write to it, most likely.
     AfterRest,
 }
 
@@ -100,6 +110,7 @@ pub(crate) enum Summing {
 pub(crate) enum Task {
     Settle(Waiting),
     Sum(InodeId),
+    ChangeTier(Waiting),
     Depart(InodeId),
     Reclaim(Vec<(TierId, FreeFile)>),
     Refill,
@@ -113,13 +124,13 @@ impl Queue {
     pub(crate) fn new(descriptors_max: usize) -> Self {
         let backlog_max = BACKLOG_MAX.min(descriptors_max / DESCRIPTOR_SHARE);
         Self {
-            work: Mutex::ranked(SETTLER_WORK, Work::default()),
+            work: Mutex::ranked(FINALIZER_WORK, Work::default()),
             wake: Condvar::new(),
             backlog_max,
         }
     }
 
-    /// A closed file to settle before another is created, when the settler cannot keep up.
+    /// A closed file to settle before another is created, when the finalizer cannot keep up.
     pub(crate) fn pop_overdue(&self) -> Option<Waiting> {
         let mut work = self.work.lock();
         let is_overfull = work.closed.len() > self.backlog_max * 2;
@@ -140,7 +151,7 @@ impl Queue {
     }
 
     pub(crate) fn settle(&self, ino: InodeId) {
-        let waiting = Waiting { due: Instant::now() + REST, ino, retry: RETRY_MIN };
+        let waiting = Waiting { due: Instant::now() + SETTLE_DELAY, ino, retry: RETRY_MIN };
         let mut work = self.work.lock();
         let is_first = work.closed.is_empty();
         work.closed.push_back(waiting);
@@ -185,7 +196,7 @@ impl Queue {
         }
     }
 
-    /// There are copies of other hosts' files, or soon will be.
+    /// There are cached copies, or soon will be.
     pub(crate) fn watch_room(&self) {
         let mut work = self.work.lock();
         if work.room_due.is_none() {
@@ -211,9 +222,20 @@ impl Queue {
     }
 
     pub(crate) fn retry(&self, waiting: Waiting) {
-        let retry = (waiting.retry * 2).min(RETRY_MAX);
-        let due = Instant::now() + waiting.retry;
-        self.push(|work| work.retried.push(Waiting { due, retry, ..waiting }));
+        let waiting = waiting.put_off();
+        self.push(|work| work.retried.push(waiting));
+    }
+
+    /// A file of this host has got a hint on its tier.
+    pub(crate) fn change_tier(&self, ino: InodeId) {
+        let waiting = Waiting { due: Instant::now(), ino, retry: RETRY_MIN };
+        self.push(|work| work.hinted.push(waiting));
+    }
+
+    /// Somebody has it open.
+    pub(crate) fn change_tier_later(&self, waiting: Waiting) {
+        let waiting = waiting.put_off();
+        self.push(|work| work.hinted.push(waiting));
     }
 
     /// Says whether closed files are wanted for their backing files.
@@ -231,7 +253,7 @@ impl Queue {
     pub(crate) fn sum_later(&self, ino: InodeId, summing: Summing) {
         self.push(|work| match summing {
             Summing::Soon => work.to_sum.push_back(ino),
-            Summing::AfterRest => work.recalled.push_back((Instant::now() + REST, ino)),
+            Summing::AfterRest => work.recalled.push_back((Instant::now() + SETTLE_DELAY, ino)),
         });
     }
 
@@ -320,7 +342,11 @@ impl Work {
         if self.recalled.front().is_some_and(|(due, _)| *due <= now) {
             return self.recalled.pop_front().map(|(_, ino)| Task::Sum(ino));
         }
-        self.to_sum.pop_front().map(Task::Sum)
+        if let Some(ino) = self.to_sum.pop_front() {
+            return Some(Task::Sum(ino));
+        }
+        let is_due = self.hinted.peek().is_some_and(|first| first.due <= now);
+        is_due.then(|| self.hinted.pop()).flatten().map(Task::ChangeTier)
     }
 
     /// Whether a closed file is to be settled now.
@@ -335,7 +361,8 @@ impl Work {
         let first_retried = self.retried.peek().map(|w| w.due);
         let first_lingering = self.lingering.front().map(|(due, _)| *due);
         let first_recalled = self.recalled.front().map(|(due, _)| *due);
-        let queues = [first_closed, first_retried, first_lingering, first_recalled];
+        let first_hinted = self.hinted.peek().map(|w| w.due);
+        let queues = [first_closed, first_retried, first_lingering, first_recalled, first_hinted];
         queues.into_iter().chain([self.collect_due, self.room_due]).flatten().min()
     }
 }

@@ -1,4 +1,4 @@
-//! A bound on how fast background work moves bytes, and whom it makes way for.
+//! A bound on how fast background work moves bytes. Work that is held back ends when somebody else waits for its file.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::background::turns::Turn;
 
 /// What may be spent ahead of time, so that short pauses are made up for.
 const BURST: Duration = Duration::from_millis(100);
-/// Who waits looks so often whether somebody else wants the file.
+/// Between two looks of who waits whether somebody else wants the file.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Lets through so many bytes a second, until it is stopped.
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Throttle {
     /// 0 for no bound.
     bytes_per_s: u64,
-    /// When what was spent so far has been paid for.
+    /// When all bytes that were let through so far would have passed at the bounded rate.
     paid: Mutex<Instant>,
     wake: Condvar,
     is_stopped: AtomicBool,

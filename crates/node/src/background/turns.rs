@@ -1,4 +1,4 @@
-//! One at a time, for each inode.
+//! Keyed turns: for each inode one thread at a time works on it.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What stands beside another host's file on this one: copies that are made of what is read of it, and what fills up its
-//! end. The rooms above provide them.
+//! What rooms above keep here beside a remote body: cached copies that are made of what is read of it, and the former content
+//! that fills up reads behind its end. These traits are their side of it.
 
 use std::ops::Range;
 
@@ -23,12 +23,12 @@ pub(crate) trait Piecewise: Send + Sync {
     /// Notes what a reader here reads; whether it comes as a piece, if it is not here.
     fn comes(&self, range: &Range<u64>) -> bool;
 
-    /// Waits until a reader's bytes are here and fills `buffer`. False when they do not come, or may be old.
+    /// Waits until the bytes are here and fills `buffer`. False when they do not arrive, or may be outdated.
     fn wait_and_read(&self, offset_bytes: u64, buffer: &mut [u8]) -> bool;
 }
 
 /// What fills up a read of a file that was cut.
 pub(crate) trait FillsUp: Send {
-    /// Has `buffer` hold what is read at `at`, of which the file has `done` bytes; how much that is.
+    /// Completes a read at `at` in `buffer`, of which `done` bytes are from the file. Returns the bytes in `buffer` then.
     fn complete(&self, buffer: &mut [u8], done: usize, at: u64) -> usize;
 }

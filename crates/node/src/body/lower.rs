@@ -34,7 +34,7 @@ const COARSE: Duration = Duration::from_secs(2);
 
 /// Whoever has open what the lower file system changes.
 pub(crate) trait LowerEvents: Send + Sync {
-    /// A file has changed there: what was read of it is old.
+    /// A file has changed there: what was read of it is outdated.
     fn note_changed(&self, ino: InodeId);
 }
 

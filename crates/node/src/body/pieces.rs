@@ -1,4 +1,4 @@
-//! Pieces of remote files that were asked for before anybody wanted to read them, in bounded memory.
+//! Pieces of remote files that were fetched ahead of their readers, in bounded memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -90,7 +90,7 @@ fn landed(pending: Pending) -> Option<Landed> {
         Ok(Answer { response: Response::Data { size_bytes }, payload }) => {
             Some(Landed { payload, size_bytes })
         }
-        // Whoever needs the bytes asks again and is told why.
+        // The reader asks for the bytes again, and gets the error then.
         Ok(_) => None,
         Err(error) => {
             tracing::debug!(%error, "bytes asked for ahead did not come");

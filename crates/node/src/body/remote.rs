@@ -46,7 +46,7 @@ pub(crate) struct RemoteFile {
     stamp: AtomicU64,
     /// The length at the last answer.
     size_bytes: AtomicU64,
-    /// Something was written that the host has not been told to publish.
+    /// Something was written that its home was not asked to publish yet.
     is_dirty: AtomicBool,
     /// What was fetched and not read yet; nothing for a file that is written.
     pieces: Arc<Pieces>,

@@ -1,7 +1,7 @@
-//! Pages that the kernel has just read of a file that is being written elsewhere: they are dropped after a moment.
+//! Pages that the kernel keeps only briefly: it has just read them from a file that another host is writing.
 //!
-//! The kernel takes no length that it asked for before pages were dropped and is told after. So pages of a file that it is
-//! just asking the length of stay a little longer, but not for long if it asks again and again.
+//! When pages are dropped, the kernel ignores any answer about the file's length that it had asked for before the drop. So
+//! pages of a file whose length it is asking for are dropped a little later, but not much later if it keeps asking.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -24,7 +24,7 @@ pub(crate) struct BriefPages(Mutex<Brief>);
 
 #[derive(Default)]
 struct Brief {
-    /// Somebody sees to it that they go.
+    /// A thread is at work that will drop them.
     is_watched: bool,
     /// How often dropping the pages of each was put off.
     files: HashMap<InodeId, u32>,
@@ -51,7 +51,7 @@ impl Brief {
     }
 }
 
-/// The kernel is being told a length. To be held until it is.
+/// To be held while the kernel is sent a length.
 pub struct Asked<'a> {
     pages: &'a BriefPages,
     ino: InodeId,

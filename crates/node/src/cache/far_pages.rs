@@ -1,17 +1,17 @@
 //! Pages that the kernel keeps of files whose bytes are at other hosts: the reader's side of [`crate::cache::vouch`].
 //!
-//! While the home of a file vouches for its content, the kernel reads it through its pages, ahead as it sees fit, and keeps
-//! them when the file is closed: whoever opens it again under the same stamp finds them. A file that is being written is
-//! read past the pages, which an opening decides for good. So a program that opened the file before the writer came goes
-//! on with pages: they are dropped when the writer comes, and after that each lives for [`BRIEF`] only. An opening by any
-//! other program asks the home for a stamp anew.
+//! While the home of a file vouches for its content, the kernel reads the file through its page cache, with its own
+//! read-ahead, and keeps the pages after a close: the next open under the same stamp finds them. A file that is being written
+//! elsewhere is read past the page cache. Linux decides that once per open, so a program that opened the file before the
+//! writer came still uses pages: they are dropped when the writer comes, and after that each is kept for [`BRIEF`] only.
+//! Every other open asks the home for a stamp again.
 //!
-//! What the kernel reads of a file that was cut it fills up with zeros, and it takes note of one such end only of several at
-//! a time. So no read of pages is let end early before the length that the kernel may have ([`super::kernel_length`]): the
-//! *former* content, which the home still has for the handle here, fills it up. What fills up none, because the kernel
-//! was told a greater length before the file was opened, is opened past the pages. Soon after the writer came the whole read is of the former content: a
-//! program that was just reading then sees what was there when it began, and not the beginning of one content and the end
-//! of the other.
+//! When the kernel reads a page of a file that was cut, it fills the page with zeros behind the end, and of several such ends
+//! at the same time it takes note of one only. Therefore no read for a page may return less than the length that the kernel
+//! may assume ([`super::kernel_length`]): the missing bytes are taken from the *former* content, which the home still has for
+//! the handle of this host. An open for which the former content is too short, because the kernel was given a greater length
+//! before, goes past the page cache. For a short time after the writer came, whole reads return the former content, so that a
+//! read that was under way shows one content and not the beginning of one and the end of another.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,7 +54,7 @@ struct Pages {
     stamp: Stamp,
     /// When the home took the stamp back.
     withdrawn: Option<Instant>,
-    /// What was fetched ahead before that is old.
+    /// What was fetched ahead before that is outdated.
     has_old_pieces: bool,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Paged {
     is_other_body: bool,
 }
 
-/// Which length the kernel was told of a file that is open through its pages.
+/// The length that the kernel was sent of a file that is open through its pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Told {
     #[default]
@@ -81,9 +81,9 @@ enum Told {
 /// How a file is opened for reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// Through the kernel's pages, and those that it has are true.
+    /// Through the kernel's pages; those that it has are valid.
     Kept,
-    /// Through the kernel's pages, when it has dropped what it has.
+    /// Through the kernel's pages, once it has dropped those that it has.
     Anew(Stamp),
     /// Past the pages.
     Refused,
@@ -146,7 +146,7 @@ impl FarPages {
         let _ = self.kernel.set(drop_pages);
     }
 
-    /// Whether the kernel can be told to drop pages.
+    /// Whether the kernel can be asked to drop pages.
     pub(super) fn can_drop(&self) -> bool {
         self.kernel.get().is_some()
     }
@@ -242,9 +242,9 @@ pub(crate) fn vouched(remote: &RemoteFile) -> Stamp {
 pub(crate) enum LengthTold {
     /// Nothing.
     True,
-    /// It drops what stands behind the new end when it takes the length. The rest is to go after that.
+    /// It drops the pages behind the new end when it takes the length. All others are dropped after that.
     Shorter,
-    /// Behind the old end it has zeros, perhaps, and would show them.
+    /// Behind the old end it may have zeros in its last page, and would show them.
     MayShowZeros,
 }
 
@@ -282,7 +282,7 @@ impl Paged {
         Some(Rest { ino, file, is_told, is_soon, lengths: Arc::clone(&pages.lengths) })
     }
 
-    /// The kernel is about to be told a length; `has_true_pages` if the home vouches for what it has.
+    /// The kernel is about to be sent a length; `has_true_pages` if the home vouches for the pages that it has.
     pub(crate) fn tell(&mut self, size_bytes: u64, has_true_pages: bool) -> LengthTold {
         let is_other_body = std::mem::take(&mut self.is_other_body);
         let before = std::mem::replace(&mut self.told, Told::Length(size_bytes));
@@ -291,7 +291,7 @@ impl Paged {
         }
         match before {
             Told::Length(before) if before > size_bytes => return LengthTold::Shorter,
-            // To be told it in vain does no harm: it has it.
+            // To be sent a length that it has already does no harm.
             Told::Length(before) if before == size_bytes => {}
             _ => self.told = Told::InVain(size_bytes),
         }
@@ -309,7 +309,7 @@ impl Told {
 pub(crate) struct Rest {
     ino: InodeId,
     file: Arc<RemoteFile>,
-    /// The kernel was told how long the file is now. It may not have taken that.
+    /// The kernel was sent the present length. It may have ignored it.
     is_told: bool,
     /// The writer has only just come.
     is_soon: bool,

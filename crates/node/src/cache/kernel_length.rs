@@ -1,9 +1,8 @@
-//! Which length the kernel may have of a file that other hosts write to.
+//! Which length the kernel may assume for a file that other hosts write to.
 //!
-//! A read of the kernel's pages that ends early is filled up with zeros, up to the length that the kernel has. It does not
-//! always take the one that it is told: not if pages were dropped since it asked, nor if it took another answer since.
-//! So what is known are bounds: a length that was told counts as taken when nothing of the kind came between, and when whoever
-//! asked has had the time to take it.
+//! The kernel fills a page read that ends early with zeros up to the length that it assumes. It does not always accept a
+//! length that we send: not if pages were dropped since it asked, nor if another answer arrived meanwhile. So only bounds are
+//! known here: a length counts as accepted if none of that happened, and enough time has passed for the caller to take it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,22 +12,22 @@ use intarsia_types::InodeId;
 
 use crate::cache::far_pages::FarPages;
 
-/// Whoever asked has taken the answer after so long, also on a busy machine.
+/// After this time the kernel has taken an answer, also on a busy machine.
 const TAKEN: Duration = Duration::from_secs(1);
-/// Most files that are remembered. One that is forgotten counts as never told of.
+/// Most files that are remembered. Of one that was forgotten no length counts as sent.
 const FILES_MAX: usize = 1 << 16;
 
-/// What the kernel was told of one file.
+/// The lengths of one file that the kernel was sent.
 #[derive(Clone, Copy, Debug)]
 struct Length {
-    /// The greatest that it may have, in bytes.
+    /// The greatest length that it may assume, in bytes.
     most: u64,
-    /// What it was told last, and when.
+    /// The length that it was sent last, and when.
     last: u64,
     told: Instant,
-    /// When it was told something else for the last time.
+    /// When it was last sent a different length.
     other_told: Option<Instant>,
-    /// When it was told the last one with nothing coming between.
+    /// When it was sent the last length, if no drop of pages came between question and answer.
     clear: Option<Instant>,
     /// Droppings of its pages under way, and when the last one ended.
     drops: u32,
@@ -42,14 +41,14 @@ impl Length {
         Self { most, last, told, other_told: None, clear: Some(now), drops: 0, dropped: None }
     }
 
-    /// Takes note that the kernel has what it was told long enough ago.
+    /// Counts the last length as accepted if it was sent long enough ago.
     fn settle(&mut self, now: Instant) {
         if self.clear.is_some_and(|clear| now >= clear + TAKEN) {
             self.most = self.last;
         }
     }
 
-    /// It is told a length that it asked for at `asked`.
+    /// The kernel is sent a length that it asked for at `asked`.
     fn tell(&mut self, asked: Instant, now: Instant, size_bytes: u64) {
         self.settle(now);
         if size_bytes != self.last {
@@ -80,7 +79,7 @@ impl Length {
     }
 }
 
-/// What the kernel was told of each file.
+/// The lengths of all files that the kernel was sent.
 #[derive(Default)]
 pub(crate) struct KernelLengths(Mutex<HashMap<InodeId, Length>>);
 
@@ -91,7 +90,7 @@ pub struct Dropping<'a> {
 }
 
 impl KernelLengths {
-    /// The kernel is about to be told a length that it asked for at `asked`.
+    /// The kernel is about to be sent a length that it asked for at `asked`.
     pub(crate) fn tell(&self, ino: InodeId, asked: Instant, size_bytes: u64) {
         let now = Instant::now();
         let mut files = self.0.lock();
@@ -115,7 +114,7 @@ impl KernelLengths {
         self.0.lock().get(&ino).is_some_and(|length| length.drops > 0)
     }
 
-    /// The greatest length in bytes that the kernel may have; `None` if it was told none.
+    /// The greatest length in bytes that the kernel may assume; `None` if it was sent none.
     pub(super) fn most(&self, ino: InodeId) -> Option<u64> {
         let mut files = self.0.lock();
         let length = files.get_mut(&ino)?;

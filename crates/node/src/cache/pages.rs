@@ -1,7 +1,7 @@
-//! Pages that the kernel has cached of an open file, and that another host has made old.
+//! Pages that the kernel has cached of an open file, and that are outdated because another host has changed the file.
 //!
-//! The kernel keeps the page in which a file ended with zeros behind the end. When it is told of a greater length it shows
-//! them as the file's. So whoever tells it a length has it drop the pages first that are older than that.
+//! The kernel zeroes the last page behind the end of the file. When it is sent a greater length it would show these zeros as
+//! content. So before a greater length is sent, the pages from before are dropped.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,7 +54,7 @@ impl OldPages {
         self.age(ino).is_some()
     }
 
-    /// Has `drop_pages` drop what the kernel has of a file if that is old, while `dropping` holds.
+    /// Has `drop_pages` drop the kernel's pages of a file if they are outdated, while `dropping` holds.
     pub(crate) fn drop_with<D>(
         &self,
         ino: InodeId,

@@ -1,10 +1,9 @@
-//! Copies of other hosts' files, kept so that the next reader on this host reads locally.
+//! Cached copies: files of other hosts that are kept in a tier here, so that the next reader on this host reads locally.
 //!
-//! A copy is a plain backing file of a tier here that no record names, like the ready files of a pool: a clean stop
-//! removes it, and after a crash the next start removes it with all that no record names. It is whole, and of one
-//! version of an inode whose content nobody could change meanwhile: the record said that the content is summed, and
-//! whoever is to write takes that back before, in a commit that makes a new version. So the copy is true for as long as
-//! the record has that version. It counts as a copy for nobody: who asks where the bytes are is told of their home.
+//! A cached copy is no replica. It is a plain backing file that no record names, like the ready files of a pool: a clean stop
+//! removes it, and so does the start after a crash. It is complete, and of one version of an inode: the record said that the
+//! content is summed, and a writer clears that first, in a commit that makes a new version. So the cached copy is valid as
+//! long as the record has that version. It is not counted as a place of the file: the location of a file is its home.
 
 mod kept;
 

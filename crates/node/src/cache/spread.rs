@@ -1,17 +1,17 @@
 //! Files with the hint `pattern=broadcast` that spread over their readers: what the home of such a file keeps track of, and
-//! what readers on this host have of others' files. Who takes what from whom is [`intarsia_policy::Spread`]'s choice.
+//! what readers on this host have of others' files. [`intarsia_policy::Spread`] chooses who takes which piece from whom.
 //!
-//! A reader's host that has been given a stamp for the file ([`crate::cache::vouch`]) makes a copy of it in a tier, piece
-//! by piece, from the home and from other such hosts, and its programs read from that ([`crate::cache::spreading`]). Pieces are of
-//! one stamp, so they are all of one content. It takes what its programs are about to read ([`intarsia_policy::Wanted`]); what
-//! they read here and there is asked of the home, as without the hint.
+//! A reader's host that was given a stamp for the file ([`crate::cache::vouch`]) makes a cached copy of it in a tier, piece
+//! by piece, from the home and from other such hosts, and its programs read from that ([`crate::cache::spreading`]). All
+//! pieces are of one stamp, so they are all of one content. The host takes what its programs are about to read
+//! ([`intarsia_policy::Wanted`]); scattered reads go to the home, as without the hint.
 //!
 //! What if …
-//! - *somebody writes to the file*: its home takes the stamp back, which ends the copy before the writer is granted; readers
-//!   go on at the home, as without the hint. The same when the copy meets an error, or nothing comes for [`STALLED`].
-//! - *a reader's host dies, or lets go of its copy*: who was to take a piece from it tells the home, and is sent elsewhere. A
-//!   host that lives says that it lets go; one that says nothing for [`SILENT`] is taken for dead.
-//! - *the home dies*: what a host has it reads from its copy, and for the rest it does as without the hint.
+//! - *somebody writes to the file*: its home takes the stamp back, which ends the copy before the writer may write; readers
+//!   go on at the home, as without the hint. The same when the copy meets an error, or no piece arrives for [`STALLED`].
+//! - *a reader's host dies, or drops its copy*: the host that was to take a piece from it tells the home, and is sent
+//!   elsewhere. A host that lives says when it drops its copy; one that says nothing for [`SILENT`] is taken for dead.
+//! - *the home dies*: a host reads the pieces that it has from its copy, and all others as without the hint.
 //! - *there is no room for a copy*: that host reads as without the hint, and serves nobody.
 
 use std::collections::HashMap;

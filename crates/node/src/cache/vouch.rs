@@ -2,23 +2,23 @@
 //! [`crate::cache::far_pages`].
 //!
 //! A reader that opens a file here is given a *stamp*, if nobody can write to the file now, mappings included. The stamp
-//! stays the same while the content does, whatever becomes of the record, so a reader that comes again with the same
-//! stamp has true pages still. Whoever wants to write takes the stamp back first, for ever, and those who have the file
-//! open, its *followers*, are told to drop what they keep before the writer is granted. A file that is cut while it has
-//! followers moves to a new backing file first: their handles go on with the old one, whole, until they look at the record.
+//! stays the same as long as the content does, whatever else changes in the record: a reader that comes again and gets the
+//! same stamp still has valid pages. Before a writer may write, the stamp is taken back for good, and the hosts that have the
+//! file open, its *followers*, drop what they keep. A file that is cut while it has followers moves to a new backing file
+//! first: their handles go on with the old one, complete, until they look at the record.
 //!
 //! What if …
-//! - *an opening comes while stamps are being taken back*: it gets none, for a moment after the recall too, longer each
-//!   time, so that a file that many hosts read while it is rewritten is soon read past the kernel's pages by all.
-//! - *a recall is lost, or a follower does not answer*: the writer waits [`PATIENCE`] and goes on, and the follower is
-//!   told again until it answers, is lost, or [`REMINDED`] is over. Until then programs there that had the file open can
-//!   see old pages; whoever opens it, or has no page of it yet, sees the present, because each opening asks the record, and
-//!   its home for the stamp, which is another one now.
-//! - *the reader's host dies or is cut off*: as before; its session ends, and with it its following.
+//! - *an open arrives while stamps are being taken back*: it gets none, nor for a while after the recall, longer each time.
+//!   So a file that many hosts read while it is rewritten is soon read past the kernel's pages by all of them.
+//! - *a recall is lost, or a follower does not answer*: the writer waits [`PATIENCE`] and goes on, and the follower is asked
+//!   again until it answers, is given up, or [`REMINDED`] is over. Until then programs there that had the file open can see
+//!   outdated pages; a new open, or a read of a page that is not cached, sees the present, because each open asks the record,
+//!   and the home for the stamp, which has changed.
+//! - *the reader's host dies or is cut off*: the same; its session ends, and it is no follower any more.
 //! - *this host dies*: stamps are of one life of it. A reader finds its handle gone, counts the stamp as taken back, and
-//!   reads on at another copy or here after the return.
-//! - *the file moves to another home*: by a writer there, which recalls the bytes from here, or after this host was given
-//!   up. A stamp names its home and is of one backing file, so none of the old ones is taken for one of the new home's.
+//!   reads on at a replica, or here after the restart.
+//! - *the file moves to another home*: because of a writer there, which recalls the bytes, or after this host was given up. A
+//!   stamp names its home and one backing file, so no old stamp is taken for one of the new home.
 //!
 //! Nothing is waited for with the file's entry locked: a follower answers only when its kernel's reads have been answered,
 //! and these may need the entry.
@@ -39,13 +39,13 @@ use crate::membership::cluster::unexpected;
 
 /// How long a writer waits for followers.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often, and how long, a follower that did not answer is told again.
+/// How often, and how long, a follower that did not answer is asked again to drop what it keeps.
 const AGAIN: Duration = Duration::from_millis(500);
 const REMINDED: Duration = Duration::from_secs(30);
 /// How long a file is not vouched for after a recall; doubles each time.
-const REST_MIN: Duration = Duration::from_millis(100);
-const REST_MAX: Duration = Duration::from_secs(10);
-/// A file that was left alone for so many rests has calmed down.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// A file that nobody wrote to for this many pauses begins again with the shortest pause.
 const CALM: u32 = 8;
 /// Most files that are remembered. Forgetting one costs its readers the pages that they have.
 const FILES_MAX: usize = 1 << 16;
@@ -55,8 +55,8 @@ const FILES_MAX: usize = 1 << 16;
 struct Vouch {
     /// The file that the stamp is of.
     stamp: Option<(BackingRef, u64)>,
-    rests_until: Option<Instant>,
-    rest: Duration,
+    pauses_until: Option<Instant>,
+    pause: Duration,
 }
 
 /// What this host vouches for.
@@ -66,7 +66,7 @@ pub(crate) struct Vouches {
 }
 
 impl Vouches {
-    /// Stamps go on from the time, so that one of an earlier life of this host is none of this one's.
+    /// The first stamp is taken from the clock, so that no stamp of an earlier life of this host is one of this life.
     pub(crate) fn new() -> Self {
         let since_1970 = intarsia_sync::system_now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let next = u64::try_from(since_1970.as_nanos()).unwrap_or(1).max(1);
@@ -80,9 +80,9 @@ impl Vouches {
         if files.len() >= FILES_MAX && !files.contains_key(&ino) {
             files.clear();
         }
-        let fresh = Vouch { stamp: None, rests_until: None, rest: REST_MIN };
+        let fresh = Vouch { stamp: None, pauses_until: None, pause: PAUSE_MIN };
         let vouch = files.entry(ino).or_insert(fresh);
-        if vouch.rests_until.is_some_and(|until| now < until) {
+        if vouch.pauses_until.is_some_and(|until| now < until) {
             return 0;
         }
         match vouch.stamp {
@@ -109,9 +109,9 @@ impl Vouches {
         let Some(vouch) = files.get_mut(&ino) else { return };
         vouch.stamp = None;
         if is_followed {
-            let is_calm = vouch.rests_until.is_none_or(|until| now > until + vouch.rest * CALM);
-            vouch.rest = if is_calm { REST_MIN } else { (vouch.rest * 2).min(REST_MAX) };
-            vouch.rests_until = Some(now + vouch.rest);
+            let is_calm = vouch.pauses_until.is_none_or(|until| now > until + vouch.pause * CALM);
+            vouch.pause = if is_calm { PAUSE_MIN } else { (vouch.pause * 2).min(PAUSE_MAX) };
+            vouch.pauses_until = Some(now + vouch.pause);
         }
     }
 }
@@ -126,7 +126,7 @@ pub(crate) struct Follower {
     is_told: bool,
 }
 
-/// Followers being told; whether all have answered, or nobody waits for them any more.
+/// A round of messages to followers; whether all have answered, or nobody waits for them any more.
 #[derive(Default)]
 pub(crate) struct Round(AtomicBool);
 
@@ -154,7 +154,7 @@ impl Round {
 pub(crate) enum Recalling {
     /// No follower keeps what it has read.
     Over,
-    /// They are being told: the file's entry is to be let go of, and it is to be asked again.
+    /// They are being asked to drop it: the caller has to unlock the file's entry, and ask again.
     UnderWay,
 }
 
@@ -248,7 +248,7 @@ pub(crate) struct PeerOpening {
     pub(crate) pinned: Option<Arc<BackingFile>>,
 }
 
-/// What a host that wants to write is told while followers are.
+/// The answer to a host that wants to write while followers are being asked to drop what they keep.
 pub(crate) fn being_told() -> Error {
     Error::Busy("readers of the file are being told".into())
 }
@@ -274,8 +274,8 @@ mod tests {
         let fourth = vouches.stamp(ino, backing(3));
         assert!(fourth > third);
         vouches.withdraw(ino, true);
-        assert_eq!(vouches.stamp(ino, backing(3)), 0, "it rests");
-        intarsia_sync::thread::sleep(REST_MIN);
+        assert_eq!(vouches.stamp(ino, backing(3)), 0, "it pauses");
+        intarsia_sync::thread::sleep(PAUSE_MIN);
         assert!(vouches.stamp(ino, backing(3)) > fourth);
         assert!(Vouches::new().stamp(ino, backing(3)) > fourth, "another life");
     }

@@ -1,8 +1,8 @@
 //! Leases on directories: when this host asks for one, and how it gives one back.
 //!
-//! What a lease is stands in `intarsia_meta`. Asked for is the lease on a directory that this host uses
-//! several times in a row; who has been asked to give one back rests before it asks again, longer each
-//! time, so that a directory that several hosts change is soon left alone.
+//! `intarsia_meta` defines what a lease is. This host asks for the lease on a directory that it uses several times in a row.
+//! After it was asked to give one back it waits before it asks again, longer each time, so that hosts that all change one
+//! directory soon stop passing its lease around.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::ranks::DIRECTORY_USES;
 /// Uses after which a lease is asked for, if they come within [`TOGETHER`].
 const USES: u32 = 4;
 const TOGETHER: Duration = Duration::from_secs(2);
-/// How long a directory is left alone after its lease was recalled; doubles each time.
-const REST_MIN: Duration = Duration::from_millis(100);
-const REST_MAX: Duration = Duration::from_secs(10);
-/// It is left alone for no longer than this for each host: so few hosts disturb each other less, and have it back soon
+/// The pause before a recalled lease is asked for again; doubles each time.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The longest pause, for each host of the store: so a few hosts disturb each other less, and have the lease back soon
 /// when the stage of a workflow in which they changed it is over.
-const REST_OF_A_HOST: Duration = Duration::from_millis(50);
-/// A lease that was kept for so many rests shows that the directory has calmed down.
+const PAUSE_OF_A_HOST: Duration = Duration::from_millis(50);
+/// After a lease was kept for this many pauses, the next pause is the shortest again.
 const CALM: u32 = 8;
 /// Misses after which everything in a leased directory is read at once.
 const MISSES: u32 = 16;
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const BRIEFLY: Duration = Duration::from_millis(500);
 const ASKED_AGAIN: Duration = Duration::from_millis(100);
 
-/// The kernel is told to keep something only of a directory that no other host has changed for so long, as far as this one
+/// The kernel may cache something only of a directory that no other host has changed for this time, as far as this one
 /// can tell. Taking it back makes another host wait as long as some thousand calls of the kernel take, and the stages of a
 /// workflow that change hands are shorter than this.
 const KERNEL_CALM_MIN: Duration = Duration::from_secs(10);
@@ -89,13 +89,13 @@ pub(super) struct Use {
     returns: u64,
     /// Threads that are giving it back.
     returning: u32,
-    /// When the kernel was last told to keep something of it.
+    /// When the kernel was last allowed to cache something of it.
     pub(super) kept_by_kernel: Option<Instant>,
-    /// When a lease may be asked for again, and how long the next rest will be. The kernel is told to keep
+    /// When a lease may be asked for again, and how long the next pause will be. The kernel may cache
     /// names and attributes only under a lease that has lasted longer, for giving such a one back takes
     /// time.
-    rests_until: Option<Instant>,
-    rest: Duration,
+    pauses_until: Option<Instant>,
+    pause: Duration,
     /// Misses since everything was last read, and how many more lead to its being read again.
     misses: u32,
     misses_max: u32,
@@ -112,8 +112,8 @@ impl Use {
             returns: 0,
             returning: 0,
             kept_by_kernel: None,
-            rests_until: None,
-            rest: REST_MIN,
+            pauses_until: None,
+            pause: PAUSE_MIN,
             misses: 0,
             misses_max: MISSES,
         }
@@ -122,8 +122,8 @@ impl Use {
     /// Counts a use; `returns` when a lease is to be asked for.
     fn note(&mut self, now: Instant) -> Option<u64> {
         self.last = now;
-        let rests = self.rests_until.is_some_and(|until| now < until);
-        if self.held.is_some() || self.returning > 0 || rests {
+        let is_pausing = self.pauses_until.is_some_and(|until| now < until);
+        if self.held.is_some() || self.returning > 0 || is_pausing {
             return None;
         }
         if now.duration_since(self.first) > TOGETHER {
@@ -146,26 +146,26 @@ impl Use {
     /// Whether the lease, held since `since`, is likely to be held on.
     pub(super) fn is_calm(&self, now: Instant, since: Instant) -> bool {
         let held = now.duration_since(since);
-        held > self.rest && held + self.calm_before > KERNEL_CALM_MIN
+        held > self.pause && held + self.calm_before > KERNEL_CALM_MIN
     }
 
-    /// The lease goes; `longest_rest` when another host wants to change something.
-    fn end(&mut self, now: Instant, longest_rest: Option<Duration>) {
+    /// The lease goes; `longest_pause` when another host wants to change something.
+    fn end(&mut self, now: Instant, longest_pause: Option<Duration>) {
         self.returns += 1;
         self.count = 0;
         let Some(held) = self.held.take() else { return };
-        if let Some(longest) = longest_rest {
-            let was_calm = now.duration_since(held) > self.rest.min(longest) * CALM;
+        if let Some(longest) = longest_pause {
+            let was_calm = now.duration_since(held) > self.pause.min(longest) * CALM;
             if was_calm {
-                self.rest = REST_MIN;
+                self.pause = PAUSE_MIN;
             }
-            self.rests_until = Some(now + self.rest.min(longest));
-            self.rest = (self.rest * 2).min(REST_MAX);
+            self.pauses_until = Some(now + self.pause.min(longest));
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
         }
     }
 }
 
-/// The leases of this host, as far as they are its own business.
+/// When this host asks for leases, keeps them, and gives them back.
 pub(crate) struct DirectoryLeases {
     pub(super) namespace: Arc<Namespace>,
     /// The other hosts; none in a store of one, which needs no leases.
@@ -173,9 +173,9 @@ pub(crate) struct DirectoryLeases {
     /// Whether leases are asked for.
     is_asking: bool,
     uses: Mutex<HashMap<InodeId, Use>>,
-    /// Read-locked while the kernel is told something, so that a lease is not given back before it has been.
+    /// Read-locked while the kernel is sent something, so that a lease is not given back before the kernel has it.
     pub(super) telling: RwLock<()>,
-    /// What it was told of inodes.
+    /// The attributes that it was sent.
     pub(crate) told: Told,
 }
 
@@ -207,9 +207,9 @@ impl DirectoryLeases {
         let mut uses = self.uses.lock();
         if uses.len() >= REMEMBERED_MAX && !uses.contains_key(&dir) {
             uses.retain(|_, seen| {
-                let rests = seen.rests_until.is_some_and(|until| now < until);
+                let is_pausing = seen.pauses_until.is_some_and(|until| now < until);
                 let is_in_use = seen.held.is_some() || seen.returning > 0;
-                is_in_use || rests || now.duration_since(seen.last) < TOGETHER
+                is_in_use || is_pausing || now.duration_since(seen.last) < TOGETHER
             });
         }
         uses.entry(dir).or_insert_with(|| Use::new(now)).note(now)
@@ -276,7 +276,7 @@ impl DirectoryLeases {
             }
             Ok(false) => {
                 self.with(dir, |seen| {
-                    seen.rests_until = Some(Instant::now() + REST_MAX);
+                    seen.pauses_until = Some(Instant::now() + PAUSE_MAX);
                 });
             }
             Err(error) => tracing::debug!(%dir, %error, "no lease on the directory"),
@@ -295,11 +295,11 @@ impl DirectoryLeases {
     }
 
     fn return_directory(&self, dir: InodeId, is_recalled: bool) -> Result<()> {
-        // First nothing more is kept, nor the kernel told to; then what it was told before runs out; only
+        // First nothing more is kept, here or by the kernel; then what the kernel was sent before expires; only
         // then do others learn of it.
-        let longest_rest = is_recalled.then(|| self.longest_rest());
+        let longest_pause = is_recalled.then(|| self.longest_pause());
         self.with(dir, |seen| {
-            seen.end(Instant::now(), longest_rest);
+            seen.end(Instant::now(), longest_pause);
             seen.returning += 1;
         });
         self.namespace.forget_directory(dir);
@@ -314,13 +314,13 @@ impl DirectoryLeases {
         outcome
     }
 
-    fn longest_rest(&self) -> Duration {
+    fn longest_pause(&self) -> Duration {
         let hosts = self.cluster.as_ref().map_or(1, |cluster| cluster.members().len());
         let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
-        REST_OF_A_HOST.saturating_mul(hosts).min(REST_MAX)
+        PAUSE_OF_A_HOST.saturating_mul(hosts).min(PAUSE_MAX)
     }
 
-    /// The leases that this host had are others' to give now.
+    /// This host was given up: other hosts decide now about the leases that it had.
     pub(crate) fn lose_directories(&self) {
         let now = Instant::now();
         self.uses.lock().values_mut().for_each(|seen| seen.end(now, None));
@@ -360,12 +360,12 @@ mod tests {
         let now = Instant::now();
         let mut seen = Use::new(now);
         assert!(seen.begin(now, 0, Duration::ZERO));
-        assert!(!seen.is_calm(now + REST_MIN * 2, now));
-        assert!(seen.is_calm(now + KERNEL_CALM_MIN + REST_MIN, now));
-        // What was calm before the lease counts, but not for the rest after a recall.
+        assert!(!seen.is_calm(now + PAUSE_MIN * 2, now));
+        assert!(seen.is_calm(now + KERNEL_CALM_MIN + PAUSE_MIN, now));
+        // Time without changes before the lease counts, but not for the pause after a recall.
         assert!(seen.begin(now, 0, KERNEL_CALM_MIN));
-        assert!(!seen.is_calm(now + REST_MIN / 2, now));
-        assert!(seen.is_calm(now + REST_MIN * 2, now));
+        assert!(!seen.is_calm(now + PAUSE_MIN / 2, now));
+        assert!(seen.is_calm(now + PAUSE_MIN * 2, now));
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
         let mut now = Instant::now();
         let mut seen = Use::new(now);
         let asked = (0..USES).find_map(|_| seen.note(now)).unwrap();
-        seen.end(now, Some(REST_MAX));
+        seen.end(now, Some(PAUSE_MAX));
         assert!(!seen.begin(now, asked, Duration::ZERO));
         assert!(seen.held.is_none());
         // Nor is it asked for while it is being given back.
@@ -383,25 +383,25 @@ mod tests {
         let asked = (0..USES).find_map(|_| seen.note(now)).unwrap();
         assert!(seen.begin(now, asked, Duration::ZERO));
         assert_eq!(seen.note(now), None);
-        // Each recall of a lease that was not kept for long makes the rest longer.
+        // Each recall of a lease that was not kept for long makes the pause longer.
         for _ in 0..20 {
-            seen.end(now, Some(REST_MAX));
+            seen.end(now, Some(PAUSE_MAX));
             assert!((0..USES * 2).all(|_| seen.note(now).is_none()));
-            now = seen.rests_until.unwrap();
+            now = seen.pauses_until.unwrap();
             let asked = (0..USES * 2).find_map(|_| seen.note(now)).unwrap();
             assert!(seen.begin(now, asked, Duration::ZERO));
         }
-        assert_eq!(seen.rest, REST_MAX);
-        // Few hosts have it back sooner, though the kernel is told of it no sooner.
-        seen.end(now, Some(REST_OF_A_HOST * 4));
-        assert_eq!(seen.rests_until, Some(now + REST_OF_A_HOST * 4));
-        assert_eq!(seen.rest, REST_MAX);
-        now += REST_OF_A_HOST * 4;
+        assert_eq!(seen.pause, PAUSE_MAX);
+        // Few hosts have it back sooner, though the kernel may not cache it sooner.
+        seen.end(now, Some(PAUSE_OF_A_HOST * 4));
+        assert_eq!(seen.pauses_until, Some(now + PAUSE_OF_A_HOST * 4));
+        assert_eq!(seen.pause, PAUSE_MAX);
+        now += PAUSE_OF_A_HOST * 4;
         let asked = (0..USES * 2).find_map(|_| seen.note(now)).unwrap();
         assert!(seen.begin(now, asked, Duration::ZERO));
-        assert!(!seen.is_calm(now + REST_MAX, now));
-        seen.end(now + REST_MAX * (CALM + 1), Some(REST_MAX));
-        assert_eq!(seen.rest, REST_MIN * 2);
+        assert!(!seen.is_calm(now + PAUSE_MAX, now));
+        seen.end(now + PAUSE_MAX * (CALM + 1), Some(PAUSE_MAX));
+        assert_eq!(seen.pause, PAUSE_MIN * 2);
     }
 
     #[test]
@@ -420,7 +420,7 @@ mod tests {
         assert!(namespace.holds_directory(root));
         let read_after = Instant::now();
         let telling = asking.tell_kernel();
-        // It has not been calm for long enough.
+        // It has not been unchanged for long enough.
         assert_eq!(telling.lasts(Cover { dir: root, read_after }), Duration::ZERO);
         assert!(!telling.is_binding());
         drop(telling);

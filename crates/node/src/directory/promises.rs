@@ -1,5 +1,5 @@
-//! The thread that has new files committed which their programs keep open (see `intarsia_meta`'s promises): the
-//! others are committed when they are closed. It also removes what is left of changes over several partitions.
+//! The thread that commits deferred creates (`intarsia_meta`'s promises) of files that their programs keep open; others are
+//! committed when they are closed. It also finishes changes over several partitions that were left half done.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

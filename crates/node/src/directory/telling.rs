@@ -1,4 +1,4 @@
-//! What the kernel is told under a lease on a directory, and how long it may keep that.
+//! What the kernel is sent under a lease on a directory, and how long it may cache that.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -22,13 +22,13 @@ pub struct Cover {
 pub struct Telling<'a> {
     leases: &'a DirectoryLeases,
     told: RefCell<Vec<InodeId>>,
-    /// It is told attributes that it may have to give back.
+    /// It is sent attributes that it may have to drop later.
     tells_attributes: Cell<bool>,
     _turn: RwLockReadGuard<'a, ()>,
 }
 
 impl DirectoryLeases {
-    /// To be held while the kernel is told something that it may keep.
+    /// To be held while the kernel is sent something that it may cache.
     pub(crate) fn tell_kernel(&self) -> Telling<'_> {
         let turn = self.telling.read();
         let tells_attributes = Cell::default();
@@ -74,7 +74,7 @@ impl Telling<'_> {
         is_kept == Some(true) && namespace.holds_directory(dir) && namespace.keeps_directories()
     }
 
-    /// Whether the kernel is told to keep something.
+    /// Whether the kernel may cache something.
     #[must_use]
     pub fn is_binding(&self) -> bool {
         self.tells_attributes.get() || !self.told.borrow().is_empty()

@@ -1,8 +1,8 @@
-//! Attributes that the kernel was told under leases on directories which are not known to be calm. It keeps them for a
-//! moment, so that one call of a program asks for them once, and drops them when the lease is given back.
+//! Attributes that the kernel was sent under leases on directories that have changed lately. It caches them for a moment, so
+//! that one call of a program asks for them once, and drops them when the lease is given back.
 //!
-//! Taking them back waits for no lock of the kernel, and what it is told meanwhile of an inode that it knows it does not
-//! take. An inode that it does not know may be in an answer that its program has not taken yet.
+//! Dropping them waits for no lock of the kernel. What the kernel is sent meanwhile about an inode that it already knows, it
+//! ignores; an inode that it does not know yet may be in an answer that is still on its way to the program.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -16,9 +16,9 @@ use crate::directory::directory_lease::{KEPT_BY_KERNEL, ON_ITS_WAY};
 /// Has the kernel ask for the attributes of an inode anew; false if it does not know the inode.
 pub type AttributeDropper = dyn Fn(InodeId) -> bool + Send + Sync;
 
-/// Between two attempts at what the kernel does not know yet.
+/// Between two attempts to drop attributes of an inode that the kernel does not know yet.
 const UNKNOWN_PAUSE: Duration = Duration::from_millis(1);
-/// Up to so many inodes no old ones are looked for.
+/// With fewer inodes than this, expired ones are not searched for.
 const FEW: usize = 1024;
 
 /// What the kernel may have.
@@ -28,7 +28,7 @@ pub(crate) struct Told {
     dropper: OnceLock<Box<AttributeDropper>>,
 }
 
-/// What it was told of one inode.
+/// What it was sent of one inode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The directory whose lease covers it.
@@ -70,7 +70,7 @@ impl Told {
         self.dropper.get().is_some()
     }
 
-    /// The kernel is about to be told the attributes of an inode that the lease on `dir` covers.
+    /// The kernel is about to be sent the attributes of an inode that the lease on `dir` covers.
     pub(super) fn note(&self, dir: InodeId, ino: InodeId) {
         self.inodes.lock().note(ino, Answer { dir, at: Instant::now() });
     }
@@ -82,7 +82,7 @@ impl Told {
 }
 
 impl Told {
-    /// Who has the kernel ask for attributes anew. Without one it is told to keep fewer.
+    /// What makes the kernel ask for attributes again. Without it the kernel is allowed to cache fewer.
     pub(crate) fn set_dropper(&self, dropper: Box<AttributeDropper>) {
         // The mount sets it, once.
         let _ = self.dropper.set(dropper);

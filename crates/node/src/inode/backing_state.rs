@@ -38,7 +38,7 @@ impl BackingState {
         *self = if self.is_spared() { Self::SparedDoubtful } else { Self::Doubtful };
     }
 
-    /// It is known what the record says, or somebody else sees to that.
+    /// It is known what the record says, or the ledger has taken the question over.
     pub(crate) const fn resolve(&mut self) {
         *self = if self.is_spared() { Self::Spared } else { Self::Known };
     }

@@ -1,4 +1,4 @@
-//! Live files whose content has copies on other hosts: what is to be published of them, and what is then known.
+//! Live files whose content has replicas: what is to be published of them, and what is known after that.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is still told of inodes that are gone.
+//! Attributes of inodes that were removed, for programs that ask for them a moment later.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

@@ -1,11 +1,10 @@
-//! Small files of a store of several hosts, folded when they are published.
+//! Small files of a store of several hosts, put beside their inodes when they are published (inline on close).
 //!
-//! At the close of a small file what it holds goes beside its inode, in the commit that publishes it. The
-//! backing file stays with the live entry until nobody can write to it any more, and no record names it; a
-//! crash leaves it to the next start. If it still holds then what was published, the lease to write is all
-//! that is left to give back, for many files in one commit, and no other host's lease on a directory is in
-//! the way. Else it is published again; and a file that is still mapped is named again as the place of its
-//! bytes.
+//! At the close of a small file its content goes beside its inode, in the commit that publishes it. The backing file stays
+//! with the live entry until nobody can write to it any more, but no record names it; after a crash the next start removes
+//! it. If it still holds what was published when the file settles, only the lease to write is left to be given back: for many
+//! files in one commit, without asking other hosts for leases on directories. If it holds something else it is published
+//! again; and if the file is still mapped, the record names the backing file again.
 
 use intarsia_codec::block_sum;
 use intarsia_meta::{Extra, FreeFile, Inode};

@@ -1,10 +1,10 @@
 //! New files for which this host has no room: another host takes them in, and they are written through it.
 //!
-//! A file without bytes in a tier stands beside its inode until it grows. When it does and every tier here is below
-//! its watermark, the host with most room becomes its home: it takes the lease to write from this one, makes a
-//! backing file, and keeps the file open for this host, with what it holds so far. From then on it is a file of that
-//! host like any other that is written through it (see [`crate::inode::lease`]). Nobody is without the lease meanwhile: it
-//! passes in one commit, conditional on the asker still having it.
+//! A new file is kept beside its inode until it grows. If every tier here is below its watermark then, the host with most room
+//! becomes its home: it takes the lease to write over from this host, makes a backing file, and keeps the file open for this
+//! host, with the content so far. From then on it is a file of that host which is written through it, like any other (see
+//! [`crate::inode::lease`]). At each moment one of the two has the lease: it passes in one commit, on condition that the asker
+//! still has it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ use crate::space::tiers::full;
 
 /// Hosts that are asked to take in one file: what is known of their room is up to a beat old.
 const HOSTS_ASKED: usize = 4;
-/// Between two words about it in the log.
+/// Between two lines about it in the log.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// When the log last said that files go elsewhere, or nowhere.
@@ -221,7 +221,8 @@ impl Node {
                 _ => return Err(Error::Busy(format!("{asker} may not write to the file"))),
             };
             self.passed.forget(ino);
-            if !self.namespace.hand_over_write(ino, &owner, &self.namespace.owner())? {
+            let passed = self.namespace.hand_over_write(ino, &owner, &self.namespace.owner());
+            if !passed.inspect_err(|error| self.passed.doubt(ino, error))? {
                 return Err(Error::Busy(format!("{asker} may not write to the file")));
             }
             state.right.acquire();
@@ -329,7 +330,7 @@ impl Node {
             match (self.tiers.has(backing.tier), &self.cluster) {
                 (true, _) => {
                     let free = FreeFile::of(inode.ino, backing.file);
-                    self.settler_queue.reclaim(backing.tier, free);
+                    self.finalizer_queue.reclaim(backing.tier, free);
                 }
                 (false, Some(cluster)) => cluster.note_garbage(backing),
                 (false, None) => {}

@@ -1,5 +1,5 @@
-//! Where the entry of a live inode is: in the table, in the settler's queue too, or nowhere any more. The states, and how
-//! one passes to another.
+//! Where the entry of a live inode is: in the table, in the finalizer's queue too, or removed. The states and their
+//! transitions.
 //!
 //! ```text
 //!          enqueue
@@ -14,14 +14,14 @@ pub(crate) enum Entry {
     /// In the table.
     #[default]
     Free,
-    /// In the table, and in the settler's queue.
+    /// In the table, and in the finalizer's queue.
     Queued,
     /// Removed from the table.
     Gone,
 }
 
 impl Entry {
-    /// Whether the settler has it in its queue.
+    /// Whether the finalizer has it in its queue.
     pub(crate) const fn is_queued(self) -> bool {
         matches!(self, Self::Queued)
     }

@@ -1,5 +1,5 @@
-//! Hosts that follow a live file: they have it open, and may keep what they read until they are told that it is about to
-//! change (see [`crate::cache::vouch`]).
+//! Hosts that follow a live file: they have it open, and may keep what they read until this host recalls that because the
+//! file is about to change (see [`crate::cache::vouch`]).
 
 use std::sync::Arc;
 use std::time::Duration;

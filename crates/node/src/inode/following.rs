@@ -1,4 +1,4 @@
-//! A live file follows its record, which another host has changed.
+//! A live entry is brought up to date with its record, which another host has changed.
 
 use intarsia_meta::{FreeFile, Inode};
 use intarsia_sync::Instant;

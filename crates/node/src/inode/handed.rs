@@ -1,9 +1,9 @@
-//! A file that goes from the host that writes it to the next one, in one question.
+//! A file passes from the host that writes it to the next one with a single request.
 //!
 //! The holder of the right to write settles the file, passes the right on in the commit that records that, and answers with
-//! the record and, if they are few, with the bytes. From that commit on only the heir changes content and place, so it needs
-//! to ask neither the metadata who may write nor the home whether somebody writes there. Everything that it commits is
-//! conditional on the right and on the record, as ever: an answer that is late, or that never comes, does no harm.
+//! the record and, if they are few, with the bytes. From that commit on only the receiver changes content and place, so it
+//! need not ask the metadata who may write, nor the home whether somebody writes there. Everything that the receiver commits
+//! is conditional on the right and on the record, so an answer that comes late or never does no harm.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -16,6 +16,7 @@ use intarsia_types::{Error, InodeId, NodeId, Result};
 use crate::background::queue::Summing;
 use crate::inode::lease::{Attempt, Content, HOLDER_PATIENCE, Retry};
 use crate::inode::live::LiveState;
+use crate::inode::passed::Unsure;
 use crate::inode::settling::{Release, Settled};
 use crate::membership::cluster::{Cluster, Recalled};
 use crate::node::Node;
@@ -26,7 +27,7 @@ const SENT_BYTES: u32 = 128 << 10;
 /// A file that was changed so recently is likely to be still the right of the host that did.
 const RECENT: Duration = Duration::from_secs(1);
 /// A second attempt after so long, while somebody is busy with the entry here.
-const SOON: Duration = Duration::from_millis(20);
+pub(super) const SOON: Duration = Duration::from_millis(20);
 
 /// What came with the right to write.
 pub(crate) struct Handed {
@@ -77,7 +78,10 @@ impl Node {
                 Ok(None) => {}
                 Ok(Some(asked)) => return Ok(asked),
                 // It may have passed the right on all the same, which the metadata know.
-                Err(error) => tracing::debug!(%ino, %holder, %error, "the likely writer"),
+                Err(error) => {
+                    tracing::debug!(%ino, %holder, %error, "the likely writer");
+                    self.doubt_right(ino);
+                }
             }
         }
         Ok(match self.passed.acquire_write(&self.namespace, ino)? {
@@ -88,9 +92,18 @@ impl Node {
                 Ok(Some(asked)) => asked,
                 Ok(None) => Asked::Again(Retry::contended(Duration::ZERO)),
                 // Either it answers again soon, or it is declared lost, and then its lease is.
-                Err(error) => Asked::Again(Retry::silent(error)),
+                Err(error) => {
+                    self.doubt_right(ino);
+                    Asked::Again(Retry::silent(error))
+                }
             },
         })
+    }
+
+    /// A host that was asked to pass the right on did not answer; it may have passed it on all the same.
+    fn doubt_right(&self, ino: InodeId) {
+        self.passed.doubt_again(Unsure::File(ino));
+        self.finalizer_queue.collect();
     }
 
     /// The host that is likely to have the right to write, if the record that was just looked up tells.
@@ -136,7 +149,9 @@ impl WriteRights for Node {
                 if !state.is_open() {
                     self.removal.forget_bytes(ino, state);
                 }
-                self.settler_queue.sum_later(ino, Summing::Soon);
+                self.finalizer_queue.sum_later(ino, Summing::Soon);
+            } else {
+                self.leave_right(ino, state);
             }
             Ok(attempt)
         });

@@ -23,7 +23,7 @@ use crate::membership::homes::require_some_copy;
 use crate::node::Node;
 use crate::space::hints::own_hints;
 
-/// How long an open tries to get a lease that keeps moving.
+/// How long an open tries to get a lease while other hosts pass it between them.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How long a holder of a lease may take to answer, and when one that did not is asked again.
 pub(super) const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
@@ -50,12 +50,12 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    /// In a moment; `why` nothing came of it if it takes too long.
+    /// Again after a moment; `why` is the error if there is no time left.
     pub(crate) fn after(after: Duration, why: &str) -> Self {
         Self { after, error: Error::Busy(why.into()) }
     }
 
-    /// Others are at it.
+    /// Other hosts are writing to the file.
     pub(super) fn contended(after: Duration) -> Self {
         Self { after, error: Error::Busy("other hosts keep writing to the file".into()) }
     }
@@ -95,7 +95,10 @@ impl Node {
     ) -> Result<T> {
         let deadline = Instant::now() + allowance::of(PATIENCE);
         loop {
-            match self.live.with(ino, &mut attempt)? {
+            let attempted = self
+                .live
+                .with(ino, |state| attempt(state).inspect_err(|_| self.leave_right(ino, state)));
+            match attempted? {
                 Attempt::Done(value) => return Ok(value),
                 Attempt::Again(retry) if Instant::now() + retry.after < deadline => {
                     intarsia_sync::thread::sleep(retry.after);
@@ -262,11 +265,15 @@ impl Node {
         if let Some(dropped) = self.namespace.take_over_write(ino, holder, is_his)? {
             tracing::warn!(%ino, %holder, "took over the right to write from a host that is gone");
             self.replicas.note_dropped(&dropped);
+            if !dropped.is_empty() {
+                // Whoever settles the file sees to its copies; if the right comes to nothing, somebody has to.
+                self.replicas.queue.add(ino, 0);
+            }
         }
         Ok(Attempt::Again(Retry::contended(Duration::ZERO)))
     }
 
-    /// The lease is held: brings the bytes here, if they are elsewhere.
+    /// This host holds the lease: brings the bytes here, if they are elsewhere.
     fn settle_in(
         &self,
         cluster: &Arc<Cluster>,
@@ -375,14 +382,19 @@ impl Node {
         self.regular(ino).map(Attempt::Done)
     }
 
-    /// Lets others write again, after nothing came of it here.
+    /// Gives the right to write back, which was acquired for something that then failed.
     pub(crate) fn give_lease_back(&self, ino: InodeId, state: &mut LiveState) {
         if !state.right.release() {
             return;
         }
         let extras = [Extra::HoldWritable, Extra::ClearWritable];
         if let Err(error) = self.namespace.update_with(ino, &extras, |_| Ok(())) {
-            tracing::debug!(%ino, %error, "a lease to write was not given back");
+            tracing::debug!(%ino, %error, "a lease to write is given back later");
+            self.passed.doubt(ino, &error);
+            self.finalizer_queue.collect();
+        }
+        if state.publishing.take_lacking() {
+            self.replicas.queue.add(ino, 0);
         }
     }
 
@@ -395,47 +407,58 @@ impl Node {
         follower: Option<&NodeId>,
     ) -> Result<PeerOpening> {
         self.live.with(ino, |state| {
-            state.require_ours()?;
-            if may_write && self.recall_followers(ino, state).is_some() {
-                // Its own kernel may have pages, so it lets go of its entry meanwhile.
-                return Err(being_told());
-            }
-            let known = if may_write { None } else { self.known_record(state) };
-            let inode = known.map_or_else(|| self.regular(ino), Ok)?;
-            let served = match may_write {
-                _ if matches!(inode.layout, Layout::Striped { .. }) => {
-                    return Err(Error::Busy("the file is striped now; open its parts".into()));
-                }
-                true => inode.layout.backing(),
-                false => self.copies.own(&inode).or(inode.layout.backing()),
-            };
-            let is_elsewhere = served.is_some_and(|backing| !self.tiers.has(backing.tier));
-            if is_elsewhere || state.writes_remotely() {
-                return Err(Error::Busy("the file has moved to another host".into()));
-            }
-            self.renew_body(state, &inode)?;
-            require_here(state, &inode)?;
-            if may_write {
-                self.confirm_lease(ino, state)?;
-            }
-            if may_write && !state.holds_lease() {
-                match self.passed.acquire_write(&self.namespace, ino)? {
-                    WriteLease::Held(_) => _ = state.right.acquire(),
-                    WriteLease::HeldBy(_) | WriteLease::Unneeded(_) => {
-                        return Err(Error::Busy("the file is written at another host".into()));
-                    }
-                }
-            }
-            if may_write {
-                state.mark_unsettled(&self.bodies, ino)?;
-            }
-            state.remote_handles += 1;
-            state.writers += u32::from(may_write);
-            let size_bytes = state.size_bytes()?;
-            let (stamp, pinned) =
-                follower.map_or((0, None), |reader| self.follow_up(ino, state, reader));
-            Ok(PeerOpening { size_bytes, stamp, pinned })
+            let opened = self.open_live_for_peer(ino, may_write, follower, state);
+            opened.inspect_err(|_| self.leave_right(ino, state))
         })
+    }
+
+    fn open_live_for_peer(
+        &self,
+        ino: InodeId,
+        may_write: bool,
+        follower: Option<&NodeId>,
+        state: &mut LiveState,
+    ) -> Result<PeerOpening> {
+        state.require_ours()?;
+        if may_write && self.recall_followers(ino, state).is_some() {
+            // Its own kernel may have pages, so it lets go of its entry meanwhile.
+            return Err(being_told());
+        }
+        let known = if may_write { None } else { self.known_record(state) };
+        let inode = known.map_or_else(|| self.regular(ino), Ok)?;
+        let served = match may_write {
+            _ if matches!(inode.layout, Layout::Striped { .. }) => {
+                return Err(Error::Busy("the file is striped now; open its parts".into()));
+            }
+            true => inode.layout.backing(),
+            false => self.copies.own(&inode).or(inode.layout.backing()),
+        };
+        let is_elsewhere = served.is_some_and(|backing| !self.tiers.has(backing.tier));
+        if is_elsewhere || state.writes_remotely() {
+            return Err(Error::Busy("the file has moved to another host".into()));
+        }
+        self.renew_body(state, &inode)?;
+        require_here(state, &inode)?;
+        if may_write {
+            self.confirm_lease(ino, state)?;
+        }
+        if may_write && !state.holds_lease() {
+            match self.passed.acquire_write(&self.namespace, ino)? {
+                WriteLease::Held(_) => _ = state.right.acquire(),
+                WriteLease::HeldBy(_) | WriteLease::Unneeded(_) => {
+                    return Err(Error::Busy("the file is written at another host".into()));
+                }
+            }
+        }
+        if may_write {
+            state.mark_unsettled(&self.bodies, ino)?;
+        }
+        state.remote_handles += 1;
+        state.writers += u32::from(may_write);
+        let size_bytes = state.size_bytes()?;
+        let (stamp, pinned) =
+            follower.map_or((0, None), |reader| self.follow_up(ino, state, reader));
+        Ok(PeerOpening { size_bytes, stamp, pinned })
     }
 
     /// Gives back the right to write to a file whose entry, which the caller has locked, does not know of it: it was

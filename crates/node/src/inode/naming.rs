@@ -18,9 +18,9 @@ pub(crate) enum Naming {
     Named,
     /// It does not: the file was published beside its inode (see [`crate::inode::early_fold`]).
     Folded(EarlyFold),
-    /// It does, and is to go on doing so: the file is still mapped after its last close.
+    /// A record names it and must go on doing so: the file is still mapped after its last close.
     Mapped,
-    /// It is to, and does not yet.
+    /// A record is to name it, and does not yet.
     MappedUnnamed(EarlyFold),
 }
 

@@ -1,4 +1,4 @@
-//! What the lower file system changes of files that are open here.
+//! What this host does with open files that were changed in the lower file system.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A live file that the kernel reads through its pages while its bytes are at another host.
+//! Live files that the kernel reads through its page cache while their bytes are at another host.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl LiveState {
     }
 }
 
-/// What the kernel has, and is told, of live files at other hosts.
+/// What the kernel has cached, and is sent, of live files at other hosts.
 pub(crate) struct Paging {
     pub(crate) live: Arc<LiveTable>,
     pub(crate) far_pages: Arc<FarPages>,

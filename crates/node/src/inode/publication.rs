@@ -1,4 +1,4 @@
-//! What was written becomes the record, which other hosts read.
+//! Publication: length, times and place of what was written go into the record, which other hosts read.
 
 use std::sync::Arc;
 

@@ -7,13 +7,13 @@
 //!   Withheld ── publish ──→ Current       Lacking ── take_lacking ──→ Current
 //! ```
 
-/// Whether something stands between what was written here and the other hosts.
+/// Whether missing copies keep other hosts from seeing what was written here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Publishing {
     /// Nothing.
     #[default]
     Current,
-    /// It lacked a copy while it was being written; whoever settles it sees to that.
+    /// A copy was found missing while the file was being written; it is made when the file settles.
     Lacking,
     /// A publication failed for want of copies: other hosts see the content of the one before, until this one has its
     /// copies. Then it lacks none.
@@ -31,7 +31,7 @@ impl Publishing {
         *self = Self::Withheld;
     }
 
-    /// What was withheld is published, or there is nobody any more who is to see it.
+    /// What was withheld is published, or the file was removed.
     pub(crate) const fn publish(&mut self) {
         if self.is_withheld() {
             *self = Self::Current;
@@ -45,7 +45,7 @@ impl Publishing {
         }
     }
 
-    /// Whether it was found to lack a copy, which whoever asks sees to.
+    /// Whether a copy was found missing. The caller is responsible for it from now on.
     pub(crate) const fn take_lacking(&mut self) -> bool {
         let is_lacking = matches!(self, Self::Lacking);
         if is_lacking {

@@ -1,4 +1,4 @@
-//! Backing files that lost their owner: recycled, or removed from disk and then from the ledger.
+//! Backing files that lost their owner: they are recycled, or removed from disk and then from the ledger.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,11 +21,18 @@ impl Node {
     ) -> Result<()> {
         let free = FreeFile::of(ino, backing.file);
         // A read that is under way still holds the descriptor; then the file is removed, not recycled.
-        let recycled = match Arc::try_unwrap(file) {
-            Ok(file) => self.tiers.give_back(backing, file)?,
+        let given_back = match Arc::try_unwrap(file) {
+            Ok(file) => self.tiers.give_back(backing, file),
             Err(_) => {
-                self.tiers.get(backing.tier)?.remove(backing.file)?;
-                false
+                let tier = self.tiers.get(backing.tier)?;
+                tier.remove(backing.file).map(|()| false)
+            }
+        };
+        let recycled = match given_back {
+            Ok(recycled) => recycled,
+            Err(error) => {
+                self.ledger.remove_later(backing.tier, free, &error);
+                return Ok(());
             }
         };
         if recycled {
@@ -43,8 +50,10 @@ impl Node {
         for tier in self.tiers.iter() {
             let mut gone = Vec::new();
             for (_, free) in files.iter().filter(|(id, _)| *id == tier.id()) {
-                self.ledger.remove(tier, free.file)?;
-                gone.push(*free);
+                match self.ledger.remove(tier, free.file) {
+                    Ok(()) => gone.push(*free),
+                    Err(error) => self.ledger.remove_later(tier.id(), *free, &error),
+                }
             }
             if !gone.is_empty() {
                 self.namespace.forget_files(tier.id(), &gone)?;
@@ -56,14 +65,15 @@ impl Node {
     /// Removes files of this host that the ledger says belong to no inode any more. From time to time it also finishes changes
     /// whose host has died: that takes a question a partition, and files may lose their owners every second.
     pub(crate) fn collect(&self) -> Result<()> {
-        self.settler_queue.collect_later();
+        self.finalizer_queue.collect_later();
         self.directory_leases.return_idle_directories();
         self.remove_free_files()?;
         let uncertain = Duration::from_millis(self.options.uncertain_ms);
         self.ledger.resolve_doubts(uncertain)?;
         self.removal.resolve_doubts(uncertain)?;
+        self.return_unknown_rights(uncertain);
         self.recount_at_rest()?;
-        if self.settler_queue.take_sweep() {
+        if self.finalizer_queue.take_sweep() {
             let recovered = self.namespace.recover_transactions(ABANDONED)?;
             tracing::debug!(?recovered, "looked for changes that nobody finished");
         }
@@ -75,7 +85,7 @@ impl Node {
         if !self.remote_cache.is_idle() {
             self.account_writers();
             self.remote_cache.make_room();
-            self.settler_queue.watch_room();
+            self.finalizer_queue.watch_room();
         }
     }
 
@@ -85,7 +95,9 @@ impl Node {
                 for free in
                     self.receiver.take_garbage(tier, |files| self.spare_passed(tier.id(), files))?
                 {
-                    self.ledger.remove(tier, free.file)?;
+                    if let Err(error) = self.ledger.remove(tier, free.file) {
+                        self.ledger.remove_later(tier.id(), free, &error);
+                    }
                 }
                 continue;
             }

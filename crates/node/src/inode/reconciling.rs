@@ -1,10 +1,14 @@
-//! The right to write of this host after the others may have given it up: claimed for its next life, found again
-//! after a change that had no answer, or lost to another host.
+//! What becomes of this host's right to write a file after the others may have given this host up, or after a commit that had
+//! no answer: it is claimed for the next life, confirmed, or found to be another host's.
+
+use std::time::Duration;
 
 use intarsia_meta::{Extra, Inode, Owner, WriteLease};
 use intarsia_types::{Error, InodeId, Result};
 
+use crate::inode::handed::SOON;
 use crate::inode::live::LiveState;
+use crate::inode::passed::Unsure;
 use crate::membership::fence::refusal;
 use crate::node::Node;
 
@@ -116,6 +120,50 @@ impl Node {
         }
         self.reconcile(ino, state)?;
         Ok(state.holds_lease() && !state.right.is_taken_over())
+    }
+
+    /// What failed leaves no right to write behind in a file that nobody has open: without bytes here it goes back at once, else
+    /// when the file settles.
+    pub(crate) fn leave_right(&self, ino: InodeId, state: &mut LiveState) {
+        if state.is_open() || !state.holds_lease() {
+            return;
+        }
+        let is_untouched = state.body.is_none() && !state.mark.is_unsettled();
+        if is_untouched && !state.right.is_taken_over() {
+            self.give_lease_back(ino, state);
+        } else {
+            self.enqueue_settle(ino, state);
+        }
+    }
+
+    /// Gives back rights to write that the metadata say this host has, and no live file here knows of: the answer to a change
+    /// that asked for one, or gave it back, was lost at least `age` ago.
+    pub(crate) fn return_unknown_rights(&self, age: Duration) {
+        for file in self.passed.take_unsure(age) {
+            let ino = match &file {
+                Unsure::File(ino) => Ok(*ino),
+                Unsure::New(parent, name) => self.namespace.lookup(*parent, name).map(|i| i.ino),
+            };
+            let returned = ino.and_then(|ino| {
+                if !self.creations.is_stranger(ino) {
+                    return Err(Error::Busy("a file is being created".into()));
+                }
+                let release = |state: &mut LiveState| {
+                    let is_known =
+                        state.is_open() || state.holds_lease() || state.mark.is_unsettled();
+                    if is_known { Ok(()) } else { self.release_unknown(ino) }
+                };
+                let locked = self.live.try_with(ino, SOON, release);
+                locked.unwrap_or_else(|| Err(Error::Busy("somebody is at work on it".into())))
+            });
+            match returned {
+                Ok(()) | Err(Error::NotFound) => {}
+                Err(error) => {
+                    tracing::debug!(?file, %error, "a right to write is given back later");
+                    self.passed.doubt_again(file);
+                }
+            }
+        }
     }
 
     /// Finds out whether this host still holds the lease on a file that is about to be written, after a change that

@@ -1,5 +1,5 @@
-//! Inodes that have no name left: what becomes of their records and bytes. Of some it is not known whether a name is left,
-//! because a commit had no answer. For backing files that may have no owner see [`crate::space::ledger`].
+//! Inodes that have no name left: what becomes of their records and bytes. After a commit without an answer it may be unknown
+//! whether a name is left. For backing files without a known owner see [`crate::space::ledger`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Removal {
                     let free = FreeFile::of(inode.ino, backing.file);
                     self.queue.reclaim(backing.tier, free);
                 }
-                // Its host finds it in the ledger sooner or later; a word makes it sooner.
+                // Its host would find it in the ledger by itself, but later than with this message.
                 (Err(_), Some(cluster)) => cluster.note_garbage(*backing),
                 (Err(_), None) => {}
             }

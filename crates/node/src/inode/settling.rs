@@ -1,7 +1,7 @@
-//! Closed files settle, and fold if they are small.
+//! Closed files settle, and small ones go beside their inodes.
 //!
-//! A file has *settled* when the kernel says that nobody has it open for writing, mappings included.
-//! Until then nothing is derived from its content.
+//! A file has *settled* when the kernel says that nobody has it open for writing, mappings included. Until then nothing is
+//! derived from its content.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -77,13 +77,13 @@ impl Node {
     /// Puts a closed file in line; once.
     pub(crate) fn enqueue_settle(&self, ino: InodeId, state: &mut LiveState) {
         if state.entry.enqueue() {
-            self.settler_queue.settle(ino);
+            self.finalizer_queue.settle(ino);
         }
     }
 
     /// Called by whoever is about to need a descriptor, with no lock held.
     pub(crate) fn help_settling(&self) {
-        if let Some(waiting) = self.settler_queue.pop_overdue()
+        if let Some(waiting) = self.finalizer_queue.pop_overdue()
             && let Err(e) = self.settle(waiting)
         {
             tracing::warn!(error = %e, "settling ahead of a create");
@@ -96,14 +96,14 @@ impl Node {
             return self.settle(first);
         }
         let mut due = vec![first];
-        due.extend(self.settler_queue.pop_due(SETTLE_BATCH));
+        due.extend(self.finalizer_queue.pop_due(SETTLE_BATCH));
         let inos: Vec<InodeId> = due.iter().map(|waiting| waiting.ino).collect();
         let left: HashSet<InodeId> = self.settle_folded(&inos).into_iter().collect();
-        self.settler_queue.set_pool_short(self.tiers.is_short());
+        self.finalizer_queue.set_pool_short(self.tiers.is_short());
         let mut outcome = Ok(());
         for waiting in due.into_iter().filter(|waiting| left.contains(&waiting.ino)) {
-            if self.settler_queue.is_stopping() {
-                // Whoever stops the node sees to them.
+            if self.finalizer_queue.is_stopping() {
+                // Whoever stops the node settles them.
                 break;
             }
             outcome = outcome.and(self.settle(waiting));
@@ -114,13 +114,13 @@ impl Node {
     fn settle(&self, waiting: Waiting) -> Result<()> {
         let ino = waiting.ino;
         if self.is_fenced() {
-            self.settler_queue.retry(waiting);
+            self.finalizer_queue.retry(waiting);
             return Ok(());
         }
         if self.is_withheld(ino) {
             // Not published yet for want of copies; somebody may wait for the outcome of this attempt.
             let _ = self.replicas.queue.publish(ino);
-            self.settler_queue.retry(waiting);
+            self.finalizer_queue.retry(waiting);
             return Ok(());
         }
         let is_settled = self.live.with_existing(ino, |state| {
@@ -130,7 +130,7 @@ impl Node {
         match is_settled.transpose() {
             Ok(Some(false)) => {
                 self.live.with_existing(ino, |state| state.entry.enqueue());
-                self.settler_queue.retry(waiting);
+                self.finalizer_queue.retry(waiting);
                 Ok(())
             }
             Ok(_) | Err(Error::NotFound) => Ok(()),
@@ -141,7 +141,7 @@ impl Node {
                     // Other hosts would wait for that start.
                     let reconciled = self.reconcile_if_taken(ino);
                     self.live.with_existing(ino, |state| state.entry.enqueue());
-                    self.settler_queue.retry(waiting);
+                    self.finalizer_queue.retry(waiting);
                     reconciled?;
                 }
                 Err(e)
@@ -226,6 +226,9 @@ impl Node {
             state.mark.clear();
             state.right.release();
             state.body = None;
+            if state.publishing.take_lacking() {
+                self.replicas.queue.add(ino, settled.size_bytes);
+            }
             return Ok(Settled::As(Box::new(settled)));
         };
         let size_bytes = local.ro.stat()?.size_bytes;
@@ -245,7 +248,7 @@ impl Node {
         state.backing.resolve();
         state.body = None;
         state.sums.unload();
-        self.settler_queue.set_pool_short(self.tiers.is_short());
+        self.finalizer_queue.set_pool_short(self.tiers.is_short());
         Ok(Settled::As(Box::new(settled)))
     }
 
@@ -267,7 +270,7 @@ impl Node {
         let is_strict = state.hints.integrity() == Integrity::Strict;
         match (state.sums.get(), is_strict) {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
-            _ => self.settler_queue.sum_later(ino, release.summing()),
+            _ => self.finalizer_queue.sum_later(ino, release.summing()),
         }
         let is_same = if state.copied.is_some() {
             state.is_copied(ino)?
@@ -308,7 +311,7 @@ impl Node {
     /// Moves a small body beside its inode and gives the backing file back, if nobody else has it open. The record then.
     ///
     /// Nobody else having it open means that nobody can write to it either. What is true of the file is
-    /// asked after that: `size_bytes` from before only saves the trouble for large ones.
+    /// asked after that: `size_bytes` from before only saves the attempt for large ones.
     fn try_fold(
         &self,
         ino: InodeId,
@@ -390,7 +393,7 @@ impl Node {
         let deadline = deadline.into();
         while Instant::now() < deadline {
             let is_busy = self.live.entries().iter().any(|l| l.lock().entry.is_queued());
-            if !is_busy && self.settler_queue.is_at_rest() {
+            if !is_busy && self.finalizer_queue.is_at_rest() {
                 return true;
             }
             intarsia_sync::thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! Sums of files that have settled.
+//! Checksums of files that have settled.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,7 +41,7 @@ impl Summer {
         };
         self.metrics.summed_bytes.fetch_add(read_bytes, Ordering::Relaxed);
         self.live.with(ino, |state| {
-            // Opened for writing meanwhile: the sums may be of neither the old nor the new content.
+            // Opened for writing meanwhile: the sums may match neither the old nor the new content.
             if state.mark.is_unsettled() || state.writers > 0 {
                 return Ok(());
             }

@@ -1,4 +1,5 @@
-//! Bytes that leave their place beside the inode, or in the lower file system, for a backing file here, to be written there.
+//! Bytes that move from beside the inode, or from the lower file system, to a backing file here, because they are about to be
+//! written.
 
 use intarsia_meta::Extra;
 use intarsia_types::{InodeId, Integrity, Layout, Result, TierId};

@@ -20,7 +20,7 @@ pub struct CheckOptions {
     pub content: bool,
 }
 
-/// How long a check waits for background work to come to rest.
+/// How long a check waits for background work to finish.
 const REST: Duration = Duration::from_secs(10);
 
 impl Node {

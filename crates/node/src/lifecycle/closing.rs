@@ -13,7 +13,7 @@ use crate::membership::gate::Gate;
 use crate::node::Node;
 use crate::space::tiers::clear_tier;
 
-/// Between two words about the progress.
+/// Between two reports of the progress.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
 /// How long one file may wait for other hosts.
 const FILE_PATIENCE: Duration = Duration::from_secs(4);

@@ -48,7 +48,7 @@ impl MemberEvents for Node {
 }
 
 impl Node {
-    /// Begins to show the other hosts that this one lives.
+    /// Starts the heartbeat.
     pub(crate) fn begin_beating(self: &Arc<Self>) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         cluster.begin_beating(Arc::downgrade(self), self.options.pace().interval)
@@ -58,7 +58,7 @@ impl Node {
     pub(crate) fn join_cluster(self: &Arc<Self>) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         cluster.join(Arc::new(PeerService::new(Arc::downgrade(self))))?;
-        self.settler_queue.collect();
+        self.finalizer_queue.collect();
         cluster.meet()
     }
 
@@ -70,10 +70,10 @@ impl Node {
         self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.give_up_hosts(hosts))
     }
 
-    /// Shows the other hosts no more that this one lives.
-    pub(crate) fn stop_heart(&self) {
+    /// Stops the heartbeat.
+    pub(crate) fn stop_heartbeat(&self) {
         if let Some(cluster) = &self.cluster {
-            cluster.stop_heart();
+            cluster.stop_heartbeat();
         }
     }
 

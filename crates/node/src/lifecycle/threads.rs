@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use intarsia_sync::Mutex;
 use intarsia_types::{InodeId, Result};
 
+use crate::background::finalizer::{Chores, Finalizer};
 use crate::background::queue::Task;
-use crate::background::settler::{Chores, Settler};
 use crate::directory::promises::Keeper;
 use crate::locks::LockedFiles;
 use crate::node::Node;
@@ -15,15 +15,15 @@ use crate::replication::replicator::{Attempted, CopyChores};
 /// Those that are stopped one by one; the others end with what they work for.
 #[derive(Default)]
 pub(crate) struct Threads {
-    settler: Mutex<Option<Settler>>,
+    finalizer: Mutex<Option<Finalizer>>,
     keeper: Mutex<Option<Keeper>>,
 }
 
 impl Node {
     pub(crate) fn start_background(self: &Arc<Self>) -> Result<()> {
         let threads = &self.threads;
-        let settler = Settler::start(&self.settler_queue, Arc::downgrade(self))?;
-        *threads.settler.lock() = Some(settler);
+        let finalizer = Finalizer::start(&self.finalizer_queue, Arc::downgrade(self))?;
+        *threads.finalizer.lock() = Some(finalizer);
         if let Some(locks) = &self.locks {
             locks.start(Arc::downgrade(self) as Weak<dyn LockedFiles>)?;
         }
@@ -33,7 +33,7 @@ impl Node {
             self.replicas.start(&Arc::downgrade(self))?;
         }
         if self.tiers.iter().any(|t| !t.is_counted()) {
-            self.settler_queue.recount();
+            self.finalizer_queue.recount();
         }
         Ok(())
     }
@@ -43,8 +43,8 @@ impl Node {
             keeper.stop();
         }
         self.replicas.stop();
-        if let Some(settler) = self.threads.settler.lock().take() {
-            settler.stop();
+        if let Some(finalizer) = self.threads.finalizer.lock().take() {
+            finalizer.stop();
         }
     }
 }
@@ -80,6 +80,7 @@ impl Chores for Node {
             Task::Reclaim(files) => self.reclaim(&files),
             Task::Settle(waiting) => self.settle_some(waiting),
             Task::Sum(ino) => self.summer.sum(ino),
+            Task::ChangeTier(waiting) => self.change_tier_as_hinted(waiting),
         }
     }
 }

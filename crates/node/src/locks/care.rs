@@ -1,4 +1,4 @@
-//! What is looked after once a second: locks that are waited for or in doubt, and hosts that have died.
+//! What is done once a second: asking again for locks that are waited for or in doubt, and dropping those of hosts that died.
 
 use intarsia_sync::Instant;
 use intarsia_types::InodeId;

@@ -73,7 +73,7 @@ impl Held {
             && self.wholes.iter().all(|lock| lock.owner == owner)
     }
 
-    /// All of them, as the master is told.
+    /// All locks, in the form of a report to the master.
     pub(crate) fn claims(&self) -> Vec<LockClaim> {
         let of = |kind, table: &LockTable<u64>| {
             let claim = |lock: &Lock<u64>| {
@@ -100,7 +100,7 @@ impl Held {
         gone.map(|(_, kind, owner)| (kind, owner)).collect()
     }
 
-    /// Everything is void: the host begins a new life.
+    /// Drops all locks: the host begins a new life, for which none of them holds.
     pub(crate) fn lose_all(&mut self) {
         self.is_lost |= !self.is_empty();
         self.records = LockTable::default();

@@ -23,7 +23,7 @@ struct Owner {
     number: u64,
 }
 
-/// Somebody who is to be told that his lock is granted.
+/// A process whose host is to be told that its lock is granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wake {
     pub(crate) host: Host,

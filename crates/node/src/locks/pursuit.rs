@@ -1,4 +1,4 @@
-//! How a lock is got, and waited for.
+//! How a process of this host gets a lock, and waits for it.
 
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};

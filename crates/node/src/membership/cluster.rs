@@ -26,11 +26,11 @@ use intarsia_wire::Request;
 use self::memory::PieceMemory;
 use crate::clock::now;
 use crate::membership::fence::Fence;
-use crate::membership::heart::Heart;
+use crate::membership::heartbeat::Heartbeat;
 use crate::membership::{Membership, Pace, Pulse, Seen};
 
 const EIO: i32 = 5;
-/// In the place of a life, in a recall: the right to write is to pass to nobody.
+/// Takes the place of the receiver's life in a recall when the right to write is to pass to nobody.
 pub(crate) const NO_HEIR: u64 = 0;
 /// Threads that move bytes between hosts.
 const REACTORS: usize = 1;
@@ -98,10 +98,10 @@ pub(crate) struct Cluster {
     asked_bytes: AtomicU64,
     server: Mutex<Option<Server>>,
     membership: Membership,
-    /// Up while the other hosts have given this one up.
+    /// Refuses calls while the other hosts have given this one up.
     pub(super) fence: Fence,
-    heart: Mutex<Option<Heart>>,
-    /// The last beat failed, and the log says so.
+    heartbeat: Mutex<Option<Heartbeat>>,
+    /// The last heartbeat failed, and that was logged.
     is_faint: AtomicBool,
     /// This host stays a member, also if it was told to leave.
     stays: AtomicBool,
@@ -143,7 +143,7 @@ impl Cluster {
             server: Mutex::default(),
             membership,
             fence: Fence::default(),
-            heart: Mutex::default(),
+            heartbeat: Mutex::default(),
             is_faint: AtomicBool::new(false),
             stays: AtomicBool::new(false),
         })
@@ -169,7 +169,7 @@ impl Cluster {
             .ok_or_else(|| Error::Engine(format!("tier {tier} belongs to no host of this store")))
     }
 
-    /// Learns where the members are.
+    /// Reads the addresses of the members.
     pub(crate) fn meet(&self) -> Result<()> {
         self.membership.refresh(&self.directory)?;
         self.connect();
@@ -188,12 +188,12 @@ impl Cluster {
         self.peers.set_members(serving.filter_map(|(node, m)| Some((node, m.address?))));
     }
 
-    /// Shows the others that this host lives.
+    /// One heartbeat: renews the record of this host.
     pub(crate) fn beat(&self, tiers: &[MemberTier]) -> Result<Pulse> {
         self.membership.beat(&self.directory, tiers)
     }
 
-    /// Looks whether the others live.
+    /// Runs the failure detector over the other hosts.
     pub(crate) fn look(&self) -> Result<Seen> {
         let seen = self.membership.look(&self.directory)?;
         self.connect();
@@ -229,7 +229,7 @@ impl Cluster {
         self.membership.forget(&self.directory, node)
     }
 
-    /// Puts into the log that beats fail, once, and that they are well again.
+    /// Logs, once each, that heartbeats fail and that they succeed again.
     pub(crate) fn note_pulse(&self, outcome: Result<()>) {
         let was_faint = self.is_faint.swap(outcome.is_err(), Ordering::Relaxed);
         match outcome {
@@ -242,8 +242,8 @@ impl Cluster {
     }
 
     pub(crate) fn hold_beats(&self, is_held: bool) {
-        if let Some(heart) = &*self.heart.lock() {
-            heart.pause(is_held);
+        if let Some(heartbeat) = &*self.heartbeat.lock() {
+            heartbeat.pause(is_held);
         }
     }
 
@@ -298,7 +298,7 @@ impl Cluster {
         self.membership.is_current()
     }
 
-    /// EIO while the other hosts may have given this one up.
+    /// Gives EIO while the other hosts may have given this one up.
     pub(crate) fn require_current(&self) -> Result<()> {
         if !self.is_sure_member() {
             let gone = std::io::Error::from_raw_os_error(EIO);
@@ -307,7 +307,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// EIO for a host that was given up and does not know it yet.
+    /// Gives EIO to a host that was given up and does not know it yet.
     pub(crate) fn require_member(&self, node: &NodeId) -> Result<()> {
         if self.is_lost_on_second_look(node) {
             let gone = std::io::Error::from_raw_os_error(EIO);
@@ -327,7 +327,7 @@ impl Cluster {
         self.is_lost(node)
     }
 
-    /// EIO for what only a lost host has.
+    /// Gives EIO for what only a lost host has.
     pub(crate) fn require_not_lost(&self, home: &NodeId) -> Result<()> {
         if !self.is_lost_on_second_look(home) {
             return Ok(());

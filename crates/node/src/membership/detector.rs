@@ -28,13 +28,13 @@ impl Membership {
             }
         }
         let lost = self.in_state(MemberState::Lost);
-        let mut mourned = self.mourned.lock();
-        let is_news = !lost.is_subset(&mourned);
-        *mourned = lost;
+        let mut known_lost = self.known_lost.lock();
+        let is_news = !lost.is_subset(&known_lost);
+        *known_lost = lost;
         let serving = self.in_state(MemberState::Serving);
-        let mut welcomed = self.welcomed.lock();
-        let is_more = !serving.is_subset(&welcomed);
-        *welcomed = serving;
+        let mut known_serving = self.known_serving.lock();
+        let is_more = !serving.is_subset(&known_serving);
+        *known_serving = serving;
         Ok(match (is_news, is_more) {
             (true, _) => Seen::Loss,
             (false, true) => Seen::Arrival,

@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LEAST_PATIENCE: Duration = Duration::from_millis(300);
 const EIO: i32 = 5;
 
-/// Where the host stands.
+/// What this host is in the eyes of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Standing {
     /// It is a member.
@@ -48,7 +48,7 @@ enum Standing {
     Replaced,
 }
 
-/// Keeps out what must not be done while the host is no member.
+/// Makes calls wait, or refuses them, while the host is no member.
 #[derive(Default)]
 pub(crate) struct Fence {
     standing: Mutex<Standing>,
@@ -67,7 +67,7 @@ impl Fence {
         self.changed.notify_all();
     }
 
-    /// A beat has arrived.
+    /// A heartbeat was recorded.
     fn note_beat(&self) {
         let _standing = self.standing.lock();
         *self.waited_since.lock() = None;

@@ -1,4 +1,5 @@
-//! What a host knows of the others when the metadata does not answer: what was recorded last, and who takes connections.
+//! What a host still knows of the others while the metadata does not answer: what was recorded last, and which hosts accept
+//! connections.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

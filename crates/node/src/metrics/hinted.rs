@@ -1,4 +1,4 @@
-//! How often the hints that tell how a workflow uses a file could be followed, and why not.
+//! How often hints on the use of a file could be followed, and why not.
 
 use std::fmt::Write as _;
 

@@ -1,15 +1,15 @@
-//! When the log last said something that happens often.
+//! When a frequent message was last logged, so that it is repeated only now and then.
 
 use std::time::Duration;
 
 use intarsia_sync::{Instant, Mutex};
 
-/// One thing that the log says now and then.
+/// When one kind of message was last logged.
 #[derive(Default)]
 pub(crate) struct LastTold(Mutex<Option<Instant>>);
 
 impl LastTold {
-    /// Whether the log is to say it again, `every` so long; then it counts as told.
+    /// Whether the message is due, at most once in `every`; if so, it counts as logged now.
     pub(crate) fn is_due(&self, every: Duration) -> bool {
         let mut told = self.0.lock();
         let is_due = told.is_none_or(|told| told.elapsed() >= every);

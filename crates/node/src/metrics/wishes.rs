@@ -1,11 +1,11 @@
-//! How often what hints wish could be done.
+//! How often the wishes of hints could be met.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::metrics::last_told::LastTold;
 
-/// Between two words in the log about wishes of one kind that are not met.
+/// Between two lines in the log about wishes of one kind that are not met.
 const UNMET_TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// How often wishes of one kind were met.
@@ -22,7 +22,7 @@ impl Wishes {
         self.met.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One was not. How many were not so far, if the log is to say so now to whoever does not look closely.
+    /// One was not met. Returns how many were not met so far when it is time for a line in the log.
     pub(super) fn note_unmet(&self) -> Option<u64> {
         let so_far = self.unmet.fetch_add(1, Ordering::Relaxed) + 1;
         self.told.is_due(UNMET_TOLD_EVERY).then_some(so_far)

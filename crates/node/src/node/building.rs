@@ -1,4 +1,4 @@
-//! The rooms of a node, each built from those below it.
+//! Builds the rooms of a node, each from those below it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -103,7 +103,7 @@ impl Node {
             tiers: ground.tiers,
             cluster: ground.cluster,
             placing: ground.placing,
-            settler_queue: ground.queue,
+            finalizer_queue: ground.queue,
             live: ground.live,
             hinted: ground.hinted,
             metrics: ground.metrics,
@@ -118,7 +118,7 @@ struct Ground {
     tiers: Arc<Tiers>,
     cluster: Option<Arc<Cluster>>,
     placing: Arc<Placing>,
-    /// The settler's.
+    /// The finalizer's queue.
     queue: Arc<Queue>,
     live: Arc<LiveTable>,
     hinted: Arc<Hinted>,

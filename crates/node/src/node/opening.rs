@@ -1,4 +1,4 @@
-//! What a node is built on: its tiers and the namespace, as they are found.
+//! What a node is built on: its tiers and the namespace, as they are found at the start.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A host hands over all that it holds, or is forgotten.
+//! A host is emptied: its files move to the other hosts so that it can leave, or it is removed from the store if it is lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

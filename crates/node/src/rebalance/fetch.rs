@@ -1,4 +1,4 @@
-//! A host fetches a file, as another one asks it to.
+//! A host makes itself the home of a file because another host asks it to.
 
 use std::collections::HashMap;
 use std::sync::Arc;

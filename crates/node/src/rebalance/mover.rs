@@ -1,9 +1,8 @@
-//! Moving files from place to place: away from a host that is to leave, from full hosts to empty ones, or between the
-//! tiers of this host.
+//! Moving files: away from a host that is to leave, from full hosts to empty ones, or between the tiers of this host.
 //!
-//! Whoever is asked to do it looks for the files and tells each new home to fetch its file; that host takes the
-//! lease and the bytes as if it were about to write, so a file that somebody has open stays where it is.
-//! Nothing is recorded but where the files are: what is interrupted is simply begun again.
+//! The host that was asked to do it chooses the files and asks each new home to fetch its file. The new home takes the lease
+//! and the bytes as if it were about to write, so a file that somebody has open stays where it is. Nothing is recorded but
+//! where the files are: a move that was interrupted is simply started again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -31,7 +30,7 @@ const AT_ONCE: usize = 4;
 const NAMED_MAX: usize = 1000;
 /// Deviation from the even share that balancing leaves alone, in percent of a place's capacity.
 pub(super) const TOLERANCE_PERCENT: u8 = 5;
-/// Between two words about the progress.
+/// Between two reports of the progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How files are moved.

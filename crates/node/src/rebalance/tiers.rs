@@ -1,18 +1,22 @@
-//! Moving files between the tiers of this host, so that these hold as much as they are fast.
+//! Moving files between the tiers of this host: so that each holds as much as its speed calls for, or because the hint `tier`
+//! of a file asks for another class.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use intarsia_meta::{Extra, FreeFile, Inode};
+use intarsia_meta::{Extra, FreeFile, Inode, allowance};
 use intarsia_policy::{Room, Speeds, Transfer, check_speeds, plan_balance};
 use intarsia_store::Tier;
 use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, TierId};
+use intarsia_wire::Request;
 
+use crate::background::queue::Waiting;
 use crate::body::integrity::{stored_sums, sum_file};
 use crate::inode::lease::{Attempt, Content};
 use crate::inode::live::LiveState;
 use crate::inode::settling::Release;
 use crate::node::Node;
+use crate::space::hints::own_hints;
 
 use super::fetch::Fetched;
 use super::mover::{
@@ -76,6 +80,51 @@ impl Node {
         self.tiers.iter().filter(|tier| !is_overflow(tier)).map(room).collect()
     }
 
+    /// A file has got a hint on its tier: its home puts it there as soon as nobody has it open. What stands beside its
+    /// inode goes there once it grows out of it.
+    pub(crate) fn follow_tier(&self, ino: InodeId) {
+        let is_written_here = self.live.with_existing(ino, |state| state.local().is_some());
+        let Ok(inode) = self.namespace.get(ino) else { return };
+        let home = inode.layout.backing();
+        if is_written_here == Some(true) || home.is_some_and(|home| self.tiers.has(home.tier)) {
+            self.finalizer_queue.change_tier(ino);
+        } else if let (Some(home), Some(cluster)) = (home, &self.cluster) {
+            let host = cluster.home_of(home.tier);
+            let told = host.and_then(|host| cluster.tell(&host, &Request::FollowTier { ino }));
+            if let Err(error) = told {
+                tracing::info!(%ino, %error, "the home of a file was not told of its hint; set it again");
+            }
+        }
+    }
+
+    /// Puts a file of this host into the tier that its hints ask for, or tries again later if somebody has it open.
+    pub(crate) fn change_tier_as_hinted(&self, waiting: Waiting) -> Result<()> {
+        let ino = waiting.ino;
+        let inode = match self.namespace.get(ino) {
+            Err(Error::NotFound) => return Ok(()),
+            found => found?,
+        };
+        let Some(home) = inode.layout.backing().filter(|home| self.tiers.has(home.tier)) else {
+            if self.live.with_existing(ino, |state| state.local().is_some()) == Some(true) {
+                // Written here, and not recorded yet.
+                self.finalizer_queue.change_tier_later(waiting);
+            }
+            return Ok(());
+        };
+        let hints = own_hints(&self.namespace, &inode)?;
+        let Some(to) = self.placing.tier_as_hinted(&hints, home.tier, inode.size_bytes) else {
+            return Ok(());
+        };
+        match allowance::asking_briefly(|| self.change_tier(ino, to)) {
+            Ok(Fetched::Here) => tracing::debug!(%ino, tier = %to, "a file followed its hint"),
+            Ok(_) | Err(Error::Busy(_)) => self.finalizer_queue.change_tier_later(waiting),
+            // Removed, or beside its inode by now.
+            Err(Error::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
     /// Puts a file of this host that nobody has open into another of its tiers.
     pub(super) fn change_tier(&self, ino: InodeId, to: TierId) -> Result<Fetched> {
         if self.is_shared() {
@@ -132,7 +181,7 @@ impl Node {
         if self.is_shared() {
             self.replicas.note_dropped(&[from]);
         } else {
-            self.settler_queue.reclaim(from.tier, FreeFile::of(inode.ino, from.file));
+            self.finalizer_queue.reclaim(from.tier, FreeFile::of(inode.ino, from.file));
         }
         Ok(Fetched::Here)
     }
@@ -142,11 +191,17 @@ impl Node {
         let open = |backing: BackingRef| {
             self.tiers.get(backing.tier).and_then(|tier| tier.open_file(backing.file, false))
         };
-        self.ledger.copy(from, to)?;
+        let source = open(from)?;
+        self.ledger.copy_from(to, |buffer, at| {
+            if self.finalizer_queue.is_stopping() {
+                return Err(Error::Busy("the node is about to stop".into()));
+            }
+            source.read_at(buffer, at)
+        })?;
         let wanted = if inode.checksummed {
             stored_sums(&self.namespace, inode.ino)?
         } else {
-            sum_file(&open(from)?)?
+            sum_file(&source)?
         };
         if sum_file(&open(to)?)? == wanted {
             return Ok(());

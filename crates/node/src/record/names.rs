@@ -37,7 +37,7 @@ impl Names {
         known.iter().find_map(|generation| generation.get(&ino)).cloned()
     }
 
-    /// Whether the log has yet to tell where a directory is; it counts as told from now on.
+    /// Whether the path of a directory is not in the log yet. It counts as logged from now on.
     pub(crate) fn is_news(&self, directory: InodeId) -> bool {
         let mut told = self.told.lock();
         if told.len() >= GENERATION {
@@ -46,7 +46,7 @@ impl Names {
         told.insert(directory)
     }
 
-    /// Directories have moved: all are told anew.
+    /// Directories have moved: the paths of all are logged again.
     pub(crate) fn forget_directories(&self) {
         self.told.lock().clear();
     }

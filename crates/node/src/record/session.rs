@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Who is at work, told to the log if that does not know.
+    /// The process of a thread; it is logged if it is not in the log yet.
     fn meet(&self, thread: u32, at_ns: u64) -> Met {
         let mut met = self.processes.meet(thread, at_ns);
         if let Some(process) = met.news.take() {

@@ -1,4 +1,4 @@
-//! Replicas without a node: hosts that have tiers, share their metadata, and take in copies from each other.
+//! Tests of replicas without a node: hosts that have tiers, share their metadata, and send each other replicas.
 
 #![cfg(test)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]

@@ -1,9 +1,9 @@
-//! Copies of files that other hosts send here.
+//! Replicas that other hosts send here.
 //!
-//! A copy becomes the file's in three steps, and a crash between them leaves nothing behind and nothing named
-//! that is not there: it is written to a backing file of nobody; once complete that file goes into the ledger,
-//! beside the inode; and the host that sent it claims it from there, in the commit that names it in the record.
-//! Collecting takes a file out of the ledger before it removes it, so that of the two only one can happen.
+//! A replica becomes the file's in three steps, and a crash between them leaves nothing behind and no name without a file. It
+//! is written to a backing file that has no owner; once complete, that file goes into the ledger, with the number of the
+//! inode; and the host that sent it claims it from there, in the commit that names it in the record. Garbage collection takes
+//! a file out of the ledger before it removes it, so only one of the two can happen.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) struct Arrival {
     tiers: Arc<Tiers>,
     ino: InodeId,
     backing: BackingRef,
-    /// For the pool, if nothing comes of it; none once somebody else sees to the file.
+    /// The file for the pool, if the copy is not completed; none once the file is offered or in doubt.
     pooled: Option<BackingFile>,
     file: BackingFile,
     total_bytes: u64,

@@ -1,4 +1,4 @@
-//! Which of a file's copies is read: one of this host, else the home's, else any that answers.
+//! Which copy of a file is read: the one of this host, else the home's, else any that answers.
 
 use std::sync::Arc;
 

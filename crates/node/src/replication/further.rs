@@ -1,4 +1,4 @@
-//! The copies that a record names beside its home.
+//! The replicas that a record names behind the home's own backing file.
 
 use intarsia_meta::Extra;
 use intarsia_types::{BackingRef, Error, Layout, Result};

@@ -1,4 +1,4 @@
-//! Copies are made on hosts that the policy chooses, and are given up.
+//! Making replicas on hosts that the policy chooses, and giving up those that were made in vain.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Sending a file's content to other hosts, each of which keeps it as a plain file of its own.
+//! Sending a file's content to other hosts, each of which stores it as a backing file of its own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) struct Pushed {
     pub(crate) sum: u64,
 }
 
-/// The way to one host.
+/// What is under way to one host.
 struct Lane<'a> {
     cluster: &'a Cluster,
     node: &'a NodeId,
@@ -94,7 +94,7 @@ fn offered(node: &NodeId, response: &Response) -> Result<BackingRef> {
 /// Sends `content` to all of `targets` at the same time.
 ///
 /// # Errors
-/// That it cannot be read, or is not what its sums say; what goes wrong with a host is told in the outcome.
+/// When the content cannot be read, or does not match its sums. Failures of single hosts are in the outcome.
 pub(crate) fn push(
     cluster: &Arc<Cluster>,
     content: &CopySource<'_>,

@@ -1,4 +1,4 @@
-//! Files that have fewer copies than they should get them: after a host was lost, or because making them failed.
+//! Making the replicas that a file lacks: after a host was lost, or after an attempt to make them failed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,11 +60,13 @@ impl Replicas {
             return Ok(Attempted::Done);
         };
         let wanted = self.placing.copies_wanted(&own_hints(&self.namespace, &inode)?);
-        if let Some(writer) = self.namespace.writer(ino)? {
+        if census.lacks_copies(wanted)
+            && let Some(writer) = self.namespace.writer(ino)?
+        {
             return self.leave_to(&writer, cluster, &inode, &census, *own, rights);
         }
         if !census.lacks_copies(wanted) {
-            // Whoever told this host to look may know of a loss that it has not noticed yet.
+            // The host that asked for this may know of a lost host that this one has not noticed yet.
             cluster.meet()?;
             census = self.census(cluster, &inode)?;
             if !census.lacks_copies(wanted) {
@@ -100,7 +102,7 @@ impl Replicas {
         } else if cluster.has_let_go(writer)
             && let Some(first) = census.maker()
         {
-            // That one may have been lost when this host was told.
+            // That one may have been given up when this host was asked.
             let is_told = self.tell_lacking(cluster, first, vec![(ino, inode.size_bytes)]);
             return Ok(if is_told { Attempted::Done } else { Attempted::Again });
         } else if writer.node == self.me {

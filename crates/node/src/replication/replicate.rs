@@ -1,12 +1,12 @@
-//! Further copies of a file's content on other hosts.
+//! Replicas of a file's content on other hosts.
 //!
-//! The record names the home's backing file first, then the copies. A copy holds the content as of the last
-//! publication and is never changed: to publish another content, new copies are made beside the old ones, and
-//! one commit names the new and puts the old into the ledger. So until that commit all hosts agree on the old
-//! content, and from then on all of them have the new one; whichever host is lost, one of the two is whole.
+//! The record names the home's backing file first, then the replicas. A replica holds the content as of the last publication
+//! and is never changed: to publish new content, new replicas are made beside the old ones, and one commit names the new and
+//! puts the old into the ledger. So until that commit all hosts agree on the old content, and from then on all of them have
+//! the new one; whichever host is lost, one of the two is complete.
 //!
-//! With `close=safe`, and for `fsync`, the publication waits for its copies. Else it names the home alone, and
-//! they are made in the background (see [`crate::replication::replicator`]).
+//! With `close=safe`, and for `fsync`, the publication waits for its replicas. Else it names the home alone, and they are made
+//! in the background (see [`crate::replication::replicator`]).
 
 use std::sync::Arc;
 

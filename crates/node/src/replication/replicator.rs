@@ -1,7 +1,7 @@
-//! Background work on copies: files that have too few of them, closes that other hosts wait for.
+//! Threads for replicas: of files that have too few, and of closes that programs wait for.
 //!
-//! One thread makes the copies that nobody waits for, at a bounded rate; some others publish what somebody
-//! does wait for. All sleep without a time-out while there is nothing to do.
+//! One thread makes the replicas that nobody waits for, at a bounded rate; some others publish what somebody does wait for.
+//! All sleep without a time-out while there is nothing to do.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 const PUBLISHERS: usize = 4;
 /// How long such a close may take, as one of a program of this host.
 const CLOSED_WITHIN: Duration = Duration::from_secs(7);
-/// What is told to whoever waits for a close.
+/// The outcome for whoever waits for a close.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A file with too few copies, as far as is known.
@@ -91,7 +91,7 @@ pub(crate) struct Backlog {
 /// What became of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempted {
-    /// The file has what it should have, or others see to it.
+    /// The file has as many copies as it should, or another host is responsible for it.
     Done,
     /// Something is missing still.
     Again,

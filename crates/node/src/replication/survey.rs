@@ -1,8 +1,7 @@
-//! Which files have fewer copies than they should.
+//! The survey: which files have fewer replicas than they should.
 //!
-//! Each host looks through its share of the metadata and tells, for each file that lacks copies, the first
-//! host that has the content. That host makes what is missing (see [`crate::replication::repair`]). Both are done again
-//! and again without harm.
+//! Each host looks through its share of the metadata and tells, for each file that lacks replicas, the first host that has the
+//! content. That host makes what is missing (see [`crate::replication::repair`]). Both can be repeated without harm.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -25,7 +24,7 @@ const SURVEY_INTERVAL: Duration = Duration::from_secs(600);
 const SURVEY_RETRY: Duration = Duration::from_secs(5);
 /// A host that starts looks at its share after so long, when the others have come up too.
 pub(super) const FIRST_SURVEY: Duration = Duration::from_secs(15);
-/// Files told to another host at once.
+/// Most files in one message to another host.
 const TOLD_AT_ONCE: usize = 512;
 
 impl Replicas {
@@ -139,7 +138,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Has `node` make the copies that files lack; whether it could be told.
+    /// Asks `node` to make the copies that files lack; whether it could be reached.
     pub(crate) fn tell_lacking(
         &self,
         cluster: &Cluster,

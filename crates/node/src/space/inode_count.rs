@@ -5,7 +5,7 @@ use std::time::Duration;
 use intarsia_sync::{Instant, Mutex};
 use intarsia_types::Result;
 
-/// How old the number may be in a store of several hosts, as old as what is told of their tiers.
+/// How old the number may be in a store of several hosts: as old as the free space that they report.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The number of inodes, kept for a moment: each partition of the metadata servers counts its own, so that asking all of

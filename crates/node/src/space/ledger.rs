@@ -1,9 +1,9 @@
-//! Backing files of this host that are without an owner, or of which it is not known whether a record names them.
+//! Backing files of this host that have no owner, and in-doubt files, of which nobody knows whether a record names them.
 //!
-//! A commit of which no answer came may have been made, or be made a little later. The file that it was to give an
-//! owner, or to take from the ledger, must neither serve another file nor be removed until that is known. It is known
-//! once no such commit can be under way any more: then the file is taken out of the ledger, so that nobody can claim
-//! it, and all records are looked at for it, once for all such files.
+//! A commit without an answer may have been made, or be made a little later. The file that it was to give an owner, or to take
+//! from the ledger, must neither serve another file nor be removed until that is known. It is known once no such commit can
+//! be under way any more: then the file is taken out of the ledger, so that nobody can claim it, and all records are searched
+//! for it, once for all such files.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -85,8 +85,8 @@ impl Ledger {
             Ok(())
         });
         if let Err(error) = measured {
-            tracing::debug!(file = %backing.file, %error, "a doubtful file is gone");
-            return;
+            // It may be there all the same, on a disk that fails now and then.
+            tracing::debug!(file = %backing.file, %error, "the space of an in-doubt file is not known");
         }
         tracing::warn!(file = %backing.file, tier = %backing.tier, "nobody knows yet whether a file is named by a record");
         self.add(backing.tier, &[free]);
@@ -156,6 +156,16 @@ impl Ledger {
             }
         }
         tier.remove(file)
+    }
+
+    /// A file without an owner, which is in no ledger any more, could not be removed because of `error`: it is removed later.
+    /// In a store of one host it stays in the ledger, and the next start removes it.
+    pub(crate) fn remove_later(&self, tier: TierId, free: FreeFile, error: &Error) {
+        tracing::warn!(file = %free.file, %tier, %error, "a file without an owner is removed later");
+        if self.is_shared {
+            self.add(tier, &[free]);
+            self.queue.collect();
+        }
     }
 
     /// Removes the doubtful files that no record names, once that is sure: no commit is under way for longer than `age`.
@@ -282,6 +292,43 @@ mod tests {
         ledger.resolve_doubts(Duration::ZERO).unwrap();
         assert!(!is_there(&ledger, doubtful) && ledger.is_sure());
         assert_eq!(*gone.0.lock(), [doubtful]);
+    }
+
+    fn path_of(dir: &tempfile::TempDir, backing: BackingRef) -> std::path::PathBuf {
+        let group = dir.path().join(format!("tier/data/{:013x}", backing.file.0 >> 12));
+        group.join(backing.file.to_string())
+    }
+
+    #[test]
+    fn a_doubtful_file_that_cannot_be_opened_now_is_removed_all_the_same() {
+        let (dir, ledger, _) = ledger();
+        let backing = file(&ledger);
+        let path = path_of(&dir, backing);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        let no_answer = Error::Engine("no answer".into());
+        ledger.discard_unrecorded(InodeId(7), backing, &no_answer).unwrap();
+        assert!(!ledger.is_sure());
+        ledger.resolve_doubts(Duration::ZERO).unwrap();
+        assert!(path.symlink_metadata().is_err() && ledger.is_sure());
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_removed_is_removed_later() {
+        let (dir, ledger, _) = ledger();
+        let backing = file(&ledger);
+        let path = path_of(&dir, backing);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        let tier = ledger.tiers.get(backing.tier).unwrap();
+        let error = ledger.remove(tier, backing.file).unwrap_err();
+        ledger.remove_later(backing.tier, FreeFile::reserved(backing.file), &error);
+        ledger.resolve_doubts(Duration::ZERO).unwrap();
+        assert!(path.exists() && !ledger.is_sure(), "it is tried again");
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, b"").unwrap();
+        ledger.resolve_doubts(Duration::ZERO).unwrap();
+        assert!(!path.exists() && ledger.is_sure());
     }
 
     #[test]

@@ -176,6 +176,20 @@ impl Placing {
         }
     }
 
+    /// The tier here that a file of `size_bytes` in the tier `from` changes to by its hints; none where it stays.
+    pub(crate) fn tier_as_hinted(
+        &self,
+        hints: &HintSet,
+        from: TierId,
+        size_bytes: u64,
+    ) -> Option<TierId> {
+        let file = FileState { size_bytes, ..wanted_by(hints) };
+        match self.ask(Purpose::Hinted { tier: from }, file, &self.tiers.states()).home {
+            Home::Here(tier) => Some(tier),
+            _ => None,
+        }
+    }
+
     /// Whether a tier here takes files that are not meant for the overflow.
     pub(crate) fn has_room_here(&self) -> bool {
         let file = FileState::default();

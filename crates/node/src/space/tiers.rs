@@ -102,16 +102,27 @@ impl Tiers {
                 entry.pool.take().ok_or_else(full)?
             }
         };
+        tracing::trace!(file = %file.id, %tier, "a backing file is taken");
         Ok((BackingRef { tier, file: file.id }, file.file))
     }
 
     fn make_files(&self, entry: &TierWithPool, namespace: &Namespace, count: u32) -> Result<()> {
         let ids = namespace.reserve_files(entry.tier.id(), count)?;
-        let files = entry.tier.create_all(&ids)?;
-        if self.syncs_names {
-            entry.tier.sync_names(&ids)?;
+        let (files, outcome) = entry.tier.create_all(&ids);
+        if files.is_empty() {
+            return outcome;
         }
+        if self.syncs_names
+            && let Err(error) = entry.tier.sync_names(&ids)
+        {
+            files.iter().try_for_each(|file| entry.tier.remove(file.id))?;
+            return Err(error);
+        }
+        // Those that were made serve: nothing else knows of them.
         entry.pool.add(files);
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "fewer files were made ready than there should be");
+        }
         Ok(())
     }
 
@@ -129,10 +140,18 @@ impl Tiers {
     /// room, else removed. Returns whether it was recycled (then it stays in the ledger).
     pub(crate) fn give_back(&self, backing: BackingRef, file: BackingFile) -> Result<bool> {
         let entry = self.entry(backing.tier)?;
+        let recycle = || {
+            let recycled = entry.tier.recycle(backing.file, file);
+            recycled.unwrap_or_else(|error| {
+                tracing::debug!(file = %backing.file, %error, "a file is removed, not recycled");
+                None
+            })
+        };
         if entry.pool.len() < POOL_FILES * 2
-            && let Some(clean) = entry.tier.recycle(backing.file, file)?
+            && let Some(clean) = recycle()
             && entry.pool.put(PooledFile { id: backing.file, file: clean })
         {
+            tracing::trace!(file = %backing.file, tier = %backing.tier, "a backing file is ready again");
             return Ok(true);
         }
         entry.tier.remove(backing.file)?;
@@ -216,4 +235,52 @@ pub(crate) fn one_tier_as(dir: &Path, id: TierId) -> Tiers {
         store: "0".repeat(32),
     });
     Tiers::new(vec![tier.unwrap()], None, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use intarsia_types::BackingFileId;
+
+    use super::*;
+    use crate::membership::cluster::lone::lone;
+
+    fn on_disk(tiers: &Tiers) -> Vec<BackingFileId> {
+        let mut found = Vec::new();
+        tiers.get(TierId(0)).unwrap().scan(|id, _| found.push(id)).unwrap();
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn files_that_were_made_before_one_could_not_be_are_ready_for_owners() {
+        let dir = tempfile::tempdir().unwrap();
+        let (tiers, (_, namespace)) = (one_tier(&dir.path().join("tier")), lone());
+        let tier = tiers.get(TierId(0)).unwrap();
+        let first = tiers.take_file(TierId(0), &namespace).unwrap().0.file;
+        // The third file of the next batch cannot be made.
+        let in_the_way = BackingFileId(first.0 + u64::from(REFILL_AT_ONCE) + 2);
+        tier.create(in_the_way).unwrap();
+        let more = REFILL_AT_ONCE - 1 + 2;
+        let taken: Vec<_> = (0..more)
+            .map(|_| tiers.take_file(TierId(0), &namespace).unwrap().0.file)
+            .chain([first, in_the_way])
+            .collect();
+        let is_known = |id: &BackingFileId| {
+            taken.contains(id) || tiers.is_pooled(BackingRef { tier: TierId(0), file: *id })
+        };
+        assert!(on_disk(&tiers).iter().all(is_known), "nobody has one of them");
+        assert_eq!(u32::try_from(taken.len()), Ok(REFILL_AT_ONCE + 3));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_emptied_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (tiers, (_, namespace)) = (one_tier(&dir.path().join("tier")), lone());
+        let (backing, file) = tiers.take_file(TierId(0), &namespace).unwrap();
+        // Opening it for writing fails.
+        let tier = tiers.get(TierId(0)).unwrap();
+        tier.remove(backing.file).unwrap();
+        assert!(!tiers.give_back(backing, file).unwrap());
+        assert!(!tiers.is_pooled(backing) && !on_disk(&tiers).contains(&backing.file));
+    }
 }

@@ -11,7 +11,7 @@ use crate::membership::homes::{homes_of, is_lost};
 use crate::node::Node;
 use crate::rebalance::mover::path_of;
 
-/// Records looked at between two words about the progress.
+/// Records looked at between two reports of the progress.
 const PROGRESS_EVERY: u64 = 10_000;
 
 /// A file some of whose bytes are at lost hosts only.

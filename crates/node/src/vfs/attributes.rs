@@ -442,7 +442,7 @@ mod tests {
         let no_kernel = |_: std::os::fd::BorrowedFd<'_>| Err(std::io::Error::other("no kernel"));
         let (attr, _) =
             node.create_file(caller, InodeId::ROOT, b"f", &new, true, &no_kernel).unwrap();
-        // Whoever asks reads the record, and is held up until all the rest is over.
+        // The caller reads the record, and is delayed until everything else is done.
         let before = node.before_reading();
         let record = node.namespace.get(attr.ino).unwrap();
         node.write(attr.ino, 0, b"content", false, false).unwrap();

@@ -1,4 +1,4 @@
-//! Who asks, and what becomes of set-id bits when he changes a file.
+//! Who makes a call, and what becomes of set-id bits when he changes a file.
 
 use intarsia_meta::Inode;
 

@@ -1,4 +1,4 @@
-//! What a call has to say of the directory that it uses.
+//! What a call reports about the directory that it uses.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ impl Node {
         self.directory_leases.use_directory(dir);
     }
 
-    /// To be held while the kernel is told something that it may keep.
+    /// To be held while the kernel is sent something that it may cache.
     #[must_use]
     pub fn tell_kernel(&self) -> Telling<'_> {
         self.directory_leases.tell_kernel()
     }
 
-    /// Who has the kernel ask for attributes anew; false says that it does not know the inode. Without one the kernel is told to
-    /// keep fewer.
+    /// What makes the kernel ask for attributes again; it returns false if the kernel does not know the inode. Without it the
+    /// kernel is allowed to cache fewer.
     pub fn set_attribute_dropper(self: &Arc<Self>, dropper: Box<AttributeDropper>) {
         let node = Arc::downgrade(self);
         self.directory_leases.told.set_dropper(Box::new(move |ino| {

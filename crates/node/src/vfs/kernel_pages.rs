@@ -1,5 +1,5 @@
-//! What the mount tells of the kernel's pages and asks of them: which are old, which are being dropped, and which lengths
-//! the kernel was told.
+//! What the mount asks about the kernel's page cache and reports of it: which pages are outdated, which are being dropped, and
+//! which lengths the kernel was sent.
 
 use intarsia_sync::Instant;
 use intarsia_types::{Attr, FileKind, InodeId};
@@ -31,7 +31,7 @@ impl Node {
         self.old_pages.note(ino);
     }
 
-    /// Has `drop_pages` drop what the kernel has of a file if that is old. To be called with no lock held: it waits
+    /// Has `drop_pages` drop the kernel's pages of a file if they are outdated. To be called with no lock held: it waits
     /// for reads under way.
     pub fn drop_old_pages(&self, ino: InodeId, drop_pages: impl FnOnce()) {
         self.old_pages.drop_with(ino, || self.dropping_pages(ino), drop_pages);
@@ -49,7 +49,7 @@ impl Node {
         self.is_shared().then(|| self.far_pages.asked_for_length(ino))
     }
 
-    /// The kernel is about to be told attributes that it asked for at `asked`.
+    /// The kernel is about to be sent attributes that it asked for at `asked`.
     pub fn tell_length(&self, attr: &Attr, asked: Instant) {
         if self.is_shared() && attr.kind == FileKind::Regular {
             self.far_pages.lengths.tell(attr.ino, asked, attr.size_bytes);

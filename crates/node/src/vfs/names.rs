@@ -128,6 +128,7 @@ impl Node {
             }
             Err(e) => {
                 self.untake(fresh, &e);
+                self.passed.doubt_new(parent, name, &e);
                 return Err(e);
             }
         };
@@ -159,7 +160,7 @@ impl Node {
         let (backing, file) = self.tiers.take_file(id, &self.namespace)?;
         self.note_placed(hints, self.is_as_wished(hints, reason), reason.as_str());
         if self.tiers.is_short() {
-            self.settler_queue.set_pool_short(true);
+            self.finalizer_queue.set_pool_short(true);
         }
         Ok(Some(LocalBody::new(backing, file)))
     }
@@ -324,7 +325,7 @@ impl Node {
         self.live.with(inode.ino, |state| {
             state.names.linger();
         });
-        self.settler_queue.linger(inode.ino);
+        self.finalizer_queue.linger(inode.ino);
     }
 
     /// Tells the namespace to keep the record of an inode that is open, and notes that it did.

@@ -1,4 +1,4 @@
-//! Opening regular files: what mode each is served in, and what the kernel is told.
+//! Opening regular files: the I/O mode of each, and what the kernel is told to keep.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
@@ -104,9 +104,6 @@ impl Node {
                 // Nothing has become of a truncation; the file is as it was.
                 state.body = None;
             }
-            if opened.is_err() && state.holds_lease() && !state.is_open() {
-                self.enqueue_settle(ino, state);
-            }
             if flags.write && opened.is_ok() {
                 self.recollections.note_told(&inode, self.before_reading());
             }
@@ -138,7 +135,8 @@ impl Node {
                 state.record = Some(inode.clone());
                 state.mark_seen();
             }
-            self.open_loaded(caller, inode, state, flags, registrar)
+            let opened = self.open_loaded(caller, inode, state, flags, registrar);
+            opened.inspect_err(|_| self.leave_right(inode.ino, state))
         })
     }
 

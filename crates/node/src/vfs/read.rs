@@ -1,4 +1,4 @@
-//! Reading: where the bytes are, and how far a read comes without waiting for another host.
+//! Reading: where the bytes are, and what can be read without waiting for another host.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! What a thread of a program has just looked up.
+//! The record that a thread of a program has just looked up, kept for its next request.
 //!
-//! One call of a program is several requests of the kernel: after each look at a name it asks for the attributes of what
-//! it found, to check permissions, and then for what the call is about. Where no lease covers a record, each would be a
-//! question to the metadata servers, of which the second has the answer of the first.
+//! One call of a program is several requests of the kernel: after it looked up a name it asks for the attributes of what it
+//! found, to check permissions, and then for what the call is about. Where no lease covers a record, each of them would be a
+//! question to the metadata servers, and the second would ask what the first has just answered.
 //!
-//! The kernel does not say which requests are of one call. A record serves for the next request of the same thread, if that
-//! goes on where the last one ended, soon, and nothing was committed here since.
+//! The kernel does not say which requests belong to one call. A record is used for the next request of the same thread if
+//! that request is about what the last one found, comes soon, and nothing was committed here since.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use intarsia_types::{InodeId, Result};
 
 use crate::vfs::attributes::Before;
 
-/// How old a record may be that serves again.
+/// How old a record may be that is used again.
 const RECENT: Duration = Duration::from_micros(500);
 /// Most threads of which something is remembered.
 const THREADS_MAX: usize = 1024;
@@ -42,7 +42,7 @@ pub(crate) struct Recollections {
 struct Recollection {
     inode: Inode,
     before: Before,
-    /// The attributes were told once more: whoever asks again is of another call.
+    /// The attributes were answered from the record: the next question belongs to another call.
     is_told: bool,
 }
 

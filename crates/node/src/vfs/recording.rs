@@ -1,4 +1,4 @@
-//! What programs do, told to the recorder with what only a node knows: paths and lengths.
+//! Tells the recorder what programs do, with what only a node knows: paths and lengths.
 
 use intarsia_trace::NameChange;
 use intarsia_types::{FileKind, InodeId, Result};

@@ -61,7 +61,7 @@ impl Node {
             }
             self.removal.note_broken_promise(ino, state);
             if state.backing.keep() {
-                self.settler_queue.collect();
+                self.finalizer_queue.collect();
             }
             if state.right.is_taken_over() {
                 self.removal.forget_bytes(ino, state);
@@ -109,7 +109,7 @@ impl Node {
         }
     }
 
-    /// Counts a reader that has closed a file whose life readers end, and removes the file if it was the last.
+    /// Counts a reader that has closed a file with `lifetime=reads:N`, and removes the file if it was the N-th.
     ///
     /// # Errors
     /// The engine's own; then the file stays.

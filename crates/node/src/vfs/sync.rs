@@ -76,7 +76,7 @@ impl Node {
         Ok(())
     }
 
-    /// A file that was made here is there for all hosts from now on, if nothing was published that says so.
+    /// Commits the create of a file that was deferred, unless a publication has done so: from now on all hosts see the file.
     fn keep_creation(&self, ino: InodeId) -> Result<()> {
         self.namespace.keep_promise(ino).inspect_err(|_| {
             self.live.with_existing(ino, |state| {

@@ -38,7 +38,7 @@ impl Node {
         }
         let target = self.write_here(ino, offset_bytes, data, is_write_back);
         if let Err(Error::NotFound) = target {
-            // Not removed: its creation was told the program, and could not be recorded.
+            // Not removed: the program was told that the file was created, but the create could not be committed.
             self.namespace.keep_promise(ino)?;
         }
         match target? {

@@ -117,6 +117,7 @@ pub(crate) fn requests() -> Vec<(&'static str, Request)> {
                 len_bytes: 4096,
             },
         ),
+        ("follow-tier", Request::FollowTier { ino }),
         ("hand-over", Request::HandOver { ino, epoch: 3, len_bytes: 1 << 17 }),
     ];
     all.extend(lock_questions().into_iter().map(|(name, question)| {

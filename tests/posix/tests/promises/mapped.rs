@@ -74,7 +74,7 @@ fn mapping_without_descriptor(path: &Path, len: usize) -> Mapping {
     mapping
 }
 
-/// By then the settler has had its chance with everything closed before.
+/// By then the finalizer has had its chance with everything closed before.
 fn wait_until_others_are_folded(store: &Store) {
     let path = store.path("other");
     drop(File::create(&path).unwrap());

@@ -1,4 +1,4 @@
-//! Prints the table on the rooms of the node: `rooms SRC`, or `rooms BEFORE AFTER` to compare two trees; and with
+//! Prints the tables on the rooms of the node: `rooms SRC`, or `rooms BEFORE AFTER` to compare two trees; and with
 //! `rooms --upward SRC` each use that goes upwards.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
@@ -30,6 +30,8 @@ fn main() -> ExitCode {
     by_room(&trees);
     println!();
     overall(&trees);
+    println!();
+    locks(trees.last().map_or(&[], Vec::as_slice));
     ExitCode::SUCCESS
 }
 
@@ -59,7 +61,7 @@ fn by_room(trees: &[Vec<Source>]) {
             rooms::ninth_decile(&all).to_string()
         });
         let locks =
-            cell(&|own| own.iter().map(|s| rooms::locks(&s.code)).sum::<usize>().to_string());
+            cell(&|own| own.iter().map(|s| rooms::locks(&s.code).len()).sum::<usize>().to_string());
         let threads = cell(&|own| {
             let names: BTreeSet<_> = own.iter().flat_map(|s| rooms::threads(&s.code)).collect();
             if names.is_empty() {
@@ -77,6 +79,25 @@ fn by_room(trees: &[Vec<Source>]) {
         println!(
             "| `{room}` | {files} | {lines} | {longest} | {p90} | {locks} | {threads} | {knows} | {upward} |"
         );
+    }
+}
+
+/// Which locks there are, by room and file.
+fn locks(tree: &[Source]) {
+    println!("| room | locks |");
+    println!("|---|---|");
+    for room in rooms::ORDER.iter().copied().flatten() {
+        let own = tree.iter().filter(|source| source.room == *room);
+        let named: Vec<_> = own
+            .filter_map(|source| {
+                let locks = rooms::locks(&source.code);
+                let file = source.path.file_stem()?.to_str()?;
+                (!locks.is_empty()).then(|| format!("{file}: {}", locks.join(", ")))
+            })
+            .collect();
+        if !named.is_empty() {
+            println!("| `{room}` | {} |", named.join("; "));
+        }
     }
 }
 
@@ -105,6 +126,7 @@ fn overall(trees: &[Vec<Source>]) {
         blocks.filter(|line| *line == "impl Node {").count().to_string()
     });
     print("rooms that know `Node`", &|tree| rooms::knowing_node(tree).len().to_string());
+    print("circles of rooms", &|tree| rooms::circles(tree).len().to_string());
     print("rooms in the largest circle", &|tree| {
         rooms::circles(tree).iter().map(BTreeSet::len).max().unwrap_or(0).to_string()
     });

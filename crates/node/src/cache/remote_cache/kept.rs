@@ -1,4 +1,4 @@
-//! Cached copies in the life of a file: taken up at its opening, and begun where it is read.
+//! When a cached copy is used and made: it is taken up when the file is opened, and begun when the file is read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! A host of a store of several whose other hosts are records only: for tests of rooms by themselves.
+//! For tests of single rooms: a host of a store of several whose other hosts exist as records only.
 
 #![cfg(test)]
 

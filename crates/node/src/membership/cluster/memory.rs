@@ -1,4 +1,4 @@
-//! The memory for what was asked of other hosts before anybody wanted to read it.
+//! The memory budget for bytes of other hosts that are fetched ahead.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -11,12 +11,12 @@ use intarsia_types::{Error, NodeId, Result};
 
 use crate::membership::Pulse;
 use crate::membership::fence::MemberEvents;
-use crate::membership::heart::Heart;
+use crate::membership::heartbeat::Heartbeat;
 
 use super::{Cluster, HostPresence};
 
 impl Cluster {
-    /// Begins to show the other hosts that this one lives. What it does before it serves them takes time.
+    /// Starts the heartbeat, before this host serves others: what it has to do until then takes time.
     pub(crate) fn begin_beating<E>(self: &Arc<Self>, events: Weak<E>, pace: Duration) -> Result<()>
     where
         E: MemberEvents + Send + Sync + 'static,
@@ -32,7 +32,7 @@ impl Cluster {
             }
             true
         };
-        *self.heart.lock() = Some(Heart::start(beat, pace)?);
+        *self.heartbeat.lock() = Some(Heartbeat::start(beat, pace)?);
         Ok(())
     }
 
@@ -56,11 +56,11 @@ impl Cluster {
         self.meet()
     }
 
-    /// Shows the other hosts no more that this one lives.
-    pub(crate) fn stop_heart(&self) {
-        let heart = self.heart.lock().take();
-        if let Some(heart) = heart {
-            heart.stop();
+    /// Stops the heartbeat.
+    pub(crate) fn stop_heartbeat(&self) {
+        let heartbeat = self.heartbeat.lock().take();
+        if let Some(heartbeat) = heartbeat {
+            heartbeat.stop();
         }
     }
 
@@ -81,7 +81,7 @@ impl Cluster {
         state: MemberState,
         holds_files: impl FnOnce() -> Result<bool>,
     ) -> Result<()> {
-        self.stop_heart();
+        self.stop_heartbeat();
         self.stop_serving();
         self.peers.set_members([]);
         self.membership.hear_orders(&self.directory)?;

@@ -1,4 +1,4 @@
-//! The thread that shows the other hosts that this one lives, and looks whether they do.
+//! The thread of the heartbeat: it renews this host's record, and runs the failure detector over the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,9 +8,9 @@ use intarsia_sync::thread::JoinHandle;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Error, Result};
 
-/// Beats are held.
+/// Heartbeats are held back.
 type IsPaused = bool;
-/// There is still somebody whose heart it is.
+/// The node whose heartbeat it is still exists.
 type IsAlive = bool;
 
 #[derive(Default)]
@@ -20,13 +20,13 @@ struct Control {
     is_paused: AtomicBool,
 }
 
-/// The thread; dropped without [`Heart::stop`] it ends by itself.
-pub(crate) struct Heart {
+/// The thread; dropped without [`Heartbeat::stop`] it ends by itself.
+pub(crate) struct Heartbeat {
     control: Arc<Control>,
     thread: JoinHandle<()>,
 }
 
-impl Heart {
+impl Heartbeat {
     /// Has `beat` called every `interval`, until it says that nobody lives here any more.
     pub(crate) fn start(
         beat: impl Fn(IsPaused) -> IsAlive + Send + 'static,
@@ -35,9 +35,9 @@ impl Heart {
         let control = Arc::new(Control::default());
         let for_thread = Arc::clone(&control);
         let thread = intarsia_sync::thread::Builder::new()
-            .name("heart".into())
+            .name("heartbeat".into())
             .spawn(move || run(beat, &for_thread, interval))
-            .map_err(|e| Error::io("start the heart thread", e))?;
+            .map_err(|e| Error::io("start the heartbeat thread", e))?;
         Ok(Self { control, thread })
     }
 
@@ -46,7 +46,7 @@ impl Heart {
         *self.control.is_stopping.lock() = true;
         self.control.changed.notify_all();
         if self.thread.join().is_err() {
-            tracing::error!("the heart thread panicked");
+            tracing::error!("the heartbeat thread panicked");
         }
     }
 

@@ -17,26 +17,26 @@ pub(crate) trait Chores: Send + Sync + 'static {
 }
 
 /// The thread.
-pub(crate) struct Settler {
+pub(crate) struct Finalizer {
     queue: Arc<Queue>,
     thread: JoinHandle<()>,
 }
 
-impl Settler {
+impl Finalizer {
     /// Has `chores` do what comes up in `queue`, until [`stop`](Self::stop), or until they are gone.
     pub(crate) fn start<C: Chores>(queue: &Arc<Queue>, chores: Weak<C>) -> Result<Self> {
         let for_thread = Arc::clone(queue);
         let thread = intarsia_sync::thread::Builder::new()
-            .name("settler".into())
+            .name("finalizer".into())
             .spawn(move || run(&for_thread, &chores))
-            .map_err(|e| Error::io("start the settler thread", e))?;
+            .map_err(|e| Error::io("start the finalizer thread", e))?;
         Ok(Self { queue: Arc::clone(queue), thread })
     }
 
     pub(crate) fn stop(self) {
         self.queue.stop();
         if self.thread.join().is_err() {
-            tracing::error!("the settler thread panicked");
+            tracing::error!("the finalizer thread panicked");
         }
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn what_comes_up_is_done_in_order_until_the_thread_is_stopped() {
         let (queue, noted) = (Arc::new(Queue::new(1024)), Arc::new(Noted::default()));
-        let settler = Settler::start(&queue, Arc::downgrade(&noted)).unwrap();
+        let finalizer = Finalizer::start(&queue, Arc::downgrade(&noted)).unwrap();
         for ino in [1, 2, 3] {
             queue.sum_later(InodeId(ino), Summing::Soon);
         }
@@ -85,7 +85,7 @@ mod tests {
             assert!(Instant::now() < deadline, "{:?}", noted.0.lock());
             intarsia_sync::thread::yield_now();
         }
-        settler.stop();
+        finalizer.stop();
         queue.sum_later(InodeId(4), Summing::Soon);
         assert_eq!(*noted.0.lock(), [InodeId(1), InodeId(2), InodeId(3)]);
     }
