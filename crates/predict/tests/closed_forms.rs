@@ -163,6 +163,16 @@ fn latency_is_paid_once_a_message() {
 }
 
 #[test]
+fn an_idle_link_lets_a_burst_pass_at_once() {
+    let burst = 125_000;
+    let setup = Setup { burst_bytes: burst, ..Setup::default() };
+    let write = setup.file("out", 20 << 20).task(&[("write", "out")]).predict();
+    // Messages without data are shorter than the burst, and so are the frames that a chunk is late by.
+    let data = 20.0 * CHUNK - f64::from(u32::try_from(burst).unwrap());
+    assert_seconds(write.makespan_seconds, 2.0 * MANAGER + data * MICRO);
+}
+
+#[test]
 fn rates_of_sender_and_receiver_may_differ() {
     // A receiver of half the rate serves all frames but the first at its own rate.
     let mut setup = Setup::default().file("out", 1 << 20).task(&[("write", "out")]);

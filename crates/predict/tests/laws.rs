@@ -334,3 +334,30 @@ fn copies_ahead_of_waiting_tasks_hide_their_transfer() {
     };
     assert_eq!(moved(&wow), moved(&location));
 }
+
+#[test]
+fn new_files_go_where_the_store_of_the_profile_puts_them() {
+    let found = |placement: &'static str| {
+        let mut setup = Setup { app: 4, collocated: true, placement, ..Setup::default() };
+        for task in 0..32 {
+            let name = format!("f-{task}");
+            // Computation deals them evenly: a host that writes fast would take most of them.
+            setup = setup.file(&name, 10_000_000).raw_task(json!({
+                "name": name, "compute_seconds": 1.0, "writes": [name],
+            }));
+        }
+        let profile = setup.profile();
+        let ours = Configuration { hosts: 4, ..Configuration::of(&profile) };
+        predict(&setup.workload(), &profile, &ours, 3).unwrap()
+    };
+    let total = 320_000_000;
+    assert_eq!(found("local").bytes.remote, 0);
+    let central = found("central");
+    // All but what the first host writes itself comes in through its card.
+    assert_eq!(central.bytes.remote + central.bytes.local, total);
+    let least = f64::from(u32::try_from(central.bytes.remote).unwrap()) / 125e6;
+    assert!(central.makespan_seconds >= least && central.bytes.remote > total / 3);
+    let spread = found("spread");
+    roughly(f64::from(u32::try_from(spread.bytes.remote).unwrap()), 240e6, 0.25);
+    assert!(spread.bytes.local > 0);
+}

@@ -2,7 +2,10 @@
 //!
 //! `send` cuts a message into frames of `frame_bytes`; each takes its bytes at the sender's rate out, the latency, and its
 //! bytes at the receiver's rate in. The queue out takes messages one after the other, so its times follow at once; the
-//! queue in is [`Inbound`]. A lone message of `b` bytes at equal rates takes `b · μ + f · μ`. Messages within a host have a
+//! queue in is [`Inbound`]. A lone message of `b` bytes at equal rates takes `b · μ + f · μ`.
+//!
+//! Where links are held to a rate by a token bucket, a queue that was idle lets a burst pass at once: what it has let pass may
+//! then lie so far before now (the virtual clock of the generic cell rate algorithm). Messages within a host have a
 //! pair of queues of their own: the published model sends them through the card's, where they would wait for what other
 //! hosts send, which no kernel does.
 
@@ -20,6 +23,8 @@ struct Card {
     in_nanos_per_byte: f64,
     /// When all that is to be sent has left.
     out_free: f64,
+    /// How far that may lie before now.
+    out_credit: f64,
     inbound: Inbound,
     out_busy: f64,
     in_busy: f64,
@@ -51,11 +56,17 @@ pub(super) struct Flight {
 
 impl Network {
     pub(super) fn new(profile: &Profile, hosts: u32) -> Self {
+        let burst = as_float(profile.network.burst_bytes);
         let card = |number: u32| {
             let host = profile.host(number);
+            let (out, taken) =
+                (NANOS / host.out_bytes_per_second, NANOS / host.in_bytes_per_second);
             Card {
-                out_nanos_per_byte: NANOS / host.out_bytes_per_second,
-                in_nanos_per_byte: NANOS / host.in_bytes_per_second,
+                out_nanos_per_byte: out,
+                in_nanos_per_byte: taken,
+                out_free: -burst * out,
+                out_credit: burst * out,
+                inbound: Inbound::new(burst * taken),
                 ..Card::default()
             }
         };
@@ -86,21 +97,26 @@ impl Network {
         let full = if frames == 1 { rest } else { as_float(self.frame_bytes) };
         let sender = &mut cards[from as usize];
         let out = sender.out_nanos_per_byte;
-        let start = sender.out_free.max(as_float(now.as_nanos()));
+        let now = as_float(now.as_nanos());
+        let start = sender.out_free.max(now - sender.out_credit);
         let took = as_float(bytes) * out;
         sender.out_free = start + took;
         sender.out_busy += took;
         if self.keeps_spans {
             sender.spans.push((start, start + took));
         }
-        let last = start + took + latency;
+        let first = (start + full * out).max(now) + latency;
+        let last = (start + took).max(now) + latency;
+        let evenly = (last - first) / as_float(frames.saturating_sub(1).max(1));
+        // What a burst lets pass at once is spread over the message.
+        let step = if sender.out_credit > 0.0 { evenly.min(full * out) } else { full * out };
         let receiver = &mut cards[to as usize];
         let service = receiver.in_nanos_per_byte;
         receiver.in_busy += as_float(bytes) * service;
         receiver.inbound.expect(Train {
             number,
-            first: start + full * out + latency,
-            step: full * out,
+            first,
+            step,
             last,
             frames,
             service: full * service,

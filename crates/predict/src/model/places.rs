@@ -336,6 +336,10 @@ impl<'a> Places<'a> {
         if let Some(group) = group {
             return self.home_of_group(group, file, size);
         }
+        let is_central = self.configuration.placement == Placement::Central;
+        if is_central && hints.place().is_none() {
+            return Ok(self.roles.stores.start);
+        }
         let (nowhere, tiers) = (NodeId(String::new()), self.tiers_for(writer, size));
         let is_store = self.roles.stores.contains(&writer);
         let node = if is_store { &self.states[self.index(writer)].node } else { &nowhere };

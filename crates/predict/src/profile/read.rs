@@ -6,7 +6,7 @@ use intarsia_types::TierClass;
 
 use super::{
     Access, Client, Crowding, Failures, Frequency, Host, Line, LocalAccess, Manager, Network,
-    Power, Prices, Profile, Provenance, Seconds, Source, Stragglers, Tier, WriteBack,
+    Power, Prices, Profile, Provenance, Seconds, Source, StorePlacement, Stragglers, Tier, WriteBack,
 };
 use crate::Problem;
 use crate::json::Node;
@@ -31,6 +31,7 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         "manager",
         "tiers",
         "client",
+        "placement",
         "prices",
         "failures",
         "stragglers",
@@ -59,6 +60,9 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         client: root
             .optional("client")?
             .map_or_else(|| Ok(default_client()), |node| client(&node))?,
+        placement: root
+            .optional("placement")?
+            .map_or(Ok(StorePlacement::default()), |node| node.word(&StorePlacement::WORDS))?,
         prices: root.optional("prices")?.map(|node| prices(&node)).transpose()?,
         failures: root.optional("failures")?.map(|node| failures(&node)).transpose()?,
         stragglers: root.optional("stragglers")?.map(|node| stragglers(&node)).transpose()?,
@@ -228,7 +232,13 @@ fn unlike(root: &Node<'_>, like: &Host, hosts: u32) -> Result<Vec<(u32, Host)>, 
 }
 
 fn network(node: &Node<'_>) -> Result<Network, Problem> {
-    node.only(&["latency_seconds", "frame_bytes", "control_bytes", "loopback_bytes_per_second"])?;
+    node.only(&[
+        "latency_seconds",
+        "frame_bytes",
+        "control_bytes",
+        "burst_bytes",
+        "loopback_bytes_per_second",
+    ])?;
     let length = |name: &str, default: u64| match node.optional(name)? {
         Some(bytes) => bytes.count(1, 1 << 30).map(u64::from),
         None => Ok(default),
@@ -237,6 +247,7 @@ fn network(node: &Node<'_>) -> Result<Network, Problem> {
         latency_seconds: node.field("latency_seconds")?.number()?,
         frame_bytes: length("frame_bytes", 64 << 10)?,
         control_bytes: length("control_bytes", 256)?,
+        burst_bytes: node.optional("burst_bytes")?.map_or(Ok(0), |bytes| bytes.whole())?,
         loopback_bytes_per_second: node.field("loopback_bytes_per_second")?.positive()?,
     })
 }
