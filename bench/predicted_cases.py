@@ -232,8 +232,8 @@ def run(crew, directories, tasks, held=None, hosts_of=None, draw=None):
     """Run all tasks, each as soon as it can; seconds from the first's start to the last's end.
 
     First come, first served. `directories`: where each host has the store. `held`: the host that has each input. `hosts_of` tells the hosts that
-    hold a file that was made; without it, that is the host that wrote it. A task runs where most of what it reads
-    lies, or, where that host is busy or nothing is known, on the first that is idle, or any that `draw` chooses.
+    hold a file that was made; without it, that is the host that wrote it. As in the model, an idle host takes the first task of which it holds most of what
+    that reads; what is left then goes to the first idle host, or any that `draw` chooses.
     """
     held = {file: hosts if isinstance(hosts, tuple) else (hosts,) for file, hosts in (held or {}).items()}
     sizes = written(tasks)
@@ -244,17 +244,17 @@ def run(crew, directories, tasks, held=None, hosts_of=None, draw=None):
         for name in now_ready:
             del left[name]
         ready += now_ready
-        while ready:
-            operations = by_name[ready[0]]["operations"]
-            if hosts_of:
-                made = {o["read"] for o in operations if "read" in o} - held.keys()
-                held |= {file: hosts_of(file) for file in made}
-            host = choice(crew, nearest(operations, held, sizes), draw)
-            if host is None:
-                break
+        if hosts_of:
+            read = {o["read"] for name in now_ready for o in by_name[name]["operations"] if "read" in o}
+            held |= {file: hosts_of(file) for file in read - held.keys()}
+        near = {name: nearest(by_name[name]["operations"], held, sizes) for name in ready}
+        while chosen := dealt(crew, ready, near, draw):
+            name, host = chosen
+            ready.remove(name)
+            operations = by_name[name]["operations"]
             if not hosts_of:
                 held |= {o["write"]: (host,) for o in operations if "write" in o}
-            crew.start(host, ready.pop(0), directories[host], operations)
+            crew.start(host, name, directories[host], operations)
         done.update(crew.ended())
     return time.perf_counter() - begun
 
@@ -270,12 +270,13 @@ def nearest(operations, held, sizes):
     return max(weight, key=lambda host: (weight[host], -host)) if weight else None
 
 
-def choice(crew, wished, draw=None):
-    """The host that is wished if it is idle, else the first that is, or any of them; None if none is."""
-    if wished is not None and crew.is_idle(wished):
-        return wished
+def dealt(crew, ready, near, draw=None):
+    """The next task to start and its host: the first one that is near to an idle host, else the first of all on any."""
     idle = [host for host in crew.idle if crew.is_idle(host)]
-    return (draw.choice(idle) if draw else idle[0]) if idle else None
+    if not idle or not ready:
+        return None
+    first = next((name for name in ready if near[name] in idle), None)
+    return (first, near[first]) if first else (ready[0], draw.choice(idle) if draw else idle[0])
 
 
 def make_inputs(directories, inputs):

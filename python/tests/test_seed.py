@@ -128,6 +128,17 @@ def test_without_a_link_that_is_seen_a_store_is_local() -> None:
     assert home.placement(alike) == "local"
 
 
+@pytest.mark.parametrize(("again_s", "keeps"), [(1.9e-2, False), (3e-4, True)])
+def test_what_a_reader_keeps_of_a_striped_file_is_seen(again_s: float, keeps: bool) -> None:
+    plan, made = Plan(Path("/tmp")), Made("x", 2, None, "memory", ())
+    far = {f"far_{size}": size * 1e-8 for size in probe.CALLS} | {"far_open": 1e-4}
+    told = means(dealt_far=2e-2, dealt_again=again_s, **far)
+    profile = profile_of(measurement([told | {rounds.DISTURBED: 0.0}] * 3), plan, made)
+    assert profile["client"]["keeps_striped"] is keeps
+    without = profile_of(measurement([means(**{rounds.DISTURBED: 0.0})] * 3), plan, made)
+    assert without["client"]["keeps_striped"]
+
+
 def test_bytes_that_are_sent_at_the_close_belong_to_writing() -> None:
     numbers = numbers_of(means(close_mib=8.0001e-2))
     assert MIB / numbers["write.bytes_per_second"] == pytest.approx(8.1e-2, rel=0.02)

@@ -361,3 +361,46 @@ fn new_files_go_where_the_store_of_the_profile_puts_them() {
     roughly(f64::from(u32::try_from(spread.bytes.remote).unwrap()), 240e6, 0.25);
     assert!(spread.bytes.local > 0);
 }
+
+#[test]
+fn memory_of_a_reader_keeps_striped_files_if_the_store_does() {
+    let found = |keeps_striped: bool| {
+        let mut setup = Setup {
+            app: 2,
+            collocated: true,
+            cache_bytes: 1 << 40,
+            keeps_striped,
+            ..Setup::default()
+        };
+        setup.configuration = Configuration {
+            placement: Placement::RoundRobin,
+            stripe_width: 2,
+            ..setup.configuration
+        };
+        let twice = json!({ "name": "reader", "operations": [{ "read": "in" }, { "read": "in" }] });
+        setup.file("in", 8 << 20).raw_task(twice).predict()
+    };
+    let (kept, asked_again) = (found(true), found(false));
+    assert_eq!((kept.bytes.remote, asked_again.bytes.remote), (4 << 20, 8 << 20));
+    assert!(asked_again.makespan_seconds > 1.9 * kept.makespan_seconds);
+}
+
+#[test]
+fn messages_without_data_pass_between_others_where_they_do_not_wait() {
+    let found = |control_waits: bool| {
+        let mut setup =
+            Setup { app: 2, collocated: true, control_waits, ..Setup::default() };
+        setup.configuration = Configuration { managers: 2, ..setup.configuration };
+        // The first host sends a long file to the second, and asks the other's manager meanwhile.
+        let setup = setup.file("in", 100 << 20).file("small", 1).file("out", 1);
+        let setup = setup
+            .raw_task(json!({ "name": "far", "operations": [{ "read": "in" }] }))
+            .raw_task(json!({ "name": "near", "operations": [
+                { "compute_seconds": 0.1 }, { "open": "small" }, { "write": "out" },
+            ] }));
+        let told = setup.predict();
+        told.tasks[1].end_seconds - told.tasks[1].start_seconds
+    };
+    assert!(found(false) <= found(true));
+    roughly(found(false), 0.1, 0.05);
+}

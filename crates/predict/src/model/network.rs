@@ -4,6 +4,7 @@
 //! bytes at the receiver's rate in. The queue out takes messages one after the other, so its times follow at once; the
 //! queue in is [`Inbound`]. A lone message of `b` bytes at equal rates takes `b · μ + f · μ`.
 //!
+//! Messages without data may wait for nobody: in streams of their own, as those of TCP, they pass between the packets of others.
 //! Where links are held to a rate by a token bucket, a queue that was idle lets a burst pass at once: what it has let pass may
 //! then lie so far before now (the virtual clock of the generic cell rate algorithm). Messages within a host have a
 //! pair of queues of their own: the published model sends them through the card's, where they would wait for what other
@@ -38,6 +39,8 @@ pub(super) struct Network {
     cards: Vec<Card>,
     loopbacks: Vec<Card>,
     frame_bytes: u64,
+    /// Messages of so many bytes wait for none that is longer.
+    ahead_bytes: u64,
     latency: f64,
     keeps_spans: bool,
     sent: u64,
@@ -52,6 +55,8 @@ pub(super) struct Flight {
     last: f64,
     /// What the receiver takes for it.
     service: f64,
+    /// It waits in no queue.
+    is_ahead: bool,
 }
 
 impl Network {
@@ -77,6 +82,7 @@ impl Network {
             cards: (0..hosts).map(card).collect(),
             loopbacks: (0..hosts).map(loopback).collect(),
             frame_bytes: profile.network.frame_bytes,
+            ahead_bytes: if profile.network.control_waits { 0 } else { profile.network.control_bytes },
             latency: profile.network.latency_seconds * NANOS,
             keeps_spans: profile.host.power.is_some(),
             sent: 0,
@@ -98,6 +104,15 @@ impl Network {
         let sender = &mut cards[from as usize];
         let out = sender.out_nanos_per_byte;
         let now = as_float(now.as_nanos());
+        if bytes <= self.ahead_bytes && self.ahead_bytes > 0 {
+            let took = as_float(bytes) * out;
+            sender.out_busy += took;
+            let last = now + took + latency;
+            let receiver = &mut cards[to as usize];
+            let service = as_float(bytes) * receiver.in_nanos_per_byte;
+            receiver.in_busy += service;
+            return (Flight { number, last, service, is_ahead: true }, time(last));
+        }
         let start = sender.out_free.max(now - sender.out_credit);
         let took = as_float(bytes) * out;
         sender.out_free = start + took;
@@ -123,13 +138,17 @@ impl Network {
             last_service: rest * service,
             done: 0,
         });
-        (Flight { number, last, service: as_float(bytes) * service }, time(last))
+        let service = as_float(bytes) * service;
+        (Flight { number, last, service, is_ahead: false }, time(last))
     }
 
     /// The last frame is there. Gives when the host has taken in all of it.
     pub(super) fn received(&mut self, from: u32, to: u32, flight: Flight) -> Time {
         let cards = if from == to { &mut self.loopbacks } else { &mut self.cards };
         let card = &mut cards[to as usize];
+        if flight.is_ahead {
+            return time(flight.last + flight.service);
+        }
         let end = card.inbound.served(flight.number, flight.last);
         if self.keeps_spans {
             card.spans.push((end - flight.service, end));

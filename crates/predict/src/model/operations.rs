@@ -85,10 +85,12 @@ impl World<'_> {
             }
             let Some(place) = self.places.of(extent.file) else { break };
             let piece = place.piece(offset, extent.end_bytes());
+            let is_dealt = place.is_dealt();
             let from = self.source(run, extent.file, piece, agenda.now());
+            let is_kept = self.profile.client.keeps_striped || !is_dealt || from == host;
             let state = &mut self.running[run as usize];
             state.sent_to += piece.bytes;
-            if self.services.caches[host as usize].has(key(extent.file, piece), piece.bytes) {
+            if is_kept && self.services.caches[host as usize].has(key(extent.file, piece), piece.bytes) {
                 state.remembered += piece.bytes;
                 continue;
             }

@@ -45,6 +45,11 @@ pub(super) struct Piece {
 }
 
 impl Place {
+    /// Whether it is dealt over several hosts.
+    pub(super) fn is_dealt(&self) -> bool {
+        self.ring.len() > self.copies as usize
+    }
+
     /// The piece that begins at `offset` and ends at `end` at the latest.
     pub(super) fn piece(&self, offset: u64, end: u64) -> Piece {
         let left = self.chunk_bytes - offset % self.chunk_bytes;

@@ -135,6 +135,8 @@ pub struct Network {
     pub frame_bytes: u64,
     /// Length of a message without data.
     pub control_bytes: u64,
+    /// Whether messages without data wait in queues behind data, as in the thesis.
+    pub control_waits: bool,
     /// What a link lets pass at once after it was idle: it is held to its rate by a token bucket of this size. 0 for none.
     pub burst_bytes: u64,
     /// Messages within a host; it has queues of its own, in and out, of this rate.
@@ -232,6 +234,8 @@ pub struct Client {
     pub outstanding: Option<u32>,
     /// How a client reaches services on its own host.
     pub local: LocalAccess,
+    /// Whether memory of a reader keeps what it has read of files that are dealt over hosts.
+    pub keeps_striped: bool,
 }
 
 /// How a client reaches services on its own host.

@@ -236,6 +236,7 @@ fn network(node: &Node<'_>) -> Result<Network, Problem> {
         "latency_seconds",
         "frame_bytes",
         "control_bytes",
+        "control_waits",
         "burst_bytes",
         "loopback_bytes_per_second",
     ])?;
@@ -247,6 +248,7 @@ fn network(node: &Node<'_>) -> Result<Network, Problem> {
         latency_seconds: node.field("latency_seconds")?.number()?,
         frame_bytes: length("frame_bytes", 64 << 10)?,
         control_bytes: length("control_bytes", 256)?,
+        control_waits: truth(node, "control_waits")?,
         burst_bytes: node.optional("burst_bytes")?.map_or(Ok(0), |bytes| bytes.whole())?,
         loopback_bytes_per_second: node.field("loopback_bytes_per_second")?.positive()?,
     })
@@ -300,11 +302,16 @@ fn line(node: &Node<'_>) -> Result<Line, Problem> {
 }
 
 const fn default_client() -> Client {
-    Client { operation: Seconds::ZERO, outstanding: None, local: LocalAccess::Call }
+    Client {
+        operation: Seconds::ZERO,
+        outstanding: None,
+        local: LocalAccess::Call,
+        keeps_striped: true,
+    }
 }
 
 fn client(node: &Node<'_>) -> Result<Client, Problem> {
-    node.only(&["operation_seconds", "outstanding_chunks", "local_access"])?;
+    node.only(&["operation_seconds", "outstanding_chunks", "local_access", "keeps_striped"])?;
     let default = default_client();
     Ok(Client {
         operation: node
@@ -315,7 +322,13 @@ fn client(node: &Node<'_>) -> Result<Client, Problem> {
             .map(|n| n.count(1, 1 << 20))
             .transpose()?,
         local: node.optional("local_access")?.map_or(Ok(default.local), |n| n.word(&LOCAL))?,
+        keeps_striped: truth(node, "keeps_striped")?,
     })
+}
+
+/// A field that is true or false, and true where it is left out.
+fn truth(node: &Node<'_>, name: &str) -> Result<bool, Problem> {
+    node.optional(name)?.map_or(Ok(true), |node| node.boolean())
 }
 
 fn parallel(node: &Node<'_>) -> Result<u32, Problem> {

@@ -23,6 +23,8 @@ pub(crate) struct Setup {
     pub(crate) outstanding: Option<u32>,
     pub(crate) frame_bytes: u64,
     pub(crate) burst_bytes: u64,
+    pub(crate) control_waits: bool,
+    pub(crate) keeps_striped: bool,
     pub(crate) bytes_per_second: f64,
     pub(crate) cache_bytes: u64,
     pub(crate) capacity_bytes: u64,
@@ -49,6 +51,8 @@ impl Default for Setup {
             outstanding: None,
             frame_bytes: 65_536,
             burst_bytes: 0,
+            control_waits: true,
+            keeps_striped: true,
             bytes_per_second: 125e6,
             cache_bytes: 0,
             capacity_bytes: 1 << 50,
@@ -113,7 +117,7 @@ impl Setup {
             "unlike_hosts": unlike,
             "network": {
                 "latency_seconds": self.latency_seconds, "frame_bytes": self.frame_bytes,
-                "burst_bytes": self.burst_bytes,
+                "burst_bytes": self.burst_bytes, "control_waits": self.control_waits,
                 "control_bytes": 1024, "loopback_bytes_per_second": 1e9,
             },
             "manager": { "open_seconds": 500e-6, "allocate_seconds": 500e-6, "commit_seconds": 500e-6 },
@@ -124,6 +128,7 @@ impl Setup {
             "client": {
                 "local_access": if self.local_messages { "message" } else { "call" },
                 "outstanding_chunks": self.outstanding,
+                "keeps_striped": self.keeps_striped,
             },
         });
         Profile::parse("profile.json", &text.to_string()).unwrap()

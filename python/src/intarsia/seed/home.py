@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from itertools import pairwise
 
 from intarsia.seed.probe import MIB
 from intarsia.seed.rounds import Measurement
@@ -55,7 +56,7 @@ def border_s(times: Sequence[float]) -> float | None:
     The border is the middle (geometric) of the widest gap, which must be a factor of `_LINK`.
     """
     ordered = sorted(times)
-    gaps = [(b / a, math.sqrt(a * b)) for a, b in zip(ordered, ordered[1:], strict=False) if a > 0]
+    gaps = [(b / a, math.sqrt(a * b)) for a, b in pairwise(ordered) if a > 0]
     # A single one at an end is an accident.
     widest = max(gaps[1:-1], default=None)
     return widest[1] if widest is not None and widest[0] > _LINK else None
@@ -69,9 +70,9 @@ def near_share(times: Sequence[float], border: float) -> float:
 def by_mode(found: Measurement) -> tuple[dict[str, float], list[dict[str, float]]]:
     """Return the typical mean of each time, and the means of each round, of files of the own host.
 
-    Where files are spread, a round has a file here or elsewhere by chance. What reads and writes take
-    is that of rounds that had it here, a link's is that of rounds that had it elsewhere; all others
-    have the typical one in its place.
+    Where files are spread, a round has a file here or elsewhere by chance. What reads and writes
+    take is that of rounds that had it here, a link's is that of rounds that had it elsewhere; all
+    others have the typical one in its place.
     """
     typical = {name: found.typical(name) for name in found.means}
     rounds = [
@@ -79,6 +80,8 @@ def by_mode(found: Measurement) -> tuple[dict[str, float], list[dict[str, float]
         for number in range(found.rounds)
     ]
     if placement(found) == "local":
+        # In the median: a round in which something was asked for twice tells nothing of a link.
+        typical |= {name: statistics.median(found.means[name]) for name in _FAR if name in typical}
         return typical, rounds
     for name in (*_NEAR, *_FAR):
         means = found.means.get(name)
@@ -86,7 +89,7 @@ def by_mode(found: Measurement) -> tuple[dict[str, float], list[dict[str, float]
         if means is None or border is None:
             continue
         kept = [one for one in means if (one < border) == (name in _NEAR)]
-        typical[name] = statistics.mean(kept)
+        typical[name] = statistics.median(kept)
         for one in rounds:
             if (one[name] < border) != (name in _NEAR):
                 one[name] = typical[name]

@@ -30,6 +30,8 @@ FEW = {4 * KIB: 64, 64 * KIB: 32}
 _FIRSTS = 4
 #: Files in a round that this host and another one each make, for where they lie, and their length.
 PLACED, PLACED_BYTES = 4, 256 * KIB
+#: The directory of files that are dealt over hosts.
+DEALT = "dealt"
 #: A link that was idle for so long lets pass at once what it lets pass.
 _IDLE_S = 0.02
 #: How the first call of a kind of reading is named, where nothing can be read ahead of it.
@@ -421,7 +423,24 @@ def offer(directory: str, count: int) -> Times:
         _write_whole(watch, path, "placed_write")
         forget(path)
         _read_whole(watch, path, "placed_read")
+    _deal(watch, os.path.join(directory, DEALT))
     return watch.times()
+
+
+def _deal(watch: Watch, directory: str) -> None:
+    """Make a file that is dealt over hosts by chunks, if the store can do that and says so."""
+    os.mkdir(directory)
+    path = os.path.join(directory, "file")
+    try:
+        os.setxattr(directory, "user.intarsia.place", b"stripe:2")
+        os.setxattr(directory, "user.intarsia.chunk", b"64KiB")
+        _write_whole(watch, path, "dealt_write")
+        # Stores of others keep any attribute, but do not say over which hosts a file is dealt.
+        is_dealt = b"," in os.getxattr(path, "user.intarsia.layout")
+    except OSError:
+        is_dealt = False
+    if not is_dealt and os.path.exists(path):
+        os.unlink(path)
 
 
 def back(directory: str) -> Times:
@@ -473,6 +492,12 @@ def far(directory: str, count: int) -> Times:
         time.sleep(_IDLE_S)
         _read_whole(watch, os.path.join(directory, f"placed-{number}"), "placed_far")
         _write_whole(watch, os.path.join(directory, f"back-{number}"), "placed_far_write")
+    dealt = os.path.join(directory, DEALT, "file")
+    if os.path.exists(dealt):
+        time.sleep(_IDLE_S)
+        _read_whole(watch, dealt, "dealt_far")
+        time.sleep(_IDLE_S)
+        _read_whole(watch, dealt, "dealt_again")
     return watch.times()
 
 

@@ -87,12 +87,17 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
             "latency_seconds": numbers.get("network.latency_seconds", 0.0),
             "loopback_bytes_per_second": numbers["warm"],
             "frame_bytes": _FRAME_BYTES,
+            "control_waits": False,
             "burst_bytes": round(numbers.get("network.burst_bytes", 0)),
         },
         "manager": {name: {"samples": thinned(of, _SAMPLES)} for name, of in _requests(found)},
         "tiers": [tier],
         "placement": placement(found),
-        "client": {"outstanding_chunks": _AHEAD if is_far else 1, "local_access": "call"},
+        "client": {
+            "outstanding_chunks": _AHEAD if is_far else 1,
+            "local_access": "call",
+            "keeps_striped": _keeps_dealt(found),
+        },
         "measured": _measured(found, plan, seen),
     }
 
@@ -138,6 +143,13 @@ def _burst_bytes(means: Mapping[str, float]) -> float:
     seconds = max(0.0, means["placed_far"] - means["far_open"])
     sooner = PLACED_BYTES - seconds / means[f"far_{MIB}"] * MIB
     return min(PLACED_BYTES / 2, max(0.0, sooner))
+
+
+def _keeps_dealt(found: Measurement) -> bool:
+    """Whether another host keeps what it has read of a file that is dealt over hosts, if any is."""
+    if not {"dealt_far", "dealt_again"} <= found.means.keys():
+        return True
+    return found.estimate("dealt_again").mean < found.estimate("dealt_far").mean / 2
 
 
 #: Where in a profile each number of `numbers_of` stands; several places hold the same number.
