@@ -60,8 +60,6 @@ pub(super) struct Inbound {
     busy_until: f64,
     /// When all frames that were counted are served.
     free: f64,
-    /// How far that may lie before now: a link that is held to a rate lets so much pass at once after it was idle.
-    credit: f64,
 }
 
 impl Train {
@@ -113,10 +111,6 @@ impl Train {
 }
 
 impl Inbound {
-    pub(super) fn new(credit: f64) -> Self {
-        Self { credit, free: -credit, ..Self::default() }
-    }
-
     /// A train is on its way.
     pub(super) fn expect(&mut self, train: Train) {
         self.coming.push(Reverse(Coming(train)));
@@ -136,7 +130,7 @@ impl Inbound {
         }
         self.take_until(last, number, true);
         self.active.retain(|train| !train.is_over());
-        self.free.max(last)
+        self.free
     }
 
     /// A train begins. While the queue is busy its first frame is counted later, with the others.
@@ -195,7 +189,7 @@ impl Inbound {
         let is_last = train.done + 1 == train.frames;
         let service = if is_last { train.last_service } else { train.service };
         train.done += 1;
-        self.free = self.free.max(at - self.credit) + service;
+        self.free = self.free.max(at) + service;
     }
 }
 
@@ -206,7 +200,7 @@ mod tests {
     use super::*;
 
     /// Every frame by itself: arrival, number of its train, service.
-    fn one_by_one(trains: &[Train], credit: f64) -> Vec<f64> {
+    fn one_by_one(trains: &[Train]) -> Vec<f64> {
         let mut frames = Vec::new();
         for train in trains {
             for frame in 0..train.frames {
@@ -218,11 +212,11 @@ mod tests {
         }
         frames.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut ends = vec![0.0; trains.len()];
-        let mut free = -credit;
+        let mut free = 0.0_f64;
         for (at, number, service, is_last) in frames {
-            free = free.max(at - credit) + service;
+            free = free.max(at) + service;
             if is_last {
-                ends[usize::try_from(number).unwrap()] = free.max(at);
+                ends[usize::try_from(number).unwrap()] = free;
             }
         }
         ends
@@ -255,15 +249,14 @@ mod tests {
         #[test]
         fn whole_trains_give_what_every_frame_by_itself_gives(
             trains in prop::collection::vec((0_u32..40, 1_u32..9, 1_u64..12, 1_u32..9, 1_u32..=8), 1..7),
-            credit in prop::sample::select(vec![0.0, 3.0, 20.0]),
         ) {
             let trains: Vec<Train> = (0..).zip(trains).map(|(n, shape)| train(n, shape)).collect();
-            let mut queue = Inbound::new(credit);
+            let mut queue = Inbound::default();
             // A train is known when its first frame arrives at the latest.
             trains.iter().for_each(|train| queue.expect(*train));
             let mut order: Vec<&Train> = trains.iter().collect();
             order.sort_by(|a, b| a.last.total_cmp(&b.last).then(a.number.cmp(&b.number)));
-            let expected = one_by_one(&trains, credit);
+            let expected = one_by_one(&trains);
             for train in order {
                 let end = queue.served(train.number, train.last);
                 let expected = expected[usize::try_from(train.number).unwrap()];

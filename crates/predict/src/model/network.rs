@@ -2,11 +2,7 @@
 //!
 //! `send` cuts a message into frames of `frame_bytes`; each takes its bytes at the sender's rate out, the latency, and its
 //! bytes at the receiver's rate in. The queue out takes messages one after the other, so its times follow at once; the
-//! queue in is [`Inbound`]. A lone message of `b` bytes at equal rates takes `b · μ + f · μ`.
-//!
-//! Messages without data may wait for nobody: in streams of their own, as those of TCP, they pass between the packets of others.
-//! Where links are held to a rate by a token bucket, a queue that was idle lets a burst pass at once: what it has let pass may
-//! then lie so far before now (the virtual clock of the generic cell rate algorithm). Messages within a host have a
+//! queue in is [`Inbound`]. A lone message of `b` bytes at equal rates takes `b · μ + f · μ`. Messages within a host have a
 //! pair of queues of their own: the published model sends them through the card's, where they would wait for what other
 //! hosts send, which no kernel does.
 
@@ -24,8 +20,6 @@ struct Card {
     in_nanos_per_byte: f64,
     /// When all that is to be sent has left.
     out_free: f64,
-    /// How far that may lie before now.
-    out_credit: f64,
     inbound: Inbound,
     out_busy: f64,
     in_busy: f64,
@@ -39,8 +33,6 @@ pub(super) struct Network {
     cards: Vec<Card>,
     loopbacks: Vec<Card>,
     frame_bytes: u64,
-    /// Messages of so many bytes wait for none that is longer.
-    ahead_bytes: u64,
     latency: f64,
     keeps_spans: bool,
     sent: u64,
@@ -55,23 +47,15 @@ pub(super) struct Flight {
     last: f64,
     /// What the receiver takes for it.
     service: f64,
-    /// It waits in no queue.
-    is_ahead: bool,
 }
 
 impl Network {
     pub(super) fn new(profile: &Profile, hosts: u32) -> Self {
-        let burst = as_float(profile.network.burst_bytes);
         let card = |number: u32| {
             let host = profile.host(number);
-            let (out, taken) =
-                (NANOS / host.out_bytes_per_second, NANOS / host.in_bytes_per_second);
             Card {
-                out_nanos_per_byte: out,
-                in_nanos_per_byte: taken,
-                out_free: -burst * out,
-                out_credit: burst * out,
-                inbound: Inbound::new(burst * taken),
+                out_nanos_per_byte: NANOS / host.out_bytes_per_second,
+                in_nanos_per_byte: NANOS / host.in_bytes_per_second,
                 ..Card::default()
             }
         };
@@ -82,7 +66,6 @@ impl Network {
             cards: (0..hosts).map(card).collect(),
             loopbacks: (0..hosts).map(loopback).collect(),
             frame_bytes: profile.network.frame_bytes,
-            ahead_bytes: if profile.network.control_waits { 0 } else { profile.network.control_bytes },
             latency: profile.network.latency_seconds * NANOS,
             keeps_spans: profile.host.power.is_some(),
             sent: 0,
@@ -103,57 +86,47 @@ impl Network {
         let full = if frames == 1 { rest } else { as_float(self.frame_bytes) };
         let sender = &mut cards[from as usize];
         let out = sender.out_nanos_per_byte;
-        let now = as_float(now.as_nanos());
-        if bytes <= self.ahead_bytes && self.ahead_bytes > 0 {
-            let took = as_float(bytes) * out;
-            sender.out_busy += took;
-            let last = now + took + latency;
-            let receiver = &mut cards[to as usize];
-            let service = as_float(bytes) * receiver.in_nanos_per_byte;
-            receiver.in_busy += service;
-            return (Flight { number, last, service, is_ahead: true }, time(last));
-        }
-        let start = sender.out_free.max(now - sender.out_credit);
+        let start = sender.out_free.max(as_float(now.as_nanos()));
         let took = as_float(bytes) * out;
         sender.out_free = start + took;
         sender.out_busy += took;
         if self.keeps_spans {
             sender.spans.push((start, start + took));
         }
-        let first = (start + full * out).max(now) + latency;
-        let last = (start + took).max(now) + latency;
-        let evenly = (last - first) / as_float(frames.saturating_sub(1).max(1));
-        // What a burst lets pass at once is spread over the message.
-        let step = if sender.out_credit > 0.0 { evenly.min(full * out) } else { full * out };
+        let last = start + took + latency;
         let receiver = &mut cards[to as usize];
         let service = receiver.in_nanos_per_byte;
         receiver.in_busy += as_float(bytes) * service;
         receiver.inbound.expect(Train {
             number,
-            first,
-            step,
+            first: start + full * out + latency,
+            step: full * out,
             last,
             frames,
             service: full * service,
             last_service: rest * service,
             done: 0,
         });
-        let service = as_float(bytes) * service;
-        (Flight { number, last, service, is_ahead: false }, time(last))
+        (Flight { number, last, service: as_float(bytes) * service }, time(last))
     }
 
     /// The last frame is there. Gives when the host has taken in all of it.
     pub(super) fn received(&mut self, from: u32, to: u32, flight: Flight) -> Time {
         let cards = if from == to { &mut self.loopbacks } else { &mut self.cards };
         let card = &mut cards[to as usize];
-        if flight.is_ahead {
-            return time(flight.last + flight.service);
-        }
         let end = card.inbound.served(flight.number, flight.last);
         if self.keeps_spans {
             card.spans.push((end - flight.service, end));
         }
         time(end)
+    }
+
+    /// Counts a message that goes another way than through the queues here, and its time at both cards.
+    pub(super) fn passes_by(&mut self, from: u32, to: u32, bytes: u64) {
+        self.remote_bytes += bytes;
+        let (sender, receiver) = (from as usize, to as usize);
+        self.cards[sender].out_busy += as_float(bytes) * self.cards[sender].out_nanos_per_byte;
+        self.cards[receiver].in_busy += as_float(bytes) * self.cards[receiver].in_nanos_per_byte;
     }
 
     /// How long the card of a host sent and received.

@@ -50,6 +50,11 @@ impl Place {
         self.ring.len() > self.copies as usize
     }
 
+    /// How many chunks are so many bytes, one at least.
+    pub(super) fn chunks_in(&self, bytes: u64) -> u32 {
+        u32::try_from((bytes / self.chunk_bytes.max(1)).max(1)).unwrap_or(u32::MAX)
+    }
+
     /// The piece that begins at `offset` and ends at `end` at the latest.
     pub(super) fn piece(&self, offset: u64, end: u64) -> Piece {
         let left = self.chunk_bytes - offset % self.chunk_bytes;

@@ -135,12 +135,27 @@ pub struct Network {
     pub frame_bytes: u64,
     /// Length of a message without data.
     pub control_bytes: u64,
-    /// Whether messages without data wait in queues behind data, as in the thesis.
-    pub control_waits: bool,
-    /// What a link lets pass at once after it was idle: it is held to its rate by a token bucket of this size. 0 for none.
+    /// How messages share a link.
+    pub sharing: Sharing,
+    /// What a link that streams share lets pass at once after it was idle: it is held to its rate by a token bucket of this size. 0 for none.
     pub burst_bytes: u64,
     /// Messages within a host; it has queues of its own, in and out, of this rate.
     pub loopback_bytes_per_second: f64,
+}
+
+/// How messages share a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// They wait in a queue out, and their frames in a queue in, as in the thesis.
+    #[default]
+    Frames,
+    /// Streams have max-min fair rates; messages without data wait for none.
+    Fair,
+}
+
+impl Sharing {
+    pub(crate) const WORDS: [(&'static str, Self); 2] =
+        [("frames", Self::Frames), ("fair", Self::Fair)];
 }
 
 /// What a metadata server takes for a request, in seconds.
@@ -236,6 +251,8 @@ pub struct Client {
     pub local: LocalAccess,
     /// Whether memory of a reader keeps what it has read of files that are dealt over hosts.
     pub keeps_striped: bool,
+    /// Bytes of such a file that one read has under way; none: as of other files.
+    pub striped_window_bytes: Option<u64>,
 }
 
 /// How a client reaches services on its own host.

@@ -6,7 +6,8 @@ use intarsia_types::TierClass;
 
 use super::{
     Access, Client, Crowding, Failures, Frequency, Host, Line, LocalAccess, Manager, Network,
-    Power, Prices, Profile, Provenance, Seconds, Source, StorePlacement, Stragglers, Tier, WriteBack,
+    Power, Prices, Profile, Provenance, Seconds, Sharing, Source, StorePlacement, Stragglers, Tier,
+    WriteBack,
 };
 use crate::Problem;
 use crate::json::Node;
@@ -236,7 +237,7 @@ fn network(node: &Node<'_>) -> Result<Network, Problem> {
         "latency_seconds",
         "frame_bytes",
         "control_bytes",
-        "control_waits",
+        "sharing",
         "burst_bytes",
         "loopback_bytes_per_second",
     ])?;
@@ -248,7 +249,9 @@ fn network(node: &Node<'_>) -> Result<Network, Problem> {
         latency_seconds: node.field("latency_seconds")?.number()?,
         frame_bytes: length("frame_bytes", 64 << 10)?,
         control_bytes: length("control_bytes", 256)?,
-        control_waits: truth(node, "control_waits")?,
+        sharing: node
+            .optional("sharing")?
+            .map_or(Ok(Sharing::default()), |node| node.word(&Sharing::WORDS))?,
         burst_bytes: node.optional("burst_bytes")?.map_or(Ok(0), |bytes| bytes.whole())?,
         loopback_bytes_per_second: node.field("loopback_bytes_per_second")?.positive()?,
     })
@@ -307,11 +310,18 @@ const fn default_client() -> Client {
         outstanding: None,
         local: LocalAccess::Call,
         keeps_striped: true,
+        striped_window_bytes: None,
     }
 }
 
 fn client(node: &Node<'_>) -> Result<Client, Problem> {
-    node.only(&["operation_seconds", "outstanding_chunks", "local_access", "keeps_striped"])?;
+    node.only(&[
+        "operation_seconds",
+        "outstanding_chunks",
+        "local_access",
+        "keeps_striped",
+        "striped_window_bytes",
+    ])?;
     let default = default_client();
     Ok(Client {
         operation: node
@@ -323,6 +333,10 @@ fn client(node: &Node<'_>) -> Result<Client, Problem> {
             .transpose()?,
         local: node.optional("local_access")?.map_or(Ok(default.local), |n| n.word(&LOCAL))?,
         keeps_striped: truth(node, "keeps_striped")?,
+        striped_window_bytes: node
+            .optional("striped_window_bytes")?
+            .map(|bytes| bytes.whole())
+            .transpose()?,
     })
 }
 

@@ -23,7 +23,8 @@ pub(crate) struct Setup {
     pub(crate) outstanding: Option<u32>,
     pub(crate) frame_bytes: u64,
     pub(crate) burst_bytes: u64,
-    pub(crate) control_waits: bool,
+    /// `frames` or `fair`.
+    pub(crate) sharing: &'static str,
     pub(crate) keeps_striped: bool,
     pub(crate) bytes_per_second: f64,
     pub(crate) cache_bytes: u64,
@@ -51,7 +52,7 @@ impl Default for Setup {
             outstanding: None,
             frame_bytes: 65_536,
             burst_bytes: 0,
-            control_waits: true,
+            sharing: "frames",
             keeps_striped: true,
             bytes_per_second: 125e6,
             cache_bytes: 0,
@@ -117,7 +118,7 @@ impl Setup {
             "unlike_hosts": unlike,
             "network": {
                 "latency_seconds": self.latency_seconds, "frame_bytes": self.frame_bytes,
-                "burst_bytes": self.burst_bytes, "control_waits": self.control_waits,
+                "burst_bytes": self.burst_bytes, "sharing": self.sharing,
                 "control_bytes": 1024, "loopback_bytes_per_second": 1e9,
             },
             "manager": { "open_seconds": 500e-6, "allocate_seconds": 500e-6, "commit_seconds": 500e-6 },

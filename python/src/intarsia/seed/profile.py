@@ -22,8 +22,6 @@ _SAMPLES = 200
 _SMALL = 4096
 #: A reader of another host's file asks for pieces ahead; a call to the own host is one at a time.
 _AHEAD = 16
-#: Packets wait at links: a jumbo frame, between the least and the most that cards take at once.
-_FRAME_BYTES = 9000
 _CLASSES = {"tmpfs": "memory", "ramfs": "memory"}
 #: Work of which several processes at once are measured; a profile has the gain of each.
 _CROWDED = ("names", "write", "read", "copy")
@@ -86,8 +84,7 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
         "network": {
             "latency_seconds": numbers.get("network.latency_seconds", 0.0),
             "loopback_bytes_per_second": numbers["warm"],
-            "frame_bytes": _FRAME_BYTES,
-            "control_waits": False,
+            "sharing": "fair",
             "burst_bytes": round(numbers.get("network.burst_bytes", 0)),
         },
         "manager": {name: {"samples": thinned(of, _SAMPLES)} for name, of in _requests(found)},
@@ -97,6 +94,7 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
             "outstanding_chunks": _AHEAD if is_far else 1,
             "local_access": "call",
             "keeps_striped": _keeps_dealt(found),
+            **({"striped_window_bytes": MIB} if "dealt_far" in found.means else {}),
         },
         "measured": _measured(found, plan, seen),
     }
