@@ -22,8 +22,8 @@ SAYS_WHERE = ("lab-store",)
 ANYWHERE_RUNS = 12
 SYSTEMS = predicted.SYSTEMS | predicted.LAB_SYSTEMS | {"lab-central": predicted.over_hosts(peers.Central)}
 
-MIB = 1 << 20
 GROUP = "together"
+START_BYTES = 65_536
 
 
 class Layout:
@@ -44,9 +44,8 @@ class Layout:
 
     def workload(self, document):
         """The workload with the hints of its files."""
-        shared = {"hints": self.attributes} if self.flags == HINTED else {}
         own = self.hinted(document["tasks"])
-        files = [file | shared | ({"hints": own[file["name"]]} if file["name"] in own else {}) for file in document["files"]]
+        files = [file | ({"hints": own[file["name"]]} if file["name"] in own else {}) for file in document["files"]]
         return document | {"files": files}
 
 
@@ -76,9 +75,10 @@ def layouts(hosts):
     return {
         "own": Layout(),
         "local": Layout(flags=HINTED),
-        "wide": striped(hosts, 1024),
-        "narrow": striped(2, 256),
-        "central": Layout({"place": f"collocate:{GROUP}"}, HINTED, simgrid="central"),
+        # By chunks that are short beside files, so that each host has as much of a file as the others.
+        "wide": striped(hosts, 64),
+        "narrow": striped(2, 128),
+        "central": Layout({"place": f"collocate:{GROUP}@n1"}, ("--placement", "central"), simgrid="central"),
         "collocate": Layout(flags=HINTED, hinted=reduced),
     }
 
@@ -177,6 +177,8 @@ class Placed(predicted.Patterns):
     def __init__(self, case, cell):
         # A case without a width has as many tasks side by side as there are hosts, and its size is that of each.
         super().__init__(case | {"width": case["width"] or cell["hosts"]})
+        if cell["system"] in SAYS_WHERE:
+            anchor(self.tasks, self.inputs)
         self.layout, self.cell = layouts(cell["hosts"] or 1)[case["layout"]], cell
 
     def workload(self, overheads):
@@ -197,6 +199,14 @@ class Placed(predicted.Patterns):
         if self.cell["medium"] == "slow":
             os.sync()  # what other runs wrote is not written meanwhile
         return predicted.predicted_cases.run(crew, directories, self.tasks, held, asks, draw)
+
+
+def anchor(tasks, inputs):
+    """Have tasks without input read a small file each, which says where they run; else chance would."""
+    for number, one in enumerate(task for task in tasks if not any("read" in o for o in task["operations"])):
+        file = f"start-{number}"
+        inputs[file] = START_BYTES
+        one["operations"] = [{"open": file}, {"read": file}, {"close": file}, *one["operations"]]
 
 
 def located(path):
