@@ -15,7 +15,7 @@ import predicted
 import throttled
 
 #: What a slow disk does (bench/throttled.py); a file system on it has so much room.
-SLOW = {"delay_ms": 1, "rate_mb": 100, "room_mib": 3072}
+SLOW = {"delay_ms": 1, "rate_mb": 100, "room_mib": 8192}
 #: Stores of others do not say where a file lies, so nothing is run where it does.
 SAYS_WHERE = ("lab-store",)
 #: Runs that a prediction is the mean of, where tasks run anywhere.

@@ -119,10 +119,16 @@ class Cell:
         return row
 
 
+def middle(row):
+    """What runs took: the median, or, where chance says on which hosts tasks run, the mean, which is predicted."""
+    by_chance = row["hosts"] and row["system"] not in accuracy_cells.SAYS_WHERE
+    return (statistics.mean if by_chance else statistics.median)(row["measured"])
+
+
 def off(row, key="predicted"):
-    """By how much a prediction is off the median run."""
+    """By how much a prediction is off what runs took."""
     point = row[key][0] if key == "predicted" else row[key]
-    return point / statistics.median(row["measured"]) - 1
+    return point / middle(row) - 1
 
 
 def show(found, arguments):
@@ -178,13 +184,13 @@ def recommendations(found, choice):
         return
     regrets, right, told = [], 0, 0
     for some in groups:
-        middles = [statistics.median(row["measured"]) for row in some]
+        middles = [middle(row) for row in some]
         chosen = min(range(len(some)), key=lambda at: some[at]["predicted"][0])
         regrets.append(middles[chosen] / min(middles))
         for a, b in itertools.combinations(some, 2):
             if max(a["measured"]) < min(b["measured"]) or max(b["measured"]) < min(a["measured"]):
                 told += 1
-                right += (a["predicted"][0] < b["predicted"][0]) == (statistics.median(a["measured"]) < statistics.median(b["measured"]))
+                right += (a["predicted"][0] < b["predicted"][0]) == (middle(a) < middle(b))
     good = sum(regret <= AS_GOOD for regret in regrets)
     print(f"choosing {' and '.join(choice)} by predictions: within {AS_GOOD - 1:.0%} of the best measured in {good} of {len(groups)} ({good / len(groups):.0%}), "
           f"worst {max(regrets) - 1:.0%} slower; order of pairs whose runs do not overlap: {right} of {told}")

@@ -139,6 +139,17 @@ def test_what_a_reader_keeps_of_a_striped_file_is_seen(again_s: float, keeps: bo
     assert without["client"]["keeps_striped"]
 
 
+def test_copies_on_several_hosts_are_spread() -> None:
+    found = Measurement(8 * MIB)
+    for number in range(20):
+        # Some of a file is here, some elsewhere, whoever wrote it.
+        seconds = 6e-3 * (1 + number % 4)
+        kinds = ("placed_read", "placed_far", "placed_far_write", "placed_back")
+        times = dict.fromkeys(kinds, [seconds]) | {name: [one] for name, one in means().items()}
+        found.add(times | {f"far_{MIB}": [8e-2]})
+    assert home.placement(found) == "spread"
+
+
 def test_bytes_that_are_sent_at_the_close_belong_to_writing() -> None:
     numbers = numbers_of(means(close_mib=8.0001e-2))
     assert MIB / numbers["write.bytes_per_second"] == pytest.approx(8.1e-2, rel=0.02)

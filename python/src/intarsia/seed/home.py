@@ -40,7 +40,7 @@ def placement(found: Measurement) -> str:
         return "local"
     border = border_s([one for kind in kinds for one in found.times[kind]])
     if border is None:
-        return "local"
+        return "spread" if _is_alike(found) else "local"
     own, far, far_write, back = (near_share(found.times[kind], border) for kind in kinds)
     if own >= _MOST and far <= 1 - _MOST:
         # What another host writes lies there, or here with all else.
@@ -50,15 +50,24 @@ def placement(found: Measurement) -> str:
     return "spread"
 
 
-def border_s(times: Sequence[float]) -> float | None:
+def _is_alike(found: Measurement) -> bool:
+    """Whether a link is seen, but who wrote a file makes no difference: copies lie on several hosts."""
+    own, far = (statistics.mean(found.times[kind]) for kind in (_OWN_READ, _FAR_READ))
+    if f"far_{MIB}" not in found.means:
+        return False
+    far_s, warm_s = (statistics.median(found.means[f"{kind}_{MIB}"]) for kind in ("far", "warm"))
+    return own > far / _LINK and far_s > _LINK**2 * warm_s
+
+
+def border_s(times: Sequence[float], spare: int = 1) -> float | None:
     """Return the seconds that part two kinds of times, or None if there is but one kind.
 
-    The border is the middle (geometric) of the widest gap, which must be a factor of `_LINK`.
+    The border is the middle (geometric) of the widest gap, which must be a factor of `_LINK`. Of
+    each kind there must be more than `spare`: a single one is an accident.
     """
     ordered = sorted(times)
     gaps = [(b / a, math.sqrt(a * b)) for a, b in pairwise(ordered) if a > 0]
-    # A single one at an end is an accident.
-    widest = max(gaps[1:-1], default=None)
+    widest = max(gaps[spare : len(gaps) - spare], default=None)
     return widest[1] if widest is not None and widest[0] > _LINK else None
 
 
@@ -85,8 +94,9 @@ def by_mode(found: Measurement) -> tuple[dict[str, float], list[dict[str, float]
         return typical, rounds
     for name in (*_NEAR, *_FAR):
         means = found.means.get(name)
-        border = None if means is None else border_s(means)
+        border = None if means is None else border_s(means, spare=0)
         if means is None or border is None:
+            typical |= {name: statistics.median(means)} if means else {}
             continue
         kept = [one for one in means if (one < border) == (name in _NEAR)]
         typical[name] = statistics.median(kept)

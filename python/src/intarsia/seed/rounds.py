@@ -33,7 +33,7 @@ DISTURBED = "disturbed"
 WATCHED_FAR = ("far_stat", "far_open", f"far_{1 << 20}")
 _LEAST_ROUNDS = 5
 _NAMES = 64
-_LEAST_BYTES, _MOST_BYTES = 8 * probe.MIB, 128 * probe.MIB
+_LEAST_BYTES, _MOST_BYTES = 8 * probe.MIB, 32 * probe.MIB
 #: The same where links are slow.
 _LEAST_FAR_BYTES = 2 * probe.MIB
 #: How long the writes of the largest file should take in a round.
