@@ -157,7 +157,7 @@ def put(within, path, value):
             return
         within = within[int(word) if word.isdecimal() else word]
     if last in within:
-        within[last] = value
+        within[last] = round(value) if isinstance(within[last], int) else value
 
 
 def makespan_s(system, home, profile, work, runs=None):

@@ -145,7 +145,7 @@ def test_copies_on_several_hosts_are_spread() -> None:
         # Some of a file is here, some elsewhere, whoever wrote it.
         seconds = 6e-3 * (1 + number % 4)
         kinds = ("placed_read", "placed_far", "placed_far_write", "placed_back")
-        times = dict.fromkeys(kinds, [seconds]) | {name: [one] for name, one in means().items()}
+        times = {name: [one] for name, one in means(**dict.fromkeys(kinds, seconds)).items()}
         found.add(times | {f"far_{MIB}": [8e-2]})
     assert home.placement(found) == "spread"
 

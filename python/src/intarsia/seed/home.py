@@ -51,7 +51,7 @@ def placement(found: Measurement) -> str:
 
 
 def _is_alike(found: Measurement) -> bool:
-    """Whether a link is seen, but who wrote a file makes no difference: copies lie on several hosts."""
+    """Whether a link is seen, but not who wrote a file: several hosts have copies."""
     own, far = (statistics.mean(found.times[kind]) for kind in (_OWN_READ, _FAR_READ))
     if f"far_{MIB}" not in found.means:
         return False

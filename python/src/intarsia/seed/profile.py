@@ -140,7 +140,7 @@ def _burst_bytes(means: Mapping[str, float]) -> float:
         return 0.0
     seconds = max(0.0, means["placed_far"] - means["far_open"])
     sooner = PLACED_BYTES - seconds / means[f"far_{MIB}"] * MIB
-    return min(PLACED_BYTES / 2, max(0.0, sooner))
+    return float(round(min(PLACED_BYTES / 2, max(0.0, sooner))))
 
 
 def _keeps_dealt(found: Measurement) -> bool:
