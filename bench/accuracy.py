@@ -32,6 +32,8 @@ import simgrid_model
 
 #: Of chains that give what a task takes beside its operations, for each host and slot.
 CHAIN_MB = 1
+#: Profiles, as rounds of the seed have them, that an interval is at least as wide as; there are many rows.
+VARIANTS = 12
 ROLES = ("seed", "record", "engine", "overhead", "training", "scored")
 
 
@@ -158,6 +160,7 @@ def main():
         labs.end_on_signals()
         measure(plan, arguments)
         return
+    predicted.VARIANTS = VARIANTS
     if arguments.simgrid and (why := simgrid_model.problem()):
         parser.error(why)
     simgrid = simgrid_model.SimGrid() if arguments.simgrid else None
