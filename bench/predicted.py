@@ -157,11 +157,12 @@ def put(within, path, value):
             return
         within = within[int(word) if word.isdecimal() else word]
     if last in within:
-        within[last] = value
+        within[last] = round(value) if isinstance(within[last], int) else value
 
 
-def makespan_s(system, home, profile, work, runs=3):
+def makespan_s(system, home, profile, work, runs=None):
     """Seconds that are predicted for a workload."""
+    runs = runs or getattr(system, "runs", 3)
     (home / "w.json").write_text(json.dumps(work))
     (home / "p.json").write_text(json.dumps(profile))
     words = ["predict", home / "w.json", "--profile", home / "p.json", "--runs", runs, "--json", *system.predicting]
@@ -202,7 +203,7 @@ class Instance:
 
     def __init__(self, case):
         self.case, self.path = case, Path(case["path"])
-        document = json.loads(called(case["program"], "trace", self.path))
+        document = json.loads(called(case["program"], "trace", self.path, *case.get("traced", ())))
         for file in document["files"]:
             file["size_bytes"] = max(1, round(file["size_bytes"] * case["scale"])) if file["size_bytes"] else 0
         for one in document["tasks"]:
@@ -262,12 +263,18 @@ def calibrated(system, crew, profile, overheads, training, runs, home):
         made = Patterns(case)
         foretold = makespan_s(system, home, profile, made.workload(overheads))
         errors[case["name"]] = [math.log(made.run(system, crew, f"t{number}") / foretold) for number in range(runs)]
+    return factor_of(errors), {name: [math.exp(error) for error in one] for name, one in errors.items()}
+
+
+def factor_of(errors):
+    """By what factor a run may differ from its prediction, from the logarithms of measured / predicted of runs by case."""
     means = [statistics.mean(one) for one in errors.values()]
-    within = statistics.mean(statistics.variance(one) for one in errors.values())
+    several = [statistics.variance(one) for one in errors.values() if len(one) > 1]
+    within = statistics.mean(several) if several else 0.0
     # About no error, not about the mean of these: what cases have in common is not taken out of the prediction.
     between = statistics.mean(mean**2 for mean in means)
     reach = stats.t.ppf((1 + COVERED) / 2, len(means)) * math.sqrt(between + within)
-    return math.exp(reach), {name: [math.exp(error) for error in one] for name, one in errors.items()}
+    return math.exp(reach)
 
 
 def replayed(home, number, training):
@@ -315,12 +322,12 @@ def score(arguments, cases, split):
     return rows, loads, seeds
 
 
-def beside(simgrid, system, home, profile, work):
+def beside(simgrid, system, home, profile, work, layout="local"):
     """What the model in SimGrid says of a case, and the processor time of both programs, starts of these included."""
     before = simgrid_model.cpu_s()
     makespan_s(system, home, profile, work, runs=1)
     ours_s = simgrid_model.cpu_s() - before
-    simulated_s, took_s = simgrid.makespan_s(profile, work, len(system.mounts))
+    simulated_s, took_s = simgrid.makespan_s(profile, work, len(system.mounts), layout)
     return {"simgrid": simulated_s, "cpu_s": {"intarsia": ours_s, "simgrid": took_s}}
 
 

@@ -19,9 +19,19 @@ PIECE = memoryview(os.urandom(MIB))
 # What is run, as workloads of `intarsia predict`.
 
 
+def little(case):
+    """The bytes of a file that is small beside the others of a case."""
+    return min(MB, of_mb(case) // 4)
+
+
+def of_mb(case):
+    """The bytes of a case."""
+    return round(case["mb"] * MB)
+
+
 def chain(case, widths):
     """`width` chains of three tasks, each of which reads what the one before wrote."""
-    size, seconds = case["mb"] * MB, case.get("compute_seconds", 0)
+    size, seconds = of_mb(case), case.get("compute_seconds", 0)
     tasks = []
     for n in range(widths):
         for stage in range(STAGES):
@@ -35,26 +45,26 @@ def pipeline(case):
 
 def reduce(case):
     """`width` tasks read and write a part each, and one gathers all of them."""
-    part = case["mb"] * MB // case["width"]
+    part = of_mb(case) // case["width"]
     tasks = [task(f"map-{n}", [f"in-{n}"], {f"part-{n}": part}) for n in range(case["width"])]
-    tasks.append(task("gather", [f"part-{n}" for n in range(case["width"])], {"sum": case["mb"] * MB}))
+    tasks.append(task("gather", [f"part-{n}" for n in range(case["width"])], {"sum": of_mb(case)}))
     return tasks, {f"in-{n}": part for n in range(case["width"])}
 
 
 def broadcast(case):
     """One task writes a file that `width` tasks read whole."""
-    size = case["mb"] * MB
+    size = of_mb(case)
     tasks = [task("make", [], {"all": size})]
-    tasks += [task(f"use-{n}", ["all"], {f"out-{n}": MB}) for n in range(case["width"])]
+    tasks += [task(f"use-{n}", ["all"], {f"out-{n}": little(case)}) for n in range(case["width"])]
     return tasks, {}
 
 
 def scatter(case):
     """One task writes a file of which `width` tasks read a region each."""
-    region = case["mb"] * MB // case["width"]
+    region = of_mb(case) // case["width"]
     tasks = [task("make", [], {"matrix": region * case["width"]})]
     for n in range(case["width"]):
-        made = task(f"use-{n}", [], {f"out-{n}": MB})
+        made = task(f"use-{n}", [], {f"out-{n}": little(case)})
         read = {"read": "matrix", "offset_bytes": n * region, "size_bytes": region}
         made["operations"] = [{"open": "matrix"}, read, {"close": "matrix"}, *made["operations"]]
         tasks.append(made)
@@ -63,7 +73,7 @@ def scatter(case):
 
 def distribute(case):
     """One task writes a file for each of `width` tasks."""
-    part = case["mb"] * MB // case["width"]
+    part = of_mb(case) // case["width"]
     tasks = [task("make", [], {f"piece-{n}": part for n in range(case["width"])})]
     tasks += [task(f"use-{n}", [f"piece-{n}"], {f"out-{n}": part}) for n in range(case["width"])]
     return tasks, {}
@@ -71,7 +81,7 @@ def distribute(case):
 
 def small(case):
     """`width` tasks write many files of 4 KiB, and one reads all of them."""
-    each = case["mb"] * MB // 4096 // case["width"]
+    each = of_mb(case) // 4096 // case["width"]
     names = {n: [f"f-{n}-{at}" for at in range(each)] for n in range(case["width"])}
     tasks = [task(f"make-{n}", [], dict.fromkeys(found, 4096)) for n, found in names.items()]
     tasks.append(task("read", [name for found in names.values() for name in found], {"sum": 4096}))
@@ -80,7 +90,7 @@ def small(case):
 
 def gather(case):
     """`width` tasks write a part each without reading; one reads a region of each, and then all of them."""
-    part = case["mb"] * MB // case["width"]
+    part = of_mb(case) // case["width"]
     tasks = [task(f"make-{n}", [], {f"part-{n}": part}) for n in range(case["width"])]
     sampled = [
         operation
@@ -94,9 +104,9 @@ def gather(case):
 
 def reuse(case):
     """`width` tasks read the same input, and one later stage reads it once more."""
-    size = case["mb"] * MB
-    tasks = [task(f"first-{n}", ["all"], {f"mid-{n}": MB}) for n in range(case["width"])]
-    tasks += [task(f"again-{n}", ["all", f"mid-{n}"], {f"out-{n}": MB}) for n in range(case["width"])]
+    size = of_mb(case)
+    tasks = [task(f"first-{n}", ["all"], {f"mid-{n}": little(case)}) for n in range(case["width"])]
+    tasks += [task(f"again-{n}", ["all", f"mid-{n}"], {f"out-{n}": little(case)}) for n in range(case["width"])]
     return tasks, {"all": size}
 
 
@@ -218,13 +228,14 @@ def parents_of(tasks):
     }
 
 
-def run(crew, directories, tasks, held=None):
+def run(crew, directories, tasks, held=None, hosts_of=None, draw=None):
     """Run all tasks, each as soon as it can; seconds from the first's start to the last's end.
 
-    First come, first served. `directories`: where each host has the store. `held`: the host that has each input. A task runs where most of what it reads
-    was written, or, where that host is busy or nothing is known, on the first that is idle.
+    First come, first served. `directories`: where each host has the store. `held`: the host that has each input. `hosts_of` tells the hosts that
+    hold a file that was made; without it, that is the host that wrote it. As in the model, an idle host takes the first task of which it holds most of what
+    that reads; what is left then goes to the first idle host, or any that `draw` chooses.
     """
-    held = dict(held or {})
+    held = {file: hosts if isinstance(hosts, tuple) else (hosts,) for file, hosts in (held or {}).items()}
     sizes = written(tasks)
     begun, left = time.perf_counter(), parents_of(tasks)
     by_name, done, ready = {one["name"]: one for one in tasks}, set(), []
@@ -233,13 +244,17 @@ def run(crew, directories, tasks, held=None):
         for name in now_ready:
             del left[name]
         ready += now_ready
-        while ready:
-            operations = by_name[ready[0]]["operations"]
-            host = choice(crew, nearest(operations, held, sizes))
-            if host is None:
-                break
-            held |= {o["write"]: host for o in operations if "write" in o}
-            crew.start(host, ready.pop(0), directories[host], operations)
+        if hosts_of:
+            read = {o["read"] for name in now_ready for o in by_name[name]["operations"] if "read" in o}
+            held |= {file: hosts_of(file) for file in read - held.keys()}
+        near = {name: nearest(by_name[name]["operations"], held, sizes) for name in ready}
+        while chosen := dealt(crew, ready, near, draw):
+            name, host = chosen
+            ready.remove(name)
+            operations = by_name[name]["operations"]
+            if not hosts_of:
+                held |= {o["write"]: (host,) for o in operations if "write" in o}
+            crew.start(host, name, directories[host], operations)
         done.update(crew.ended())
     return time.perf_counter() - begun
 
@@ -248,17 +263,20 @@ def nearest(operations, held, sizes):
     """The host that has most of what a task reads; None if nobody has any."""
     weight = {}
     for one in operations:
-        if one.get("read") in held:
-            host = held[one["read"]]
-            weight[host] = weight.get(host, 0) + one.get("size_bytes", sizes.get(one["read"], 1))
+        hosts = held.get(one.get("read"), ())
+        for host in hosts:
+            share = one.get("size_bytes", sizes.get(one["read"], 1)) / len(hosts)
+            weight[host] = weight.get(host, 0) + share
     return max(weight, key=lambda host: (weight[host], -host)) if weight else None
 
 
-def choice(crew, wished):
-    """The host that is wished if it is idle, else the first that is; None if none is."""
-    if wished is not None and crew.is_idle(wished):
-        return wished
-    return next((host for host in crew.idle if crew.is_idle(host)), None)
+def dealt(crew, ready, near, draw=None):
+    """The next task to start and its host: the first one that is near to an idle host, else the first of all on any."""
+    idle = [host for host in crew.idle if crew.is_idle(host)]
+    if not idle or not ready:
+        return None
+    first = next((name for name in ready if near[name] in idle), None)
+    return (first, near[first]) if first else (ready[0], draw.choice(idle) if draw else idle[0])
 
 
 def make_inputs(directories, inputs):

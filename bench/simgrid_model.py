@@ -31,11 +31,11 @@ class SimGrid:
         self.program = Path(self._folder.name) / "workflow"
         subprocess.run(["g++", "-std=c++17", "-O2", "-o", self.program, SOURCE, "-lsimgrid"], check=True)
 
-    def makespan_s(self, profile, work, hosts):
-        """Seconds that are simulated, and the processor time that it took."""
+    def makespan_s(self, profile, work, hosts, layout="local"):
+        """Seconds that are simulated, and the processor time that it took; `layout` as the program reads it."""
         before = cpu_s()
         words = [self.program, "--log=root.thres:error"]
-        done = subprocess.run(words, input=text_of(profile, work, hosts), capture_output=True, text=True, check=True)
+        done = subprocess.run(words, input=text_of(profile, work, hosts, layout), capture_output=True, text=True, check=True)
         return float(done.stdout), cpu_s() - before
 
 
@@ -45,12 +45,12 @@ def cpu_s():
     return used.ru_utime + used.ru_stime
 
 
-def text_of(profile, work, hosts):
+def text_of(profile, work, hosts, layout):
     """What the program reads."""
     host, tier = profile["host"], profile["tiers"][0]
     rates = tier["read"]["bytes_per_second"], tier["write"]["bytes_per_second"]
     latency = profile["network"]["latency_seconds"]
-    lines = [f"hosts {hosts} {host['slots']} {rates[0]} {rates[1]} {host['in_bytes_per_second']} {latency}"]
+    lines = [f"hosts {hosts} {host['slots']} {rates[0]} {rates[1]} {host['in_bytes_per_second']} {latency}", f"layout {layout}"]
     sizes = {file["name"]: file["size_bytes"] for file in work["files"]}
     numbers = {name: number for number, name in enumerate(sizes)}
     lines += [f"file {size}" for size in sizes.values()]

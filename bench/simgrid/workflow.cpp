@@ -1,13 +1,14 @@
 // A workflow on hosts with disks and links in SimGrid, as WRENCH's default storage services have it: a disk has a rate for
-// reads and one for writes, which operations share; what lies on another host crosses the links; files go to the disk of the
-// host that writes them; tasks run in slots, first come, first served, where most of their input lies. No metadata, no memory
-// that keeps files, no chunks.
+// reads and one for writes, which operations share; what lies on another host crosses the links; tasks run in slots, first
+// come, first served, where most of their input lies. No metadata, no memory that keeps files, no chunks.
 //
 // Standard input, one line each:   hosts COUNT SLOTS READ_BYTES_PER_S WRITE_BYTES_PER_S LINK_BYTES_PER_S LATENCY_S
+//                                  layout local|central|spread N    files go to the host that writes, to the first, or each over N
 //                                  file BYTES                       a file that is there, dealt over the hosts in turn, or made
 //                                  task OVERHEAD_S OPERATION...     r:FILE:BYTES, w:FILE:BYTES, c:SECONDS
 // Files and tasks are numbered from 0 in the order of their lines. Standard output: the makespan in seconds.
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -25,7 +26,8 @@ struct Operation {
 };
 
 struct File {
-  int host = -1, writer = -1;
+  std::vector<int> hosts;
+  int writer = -1;
   bool is_made = false;
 };
 
@@ -40,8 +42,36 @@ static std::vector<Task> tasks;
 static std::vector<sg4::Host *> hosts;
 static std::vector<int> idle;
 static double makespan = 0;
+static std::string layout = "local";
+static size_t parts = 1;
 
 static void deal();
+
+// The hosts over which a file is dealt evenly.
+static std::vector<int> hosts_of(size_t file, int writer) {
+  if (layout == "local") return {writer};
+  if (layout == "central") return {0};
+  std::vector<int> ring;
+  for (size_t part = 0; part < std::min(parts, hosts.size()); part++) ring.push_back(static_cast<int>((file + part) % hosts.size()));
+  return ring;
+}
+
+// Moves the parts of a file between their hosts and another one, and reads or writes their disks.
+static void move(const std::vector<int> &ring, int host, double amount, bool is_write) {
+  double each = amount / static_cast<double>(ring.size());
+  auto disks = [&] {
+    std::vector<sg4::IoPtr> ios;
+    for (int at : ring)
+      ios.push_back(is_write ? hosts[at]->get_disks().front()->write_async(each) : hosts[at]->get_disks().front()->read_async(each));
+    for (auto &io : ios) io->wait();
+  };
+  if (!is_write) disks();
+  std::vector<sg4::CommPtr> comms;
+  for (int at : ring)
+    if (at != host) comms.push_back(is_write ? sg4::Comm::sendto_async(hosts[host], hosts[at], each) : sg4::Comm::sendto_async(hosts[at], hosts[host], each));
+  for (auto &comm : comms) comm->wait();
+  if (is_write) disks();
+}
 
 static void perform(size_t number, int host) {
   Task &task = tasks[number];
@@ -49,13 +79,10 @@ static void perform(size_t number, int host) {
   for (const Operation &operation : task.operations) {
     if (operation.kind == 'c') {
       sg4::this_actor::sleep_for(operation.amount);
-    } else if (operation.kind == 'w') {
-      files[operation.file].host = host;
-      if (operation.amount > 0) hosts[host]->get_disks().front()->write(operation.amount);
-    } else if (operation.amount > 0) {
-      int from = files[operation.file].host;
-      hosts[from]->get_disks().front()->read(operation.amount);
-      if (from != host) sg4::Comm::sendto(hosts[from], hosts[host], operation.amount);
+    } else {
+      File &file = files[operation.file];
+      if (file.hosts.empty()) file.hosts = hosts_of(operation.file, host);
+      if (operation.amount > 0) move(file.hosts, host, operation.amount, operation.kind == 'w');
     }
   }
   task.is_ended = true;
@@ -77,7 +104,8 @@ static bool is_ready(size_t number) {
 static int host_for(const Task &task) {
   std::vector<double> held(hosts.size(), 0);
   for (const Operation &operation : task.operations)
-    if (operation.kind == 'r' && files[operation.file].host >= 0) held[files[operation.file].host] += operation.amount;
+    if (operation.kind == 'r')
+      for (int at : files[operation.file].hosts) held[at] += operation.amount / static_cast<double>(files[operation.file].hosts.size());
   int best = -1;
   for (size_t host = 0; host < hosts.size(); host++)
     if (idle[host] > 0 && (best < 0 || held[host] > held[best])) best = static_cast<int>(host);
@@ -123,6 +151,8 @@ int main(int argc, char **argv) {
                             {sg4::LinkInRoute(out[a]), sg4::LinkInRoute(in[b])}, false);
       zone->seal();
       idle.assign(count, slots);
+    } else if (kind == "layout") {
+      words >> layout >> parts;
     } else if (kind == "file") {
       files.emplace_back();
     } else if (kind == "task") {
@@ -141,15 +171,15 @@ int main(int argc, char **argv) {
       }
       tasks.push_back(task);
     } else {
-      std::fprintf(stderr, "expected 'hosts', 'file' or 'task': %s\n", line.c_str());
+      std::fprintf(stderr, "expected 'hosts', 'layout', 'file' or 'task': %s\n", line.c_str());
       return 2;
     }
   }
   int next = 0;
-  for (File &file : files)
-    if (file.writer < 0) {
-      file.is_made = true;
-      file.host = next++ % static_cast<int>(hosts.size());
+  for (size_t number = 0; number < files.size(); number++)
+    if (files[number].writer < 0) {
+      files[number].is_made = true;
+      files[number].hosts = hosts_of(number, next++ % static_cast<int>(hosts.size()));
     }
   sg4::Actor::create("begin", hosts.front(), deal);
   engine.run();

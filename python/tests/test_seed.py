@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from intarsia.seed import __main__ as command
-from intarsia.seed import findings, probe, rounds
+from intarsia.seed import findings, home, probe, rounds
 from intarsia.seed.errors import SeedError
 from intarsia.seed.profile import PLACES, Made, numbers_of, profile_of
 from intarsia.seed.remote import Remote
@@ -66,7 +66,93 @@ def test_another_host_gives_the_link_and_its_latency() -> None:
     numbers = numbers_of(means(far_open=2.03e-4, far_stat=1e-4, **far))
     assert numbers["link.bytes_per_second"] == pytest.approx(1e8)
     assert numbers["network.latency_seconds"] == pytest.approx(1e-4)
+    assert numbers["network.burst_bytes"] == 0
+    # A file of 256 KiB comes as soon as one of 192 KiB at the rate of large ones.
+    burst = means(far_open=2e-4, far_stat=1e-4, placed_far=2e-4 + 196_608e-8, **far)
+    assert numbers_of(burst)["network.burst_bytes"] == pytest.approx(65_536)
     assert set(numbers) < set(PLACES)
+
+
+def placed(near: tuple[float, float, float, float], count: int = 40) -> Measurement:
+    """A measurement of so many files; `near` are the shares of calls that cross no link: own reads,
+    reads and writes of another host, and reads of what that wrote."""
+    found = Measurement(8 * MIB)
+    kinds = ("placed_read", "placed_far", "placed_far_write", "placed_back")
+    for number in range(count):
+        times = {}
+        for kind, share in zip(kinds, near, strict=True):
+            is_near = number * 7 % count < share * count
+            times[kind] = [(2e-3 if is_near else 8e-2) * (1 + number % 5 / 20)]
+        is_here = number * 7 % count < near[0] * count
+        times |= {name: [one] for name, one in means().items()}
+        times[f"cold_{MIB}"] = [5e-4 if is_here else 8.05e-2]
+        times[f"write_{MIB}"] = [1e-3 if is_here else 8.1e-2]
+        times[f"far_{MIB}"] = [8e-2 if number % 4 else 5e-4]
+        found.add(times)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("near", "expected"),
+    [
+        ((1.0, 0.0, 1.0, 0.0), "local"),
+        ((0.25, 0.25, 0.25, 0.25), "spread"),
+        ((0.5, 0.5, 0.5, 0.5), "spread"),
+        ((1.0, 0.0, 0.0, 1.0), "central"),
+        ((0.0, 1.0, 1.0, 0.0), "central"),
+    ],
+)
+def test_where_a_store_puts_files_is_found_from_two_hosts(
+    near: tuple[float, float, float, float], expected: str
+) -> None:
+    found = placed(near)
+    assert home.placement(found) == expected
+    typical, by_round = home.by_mode(found)
+    if expected == "spread":
+        # Of files here and of files elsewhere, each by itself, not the mean of both.
+        assert typical[f"cold_{MIB}"] == pytest.approx(5e-4)
+        assert typical[f"far_{MIB}"] == pytest.approx(8e-2)
+        assert {one[f"cold_{MIB}"] for one in by_round} == {typical[f"cold_{MIB}"]}
+    if near[0] == 0:
+        # No file lies here: what is left of a call is without its link.
+        assert typical[f"write_{MIB}"] < 3e-3
+        assert typical[f"cold_{MIB}"] < 3e-3
+
+
+def test_without_a_link_that_is_seen_a_store_is_local() -> None:
+    assert home.placement(measurement([means()] * 5)) == "local"
+    alike = Measurement(8 * MIB)
+    for number in range(20):
+        kinds = ("placed_read", "placed_far", "placed_far_write", "placed_back")
+        alike.add({kind: [1e-3 * (1 + number % 7 / 10)] for kind in kinds})
+    assert home.placement(alike) == "local"
+
+
+@pytest.mark.parametrize(("again_s", "keeps"), [(1.9e-2, False), (3e-4, True)])
+def test_what_a_reader_keeps_of_a_striped_file_is_seen(again_s: float, keeps: bool) -> None:
+    plan, made = Plan(Path("/tmp")), Made("x", 2, None, "memory", ())
+    far = {f"far_{size}": size * 1e-8 for size in probe.CALLS} | {"far_open": 1e-4}
+    told = means(dealt_far=2e-2, dealt_again=again_s, **far)
+    profile = profile_of(measurement([told | {rounds.DISTURBED: 0.0}] * 3), plan, made)
+    assert profile["client"]["keeps_striped"] is keeps
+    without = profile_of(measurement([means(**{rounds.DISTURBED: 0.0})] * 3), plan, made)
+    assert without["client"]["keeps_striped"]
+
+
+def test_copies_on_several_hosts_are_spread() -> None:
+    found = Measurement(8 * MIB)
+    for number in range(20):
+        # Some of a file is here, some elsewhere, whoever wrote it.
+        seconds = 6e-3 * (1 + number % 4)
+        kinds = ("placed_read", "placed_far", "placed_far_write", "placed_back")
+        times = {name: [one] for name, one in means(**dict.fromkeys(kinds, seconds)).items()}
+        found.add(times | {f"far_{MIB}": [8e-2]})
+    assert home.placement(found) == "spread"
+
+
+def test_bytes_that_are_sent_at_the_close_belong_to_writing() -> None:
+    numbers = numbers_of(means(close_mib=8.0001e-2))
+    assert MIB / numbers["write.bytes_per_second"] == pytest.approx(8.1e-2, rel=0.02)
 
 
 def test_what_several_get_done_together_is_a_gain_of_its_own_kind() -> None:
@@ -182,6 +268,7 @@ def test_thinned_values_keep_the_mean() -> None:
 def test_calls_that_others_disturbed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     switches = iter([0, 0, 0, 1, 1, 1])
     monkeypatch.setattr(probe, "_switches", lambda: next(switches))
+    monkeypatch.setattr(probe, "_waited_ns", lambda: None)
     watch = probe.Watch()
     for _ in range(3):
         watch.start()
@@ -189,6 +276,21 @@ def test_calls_that_others_disturbed_are_left_out(monkeypatch: pytest.MonkeyPatc
     times = watch.times()
     assert len(times["call"]) == 2
     assert times["disturbed"] == [0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(("waited_s", "is_disturbed"), [(2.0, 1.0), (1e-5, 0.0)])
+def test_a_short_wait_for_a_processor_spoils_no_long_call(
+    waited_s: float, is_disturbed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switches, waited = iter([0, 1]), iter([0, int(waited_s * 1e9)])
+    clock = iter([10.0, 11.0])
+    monkeypatch.setattr(probe, "_switches", lambda: next(switches))
+    monkeypatch.setattr(probe, "_waited_ns", lambda: next(waited))
+    monkeypatch.setattr(probe.time, "perf_counter", lambda: next(clock))
+    watch = probe.Watch()
+    watch.start()
+    watch.stop("call")
+    assert watch.times() == {"call": [1.0], "disturbed": [is_disturbed]}
 
 
 def test_a_directory_is_measured_and_left_as_it_was(tmp_path: Path) -> None:

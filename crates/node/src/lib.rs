@@ -51,7 +51,7 @@ pub use lifecycle::closing::{ClosingMode, ClosingProgress, ClosingStep};
 pub use locks::{LockClaim, LockDone, LockKind, LockMode, LockOutcome, LockSpan};
 pub use membership::cluster::{ClusterOptions, HostPresence, member_counter};
 pub use membership::description::SharedDescription;
-pub use metrics::{Metrics, Op, OpTimer};
+pub use metrics::{Metrics, Op, OpTimer, RequestTimes, TimeBucket};
 pub use node::Node;
 pub use options::NodeOptions;
 pub use rebalance::mover::{MoveOptions, MoveProgress, MoveReport, Moved, Place, StuckFile};

@@ -2,14 +2,18 @@
 
 pub(crate) mod hinted;
 pub(crate) mod last_told;
+mod latency;
 pub(crate) mod outlived;
 mod wishes;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use intarsia_sync::Instant;
+use intarsia_sync::{Instant, RwLock};
+
+use latency::Latency;
+pub use latency::{RequestTimes, TimeBucket};
 
 macro_rules! operations {
     ($($variant:ident => $name:literal),+ $(,)?) => {
@@ -43,21 +47,12 @@ operations! {
     GetLock => "getlk", SetLock => "setlk", Locate => "locate", Tag => "tag",
 }
 
-/// Upper bounds of the latency buckets in microseconds; the last bucket is unbounded.
-const BUCKETS_US: [u64; 12] =
-    [5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000, 100_000, 1_000_000];
-
-#[derive(Debug, Default)]
-struct OpMetrics {
-    errors: AtomicU64,
-    total_ns: AtomicU64,
-    buckets: [AtomicU64; BUCKETS_US.len() + 1],
-}
-
 /// What the node counts.
 #[derive(Debug)]
 pub struct Metrics {
-    ops: Vec<OpMetrics>,
+    ops: Vec<Latency>,
+    /// Requests of other hosts, by the names of their kinds.
+    served: RwLock<BTreeMap<&'static str, Latency>>,
     /// Opens served by the kernel's passthrough.
     pub opens_passthrough: AtomicU64,
     /// Opens served through the process.
@@ -94,7 +89,8 @@ impl Default for Metrics {
     fn default() -> Self {
         let zero = AtomicU64::default;
         Self {
-            ops: Op::ALL.iter().map(|_| OpMetrics::default()).collect(),
+            ops: Op::ALL.iter().map(|_| Latency::default()).collect(),
+            served: RwLock::default(),
             opens_passthrough: zero(),
             opens_cached: zero(),
             read_bytes: zero(),
@@ -138,25 +134,37 @@ impl Metrics {
 
     /// Counts an answered request.
     pub fn finish(&self, timer: &OpTimer, is_ok: bool) {
-        self.observe(timer.op, timer.start.elapsed(), is_ok);
+        if let Some(latency) = self.ops.get(timer.op as usize) {
+            latency.observe(timer.start.elapsed(), is_ok);
+        }
     }
 
     /// Counts requests that need no answer.
     pub fn count(&self, op: Op, n: u64) {
-        if let Some(m) = self.ops.get(op as usize) {
-            m.buckets[0].fetch_add(n, Ordering::Relaxed);
+        if let Some(latency) = self.ops.get(op as usize) {
+            latency.count(n);
         }
     }
 
-    fn observe(&self, op: Op, took: Duration, is_ok: bool) {
-        let Some(m) = self.ops.get(op as usize) else { return };
-        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let bucket = BUCKETS_US.iter().position(|us| ns <= us * 1000).unwrap_or(BUCKETS_US.len());
-        m.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        m.total_ns.fetch_add(ns, Ordering::Relaxed);
-        if !is_ok {
-            m.errors.fetch_add(1, Ordering::Relaxed);
+    /// Counts a request of another host that was answered.
+    pub(crate) fn served(&self, kind: &'static str, came: Instant, is_ok: bool) {
+        let took = came.elapsed();
+        if let Some(latency) = self.served.read().get(kind) {
+            return latency.observe(took, is_ok);
         }
+        self.served.write().entry(kind).or_default().observe(took, is_ok);
+    }
+
+    /// What requests of programs took, by kind; kinds that never came are left out.
+    pub(crate) fn request_times(&self) -> Vec<RequestTimes> {
+        let ops = Op::ALL.iter().zip(&self.ops);
+        ops.filter_map(|(op, latency)| latency.times(op.name())).collect()
+    }
+
+    /// The same of requests of other hosts.
+    pub(crate) fn served_times(&self) -> Vec<RequestTimes> {
+        let served = self.served.read();
+        served.iter().filter_map(|(kind, latency)| latency.times(kind)).collect()
     }
 
     /// All requests so far.
@@ -168,9 +176,7 @@ impl Metrics {
     /// Requests of one kind so far.
     #[must_use]
     pub fn requests_of(&self, op: Op) -> u64 {
-        self.ops
-            .get(op as usize)
-            .map_or(0, |m| m.buckets.iter().map(|b| b.load(Ordering::Relaxed)).sum())
+        self.ops.get(op as usize).map_or(0, Latency::requests)
     }
 
     /// The requests in Prometheus text form; kinds that never came are left out.
@@ -223,45 +229,27 @@ impl Metrics {
     }
 
     fn render_requests(&self, out: &mut String) {
-        let mut requests = String::new();
-        let mut errors = String::new();
-        let mut latency = String::new();
-        for (op, m) in Op::ALL.iter().zip(&self.ops) {
-            let counts: Vec<u64> = m.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
-            let total: u64 = counts.iter().sum();
-            if total == 0 {
-                continue;
-            }
-            let op = op.name();
-            let failed = m.errors.load(Ordering::Relaxed);
-            let _ = writeln!(requests, "intarsia_fuse_requests_total{{op=\"{op}\"}} {total}");
-            let _ = writeln!(errors, "intarsia_fuse_errors_total{{op=\"{op}\"}} {failed}");
-            render_histogram(&mut latency, op, &counts, m.total_ns.load(Ordering::Relaxed));
+        let (mut requests, mut errors) = (String::new(), String::new());
+        let times = self.request_times();
+        for RequestTimes { kind, count, errors: failed, .. } in &times {
+            let _ = writeln!(requests, "intarsia_fuse_requests_total{{op=\"{kind}\"}} {count}");
+            let _ = writeln!(errors, "intarsia_fuse_errors_total{{op=\"{kind}\"}} {failed}");
         }
         header(out, "fuse_requests_total", "counter", "Kernel requests answered");
         out.push_str(&requests);
         header(out, "fuse_errors_total", "counter", "Kernel requests answered with an errno");
         out.push_str(&errors);
         header(out, "fuse_latency_seconds", "histogram", "Time from request to answer");
-        out.push_str(&latency);
+        times.iter().for_each(|of_kind| of_kind.render(out, "fuse_latency_seconds", "op"));
     }
-}
 
-#[allow(clippy::cast_precision_loss, reason = "a metric in seconds is a float by convention")]
-fn render_histogram(out: &mut String, op: &str, counts: &[u64], total_ns: u64) {
-    let mut seen = 0;
-    for (bound, count) in BUCKETS_US.iter().zip(counts) {
-        seen += count;
-        let le = *bound as f64 / 1e6;
-        let _ =
-            writeln!(out, "intarsia_fuse_latency_seconds_bucket{{op=\"{op}\",le=\"{le}\"}} {seen}");
+    /// Requests of other hosts in Prometheus text form.
+    pub(crate) fn render_served(&self, out: &mut String) {
+        let help = "Time from a request of another host to its answer";
+        header(out, "peer_latency_seconds", "histogram", help);
+        let times = self.served_times();
+        times.iter().for_each(|of_kind| of_kind.render(out, "peer_latency_seconds", "kind"));
     }
-    let total: u64 = counts.iter().sum();
-    let seconds = total_ns as f64 / 1e9;
-    let _ =
-        writeln!(out, "intarsia_fuse_latency_seconds_bucket{{op=\"{op}\",le=\"+Inf\"}} {total}");
-    let _ = writeln!(out, "intarsia_fuse_latency_seconds_sum{{op=\"{op}\"}} {seconds}");
-    let _ = writeln!(out, "intarsia_fuse_latency_seconds_count{{op=\"{op}\"}} {total}");
 }
 
 pub(crate) fn header(out: &mut String, name: &str, kind: &str, help: &str) {
@@ -275,6 +263,8 @@ pub(crate) fn sample(out: &mut String, name: &str, kind: &str, help: &str, value
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -287,8 +277,9 @@ mod tests {
     #[test]
     fn a_histogram_is_cumulative_and_ends_in_infinity() {
         let metrics = Metrics::default();
-        metrics.observe(Op::Lookup, Duration::from_micros(7), true);
-        metrics.observe(Op::Lookup, Duration::from_secs(9), false);
+        let lookup = &metrics.ops[Op::Lookup as usize];
+        lookup.observe(Duration::from_micros(7), true);
+        lookup.observe(Duration::from_secs(9), false);
         let mut out = String::new();
         metrics.render(&mut out);
         assert!(out.contains("intarsia_fuse_requests_total{op=\"lookup\"} 2"), "{out}");
@@ -296,5 +287,20 @@ mod tests {
         assert!(out.contains("{op=\"lookup\",le=\"0.00001\"} 1"));
         assert!(out.contains("{op=\"lookup\",le=\"1\"} 1"));
         assert!(out.contains("{op=\"lookup\",le=\"+Inf\"} 2"));
+    }
+
+    #[test]
+    fn requests_of_other_hosts_are_told_by_kind() {
+        let metrics = Metrics::default();
+        for is_ok in [true, false] {
+            metrics.served("open part", Instant::now(), is_ok);
+        }
+        metrics.served("read", Instant::now(), true);
+        let told = metrics.served_times();
+        let counts: Vec<_> = told.iter().map(|t| (t.kind, t.count, t.errors)).collect();
+        assert_eq!(counts, [("open part", 2, 1), ("read", 1, 0)]);
+        let mut out = String::new();
+        metrics.render_served(&mut out);
+        assert!(out.contains("peer_latency_seconds_count{kind=\"open part\"} 2"), "{out}");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use intarsia_meta::Owner;
 use intarsia_store::BackingFile;
-use intarsia_sync::{Mutex, Relapse};
+use intarsia_sync::{Instant, Mutex, Relapse};
 use intarsia_transport::{Buffer, Handler, Reply, Session};
 use intarsia_types::{BackingRef, Durability, Error, InodeId, NodeId, Result};
 use intarsia_wire::{Handle, RecallKind, Request, Response, Target};
@@ -425,8 +425,13 @@ impl Handler for PeerService {
     type State = Guest;
 
     fn handle(&self, session: &Session<Guest>, request: Request, payload: Buffer) -> Result<Reply> {
+        let (kind, came) = (request.name(), Instant::now());
         let _coarse = Relapse::coarse_lock();
-        self.answer(session, request, &payload)
+        let answer = self.answer(session, request, &payload);
+        if let Some(node) = self.node.upgrade() {
+            node.metrics.served(kind, came, answer.is_ok());
+        }
+        answer
     }
 
     fn on_close(&self, session: Session<Guest>) {

@@ -14,7 +14,7 @@ use crate::cache::remote_cache::RemoteCacheStatus;
 use crate::membership::cluster::in_words;
 use crate::membership::fence::MemberEvents;
 use crate::membership::sight::ask_for_report;
-use crate::metrics::{header, sample};
+use crate::metrics::{RequestTimes, header, sample};
 use crate::node::Node;
 use crate::space::hints::own_hints;
 
@@ -63,6 +63,10 @@ pub struct Status {
     pub metadata_trouble: Option<String>,
     /// Kernel requests answered.
     pub requests: u64,
+    /// What they took, by kind: times of the store as its clients see them.
+    pub request_times: Vec<RequestTimes>,
+    /// What requests of other hosts took here, by kind: times of this host as a server.
+    pub served_times: Vec<RequestTimes>,
     /// Opens served by the kernel alone.
     pub opens_passthrough: u64,
     /// Opens served through the process.
@@ -171,6 +175,8 @@ impl Node {
             inodes: counted.ok().map(|counts| counts.inodes),
             metadata_trouble,
             requests: self.metrics.requests(),
+            request_times: self.metrics.request_times(),
+            served_times: self.metrics.served_times(),
             opens_passthrough: self.metrics.opens_passthrough.load(Ordering::Relaxed),
             opens_cached: self.metrics.opens_cached.load(Ordering::Relaxed),
             live_inodes: self.live.len(),
@@ -296,6 +302,7 @@ impl Node {
         if let Some(cluster) = &self.cluster {
             let help = "Bytes of files asked of other hosts";
             sample(&mut out, "remote_read_bytes_total", "counter", help, cluster.asked_bytes());
+            self.metrics.render_served(&mut out);
             self.render_remote_cache(&mut out);
             self.spreads.render(&mut out);
             self.hinted.render(&mut out);

@@ -12,7 +12,7 @@
 
 use intarsia_predict::configuration::{Configuration, Placement, Scheduler};
 use intarsia_predict::model::predict;
-use intarsia_predict::profile::Profile;
+use intarsia_predict::profile::{Profile, Sharing};
 use intarsia_predict::search::{Grid, Options, Weights, advise};
 use intarsia_predict::workload::Workload;
 use rustix::time::{ClockId, clock_gettime};
@@ -65,6 +65,9 @@ fn main() {
     {
         let name = format!("1,000 tasks, 64 hosts, {name}");
         measure(&name, &thousand, &platform(64), &configuration, "target: 50 ms");
+        let mut fair = platform(64);
+        fair.network.sharing = Sharing::Fair;
+        measure(&format!("{name}, fair links"), &thousand, &fair, &configuration, "target: 50 ms");
     }
     measure_grid(&thousand, &platform(64));
 }

@@ -163,6 +163,31 @@ fn latency_is_paid_once_a_message() {
 }
 
 #[test]
+fn an_idle_link_lets_a_burst_pass_at_once() {
+    for burst in [0, 125_000] {
+        let setup = Setup { burst_bytes: burst, sharing: "fair", ..Setup::default() };
+        let write = setup.file("out", 20 << 20).task(&[("write", "out")]).predict();
+        let data = 20.0 * CHUNK - f64::from(u32::try_from(burst).unwrap());
+        let expected = 2.0 * round_trip() + data * MICRO + 2.0 * CONTROL * MICRO;
+        roughly(write.makespan_seconds, expected, 1e-6);
+    }
+}
+
+#[test]
+fn streams_share_a_link_fairly() {
+    // Two files on the host that stores, of one and three parts, read by a host each.
+    let setup = Setup { app: 2, sharing: "fair", ..Setup::default() }
+        .file("short", 10_000_000)
+        .file("long", 30_000_000)
+        .task(&[("read", "short")])
+        .task(&[("read", "long")]);
+    let told = setup.predict();
+    let ends: Vec<f64> = told.tasks.iter().map(|task| task.end_seconds).collect();
+    roughly(ends[0], 20e6 * MICRO, 1e-3);
+    roughly(ends[1], 40e6 * MICRO, 1e-3);
+}
+
+#[test]
 fn rates_of_sender_and_receiver_may_differ() {
     // A receiver of half the rate serves all frames but the first at its own rate.
     let mut setup = Setup::default().file("out", 1 << 20).task(&[("write", "out")]);

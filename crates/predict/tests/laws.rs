@@ -334,3 +334,78 @@ fn copies_ahead_of_waiting_tasks_hide_their_transfer() {
     };
     assert_eq!(moved(&wow), moved(&location));
 }
+
+#[test]
+fn new_files_go_where_the_store_of_the_profile_puts_them() {
+    let found = |placement: &'static str| {
+        let mut setup = Setup { app: 4, collocated: true, placement, ..Setup::default() };
+        for task in 0..32 {
+            let name = format!("f-{task}");
+            // Computation deals them evenly: a host that writes fast would take most of them.
+            setup = setup.file(&name, 10_000_000).raw_task(json!({
+                "name": name, "compute_seconds": 1.0, "writes": [name],
+            }));
+        }
+        let profile = setup.profile();
+        let ours = Configuration { hosts: 4, ..Configuration::of(&profile) };
+        predict(&setup.workload(), &profile, &ours, 3).unwrap()
+    };
+    let total = 320_000_000;
+    assert_eq!(found("local").bytes.remote, 0);
+    let central = found("central");
+    // All but what the first host writes itself comes in through its card.
+    assert_eq!(central.bytes.remote + central.bytes.local, total);
+    let least = f64::from(u32::try_from(central.bytes.remote).unwrap()) / 125e6;
+    assert!(central.makespan_seconds >= least && central.bytes.remote > total / 3);
+    let spread = found("spread");
+    roughly(f64::from(u32::try_from(spread.bytes.remote).unwrap()), 240e6, 0.25);
+    assert!(spread.bytes.local > 0);
+}
+
+#[test]
+fn memory_of_a_reader_keeps_striped_files_if_the_store_does() {
+    let found = |keeps_striped: bool| {
+        let mut setup = Setup {
+            app: 2,
+            collocated: true,
+            cache_bytes: 1 << 40,
+            keeps_striped,
+            ..Setup::default()
+        };
+        setup.configuration = Configuration {
+            placement: Placement::RoundRobin,
+            stripe_width: 2,
+            ..setup.configuration
+        };
+        let twice = json!({ "name": "reader", "operations": [{ "read": "in" }, { "read": "in" }] });
+        setup.file("in", 8 << 20).raw_task(twice).predict()
+    };
+    let (kept, asked_again) = (found(true), found(false));
+    assert_eq!((kept.bytes.remote, asked_again.bytes.remote), (4 << 20, 8 << 20));
+    assert!(asked_again.makespan_seconds > 1.4 * kept.makespan_seconds);
+}
+
+#[test]
+fn messages_without_data_pass_between_the_data_of_others_where_links_are_fair() {
+    let found = |sharing: &'static str| {
+        let mut setup = Setup { app: 2, collocated: true, sharing, ..Setup::default() };
+        setup.configuration = Configuration { managers: 2, ..setup.configuration };
+        // Each host sends the other a long file, and asks the other's manager meanwhile.
+        let setup = setup.file("in-0", 100 << 20).file("in-1", 100 << 20).file("out", 1);
+        let wide = Configuration {
+            placement: Placement::RoundRobin,
+            stripe_width: 2,
+            ..setup.configuration.clone()
+        };
+        let told = Setup { configuration: wide, ..setup }
+            .raw_task(json!({ "name": "far", "operations": [{ "read": "in-0" }] }))
+            .raw_task(json!({ "name": "near", "operations": [
+                { "compute_seconds": 0.1 }, { "open": "in-1" }, { "write": "out" },
+            ] }))
+            .predict();
+        told.tasks[1].end_seconds - told.tasks[1].start_seconds
+    };
+    let (fair, frames) = (found("fair"), found("frames"));
+    assert!(fair <= frames + 1e-9, "{fair} and {frames}");
+    roughly(fair, 0.1, 0.05);
+}

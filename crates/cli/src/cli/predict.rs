@@ -43,7 +43,7 @@ pub(crate) struct Predict {
     /// Hosts of these that only store and run no task [default: none, all of them do both]
     #[arg(long, value_name = "N")]
     pub(crate) storage_hosts: Option<u32>,
-    /// Where new files go: local, round-robin or collocate
+    /// Where new files go: local, round-robin, collocate or central [default: as the profile says, else local]
     #[arg(long, value_name = "PLACEMENT")]
     pub(crate) placement: Option<Placement>,
     /// Length of a chunk, such as 256KiB
@@ -91,7 +91,7 @@ pub(crate) struct Advise {
     /// Hosts that only store; `all`: every host stores and runs tasks [default: all, and quarters and halves of the hosts]
     #[arg(long, value_name = "all|N,...", value_delimiter = ',', value_parser = storage_hosts)]
     pub(crate) storage_hosts: Vec<StorageHosts>,
-    /// Where new files go: local, round-robin, collocate [default: each]
+    /// Where new files go: local, round-robin, collocate, central [default: the first three]
     #[arg(long, value_name = "PLACEMENT,...", value_delimiter = ',')]
     pub(crate) placement: Vec<Placement>,
     /// Lengths of chunks [default: 256KiB,1MiB,4MiB]

@@ -253,10 +253,12 @@ impl Session {
     fn write(&self, mut writer: Writer) {
         let mut runs_next = Instant::now() + RUNS_EVERY;
         loop {
-            let is_over = self.is_over.load(Ordering::Acquire);
-            if !is_over {
-                self.await_ends();
+            let until = Instant::now() + WRITTEN_EVERY;
+            // Processes that end wake this thread, but cost no block of the log each.
+            while !self.is_over.load(Ordering::Acquire) && Instant::now() < until {
+                self.await_ends(until);
             }
+            let is_over = self.is_over.load(Ordering::Acquire);
             if is_over || Instant::now() >= runs_next {
                 self.files.take_runs().into_iter().for_each(|run| self.push(&Record::Range(run)));
                 runs_next = Instant::now() + RUNS_EVERY;
@@ -274,11 +276,10 @@ impl Session {
         }
     }
 
-    /// Notes processes that end, for as long as records may wait.
-    fn await_ends(&self) {
+    /// Waits for processes to end, and notes those that have.
+    fn await_ends(&self, until: Instant) {
         let mut events = Vec::with_capacity(64);
-        let wait = Timespec::try_from(WRITTEN_EVERY).ok();
-        let until = Instant::now() + WRITTEN_EVERY;
+        let wait = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
         if epoll::wait(&self.ends, rustix::buffer::spare_capacity(&mut events), wait.as_ref())
             .is_err()
         {

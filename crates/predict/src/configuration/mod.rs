@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::Problem;
 use crate::advice::advice;
 use crate::json::{Node, parse};
-use crate::profile::Profile;
+use crate::profile::{Profile, StorePlacement};
 
 /// A configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -58,6 +58,8 @@ pub enum Placement {
     RoundRobin,
     /// What one task reads of several others lies on one host; all else is local.
     Collocate,
+    /// On the first host that stores, as in stores that have one server.
+    Central,
 }
 
 /// How copies come about.
@@ -94,8 +96,15 @@ pub enum Scheduler {
 
 impl Placement {
     /// The words for them.
-    pub const WORDS: [(&'static str, Self); 3] =
-        [("local", Self::Local), ("round-robin", Self::RoundRobin), ("collocate", Self::Collocate)];
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("local", Self::Local),
+        ("round-robin", Self::RoundRobin),
+        ("collocate", Self::Collocate),
+        ("central", Self::Central),
+    ];
+
+    /// Those that a store of ours can be told; the others are for predictions of other stores.
+    pub const OURS: [Self; 3] = [Self::Local, Self::RoundRobin, Self::Collocate];
 }
 
 impl CopyOrder {
@@ -177,6 +186,19 @@ impl Configuration {
             follows_hints: true,
             frequency_mhz: None,
             second_run_percent: None,
+        }
+    }
+
+    /// What the store of a profile is by default on all of its hosts: new files go where that store puts them by itself.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        let ours = Self::new(profile.hosts);
+        match profile.placement {
+            StorePlacement::Local => ours,
+            StorePlacement::Spread => {
+                Self { placement: Placement::RoundRobin, stripe_width: 1, ..ours }
+            }
+            StorePlacement::Central => Self { placement: Placement::Central, ..ours },
         }
     }
 

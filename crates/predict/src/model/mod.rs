@@ -4,7 +4,7 @@
 //! tasks        who runs where, and what a task does next         scheduler: workqueue or location
 //! operations   open, read, write, close: messages to services    places: what metadata servers decide, by `policy`
 //! services     manager, storage, client: first come, first served     cache: what hosts keep in memory
-//! network      queue out → latency → queue in, in frames
+//! network      queue out → latency → queue in, in frames; or streams that share links fairly
 //! mishaps      hosts fail, tasks straggle or run twice           lost: what was lost with a host, and who makes it again
 //! ```
 //!
@@ -27,6 +27,7 @@ mod places;
 mod replicas;
 mod scheduler;
 mod services;
+mod streams;
 mod tasks;
 mod write_back;
 
@@ -44,6 +45,7 @@ use places::Places;
 use replicas::Replicas;
 use scheduler::Ready;
 use services::Services;
+use streams::Streams;
 use tasks::{Progress, Running};
 
 pub use energy::{Energy, StateJoules, StateSeconds};
@@ -119,6 +121,8 @@ enum Event {
     TakenIn(u32),
     /// Work in the crowd of a host is done.
     Crowd(u32),
+    /// Messages have passed their links.
+    Links,
     /// A run of a task has taken long.
     Suspect(u32),
     /// A host fails.
@@ -182,6 +186,8 @@ struct World<'a> {
     roles: Roles,
     seed: u64,
     network: Network,
+    /// None where hosts have queues of frames.
+    streams: Option<Streams>,
     places: Places<'a>,
     services: Services,
     ready: Ready,
@@ -222,6 +228,11 @@ impl Model for World<'_> {
             Event::Copied(run) => self.operation_ended(run, agenda),
             Event::TakenIn(id) => self.done(id, agenda),
             Event::Crowd(host) => self.services.crowd_moves_on(host, agenda),
+            Event::Links => {
+                if let Some(streams) = &mut self.streams {
+                    streams.move_on(agenda);
+                }
+            }
         }
     }
 }
@@ -244,6 +255,7 @@ impl<'a> World<'a> {
             roles: roles.clone(),
             seed,
             network: Network::new(profile, configuration.hosts),
+            streams: Streams::new(profile, configuration.hosts),
             places,
             services: Services::new(profile, configuration, roles),
             ready: Ready::new(workload, profile, configuration, roles, seed)?,
@@ -270,6 +282,12 @@ impl<'a> World<'a> {
         if from == to && is_call {
             self.deliver(id, agenda);
             return;
+        }
+        if from != to
+            && let Some(streams) = &mut self.streams
+        {
+            self.network.passes_by(from, to, bytes);
+            return streams.send(id, (from, to, message.run), bytes, agenda);
         }
         let (flight, arrival) = self.network.send(from, to, bytes, agenda.now());
         self.messages[id as usize].flight = flight;

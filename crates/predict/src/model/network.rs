@@ -121,6 +121,14 @@ impl Network {
         time(end)
     }
 
+    /// Counts a message that goes another way than through the queues here, and its time at both cards.
+    pub(super) fn passes_by(&mut self, from: u32, to: u32, bytes: u64) {
+        self.remote_bytes += bytes;
+        let (sender, receiver) = (from as usize, to as usize);
+        self.cards[sender].out_busy += as_float(bytes) * self.cards[sender].out_nanos_per_byte;
+        self.cards[receiver].in_busy += as_float(bytes) * self.cards[receiver].in_nanos_per_byte;
+    }
+
     /// How long the card of a host sent and received.
     pub(super) fn busy(&self, host: u32) -> (Span, Span) {
         let card = &self.cards[host as usize];

@@ -74,9 +74,17 @@ impl World<'_> {
         self.profile.client.outstanding.map_or(u32::MAX, |chunks| chunks.saturating_mul(each))
     }
 
+    /// How many pieces of a file a read may have under way.
+    fn reading_window(&self, file: FileId) -> u32 {
+        let usual = self.window(1);
+        let dealt = self.places.of(file).filter(|place| place.is_dealt());
+        let most = dealt.zip(self.profile.client.striped_window_bytes);
+        most.map_or(usual, |(place, bytes)| usual.min(place.chunks_in(bytes)))
+    }
+
     /// Asks for pieces as far as the window allows; ends the read when nothing is left.
     fn fetch_more(&mut self, run: u32, extent: Extent, agenda: &mut Agenda<Event>) {
-        let window = self.window(1);
+        let window = self.reading_window(extent.file);
         let host = self.running[run as usize].host;
         while self.running[run as usize].outstanding < window {
             let offset = self.running[run as usize].sent_to;
@@ -85,10 +93,14 @@ impl World<'_> {
             }
             let Some(place) = self.places.of(extent.file) else { break };
             let piece = place.piece(offset, extent.end_bytes());
+            let is_dealt = place.is_dealt();
             let from = self.source(run, extent.file, piece, agenda.now());
+            let is_kept = self.profile.client.keeps_striped || !is_dealt || from == host;
             let state = &mut self.running[run as usize];
             state.sent_to += piece.bytes;
-            if self.services.caches[host as usize].has(key(extent.file, piece), piece.bytes) {
+            if is_kept
+                && self.services.caches[host as usize].has(key(extent.file, piece), piece.bytes)
+            {
                 state.remembered += piece.bytes;
                 continue;
             }

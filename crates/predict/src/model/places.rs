@@ -45,6 +45,16 @@ pub(super) struct Piece {
 }
 
 impl Place {
+    /// Whether it is dealt over several hosts.
+    pub(super) fn is_dealt(&self) -> bool {
+        self.ring.len() > self.copies as usize
+    }
+
+    /// How many chunks are so many bytes, one at least.
+    pub(super) fn chunks_in(&self, bytes: u64) -> u32 {
+        u32::try_from((bytes / self.chunk_bytes.max(1)).max(1)).unwrap_or(u32::MAX)
+    }
+
     /// The piece that begins at `offset` and ends at `end` at the latest.
     pub(super) fn piece(&self, offset: u64, end: u64) -> Piece {
         let left = self.chunk_bytes - offset % self.chunk_bytes;
@@ -335,6 +345,10 @@ impl<'a> Places<'a> {
         };
         if let Some(group) = group {
             return self.home_of_group(group, file, size);
+        }
+        let is_central = self.configuration.placement == Placement::Central;
+        if is_central && hints.place().is_none() {
+            return Ok(self.roles.stores.start);
         }
         let (nowhere, tiers) = (NodeId(String::new()), self.tiers_for(writer, size));
         let is_store = self.roles.stores.contains(&writer);

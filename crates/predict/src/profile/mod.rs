@@ -39,12 +39,31 @@ pub struct Profile {
     pub tiers: Vec<Tier>,
     /// What runs beside the program that reads and writes.
     pub client: Client,
+    /// Where the store puts new files by itself.
+    pub placement: StorePlacement,
     /// What is paid; none: a cost is in host hours.
     pub prices: Option<Prices>,
     /// How often hosts fail; none: never.
     pub failures: Option<Failures>,
     /// How often tasks compute slowly; none: never.
     pub stragglers: Option<Stragglers>,
+}
+
+/// Where a store puts new files if nobody tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StorePlacement {
+    /// On the host that writes, as ours.
+    #[default]
+    Local,
+    /// Each file on one of its hosts, whoever writes.
+    Spread,
+    /// All on one host.
+    Central,
+}
+
+impl StorePlacement {
+    pub(crate) const WORDS: [(&'static str, Self); 3] =
+        [("local", Self::Local), ("spread", Self::Spread), ("central", Self::Central)];
 }
 
 /// Where the numbers of a profile come from.
@@ -116,8 +135,27 @@ pub struct Network {
     pub frame_bytes: u64,
     /// Length of a message without data.
     pub control_bytes: u64,
+    /// How messages share a link.
+    pub sharing: Sharing,
+    /// What a link that streams share lets pass at once after it was idle: it is held to its rate by a token bucket of this size. 0 for none.
+    pub burst_bytes: u64,
     /// Messages within a host; it has queues of its own, in and out, of this rate.
     pub loopback_bytes_per_second: f64,
+}
+
+/// How messages share a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// They wait in a queue out, and their frames in a queue in, as in the thesis.
+    #[default]
+    Frames,
+    /// Streams have max-min fair rates; messages without data wait for none.
+    Fair,
+}
+
+impl Sharing {
+    pub(crate) const WORDS: [(&'static str, Self); 2] =
+        [("frames", Self::Frames), ("fair", Self::Fair)];
 }
 
 /// What a metadata server takes for a request, in seconds.
@@ -211,6 +249,10 @@ pub struct Client {
     pub outstanding: Option<u32>,
     /// How a client reaches services on its own host.
     pub local: LocalAccess,
+    /// Whether memory of a reader keeps what it has read of files that are dealt over hosts.
+    pub keeps_striped: bool,
+    /// Bytes of such a file that one read has under way; none: as of other files.
+    pub striped_window_bytes: Option<u64>,
 }
 
 /// How a client reaches services on its own host.

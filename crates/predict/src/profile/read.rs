@@ -6,7 +6,8 @@ use intarsia_types::TierClass;
 
 use super::{
     Access, Client, Crowding, Failures, Frequency, Host, Line, LocalAccess, Manager, Network,
-    Power, Prices, Profile, Provenance, Seconds, Source, Stragglers, Tier, WriteBack,
+    Power, Prices, Profile, Provenance, Seconds, Sharing, Source, StorePlacement, Stragglers, Tier,
+    WriteBack,
 };
 use crate::Problem;
 use crate::json::Node;
@@ -31,6 +32,7 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         "manager",
         "tiers",
         "client",
+        "placement",
         "prices",
         "failures",
         "stragglers",
@@ -59,6 +61,9 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         client: root
             .optional("client")?
             .map_or_else(|| Ok(default_client()), |node| client(&node))?,
+        placement: root
+            .optional("placement")?
+            .map_or(Ok(StorePlacement::default()), |node| node.word(&StorePlacement::WORDS))?,
         prices: root.optional("prices")?.map(|node| prices(&node)).transpose()?,
         failures: root.optional("failures")?.map(|node| failures(&node)).transpose()?,
         stragglers: root.optional("stragglers")?.map(|node| stragglers(&node)).transpose()?,
@@ -228,7 +233,14 @@ fn unlike(root: &Node<'_>, like: &Host, hosts: u32) -> Result<Vec<(u32, Host)>, 
 }
 
 fn network(node: &Node<'_>) -> Result<Network, Problem> {
-    node.only(&["latency_seconds", "frame_bytes", "control_bytes", "loopback_bytes_per_second"])?;
+    node.only(&[
+        "latency_seconds",
+        "frame_bytes",
+        "control_bytes",
+        "sharing",
+        "burst_bytes",
+        "loopback_bytes_per_second",
+    ])?;
     let length = |name: &str, default: u64| match node.optional(name)? {
         Some(bytes) => bytes.count(1, 1 << 30).map(u64::from),
         None => Ok(default),
@@ -237,6 +249,10 @@ fn network(node: &Node<'_>) -> Result<Network, Problem> {
         latency_seconds: node.field("latency_seconds")?.number()?,
         frame_bytes: length("frame_bytes", 64 << 10)?,
         control_bytes: length("control_bytes", 256)?,
+        sharing: node
+            .optional("sharing")?
+            .map_or(Ok(Sharing::default()), |node| node.word(&Sharing::WORDS))?,
+        burst_bytes: node.optional("burst_bytes")?.map_or(Ok(0), |bytes| bytes.whole())?,
         loopback_bytes_per_second: node.field("loopback_bytes_per_second")?.positive()?,
     })
 }
@@ -289,11 +305,23 @@ fn line(node: &Node<'_>) -> Result<Line, Problem> {
 }
 
 const fn default_client() -> Client {
-    Client { operation: Seconds::ZERO, outstanding: None, local: LocalAccess::Call }
+    Client {
+        operation: Seconds::ZERO,
+        outstanding: None,
+        local: LocalAccess::Call,
+        keeps_striped: true,
+        striped_window_bytes: None,
+    }
 }
 
 fn client(node: &Node<'_>) -> Result<Client, Problem> {
-    node.only(&["operation_seconds", "outstanding_chunks", "local_access"])?;
+    node.only(&[
+        "operation_seconds",
+        "outstanding_chunks",
+        "local_access",
+        "keeps_striped",
+        "striped_window_bytes",
+    ])?;
     let default = default_client();
     Ok(Client {
         operation: node
@@ -304,7 +332,17 @@ fn client(node: &Node<'_>) -> Result<Client, Problem> {
             .map(|n| n.count(1, 1 << 20))
             .transpose()?,
         local: node.optional("local_access")?.map_or(Ok(default.local), |n| n.word(&LOCAL))?,
+        keeps_striped: truth(node, "keeps_striped")?,
+        striped_window_bytes: node
+            .optional("striped_window_bytes")?
+            .map(|bytes| bytes.whole())
+            .transpose()?,
     })
+}
+
+/// A field that is true or false, and true where it is left out.
+fn truth(node: &Node<'_>, name: &str) -> Result<bool, Problem> {
+    node.optional(name)?.map_or(Ok(true), |node| node.boolean())
 }
 
 fn parallel(node: &Node<'_>) -> Result<u32, Problem> {

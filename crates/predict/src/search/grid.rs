@@ -48,7 +48,7 @@ impl Grid {
             common: Configuration::new(profile.hosts),
             hosts,
             storage_hosts,
-            placements: Placement::WORDS.map(|(_, placement)| placement).to_vec(),
+            placements: Placement::OURS.to_vec(),
             chunk_bytes: vec![256 << 10, 1 << 20, 4 << 20],
             stripe_widths: vec![4, profile.hosts],
             copies: vec![1],

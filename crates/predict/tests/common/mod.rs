@@ -22,9 +22,15 @@ pub(crate) struct Setup {
     pub(crate) latency_seconds: f64,
     pub(crate) outstanding: Option<u32>,
     pub(crate) frame_bytes: u64,
+    pub(crate) burst_bytes: u64,
+    /// `frames` or `fair`.
+    pub(crate) sharing: &'static str,
+    pub(crate) keeps_striped: bool,
     pub(crate) bytes_per_second: f64,
     pub(crate) cache_bytes: u64,
     pub(crate) capacity_bytes: u64,
+    /// Where the store puts new files by itself.
+    pub(crate) placement: &'static str,
     /// Hosts whose card takes in at another rate.
     pub(crate) unlike: Vec<(u32, f64)>,
     pub(crate) configuration: Configuration,
@@ -45,9 +51,13 @@ impl Default for Setup {
             latency_seconds: 0.0,
             outstanding: None,
             frame_bytes: 65_536,
+            burst_bytes: 0,
+            sharing: "frames",
+            keeps_striped: true,
             bytes_per_second: 125e6,
             cache_bytes: 0,
             capacity_bytes: 1 << 50,
+            placement: "local",
             unlike: Vec::new(),
             configuration: Configuration {
                 scheduler: Scheduler::Workqueue,
@@ -99,7 +109,7 @@ impl Setup {
         let text = json!({
             "format": "intarsia-profile", "version": 1, "name": "small",
             "provenance": { "source": "assumed", "note": "a test" },
-            "hosts": 1000,
+            "hosts": 1000, "placement": self.placement,
             "host": {
                 "slots": 1, "in_bytes_per_second": self.bytes_per_second,
                 "out_bytes_per_second": self.bytes_per_second,
@@ -108,6 +118,7 @@ impl Setup {
             "unlike_hosts": unlike,
             "network": {
                 "latency_seconds": self.latency_seconds, "frame_bytes": self.frame_bytes,
+                "burst_bytes": self.burst_bytes, "sharing": self.sharing,
                 "control_bytes": 1024, "loopback_bytes_per_second": 1e9,
             },
             "manager": { "open_seconds": 500e-6, "allocate_seconds": 500e-6, "commit_seconds": 500e-6 },
@@ -118,6 +129,7 @@ impl Setup {
             "client": {
                 "local_access": if self.local_messages { "message" } else { "call" },
                 "outstanding_chunks": self.outstanding,
+                "keeps_striped": self.keeps_striped,
             },
         });
         Profile::parse("profile.json", &text.to_string()).unwrap()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.seed.errors import SeedError
+from intarsia.seed.probe import MIB
 from intarsia.seed.profile import Made, profile_of
 from intarsia.seed.remote import Remote
 from intarsia.seed.rounds import Measurement, Plan, measure
@@ -45,6 +46,11 @@ Exit codes:
   2  the command line is wrong
   130, 143  interrupted; nothing is left behind"""
 
+_PLACED = {
+    "local": "on the host that writes",
+    "spread": "each on one of the hosts, whoever writes",
+    "central": "all on one host",
+}
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
@@ -202,6 +208,8 @@ def summary(profile: dict[str, Any]) -> str:
     what = "were disturbed" if measured["as_loaded"] else "were left out"
     lines.append(f"{share:.1%} of the calls {what}: other programs took the processor")
     lines += ["", *(f"{one['name']}: {one['text']}" for one in measured["effects"])]
+    if f"far_{MIB}" in measured["seconds"]:
+        lines.append(f"new files: {_PLACED[profile['placement']]}")
     return "\n".join(lines)
 
 

@@ -4,9 +4,11 @@ This text also runs on other hosts: it is sent to a Python there (see `remote`),
 need be installed. It uses no privileges. Every function returns lists of seconds by the name of
 what was timed; data calls are named by kind and size, as in `write_1048576`.
 
-A call during which another program took the processor away tells of that program, not of the store:
-it is left out, unless `keeps_disturbed` says that this is what is wanted. `disturbed` has a 1 for
-each of these, and a 0 for each of the others.
+A call during which another program took the processor away for long tells of that program, not of
+the store: it is left out, unless `keeps_disturbed` says that this is what is wanted. `disturbed`
+has a 1 for each of these, and a 0 for each of the others. What counts is how long the thread waited
+for a processor, as a share of the call: long calls are interrupted more often, and to leave them
+out for that would leave the short ones.
 """
 
 import contextlib
@@ -26,6 +28,12 @@ FEW = {4 * KIB: 64, 64 * KIB: 32}
 
 #: Files of 1 MiB in a round of which the first bytes are read.
 _FIRSTS = 4
+#: Files in a round that this host and another one each make, for where they lie, and their length.
+PLACED, PLACED_BYTES = 4, 256 * KIB
+#: The directory of files that are dealt over hosts.
+DEALT = "dealt"
+#: A link that was idle for so long lets pass at once what it lets pass.
+_IDLE_S = 0.02
 #: How the first call of a kind of reading is named, where nothing can be read ahead of it.
 _FIRST = {"cold": "first", "far": "far_first"}
 #: What is written, and where to things are read; both are in memory before anything is timed.
@@ -35,6 +43,8 @@ _INTO = bytearray(os.urandom(MIB))
 Times = dict[str, list[float]]
 
 keeps_disturbed = False
+#: A call is disturbed if its thread waited for a processor for such a share of it.
+_DISTURBING = 0.05
 
 
 class Watch:
@@ -45,20 +55,29 @@ class Watch:
         self._disturbed: Times = {}
         self._flags: list[float] = []
         self._switches = 0
+        self._waited_ns: int | None = None
         self._began = 0.0
 
     def start(self) -> None:
         """Begin with a call."""
+        self._waited_ns = _waited_ns()
         self._switches = _switches()
         self._began = time.perf_counter()
 
     def stop(self, name: str, share: float = 1.0) -> None:
         """End it; `share` of its time is what one thing took."""
-        took = (time.perf_counter() - self._began) * share
-        is_disturbed = _switches() != self._switches
+        seconds = time.perf_counter() - self._began
+        is_disturbed = _switches() != self._switches and self._is_long(seconds)
         self._flags.append(float(is_disturbed))
         kept = self._disturbed if is_disturbed else self._times
-        kept.setdefault(name, []).append(took)
+        kept.setdefault(name, []).append(seconds * share)
+
+    def _is_long(self, seconds: float) -> bool:
+        """Whether the thread waited for a processor for long; so where the kernel does not say."""
+        now_ns = _waited_ns()
+        if now_ns is None or self._waited_ns is None:
+            return True
+        return (now_ns - self._waited_ns) / 1e9 > _DISTURBING * seconds
 
     def times(self) -> Times:
         """Return all times; where every call was disturbed, the shortest of them."""
@@ -71,6 +90,15 @@ class Watch:
 def _switches() -> int:
     """How often other programs took the processor from this thread."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+
+
+def _waited_ns() -> int | None:
+    """How long this thread was ready and had no processor; None if the kernel does not count it."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb", buffering=0) as file:
+            return int(file.read(64).split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def metadata(directory: str, count: int) -> Times:
@@ -189,7 +217,8 @@ def _write_new(watch: Watch, path: str, size: int, call: int, piece: memoryview)
     finally:
         watch.start()
         os.close(file)
-        watch.stop("close_data")
+        # Of large files by the byte: a store may send what was written at the close alone.
+        watch.stop("close_mib" if call == MIB else "close_data", MIB / size if call == MIB else 1)
 
 
 def _write_all(file: int, piece: memoryview) -> None:
@@ -382,16 +411,69 @@ def _work_behind(
         os._exit(code)
 
 
-def offer(directory: str, count: int) -> None:
-    """Make `count` files for `far`."""
+def offer(directory: str, count: int) -> Times:
+    """Make `count` files for `far`, and others that are written and read in whole."""
+    watch = Watch()
     body = os.urandom(4 * KIB)
     for number in range(count):
         with open(os.path.join(directory, f"far-{number}"), "xb") as file:
             file.write(body)
+    for number in range(PLACED):
+        path = os.path.join(directory, f"placed-{number}")
+        _write_whole(watch, path, "placed_write")
+        forget(path)
+        _read_whole(watch, path, "placed_read")
+    _deal(watch, os.path.join(directory, DEALT))
+    return watch.times()
+
+
+def _deal(watch: Watch, directory: str) -> None:
+    """Make a file that is dealt over hosts by chunks, if the store can do that and says so."""
+    os.mkdir(directory)
+    path = os.path.join(directory, "file")
+    try:
+        os.setxattr(directory, "user.intarsia.place", b"stripe:2")
+        os.setxattr(directory, "user.intarsia.chunk", b"64KiB")
+        _write_whole(watch, path, "dealt_write")
+        # Stores of others keep any attribute, but do not say over which hosts a file is dealt.
+        is_dealt = b"," in os.getxattr(path, "user.intarsia.layout")
+    except OSError:
+        is_dealt = False
+    if not is_dealt and os.path.exists(path):
+        os.unlink(path)
+
+
+def back(directory: str) -> Times:
+    """Read what `far` wrote on the other host."""
+    watch = Watch()
+    for number in range(PLACED):
+        _read_whole(watch, os.path.join(directory, f"back-{number}"), "placed_back")
+    return watch.times()
+
+
+def _write_whole(watch: Watch, path: str, name: str) -> None:
+    """Write a new file until it is closed."""
+    watch.start()
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    _write_all(file, _BODY[:PLACED_BYTES])
+    os.close(file)
+    watch.stop(name)
+
+
+def _read_whole(watch: Watch, path: str, name: str) -> None:
+    watch.start()
+    file = os.open(path, os.O_RDONLY)
+    while os.readv(file, [_INTO]):
+        pass
+    os.close(file)
+    watch.stop(name)
 
 
 def far(directory: str, count: int) -> Times:
-    """What another host sees of files that `data` kept, and of those that `offer` made."""
+    """What another host sees of files that `data` kept, and of those that `offer` made.
+
+    It also writes files, which `back` reads.
+    """
     watch = Watch()
     for number in range(count):
         path = os.path.join(directory, f"far-{number}")
@@ -406,6 +488,16 @@ def far(directory: str, count: int) -> Times:
         path = os.path.join(directory, f"data-{call}")
         _read(watch, path, call, "far")
     _read(watch, os.path.join(directory, f"data-{MIB}"), MIB, "again")
+    for number in range(PLACED if count else 0):
+        time.sleep(_IDLE_S)
+        _read_whole(watch, os.path.join(directory, f"placed-{number}"), "placed_far")
+        _write_whole(watch, os.path.join(directory, f"back-{number}"), "placed_far_write")
+    dealt = os.path.join(directory, DEALT, "file")
+    if os.path.exists(dealt):
+        time.sleep(_IDLE_S)
+        _read_whole(watch, dealt, "dealt_far")
+        time.sleep(_IDLE_S)
+        _read_whole(watch, dealt, "dealt_again")
     return watch.times()
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from intarsia.release import installed_version
 from intarsia.seed.findings import Effect, effects, gain, line
-from intarsia.seed.probe import MIB
+from intarsia.seed.home import by_mode, placement
+from intarsia.seed.probe import MIB, PLACED_BYTES
 from intarsia.seed.rounds import DISTURBED, Measurement, Plan
 from intarsia.seed.statistics import estimate, quantiles, thinned
 
@@ -42,7 +43,7 @@ class Made:
 
 def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
     """Return the profile as JSON."""
-    means = {name: found.typical(name) for name in found.means}
+    means, _ = by_mode(found)
     numbers = numbers_of(means, plan.slots)
     seen = effects(found)
     there = {one.name for one in seen if one.is_there}
@@ -83,10 +84,18 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
         "network": {
             "latency_seconds": numbers.get("network.latency_seconds", 0.0),
             "loopback_bytes_per_second": numbers["warm"],
+            "sharing": "fair",
+            "burst_bytes": round(numbers.get("network.burst_bytes", 0)),
         },
         "manager": {name: {"samples": thinned(of, _SAMPLES)} for name, of in _requests(found)},
         "tiers": [tier],
-        "client": {"outstanding_chunks": _AHEAD if is_far else 1, "local_access": "call"},
+        "placement": placement(found),
+        "client": {
+            "outstanding_chunks": _AHEAD if is_far else 1,
+            "local_access": "call",
+            "keeps_striped": _keeps_dealt(found),
+            **({"striped_window_bytes": MIB} if "dealt_far" in found.means else {}),
+        },
         "measured": _measured(found, plan, seen),
     }
 
@@ -94,8 +103,10 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
 def numbers_of(means: Mapping[str, float], slots: int = 1) -> dict[str, float]:
     """Return the numbers of a profile, each by its name, from the mean of each time."""
     numbers: dict[str, float] = {}
-    for kind, name in (("write", "write"), ("cold", "read")):
-        small, large = means[f"{kind}_{_SMALL}"], means[f"{kind}_{MIB}"]
+    # What a close takes by the byte belongs to the bytes: some stores send them then.
+    sent_s = max(0.0, means.get("close_mib", 0.0) - means["close_write"])
+    for kind, name, later_s in (("write", "write", sent_s), ("cold", "read", 0.0)):
+        small, large = means[f"{kind}_{_SMALL}"], means[f"{kind}_{MIB}"] + later_s
         slope = max((large - small) / (MIB - _SMALL), large / MIB / 10)
         numbers[f"{name}.request_seconds"] = max(0.0, large - slope * MIB)
         numbers[f"{name}.bytes_per_second"] = 1 / slope
@@ -112,11 +123,31 @@ def numbers_of(means: Mapping[str, float], slots: int = 1) -> dict[str, float]:
     if f"far_{MIB}" in means:
         numbers["link.bytes_per_second"] = MIB / means[f"far_{MIB}"]
         numbers["network.latency_seconds"] = max(0.0, means["far_open"] - means["open"]) / 2
+        numbers["network.burst_bytes"] = _burst_bytes(means)
     if means.get("fsync_mib"):
         numbers["write_back.bytes_per_second"] = MIB / means["fsync_mib"]
     gains = {kind: gain(means, kind, slots) for kind in _CROWDED}
     numbers |= {f"crowding.{kind}": one for kind, one in gains.items() if one is not None}
     return numbers
+
+
+def _burst_bytes(means: Mapping[str, float]) -> float:
+    """Bytes that pass a link at once after it was idle.
+
+    By how much a small file comes sooner then than at the rate of large ones; at most half of it.
+    """
+    if "placed_far" not in means:
+        return 0.0
+    seconds = max(0.0, means["placed_far"] - means["far_open"])
+    sooner = PLACED_BYTES - seconds / means[f"far_{MIB}"] * MIB
+    return float(round(min(PLACED_BYTES / 2, max(0.0, sooner))))
+
+
+def _keeps_dealt(found: Measurement) -> bool:
+    """Whether another host keeps what it has read of a file that is dealt over hosts, if any is."""
+    if not {"dealt_far", "dealt_again"} <= found.means.keys():
+        return True
+    return found.estimate("dealt_again").mean < found.estimate("dealt_far").mean / 2
 
 
 #: Where in a profile each number of `numbers_of` stands; several places hold the same number.
@@ -133,6 +164,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "manager.commit_seconds": ("manager.commit_seconds",),
     "link.bytes_per_second": ("host.in_bytes_per_second", "host.out_bytes_per_second"),
     "network.latency_seconds": ("network.latency_seconds",),
+    "network.burst_bytes": ("network.burst_bytes",),
     "write_back.bytes_per_second": ("tiers.0.write_back.bytes_per_second",),
     **{f"crowding.{kind}": (f"host.crowding.{kind}",) for kind in _CROWDED},
 }
@@ -226,11 +258,9 @@ def _told(found: Measurement, name: str) -> dict[str, float | int]:
 
 def _intervals(found: Measurement, slots: int) -> dict[str, Any]:
     """Each number of the profile: its places there, its value in each round, and the interval."""
-    rounds = [
-        numbers_of({name: means[number] for name, means in found.means.items()}, slots)
-        for number in range(found.rounds)
-    ]
-    overall = numbers_of({name: found.typical(name) for name in found.means}, slots)
+    typical, by_round = by_mode(found)
+    rounds = [numbers_of(means, slots) for means in by_round]
+    overall = numbers_of(typical, slots)
     return {
         name: {
             "places": PLACES[name],

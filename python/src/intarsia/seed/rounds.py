@@ -33,7 +33,9 @@ DISTURBED = "disturbed"
 WATCHED_FAR = ("far_stat", "far_open", f"far_{1 << 20}")
 _LEAST_ROUNDS = 5
 _NAMES = 64
-_LEAST_BYTES, _MOST_BYTES = 8 * probe.MIB, 128 * probe.MIB
+_LEAST_BYTES, _MOST_BYTES = 8 * probe.MIB, 32 * probe.MIB
+#: The same where links are slow.
+_LEAST_FAR_BYTES = 2 * probe.MIB
 #: How long the writes of the largest file should take in a round.
 _WANTED_S = 0.08
 #: The same of another host that reads it.
@@ -162,9 +164,10 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
         probe.data(str(here), size, keep=plan.remote is not None),
     ]
     if plan.remote is not None:
-        probe.offer(str(here), _NAMES)
+        parts.append(probe.offer(str(here), _NAMES))
         limit_s = plan.seconds + _GRACE_S
         parts.append(plan.remote.far(f"{place.name}/{number}", _NAMES, limit_s))
+        parts.append(probe.back(str(here)))
     lane = max(probe.MIB, size // 4 // probe.MIB * probe.MIB)
     # In turns: what was done just before may still be going on in the store.
     counts = sorted({1, plan.slots}, reverse=number % 2 == 1)
@@ -182,12 +185,13 @@ def _fitting_size(plan: Plan, place: Path) -> int:
     """
     times = probe.data(str(place), _LEAST_BYTES, keep=plan.remote is not None)
     seconds = sum(times[f"write_{probe.MIB}"]) + sum(times[f"cold_{probe.MIB}"])
-    wanted = 2 * _LEAST_BYTES / max(seconds, 1e-9) * _WANTED_S
+    wanted, least = 2 * _LEAST_BYTES / max(seconds, 1e-9) * _WANTED_S, _LEAST_BYTES
     if plan.remote is not None:
         far = plan.remote.far(place.name, 0, plan.seconds + _GRACE_S)
         mean_s = sum(far[f"far_{probe.MIB}"]) / len(far[f"far_{probe.MIB}"])
         wanted = min(wanted, probe.MIB / max(mean_s, 1e-9) * _WANTED_FAR_S)
-    size = int(min(_MOST_BYTES, max(_LEAST_BYTES, wanted)))
+        least = _LEAST_FAR_BYTES
+    size = int(min(_MOST_BYTES, max(least, wanted)))
     return size // probe.MIB * probe.MIB
 
 

@@ -53,7 +53,7 @@ pub(super) fn read(arguments: &PredictInputs) -> Outcome<Inputs> {
     let profile_file = (name, serde_json::from_str(&text).unwrap_or_default());
     mishaps(&mut profile, arguments);
     let profile_text = text;
-    let mut configuration = Configuration::new(profile.hosts);
+    let mut configuration = Configuration::of(&profile);
     if let Some(path) = &arguments.configuration {
         let (name, text) = named(path)?;
         configuration = Configuration::parse(&name, &text, &configuration).map_err(refused)?;

@@ -1,0 +1,196 @@
+"""How good predictions are of what bench/accuracy.py has measured."""
+
+import itertools
+import math
+import statistics
+import tempfile
+import types
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import accuracy_cells
+import accuracy_workflows
+import predicted
+
+CELL = ("system", "hosts", "link", "medium", "slots")
+#: A recommendation is as good as the best if what it recommends took so much more at most.
+AS_GOOD = 1.05
+
+
+def rows(plan, found, arguments, simgrid, home):
+    """A row for each case of a cell that was measured: predicted with its interval, and all runs."""
+    described = {case["name"]: case for role in ("training", "scored") for case in accuracy_cells.cases(plan, role)}
+    by_cell = {}
+    for one in found:
+        by_cell.setdefault(tuple(one[axis] for axis in CELL), []).append(one)
+    seeded = {cell: Cell(cell, lines, arguments, home, found) for cell, lines in by_cell.items()}
+    seeded = {cell: one for cell, one in seeded.items() if one.is_whole()}
+    with ThreadPoolExecutor(1 if simgrid else 2) as pool:
+        point = lambda job: job[0].error(described[job[1]], job[2])  # noqa: E731 - it has no name of its own
+        jobs = [(cell, case, runs) for cell in seeded.values() for case, runs in cell.runs("training").items()]
+        errors = {}
+        for (cell, case, _), logs in zip(jobs, pool.map(point, jobs)):
+            errors.setdefault(cell.key[0], {})[cell.key, case] = logs
+        factors = {system: predicted.factor_of(of_cases) for system, of_cases in errors.items()}
+        for system, of_cases in errors.items():
+            ratios = sorted(math.exp(statistics.mean(one)) for one in of_cases.values())
+            print(f"{system}: {len(ratios)} training cases, measured / predicted {ratios[0]:.2f} to {ratios[-1]:.2f}, "
+                  f"median {statistics.median(ratios):.2f}; interval: times or by {factors[system]:.2f}")
+        if "faster" in plan:
+            for cell in seeded.values():
+                cell.profile = accuracy_cells.hastened(cell.profile, plan)
+        jobs = [(cell, case, runs) for cell in seeded.values() for case, runs in cell.runs(arguments.role).items()]
+        told = lambda job: job[0].row(described[job[1]], job[2], factors[job[0].key[0]], simgrid)  # noqa: E731
+        return list(pool.map(told, jobs))
+
+
+class Cell:
+    """A store on a platform, as its seed has it."""
+
+    def __init__(self, key, lines, arguments, home, found):
+        self.key, self.lines, self.home, self.busiest, self.found = key, lines, home, arguments.busiest, found
+        self.cell = dict(zip(CELL, key))
+        self.system = types.SimpleNamespace(program=arguments.program, predicting=accuracy_cells.predicting(self.cell))
+        self.mounts = [None] * (self.cell["hosts"] or 1)
+        self.profile = next((one["profile"] for one in lines if one["role"] == "seed"), None)
+        self.overheads = {"crew": self.overhead_s(), "engine": self.engine_s()} if self.is_whole() else None
+
+    def is_whole(self):
+        """Whether it was seeded, and what a task takes is known."""
+        return self.profile is not None and bool(self.runs("overhead"))
+
+    def runs(self, role):
+        """Seconds of the runs of each case."""
+        times = {}
+        for one in self.lines:
+            if one["role"] == role and one["busy"] <= self.busiest:
+                times.setdefault(one["case"], []).append(one["seconds"])
+        return times
+
+    def overhead_s(self):
+        """What a task takes beside its operations."""
+        case = {"name": "chains", "pattern": "pipeline", "width": (self.cell["slots"] or 1) * len(self.mounts), "mb": 1, "layout": "own"}
+        times = self.runs("overhead")["chains"]
+        foretold = self.seconds(accuracy_cells.Placed(case, self.cell), {"crew": 0.0})
+        return max(0.0, statistics.median(times) - foretold) / predicted.predicted_cases.STAGES
+
+    def engine_s(self):
+        """What `intarsia run` takes for a task."""
+        times = self.runs("engine").get("engine")
+        return accuracy_workflows.engine_s(times, len(self.mounts)) if times else 0.0
+
+    def made(self, case):
+        return accuracy_cells.made_of(case, self.cell, self.system.program, self.found)
+
+    def seconds(self, made, overheads):
+        with tempfile.TemporaryDirectory(dir=self.home) as apart:
+            return predicted.makespan_s(self.laid(made), Path(apart), self.profile, made.workload(overheads))
+
+    def laid(self, made):
+        """The store with the flags of a layout."""
+        given = self.system.predicting
+        if "--scheduler" in made.layout.flags:
+            given = given[: given.index("--scheduler")]
+        flags = (*given, *made.layout.flags)
+        runs = accuracy_cells.ANYWHERE_RUNS if "workqueue" in flags else 3
+        return types.SimpleNamespace(program=self.system.program, predicting=flags, mounts=self.mounts, runs=runs)
+
+    def simgrid_layout(self, made):
+        """Where files go in SimGrid: as ours is told, or as the store was found to do."""
+        own = {"local": "local", "spread": "spread 1", "central": "central"}[self.profile.get("placement", "local")]
+        return made.layout.simgrid if made.layout.flags else own
+
+    def error(self, case, runs):
+        """Logarithms of measured / predicted."""
+        foretold = self.seconds(self.made(case), self.overheads)
+        return [math.log(seconds / foretold) for seconds in runs]
+
+    def row(self, case, runs, factor, simgrid):
+        made = self.made(case)
+        work = made.workload(self.overheads)
+        with tempfile.TemporaryDirectory(dir=self.home) as apart:
+            interval = predicted.predicted(self.laid(made), Path(apart), self.profile, work, factor)
+            row = {**self.cell, **{key: case[key] for key in ("pattern", "layout", "name")}, "measured": runs, "predicted": interval}
+            row["size"] = case["name"].rsplit("-", 2)[1]
+            if isinstance(made, accuracy_workflows.Instance):
+                row["sampled"] = self.seconds(made.sampled(), self.overheads)
+            if simgrid:
+                row |= predicted.beside(simgrid, self.laid(made), Path(apart), self.profile, work, self.simgrid_layout(made))
+        return row
+
+
+def middle(row):
+    """What runs took: the median, or, where chance says on which hosts tasks run, the mean, which is predicted."""
+    by_chance = row["hosts"] and row["system"] not in accuracy_cells.SAYS_WHERE
+    return (statistics.mean if by_chance else statistics.median)(row["measured"])
+
+
+def off(row, key="predicted"):
+    """By how much a prediction is off what runs took."""
+    point = row[key][0] if key == "predicted" else row[key]
+    return point / middle(row) - 1
+
+
+def show(found, arguments):
+    """Print how good predictions are: in all, by each property of a case, and as recommendations."""
+    if arguments.rows:
+        for row in found:
+            point, low, high = row["predicted"]
+            runs = " ".join(f"{seconds:.3f}" for seconds in row["measured"])
+            cell = " ".join(str(row[axis]) for axis in CELL if row[axis])
+            print(f"{cell:28} {row['name']:26} {point:8.3f} ({low:.3f} - {high:.3f})  {runs}  {off(row):+.0%}")
+    counts = sorted(len(row["measured"]) for row in found)
+    print(f"\n{len(found)} rows, {counts[0]} to {counts[-1]} runs each")
+    print(f"{'':24} rows  median error     p90   worst  median signed  in 90 % interval")
+    line("all", found)
+    for axis in (*CELL, "pattern", "size", "layout"):
+        of = {}
+        for row in found:
+            of.setdefault(row[axis], []).append(row)
+        if len(of) > 1:
+            for value, some in of.items():
+                line(f"{axis} {value}", some)
+    if sampled := [row for row in found if "sampled" in row]:
+        line("a fifth recorded", sampled, "sampled")
+    if arguments.simgrid:
+        line("SimGrid: all", found, "simgrid")
+        ours, theirs = (1000 * statistics.median(row["cpu_s"][who] for row in found) for who in ("intarsia", "simgrid"))
+        nearer = sum(abs(off(row)) < abs(off(row, "simgrid")) for row in found)
+        print(f"nearer to the runs: ours {nearer} of {len(found)}; processor time of a prediction with its start, median: {ours:.0f} ms and {theirs:.0f} ms")
+    layouts = [axis for axis in ("layout",) if len({row[axis] for row in found}) > 1]
+    for choice in [layouts, [*layouts, "hosts"], ["system"], ["system", "slots", "medium"]]:
+        if choice and any(len({row[axis] for row in found}) > 1 for axis in choice):
+            recommendations(found, choice)
+
+
+def line(name, some, key="predicted"):
+    """A line of the table."""
+    errors = sorted(abs(off(row, key)) for row in some)
+    nearly_all = errors[min(len(errors) - 1, math.ceil(0.9 * len(errors)) - 1)]
+    signed = statistics.median(off(row, key) for row in some)
+    inside = [low <= seconds <= high for row in some for _, low, high in [row["predicted"]] for seconds in row["measured"]]
+    covered = f"{sum(inside)} of {len(inside)}, {sum(inside) / len(inside):.1%}" if key == "predicted" else ""
+    print(f"{name:24} {len(some):4} {statistics.median(errors):13.1%} {nearly_all:7.1%} {errors[-1]:7.1%} {signed:+14.1%}  {covered}")
+
+
+def recommendations(found, choice):
+    """Say what choosing by predictions costs, and how many pairs are in the right order of those whose runs do not overlap."""
+    fixed = [axis for axis in (*CELL, "pattern", "size", "layout") if axis not in choice]
+    groups = {}
+    for row in found:
+        groups.setdefault(tuple(row[axis] for axis in fixed), []).append(row)
+    groups = [rows for rows in groups.values() if len(rows) > 1]
+    if not groups:
+        return
+    regrets, right, told = [], 0, 0
+    for some in groups:
+        middles = [middle(row) for row in some]
+        chosen = min(range(len(some)), key=lambda at: some[at]["predicted"][0])
+        regrets.append(middles[chosen] / min(middles))
+        for a, b in itertools.combinations(some, 2):
+            if max(a["measured"]) < min(b["measured"]) or max(b["measured"]) < min(a["measured"]):
+                told += 1
+                right += (a["predicted"][0] < b["predicted"][0]) == (middle(a) < middle(b))
+    good = sum(regret <= AS_GOOD for regret in regrets)
+    print(f"choosing {' and '.join(choice)} by predictions: within {AS_GOOD - 1:.0%} of the best measured in {good} of {len(groups)} ({good / len(groups):.0%}), "
+          f"worst {max(regrets) - 1:.0%} slower; order of pairs whose runs do not overlap: {right} of {told}")

@@ -1,0 +1,122 @@
+"""Real programs and recorded workflows as cases of bench/accuracy.py, beside the patterns of bench/predicted_cases.py.
+
+Programs (Montage, BLAST) run on one host as they are; what they do is recorded once by the store itself, on a cell of its own, and
+that one workload is predicted for all others. Instances of WfFormat are replayed by `intarsia run` over the hosts of a lab.
+"""
+
+import copy
+import json
+import math
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+import types
+from pathlib import Path
+
+import labs
+import predicted
+import workflows
+
+sys.path.insert(0, str(labs.ROOT / "python/src"))
+from intarsia.demo.blast import Blast  # noqa: E402 - it is not installed where this runs
+from intarsia.demo.montage import Montage  # noqa: E402
+from intarsia.demo.workflow import Command, run_stages  # noqa: E402
+
+PROGRAMS = {"montage": Montage, "blast": Blast}
+#: A chain of tasks without data, and tasks side by side: what `intarsia run` takes for one.
+CHAIN, SIDE = 8, 8
+#: How `intarsia run` deals tasks, and what a prediction is told.
+SCHEDULES = {
+    "beside": ("--schedule local --patience 0 --hints none", "location"),
+    "blind": ("--schedule workqueue --hints none", "workqueue"),
+}
+
+
+class Program:
+    """A workflow of programs; a process for each task."""
+
+    layout = types.SimpleNamespace(flags=(), simgrid="local")
+
+    def __init__(self, case, cell, recorded=None):
+        self.name, self.cell, self.recorded = case["name"], cell, recorded
+        self.workflow = PROGRAMS[case["pattern"]](size=case["size"])
+
+    def workload(self, _overheads):
+        """What was recorded; tasks of other stages begin when all of the one before have ended, as far as files tell."""
+        return self.recorded
+
+    def run(self, system, _crew, number):
+        """Seconds of one run in a new directory."""
+        directory = system.mounts[0] / f"{self.name}-{number}"
+        directory.mkdir()
+        with tempfile.TemporaryDirectory(prefix="bench-inputs-", dir="/dev/shm") as inputs:
+            self.workflow.prepare(Path(inputs))
+            stages = [
+                type(stage)(stage.name, [task if isinstance(task, Command) else apart(task) for task in stage.tasks])
+                for stage in self.workflow.stages(Path(inputs))
+            ]
+            begun = time.perf_counter()
+            run_stages(stages, [directory], self.cell["slots"], lambda _: None)
+            return time.perf_counter() - begun
+
+    def record(self, system, number):
+        """Run it once while the store records; the workload, and the seconds that it took."""
+        predicted.called(system.program, "record", "start", system.mounts[0])
+        seconds = self.run(system, None, number)
+        log = predicted.called(system.program, "record", "stop", system.mounts[0]).strip()
+        return json.loads(predicted.called(system.program, "trace", log)), seconds
+
+
+def apart(task):
+    """A task as a process of its own, as programs are."""
+
+    def done(directory):
+        process = multiprocessing.get_context("fork").Process(target=task, args=(directory,))
+        process.start()
+        process.join()
+        if process.exitcode:
+            sys.exit(f"a task ended with {process.exitcode} in {directory}")
+
+    return done
+
+
+class Instance:
+    """A recorded workflow, replayed over the hosts of a lab."""
+
+    def __init__(self, case, cell, program):
+        self.name, self.cell = case["name"], cell
+        self.options, scheduler = SCHEDULES[case["layout"]]
+        self.layout = types.SimpleNamespace(flags=("--scheduler", scheduler), simgrid="local")
+        self.place = tempfile.TemporaryDirectory(prefix="bench-instance-")
+        document = workflows.document_of(case["pattern"]) if case["pattern"] != "engine" else None
+        if document is None:
+            path = predicted.replayed(Path(self.place.name), 0, (CHAIN, SIDE))
+            self.replay = types.SimpleNamespace(name="engine", file=path, tasks=CHAIN + SIDE, scale=1, time_scale=1)
+            return
+        scaled = types.SimpleNamespace(hosts=4, mb=case["mb"], compute_s=case["compute_s"])
+        self.replay = workflows.Instance(case["pattern"], document, scaled, Path(self.place.name))
+        # Factors are of four hosts, so that a case is the same one on any number.
+        self.described = {"path": self.replay.file, "program": program, "scale": self.replay.scale, "time_scale": self.replay.time_scale}
+        self.document = predicted.Instance(self.described)
+
+    def sampled(self):
+        """The same, of which a fifth of the tasks of each stage were recorded."""
+        other = copy.copy(self)
+        other.document = predicted.Instance(self.described | {"traced": ("--sample", "20%")})
+        return other
+
+    def workload(self, overheads):
+        return self.document.workload({"engine": overheads["engine"]})
+
+    def run(self, system, _crew, _number):
+        """Seconds from the first task's readiness to the last one's end."""
+        if not hasattr(system, "runner"):
+            system.runner = workflows.Runner(system.lab, "intarsia")
+        return system.runner.run(self.replay, self.options)["makespan_s"]
+
+
+def engine_s(makespans, hosts):
+    """What `intarsia run` takes for a task, from runs without data."""
+    return statistics.median(makespans) / (CHAIN + math.ceil(SIDE / hosts))

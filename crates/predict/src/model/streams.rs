@@ -1,0 +1,156 @@
+//! Data between hosts as streams that share links fairly, as those of TCP do.
+//!
+//! What a task sends to a host, or has sent to it, is one stream: its messages follow one another. Streams have max-min fair rates
+//! over the card of the sender and that of the receiver ([`Fluid`]). Messages without data wait for none of these. Where
+//! cards are held to a rate by token buckets, what was idle lets a burst pass at once.
+
+use std::collections::{HashMap, VecDeque};
+
+use intarsia_des::{Agenda, Alarm, Fluid, LinkId, Span, Time};
+
+use super::Event;
+use crate::profile::{Profile, Sharing};
+
+/// Sender, receiver, run of a task.
+type Stream = (u32, u32, u32);
+
+/// The links of all hosts.
+#[derive(Debug)]
+pub(super) struct Streams {
+    fluid: Fluid<Stream>,
+    cards: Vec<[Way; 2]>,
+    /// The messages of a stream, the first of which is under way.
+    waiting: HashMap<Stream, VecDeque<(u32, u64)>>,
+    control_bytes: u64,
+    latency: Span,
+    alarm: Alarm,
+}
+
+/// One direction of a card.
+#[derive(Debug)]
+struct Way {
+    link: LinkId,
+    bytes_per_second: f64,
+    /// What may pass at once, as of the time since when nothing is under way.
+    tokens: f64,
+    most_tokens: f64,
+    idle_since: Time,
+    under_way: u32,
+}
+
+const OUT: usize = 0;
+const IN: usize = 1;
+
+impl Streams {
+    /// None where hosts have queues of frames.
+    pub(super) fn new(profile: &Profile, hosts: u32) -> Option<Self> {
+        if profile.network.sharing == Sharing::Frames {
+            return None;
+        }
+        let mut fluid = Fluid::new();
+        let most_tokens = as_float(profile.network.burst_bytes);
+        let mut way = |bytes_per_second: f64| {
+            let link = fluid.add_link(bytes_per_second).ok()?;
+            let idle_since = Time::ZERO;
+            let tokens = most_tokens;
+            Some(Way { link, bytes_per_second, tokens, most_tokens, idle_since, under_way: 0 })
+        };
+        let mut cards = Vec::new();
+        for number in 0..hosts {
+            let host = profile.host(number);
+            cards.push([way(host.out_bytes_per_second)?, way(host.in_bytes_per_second)?]);
+        }
+        Some(Self {
+            fluid,
+            cards,
+            waiting: HashMap::new(),
+            control_bytes: profile.network.control_bytes,
+            latency: Span::from_secs_f64(profile.network.latency_seconds),
+            alarm: Alarm::new(),
+        })
+    }
+
+    /// Sends a message to another host; it is delivered in time.
+    pub(super) fn send(
+        &mut self,
+        id: u32,
+        (from, to, run): Stream,
+        bytes: u64,
+        agenda: &mut Agenda<Event>,
+    ) {
+        if bytes <= self.control_bytes {
+            let [out, taken] = [self.seconds(from, OUT, bytes), self.seconds(to, IN, bytes)];
+            return agenda
+                .after(self.latency + Span::from_secs_f64(out + taken), Event::Delivered(id));
+        }
+        let queue = self.waiting.entry((from, to, run)).or_default();
+        queue.push_back((id, bytes));
+        if queue.len() == 1 {
+            self.begin((from, to, run), bytes, agenda.now());
+        }
+        self.alarm.set(self.fluid.next_completion(), Event::Links, agenda);
+    }
+
+    /// Messages have passed their links.
+    pub(super) fn move_on(&mut self, agenda: &mut Agenda<Event>) {
+        let now = agenda.now();
+        while let Some(stream) = self.fluid.complete(now) {
+            let (from, to, _) = stream;
+            for (host, way) in [(from, OUT), (to, IN)] {
+                self.cards[host as usize][way].end(now);
+            }
+            let Some(queue) = self.waiting.get_mut(&stream) else { continue };
+            if let Some((id, _)) = queue.pop_front() {
+                agenda.after(self.latency, Event::Delivered(id));
+            }
+            match queue.front().copied() {
+                Some((_, bytes)) => self.begin(stream, bytes, now),
+                None => {
+                    self.waiting.remove(&stream);
+                }
+            }
+        }
+        self.alarm.set(self.fluid.next_completion(), Event::Links, agenda);
+    }
+
+    /// The first message of a stream is under way.
+    fn begin(&mut self, stream: Stream, bytes: u64, now: Time) {
+        let (from, to, _) = stream;
+        let out = self.cards[from as usize][OUT].begin(now);
+        let taken = self.cards[to as usize][IN].begin(now);
+        let at_once = out.min(taken).min(as_float(bytes));
+        self.cards[from as usize][OUT].tokens -= at_once;
+        self.cards[to as usize][IN].tokens -= at_once;
+        let path = [self.cards[from as usize][OUT].link, self.cards[to as usize][IN].link];
+        let left = as_float(bytes) - at_once;
+        // Links are those of this network and bytes are no less than 0, so it is not refused.
+        let begun = self.fluid.start(stream, &path, left, f64::INFINITY, now);
+        debug_assert!(begun.is_ok(), "{begun:?}");
+    }
+
+    fn seconds(&self, host: u32, way: usize, bytes: u64) -> f64 {
+        as_float(bytes) / self.cards[host as usize][way].bytes_per_second
+    }
+}
+
+impl Way {
+    /// A message comes on; what may pass at once.
+    fn begin(&mut self, now: Time) -> f64 {
+        if self.under_way == 0 {
+            let idle = now.since(self.idle_since).as_secs_f64();
+            self.tokens = (self.tokens + idle * self.bytes_per_second).min(self.most_tokens);
+        }
+        self.under_way += 1;
+        self.tokens
+    }
+
+    const fn end(&mut self, now: Time) {
+        self.under_way -= 1;
+        self.idle_since = now;
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 bytes")]
+const fn as_float(number: u64) -> f64 {
+    number as f64
+}
