@@ -185,7 +185,8 @@ def local_bytes_of_rounds(tasks: list[Task], *, in_order: bool) -> int:
     queue: TaskQueue[int] = TaskQueue(dict.fromkeys(NAMES, 1), most_local, in_order=in_order)
     for key, task in enumerate(tasks):
         queue.add(key, task, 0.0)
-    found, running = 0, []
+    found = 0
+    running: list[int] = []
     while len(queue) or running:
         for start in queue.start(0.0):
             found += tasks[start.key].local_bytes(start.host)

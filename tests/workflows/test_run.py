@@ -64,8 +64,8 @@ def test_a_recorded_workflow_is_replayed_and_recorded(
     source = ROOT / "crates/predict/tests/data/wf.json"
     told = [f"--record={tmp_path}/r.json", f"--trace={tmp_path}/t.json"]
     scale = ["--scale", "0.01", "--time-scale", "0.001"]
-    options = ("--directory", work, *scale, *told, "--report", tmp_path / "page", "--quiet")
-    out, said = Run(source, *options, "--json").end()
+    told += ["--report", f"{tmp_path}/page", "--quiet", "--json"]
+    out, said = Run(source, "--directory", work, *scale, *told).end()
     summary = json.loads(out)
     assert said == ""
     assert summary["tasks"]["done"] == 2

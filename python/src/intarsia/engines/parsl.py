@@ -28,12 +28,13 @@ from parsl.executors import HighThroughputExecutor
 from parsl.executors.base import ParslExecutor
 from parsl.executors.high_throughput.errors import ManagerLost
 from parsl.executors.high_throughput.executor import DEFAULT_LAUNCH_CMD
+from parsl.jobs.errors import TooManyJobFailuresError
 from parsl.launchers.base import Launcher
 from parsl.providers import LocalProvider
 
 from intarsia.engines.shell import SSH, on_host
 from intarsia.locate import locate
-from intarsia.schedule import PATIENCE_S, Policy, Task, TaskQueue, blind, delayed
+from intarsia.schedule import PATIENCE_S, Policy, Start, Task, TaskQueue, blind, delayed
 
 #: The label that apps give in `executors=`.
 LABEL = "intarsia"
@@ -94,7 +95,7 @@ class PlacedExecutor(ParslExecutor):
         They stand in the configuration too, so that Parsl starts and ends them. Tasks begin when
         the workers of all hosts have come, and fail if one has none within `start_timeout_s`. A
         host whose workers are lost later gets no more tasks until it has workers again; its tasks
-        fail with `ManagerLost`, and go elsewhere where the configuration has `retries`. Without
+        fail, and go elsewhere where the configuration has `retries`. Without
         any workers for `start_timeout_s` what waits fails.
         """
         super().__init__()
@@ -172,9 +173,22 @@ class PlacedExecutor(ParslExecutor):
             try:
                 inner = begin(start.host)
             except Exception as error:
-                self._end(start.key, error=error)
+                if _has_lost_its_workers(self._executors[start.host]):
+                    self._wait_again(start, begin)
+                else:
+                    self._end(start.key, error=error)
                 continue
             inner.add_done_callback(partial(self._done, start.key))
+
+    def _wait_again(self, start: Start[Future[Any]], begin: Callable[[str], Future[Any]]) -> None:
+        """Have a task wait for another host than the one that cannot take it."""
+        self._look_for_workers()
+        with self._lock:
+            now_s = time.monotonic()
+            self._queue.finish(start.key, now_s)
+            self._tasks[start.key] = begin
+            self._queue.add(start.key, start.task, now_s)
+            self._look_again()
 
     def _look_again(self) -> None:
         """Have `_start` called once more when the patience of what waits now has ended.
@@ -220,7 +234,7 @@ class PlacedExecutor(ParslExecutor):
 
     def _done(self, outer: Future[Any], inner: Future[Any]) -> None:
         error = inner.exception()
-        if isinstance(error, ManagerLost):
+        if isinstance(error, (ManagerLost, TooManyJobFailuresError)):
             self._look_for_workers()
         self._end(outer, error=error, result=None if error else inner.result())
 
@@ -287,7 +301,7 @@ def placed_executors(
 
     `hosts`: as the store names them and `shell` reaches them. `address`: of this host, to which
     the workers connect. `workers`: processes on each host. `silent_s`: a host whose workers are
-    not heard for so long is lost until they are; Parsl starts new ones by itself.
+    not heard for so long is lost until they are.
     """
     pool = f"{shlex.quote(sys.executable)} -m {_HTEX}.process_worker_pool"
     by_host: dict[str, ParslExecutor] = {}
