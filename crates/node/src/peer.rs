@@ -238,7 +238,7 @@ impl PeerService {
                 Response::Opened { handle, size_bytes: 0 }
             }
             Request::PushChunk { handle, offset_bytes } => {
-                guest.arrivals.get(handle)?.write(offset_bytes, payload)?;
+                guest.arrivals.write(handle, offset_bytes, payload)?;
                 Response::Done
             }
             Request::PushEnd { handle, sum } => {

@@ -237,6 +237,7 @@ impl Tier {
     /// # Errors
     /// The system's own; a file that is gone already is fine.
     pub fn remove(&self, id: BackingFileId) -> Result<()> {
+        tracing::trace!(file = %id, tier = %self.id, "a backing file is removed");
         match std::fs::remove_file(self.path(id)) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 Err(Error::io(format!("remove backing file {id}"), e))

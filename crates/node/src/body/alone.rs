@@ -135,7 +135,7 @@ fn a_record_names_a_file_once_the_bytes_are_in_it() {
     let alone = Alone::new();
     let inode = alone.create(b"f");
     assert_eq!(bytes_of(&alone.load(&inode).unwrap()), b"");
-    let new = alone.bodies.write_out(inode.ino, b"some bytes", TierId(0)).unwrap();
+    let new = alone.bodies.write_out(inode.ino, b"some bytes", TierId(0), None).unwrap();
     assert_eq!(alone.bodies.record(inode.ino).unwrap().layout, Layout::Empty);
     let named = alone.bodies.name(inode.ino, new, 10, Vec::new()).unwrap();
     let inode = alone.bodies.record(inode.ino).unwrap();
@@ -147,7 +147,7 @@ fn a_record_names_a_file_once_the_bytes_are_in_it() {
 fn a_file_that_no_record_can_name_is_given_back() {
     let alone = Alone::new();
     let inode = alone.create(b"f");
-    let new = alone.bodies.write_out(inode.ino, b"some bytes", TierId(0)).unwrap();
+    let new = alone.bodies.write_out(inode.ino, b"some bytes", TierId(0), None).unwrap();
     let backing = new.backing;
     assert!(alone.holds(backing));
     alone.namespace.unlink(InodeId::ROOT, b"f", |_| false, now()).unwrap();
@@ -160,7 +160,7 @@ fn a_file_that_no_record_can_name_is_given_back() {
 fn a_record_that_has_changed_is_no_damage() {
     let alone = Alone::new();
     let inode = alone.create(b"f");
-    let new = alone.bodies.write_out(inode.ino, b"some bytes", TierId(0)).unwrap();
+    let new = alone.bodies.write_out(inode.ino, b"some bytes", TierId(0), None).unwrap();
     let backing = alone.bodies.name(inode.ino, new, 10, Vec::new()).unwrap().backing;
     let before = alone.bodies.record(inode.ino).unwrap();
     alone.tiers.get(backing.tier).unwrap().remove(backing.file).unwrap();

@@ -2,7 +2,7 @@
 
 use intarsia_meta::{Extra, Inode};
 use intarsia_store::BackingFile;
-use intarsia_types::{Error, HintSet, InodeId, Layout, Result, TierId};
+use intarsia_types::{Error, HintSet, InodeId, Layout, Result, TierId, Timestamp};
 
 use crate::body::lower::{LowerBody, changing, copy_unchanged};
 use crate::body::{Bodies, LocalBody};
@@ -44,13 +44,20 @@ impl Bodies {
         }
     }
 
-    /// Makes a backing file of `tier` that holds `bytes`. No record names it yet.
-    pub(crate) fn write_out(&self, ino: InodeId, bytes: &[u8], tier: TierId) -> Result<LocalBody> {
+    /// Makes a backing file of `tier` that holds `bytes`, last changed at `mtime` if that is known. No record names it yet.
+    pub(crate) fn write_out(
+        &self,
+        ino: InodeId,
+        bytes: &[u8],
+        tier: TierId,
+        mtime: Option<Timestamp>,
+    ) -> Result<LocalBody> {
         let new = self.take(tier)?;
         let written = match bytes {
             [] => Ok(()),
             _ => self.fill(&new, |file| file.write_all_at(bytes, 0)),
         };
+        let written = written.and_then(|()| mtime.map_or(Ok(()), |mtime| new.ro.set_mtime(mtime)));
         self.or_give_back(ino, new, written).map(|(new, ())| new)
     }
 

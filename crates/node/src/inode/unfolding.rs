@@ -39,11 +39,11 @@ impl LiveState {
         let size_bytes = bytes.len() as u64;
         let is_shared = bodies.is_shared();
         let published = self.keeps_published(is_shared).then(|| EarlyFold::of(bytes));
-        let mut new = bodies.write_out(ino, bytes, tier)?;
+        // A later write is to show against what was published.
+        let is_as_recorded = published.is_some() && !self.overlay.is_dirty;
+        let mtime = self.record.as_ref().filter(|_| is_as_recorded).map(|record| record.mtime);
+        let mut new = bodies.write_out(ino, bytes, tier, mtime)?;
         if let Some(published) = published {
-            if let (Some(record), false) = (&self.record, self.overlay.is_dirty) {
-                new.ro.set_mtime(record.mtime)?;
-            }
             self.naming.fold(published);
         } else {
             new = bodies.name(ino, new, size_bytes, self.lease_extras(is_shared))?;

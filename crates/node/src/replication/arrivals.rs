@@ -83,6 +83,17 @@ impl Arrivals {
         self.0.lock().get(&handle).cloned().ok_or(Error::BadHandle)
     }
 
+    /// Writes a piece of one. A copy of which a piece cannot be written comes to nothing, and is given up at once: whoever
+    /// sends it may not say so.
+    pub(crate) fn write(&self, handle: Handle, offset_bytes: u64, piece: &[u8]) -> Result<()> {
+        let written = self.get(handle)?.write(offset_bytes, piece);
+        if written.is_err() {
+            let given_up = self.0.lock().remove(&handle);
+            drop(given_up);
+        }
+        written
+    }
+
     /// Takes one out; nobody else may be at work on it.
     pub(crate) fn take(&self, handle: Handle) -> Result<Arrival> {
         let arrival = self.0.lock().remove(&handle).ok_or(Error::BadHandle)?;
@@ -310,6 +321,21 @@ mod tests {
             assert_eq!(used_bytes(), before);
             assert!(host.tiers.is_pooled(backing) || tier.open_file(backing.file, false).is_err());
         }
+    }
+
+    #[test]
+    fn a_copy_of_which_a_piece_cannot_be_written_leaves_nothing() {
+        let host = Host::join(&Shared::new(), "a");
+        let tier = host.tiers.iter().next().unwrap();
+        let used_bytes = tier.space().used_bytes;
+        let arrivals = Arrivals::default();
+        arrivals.add(Handle(1), host.receiver.begin(InodeId(7), TierClass::Disk, 10).unwrap());
+        let backing = arrivals.get(Handle(1)).unwrap().backing;
+        arrivals.write(Handle(1), 0, b"some").unwrap();
+        arrivals.write(Handle(1), 4, b"too many bytes").unwrap_err();
+        assert!(matches!(arrivals.get(Handle(1)), Err(Error::BadHandle)));
+        assert_eq!(tier.space().used_bytes, used_bytes);
+        assert!(host.tiers.is_pooled(backing) || tier.open_file(backing.file, false).is_err());
     }
 
     #[test]

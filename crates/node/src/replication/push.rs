@@ -68,7 +68,16 @@ impl Lane<'_> {
         }
     }
 
+    /// Ends the copy; one that cannot be ended is abandoned.
     fn end(mut self, sum: u64) -> Result<BackingRef> {
+        let ended = self.try_end(sum);
+        if ended.is_err() {
+            self.abandon();
+        }
+        ended
+    }
+
+    fn try_end(&mut self, sum: u64) -> Result<BackingRef> {
         while !self.in_flight.is_empty() {
             self.receive()?;
         }
@@ -181,9 +190,9 @@ fn send_pieces(
     {
         let piece = piece(content, next)?;
         sum.add(next, &piece);
+        pace.spend(piece.len() as u64 * lanes.len() as u64)?;
         let mut kept = Vec::new();
         for mut lane in lanes.drain(..) {
-            pace.spend(piece.len() as u64)?;
             match lane.send(next, cluster.payload(&piece)) {
                 Ok(()) => kept.push(lane),
                 Err(error) => {
