@@ -154,6 +154,8 @@ def show(found, arguments):
         line("a fifth recorded", sampled, "sampled")
     if arguments.simgrid:
         line("SimGrid: all", found, "simgrid")
+        for layout in sorted({row["layout"] for row in found}):
+            line(f"SimGrid: layout {layout}", [row for row in found if row["layout"] == layout], "simgrid")
         ours, theirs = (1000 * statistics.median(row["cpu_s"][who] for row in found) for who in ("intarsia", "simgrid"))
         nearer = sum(abs(off(row)) < abs(off(row, "simgrid")) for row in found)
         print(f"nearer to the runs: ours {nearer} of {len(found)}; processor time of a prediction with its start, median: {ours:.0f} ms and {theirs:.0f} ms")

@@ -286,7 +286,7 @@ def test_a_short_wait_for_a_processor_spoils_no_long_call(
     clock = iter([10.0, 11.0])
     monkeypatch.setattr(probe, "_switches", lambda: next(switches))
     monkeypatch.setattr(probe, "_waited_ns", lambda: next(waited))
-    monkeypatch.setattr(probe.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr("intarsia.seed.probe.time.perf_counter", lambda: next(clock))
     watch = probe.Watch()
     watch.start()
     watch.stop("call")

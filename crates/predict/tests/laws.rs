@@ -389,15 +389,17 @@ fn memory_of_a_reader_keeps_striped_files_if_the_store_does() {
 fn messages_without_data_pass_between_the_data_of_others_where_links_are_fair() {
     let found = |sharing: &'static str| {
         let mut setup = Setup { app: 2, collocated: true, sharing, ..Setup::default() };
-        setup.configuration = Configuration { managers: 2, ..setup.configuration };
-        // Each host sends the other a long file, and asks the other's manager meanwhile.
-        let setup = setup.file("in-0", 100 << 20).file("in-1", 100 << 20).file("out", 1);
-        let wide = Configuration {
+        setup.configuration = Configuration {
+            managers: 2,
             placement: Placement::RoundRobin,
             stripe_width: 2,
-            ..setup.configuration.clone()
+            ..setup.configuration
         };
-        let told = Setup { configuration: wide, ..setup }
+        // Each host sends the other a long file, and asks the other's manager meanwhile.
+        let told = setup
+            .file("in-0", 100 << 20)
+            .file("in-1", 100 << 20)
+            .file("out", 1)
             .raw_task(json!({ "name": "far", "operations": [{ "read": "in-0" }] }))
             .raw_task(json!({ "name": "near", "operations": [
                 { "compute_seconds": 0.1 }, { "open": "in-1" }, { "write": "out" },

@@ -4,11 +4,8 @@ This text also runs on other hosts: it is sent to a Python there (see `remote`),
 need be installed. It uses no privileges. Every function returns lists of seconds by the name of
 what was timed; data calls are named by kind and size, as in `write_1048576`.
 
-A call during which another program took the processor away for long tells of that program, not of
-the store: it is left out, unless `keeps_disturbed` says that this is what is wanted. `disturbed`
-has a 1 for each of these, and a 0 for each of the others. What counts is how long the thread waited
-for a processor, as a share of the call: long calls are interrupted more often, and to leave them
-out for that would leave the short ones.
+A call for much of which another program took the processor away tells of that program: it is left
+out, unless `keeps_disturbed` is set. `disturbed` has a 1 for each of these, a 0 for each other.
 """
 
 import contextlib
@@ -25,13 +22,11 @@ KIB, MIB = 1 << 10, 1 << 20
 CALLS = (4 * KIB, 64 * KIB, MIB)
 #: Calls of each size in a round; those of 1 MiB are as many as the file has.
 FEW = {4 * KIB: 64, 64 * KIB: 32}
-
 #: Files of 1 MiB in a round of which the first bytes are read.
 _FIRSTS = 4
 #: Files in a round that this host and another one each make, for where they lie, and their length.
 PLACED, PLACED_BYTES = 4, 256 * KIB
-#: The directory of files that are dealt over hosts.
-DEALT = "dealt"
+DEALT = "dealt"  # the directory of files that are dealt over hosts
 #: A link that was idle for so long lets pass at once what it lets pass.
 _IDLE_S = 0.02
 #: How the first call of a kind of reading is named, where nothing can be read ahead of it.
@@ -43,7 +38,8 @@ _INTO = bytearray(os.urandom(MIB))
 Times = dict[str, list[float]]
 
 keeps_disturbed = False
-#: A call is disturbed if its thread waited for a processor for such a share of it.
+#: A call is disturbed if its thread waited for a processor for such a share of it. A mere switch
+#: is none: long calls meet more of these, and to leave them out would leave the short ones.
 _DISTURBING = 0.05
 
 
@@ -158,13 +154,12 @@ def removal(directory: str) -> Times:
 
 
 def _make(watch: Watch, paths: list[str]) -> None:
-    body = memoryview(os.urandom(4 * KIB))
     for path in paths:
         watch.start()
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         watch.stop("create")
         watch.start()
-        _write_all(file, body)
+        _write_all(file, _BODY[: 4 * KIB])
         watch.stop("first_write")
         watch.start()
         os.close(file)
@@ -414,10 +409,9 @@ def _work_behind(
 def offer(directory: str, count: int) -> Times:
     """Make `count` files for `far`, and others that are written and read in whole."""
     watch = Watch()
-    body = os.urandom(4 * KIB)
     for number in range(count):
         with open(os.path.join(directory, f"far-{number}"), "xb") as file:
-            file.write(body)
+            file.write(_BODY[: 4 * KIB])
     for number in range(PLACED):
         path = os.path.join(directory, f"placed-{number}")
         _write_whole(watch, path, "placed_write")
@@ -435,7 +429,7 @@ def _deal(watch: Watch, directory: str) -> None:
         os.setxattr(directory, "user.intarsia.place", b"stripe:2")
         os.setxattr(directory, "user.intarsia.chunk", b"64KiB")
         _write_whole(watch, path, "dealt_write")
-        # Stores of others keep any attribute, but do not say over which hosts a file is dealt.
+        # Stores of others keep any attribute, but do not say where a file lies.
         is_dealt = b"," in os.getxattr(path, "user.intarsia.layout")
     except OSError:
         is_dealt = False
@@ -470,10 +464,7 @@ def _read_whole(watch: Watch, path: str, name: str) -> None:
 
 
 def far(directory: str, count: int) -> Times:
-    """What another host sees of files that `data` kept, and of those that `offer` made.
-
-    It also writes files, which `back` reads.
-    """
+    """What another host sees of what `data` and `offer` made; it also writes what `back` reads."""
     watch = Watch()
     for number in range(count):
         path = os.path.join(directory, f"far-{number}")
@@ -493,11 +484,9 @@ def far(directory: str, count: int) -> Times:
         _read_whole(watch, os.path.join(directory, f"placed-{number}"), "placed_far")
         _write_whole(watch, os.path.join(directory, f"back-{number}"), "placed_far_write")
     dealt = os.path.join(directory, DEALT, "file")
-    if os.path.exists(dealt):
+    for name in ("dealt_far", "dealt_again") if os.path.exists(dealt) else ():
         time.sleep(_IDLE_S)
-        _read_whole(watch, dealt, "dealt_far")
-        time.sleep(_IDLE_S)
-        _read_whole(watch, dealt, "dealt_again")
+        _read_whole(watch, dealt, name)
     return watch.times()
 
 

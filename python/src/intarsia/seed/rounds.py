@@ -168,7 +168,8 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
         limit_s = plan.seconds + _GRACE_S
         parts.append(plan.remote.far(f"{place.name}/{number}", _NAMES, limit_s))
         parts.append(probe.back(str(here)))
-    lane = max(probe.MIB, size // 4 // probe.MIB * probe.MIB)
+    # What takes a few milliseconds in all tells of the beginning of processes.
+    lane = size if size == _MOST_BYTES else max(probe.MIB, size // 4 // probe.MIB * probe.MIB)
     # In turns: what was done just before may still be going on in the store.
     counts = sorted({1, plan.slots}, reverse=number % 2 == 1)
     parts += [probe.together(str(here), lane, count) for count in counts]
