@@ -243,6 +243,28 @@ def test_an_advice_chooses_hosts_hints_and_scheduler() -> None:
         follow(advised, Choices(**vars(given)), said.append)
 
 
+def test_an_advice_brings_the_rate_of_links_that_its_profile_has(tmp_path: Path) -> None:
+    from intarsia.run.__main__ import parser
+    from intarsia.run.session import Choices
+
+    document = advice()
+    document["basis"]["profile"]["path"] = str(tmp_path / "p.json")
+    host = {"in_bytes_per_second": 11.9e6, "out_bytes_per_second": 25e6}
+    (tmp_path / "p.json").write_text(json.dumps({"host": host}))
+    words = ["w.json", "--hosts", "a,b,c"]
+    said: list[str] = []
+    given = parser().parse_args(words)
+    chosen = follow(Advised(Path("a.json"), document), Choices(**vars(given)), said.append)
+    assert chosen.link == 11.9e6
+    assert any("--link 95mbit" in one for one in said)
+    given = parser().parse_args([*words, "--link", "1gbit"])
+    chosen = follow(Advised(Path("a.json"), document), Choices(**vars(given)), said.append)
+    assert chosen.link == 119e6
+    given = parser().parse_args(words)
+    gone = Advised(Path("a.json"), advice())
+    assert follow(gone, Choices(**vars(given)), said.append).link == 119e6
+
+
 def test_an_advice_of_another_workload_is_refused(tmp_path: Path) -> None:
     other = copy.deepcopy(advice())
     other["basis"]["workload"]["tasks"] = 7

@@ -12,7 +12,6 @@ from intarsia.arguments import argument
 from intarsia.run.names import hosts_in
 from intarsia.run.protect import HOST_MTBF_H
 from intarsia.run.session import SCHEDULES, Choices, carry_out
-from intarsia.schedule.host import LINK_BYTES_PER_S
 from intarsia.units import payload_rate, size_in_bytes
 
 _EXAMPLES = """\
@@ -154,10 +153,9 @@ def parser() -> argparse.ArgumentParser:
         "--link",
         dest="link_bytes_per_s",
         type=argument(payload_rate),
-        default=LINK_BYTES_PER_S,
         metavar="RATE",
         help="rate of the hosts' links, as 200mbit, by which waiting, copies and hints are weighed "
-        "[default: 1gbit]",
+        "[default: 1gbit, or as the profile of the advice has it]",
     )
     add(
         "--retries",

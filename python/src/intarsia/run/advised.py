@@ -133,6 +133,9 @@ def follow(advised: Advised, choices: Choices, say: Say) -> Choices:
         applied.append(f"--hints {hints}, for placement {one['placement']}")
     else:
         left.append(f"placement {one['placement']}: --hints {hints} is given")
+    link = choices.link_bytes_per_s
+    if link is None and (link := link_of_profile(advised)):
+        applied.append(f"--link {link * 8 / 1e6:.0f}mbit, the rate that the profile has")
     if advised.app_hosts < one["hosts"]:
         applied.append(f"tasks on the first {advised.app_hosts} hosts only")
     known = advised.basis
@@ -146,7 +149,24 @@ def follow(advised: Advised, choices: Choices, say: Say) -> Choices:
         say(f"  not applied  {text}")
     for text in advised.document.get("outside") or []:
         say(f"  note         {text}")
-    return replace(choices, hosts=hosts, schedule=schedule, hints=hints, up_options=tuple(options))
+    return replace(
+        choices,
+        hosts=hosts,
+        schedule=schedule,
+        hints=hints,
+        link_bytes_per_s=link,
+        up_options=tuple(options),
+    )
+
+
+def link_of_profile(advised: Advised) -> float | None:
+    """Return the bytes that a link carries in a second, by the profile if that is still there."""
+    try:
+        path = Path(advised.basis["profile"]["path"])
+        host = json.loads(path.read_text(encoding="utf-8"))["host"]
+        return float(min(host["in_bytes_per_second"], host["out_bytes_per_second"])) or None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def stripes_for(advised: Advised, graph: Graph, hosts: int) -> dict[str, dict[str, str]]:

@@ -63,6 +63,7 @@ from intarsia.run.summary import lines_of, summary_of
 from intarsia.run.undeclared import Undeclared
 from intarsia.run.view import Terminal
 from intarsia.schedule import Policy, blind, delayed, delayed_as_moved
+from intarsia.schedule.host import LINK_BYTES_PER_S
 from intarsia.store import StoreError
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Choices:
     ahead_link: float | None
     hints: str | None
     learn: Sequence[Path]
-    link_bytes_per_s: float
+    link_bytes_per_s: float | None
     mtbf_h: float
     live: str | None
     retries: int
@@ -140,6 +141,11 @@ class Choices:
         if self.up is None:
             return None
         return Glide(self.up.absolute(), self.hosts, tuple(self.up_options), self.discards)
+
+    @property
+    def link(self) -> float:
+        """Bytes that a host's link carries in a second."""
+        return self.link_bytes_per_s or LINK_BYTES_PER_S
 
     @property
     def budget(self) -> Budget:
@@ -324,16 +330,14 @@ class _Session:
     def _hints(self, hosts: int) -> dict[str, dict[str, str]]:
         """Return the hints of files, and learn those first that earlier runs teach."""
         choices = self._choices
-        self._lessons = lessons_for(
-            self._runs_before, self._directory, hosts, choices.link_bytes_per_s
-        )
-        cluster = Cluster.linked(hosts, choices.link_bytes_per_s)
+        self._lessons = lessons_for(self._runs_before, self._directory, hosts, choices.link)
+        cluster = Cluster.linked(hosts, choices.link)
         hints = chosen_hints(self._graph, choices.hints or "learned", cluster, self._lessons)
         if self._advised is not None:
             hints = stripes_for(self._advised, self._graph, hosts) | hints
         if hosts < 2 or not choices.remakes or choices.hints != "learned":
             return hints
-        risk = Risk(choices.link_bytes_per_s, choices.mtbf_h)
+        risk = Risk(choices.link, choices.mtbf_h)
         kept = choices_of(self._graph, measured_in(self._runs_before), risk)
         self._protection = told_of(self._graph, kept)
         return with_copies(hints, kept)
@@ -374,7 +378,7 @@ class _Session:
             choices.keeps_going,
             choices.remakes,
             choices.budget if is_store and choices.schedule == "wow" else Budget(),
-            choices.link_bytes_per_s,
+            choices.link,
             choices.in_order or choices.schedule == "workqueue",
             hints if is_store else {},
         )
