@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -15,6 +16,10 @@ from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.migrate.journal import Journal, State
 
 _PIECE = 1 << 20
+#: Says where a file is to lie. New ones have it from their directory.
+_TIER_HINT = "user.intarsia.tier"
+#: What a file system says of attributes that it does not keep, or not for this user.
+_NOT_FOR_THERE = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENODATA, errno.EINVAL)
 Say = Callable[[int], None]
 """Is told the bytes that were copied since the last time."""
 
@@ -175,7 +180,7 @@ def _copy_all(journal: Journal, throttle: _Throttle, say: Say) -> dict[str, str]
         sums[_name(path, source)] = _copy(path, _below(path, source, target), throttle, say)
     # Times of directories last: making files in them changes them.
     for path, there in reversed(directories):
-        shutil.copystat(path, there)
+        _copy_attributes(path, there)
     return sums
 
 
@@ -202,11 +207,26 @@ def _copy(path: Path, there: Path, throttle: _Throttle, say: Say) -> str:
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         part.unlink()
         raise CharacteriseError(f"{path} changed while it was copied: stop who writes, and repeat")
-    shutil.copystat(path, part)
+    _copy_attributes(path, part)
     if os.geteuid() == 0:
         os.chown(part, before.st_uid, before.st_gid)
     part.replace(there)
     return written
+
+
+def _copy_attributes(path: Path, there: Path) -> None:
+    """As `shutil.copystat`, but for the hint on the tier, which the new place has given already."""
+    for name in os.listxattr(path):
+        if name == _TIER_HINT:
+            continue
+        try:
+            os.setxattr(there, name, os.getxattr(path, name))
+        except OSError as error:
+            if error.errno not in _NOT_FOR_THERE:
+                raise
+    status = path.stat()
+    there.chmod(stat.S_IMODE(status.st_mode))
+    os.utime(there, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _require_unchanged(journal: Journal) -> None:
