@@ -271,13 +271,17 @@ mod tests {
 
     /// Opens a manifest that nobody writes: a child process of another test holds its lock until it runs its program.
     fn open(path: &Path) -> (Manifest, Recorded) {
+        opened(path, "/dest").unwrap()
+    }
+
+    fn opened(path: &Path, destination: &str) -> Outcome<(Manifest, Recorded)> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            match Manifest::open(path, Path::new("/dest")) {
+            match Manifest::open(path, Path::new(destination)) {
                 Err(failure) if failure.exit == Exit::Busy && Instant::now() < deadline => {
                     std::thread::yield_now();
                 }
-                outcome => return outcome.unwrap(),
+                outcome => return outcome,
             }
         }
     }
@@ -308,12 +312,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("manifest");
         std::fs::write(&path, "my data\n").unwrap();
-        let refused = Manifest::open(&path, Path::new("/dest")).unwrap_err();
+        let refused = opened(&path, "/dest").unwrap_err();
         assert!(refused.message.contains("manifest:1: no manifest"), "{}", refused.message);
         assert_eq!(std::fs::read(&path).unwrap(), b"my data\n");
         std::fs::remove_file(&path).unwrap();
-        drop(Manifest::open(&path, Path::new("/dest")).unwrap());
-        let refused = Manifest::open(&path, Path::new("/other")).unwrap_err();
+        drop(open(&path));
+        let refused = opened(&path, "/other").unwrap_err();
         assert!(refused.message.contains("is of the destination /dest"), "{}", refused.message);
     }
 
