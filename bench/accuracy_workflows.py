@@ -93,7 +93,7 @@ class Instance:
         document = workflows.document_of(case["pattern"]) if case["pattern"] != "engine" else None
         if document is None:
             path = predicted.replayed(Path(self.place.name), 0, (CHAIN, SIDE))
-            self.replay = types.SimpleNamespace(name="engine", file=path, tasks=CHAIN + SIDE, scale=1, time_scale=1)
+            self.replay = workflows.Replay("engine", path, CHAIN + SIDE)
             return
         scaled = types.SimpleNamespace(hosts=4, mb=case["mb"], compute_s=case["compute_s"])
         self.replay = workflows.Instance(case["pattern"], document, scaled, Path(self.place.name))

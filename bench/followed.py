@@ -15,7 +15,6 @@ import os
 import statistics
 import sys
 import tempfile
-import types
 from pathlib import Path
 
 import command_line
@@ -37,7 +36,7 @@ def scaled(name, arguments, home):
         task["runtimeInSeconds"] *= factors.time_scale
     path = home / f"{name}-scaled.json"
     path.write_text(json.dumps(document))
-    return types.SimpleNamespace(name=name, file=path, tasks=factors.tasks, scale=1, time_scale=1)
+    return workflows.Replay(name, path, factors.tasks)
 
 
 def runs(arguments, instance, ways, options):

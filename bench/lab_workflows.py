@@ -3,7 +3,6 @@
 Each task runs in the directory of the run as its host has it mounted; tasks are dealt to the hosts in turn.
 """
 
-import importlib.util
 import itertools
 import json
 import os
@@ -15,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from labs import ROOT, Absent
+from labs import ROOT, Absent, require
 
 HAND_OVERS = 540
 HANDED_BYTES = 64 << 10
@@ -31,12 +30,7 @@ class Inputs:
     """What the workflows start from, made once and outside every file system that is measured."""
 
     def __init__(self):
-        for module in ("numpy", "astropy"):
-            if importlib.util.find_spec(module) is None:
-                raise Absent(f"the Python module {module} is missing; run this with .venv/bin/python after make setup")
-        for program, package in {"gcc": "gcc", "ar": "binutils", "mProjectPP": "montage"}.items():
-            if not shutil.which(program):
-                raise Absent(f"{program} is missing; apt-get install {package}")
+        require({"gcc": "gcc", "ar": "binutils", "mProjectPP": "montage"}, ("numpy", "astropy"))
         sys.path.insert(0, str(ROOT / "python/src"))
         from intarsia.demo.montage import Montage
 

@@ -5,6 +5,7 @@ what it costs, and what is to end.
 """
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -71,6 +72,16 @@ def undisturbed():
 def is_mounted(path):
     """Read from the list of mounts: a look at a mount point whose server is dead could hang."""
     return any(line.split()[4] == str(path) for line in open("/proc/self/mountinfo"))
+
+
+def require(programs, modules=()):
+    """Raise `Absent` unless programs, each with its Debian package, and modules of Python are there."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise Absent(f"the Python module {module} is missing; run this with .venv/bin/python after make setup")
+    for program, package in programs.items():
+        if not shutil.which(program):
+            raise Absent(f"{program} is missing; apt-get install {package}")
 
 
 class Lab:

@@ -4,13 +4,11 @@ As Montage's own workflows have it, each tile, each pair of tiles that overlap a
 there are is told from the tiles before, so that the graph is known.
 """
 
-import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 
-from labs import ROOT, Absent
+from labs import ROOT, Absent, require
 
 sys.path.insert(0, str(ROOT / "python/src"))
 
@@ -18,25 +16,14 @@ TILES_A_SIDE, TILE_PX, OVERLAP_PX = 8, 320, 52
 BLAST_PARTS = 64
 
 
-def check(program, package):
-    """Fail where a program is missing."""
-    if not shutil.which(program):
-        raise Absent(f"{program} is missing; apt-get install {package}")
-
-
 def montage(place):
     """Make the tiles below `place`; the tasks by name, and the result whose bytes must be the same in every run."""
-    for module in ("numpy", "astropy"):
-        if importlib.util.find_spec(module) is None:
-            raise Absent(f"the Python module {module} is missing; run this with .venv/bin/python after make setup")
-    for program in ("mProjectPP", "mImgtbl", "mMakeHdr", "mOverlaps"):
-        check(program, "montage")
+    require(dict.fromkeys(("mProjectPP", "mImgtbl", "mMakeHdr", "mOverlaps"), "montage"), ("numpy", "astropy"))
+    from intarsia.demo.montage import table_of
     from intarsia.demo.tiles import TileGrid, write_tiles
 
     tiles = [path.name for path in write_tiles(TileGrid(TILES_A_SIDE, TILE_PX, OVERLAP_PX), place / "raw")]
-    width = max(map(len, tiles))
-    rows = [f"|{name.center(width)}|" for name in ("fname", "char")] + [f" {name.ljust(width)} " for name in tiles]
-    (place / "tiles.lst").write_text("\n".join(rows) + "\n")
+    (place / "tiles.lst").write_text(table_of(tiles))
     for words in ("mImgtbl -t tiles.lst raw raw.tbl", "mMakeHdr raw.tbl region.hdr", "mOverlaps raw.tbl pairs.tbl"):
         done = subprocess.run(words.split(), cwd=place, capture_output=True, text=True)
         if done.returncode or "ERROR" in done.stdout:
@@ -98,8 +85,7 @@ def montage_tasks(tiles, pairs, fits):
 
 def blast(place):
     """Make the sequences and the parts of the query below `place`; the tasks by name, and the result."""
-    for program in ("makeblastdb", "blastn"):
-        check(program, "ncbi-blast+")
+    require(dict.fromkeys(("makeblastdb", "blastn"), "ncbi-blast+"))
     from intarsia.demo.blast import Blast, deal, records
 
     Blast().prepare(place)

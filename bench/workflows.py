@@ -77,27 +77,38 @@ exec {program} lab exec --lab {lab} "$host" -- unshare --mount sh -c '
 """
 
 
-class Instance:
-    """A recorded workflow, and the factors that scale it."""
+class Replay:
+    """A file of `intarsia run` and so many tasks, whose bytes and seconds are taken times factors."""
 
-    def __init__(self, name, document, arguments, place):
-        self.name = name
-        self.file = place / f"{self.name}.json"
-        self.file.write_text(json.dumps(document))
-        workflow = document["workflow"]
-        sizes = {file["id"]: file["sizeInBytes"] for file in workflow["specification"]["files"]}
-        tasks = workflow["specification"]["tasks"]
-        self.tasks = len(tasks)
-        readers = Counter(file for task in tasks for file in task.get("inputFiles", []))
-        read = sum(sizes[file] * min(count, arguments.hosts) for file, count in readers.items())
-        computed = (task["runtimeInSeconds"] * min(task.get("avgCPU", 100), 100) / 100 for task in workflow["execution"]["tasks"])
-        self.words = ["--scale", arguments.mb * 1e6 / read, "--time-scale", arguments.compute_s / sum(computed)]
+    def __init__(self, name, file, tasks, scale=1, time_scale=1):
+        self.name, self.file, self.tasks = name, file, tasks
+        self.scale, self.time_scale = scale, time_scale
+
+    @property
+    def words(self):
+        """The factors as options."""
+        return ["--scale", self.scale, "--time-scale", self.time_scale]
 
     def bring(self, directories):
         """The run makes its inputs itself."""
 
     def check(self, directory):
         """There is no result but lengths, which the run itself looks at."""
+
+
+class Instance(Replay):
+    """A recorded workflow, and the factors that scale it."""
+
+    def __init__(self, name, document, arguments, place):
+        file = place / f"{name}.json"
+        file.write_text(json.dumps(document))
+        workflow = document["workflow"]
+        sizes = {file["id"]: file["sizeInBytes"] for file in workflow["specification"]["files"]}
+        tasks = workflow["specification"]["tasks"]
+        readers = Counter(file for task in tasks for file in task.get("inputFiles", []))
+        read = sum(sizes[file] * min(count, arguments.hosts) for file, count in readers.items())
+        computed = (task["runtimeInSeconds"] * min(task.get("avgCPU", 100), 100) / 100 for task in workflow["execution"]["tasks"])
+        super().__init__(name, file, len(tasks), arguments.mb * 1e6 / read, arguments.compute_s / sum(computed))
 
 
 class Program:
@@ -323,7 +334,10 @@ def main():
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-instances-")))
         names = arguments.instances.split(",")
-        instances = [instance_of(name, arguments, place) for name in names]
+        try:
+            instances = [instance_of(name, arguments, place) for name in names]
+        except labs.Absent as absent:
+            sys.exit(f"workflows.py: {absent}")
         found = measured(arguments, instances, chosen)
         if arguments.json:
             print(json.dumps({"arguments": vars(arguments), "samples": found}, indent=1, default=str))

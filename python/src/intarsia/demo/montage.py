@@ -86,17 +86,20 @@ def _make_folders(*names: str) -> Task:
     return make
 
 
-def _write_list(names: Sequence[str]) -> Task:
-    """Return a task that writes the list of tiles.
+def table_of(names: Sequence[str]) -> str:
+    """Return the list of tiles for `mImgtbl -t`.
 
-    Left alone, mImgtbl takes files in the order of `readdir`, which no file system promises, and
-    the sums in mAdd follow that order.
+    Left alone, it takes files in the order of `readdir`, which no file system promises, and the
+    sums in mAdd follow that order.
     """
+    width = max(len(name) for name in names)
+    rows = [f"|{column.center(width)}|" for column in ("fname", "char")]
+    rows += [f" {name.ljust(width)} " for name in names]
+    return "\n".join(rows) + "\n"
 
+
+def _write_list(names: Sequence[str]) -> Task:
     def write(directory: Path) -> None:
-        width = max(len(name) for name in names)
-        rows = [f"|{column.center(width)}|" for column in ("fname", "char")]
-        rows += [f" {name.ljust(width)} " for name in names]
-        (directory / "tiles.lst").write_text("\n".join(rows) + "\n", encoding="ascii")
+        (directory / "tiles.lst").write_text(table_of(names), encoding="ascii")
 
     return write
