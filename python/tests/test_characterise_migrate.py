@@ -1,5 +1,6 @@
 """Moving trees between directories: nothing is lost, whatever comes in between."""
 
+import errno
 import json
 import os
 import time
@@ -54,6 +55,21 @@ def test_a_single_file_moves(tmp_path: Path) -> None:
     migrate(tmp_path / "one", tmp_path / "to")
     assert (tmp_path / "to/one").read_text() == "1"
     assert not (tmp_path / "one").exists()
+
+
+def test_a_file_system_that_keeps_no_attributes_gives_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keeps_none(path: Path) -> list[str]:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(path))
+
+    monkeypatch.setattr(os, "listxattr", keeps_none)
+    (tmp_path / "one").write_text("content")
+    (tmp_path / "one").chmod(0o640)
+    (tmp_path / "to").mkdir()
+    migrate(tmp_path / "one", tmp_path / "to")
+    moved = tmp_path / "to/one"
+    assert (moved.read_text(), moved.stat().st_mode & 0o777) == ("content", 0o640)
 
 
 def test_planning_changes_nothing_and_nothing_is_overwritten(tree: Path, tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ class PlacedExecutor(ParslExecutor):
         They stand in the configuration too, so that Parsl starts and ends them. Tasks begin when
         the workers of all hosts have come, and fail if one has none within `start_timeout_s`. A
         host whose workers are lost later gets no more tasks until it has workers again; its tasks
-        fail, and go elsewhere where the configuration has `retries`. Without
-        any workers for `start_timeout_s` what waits fails.
+        fail, and go elsewhere where the configuration has `retries`. Without any workers for
+        `start_timeout_s` what waits fails.
         """
         super().__init__()
         self.label = label

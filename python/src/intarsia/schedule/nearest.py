@@ -11,7 +11,8 @@ from intarsia.schedule.task import Task
 
 K = TypeVar("K", bound=Hashable)
 
-# Least share first, negative; of equal ones most bytes, then who came first.
+# Share and bytes are negative, as the least entry comes first: the largest share, of equal ones
+# most bytes, then who came first.
 _Entry = tuple[float, int, int, K]
 
 

@@ -124,6 +124,8 @@ class TaskQueue(Generic[K]):
                 break
             seen.add(key)
             yield key
+        if not self._free_hosts():
+            return
         rest = [(not task.bytes_by_host, key) for key, (task, _) in self._ready.items()]
         for _, key in sorted(rest, key=lambda item: item[0]):
             if not self._free_hosts():

@@ -14,12 +14,13 @@ from pathlib import Path
 
 from intarsia.characterise.errors import CharacteriseError
 from intarsia.characterise.migrate.journal import Journal, State
+from intarsia.tag import PREFIX
 
 _PIECE = 1 << 20
 #: Says where a file is to lie. New ones have it from their directory.
-_TIER_HINT = "user.intarsia.tier"
+_TIER_HINT = f"{PREFIX}tier"
 #: What a file system says of attributes that it does not keep, or not for this user.
-_NOT_FOR_THERE = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENODATA, errno.EINVAL)
+_NOT_KEPT = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENODATA, errno.EINVAL)
 Say = Callable[[int], None]
 """Is told the bytes that were copied since the last time."""
 
@@ -216,13 +217,17 @@ def _copy(path: Path, there: Path, throttle: _Throttle, say: Say) -> str:
 
 def _copy_attributes(path: Path, there: Path) -> None:
     """As `shutil.copystat`, but for the hint on the tier, which the new place has given already."""
-    for name in os.listxattr(path):
-        if name == _TIER_HINT:
-            continue
+    try:
+        names = set(os.listxattr(path)) - {_TIER_HINT}
+    except OSError as error:
+        if error.errno not in _NOT_KEPT:
+            raise
+        names = set()
+    for name in names:
         try:
             os.setxattr(there, name, os.getxattr(path, name))
         except OSError as error:
-            if error.errno not in _NOT_FOR_THERE:
+            if error.errno not in _NOT_KEPT:
                 raise
     status = path.stat()
     there.chmod(stat.S_IMODE(status.st_mode))
