@@ -8,10 +8,12 @@ import copy
 import json
 import math
 import multiprocessing
+import os
 import statistics
 import sys
 import tempfile
 import time
+import traceback
 import types
 from pathlib import Path
 
@@ -73,13 +75,23 @@ def apart(task):
     """A task as a process of its own, as programs are."""
 
     def done(directory):
-        process = multiprocessing.get_context("fork").Process(target=task, args=(directory,))
+        process = multiprocessing.get_context("fork").Process(target=ended, args=(task, directory))
         process.start()
         process.join()
         if process.exitcode:
             sys.exit(f"a task ended with {process.exitcode} in {directory}")
 
     return done
+
+
+def ended(task, directory):
+    """Do a task, and end its process at once: the threads that dealt it are not this process's to wait for."""
+    try:
+        task(directory)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
 
 
 class Instance:

@@ -240,11 +240,20 @@ impl Client {
         let Body::Response { id, response } = body else {
             return Err("it asks where it should answer".to_owned());
         };
-        // Without a slot its caller has given up: the late answer is dropped.
-        if let Some(slot) = self.land(id) {
-            slot.fill(Ok(Landed { response, payload, payload_sum }));
+        let landed = Landed { response, payload, payload_sum };
+        match self.land(id) {
+            Some(slot) => slot.fill(Ok(landed)),
+            None => self.decline(&landed.response),
         }
         Ok(())
+    }
+
+    /// Whoever asked has given up: what the late answer opened would stay open for as long as the session lasts.
+    fn decline(&self, response: &Response) {
+        if let Some(handle) = response.opened() {
+            // Else it ends with the connection.
+            let _ = self.tell(Request::Close { handle });
+        }
     }
 }
 
@@ -301,6 +310,7 @@ impl Pending {
         })?;
         // Here and not where it was received: the waiting thread has time, the reactor has not.
         if payload_sum(&landed.payload) != landed.payload_sum {
+            self.client.decline(&landed.response);
             let error = self.client.peer.error(self.doing, PeerFailure::Damaged);
             tracing::error!(%error, "refused an answer");
             return Err(error.into());
@@ -315,5 +325,9 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         self.client.land(self.id);
+        // It came, and was not waited for.
+        if let Some(Ok(landed)) = self.slot.take() {
+            self.client.decline(&landed.response);
+        }
     }
 }

@@ -56,6 +56,11 @@ impl<T> Slot<T> {
         self.filled.notify_one();
     }
 
+    /// What came, if nobody has taken it.
+    pub(crate) fn take(&self) -> Option<Result<T, PeerFailure>> {
+        self.outcome.lock().take()
+    }
+
     pub(crate) fn is_filled(&self) -> bool {
         self.outcome.lock().is_some()
     }

@@ -7,7 +7,9 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{BOTH, FILE_BYTES, FULL, PANIC, Pair, SLOW, config, content, node, read, wait_for};
+use common::{
+    BOTH, FILE_BYTES, FULL, LATE, PANIC, Pair, SLOW, config, content, node, open, read, wait_for,
+};
 use intarsia_transport::{Buffer, CallError, Config, PeerFailure};
 use intarsia_types::{Error, InodeId};
 use intarsia_wire::{Handle, MAX_PAYLOAD_BYTES, Request, Response, Target};
@@ -311,6 +313,25 @@ fn a_peer_that_is_slow_is_waited_for_as_long_as_its_caller_finds_that_it_lives()
         pair.files.gate.open();
         assert_eq!(last.join().unwrap().unwrap().payload.len(), 4 << 20);
     });
+}
+
+#[test]
+fn what_an_answer_opens_that_nobody_waits_for_any_more_is_closed() {
+    let pair = Pair::new(Config::default());
+    let patience = Duration::from_millis(100);
+    let late = pair.peers.call_within(&pair.to, open(LATE), None, patience).unwrap_err();
+    assert!(late.to_string().contains("no answer within"), "{late}");
+    pair.files.gate.open();
+    let count = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
+    wait_for("the late answer to be declined", || count(&pair.files.closed) == 1);
+
+    let unused = pair.peers.start(&pair.to, open(1), None).unwrap();
+    wait_for("an answer that is not waited for", || unused.is_ready());
+    drop(unused);
+    wait_for("it to be declined", || count(&pair.files.closed) == 2);
+    pair.open(1);
+    pair.peers.call(&pair.to, Request::Status, None).unwrap();
+    assert_eq!((count(&pair.files.opened), count(&pair.files.closed)), (3, 2), "one is in use");
 }
 
 #[test]

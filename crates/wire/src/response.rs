@@ -78,3 +78,14 @@ pub enum Response {
         record: Vec<u8>,
     },
 }
+
+impl Response {
+    /// The handle that the answer gives: whoever gets it has to close it, also when nobody waits for the answer any more.
+    #[must_use]
+    pub const fn opened(&self) -> Option<Handle> {
+        match self {
+            Self::Opened { handle, .. } | Self::Vouched { handle, .. } => Some(*handle),
+            _ => None,
+        }
+    }
+}

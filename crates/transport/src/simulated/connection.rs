@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use intarsia_sync::Instant;
 use intarsia_types::{Error, NodeId};
-use intarsia_wire::{Fault, Response};
+use intarsia_wire::{Fault, Request, Response};
 use parking_lot::Mutex;
 
 use super::Endpoint;
@@ -13,7 +14,7 @@ use super::endpoint::Served;
 use crate::client::{Answer, Peer};
 use crate::config::Patience;
 use crate::waiting::{Deadline, Slot};
-use crate::{CallError, PeerFailure, Reply};
+use crate::{Buffer, CallError, PeerFailure, Reply};
 
 /// A connection between two machines.
 pub(crate) struct Connection {
@@ -70,11 +71,25 @@ impl Connection {
     }
 
     /// An answer is there; who asked may have given it up.
-    pub(super) fn land(&self, id: u64, outcome: Result<Reply, PeerFailure>) {
+    pub(super) fn land(self: &Arc<Self>, id: u64, outcome: Result<Reply, PeerFailure>) {
         let slot = self.state.lock().slots.remove(&id);
-        if let Some(slot) = slot {
-            slot.fill(outcome);
+        match slot {
+            Some(slot) => slot.fill(outcome),
+            None => self.decline(outcome),
         }
+    }
+
+    /// As the client of a socket does.
+    fn decline(self: &Arc<Self>, outcome: Result<Reply, PeerFailure>) {
+        if let Some(handle) = outcome.ok().and_then(|reply| reply.response.opened()) {
+            self.tell(Request::Close { handle });
+        }
+    }
+
+    /// Sends a message that has no answer, and so no deadline.
+    pub(super) fn tell(self: &Arc<Self>, request: Request) {
+        let deadline = Instant::now() + Duration::from_millis(u32::MAX.into());
+        self.endpoint.ask(self, None, deadline, (request, Buffer::default()));
     }
 
     /// What is on its way is lost, and the session ends.
@@ -139,6 +154,9 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         self.connection.state.lock().slots.remove(&self.id);
+        if let Some(outcome) = self.slot.take() {
+            self.connection.decline(outcome);
+        }
     }
 }
 

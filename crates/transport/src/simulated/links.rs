@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use intarsia_sync::{Instant, thread};
+use intarsia_sync::thread;
 use intarsia_types::NodeId;
 use intarsia_wire::{Hello, Lane, Request, VERSION};
 use parking_lot::Mutex;
@@ -76,10 +76,7 @@ impl Links {
     pub(crate) fn tell(&self, node: &NodeId, request: Request) -> Result<(), PeerError> {
         let doing = request.name();
         let peer = self.peer(node, doing)?;
-        let deadline = Instant::now() + self.0.config.patience;
-        let told = move |connection: &Arc<Connection>| {
-            connection.endpoint.ask(connection, None, deadline, (request, Buffer::default()));
-        };
+        let told = move |connection: &Arc<Connection>| connection.tell(request);
         if let Some(connection) = self.existing(node) {
             told(&connection);
             return Ok(());

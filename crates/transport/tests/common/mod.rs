@@ -84,13 +84,15 @@ impl Gate {
     }
 }
 
-/// Files in memory. Reading inode `SLOW` waits for the gate, reading `PANIC` panics, reading `FULL` has no space.
+/// Files in memory. Reading inode `SLOW` and opening `LATE` wait for the gate, reading `PANIC` panics, reading `FULL` has no space.
 #[derive(Default)]
 pub(crate) struct Files {
     pub(crate) gate: Gate,
     pub(crate) written: Mutex<HashMap<u64, Vec<u8>>>,
     pub(crate) told: AtomicUsize,
     pub(crate) handled: AtomicUsize,
+    pub(crate) opened: AtomicUsize,
+    pub(crate) closed: AtomicUsize,
     pub(crate) closed_sessions: AtomicUsize,
     next_handle: AtomicU64,
     pub(crate) file_bytes: AtomicU64,
@@ -99,6 +101,7 @@ pub(crate) struct Files {
 pub(crate) const SLOW: u64 = 1000;
 pub(crate) const PANIC: u64 = 1001;
 pub(crate) const FULL: u64 = 1002;
+pub(crate) const LATE: u64 = 1003;
 /// Length of each file unless set otherwise.
 pub(crate) const FILE_BYTES: u64 = 10_000_000;
 
@@ -133,9 +136,18 @@ impl Handler for Files {
         };
         Ok(match request {
             Request::Open { ino, .. } => {
+                if ino.0 == LATE {
+                    self.gate.pass();
+                }
                 let handle = Handle(self.next_handle.fetch_add(1, Ordering::SeqCst));
                 session.state.lock().insert(handle, ino.0);
+                self.opened.fetch_add(1, Ordering::SeqCst);
                 Response::Opened { handle, size_bytes }.into()
+            }
+            Request::Close { handle } => {
+                session.state.lock().remove(&handle).ok_or(Error::BadHandle)?;
+                self.closed.fetch_add(1, Ordering::SeqCst);
+                Response::Done.into()
             }
             Request::Read { handle, offset_bytes, len_bytes, .. } => {
                 let ino = find(handle)?;
