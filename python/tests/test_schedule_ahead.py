@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from intarsia.schedule import Host, Task, TaskQueue, copies_ahead, delayed, delayed_as_moved
+from intarsia.schedule import Host, Task, TaskQueue, copies_ahead, delayed
 
 NAMES = ("a", "b", "c")
 
@@ -26,15 +26,6 @@ def test_copies_keep_within_bounds(seed: int) -> None:
     assert not under_way & {copy.key for copy in found}
     for copy in found:
         assert copy.size_bytes == dict(waiting)[copy.key].remote_bytes(copy.host) > 0
-
-
-def test_waiting_never_costs_more_than_moving() -> None:
-    hosts = [Host("a", free_slots=0), Host("b", link_bytes_per_s=10.0)]
-    assert delayed_as_moved(Task({"a": 50}, 50, waited_s=2.9), hosts) is None
-    assert delayed_as_moved(Task({"a": 50}, 50, waited_s=3.0), hosts) == hosts[1]
-    assert delayed_as_moved(Task({"a": 5}, 5, waited_s=0.5), hosts) == hosts[1]
-    assert delayed_as_moved(Task(), hosts) == hosts[1]
-    assert delayed_as_moved(Task({"a": 50}, 50), [Host("a"), hosts[1]]) == Host("a")
 
 
 def test_a_task_begins_where_its_input_was_copied_and_waits_no_longer() -> None:

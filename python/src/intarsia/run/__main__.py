@@ -103,8 +103,8 @@ def parser() -> argparse.ArgumentParser:
         dest="patience_s",
         type=_seconds,
         metavar="S",
-        help="how long a task waits for the host of its data [default: as long as the link takes "
-        "for its input, at most 3]",
+        help="how long a task waits for the host of its data [default: as long as that is expected "
+        "to be free sooner than the link has moved its input]",
     )
     add(
         "--in-order",

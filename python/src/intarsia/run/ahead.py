@@ -77,6 +77,13 @@ class Ahead:
             for path in event.paths:
                 self._kept[path].add(event.host)
 
+    def read(self, paths: Iterable[str], host: str) -> list[str]:
+        """Take note that a task has read files on a host, which keeps them; those that are news."""
+        news = [path for path in paths if host not in self._kept[path]]
+        for path in news:
+            self._kept[path].add(host)
+        return news
+
     def started(self, task: str) -> None:
         """Take note that a task begins: what was copied for it has served its purpose."""
         for key in [key for key in self._meant_for if key[0] == task]:

@@ -227,6 +227,16 @@ class Engine:
             for name, _ in self._queue.waiting(self._clock()):
                 self._queue.update(name, self._placed(name))
 
+    def _has_read(self, name: str, host: str) -> None:
+        """Have the tasks that wait for the same inputs know that a host has them by now."""
+        inputs = self._graph.tasks[name].inputs
+        by_path = dict(zip(self._paths(inputs), inputs, strict=True))
+        news = [by_path[path] for path in self._ahead.read(by_path, host)]
+        others = {other for file in news for other in self._graph.consumers[file]}
+        if self._queue is not None:
+            for other in sorted(others & self._inputs.keys()):
+                self._queue.update(other, self._placed(other))
+
     def _has_inputs(self, name: str, found: Locations) -> bool:
         """Whether all inputs are there; if not, they are made again or the task has failed."""
         inputs = self._graph.tasks[name].inputs
@@ -306,6 +316,7 @@ class Engine:
             outcome = replace(outcome, began_s=sent.sent_s, ended_s=self._clock())
         self._keep(sent, outcome)
         if outcome.result is Result.DONE:
+            self._has_read(name, sent.host)
             files = self._by_path(self._graph.tasks[name].outputs)
             made = {files[path]: stamp for path, stamp in outcome.outputs.items()}
             self._journal.done(name, self._lineage[name], sent.host, replace(outcome, outputs=made))

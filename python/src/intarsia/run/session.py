@@ -62,7 +62,7 @@ from intarsia.run.settings import Settings
 from intarsia.run.summary import lines_of, summary_of
 from intarsia.run.undeclared import Undeclared
 from intarsia.run.view import Terminal
-from intarsia.schedule import Policy, blind, delayed, delayed_as_moved
+from intarsia.schedule import Policy, blind, delayed, least_cost
 from intarsia.schedule.host import LINK_BYTES_PER_S
 from intarsia.store import StoreError
 
@@ -158,7 +158,7 @@ class Choices:
         if self.schedule == "workqueue":
             return blind
         if self.patience_s is None:
-            return delayed_as_moved
+            return least_cost
         return partial(delayed, patience_s=self.patience_s)
 
 

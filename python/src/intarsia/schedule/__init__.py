@@ -2,7 +2,7 @@
 
 from intarsia.schedule.ahead import Copy, copies_ahead
 from intarsia.schedule.cost import least_cost
-from intarsia.schedule.delay import PATIENCE_S, delayed, delayed_as_moved, soonest_local
+from intarsia.schedule.delay import PATIENCE_S, delayed, soonest_local
 from intarsia.schedule.host import Host
 from intarsia.schedule.local import blind, most_local
 from intarsia.schedule.matching import matched
@@ -20,7 +20,6 @@ __all__ = [
     "blind",
     "copies_ahead",
     "delayed",
-    "delayed_as_moved",
     "least_cost",
     "matched",
     "most_local",

@@ -33,22 +33,6 @@ def delayed(task: Task, hosts: Sequence[Host], *, patience_s: float = PATIENCE_S
     return None
 
 
-def delayed_as_moved(
-    task: Task, hosts: Sequence[Host], *, patience_s: float = PATIENCE_S
-) -> Host | None:
-    """As `delayed`, but wait no longer than it would take to move the input, nor `patience_s`.
-
-    Who waits for so long and then moves has lost at most twice what the better choice costs.
-
-    >>> hosts = [Host("a", free_slots=0), Host("b", link_bytes_per_s=100.0)]
-    >>> delayed_as_moved(Task({"a": 70}, 70, waited_s=0.5), hosts)
-    >>> delayed_as_moved(Task({"a": 70}, 70, waited_s=0.7), hosts).name
-    'b'
-    """
-    moved_s = max((task.input_bytes / host.link_bytes_per_s for host in hosts), default=0.0)
-    return delayed(task, hosts, patience_s=min(patience_s, moved_s))
-
-
 def soonest_local(
     task: Task, hosts: Sequence[Host], *, patience_s: float = PATIENCE_S
 ) -> Host | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -22,6 +23,17 @@ class Start(Generic[K]):
     task: Task
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A task that runs: where, since when, and how long it reads `source`'s disk, if it does."""
+
+    host: str
+    slots: int
+    began_s: float
+    source: str | None = None
+    moves_s: float = 0.0
+
+
 class TaskQueue(Generic[K]):
     """Binds tasks to hosts as slots come free, by a policy.
 
@@ -32,6 +44,11 @@ class TaskQueue(Generic[K]):
     agrees; tasks of which no free host has anything go in the order in which they came. With
     `in_order` all do: then tasks choose hosts and hosts never tasks, so that where more tasks are
     ready than slots are free the data decide little.
+
+    What a policy is told of waiting counts the tasks that were left to wait for the same host, and
+    how long tasks take: as those that have ended, but for what moved; what has run for longer is
+    taken to run for as long again. What it is told of links is what is left of the one of the host
+    that has most of the input, beside the tasks that read from there.
     """
 
     def __init__(
@@ -53,7 +70,7 @@ class TaskQueue(Generic[K]):
         self._link_bytes_per_s = link_bytes_per_s
         self._ready: dict[K, tuple[Task, float]] = {}
         self._nearest: Nearest[K] | None = None if in_order else Nearest()
-        self._running: dict[K, tuple[str, int, float]] = {}
+        self._running: dict[K, _Run] = {}
         self._mean_s = 0.0
 
     def __len__(self) -> int:
@@ -73,9 +90,9 @@ class TaskQueue(Generic[K]):
         """Begin nothing more on a host; what runs there is still to be finished."""
         self._slots.pop(host, None)
         self._free.pop(host, None)
-        for key, (where, slots, began_s) in self._running.items():
-            if where == host:
-                self._running[key] = ("", slots, began_s)
+        for key, run in self._running.items():
+            if run.host == host:
+                self._running[key] = replace(run, host="")
 
     def update(self, key: K, task: Task) -> None:
         """Tell where the input of a task that waits lies now; it has waited as long as before."""
@@ -91,7 +108,7 @@ class TaskQueue(Generic[K]):
 
     def hosts(self, now_s: float) -> list[Host]:
         """Return all hosts as a task of one slot sees them."""
-        return self._hosts(1, now_s)
+        return [self._host(name, _ANY, now_s, Counter()) for name in self._slots]
 
     def discard(self, key: K) -> None:
         """Forget a task that has not begun."""
@@ -101,15 +118,18 @@ class TaskQueue(Generic[K]):
         """Return the tasks that begin now; those whose input lies on a host come first."""
         begun = []
         most = max(self._slots.values(), default=0)
+        left: Counter[str] = Counter()
         for key in self._candidates():
             task, since_s = self._ready[key]
             waiting = replace(task, slots=min(task.slots, most), waited_s=now_s - since_s)
-            host = self._policy(waiting, self._hosts(waiting.slots, now_s))
+            host = self._policy(waiting, self._hosts(waiting, now_s, left))
             if host is None:
+                if waiting.nearest is not None:
+                    left[waiting.nearest] += waiting.slots
                 continue
             self._forget(key)
             self._free[host.name] -= waiting.slots
-            self._running[key] = (host.name, waiting.slots, now_s)
+            self._running[key] = _run(waiting, host, now_s)
             begun.append(Start(key, host.name, waiting))
         if self._nearest is not None:
             self._nearest.put_back()
@@ -147,22 +167,41 @@ class TaskQueue(Generic[K]):
 
     def finish(self, key: K, now_s: float) -> None:
         """Give back the slots of a task that has ended."""
-        host, slots, began_s = self._running.pop(key)
-        if host in self._free:
-            self._free[host] += slots
-        took_s = now_s - began_s
+        run = self._running.pop(key)
+        if run.host in self._free:
+            self._free[run.host] += run.slots
+        took_s = max(0.0, now_s - run.began_s - run.moves_s)
         # A mean that follows the stages of a workflow.
         self._mean_s = took_s if not self._mean_s else 0.75 * self._mean_s + 0.25 * took_s
 
-    def _hosts(self, slots: int, now_s: float) -> list[Host]:
-        """Return the hosts that could ever run a task of so many slots."""
-        names = [name for name, has in self._slots.items() if has >= slots]
-        return [self._host(name, slots, now_s) for name in names]
+    def _hosts(self, task: Task, now_s: float, left: Counter[str]) -> list[Host]:
+        """Return the hosts that could ever run a task."""
+        names = [name for name, has in self._slots.items() if has >= task.slots]
+        return [self._host(name, task, now_s, left) for name in names]
 
-    def _host(self, name: str, slots: int, now_s: float) -> Host:
+    def _host(self, name: str, task: Task, now_s: float, left: Counter[str]) -> Host:
         free, wait_s = self._free[name], 0.0
-        if free < slots:
-            began = [began_s for host, _, began_s in self._running.values() if host == name]
-            first = min(began, default=now_s)
-            wait_s = max(0.0, first + self._mean_s - now_s)
-        return Host(name, free, wait_s, self._link_bytes_per_s)
+        if free < task.slots:
+            wait_s = self._wait_s(name, now_s, left[name] / max(1, self._slots[name]))
+        source = task.nearest
+        readers = sum(run.source == source for run in self._running.values()) if source else 0
+        return Host(name, free, wait_s, self._link_bytes_per_s / (1 + readers))
+
+    def _wait_s(self, name: str, now_s: float, turns: float) -> float:
+        """How long a host is busy with what runs there, and with so many tasks a slot after it."""
+        began = [run.began_s for run in self._running.values() if run.host == name]
+        ran_s = now_s - min(began, default=now_s)
+        remains_s = self._mean_s - ran_s if ran_s < self._mean_s else ran_s
+        return remains_s + turns * max(self._mean_s, ran_s)
+
+
+#: A task without input.
+_ANY = Task()
+
+
+def _run(task: Task, host: Host, now_s: float) -> _Run:
+    remote_bytes = task.remote_bytes(host.name)
+    if not remote_bytes or task.nearest in (None, host.name):
+        return _Run(host.name, task.slots, now_s)
+    moves_s = remote_bytes / host.link_bytes_per_s
+    return _Run(host.name, task.slots, now_s, task.nearest, moves_s)
