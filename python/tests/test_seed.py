@@ -70,6 +70,9 @@ def test_another_host_gives_the_link_and_its_latency() -> None:
     # A file of 256 KiB comes as soon as one of 192 KiB at the rate of large ones.
     burst = means(far_open=2e-4, far_stat=1e-4, placed_far=2e-4 + 196_608e-8, **far)
     assert numbers_of(burst)["network.burst_bytes"] == pytest.approx(65_536)
+    # A rename that takes 5 ms longer on a full link waited for as many bytes as cross it then.
+    busy = means(far_open=2e-4, far_rename=1e-4, busy_rename=5.1e-3, **far)
+    assert numbers_of(busy)["network.queue_bytes"] == pytest.approx(500_000)
     assert set(numbers) < set(PLACES)
 
 

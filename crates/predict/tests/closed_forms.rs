@@ -188,6 +188,40 @@ fn streams_share_a_link_fairly() {
 }
 
 #[test]
+fn a_client_that_opens_parts_asks_all_their_hosts_at_once() {
+    let of = |opens_parts: bool, width: u32| {
+        let mut setup = Setup { stores: 4, sharing: "fair", opens_parts, ..Setup::default() }
+            .file("out", 4 << 20)
+            .task(&[("write", "out")]);
+        setup.configuration.placement = Placement::RoundRobin;
+        setup.configuration.stripe_width = width;
+        setup.predict().makespan_seconds
+    };
+    // There and back, whatever their number; a file on one host has no parts.
+    roughly(of(true, 4), of(false, 4) + 4.0 * CONTROL * MICRO, 1e-6);
+    roughly(of(true, 1), of(false, 1), 1e-9);
+}
+
+#[test]
+fn what_has_no_data_waits_for_the_queue_of_a_link_that_is_full() {
+    // While one host reads a long file, another reads one that is no longer than a message without data.
+    let ends = |queue_bytes: u64, long: u64| {
+        let setup = Setup { app: 2, sharing: "fair", queue_bytes, ..Setup::default() }
+            .file("long", long)
+            .file("short", 1024)
+            .task(&[("read", "long")])
+            .task(&[("read", "short")]);
+        setup.predict().tasks.iter().map(|task| task.end_seconds).collect::<Vec<f64>>()
+    };
+    let (without, with) = (ends(0, 30_000_000), ends(500_000, 30_000_000));
+    roughly(with[1], without[1] + 500_000.0 * MICRO, 1e-6);
+    roughly(with[0], without[0], 1e-9);
+    // No more can stand there than is on its way, and nothing on an idle link.
+    roughly(ends(500_000, 300_000)[1], without[1] + 300_000.0 * MICRO, 1e-6);
+    roughly(ends(500_000, 1024)[1], ends(0, 1024)[1], 1e-9);
+}
+
+#[test]
 fn rates_of_sender_and_receiver_may_differ() {
     // A receiver of half the rate serves all frames but the first at its own rate.
     let mut setup = Setup::default().file("out", 1 << 20).task(&[("write", "out")]);

@@ -23,6 +23,7 @@ mod mishaps;
 mod network;
 mod operations;
 mod outcome;
+mod parts;
 mod places;
 mod replicas;
 mod scheduler;
@@ -169,6 +170,9 @@ enum What {
     Fetched {
         offset: u64,
     },
+    /// Of a file that is dealt over hosts.
+    OpenPart,
+    PartOpened,
 }
 
 /// What a manager is asked for.

@@ -43,7 +43,7 @@ impl World<'_> {
     }
 
     /// Sends from the host of a task.
-    fn tell(
+    pub(super) fn tell(
         &mut self,
         run: u32,
         file: FileId,
@@ -173,7 +173,7 @@ impl World<'_> {
     }
 
     /// Sends pieces as far as the window allows; commits when all are acknowledged.
-    fn store_more(&mut self, run: u32, extent: Extent, agenda: &mut Agenda<Event>) {
+    pub(super) fn store_more(&mut self, run: u32, extent: Extent, agenda: &mut Agenda<Event>) {
         let Some(place) = self.places.of(extent.file) else { return };
         let each = match self.configuration.write_waits_for {
             WriteWaitsFor::All => place.copies,
@@ -253,7 +253,11 @@ impl World<'_> {
                     self.services.read(spot, seconds, Event::Served(id), agenda);
                 }
             }
-            What::Answer(_) | What::Stored { .. } | What::Fetched { .. } => {
+            What::OpenPart => {
+                let message = self.take(id);
+                self.reply(&message, message.from, message.bytes, What::PartOpened, agenda);
+            }
+            What::Answer(_) | What::Stored { .. } | What::Fetched { .. } | What::PartOpened => {
                 self.answered(id, agenda);
             }
         }
@@ -358,6 +362,8 @@ impl World<'_> {
             What::Answer(_)
             | What::Stored { .. }
             | What::Fetched { .. }
+            | What::OpenPart
+            | What::PartOpened
             | What::Replicated { .. } => {}
         }
     }
@@ -406,9 +412,10 @@ impl World<'_> {
         }
         let operation = self.task_of(run).operations.get(at).copied();
         match (message.what, operation) {
-            (What::Answer(Request::Allocate), Some(Operation::Write(extent))) => {
-                self.store_more(run, extent, agenda);
+            (What::Answer(Request::Open | Request::Allocate), Some(operation)) => {
+                self.open_parts(run, message.file as usize, operation, agenda);
             }
+            (What::PartOpened, Some(operation)) => self.part_opened(run, operation, agenda),
             (What::Answer(_), _) => self.operation_ended(run, agenda),
             (What::Stored { counts: true }, Some(Operation::Write(extent))) => {
                 self.running[run as usize].outstanding -= 1;

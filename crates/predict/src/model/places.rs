@@ -50,6 +50,15 @@ impl Place {
         self.ring.len() > self.copies as usize
     }
 
+    /// The hosts that have parts of it, each once, but for `host`.
+    pub(super) fn others(&self, host: u32) -> Vec<u32> {
+        let mut others: Vec<u32> =
+            self.ring.iter().map(|spot| spot.host).filter(|other| *other != host).collect();
+        others.sort_unstable();
+        others.dedup();
+        others
+    }
+
     /// How many chunks are so many bytes, one at least.
     pub(super) fn chunks_in(&self, bytes: u64) -> u32 {
         u32::try_from((bytes / self.chunk_bytes.max(1)).max(1)).unwrap_or(u32::MAX)

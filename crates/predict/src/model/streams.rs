@@ -1,8 +1,9 @@
 //! Data between hosts as streams that share links fairly, as those of TCP do.
 //!
 //! What a task sends to a host, or has sent to it, is one stream: its messages follow one another. Streams have max-min fair rates
-//! over the card of the sender and that of the receiver ([`Fluid`]). Messages without data wait for none of these. Where
-//! cards are held to a rate by token buckets, what was idle lets a burst pass at once.
+//! over the card of the sender and that of the receiver ([`Fluid`]). Where cards are held to a rate by token buckets, what was
+//! idle lets a burst pass at once. Messages without data take no share, but wait in the queue that streams keep filled: that of
+//! the sender where its card is full, else that of the receiver.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -22,6 +23,7 @@ pub(super) struct Streams {
     /// The messages of a stream, the first of which is under way.
     waiting: HashMap<Stream, VecDeque<(u32, u64)>>,
     control_bytes: u64,
+    queue_bytes: u64,
     latency: Span,
     alarm: Alarm,
 }
@@ -38,6 +40,8 @@ struct Way {
     under_way: u32,
 }
 
+/// The share of its rate from which on a card counts as full.
+const FULL: f64 = 0.999;
 const OUT: usize = 0;
 const IN: usize = 1;
 
@@ -65,6 +69,7 @@ impl Streams {
             cards,
             waiting: HashMap::new(),
             control_bytes: profile.network.control_bytes,
+            queue_bytes: profile.network.queue_bytes,
             latency: Span::from_secs_f64(profile.network.latency_seconds),
             alarm: Alarm::new(),
         })
@@ -80,8 +85,9 @@ impl Streams {
     ) {
         if bytes <= self.control_bytes {
             let [out, taken] = [self.seconds(from, OUT, bytes), self.seconds(to, IN, bytes)];
-            return agenda
-                .after(self.latency + Span::from_secs_f64(out + taken), Event::Delivered(id));
+            let waits = self.waits_seconds(from, OUT) + self.waits_seconds(to, IN);
+            let on_its_way = self.latency + Span::from_secs_f64(out + taken + waits);
+            return agenda.after(on_its_way, Event::Delivered(id));
         }
         let queue = self.waiting.entry((from, to, run)).or_default();
         queue.push_back((id, bytes));
@@ -126,6 +132,36 @@ impl Streams {
         // Links are those of this network and bytes are no less than 0, so it is not refused.
         let begun = self.fluid.start(stream, &path, left, f64::INFINITY, now);
         debug_assert!(begun.is_ok(), "{begun:?}");
+    }
+
+    /// What a message without data waits for what stands in the queue of a card.
+    fn waits_seconds(&mut self, host: u32, way: usize) -> f64 {
+        if self.queue_bytes == 0 || !self.is_full(host, way) {
+            return 0.0;
+        }
+        let ends = |stream: &Stream| if way == OUT { stream.0 } else { stream.1 };
+        let passing: Vec<(Stream, u64)> = self
+            .waiting
+            .iter()
+            .filter(|(stream, _)| ends(stream) == host)
+            .map(|(stream, messages)| (*stream, messages.iter().map(|(_, bytes)| bytes).sum()))
+            .collect();
+        let mut standing = 0_u64;
+        for ((from, ..), bytes) in passing {
+            // What a full card of the sender holds back does not stand here as well.
+            if way == OUT || !self.is_full(from, OUT) {
+                standing += bytes.min(self.queue_bytes);
+            }
+        }
+        self.seconds(host, way, standing)
+    }
+
+    /// Whether streams take all that a card gives.
+    fn is_full(&mut self, host: u32, way: usize) -> bool {
+        let way = &self.cards[host as usize][way];
+        let (link, most) = (way.link, way.bytes_per_second);
+        way.under_way > 0
+            && self.fluid.load_per_second(link).is_ok_and(|load| load >= FULL * most)
     }
 
     fn seconds(&self, host: u32, way: usize, bytes: u64) -> f64 {

@@ -139,6 +139,8 @@ pub struct Network {
     pub sharing: Sharing,
     /// What a link that streams share lets pass at once after it was idle: it is held to its rate by a token bucket of this size. 0 for none.
     pub burst_bytes: u64,
+    /// What of a stream stands in the queue of a full link, at most; messages without data wait for it. 0: they wait for nothing.
+    pub queue_bytes: u64,
     /// Messages within a host; it has queues of its own, in and out, of this rate.
     pub loopback_bytes_per_second: f64,
 }
@@ -149,7 +151,7 @@ pub enum Sharing {
     /// They wait in a queue out, and their frames in a queue in, as in the thesis.
     #[default]
     Frames,
-    /// Streams have max-min fair rates; messages without data wait for none.
+    /// Streams have max-min fair rates; messages without data wait for what stands in the queue of a full link.
     Fair,
 }
 
@@ -251,6 +253,8 @@ pub struct Client {
     pub local: LocalAccess,
     /// Whether memory of a reader keeps what it has read of files that are dealt over hosts.
     pub keeps_striped: bool,
+    /// Whether a client asks each host that has a part of such a file when it opens or makes it.
+    pub opens_parts: bool,
     /// Bytes of such a file that one read has under way; none: as of other files.
     pub striped_window_bytes: Option<u64>,
 }

@@ -239,6 +239,7 @@ fn network(node: &Node<'_>) -> Result<Network, Problem> {
         "control_bytes",
         "sharing",
         "burst_bytes",
+        "queue_bytes",
         "loopback_bytes_per_second",
     ])?;
     let length = |name: &str, default: u64| match node.optional(name)? {
@@ -253,6 +254,7 @@ fn network(node: &Node<'_>) -> Result<Network, Problem> {
             .optional("sharing")?
             .map_or(Ok(Sharing::default()), |node| node.word(&Sharing::WORDS))?,
         burst_bytes: node.optional("burst_bytes")?.map_or(Ok(0), |bytes| bytes.whole())?,
+        queue_bytes: node.optional("queue_bytes")?.map_or(Ok(0), |bytes| bytes.whole())?,
         loopback_bytes_per_second: node.field("loopback_bytes_per_second")?.positive()?,
     })
 }
@@ -310,6 +312,7 @@ const fn default_client() -> Client {
         outstanding: None,
         local: LocalAccess::Call,
         keeps_striped: true,
+        opens_parts: false,
         striped_window_bytes: None,
     }
 }
@@ -320,6 +323,7 @@ fn client(node: &Node<'_>) -> Result<Client, Problem> {
         "outstanding_chunks",
         "local_access",
         "keeps_striped",
+        "opens_parts",
         "striped_window_bytes",
     ])?;
     let default = default_client();
@@ -332,7 +336,8 @@ fn client(node: &Node<'_>) -> Result<Client, Problem> {
             .map(|n| n.count(1, 1 << 20))
             .transpose()?,
         local: node.optional("local_access")?.map_or(Ok(default.local), |n| n.word(&LOCAL))?,
-        keeps_striped: truth(node, "keeps_striped")?,
+        keeps_striped: truth(node, "keeps_striped", default.keeps_striped)?,
+        opens_parts: truth(node, "opens_parts", default.opens_parts)?,
         striped_window_bytes: node
             .optional("striped_window_bytes")?
             .map(|bytes| bytes.whole())
@@ -340,9 +345,9 @@ fn client(node: &Node<'_>) -> Result<Client, Problem> {
     })
 }
 
-/// A field that is true or false, and true where it is left out.
-fn truth(node: &Node<'_>, name: &str) -> Result<bool, Problem> {
-    node.optional(name)?.map_or(Ok(true), |node| node.boolean())
+/// A field that is true or false, and `default` where it is left out.
+fn truth(node: &Node<'_>, name: &str, default: bool) -> Result<bool, Problem> {
+    node.optional(name)?.map_or(Ok(default), |node| node.boolean())
 }
 
 fn parallel(node: &Node<'_>) -> Result<u32, Problem> {

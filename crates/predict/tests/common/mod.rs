@@ -23,9 +23,11 @@ pub(crate) struct Setup {
     pub(crate) outstanding: Option<u32>,
     pub(crate) frame_bytes: u64,
     pub(crate) burst_bytes: u64,
+    pub(crate) queue_bytes: u64,
     /// `frames` or `fair`.
     pub(crate) sharing: &'static str,
     pub(crate) keeps_striped: bool,
+    pub(crate) opens_parts: bool,
     pub(crate) bytes_per_second: f64,
     pub(crate) cache_bytes: u64,
     pub(crate) capacity_bytes: u64,
@@ -52,8 +54,10 @@ impl Default for Setup {
             outstanding: None,
             frame_bytes: 65_536,
             burst_bytes: 0,
+            queue_bytes: 0,
             sharing: "frames",
             keeps_striped: true,
+            opens_parts: false,
             bytes_per_second: 125e6,
             cache_bytes: 0,
             capacity_bytes: 1 << 50,
@@ -118,7 +122,7 @@ impl Setup {
             "unlike_hosts": unlike,
             "network": {
                 "latency_seconds": self.latency_seconds, "frame_bytes": self.frame_bytes,
-                "burst_bytes": self.burst_bytes, "sharing": self.sharing,
+                "burst_bytes": self.burst_bytes, "queue_bytes": self.queue_bytes, "sharing": self.sharing,
                 "control_bytes": 1024, "loopback_bytes_per_second": 1e9,
             },
             "manager": { "open_seconds": 500e-6, "allocate_seconds": 500e-6, "commit_seconds": 500e-6 },
@@ -129,7 +133,7 @@ impl Setup {
             "client": {
                 "local_access": if self.local_messages { "message" } else { "call" },
                 "outstanding_chunks": self.outstanding,
-                "keeps_striped": self.keeps_striped,
+                "keeps_striped": self.keeps_striped, "opens_parts": self.opens_parts,
             },
         });
         Profile::parse("profile.json", &text.to_string()).unwrap()

@@ -27,6 +27,8 @@ _NEAR = (
     "close_mib",
 )
 _FAR = (f"far_{MIB}", _FAR_READ)
+#: What one round with a wait of its own would make something else of.
+_STEADY = (*_FAR, "far_rename", "busy_rename")
 
 
 def placement(found: Measurement) -> str:
@@ -90,7 +92,8 @@ def by_mode(found: Measurement) -> tuple[dict[str, float], list[dict[str, float]
     ]
     if placement(found) == "local":
         # In the median: a round in which something was asked for twice tells nothing of a link.
-        typical |= {name: statistics.median(found.means[name]) for name in _FAR if name in typical}
+        steady = [name for name in _STEADY if name in typical]
+        typical |= {name: statistics.median(found.means[name]) for name in steady}
         return typical, rounds
     for name in (*_NEAR, *_FAR):
         means = found.means.get(name)

@@ -27,6 +27,9 @@ _FIRSTS = 4
 #: Files in a round that this host and another one each make, for where they lie, and their length.
 PLACED, PLACED_BYTES = 4, 256 * KIB
 DEALT = "dealt"  # the directory of files that are dealt over hosts
+#: A file that another host reads, to fill the link, while it looks at others, of which there are so
+#: many in a round.
+_BUSY, _WHILE_BUSY = "busy", 24
 #: A link that was idle for so long lets pass at once what it lets pass.
 _IDLE_S = 0.02
 #: How the first call of a kind of reading is named, where nothing can be read ahead of it.
@@ -67,6 +70,12 @@ class Watch:
         self._flags.append(float(is_disturbed))
         kept = self._disturbed if is_disturbed else self._times
         kept.setdefault(name, []).append(seconds * share)
+
+    def take(self, other: "Watch") -> None:
+        """Take in what another has collected."""
+        self._times = joined(self._times, other._times)
+        self._disturbed = joined(self._disturbed, other._disturbed)
+        self._flags += other._flags
 
     def _is_long(self, seconds: float) -> bool:
         """Whether the thread waited for a processor for long; so where the kernel does not say."""
@@ -406,12 +415,16 @@ def _work_behind(
         os._exit(code)
 
 
-def offer(directory: str, count: int) -> Times:
-    """Make `count` files for `far`, and others that are written and read in whole."""
+def offer(directory: str, count: int, size: int) -> Times:
+    """Make `count` files for `far`, one of `size`, and others that are read in whole."""
     watch = Watch()
-    for number in range(count):
-        with open(os.path.join(directory, f"far-{number}"), "xb") as file:
+    names = [f"far-{number}" for number in range(count)]
+    for name in names + [f"while-busy-{number}" for number in range(_WHILE_BUSY)]:
+        with open(os.path.join(directory, name), "xb") as file:
             file.write(_BODY[: 4 * KIB])
+    with open(os.path.join(directory, _BUSY), "xb") as file:
+        for _ in range(size // MIB):
+            file.write(_BODY)
     for number in range(PLACED):
         path = os.path.join(directory, f"placed-{number}")
         _write_whole(watch, path, "placed_write")
@@ -467,14 +480,9 @@ def far(directory: str, count: int) -> Times:
     """What another host sees of what `data` and `offer` made; it also writes what `back` reads."""
     watch = Watch()
     for number in range(count):
-        path = os.path.join(directory, f"far-{number}")
-        watch.start()
-        os.stat(path)
-        watch.stop("far_stat")
-        watch.start()
-        file = os.open(path, os.O_RDONLY)
-        watch.stop("far_open")
-        os.close(file)
+        _look(watch, os.path.join(directory, f"far-{number}"), "far")
+    if count:
+        _look_while_busy(watch, directory)
     for call in CALLS:
         path = os.path.join(directory, f"data-{call}")
         _read(watch, path, call, "far")
@@ -488,6 +496,55 @@ def far(directory: str, count: int) -> Times:
         time.sleep(_IDLE_S)
         _read_whole(watch, dealt, name)
     return watch.times()
+
+
+def _look(watch: Watch, path: str, kind: str) -> None:
+    """Look at a file, open it, and rename it, which every store has to tell to others at once."""
+    watch.start()
+    os.stat(path)
+    watch.stop(f"{kind}_stat")
+    watch.start()
+    file = os.open(path, os.O_RDONLY)
+    watch.stop(f"{kind}_open")
+    os.close(file)
+    watch.start()
+    os.rename(path, path + "r")
+    watch.stop(f"{kind}_rename")
+
+
+def _look_while_busy(watch: Watch, directory: str) -> None:
+    """Look at files while a process of this host reads a large one, which fills the link."""
+    said, says = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _read_and_say(os.path.join(directory, _BUSY), said, says)
+    os.close(says)
+    try:
+        os.read(said, 1)  # the first bytes are here, or it has failed
+        os.set_blocking(said, False)
+        for number in range(_WHILE_BUSY):
+            during = Watch()
+            _look(during, os.path.join(directory, f"while-busy-{number}"), "busy")
+            with contextlib.suppress(BlockingIOError):
+                os.read(said, 1)
+                break  # all has come: this one was looked at on a link that may be idle
+            watch.take(during)
+    finally:
+        os.close(said)
+        os.waitpid(child, 0)
+
+
+def _read_and_say(path: str, said: int, says: int) -> NoReturn:
+    """What the process does: it says so when the first bytes have come, and ends when all have."""
+    try:
+        os.close(said)
+        file = os.open(path, os.O_RDONLY)
+        os.readv(file, [memoryview(_INTO)[: 4 * KIB]])
+        os.write(says, b".")
+        while os.readv(file, [_INTO]):
+            pass
+    finally:
+        os._exit(0)
 
 
 def joined(*parts: Times) -> Times:

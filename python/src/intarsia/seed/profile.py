@@ -23,6 +23,8 @@ _SMALL = 4096
 #: A reader of another host's file asks for pieces ahead; a call to the own host is one at a time.
 _AHEAD = 16
 _CLASSES = {"tmpfs": "memory", "ramfs": "memory"}
+#: What clients of ours do with files that are dealt over hosts.
+_OF_PARTS = {"opens_parts": True, "striped_window_bytes": MIB}
 #: Work of which several processes at once are measured; a profile has the gain of each.
 _CROWDED = ("names", "write", "read", "copy")
 
@@ -86,6 +88,7 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
             "loopback_bytes_per_second": numbers["warm"],
             "sharing": "fair",
             "burst_bytes": round(numbers.get("network.burst_bytes", 0)),
+            "queue_bytes": round(numbers.get("network.queue_bytes", 0)),
         },
         "manager": {name: {"samples": thinned(of, _SAMPLES)} for name, of in _requests(found)},
         "tiers": [tier],
@@ -94,7 +97,7 @@ def profile_of(found: Measurement, plan: Plan, made: Made) -> dict[str, Any]:
             "outstanding_chunks": _AHEAD if is_far else 1,
             "local_access": "call",
             "keeps_striped": _keeps_dealt(found),
-            **({"striped_window_bytes": MIB} if "dealt_far" in found.means else {}),
+            **(_OF_PARTS if "dealt_far" in found.means else {}),
         },
         "measured": _measured(found, plan, seen),
     }
@@ -124,6 +127,7 @@ def numbers_of(means: Mapping[str, float], slots: int = 1) -> dict[str, float]:
         numbers["link.bytes_per_second"] = MIB / means[f"far_{MIB}"]
         numbers["network.latency_seconds"] = max(0.0, means["far_open"] - means["open"]) / 2
         numbers["network.burst_bytes"] = _burst_bytes(means)
+        numbers["network.queue_bytes"] = _queue_bytes(means)
     if means.get("fsync_mib"):
         numbers["write_back.bytes_per_second"] = MIB / means["fsync_mib"]
     gains = {kind: gain(means, kind, slots) for kind in _CROWDED}
@@ -141,6 +145,14 @@ def _burst_bytes(means: Mapping[str, float]) -> float:
     seconds = max(0.0, means["placed_far"] - means["far_open"])
     sooner = PLACED_BYTES - seconds / means[f"far_{MIB}"] * MIB
     return float(round(min(PLACED_BYTES / 2, max(0.0, sooner))))
+
+
+def _queue_bytes(means: Mapping[str, float]) -> float:
+    """Bytes that stand in the queue of a link that is full: what a rename waits for then."""
+    if "busy_rename" not in means:
+        return 0.0
+    waited_s = max(0.0, means["busy_rename"] - means["far_rename"])
+    return float(round(waited_s / means[f"far_{MIB}"] * MIB))
 
 
 def _keeps_dealt(found: Measurement) -> bool:
@@ -165,6 +177,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "link.bytes_per_second": ("host.in_bytes_per_second", "host.out_bytes_per_second"),
     "network.latency_seconds": ("network.latency_seconds",),
     "network.burst_bytes": ("network.burst_bytes",),
+    "network.queue_bytes": ("network.queue_bytes",),
     "write_back.bytes_per_second": ("tiers.0.write_back.bytes_per_second",),
     **{f"crowding.{kind}": (f"host.crowding.{kind}",) for kind in _CROWDED},
 }

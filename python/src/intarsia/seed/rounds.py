@@ -164,7 +164,7 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
         probe.data(str(here), size, keep=plan.remote is not None),
     ]
     if plan.remote is not None:
-        parts.append(probe.offer(str(here), _NAMES))
+        parts.append(probe.offer(str(here), _NAMES, size))
         limit_s = plan.seconds + _GRACE_S
         parts.append(plan.remote.far(f"{place.name}/{number}", _NAMES, limit_s))
         parts.append(probe.back(str(here)))
@@ -199,7 +199,7 @@ def _fitting_size(plan: Plan, place: Path) -> int:
 def _check_room(place: Path, size: int, slots: int) -> None:
     state = os.statvfs(place)
     free = state.f_bavail * state.f_frsize
-    needed = 2 * size + slots * size
+    needed = 3 * size + slots * size
     if free < needed:
         raise SeedError(
             f"{place.parent}: {free >> 20} MiB are free, {needed >> 20} MiB are needed\n"
