@@ -434,3 +434,27 @@ fn a_file_that_is_read_while_its_removal_is_on_its_way_back_is_not_taken_for_dam
     a.close().unwrap();
     b.close().unwrap();
 }
+
+/// A close that could not be recorded is, once the file settles. Who only reads the file later records nothing: that would
+/// be without the right to write, and would say that the copies made meanwhile are of what was there before.
+#[test]
+fn what_a_close_could_not_record_is_recorded_once() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    hint(&a, "replicas", "2");
+    let ino = put(&b, "f", &pattern(MIB, 1));
+    let copies = || a.locate("/f").unwrap().nodes.len();
+    let is_settled = || state_of(&a, ino) == "settled" && copies() == 2;
+    wait_until("its copies", is_settled);
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap();
+    b.write(ino, 0, &pattern(MIB, 2), false, false).unwrap();
+    faults.is_cut.store(true, Ordering::Release);
+    b.flush(ino).unwrap_err();
+    b.release(ino, true);
+    faults.is_cut.store(false, Ordering::Release);
+    wait_until("copies of what was written", is_settled);
+    for node in [&b, &a] {
+        assert!(content_of(node, ino).unwrap() == pattern(MIB, 2));
+    }
+    assert_eq!(copies(), 2);
+}

@@ -191,6 +191,10 @@ impl Node {
         if state.unnamed().is_some() {
             return self.settle_one_folded(ino, state, release).map(Settled::from);
         }
+        if state.overlay.is_dirty {
+            // A close could not record it. Nobody may later, who may not have the right to write.
+            self.persist(ino, state)?;
+        }
         let Some(known) = self.known_record(state) else {
             let inode = self.recorded(ino, state)?;
             return self.settle_as(&inode, state, release);
