@@ -39,6 +39,8 @@ pub(crate) struct RemoteFile {
     part: Option<BackingRef>,
     /// Where it is open; elsewhere, or anew, once that was lost.
     way: RwLock<Way>,
+    /// Where it was open before; closed with the file, as other readers may be asking there still.
+    left: Mutex<Vec<Way>>,
     /// Other hosts with the same content, for when that one fails.
     spares: Mutex<Vec<NodeId>>,
     may_write: bool,
@@ -162,6 +164,7 @@ impl RemoteFile {
             part: None,
             way: RwLock::new(Way { home, handle }),
             spares: Mutex::default(),
+            left: Mutex::default(),
             may_write,
             stamp: AtomicU64::new(0),
             size_bytes: AtomicU64::new(size_bytes),
@@ -282,9 +285,18 @@ impl RemoteFile {
             Response::Vouched { handle, stamp, .. } => (handle, stamp),
             other => return Err(unexpected(&home, &other)),
         };
-        *self.way.write() = Way { home, handle };
+        let before = std::mem::replace(&mut *self.way.write(), Way { home, handle });
         self.stamp.store(stamp, Ordering::Release);
+        self.left.lock().push(before);
         Ok(())
+    }
+
+    fn close(&self, way: Way) {
+        let Way { home, handle } = way;
+        if let Err(error) = self.cluster.tell(&home, &Request::Close { handle }) {
+            // It goes with the connection.
+            tracing::debug!(%home, %error, "a file stays open at its home for a while");
+        }
     }
 
     /// Goes on with the next host that serves the file, unless another reader has done so already.
@@ -425,12 +437,8 @@ impl PartOpening {
 
 impl Drop for RemoteFile {
     fn drop(&mut self) {
-        let Way { home, handle } = self.way();
-        let close = Request::Close { handle };
-        if let Err(error) = self.cluster.tell(&home, &close) {
-            // It goes with the connection.
-            tracing::debug!(%home, %error, "a file stays open at its home for a while");
-        }
+        let left = std::mem::take(&mut *self.left.lock());
+        left.into_iter().chain([self.way()]).for_each(|way| self.close(way));
     }
 }
 
