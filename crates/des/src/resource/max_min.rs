@@ -4,8 +4,13 @@
 //! filling finds the rates: all grow alike until a link is full, whose flows then keep theirs while the
 //! others grow on (D. Bertsekas and R. Gallager, "Data Networks", 2nd edition 1992, section 6.5.2).
 //!
-//! After a change only the flows are computed again that a chain of shared links joins to it. Links
-//! that cannot become full, because the limits of their flows add up to less, join nothing.
+//! After a change only what it concerns is filled again. Each flow is held by one link that is full or
+//! by its own bound, and each link that holds flows has a level, the rate of these. A link whose members
+//! have changed says at which level it is full now. Where that is higher, what it holds is open once
+//! they have grown to the old level; where it is lower, they get the lower rate. A flow with another rate
+//! changes its other links in turn. All this happens in the order of rates, and as what grows frees
+//! no room below its level, each flow gets a rate once. Flows that no such chain reaches are not touched,
+//! though a chain of shared links may join them to the change.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,9 +23,15 @@ pub(super) struct Sharing {
     free_flows: Vec<u32>,
     changed_links: Vec<u32>,
     changed_flows: Vec<u32>,
-    /// Counts the computations; a link or flow with this number is part of the present one.
+    /// Counts the computations; what bears this number is part of the present one.
     round: u64,
-    part: Part,
+    /// What happens next in the present computation, least rate first.
+    queue: BinaryHeap<Reverse<(Rate, Turn)>>,
+    /// Links that have to say anew when they are full.
+    touched: Vec<u32>,
+    changes: Vec<Change>,
+    /// Rates of members that a link does not decide on, for a moment.
+    given: Vec<f64>,
 }
 
 #[derive(Clone, Debug)]
@@ -29,11 +40,13 @@ struct Link {
     /// What its flows would take if no other link held them back: the sum of their bounds.
     demand: f64,
     members: Vec<Member>,
-    round: u64,
-    /// Capacity that is not given to a flow yet.
-    residual: f64,
-    /// Members without a rate yet.
-    open: usize,
+    /// The rate of the flows that it holds; infinite where it holds none.
+    level: f64,
+    /// The rate at which it is full, as it said last.
+    full_at: f64,
+    /// When it has its turn in the present computation.
+    turn: Option<f64>,
+    is_touched: bool,
 }
 
 /// A flow on a link, and which of its hops that is.
@@ -51,8 +64,11 @@ struct Flow {
     /// The least of its limit and the capacities on its path.
     bound: f64,
     rate: f64,
-    round: u64,
-    is_open: bool,
+    /// The full link at whose level it is; none where its bound holds it.
+    held_by: Option<u32>,
+    /// The last computation in which it was to grow from its rate, and the last that gave it one.
+    opened: u64,
+    settled: u64,
 }
 
 /// A link on the path of a flow, and the flow's place among its members.
@@ -62,23 +78,23 @@ struct Hop {
     place: u32,
 }
 
-/// What is computed again.
-#[derive(Clone, Debug, Default)]
-struct Part {
-    links: Vec<u32>,
-    flows: Vec<u32>,
-    /// Links by the share that they could give to each open member, smallest on top. Shares only
-    /// grow, so one that is out of date is too small and is found on top.
-    shares: BinaryHeap<Reverse<(Share, u32)>>,
+/// Whose turn it is: an open flow has reached its bound, or a link is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Bound(u32),
+    Full(u32),
 }
 
+/// A rate in an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Share(f64);
+struct Rate(f64);
 
 /// A flow whose rate is another one now.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) flow: u32,
     pub(super) old_rate: f64,
+    pub(super) rate: f64,
 }
 
 impl Sharing {
@@ -88,9 +104,10 @@ impl Sharing {
             capacity,
             demand: 0.0,
             members: Vec::new(),
-            round: 0,
-            residual: 0.0,
-            open: 0,
+            level: f64::INFINITY,
+            full_at: f64::INFINITY,
+            turn: None,
+            is_touched: false,
         });
         link
     }
@@ -122,6 +139,7 @@ impl Sharing {
         let entry = &mut self.flows[flow as usize];
         entry.limit = limit;
         entry.rate = 0.0;
+        entry.held_by = None;
         entry.hops.clear();
         entry.hops.extend(path.map(|link| Hop { link, place: 0 }));
         self.set_bound(flow);
@@ -159,111 +177,146 @@ impl Sharing {
         !(self.changed_links.is_empty() && self.changed_flows.is_empty())
     }
 
-    /// Computes the rates again that the changes since the last time may concern; gives those that are
-    /// other ones now.
-    pub(super) fn solve(&mut self) -> Vec<Change> {
-        let mut part = std::mem::take(&mut self.part);
+    /// Computes the rates again that the changes since the last time concern; gives those that are other
+    /// ones now.
+    pub(super) fn solve(&mut self) -> &[Change] {
         self.round += 1;
-        self.gather(&mut part);
-        let changes = self.fill(&mut part);
-        part.links.clear();
-        part.flows.clear();
-        part.shares.clear();
-        self.part = part;
-        changes
+        self.changes.clear();
+        while let Some(link) = self.changed_links.pop() {
+            self.touch(link);
+        }
+        while let Some(flow) = self.changed_flows.pop() {
+            self.open(flow);
+        }
+        self.hear_touched();
+        while let Some(Reverse((Rate(rate), turn))) = self.queue.pop() {
+            match turn {
+                Turn::Bound(flow) => self.bound_reached(flow),
+                Turn::Full(link) => self.has_turn(link, rate),
+            }
+            self.hear_touched();
+        }
+        &self.changes
     }
 
-    /// Everything that a chain of links joins to a change.
-    fn gather(&mut self, part: &mut Part) {
-        for link in std::mem::take(&mut self.changed_links) {
-            self.links[link as usize].visit(link, self.round, part);
-        }
-        for flow in std::mem::take(&mut self.changed_flows) {
-            self.flows[flow as usize].visit(flow, self.round, part);
-        }
-        let (mut next_link, mut next_flow) = (0, 0);
-        loop {
-            if let Some(link) = part.links.get(next_link) {
-                next_link += 1;
-                for member in &self.links[*link as usize].members {
-                    self.flows[member.flow as usize].visit(member.flow, self.round, part);
-                }
-            } else if let Some(flow) = part.flows.get(next_flow) {
-                next_flow += 1;
-                for hop in &self.flows[*flow as usize].hops {
-                    let link = &mut self.links[hop.link as usize];
-                    if link.may_be_full() {
-                        link.visit(hop.link, self.round, part);
-                    }
-                }
-            } else {
-                break;
-            }
-        }
-    }
-
-    /// Progressive filling.
-    fn fill(&mut self, part: &mut Part) -> Vec<Change> {
-        part.shares.extend(part.links.iter().filter_map(|link| {
-            let entry = &mut self.links[*link as usize];
-            entry.residual = entry.capacity;
-            entry.open = entry.members.len();
-            entry.share().map(|share| Reverse((share, *link)))
-        }));
-        part.flows.iter().for_each(|flow| self.flows[*flow as usize].is_open = true);
-        part.flows.sort_unstable_by(|a, b| {
-            let bound = |flow: &u32| self.flows[*flow as usize].bound;
-            bound(a).total_cmp(&bound(b)).then(a.cmp(b))
-        });
-        let mut changes = Vec::new();
-        let mut next = 0;
-        while let Some(flow) = part.flows.get(next) {
-            let entry = &self.flows[*flow as usize];
-            if !entry.is_open {
-                next += 1;
-                continue;
-            }
-            match self.least_share(&mut part.shares) {
-                Some((share, link)) if share < entry.bound => {
-                    for place in 0..self.links[link as usize].members.len() {
-                        let member = self.links[link as usize].members[place];
-                        self.give(member.flow, share, &mut changes);
-                    }
-                }
-                _ => self.give(*flow, entry.bound, &mut changes),
-            }
-        }
-        changes
-    }
-
-    /// The link that gives its open members least, and how much each.
-    fn least_share(&self, shares: &mut BinaryHeap<Reverse<(Share, u32)>>) -> Option<(f64, u32)> {
-        while let Some(Reverse((known, link))) = shares.pop() {
-            let Some(share) = self.links[link as usize].share() else { continue };
-            shares.push(Reverse((share, link)));
-            if share.0 <= known.0 {
-                return Some((share.0, link));
-            }
-        }
-        None
-    }
-
-    fn give(&mut self, flow: u32, rate: f64, changes: &mut Vec<Change>) {
+    /// The flow grows from its rate until something holds it.
+    fn open(&mut self, flow: u32) {
         let entry = &mut self.flows[flow as usize];
-        if !entry.is_open {
+        if entry.opened == self.round || entry.settled == self.round {
             return;
         }
-        entry.is_open = false;
-        for hop in &entry.hops {
-            let link = &mut self.links[hop.link as usize];
-            if link.round == self.round {
-                link.residual = (link.residual - rate).max(0.0);
-                link.open -= 1;
+        entry.opened = self.round;
+        entry.held_by = None;
+        self.queue.push(Reverse((Rate(entry.bound), Turn::Bound(flow))));
+        self.touch_path(flow);
+    }
+
+    fn bound_reached(&mut self, flow: u32) {
+        let entry = &self.flows[flow as usize];
+        if entry.settled != self.round {
+            self.give(flow, entry.bound, None);
+        }
+    }
+
+    /// The links that have members with other rates say when they are full.
+    fn hear_touched(&mut self) {
+        while let Some(link) = self.touched.pop() {
+            let (full_at, has_open) = self.full_at(link);
+            let entry = &mut self.links[link as usize];
+            entry.is_touched = false;
+            entry.full_at = full_at;
+            let is_as_before = full_at == entry.level && !has_open;
+            let turn =
+                Some(full_at.min(entry.level)).filter(|turn| turn.is_finite() && !is_as_before);
+            if turn != entry.turn {
+                entry.turn = turn;
+                if let Some(turn) = turn {
+                    self.queue.push(Reverse((Rate(turn), Turn::Full(link))));
+                }
             }
         }
-        if entry.rate != rate {
-            changes.push(Change { flow, old_rate: entry.rate });
-            entry.rate = rate;
+    }
+
+    /// The rate at which a link is full when none of its members that have one of their own gets more, and whether
+    /// any member is open.
+    fn full_at(&mut self, link: u32) -> (f64, bool) {
+        let entry = &self.links[link as usize];
+        self.given.clear();
+        let mut has_open = false;
+        for member in &entry.members {
+            let flow = &self.flows[member.flow as usize];
+            let is_settled = flow.settled == self.round;
+            has_open |= !is_settled && flow.opened == self.round;
+            if is_settled || (flow.opened != self.round && flow.held_by != Some(link)) {
+                self.given.push(flow.rate);
+            }
+        }
+        if !entry.may_be_full() {
+            return (f64::INFINITY, has_open);
+        }
+        self.given.sort_unstable_by(f64::total_cmp);
+        let (mut room, mut left) = (entry.capacity, entry.members.len());
+        for rate in &self.given {
+            if *rate >= room / left as f64 {
+                break;
+            }
+            room = (room - rate).max(0.0);
+            left -= 1;
+        }
+        (if left == 0 { f64::INFINITY } else { room / left as f64 }, has_open)
+    }
+
+    /// All have grown to `rate`, at which this link is full, or was before and has room now.
+    fn has_turn(&mut self, link: u32, rate: f64) {
+        let entry = &mut self.links[link as usize];
+        if entry.turn != Some(rate) {
+            return;
+        }
+        entry.turn = None;
+        let has_room = entry.full_at > entry.level;
+        entry.level = if has_room { f64::INFINITY } else { rate };
+        for place in 0..entry.members.len() {
+            let number = self.links[link as usize].members[place].flow;
+            let flow = &self.flows[number as usize];
+            let is_held = flow.held_by == Some(link);
+            if has_room && is_held {
+                self.open(number);
+            } else if !has_room
+                && flow.settled != self.round
+                && (is_held || flow.opened == self.round || flow.rate > rate)
+            {
+                self.give(number, rate, Some(link));
+            }
+        }
+        if has_room {
+            self.touch(link);
+        }
+    }
+
+    fn give(&mut self, flow: u32, rate: f64, held_by: Option<u32>) {
+        let entry = &mut self.flows[flow as usize];
+        let old_rate = std::mem::replace(&mut entry.rate, rate);
+        entry.held_by = held_by;
+        entry.settled = self.round;
+        if old_rate != rate {
+            self.changes.push(Change { flow, old_rate, rate });
+        }
+        if old_rate != rate || entry.opened == self.round {
+            self.touch_path(flow);
+        }
+    }
+
+    fn touch_path(&mut self, flow: u32) {
+        for hop in 0..self.flows[flow as usize].hops.len() {
+            self.touch(self.flows[flow as usize].hops[hop].link);
+        }
+    }
+
+    fn touch(&mut self, link: u32) {
+        let entry = &mut self.links[link as usize];
+        if !entry.is_touched {
+            entry.is_touched = true;
+            self.touched.push(link);
         }
     }
 
@@ -316,38 +369,17 @@ impl Link {
     fn may_be_full(&self) -> bool {
         self.demand > self.capacity
     }
-
-    /// What each open member would get if no other link held it back.
-    fn share(&self) -> Option<Share> {
-        (self.open > 0).then(|| Share(self.residual / self.open as f64))
-    }
-
-    fn visit(&mut self, number: u32, round: u64, part: &mut Part) {
-        if self.round != round {
-            self.round = round;
-            part.links.push(number);
-        }
-    }
 }
 
-impl Flow {
-    fn visit(&mut self, number: u32, round: u64, part: &mut Part) {
-        if self.round != round {
-            self.round = round;
-            part.flows.push(number);
-        }
-    }
-}
+impl Eq for Rate {}
 
-impl Eq for Share {}
-
-impl PartialOrd for Share {
+impl PartialOrd for Rate {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Share {
+impl Ord for Rate {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.total_cmp(&other.0)
     }
