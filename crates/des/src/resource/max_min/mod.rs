@@ -4,13 +4,17 @@
 //! filling finds the rates: all grow alike until a link is full, whose flows then keep theirs while the
 //! others grow on (D. Bertsekas and R. Gallager, "Data Networks", 2nd edition 1992, section 6.5.2).
 //!
-//! After a change only what it concerns is filled again. Each flow is held by one link that is full or
-//! by its own bound, and each link that holds flows has a level, the rate of these. A link whose members
-//! have changed says at which level it is full now. Where that is higher, what it holds is open once
-//! they have grown to the old level; where it is lower, they get the lower rate. A flow with another rate
-//! changes its other links in turn. All this happens in the order of rates, and as what grows frees
-//! no room below its level, each flow gets a rate once. Flows that no such chain reaches are not touched,
-//! though a chain of shared links may join them to the change.
+//! After a change only what it concerns is filled again. Each flow is held by one full link, at the rate
+//! that this gives to all it holds, or by its own bound. A link of which members came, went or have
+//! another rate says at which rate it is full now, as if the flows that others hold kept theirs. Where
+//! that is less than before, flows above it come down to it. Where it is more, the link has room: what it
+//! holds is open, grows from its rate, and any of its links may hold it next. A flow that gets another rate
+//! has its other links say anew when they are full.
+//!
+//! All this happens in the order of rates. A link that has room, or is full at less, changes nothing
+//! below that rate, so a flow gets its rate once, and what no such chain reaches is not touched,
+//! though shared links may join it to the change. The rates are those that filling everything anew
+//! would give, to the last digit.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -40,12 +44,8 @@ struct Link {
     /// What its flows would take if no other link held them back: the sum of their bounds.
     demand: f64,
     members: Vec<Member>,
-    /// The rate of the flows that it holds; infinite where it holds none.
-    level: f64,
-    /// The rate at which it is full, as it said last.
-    full_at: f64,
-    /// When it has its turn in the present computation.
-    turn: Option<f64>,
+    /// Its turn in the present computation, if it has one.
+    turn: Option<(Rate, Turn)>,
     is_touched: bool,
 }
 
@@ -64,9 +64,9 @@ struct Flow {
     /// The least of its limit and the capacities on its path.
     bound: f64,
     rate: f64,
-    /// The full link at whose level it is; none where its bound holds it.
+    /// The full link that gives it its rate; none where that is its bound.
     held_by: Option<u32>,
-    /// The last computation in which it was to grow from its rate, and the last that gave it one.
+    /// The last computation in which it was open, and the last that gave it a rate.
     opened: u64,
     settled: u64,
 }
@@ -78,11 +78,15 @@ struct Hop {
     place: u32,
 }
 
-/// Whose turn it is: an open flow has reached its bound, or a link is full.
+/// What happens when all that is open has grown to a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
+    /// A flow has reached its bound.
     Bound(u32),
+    /// A link is full.
     Full(u32),
+    /// A link that was full at this rate has room now.
+    Room(u32),
 }
 
 /// A rate in an order.
@@ -104,8 +108,6 @@ impl Sharing {
             capacity,
             demand: 0.0,
             members: Vec::new(),
-            level: f64::INFINITY,
-            full_at: f64::INFINITY,
             turn: None,
             is_touched: false,
         });
@@ -189,17 +191,21 @@ impl Sharing {
             self.open(flow);
         }
         self.hear_touched();
-        while let Some(Reverse((Rate(rate), turn))) = self.queue.pop() {
+        while let Some(Reverse((rate, turn))) = self.queue.pop() {
             match turn {
                 Turn::Bound(flow) => self.bound_reached(flow),
-                Turn::Full(link) => self.has_turn(link, rate),
+                Turn::Full(link) | Turn::Room(link) => {
+                    if self.links[link as usize].turn.take_if(|it| *it == (rate, turn)).is_some() {
+                        self.has_turn(link, rate.0, matches!(turn, Turn::Room(_)));
+                    }
+                }
             }
             self.hear_touched();
         }
         &self.changes
     }
 
-    /// The flow grows from its rate until something holds it.
+    /// The flow grows from its rate until its bound or a link holds it.
     fn open(&mut self, flow: u32) {
         let entry = &mut self.flows[flow as usize];
         if entry.opened == self.round || entry.settled == self.round {
@@ -218,78 +224,67 @@ impl Sharing {
         }
     }
 
-    /// The links that have members with other rates say when they are full.
+    /// The links whose members have changed say when they are full.
     fn hear_touched(&mut self) {
         while let Some(link) = self.touched.pop() {
-            let (full_at, has_open) = self.full_at(link);
+            let turn = self.turn(link);
             let entry = &mut self.links[link as usize];
             entry.is_touched = false;
-            entry.full_at = full_at;
-            let is_as_before = full_at == entry.level && !has_open;
-            let turn =
-                Some(full_at.min(entry.level)).filter(|turn| turn.is_finite() && !is_as_before);
             if turn != entry.turn {
                 entry.turn = turn;
-                if let Some(turn) = turn {
-                    self.queue.push(Reverse((Rate(turn), Turn::Full(link))));
+                self.queue.extend(turn.map(Reverse));
+            }
+        }
+    }
+
+    /// When a link changes the rate of any of its members, if none that another holds gets more.
+    fn turn(&mut self, link: u32) -> Option<(Rate, Turn)> {
+        let entry = &self.links[link as usize];
+        self.given.clear();
+        // The rate of what it holds, the highest of any member that may come down, and whether any is open.
+        let (mut level, mut highest, mut has_open) = (None, 0.0_f64, false);
+        for member in &entry.members {
+            let flow = &self.flows[member.flow as usize];
+            if flow.settled == self.round {
+                self.given.push(flow.rate);
+            } else if flow.opened == self.round {
+                has_open = true;
+            } else {
+                highest = highest.max(flow.rate);
+                match flow.held_by == Some(link) {
+                    true => level = Some(flow.rate),
+                    false => self.given.push(flow.rate),
                 }
             }
         }
+        let full_at = if entry.may_be_full() {
+            share(entry.capacity, entry.members.len(), &mut self.given)
+        } else {
+            f64::INFINITY
+        };
+        match level.filter(|level| *level < full_at) {
+            Some(level) => Some((Rate(level), Turn::Room(link))),
+            None if full_at < highest || (has_open && full_at < f64::INFINITY) => {
+                Some((Rate(full_at), Turn::Full(link)))
+            }
+            None => None,
+        }
     }
 
-    /// The rate at which a link is full when none of its members that have one of their own gets more, and whether
-    /// any member is open.
-    fn full_at(&mut self, link: u32) -> (f64, bool) {
-        let entry = &self.links[link as usize];
-        self.given.clear();
-        let mut has_open = false;
-        for member in &entry.members {
-            let flow = &self.flows[member.flow as usize];
-            let is_settled = flow.settled == self.round;
-            has_open |= !is_settled && flow.opened == self.round;
-            if is_settled || (flow.opened != self.round && flow.held_by != Some(link)) {
-                self.given.push(flow.rate);
-            }
-        }
-        if !entry.may_be_full() {
-            return (f64::INFINITY, has_open);
-        }
-        self.given.sort_unstable_by(f64::total_cmp);
-        let (mut room, mut left) = (entry.capacity, entry.members.len());
-        for rate in &self.given {
-            if *rate >= room / left as f64 {
-                break;
-            }
-            room = (room - rate).max(0.0);
-            left -= 1;
-        }
-        (if left == 0 { f64::INFINITY } else { room / left as f64 }, has_open)
-    }
-
-    /// All have grown to `rate`, at which this link is full, or was before and has room now.
-    fn has_turn(&mut self, link: u32, rate: f64) {
-        let entry = &mut self.links[link as usize];
-        if entry.turn != Some(rate) {
-            return;
-        }
-        entry.turn = None;
-        let has_room = entry.full_at > entry.level;
-        entry.level = if has_room { f64::INFINITY } else { rate };
-        for place in 0..entry.members.len() {
+    /// All that is open has grown to `rate`, at which this link is full, or was full and has room now.
+    fn has_turn(&mut self, link: u32, rate: f64, has_room: bool) {
+        for place in 0..self.links[link as usize].members.len() {
             let number = self.links[link as usize].members[place].flow;
             let flow = &self.flows[number as usize];
             let is_held = flow.held_by == Some(link);
+            if flow.settled == self.round {
+                continue;
+            }
             if has_room && is_held {
                 self.open(number);
-            } else if !has_room
-                && flow.settled != self.round
-                && (is_held || flow.opened == self.round || flow.rate > rate)
-            {
+            } else if !has_room && (is_held || flow.opened == self.round || flow.rate > rate) {
                 self.give(number, rate, Some(link));
             }
-        }
-        if has_room {
-            self.touch(link);
         }
     }
 
@@ -371,6 +366,21 @@ impl Link {
     }
 }
 
+/// What each of `members` gets of `capacity` that is not among those to whom less was given already; infinite where these
+/// are all.
+fn share(capacity: f64, members: usize, given: &mut [f64]) -> f64 {
+    given.sort_unstable_by(f64::total_cmp);
+    let (mut room, mut left) = (capacity, members);
+    for rate in given {
+        if *rate >= room / left as f64 {
+            break;
+        }
+        room = (room - *rate).max(0.0);
+        left -= 1;
+    }
+    if left == 0 { f64::INFINITY } else { room / left as f64 }
+}
+
 impl Eq for Rate {}
 
 impl PartialOrd for Rate {
@@ -389,3 +399,6 @@ impl Ord for Rate {
 fn index(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;
