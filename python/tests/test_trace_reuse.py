@@ -134,7 +134,7 @@ def test_more_of_a_file_than_its_writer_wrote_is_refused() -> None:
 
 def test_a_workload_that_is_read_back_is_the_same() -> None:
     said = recorded().native()
-    assert read_native("w.json", json.dumps(said)).native() == said
+    assert read_native("w.json", said).native() == said
 
 
 def test_short_forms_hints_and_overheads_are_read(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_short_forms_hints_and_overheads_are_read(tmp_path: Path) -> None:
             {"name": "u", "after": ["t"], "overhead_seconds": 0.2, "operations": [{"read": "b"}]},
         ],
     }
-    t, u = read_native("w.json", json.dumps(short)).tasks
+    t, u = read_native("w.json", short).tasks
     assert (t.files("read"), t.compute_s, t.files("write"), t.slots) == ({"a": 7}, 2.0, {"b": 9}, 2)
     assert (u.files("read"), u.after, u.overhead_s, u.stage) == ({"b": 9}, ("t",), 0.2, "u")
     (tmp_path / "w.json").write_text(json.dumps(short))
@@ -169,7 +169,7 @@ def test_short_forms_hints_and_overheads_are_read(tmp_path: Path) -> None:
 def test_bad_workloads_are_refused_by_field(change: dict[str, Any], said: str) -> None:
     document = {"format": "intarsia-workload", "version": 1, "files": [], "tasks": []} | change
     with pytest.raises(TraceError, match=said):
-        read_native("w.json", json.dumps(document))
+        read_native("w.json", document)
 
 
 def test_the_command_joins_and_says_what_it_did(
@@ -180,7 +180,7 @@ def test_the_command_joins_and_says_what_it_did(
     new.write_text(json.dumps(sorted_anew().native()))
     assert command.main([str(new), "--reuse", str(old), "--out", str(out)]) == 0
     assert "as recorded now: sort; 2 stages as they were" in capsys.readouterr().err
-    made = read_native("out", out.read_text())
+    made = read_native("out", json.loads(out.read_text()))
     assert sum(one.compute_s for one in made.tasks) == 2 * 1.0 + 2 * 0.5 + 3.0
     old.write_text("{}")
     assert command.main([str(new), "--reuse", str(old)]) == 1

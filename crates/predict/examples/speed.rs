@@ -1,5 +1,8 @@
 //! How long predictions take: `cargo run --release -p intarsia-predict --example speed`.
 //!
+//! With a part of a name as argument only the cases of such a name are predicted, once each and without a clock, which
+//! `valgrind --tool=callgrind` does not bear; what they predict is printed to its last digit.
+//!
 //! Beside the published cases the figures of the thesis are printed, which are of one core of 2007 (Intel Xeon E5345).
 //! What they depend on beside the machine (frames, chunks, links of 1 Gb/s, storage in memory) is the same here.
 
@@ -20,12 +23,45 @@ use serde_json::{Value, json};
 
 const REPEAT: usize = 5;
 
+struct Case<'a> {
+    name: String,
+    workload: &'a Workload,
+    profile: Profile,
+    configuration: Configuration,
+    published: &'static str,
+}
+
 fn main() {
-    let platform = |hosts: u32| profile(hosts);
-    println!(
-        "{:<44} {:>9} {:>9} {:>10} {:>12}  published",
-        "case", "wall ms", "CPU ms", "events", "simulated s"
-    );
+    let only = std::env::args().nth(1);
+    if only.is_none() {
+        println!(
+            "{:<44} {:>9} {:>9} {:>10} {:>12}  published",
+            "case", "wall ms", "CPU ms", "events", "simulated s"
+        );
+    }
+    let medium = reduce(19, 10_000_000, 10_000_000, 200_000_000);
+    let large = reduce(19, 100_000_000, 100_000_000, 2_000_000_000);
+    // Weak scaling: each host reads and writes 200 MB, and one reads all that was written.
+    let scaled = reduce(999, 200_000_000, 200_000_000, 2_000_000_000);
+    let thousand = layers(1000);
+    for case in cases(&medium, &large, &scaled, &thousand) {
+        match &only {
+            None => measure(&case),
+            Some(part) if case.name.contains(part) => predict_once(&case),
+            Some(_) => {}
+        }
+    }
+    if only.is_none() {
+        measure_grid(&thousand, &profile(64));
+    }
+}
+
+fn cases<'a>(
+    medium: &'a Workload,
+    large: &'a Workload,
+    scaled: &'a Workload,
+    thousand: &'a Workload,
+) -> Vec<Case<'a>> {
     let default = |hosts| Configuration {
         placement: Placement::RoundRobin,
         stripe_width: 19,
@@ -34,66 +70,59 @@ fn main() {
     };
     let aware =
         |hosts| Configuration { placement: Placement::Collocate, ..Configuration::new(hosts) };
-    let medium = reduce(19, 10_000_000, 10_000_000, 200_000_000);
-    let large = reduce(19, 100_000_000, 100_000_000, 2_000_000_000);
-    measure(
-        "reduce medium, 20 hosts, default store",
-        &medium,
-        &platform(20),
-        &default(20),
-        "41 ms",
-    );
-    measure("reduce large, 20 hosts, default store", &large, &platform(20), &default(20), "300 ms");
-    // Weak scaling: each host reads and writes 200 MB, and one reads all that was written.
-    let scaled = reduce(999, 200_000_000, 200_000_000, 2_000_000_000);
-    measure(
-        "reduce, 1,000 hosts, 600 GB, default store",
-        &scaled,
-        &platform(1000),
-        &default(1000),
-        "37 s",
-    );
-    measure(
-        "reduce, 1,000 hosts, 600 GB, collocated",
-        &scaled,
-        &platform(1000),
-        &aware(1000),
-        "25 s",
-    );
-    let thousand = layers(1000);
-    for (name, configuration) in [("local", Configuration::new(64)), ("default store", default(64))]
+    let case = |name: &str, workload, configuration: Configuration, published| Case {
+        name: name.to_owned(),
+        workload,
+        profile: profile(configuration.hosts),
+        configuration,
+        published,
+    };
+    let mut cases = vec![
+        case("reduce medium, 20 hosts, default store", medium, default(20), "41 ms"),
+        case("reduce large, 20 hosts, default store", large, default(20), "300 ms"),
+        case("reduce, 1,000 hosts, 600 GB, default store", scaled, default(1000), "37 s"),
+        case("reduce, 1,000 hosts, 600 GB, collocated", scaled, aware(1000), "25 s"),
+    ];
+    for (store, configuration) in
+        [("local", Configuration::new(64)), ("default store", default(64))]
     {
-        let name = format!("1,000 tasks, 64 hosts, {name}");
-        measure(&name, &thousand, &platform(64), &configuration, "target: 50 ms");
-        let mut fair = platform(64);
-        fair.network.sharing = Sharing::Fair;
-        measure(&format!("{name}, fair links"), &thousand, &fair, &configuration, "target: 50 ms");
+        let name = format!("1,000 tasks, 64 hosts, {store}");
+        let framed = case(&name, thousand, configuration, "target: 50 ms");
+        let mut fair = case(
+            &format!("{name}, fair links"),
+            thousand,
+            framed.configuration.clone(),
+            "target: 50 ms",
+        );
+        fair.profile.network.sharing = Sharing::Fair;
+        cases.extend([framed, fair]);
     }
-    measure_grid(&thousand, &platform(64));
+    cases
 }
 
-fn measure(
-    name: &str,
-    workload: &Workload,
-    profile: &Profile,
-    configuration: &Configuration,
-    published: &str,
-) {
+fn predict_once(case: &Case<'_>) {
+    let found = predict(case.workload, &case.profile, &case.configuration, 1).unwrap();
+    println!("{}: {} events, {} s", case.name, found.events, found.makespan_seconds);
+}
+
+fn measure(case: &Case<'_>) {
     let mut times = Vec::new();
     let mut last = None;
     for _ in 0..REPEAT {
         let started = Clocks::now();
-        last = Some(predict(workload, profile, configuration, 1).unwrap());
+        last = Some(predict(case.workload, &case.profile, &case.configuration, 1).unwrap());
         times.push(started.elapsed());
     }
     times.sort_by(|a, b| a.processor.total_cmp(&b.processor));
     let (found, Clocks { wall, processor }) = (last.unwrap(), times[REPEAT / 2]);
     println!(
-        "{name:<44} {:>9.1} {:>9.1} {:>10} {:>12.2}  {published}",
+        "{:<44} {:>9.1} {:>9.1} {:>10} {:>12.2}  {}",
+        case.name,
         wall * 1e3,
         processor * 1e3,
         found.events,
-        found.makespan_seconds
+        found.makespan_seconds,
+        case.published
     );
 }
 

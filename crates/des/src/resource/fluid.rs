@@ -12,9 +12,8 @@ const STALE_ENTRIES: usize = 64;
 
 /// Links that transfers share, each with the max-min fair rate.
 ///
-/// Changes at one instant are computed together, when a time or a rate is asked for next. What has
-/// changed there concerns only the transfers that a chain of shared links joins to it; the time is
-/// O(p log p) for paths of p hops altogether among these. A single link that many transfers share is a
+/// Changes at one instant are computed together, when a time or a rate is asked for next. Only what gets another rate
+/// by them is computed again; the time is O(m log m) for m transfers altogether on the links of these. A single link that many transfers share is a
 /// [`SharedServer`](crate::SharedServer), which takes O(log n). Links have no latency: start a transfer
 /// later by that of its path.
 ///
@@ -255,17 +254,17 @@ impl<C> Fluid<C> {
         if !self.sharing.has_changed() {
             return;
         }
-        for Change { flow, old_rate } in self.sharing.solve() {
-            let version = self.take_version();
+        for Change { flow, old_rate, rate } in self.sharing.solve().iter().copied() {
             let Some(transfer) = &mut self.transfers[flow as usize] else { continue };
             transfer.remaining_bytes = transfer.left(old_rate, self.now);
             transfer.updated = self.now;
-            transfer.version = version;
-            let seconds = transfer.remaining_bytes / self.sharing.rate(flow);
+            transfer.version = self.next_version;
+            self.next_version += 1;
+            let seconds = transfer.remaining_bytes / rate;
             // At rate zero it takes for ever, or no time when nothing is left.
             let span = if seconds.is_nan() { Span::ZERO } else { Span::from_secs_f64(seconds) };
-            let completion =
-                Completion { time: self.now + span, birth: transfer.birth, version, flow };
+            let (birth, version) = (transfer.birth, transfer.version);
+            let completion = Completion { time: self.now + span, birth, version, flow };
             if completion.time < Time::NEVER {
                 self.completions.push(Reverse(completion));
             }

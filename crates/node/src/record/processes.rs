@@ -54,35 +54,31 @@ pub(super) struct Met {
 }
 
 impl Processes {
-    /// The process of a thread that is at work in a call now.
+    /// The process of a thread that is at work in a call now. The kernel is asked without the lock, so that calls of other
+    /// processes do not wait for its answer.
     pub(super) fn meet(&self, thread: u32, at_ns: u64) -> Met {
         if thread == 0 {
             // The kernel itself, or one of a namespace that is none of ours.
             return Met::default();
         }
-        let mut known = self.known.lock();
-        if known.threads.len() >= MOST {
-            known.threads.clear();
-            known.processes.clear();
+        let known = self.known.lock().pid_of(thread);
+        let (pid, end) = known.map_or_else(|| asked(thread), |pid| (pid, None));
+        if let Some(number) = self.known.lock().seen_lately(thread, pid, at_ns) {
+            return Met { number, pid, ..Met::default() };
         }
-        let mut end = None;
-        let pid = match known.threads.get(&thread) {
-            Some(pid) => *pid,
-            None => {
-                // The kernel gives a descriptor of a process by its first thread alone: most processes have no other one,
-                // and to read this costs a tenth of what `/proc` does.
-                end = descriptor_of(thread);
-                let pid = if end.is_some() { thread } else { process_of(thread).unwrap_or(thread) };
-                known.threads.insert(thread, pid);
-                pid
-            }
+        let now = told(pid, "stat").and_then(|line| Stat::parse(&line));
+        let is_awaited = now.as_ref().is_some_and(|now| self.known.lock().would_be_news(pid, now));
+        // Before it has a number: the log is told of a process before others of its threads do anything.
+        let command = if is_awaited { command_of(pid) } else { Vec::new() };
+        let looked = self.known.lock().look(pid, now.as_ref(), at_ns);
+        let number = looked.number;
+        let Some(Stat { program, parent_pid, began_ticks }) = now.filter(|_| looked.is_news) else {
+            return Met { number, pid, ..Met::default() };
         };
-        if let Some(seen) = known.processes.get(&pid)
-            && at_ns.saturating_sub(seen.looked_ns) < LOOK_AGAIN_NS
-        {
-            return Met { number: seen.number, pid, ..Met::default() };
-        }
-        known.look(pid, end, at_ns)
+        let end = looked.is_new.then(|| end.or_else(|| descriptor_of(pid))).flatten();
+        let began_unix_ns = unix_ns(began_ticks);
+        let news = Process { number, pid, parent_pid, began_unix_ns, at_ns, program, command };
+        Met { number, pid, news: Some(news), end }
     }
 
     /// The process has ended; its number may be another one's from now on.
@@ -95,38 +91,69 @@ impl Processes {
     }
 }
 
+/// What became of a look at a process.
+struct Looked {
+    number: u64,
+    /// The log has yet to be told of it, or of its program.
+    is_news: bool,
+    /// It was not met before.
+    is_new: bool,
+}
+
 impl Known {
-    /// `end` tells the end of the process, if that was asked for already.
-    fn look(&mut self, pid: u32, end: Option<OwnedFd>, at_ns: u64) -> Met {
-        let Some(now) = told(pid, "stat").and_then(|line| Stat::parse(&line)) else {
+    fn pid_of(&self, thread: u32) -> Option<u32> {
+        self.threads.get(&thread).copied()
+    }
+
+    /// The number of a process that needs no look; where it needs one, none but the caller looks for a while.
+    fn seen_lately(&mut self, thread: u32, pid: u32, at_ns: u64) -> Option<u64> {
+        if self.threads.len() >= MOST {
+            self.threads.clear();
+            self.processes.clear();
+        }
+        self.threads.insert(thread, pid);
+        let seen = self.processes.get_mut(&pid)?;
+        if at_ns.saturating_sub(seen.looked_ns) < LOOK_AGAIN_NS {
+            return Some(seen.number);
+        }
+        seen.looked_ns = at_ns;
+        None
+    }
+
+    /// Whether the log has yet to be told of this process or its program.
+    fn would_be_news(&self, pid: u32, now: &Stat) -> bool {
+        let seen = self.processes.get(&pid);
+        seen.is_none_or(|seen| seen.began_ticks != now.began_ticks || seen.program != now.program)
+    }
+
+    /// Notes what the kernel tells of a process; nothing where that is gone.
+    fn look(&mut self, pid: u32, now: Option<&Stat>, at_ns: u64) -> Looked {
+        let Some(now) = now else {
             let number = self.processes.get(&pid).map_or(0, |seen| seen.number);
-            return Met { number, pid, ..Met::default() };
+            return Looked { number, is_news: false, is_new: false };
         };
         let same = self.processes.get_mut(&pid).filter(|seen| seen.began_ticks == now.began_ticks);
-        let (number, is_new) = match same {
-            Some(seen) => {
-                seen.looked_ns = at_ns;
-                if seen.program == now.program {
-                    return Met { number: seen.number, pid, ..Met::default() };
-                }
+        if let Some(seen) = same {
+            let is_news = seen.program != now.program;
+            if is_news {
                 seen.program.clone_from(&now.program);
-                (seen.number, false)
             }
-            None => {
-                self.last_number += 1;
-                let (began_ticks, program) = (now.began_ticks, now.program.clone());
-                let number = self.last_number;
-                let seen = Seen { number, began_ticks, program, looked_ns: at_ns };
-                self.processes.insert(pid, seen);
-                (number, true)
-            }
-        };
-        let end = is_new.then(|| end.or_else(|| descriptor_of(pid))).flatten();
-        let began_unix_ns = unix_ns(now.began_ticks);
-        let (parent_pid, program) = (now.parent_pid, now.program);
-        let command = command_of(pid);
-        let news = Process { number, pid, parent_pid, began_unix_ns, at_ns, program, command };
-        Met { number, pid, news: Some(news), end }
+            return Looked { number: seen.number, is_news, is_new: false };
+        }
+        self.last_number += 1;
+        let (number, program) = (self.last_number, now.program.clone());
+        let seen = Seen { number, began_ticks: now.began_ticks, program, looked_ns: at_ns };
+        self.processes.insert(pid, seen);
+        Looked { number, is_news: true, is_new: true }
+    }
+}
+
+/// The process of a thread, and what tells its end where that was the question. The kernel gives a descriptor of a process by
+/// its first thread alone: most processes have no other one, and to ask for it costs a tenth of what reading `/proc` does.
+fn asked(thread: u32) -> (u32, Option<OwnedFd>) {
+    match descriptor_of(thread) {
+        Some(end) => (thread, Some(end)),
+        None => (process_of(thread).unwrap_or(thread), None),
     }
 }
 

@@ -160,8 +160,7 @@ impl Streams {
     fn is_full(&mut self, host: u32, way: usize) -> bool {
         let way = &self.cards[host as usize][way];
         let (link, most) = (way.link, way.bytes_per_second);
-        way.under_way > 0
-            && self.fluid.load_per_second(link).is_ok_and(|load| load >= FULL * most)
+        way.under_way > 0 && self.fluid.load_per_second(link).is_ok_and(|load| load >= FULL * most)
     }
 
     fn seconds(&self, host: u32, way: usize, bytes: u64) -> f64 {

@@ -24,15 +24,20 @@ _NAME_LIMIT = 200
 
 
 def read_wfformat(source: str, text: str, replay: Replay) -> Graph:
-    """Read an instance; raises GraphError with all that is wrong in it.
-
-    Its files get names that are safe below one directory: what is no letter, digit or one of
-    `_.-~#:` is written as in a URL.
-    """
+    """Read the text of an instance; raises GraphError with all that is wrong in it."""
     try:
         document = json.loads(text)
     except ValueError as error:
         raise GraphError(source, [f"is no JSON: {error}"]) from None
+    return graph_of_instance(source, document, replay)
+
+
+def graph_of_instance(source: str, document: Any, replay: Replay) -> Graph:
+    """Make a graph of the JSON of an instance; raises GraphError with all that is wrong in it.
+
+    Its files get names that are safe below one directory: what is no letter, digit or one of
+    `_.-~#:` is written as in a URL.
+    """
     return _Instance(source, document, replay).graph()
 
 

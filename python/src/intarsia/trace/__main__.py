@@ -7,8 +7,8 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from intarsia.run.wfformat import is_wfformat
 from intarsia.simulate.files import write_atomically
 from intarsia.trace.cached import without_hits
 from intarsia.trace.calls import RECORD
@@ -182,9 +182,10 @@ def _joined(new: Workload, given: argparse.Namespace) -> Workload:
     """The workload of `--reuse` with the stages that were recorded anew."""
     source = str(given.reuse)
     text = _text(source)
-    if text is None or not is_native(text):
+    document = None if text is None else _document(source, text)
+    if not is_native(document):
         raise TraceError(source, "", "is no workload", "make one: intarsia trace … --out FILE")
-    known = read_native(source, text)
+    known = read_native(source, document)
     replaced = [name for name in (given.stages or "").split(",") if name] or new.stages
     made = with_new_stages(known, given.records[0], new, replaced)
     stayed = len(known.stages) - len(replaced)
@@ -205,11 +206,12 @@ def read(records: Sequence[str], below: str | None, *, whole: bool = False) -> W
             "",
             "only logs of one kind, of `intarsia record` or Darshan, are read together",
         )
-    if is_wfformat(first):
-        return _checked(read_instance(records[0], first), records[0])
-    if is_native(first):
-        return _checked(read_native(records[0], first), records[0])
-    if first.lstrip().startswith("{"):
+    document = _document(records[0], first)
+    if document is not None and "schemaVersion" in document:
+        return _checked(read_instance(records[0], document), records[0])
+    if is_native(document):
+        return _checked(read_native(records[0], document), records[0])
+    if document is not None:
         raise TraceError(
             records[0],
             "field 'schemaVersion'",
@@ -240,6 +242,17 @@ def _text(path: str) -> str | None:
         raise TraceError(path, "", "is empty")
     is_binary = b"\0" in content[:4096]
     return None if is_binary else content.decode("utf-8", "backslashreplace")
+
+
+def _document(path: str, text: str) -> dict[str, Any] | None:
+    """The JSON object that a record is; None where it is none, as a log of strace."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        document: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise TraceError(path, "", f"is no JSON: {error}") from None
+    return document
 
 
 def _tell(workload: Workload, out: Path | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,25 +13,17 @@ _FORM = "intarsia-workload"
 _HELP = "`intarsia predict WORKLOAD` says what else is wrong in it"
 
 
-def is_native(text: str) -> bool:
-    """Whether a text claims to be a workload of ours.
+def is_native(document: Any) -> bool:
+    """Whether JSON that was read claims to be a workload of ours.
 
-    >>> is_native('{"format": "intarsia-workload"}'), is_native('{"name": "x"}'), is_native("{")
+    >>> is_native({"format": "intarsia-workload"}), is_native({"name": "x"}), is_native(None)
     (True, False, False)
     """
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return False
     return isinstance(document, dict) and document.get("format") == _FORM
 
 
-def read_native(source: str, text: str) -> Workload:
-    """Read a workload of ours; raises TraceError that names the field."""
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise TraceError(source, "", f"is no JSON: {error}") from None
+def read_native(source: str, document: Any) -> Workload:
+    """Make a workload of the JSON of one; raises TraceError that names the field."""
     root = _Field(source, "", document)
     if root.text("format", "") != _FORM:
         raise TraceError(source, "field 'format'", f"{_FORM!r} is expected")

@@ -13,8 +13,9 @@ def sample(workload: Workload, share: float, seed: int = 1) -> int:
     """Keep the computation of a `share` of the tasks of each stage, chosen by chance.
 
     Every other task gets that of one of these, as if nobody had recorded it: tasks of a stage run
-    the same program. What tasks read and write stays. Returns how many tasks were kept; of each
-    stage at least one.
+    the same program. What tasks read and write stays, and says who is alike: tasks of a stage, in
+    the order of the bytes that they move, are cut into as many groups as are kept, and one of each
+    group stands for it. Returns how many tasks were kept; of each stage at least one.
     """
     if not 0 < share <= 1:
         raise ValueError(f"{share}: a share lies above 0, and 1 is all")
@@ -25,13 +26,20 @@ def sample(workload: Workload, share: float, seed: int = 1) -> int:
     kept = 0
     for tasks in by_stage.values():
         count = math.ceil(share * len(tasks))
-        known = set(draw.sample(range(len(tasks)), count))
-        seconds = [tasks[place].compute_s for place in sorted(known)]
-        for place, task in enumerate(tasks):
-            if place not in known:
-                _compute(task, draw.choice(seconds))
+        # Who moves as much stands in an order of chance.
+        order = sorted(draw.sample(tasks, len(tasks)), key=_moved_bytes)
+        for number in range(count):
+            group = order[number * len(order) // count : (number + 1) * len(order) // count]
+            known = draw.choice(group)
+            for task in group:
+                if task is not known:
+                    _compute(task, known.compute_s)
         kept += count
     return kept
+
+
+def _moved_bytes(task: Task) -> int:
+    return sum(one.size for one in task.operations if one.kind in ("read", "write"))
 
 
 def _compute(task: Task, seconds: float) -> None:

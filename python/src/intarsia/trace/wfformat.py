@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any
 
 from intarsia.run.graph import GraphError
 from intarsia.run.replay import Replay
-from intarsia.run.wfformat import read_wfformat, task_name
+from intarsia.run.wfformat import graph_of_instance, task_name
 from intarsia.trace.errors import TraceError
 from intarsia.trace.workload import Operation, Task, Workload
 
 
-def read_instance(source: str, text: str) -> Workload:
-    """Read an instance of WfFormat 1.5 or 1.6; raises TraceError with all that is wrong in it.
+def read_instance(source: str, document: Any) -> Workload:
+    """Make a workload of the JSON of WfFormat 1.5 or 1.6; raises TraceError with all that is wrong.
 
     A task reads its inputs whole, computes and writes its outputs whole. Its computation is the
     part of its run time in which it used a processor, so that waiting for files does not count.
     """
     try:
-        graph = read_wfformat(source, text, Replay())
+        graph = graph_of_instance(source, document, Replay())
     except GraphError as error:
         raise TraceError(
             source, "", str(error).removeprefix(f"{source}: "), "WfFormat 1.5 and 1.6 are known"
         ) from None
     made = Workload(graph.name, [], dict(graph.size_bytes), list(graph.warnings))
-    executed = _executed(json.loads(text))
+    executed = _executed(document)
     for task in graph.tasks.values():
         ran = executed.get(task.name, {})
         began_s = _moment(source, task.name, ran.get("executedAt"))
