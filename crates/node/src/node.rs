@@ -29,6 +29,7 @@ use crate::inode::summing::Summer;
 use crate::kernel::{Kernel, PageCache};
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
+use crate::members::Members;
 use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
@@ -74,6 +75,8 @@ pub struct Node {
     pub(crate) hinted: Arc<Hinted>,
     /// Files that went with their last reader.
     pub(crate) outlived: Outlived,
+    /// Whether there are other hosts, and whether this one is a member.
+    pub(crate) members: Members,
     /// The other hosts, in a store of several.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Locks of processes, in a store of several hosts.
@@ -151,6 +154,18 @@ impl Node {
     #[must_use]
     pub const fn options(&self) -> &NodeOptions {
         &self.options
+    }
+
+    /// Whether other hosts work in the same store.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        self.members.is_shared()
+    }
+
+    /// Whether this host was told to leave.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.members.is_leaving()
     }
 
     /// The counters.

@@ -81,7 +81,7 @@ impl PeerService {
     /// The node, unless the others have given it up: then it has nothing to say.
     fn member(&self) -> Result<std::sync::Arc<Node>> {
         let node = self.node()?;
-        if node.is_fenced() {
+        if node.members.is_fenced() {
             let gone = rustix::io::Errno::HOSTUNREACH.into();
             return Err(Error::io("the host was declared lost and is not back yet", gone));
         }

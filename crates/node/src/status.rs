@@ -282,7 +282,7 @@ impl Node {
                 .map(|(name, value)| LocatedHint {
                     name,
                     value: value.to_owned(),
-                    acted_upon: name.is_acted_upon_as(value, self.is_shared()),
+                    acted_upon: name.is_acted_upon_as(value, self.members.is_shared()),
                 })
                 .collect(),
         })
@@ -378,7 +378,7 @@ impl Node {
     }
 
     fn render_copies(&self, out: &mut String) {
-        if !self.is_shared() {
+        if !self.members.is_shared() {
             return;
         }
         let (waiting, counts) = (self.replicas.queue.backlog(), &self.replicas.counts);

@@ -21,13 +21,13 @@ const CLEAN: &[&str] = &[
     "locks",
     "directory",
     "space",
+    "members",
     "body",
     "cache",
     "replication",
 ];
 /// How many uses of higher rooms the others have. Make a number smaller when it is; never greater.
 const UPWARD: &[(&str, usize)] = &[
-    ("members", 1),
     ("inode", 11),
     ("rebalance", 4),
     ("vfs", 15),

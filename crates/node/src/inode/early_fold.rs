@@ -74,7 +74,8 @@ impl LiveState {
 impl Node {
     /// What a file in a backing file holds, if it is to be published beside its inode.
     pub(crate) fn foldable(&self, state: &LiveState) -> Result<Option<Vec<u8>>> {
-        let Some(local) = state.local().filter(|_| self.is_shared() && state.holds_lease()) else {
+        let Some(local) = state.local().filter(|_| self.members.is_shared() && state.holds_lease())
+        else {
             return Ok(None);
         };
         let size_bytes = local.ro.stat()?.size_bytes;

@@ -79,7 +79,7 @@ impl Node {
         self.note_placed(&state.hints, is_as_wished, why);
         match last {
             Some(tier) => state.unfold_into(&self.bodies, ino, tier),
-            None if self.is_shared() => Err(self.refuse_for_room(reason.as_str())),
+            None if self.members.is_shared() => Err(self.refuse_for_room(reason.as_str())),
             None => Err(self.refuse_for_room("every tier is full")),
         }
     }
@@ -110,7 +110,7 @@ impl Node {
     pub(crate) fn refuse_for_room(&self, why: &str) -> Error {
         let refused = self.metrics.refused_for_room.fetch_add(1, Ordering::Relaxed) + 1;
         if self.shortage.nowhere.is_due(TOLD_EVERY) {
-            let help = if self.is_shared() {
+            let help = if self.members.is_shared() {
                 "remove files, add a tier, or have a host join"
             } else {
                 "remove files, or add a tier"

@@ -24,7 +24,7 @@ impl Node {
         if state.body.is_none() {
             state.hints = own_hints(&self.namespace, inode)?;
             // Another host's orphan is not for this one to remove.
-            if inode.nlink == 0 && !self.is_shared() {
+            if inode.nlink == 0 && !self.members.is_shared() {
                 state.names.lose();
             }
             state.load_body(&self.bodies, inode)?;
@@ -106,7 +106,7 @@ impl Node {
     /// stay readable. Not a file that is written here: dropping the kernel's pages while it asks for a length keeps it from
     /// taking that, and who holds a lock would not see to the end.
     pub(crate) fn follow(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
-        if !self.is_shared()
+        if !self.members.is_shared()
             || !state.is_served_by_us()
             || state.holds_lease()
             || state.writes_stripes()

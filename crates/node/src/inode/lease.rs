@@ -218,13 +218,12 @@ impl Node {
     /// The record of a file as this host knows it, where it says what the record does of its content and of where that is:
     /// nobody else changes either while this host holds the right to write.
     pub(crate) fn known_record(&self, state: &LiveState) -> Option<Inode> {
-        let is_sure = || self.cluster.as_ref().is_some_and(|cluster| cluster.is_sure_member());
         let is_certain = state.holds_lease()
             && state.body.is_some()
             && !state.backing.is_doubtful()
             && !state.right.is_taken_over()
             && !state.mark.is_foreign()
-            && is_sure();
+            && self.members.is_sure();
         state.record.clone().filter(|_| is_certain)
     }
 

@@ -49,12 +49,12 @@ impl Node {
         if let Some(striped) = state.striped() {
             return self.bodies.stripes.publish(striped, ino);
         }
-        if self.is_shared() && state.writers > 0 && state.has_changed_unseen()? {
+        if self.members.is_shared() && state.writers > 0 && state.has_changed_unseen()? {
             state.overlay.is_dirty = true;
         }
         let mut persisted = self.persist(ino, state);
         if let Err(error) = &persisted
-            && self.is_shared()
+            && self.members.is_shared()
             && !matches!(error, Error::NotFound)
             && self.regain(ino, state).unwrap_or(false)
         {
@@ -63,7 +63,7 @@ impl Node {
         }
         match persisted {
             // Another host removed the file, which is open here still.
-            Err(Error::NotFound) if self.is_shared() => {
+            Err(Error::NotFound) if self.members.is_shared() => {
                 state.names.lose();
                 state.overlay.is_dirty = false;
                 Ok(())
@@ -75,7 +75,7 @@ impl Node {
     /// Whether publishing the file's content now waits for other hosts.
     pub(crate) fn publishes_copies(&self, ino: InodeId, moment: Moment) -> bool {
         let awaits = |state: &mut LiveState| state.awaits_copies(&self.placing, moment);
-        self.is_shared() && self.live.with_existing(ino, awaits).unwrap_or(false)
+        self.members.is_shared() && self.live.with_existing(ino, awaits).unwrap_or(false)
     }
 
     /// Publishes what was written, with as many copies as the file is to have (see [`Replicas::publish`]).
@@ -108,7 +108,7 @@ impl Node {
             return Ok(());
         }
         state.notice_writes(&self.kernel)?;
-        let mut extras = state.lease_extras(self.is_shared());
+        let mut extras = state.lease_extras(self.members.is_shared());
         let size_bytes = state.size_bytes()?;
         let layout = match state.inline() {
             Some([]) => {

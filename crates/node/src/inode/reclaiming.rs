@@ -91,7 +91,7 @@ impl Node {
 
     pub(crate) fn remove_free_files(&self) -> Result<()> {
         for tier in self.tiers.iter() {
-            if self.is_shared() {
+            if self.members.is_shared() {
                 for free in
                     self.receiver.take_garbage(tier, |files| self.spare_passed(tier.id(), files))?
                 {

@@ -20,8 +20,8 @@ impl Node {
             state.holds_lease() || state.writes_remotely() || state.writes_stripes()
         };
         match self.live.with_existing(ino, is_writer) {
-            Some(true) => self.await_sure_membership(),
-            _ => self.await_membership(),
+            Some(true) => self.members.await_sure_membership(),
+            _ => self.members.await_membership(),
         }
     }
 
@@ -98,7 +98,10 @@ impl Node {
     /// and could be got back.
     pub(crate) fn with_right(&self, ino: InodeId, work: impl Fn() -> Result<()>) -> Result<()> {
         let outcome = work();
-        if outcome.is_err() && self.is_shared() && self.reconcile_if_taken(ino).unwrap_or(false) {
+        if outcome.is_err()
+            && self.members.is_shared()
+            && self.reconcile_if_taken(ino).unwrap_or(false)
+        {
             return work();
         }
         outcome

@@ -92,7 +92,7 @@ impl Node {
 
     /// Settles a closed file, and those that are due with it.
     pub(crate) fn settle_some(&self, first: Waiting) -> Result<()> {
-        if !self.is_shared() || self.is_fenced() {
+        if !self.members.is_shared() || self.members.is_fenced() {
             return self.settle(first);
         }
         let mut due = vec![first];
@@ -113,7 +113,7 @@ impl Node {
 
     fn settle(&self, waiting: Waiting) -> Result<()> {
         let ino = waiting.ino;
-        if self.is_fenced() {
+        if self.members.is_fenced() {
             self.finalizer_queue.retry(waiting);
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl Node {
             Err(e) => {
                 // Keeps its mark in the namespace, so the next start tries again.
                 tracing::error!(%ino, error = %e, "a closed file could not be settled");
-                if self.is_shared() {
+                if self.members.is_shared() {
                     // Other hosts would wait for that start.
                     let reconciled = self.reconcile_if_taken(ino);
                     self.live.with_existing(ino, |state| state.entry.enqueue());
@@ -221,7 +221,7 @@ impl Node {
         state.close_writer();
         let Some(local) = state.local() else {
             // Folded before a crash, mark left behind; or a lease to write a file beside its inode.
-            let mut extras = state.lease_extras(self.is_shared());
+            let mut extras = state.lease_extras(self.members.is_shared());
             extras.push(release.extra());
             let settled = self.namespace.change_known(inode, |_, more| {
                 more.extend_from_slice(&extras);
@@ -269,7 +269,7 @@ impl Node {
         self.tiers.get(home.tier)?.account(state.accounted_512, stat.blocks_512);
         state.accounted_512 = stat.blocks_512;
         let was_written = stat.ctime > state.seen_ctime;
-        let mut extras = state.lease_extras(self.is_shared());
+        let mut extras = state.lease_extras(self.members.is_shared());
         extras.push(release.extra());
         let is_strict = state.hints.integrity() == Integrity::Strict;
         match (state.sums.get(), is_strict) {
@@ -338,7 +338,7 @@ impl Node {
         bytes.truncate(n);
         let backing = local.backing;
         let was_written = stat.ctime > state.seen_ctime;
-        let mut extras = state.lease_extras(self.is_shared());
+        let mut extras = state.lease_extras(self.members.is_shared());
         extras.push(release.extra());
         let mut dropped = Vec::new();
         if self.namespace.records_reserved_files() {

@@ -84,7 +84,8 @@ impl Node {
     fn damage_of(&self, ino: InodeId) -> Result<Option<String>> {
         let Some(inode) = self.summed(ino)? else { return Ok(None) };
         let own = self.copies.own(&inode);
-        let Some(backing) = own.or(inode.layout.backing().filter(|_| !self.is_shared())) else {
+        let Some(backing) = own.or(inode.layout.backing().filter(|_| !self.members.is_shared()))
+        else {
             return Ok(None);
         };
         let stored = match stored_sums(&self.namespace, ino) {

@@ -242,7 +242,7 @@ impl Node {
         for live in self.live.entries() {
             match self.live.with_existing(live.ino, |state| self.persist(live.ino, state)) {
                 // Removed by another host.
-                Some(Err(Error::NotFound)) if self.is_shared() => {}
+                Some(Err(Error::NotFound)) if self.members.is_shared() => {}
                 outcome => outcome.unwrap_or(Ok(()))?,
             }
         }

@@ -16,7 +16,7 @@ impl Node {
     /// or may still be, written past the process.
     pub(crate) fn recover(&self) -> Result<()> {
         self.remove_free_files()?;
-        if self.is_shared() {
+        if self.members.is_shared() {
             self.remove_unknown_files()?;
             self.give_up_doubtful_copies()?;
             // Which files were to get copies was known to the process that ended, and to nobody else.
@@ -90,7 +90,7 @@ impl Node {
                 count += 1;
                 self.live.with(ino, |state| {
                     state.mark.set();
-                    if self.is_shared() {
+                    if self.members.is_shared() {
                         state.right.acquire();
                     }
                     state.mark.find();

@@ -31,6 +31,7 @@ use crate::inode::summing::Summer;
 use crate::kernel::{Kernel, raise_descriptor_limit};
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
+use crate::members::Members;
 use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
@@ -67,6 +68,7 @@ impl Node {
         let bodies = files.bodies(&options, &ground, Lower::new(tree, &ground.namespace, changes));
         let receiver = Arc::new(files.receiver(&options, &ground));
         Ok(Self {
+            members: Members::new(ground.cluster.clone()),
             locks: ground.locks(),
             directory_leases: ground.directory_leases(&options),
             inode_count: InodeCount::new(ground.cluster.is_some()),

@@ -73,7 +73,7 @@ impl Node {
 
     /// Takes the lease and the bytes of a file that nobody has open.
     fn bring_here(&self, ino: InodeId) -> Result<Fetched> {
-        self.await_membership()?;
+        self.members.await_membership()?;
         let inode = self.namespace.get(ino)?;
         if self.copies.own(&inode).is_none() && !self.placing.has_room_here() {
             return Err(Error::NoSpace(format!("the tiers of {} are full", self.options.name)));

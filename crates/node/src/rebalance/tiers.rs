@@ -127,8 +127,8 @@ impl Node {
 
     /// Puts a file of this host that nobody has open into another of its tiers.
     pub(super) fn change_tier(&self, ino: InodeId, to: TierId) -> Result<Fetched> {
-        if self.is_shared() {
-            self.await_membership()?;
+        if self.members.is_shared() {
+            self.members.await_membership()?;
         }
         self.with_live(ino, |state| {
             // What was written goes into the record first.
@@ -178,7 +178,7 @@ impl Node {
         state.body = None;
         state.sums.unload();
         state.accounted_512 = 0;
-        if self.is_shared() {
+        if self.members.is_shared() {
             self.replicas.note_dropped(&[from]);
         } else {
             self.finalizer_queue.reclaim(from.tier, FreeFile::of(inode.ino, from.file));
@@ -217,7 +217,7 @@ impl Node {
         from: BackingRef,
         to: BackingRef,
     ) -> Result<()> {
-        let mut extras = state.lease_extras(self.is_shared());
+        let mut extras = state.lease_extras(self.members.is_shared());
         extras.extend([Extra::TakeFree(to), Extra::PutFree(from)]);
         let copies = inode.layout.copies().iter();
         let copies: Vec<_> = copies.map(|copy| if *copy == from { to } else { *copy }).collect();

@@ -85,14 +85,14 @@ impl Node {
     #[must_use]
     pub fn name_validity(&self, dir: InodeId, read_after: Instant) -> Validity {
         let cover = Cover { dir, read_after };
-        if self.is_shared() { Validity::Leased(cover) } else { Validity::Long }
+        if self.members.is_shared() { Validity::Leased(cover) } else { Validity::Long }
     }
 
     /// How long the kernel may keep the attributes of an inode whose record has them all. In a store of
     /// several hosts another one may change anything at any time, unless a lease covers it.
     fn lasting(&self, inode: &Inode, before: Before) -> Validity {
         match inode.covered_by() {
-            _ if !self.is_shared() => Validity::Long,
+            _ if !self.members.is_shared() => Validity::Long,
             Some(dir) => Validity::Leased(Cover { dir, read_after: before.at }),
             None => Validity::None,
         }
@@ -100,8 +100,8 @@ impl Node {
 
     fn validity(&self, state: &LiveState, inode: &Inode, before: Before) -> Validity {
         match (state.mark.is_unsettled(), state.mark.is_foreign()) {
-            (true, _) if self.is_shared() => Validity::None,
-            (false, _) if self.is_shared() && state.holds_lease() => Validity::None,
+            (true, _) if self.members.is_shared() => Validity::None,
+            (false, _) if self.members.is_shared() && state.holds_lease() => Validity::None,
             (false, _) => self.lasting(inode, before),
             (true, false) => Validity::Brief,
             (true, true) => Validity::None,
@@ -109,7 +109,7 @@ impl Node {
     }
 
     fn unless_shared(&self, validity: Validity) -> Validity {
-        if self.is_shared() { Validity::None } else { validity }
+        if self.members.is_shared() { Validity::None } else { validity }
     }
 
     /// To be asked before a record is read for its attributes.
@@ -377,7 +377,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
         }
         return Ok(());
     }
-    if node.is_shared() && !state.holds_lease() && !state.writes_remotely() {
+    if node.members.is_shared() && !state.holds_lease() && !state.writes_remotely() {
         // Whoever may write has put into the record what others are to know.
         return Ok(());
     }

@@ -64,13 +64,13 @@ impl Node {
             Some(hint) => state.hints.set(hint),
             None => state.hints.remove(key),
         });
-        if value.is_some_and(|value| !key.is_acted_upon_as(value, self.is_shared())) {
+        if value.is_some_and(|value| !key.is_acted_upon_as(value, self.members.is_shared())) {
             tracing::info!(%ino, hint = %key, "stored; not acted upon by this store");
         }
         if key == HintKey::Tier && value.is_some() {
             self.follow_tier(ino);
         }
-        if key == HintKey::Replicas && self.is_shared() {
+        if key == HintKey::Replicas && self.members.is_shared() {
             // As soon as nobody writes to it; a directory has no bytes, and is passed over.
             self.replicas.queue.add(ino, self.length_now(ino).unwrap_or(0));
         }

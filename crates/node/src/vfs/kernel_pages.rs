@@ -46,12 +46,12 @@ impl Node {
     /// The kernel asks for the length of a file, which others may write to.
     #[must_use]
     pub fn asked_for_length(&self, ino: InodeId) -> Option<Asked<'_>> {
-        self.is_shared().then(|| self.far_pages.asked_for_length(ino))
+        self.members.is_shared().then(|| self.far_pages.asked_for_length(ino))
     }
 
     /// The kernel is about to be sent attributes that it asked for at `asked`.
     pub fn tell_length(&self, attr: &Attr, asked: Instant) {
-        if self.is_shared() && attr.kind == FileKind::Regular {
+        if self.members.is_shared() && attr.kind == FileKind::Regular {
             self.far_pages.lengths.tell(attr.ino, asked, attr.size_bytes);
         }
     }

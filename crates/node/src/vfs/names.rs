@@ -101,7 +101,7 @@ impl Node {
         write: bool,
         registrar: &Registrar<'_>,
     ) -> Result<(Attr, Opened)> {
-        self.await_sure_membership()?;
+        self.members.await_sure_membership()?;
         self.help_settling();
         self.use_directory(parent);
         self.bodies.lower.adopt_for_change(parent, name)?;
@@ -113,12 +113,12 @@ impl Node {
             None => self.take_for_passthrough(&hints)?,
         };
         let layout = fresh.as_ref().map_or(Layout::Empty, |local| Layout::Local(local.backing));
-        let is_marked = fresh.is_some() || self.is_shared();
+        let is_marked = fresh.is_some() || self.members.is_shared();
         let mut record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
         // Whoever may write tells when it closes the file.
         record.may_wait = write && stripes.is_none() && self.options.directory_leases;
         // Until it is open, so that it is known here.
-        let _creation = self.is_shared().then(|| self.creations.begin());
+        let _creation = self.members.is_shared().then(|| self.creations.begin());
         let inode = match self.namespace.create(parent, name, record, now()) {
             Ok(inode) => {
                 if self.namespace.has_promises() {
@@ -154,7 +154,7 @@ impl Node {
             Home::Here(_) if io_mode != IoMode::Passthrough => return Ok(None),
             Home::Here(id) => id,
             // As long as it is small it needs no tier, and then another host may have room.
-            _ if self.is_shared() => return Ok(None),
+            _ if self.members.is_shared() => return Ok(None),
             _ => return Err(full()),
         };
         let (backing, file) = self.tiers.take_file(id, &self.namespace)?;
@@ -393,7 +393,7 @@ impl Node {
     #[must_use]
     pub fn is_listed_with_attributes(&self, dir: InodeId) -> bool {
         self.use_directory(dir);
-        !self.is_shared() || self.namespace.holds_directory(dir)
+        !self.members.is_shared() || self.namespace.holds_directory(dir)
     }
 
     /// As [`list`](Self::list), with attributes.
@@ -443,7 +443,7 @@ impl Node {
             let is_merged = matches!(inode.layout, Layout::Lower { .. });
             !is_merged && age.is_ok_and(|age| age >= STILL)
         };
-        !self.is_shared() && self.namespace.get(dir).is_ok_and(|inode| is_still(&inode))
+        !self.members.is_shared() && self.namespace.get(dir).is_ok_and(|inode| is_still(&inode))
     }
 
     /// The parent of a directory, for "..".

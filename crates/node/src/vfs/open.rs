@@ -72,7 +72,7 @@ impl Node {
     ) -> Result<Opened> {
         let flags = OpenFlags { write: write || truncate, truncate };
         if flags.write {
-            self.await_sure_membership()?;
+            self.members.await_sure_membership()?;
         }
         let content = if truncate { Content::Dropped } else { Content::Kept };
         self.with_live(ino, |state| {
@@ -125,7 +125,7 @@ impl Node {
             if state.body.is_none() {
                 let (body, hints) = fresh;
                 state.hints = hints;
-                if self.is_shared() {
+                if self.members.is_shared() {
                     state.right.acquire();
                 }
                 if body.is_some() {
@@ -168,7 +168,7 @@ impl Node {
         flags: OpenFlags,
         registrar: &Registrar<'_>,
     ) -> Result<Opened> {
-        if flags.write && self.is_shared() {
+        if flags.write && self.members.is_shared() {
             self.let_go_for_room(inode, state, flags.truncate)?;
         }
         if flags.truncate && state.is_lower() {
@@ -264,8 +264,10 @@ impl Node {
         Opened {
             passthrough: state.kernel.clone().filter(|_| is_passthrough),
             // Other hosts see at their next open what was closed here.
-            wants_flush: (flags.write && (!is_passthrough || self.is_shared())) || syncs_at_close,
-            keeps_cache: (!self.is_shared() && !self.bodies.lower.take_outdated(ino)) || is_paged,
+            wants_flush: (flags.write && (!is_passthrough || self.members.is_shared()))
+                || syncs_at_close,
+            keeps_cache: (!self.members.is_shared() && !self.bodies.lower.take_outdated(ino))
+                || is_paged,
             outdates_cache: is_passthrough && flags.write,
             changes_elsewhere: is_far && !is_paged,
             is_paged,
@@ -275,6 +277,6 @@ impl Node {
     }
 
     pub(crate) fn changes_elsewhere(&self, state: &LiveState) -> bool {
-        self.is_shared() && state.may_change_elsewhere()
+        self.members.is_shared() && state.may_change_elsewhere()
     }
 }

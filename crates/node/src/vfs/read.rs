@@ -138,7 +138,7 @@ impl Node {
 
     /// Where a file ends that another host may change, as far as is known here.
     fn known_end(&self, state: &LiveState) -> Option<u64> {
-        state.end_when_read().filter(|_| self.is_shared())
+        state.end_when_read().filter(|_| self.members.is_shared())
     }
 
     /// As [`follow`](Self::follow), what the record says now; a file that was removed is as it was.

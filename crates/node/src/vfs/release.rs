@@ -18,7 +18,7 @@ impl Node {
     /// The last reference to an open handle is gone. Whether [`reader_left`](Self::reader_left) is to be told, which waits for
     /// the metadata.
     pub fn release(&self, ino: InodeId, was_writer: bool) -> bool {
-        let counts = !was_writer && self.is_shared() && self.ends_with_readers(ino);
+        let counts = !was_writer && self.members.is_shared() && self.ends_with_readers(ino);
         self.release_handle(ino, was_writer, |state| {
             state.handles = state.handles.saturating_sub(1);
         });

@@ -28,7 +28,7 @@ impl Node {
         if kills_set_id {
             self.clear_set_id(ino)?;
         }
-        self.await_membership()?;
+        self.members.await_membership()?;
         let far = self.live.with_existing(ino, |state| state.far()).flatten();
         if let Some(far) = far {
             // With no lock held, as for reading.

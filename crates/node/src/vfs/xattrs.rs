@@ -172,7 +172,7 @@ impl Node {
         Ok(match here {
             Some((true, _)) => "written",
             Some((_, true)) => "unsettled",
-            _ if self.is_shared() && self.namespace.is_marked_writable(ino)? => "unsettled",
+            _ if self.members.is_shared() && self.namespace.is_marked_writable(ino)? => "unsettled",
             _ => "settled",
         })
     }
@@ -183,7 +183,7 @@ impl Node {
             "store": self.store,
             "dir": self.options.dir,
             "pid": std::process::id(),
-            "shared": self.is_shared(),
+            "shared": self.members.is_shared(),
             "version": env!("CARGO_PKG_VERSION"),
         })
         .to_string()
