@@ -4,7 +4,7 @@ mod building;
 mod opening;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use intarsia_meta::{MetaEngine, Namespace};
 use intarsia_sync::{Instant, RwLock};
@@ -20,10 +20,9 @@ use crate::cache::vouch::Vouches;
 use crate::directory::directory_lease::DirectoryLeases;
 use crate::directory::promises::Promises;
 use crate::identity::Identity;
-use crate::inode::elsewhere::Shortage;
+use crate::inode::Inodes;
 use crate::inode::live::LiveTable;
 use crate::inode::paging::Paging;
-use crate::inode::passed::Passed;
 use crate::inode::removal::Removal;
 use crate::inode::summing::Summer;
 use crate::kernel::{Kernel, PageCache};
@@ -46,7 +45,6 @@ use crate::space::inode_count::InodeCount;
 use crate::space::ledger::Ledger;
 use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
-use crate::vfs::creations::Creations;
 use crate::vfs::recollection::Recollections;
 
 /// The store of one host: the namespace, the tiers and the open files.
@@ -58,7 +56,7 @@ pub struct Node {
     /// Copies of other hosts' files.
     pub(crate) remote_cache: Arc<RemoteCache>,
     /// Opens the bytes of files, and makes and names those here.
-    pub(crate) bodies: Bodies,
+    pub(crate) bodies: Arc<Bodies>,
     /// Finds and opens the copies of files.
     pub(crate) copies: Arc<Copies>,
     pub(crate) live: Arc<LiveTable>,
@@ -66,9 +64,9 @@ pub struct Node {
     /// What the kernel keeps of other hosts' files.
     pub(crate) far_pages: Arc<FarPages>,
     /// What it has of those that are open here.
-    pub(crate) paging: Paging,
+    pub(crate) paging: Arc<Paging>,
     /// What other hosts may keep of files here.
-    pub(crate) vouches: Vouches,
+    pub(crate) vouches: Arc<Vouches>,
     /// Files that spread over their readers.
     pub(crate) spreads: Arc<Spreads>,
     /// How often the hints of a pattern were followed.
@@ -82,15 +80,13 @@ pub struct Node {
     /// Locks of processes, in a store of several hosts.
     pub(crate) locks: Option<Arc<Locks>>,
     /// Which directories this host has leased, of those that it shares with others.
-    pub(crate) directory_leases: DirectoryLeases,
+    pub(crate) directory_leases: Arc<DirectoryLeases>,
     pub(crate) recollections: Recollections,
-    pub(crate) passed: Passed,
     /// Where new files go.
     pub(crate) placing: Arc<Placing>,
-    pub(crate) shortage: Shortage,
     pub(crate) inode_count: InodeCount,
     /// Makes copies of files on other hosts.
-    pub(crate) replicas: Replicas,
+    pub(crate) replicas: Arc<Replicas>,
     /// Files that come here to stay, as another host asks for it.
     pub(crate) fetches: Fetches,
     /// Takes in what other hosts send.
@@ -98,17 +94,16 @@ pub struct Node {
     /// Backing files without an owner.
     pub(crate) ledger: Arc<Ledger>,
     /// Removes inodes that have no name left.
-    pub(crate) removal: Removal,
+    pub(crate) removal: Arc<Removal>,
     /// Takes the sums of files that have settled.
     pub(crate) summer: Summer,
-    pub(crate) creations: Creations,
+    /// What changes live inodes.
+    pub(crate) inode: Inodes,
     pub(crate) promises: Promises,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) recorder: Recorder,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
     pub(crate) kernel: Arc<Kernel>,
-    /// What the metadata engine takes on disk, now and then asked.
-    pub(crate) inline_total: AtomicU64,
     pub(crate) started: Instant,
     pub(crate) threads: Threads,
     pub(crate) finalizer_queue: Arc<Queue>,
@@ -172,6 +167,12 @@ impl Node {
     #[must_use]
     pub fn counters(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Waits until every closed file has settled and been summed, or the deadline has passed.
+    #[must_use]
+    pub fn wait_until_settled(&self, deadline: impl Into<Instant>) -> bool {
+        self.inode.settler.wait_until_settled(deadline)
     }
 
     /// The mount says how the kernel serves files.

@@ -32,7 +32,7 @@ pub(crate) struct OpenFile {
     may_write: bool,
     /// Under which the host may keep what it reads; 0 for none.
     stamp: u64,
-    /// What it reads, also when the file is cut (see [`Node::spare_followers`]).
+    /// What it reads, also when the file is cut (see [`crate::inode::followers::Followers::spare_followers`]).
     pinned: Option<Arc<BackingFile>>,
 }
 
@@ -89,7 +89,7 @@ impl PeerService {
     }
 
     fn open(&self, files: &OpenFiles, ino: InodeId, may_write: bool) -> Result<Response> {
-        let size_bytes = self.node()?.open_for_peer(ino, may_write, None)?.size_bytes;
+        let size_bytes = self.node()?.inode.leases.open_for_peer(ino, may_write, None)?.size_bytes;
         let handle = self.keep_open(files, OpenFile::unfollowed(ino, may_write));
         Ok(Response::Opened { handle, size_bytes })
     }
@@ -189,7 +189,7 @@ impl PeerService {
     /// As [`open_to_read`](Self::open_to_read), for a host that keeps what it reads if that is vouched for.
     fn open_vouched(&self, session: &Session<Guest>, ino: InodeId, len: u32) -> Result<Reply> {
         let PeerOpening { size_bytes, stamp, pinned } =
-            self.node()?.open_for_peer(ino, false, Some(&session.node))?;
+            self.node()?.inode.leases.open_for_peer(ino, false, Some(&session.node))?;
         let open = OpenFile { ino, may_write: false, stamp, pinned };
         let handle = self.keep_open(&session.state.files, open);
         let opened = Response::Vouched { handle, size_bytes, stamp };
@@ -265,7 +265,7 @@ impl PeerService {
         let open = opened(&session.state.files, handle)?;
         let node = self.node()?;
         let mut bytes = session.buffer(usize::try_from(len).unwrap_or(usize::MAX));
-        let spared = open.pinned.filter(|pinned| node.has_left(open.ino, pinned));
+        let spared = open.pinned.filter(|pinned| node.inode.followers.has_left(open.ino, pinned));
         let (n, size_bytes) = match spared {
             Some(file) => (file.read_at(&mut bytes, at)?, file.stat()?.size_bytes),
             None => {
@@ -324,7 +324,7 @@ impl PeerService {
             Request::TakeIn { ino } => {
                 let node = self.node()?;
                 let _outdating = node.outdating(ino);
-                let size_bytes = node.take_in(&session.node, ino, payload)?;
+                let size_bytes = node.inode.elsewhere.take_in(&session.node, ino, payload)?;
                 let handle = self.keep_open(files, OpenFile::unfollowed(ino, true));
                 Response::Opened { handle, size_bytes }
             }
@@ -339,11 +339,11 @@ impl PeerService {
             }
             Request::Recall { ino, kind: RecallKind::Write, epoch } => {
                 let heir = (epoch != NO_HEIR).then(|| Owner::new(session.node.0.clone(), epoch));
-                recalled(self.node()?.give_up(ino, heir)?)
+                recalled(self.node()?.inode.leases.give_up(ino, heir)?)
             }
             Request::HandOver { ino, epoch, len_bytes } => {
                 let heir = Owner::new(session.node.0.clone(), epoch);
-                match self.node()?.hand_over(ino, heir, len_bytes)? {
+                match self.node()?.inode.leases.hand_over(ino, heir, len_bytes)? {
                     (Recalled::Released, Some((inode, content))) => {
                         let handed = Response::HandedOver { record: inode.encode()?.to_vec() };
                         let content = content.unwrap_or_else(|| session.buffer(0));
@@ -446,7 +446,7 @@ impl Handler for PeerService {
 /// A host has closed a file.
 fn end(node: &Node, host: &NodeId, open: &OpenFile) {
     if open.pinned.is_some() {
-        node.end_following(open.ino, host, open.stamp);
+        node.inode.followers.end_following(open.ino, host, open.stamp);
     }
     node.release_remote(open.ino, open.may_write);
 }

@@ -154,7 +154,7 @@ impl Node {
     /// # Errors
     /// The engine's own.
     pub fn status(&self) -> Result<Status> {
-        self.account_writers();
+        self.inode.reclaimer.account_writers();
         let counted = ask_for_report(|| self.namespace.counts());
         let metadata_trouble = counted.as_ref().err().map(ToString::to_string);
         let silent = match &self.cluster {
@@ -231,7 +231,7 @@ impl Node {
     /// # Errors
     /// The engine's own.
     pub fn space(&self) -> Result<(Space, u64)> {
-        self.account_writers();
+        self.inode.reclaimer.account_writers();
         let inodes = self.inode_count.get(|| Ok(self.namespace.counts()?.inodes))?;
         Ok((self.store_space(), inodes))
     }

@@ -6,7 +6,6 @@
 pub(crate) mod acl;
 pub(crate) mod attributes;
 pub(crate) mod caller;
-pub(crate) mod creations;
 pub(crate) mod directories;
 pub(crate) mod hints;
 pub(crate) mod kernel_pages;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_meta::{Inode, allowance};
+use intarsia_meta::{FreeFile, Inode, allowance};
 use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
@@ -14,6 +14,7 @@ use crate::body::striped::StripedFile;
 use crate::body::stripes::Stripes;
 use crate::body::{Bodies, Body, Loaded, LocalBody};
 use crate::inode::live::LiveState;
+use crate::space::ledger::Ledger;
 use crate::space::tiers::Tiers;
 
 impl LiveState {
@@ -70,6 +71,15 @@ impl LiveState {
     /// Lets go of the body, and returns the backing file here if it had one.
     pub(crate) fn take_local(&mut self) -> Option<LocalBody> {
         self.body.take().and_then(Body::into_local)
+    }
+
+    /// Closes the bytes of an entry that goes on without them. What nobody knows to be named is looked for.
+    pub(crate) fn drop_body(&mut self, ledger: &Ledger, ino: InodeId) {
+        if let Some(backing) = self.doubtful() {
+            ledger.doubt(backing, FreeFile::of(ino, backing.file), self.accounted_512);
+        }
+        self.backing.resolve();
+        self.body = None;
     }
 
     /// Closes what the process writes through.

@@ -7,14 +7,14 @@
 //! again; and if the file is still mapped, the record names the backing file again.
 
 use intarsia_codec::block_sum;
-use intarsia_meta::{Extra, FreeFile, Inode};
+use intarsia_meta::{Extra, Inode};
 use intarsia_store::{BackingFile, is_unshared};
 use intarsia_types::{BackingRef, CacheHint, Error, InodeId, Layout, Result};
 
 use crate::body::LocalBody;
 use crate::inode::live::LiveState;
-use crate::inode::settling::Release;
-use crate::node::Node;
+use crate::inode::publication::Publisher;
+use crate::inode::settling::{Release, Settler};
 
 /// What was published of a file whose bytes are still in a backing file, which no record names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl LiveState {
     }
 }
 
-impl Node {
+impl Publisher {
     /// What a file in a backing file holds, if it is to be published beside its inode.
     pub(crate) fn foldable(&self, state: &LiveState) -> Result<Option<Vec<u8>>> {
         let Some(local) = state.local().filter(|_| self.members.is_shared() && state.holds_lease())
@@ -83,7 +83,7 @@ impl Node {
             || state.mark.is_foreign()
             || state.publishing.is_withheld()
             || self.placing.copies_wanted(&state.hints) > 1
-            || !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total_bytes())
+            || !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total.bytes())
         {
             return Ok(None);
         }
@@ -92,7 +92,9 @@ impl Node {
             usize::try_from(self.placing.inline_max_bytes()).unwrap_or(usize::MAX),
         )
     }
+}
 
+impl Settler {
     /// Whether a closed file that was folded early wants nothing but that its lease is given back. Not so while
     /// it may be mapped.
     fn is_ready(&self, state: &mut LiveState) -> Result<bool> {
@@ -164,7 +166,7 @@ impl Node {
         }
         self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
         state.accounted_512 = 0;
-        self.give_back(ino, backing, ro)
+        self.reclaimer.give_back(ino, backing, ro)
     }
 
     /// Settles one closed file that was folded early, as far as that can be done now; whether it has settled.
@@ -195,7 +197,7 @@ impl Node {
             // It may be written to for long: not without a name.
             state.naming.keep_name();
         }
-        match self.persist(ino, state) {
+        match self.publisher.persist(ino, state) {
             Err(Error::NotFound) => {
                 // Removed by another host; with the record went the mark. Or it was never recorded.
                 self.removal.forget(ino, state);
@@ -203,15 +205,6 @@ impl Node {
             }
             outcome => outcome.map(|()| false),
         }
-    }
-
-    /// Closes the bytes of an entry that goes on without them. What nobody knows to be named is looked for.
-    pub(crate) fn drop_body(&self, ino: InodeId, state: &mut LiveState) {
-        if let Some(backing) = state.doubtful() {
-            self.ledger.doubt(backing, FreeFile::of(ino, backing.file), state.accounted_512);
-        }
-        state.backing.resolve();
-        state.body = None;
     }
 
     /// Counts a file that has settled.

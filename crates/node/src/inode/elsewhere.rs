@@ -10,21 +10,28 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use intarsia_meta::{Extra, FreeFile, Inode, Owner, WriteLease};
+use intarsia_meta::{Extra, FreeFile, Inode, Namespace, Owner, WriteLease};
 use intarsia_policy::{Home, IoMode, Plan, Reason};
 use intarsia_store::is_unwritten;
 use intarsia_types::{Error, HintSet, InodeId, Layout, NodeId, Result, TierId};
 
-use crate::body::Body;
+use crate::background::queue::Queue;
 use crate::body::remote::RemoteFile;
+use crate::body::{Bodies, Body};
+use crate::cache::remote_cache::RemoteCache;
 use crate::clock::now;
-use crate::inode::live::LiveState;
+use crate::inode::following::Following;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::passed::Passed;
+use crate::members::Members;
 use crate::membership::cluster::Cluster;
+use crate::metrics::Metrics;
+use crate::metrics::hinted::Hinted;
 use crate::metrics::last_told::LastTold;
-use crate::node::Node;
 use crate::space::hints::own_hints;
-use crate::space::placing::{Wish, pattern_of_place};
-use crate::space::tiers::full;
+use crate::space::ledger::Ledger;
+use crate::space::placing::{Placing, Wish, pattern_of_place};
+use crate::space::tiers::{Tiers, full};
 
 /// Hosts that are asked to take in one file: what is known of their room is up to a beat old.
 const HOSTS_ASKED: usize = 4;
@@ -38,7 +45,28 @@ pub(crate) struct Shortage {
     nowhere: LastTold,
 }
 
-impl Node {
+/// Has new files grow where there is room for them, here or at another host.
+pub(crate) struct Elsewhere {
+    pub(super) members: Members,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) live: Arc<LiveTable>,
+    /// The other hosts, in a store of several.
+    pub(super) cluster: Option<Arc<Cluster>>,
+    pub(super) bodies: Arc<Bodies>,
+    pub(super) placing: Arc<Placing>,
+    pub(super) tiers: Arc<Tiers>,
+    /// The finalizer's.
+    pub(super) queue: Arc<Queue>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) remote_cache: Arc<RemoteCache>,
+    pub(super) following: Arc<Following>,
+    pub(super) passed: Arc<Passed>,
+    pub(super) hinted: Arc<Hinted>,
+    pub(super) shortage: Shortage,
+}
+
+impl Elsewhere {
     /// The tier here in which a new file is to be born, unless it is to be born elsewhere.
     pub(crate) fn tier_for_new(&self, hints: &HintSet, seed: u64) -> Option<TierId> {
         self.remote_cache.make_room();
@@ -245,7 +273,7 @@ impl Node {
         tier: TierId,
         content: &[u8],
     ) -> Result<()> {
-        self.renew_body(state, inode)?;
+        self.following.renew_body(state, inode)?;
         let Some(published) = state.inline_mut() else {
             return Err(Error::Busy("the file has a home already".into()));
         };
@@ -260,13 +288,13 @@ impl Node {
 
     /// Gives the lease back to whom it came from, with nothing changed.
     fn return_to(&self, owner: &Owner, ino: InodeId, state: &mut LiveState) {
-        self.drop_body(ino, state);
+        state.drop_body(&self.ledger, ino);
         state.overlay = crate::inode::live::Overlay::default();
         match self.namespace.hand_over_write(ino, &self.namespace.owner(), owner) {
             Ok(_) => _ = state.right.release(),
             Err(error) => {
                 tracing::warn!(%ino, %owner, %error, "a lease to write is given back later");
-                self.enqueue_settle(ino, state);
+                state.enqueue_settle(&self.queue, ino);
             }
         }
     }
@@ -330,7 +358,7 @@ impl Node {
             match (self.tiers.has(backing.tier), &self.cluster) {
                 (true, _) => {
                     let free = FreeFile::of(inode.ino, backing.file);
-                    self.finalizer_queue.reclaim(backing.tier, free);
+                    self.queue.reclaim(backing.tier, free);
                 }
                 (false, Some(cluster)) => cluster.note_garbage(backing),
                 (false, None) => {}

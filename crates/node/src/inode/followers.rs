@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_meta::Inode;
+use intarsia_meta::{Inode, Namespace};
 use intarsia_store::{BackingFile, is_unwritten};
 use intarsia_types::{InodeId, Integrity, NodeId, Result};
 
-use crate::cache::vouch::{Follower, Recalling};
+use crate::cache::vouch::{Follower, Recalling, Vouches};
 use crate::inode::lease::{Content, Retry, Source};
-use crate::inode::live::LiveState;
-use crate::node::Node;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::moving::Moving;
+use crate::membership::cluster::Cluster;
 use crate::space::hints::own_hints;
 
 /// A writer that waits looks so often whether it may go on.
@@ -33,7 +34,17 @@ impl LiveState {
     }
 }
 
-impl Node {
+/// The hosts that keep what they read of files here.
+pub(crate) struct Followers {
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) live: Arc<LiveTable>,
+    /// The other hosts, in a store of several.
+    pub(super) cluster: Option<Arc<Cluster>>,
+    pub(super) moving: Arc<Moving>,
+    pub(super) vouches: Arc<Vouches>,
+}
+
+impl Followers {
     /// Takes note of another host that has opened a file here to read, and vouches for what it reads if that can be done.
     /// The stamp, or 0, and the file that it reads, also when the inode gets another one.
     pub(crate) fn follow_up(
@@ -107,7 +118,7 @@ impl Node {
         let hints = own_hints(&self.namespace, &inode);
         let moved = hints.and_then(|hints| {
             state.hints = hints;
-            self.bring_home(cluster, Source::Here, &inode, state, content)
+            self.moving.bring_home(cluster, Source::Here, &inode, state, content)
         });
         moved.or_else(|error| {
             tracing::warn!(ino = %inode.ino, %error, "readers on other hosts may see zeros where a file is cut");

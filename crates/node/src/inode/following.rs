@@ -1,16 +1,54 @@
 //! A live entry is brought up to date with its record, which another host has changed.
 
-use intarsia_meta::{FreeFile, Inode};
+use std::sync::Arc;
+
+use intarsia_meta::{FreeFile, Inode, Namespace};
 use intarsia_sync::Instant;
-use intarsia_types::{BackingRef, Error, Result};
+use intarsia_types::{BackingRef, Error, FileKind, InodeId, NodeId, Result};
 
-use crate::body::{Body, LocalBody};
+use crate::body::{Bodies, Body, LocalBody};
+use crate::cache::pages::OldPages;
+use crate::cache::remote_cache::RemoteCache;
 use crate::inode::live::LiveState;
-use crate::node::Node;
-use crate::replication::copies::open_elsewhere;
+use crate::inode::paging::Paging;
+use crate::inode::renewal::Renewal;
+use crate::members::Members;
+use crate::membership::cluster::Cluster;
+use crate::replication::copies::{Copies, open_elsewhere};
 use crate::space::hints::own_hints;
+use crate::space::ledger::Ledger;
 
-impl Node {
+/// Brings live entries up to date with their records.
+pub(crate) struct Following {
+    /// The name of this host.
+    pub(super) me: NodeId,
+    pub(super) members: Members,
+    pub(super) namespace: Arc<Namespace>,
+    /// The other hosts, in a store of several.
+    pub(super) cluster: Option<Arc<Cluster>>,
+    pub(super) bodies: Arc<Bodies>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) remote_cache: Arc<RemoteCache>,
+    pub(super) copies: Arc<Copies>,
+    pub(super) old_pages: Arc<OldPages>,
+    pub(super) paging: Arc<Paging>,
+    pub(super) renewal: Arc<Renewal>,
+}
+
+impl Following {
+    /// Has the bytes of a file accessible as the record says, if they are not.
+    pub(crate) fn ensure_loaded(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        if state.body.is_some() {
+            return Ok(());
+        }
+        let inode = self.namespace.get(ino)?;
+        if inode.kind != FileKind::Regular {
+            return Err(Error::Invalid("not a regular file".into()));
+        }
+        state.hints = own_hints(&self.namespace, &inode)?;
+        state.load_body(&self.bodies, &inode)
+    }
+
     /// Has the body be that of the record, unless it is being written here.
     pub(crate) fn renew_body(&self, state: &mut LiveState, inode: &Inode) -> Result<()> {
         if state.writes_stripes() {
@@ -82,7 +120,8 @@ impl Node {
             // While it is open the kernel can be told of no other file.
             (None, Some(kept)) if is_passed => {
                 if !is_kept_true(kept) {
-                    self.renew_kept(inode, kept)
+                    self.renewal
+                        .renew_kept(inode, kept)
                         .map_err(|error| self.bodies.explained(inode, error))?;
                 }
                 true
@@ -141,7 +180,7 @@ impl Node {
             return Err(trouble);
         };
         let mut others = self.copies.hosts_of(inode)?;
-        others.retain(|host| *host != self.options.name);
+        others.retain(|host| *host != self.me);
         if others.is_empty() {
             return Err(trouble);
         }

@@ -14,12 +14,11 @@ use intarsia_transport::Buffer;
 use intarsia_types::{Error, InodeId, NodeId, Result};
 
 use crate::background::queue::Summing;
-use crate::inode::lease::{Attempt, Content, HOLDER_PATIENCE, Retry};
+use crate::inode::lease::{Attempt, Content, HOLDER_PATIENCE, Leases, Retry};
 use crate::inode::live::LiveState;
 use crate::inode::passed::Unsure;
 use crate::inode::settling::{Release, Settled};
 use crate::membership::cluster::{Cluster, Recalled};
-use crate::node::Node;
 use crate::replication::repair::WriteRights;
 
 /// Bytes of at most so long a file are sent with the right to it.
@@ -62,7 +61,7 @@ pub(super) enum Asked {
     Again(Retry),
 }
 
-impl Node {
+impl Leases {
     /// Asks for the right to write: first the host that has it, where that is likely to be known and this one has only
     /// just looked the file up, then the metadata.
     pub(super) fn ask_for_right(
@@ -103,7 +102,7 @@ impl Node {
     /// A host that was asked to pass the right on did not answer; it may have passed it on all the same.
     fn doubt_right(&self, ino: InodeId) {
         self.passed.doubt_again(Unsure::File(ino));
-        self.finalizer_queue.collect();
+        self.queue.collect();
     }
 
     /// The host that is likely to have the right to write, if the record that was just looked up tells.
@@ -136,7 +135,7 @@ impl Node {
     }
 }
 
-impl WriteRights for Node {
+impl WriteRights for Leases {
     fn inherit(&self, ino: InodeId) -> Result<()> {
         let inherited = self.with_live(ino, |state| {
             let attempt = self.prepare(ino, state, Some(Content::Kept))?;
@@ -145,13 +144,13 @@ impl WriteRights for Node {
                 && state.writers == 0
                 && !state.mark.is_unsettled()
             {
-                self.give_lease_back(ino, state);
+                self.rights.give_lease_back(ino, state);
                 if !state.is_open() {
                     self.removal.forget_bytes(ino, state);
                 }
-                self.finalizer_queue.sum_later(ino, Summing::Soon);
+                self.queue.sum_later(ino, Summing::Soon);
             } else {
-                self.leave_right(ino, state);
+                self.rights.leave_right(ino, state);
             }
             Ok(attempt)
         });
@@ -164,7 +163,7 @@ impl WriteRights for Node {
 }
 
 /// The holder's side.
-impl Node {
+impl Leases {
     /// Another host wants to write, or to take the bytes to itself. A right that this host has then is nobody's, or nothing
     /// is known of the file here.
     pub(crate) fn give_up(&self, ino: InodeId, heir: Option<Owner>) -> Result<Recalled> {
@@ -201,7 +200,7 @@ impl Node {
                 if !self.creations.is_stranger(ino) {
                     return Ok((Recalled::Later(SOON), None));
                 }
-                self.release_unknown(ino)?;
+                self.rights.release_unknown(ino)?;
                 return Ok((Recalled::Released, None));
             }
             self.settle_for(ino, state, release, wanted_bytes)
@@ -221,7 +220,7 @@ impl Node {
         wanted_bytes: u32,
     ) -> Result<(Recalled, Option<PassedOn>)> {
         let local = state.local().map(|local| (local.backing, Arc::clone(&local.ro)));
-        let settled = self.settle_and_tell(ino, state, release)?;
+        let settled = self.settler.settle_and_tell(ino, state, release)?;
         if let Settled::NotYet = settled {
             // Somebody has it mapped still.
             return Ok((Recalled::InUse, None));

@@ -8,20 +8,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_meta::{Extra, Inode, Owner, WriteLease, allowance};
+use intarsia_meta::{Inode, Namespace, Owner, WriteLease, allowance};
 use intarsia_policy::IoMode;
 use intarsia_sync::Instant;
 use intarsia_types::{BackingRef, Error, FileKind, InodeId, Layout, NodeId, Result};
 
-use crate::body::Body;
+use crate::background::queue::Queue;
 use crate::body::remote::{RemoteFile, is_of_the_host};
+use crate::body::{Bodies, Body};
+use crate::cache::far_pages::FarPages;
 use crate::cache::vouch::{PeerOpening, being_told};
+use crate::inode::creations::Creations;
+use crate::inode::elsewhere::Elsewhere;
+use crate::inode::followers::Followers;
+use crate::inode::following::Following;
 use crate::inode::handed::{Asked, Handed};
-use crate::inode::live::LiveState;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::moving::Moving;
+use crate::inode::passed::Passed;
+use crate::inode::removal::Removal;
+use crate::inode::rights::Rights;
+use crate::inode::settling::Settler;
 use crate::membership::cluster::{Cluster, Recalled};
 use crate::membership::homes::require_some_copy;
-use crate::node::Node;
+use crate::replication::Replicas;
+use crate::replication::copies::Copies;
 use crate::space::hints::own_hints;
+use crate::space::placing::Placing;
+use crate::space::tiers::Tiers;
 
 /// How long an open tries to get a lease while other hosts pass it between them.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -86,7 +100,32 @@ pub(crate) enum Source<'s> {
     Sent(&'s [u8]),
 }
 
-impl Node {
+/// Gets this host the right to write, and passes it on.
+pub(crate) struct Leases {
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) live: Arc<LiveTable>,
+    /// The other hosts, in a store of several.
+    pub(super) cluster: Option<Arc<Cluster>>,
+    pub(super) bodies: Arc<Bodies>,
+    pub(super) placing: Arc<Placing>,
+    pub(super) tiers: Arc<Tiers>,
+    pub(super) replicas: Arc<Replicas>,
+    pub(super) rights: Arc<Rights>,
+    /// The finalizer's.
+    pub(super) queue: Arc<Queue>,
+    pub(super) removal: Arc<Removal>,
+    pub(super) copies: Arc<Copies>,
+    pub(super) following: Arc<Following>,
+    pub(super) moving: Arc<Moving>,
+    pub(super) followers: Arc<Followers>,
+    pub(super) elsewhere: Arc<Elsewhere>,
+    pub(super) passed: Arc<Passed>,
+    pub(super) far_pages: Arc<FarPages>,
+    pub(super) creations: Arc<Creations>,
+    pub(super) settler: Arc<Settler>,
+}
+
+impl Leases {
     /// Repeats `attempt` on the locked live entry until it is done, letting go of the entry in between.
     pub(crate) fn with_live<T>(
         &self,
@@ -95,9 +134,9 @@ impl Node {
     ) -> Result<T> {
         let deadline = Instant::now() + allowance::of(PATIENCE);
         loop {
-            let attempted = self
-                .live
-                .with(ino, |state| attempt(state).inspect_err(|_| self.leave_right(ino, state)));
+            let attempted = self.live.with(ino, |state| {
+                attempt(state).inspect_err(|_| self.rights.leave_right(ino, state))
+            });
             match attempted? {
                 Attempt::Done(value) => return Ok(value),
                 Attempt::Again(retry) if Instant::now() + retry.after < deadline => {
@@ -123,14 +162,15 @@ impl Node {
         let Some(content) = write else {
             let inode = self.regular(ino)?;
             self.renew_stamp(&inode, state);
-            let renewed = self.renew_body(state, &inode);
+            let renewed = self.following.renew_body(state, &inode);
             return match renewed.and_then(|()| state.require_whole_copy(&inode)) {
                 // It moved between the record and the question to its home; or who has an older copy open here, past the
                 // process, is about to close it.
                 Err(error @ Error::Busy(_)) => Ok(Attempt::Again(Retry { after: MOVING, error })),
-                Err(error) if is_of_the_host(&error) && state.body.is_none() => {
-                    self.read_elsewhere(&inode, state, error).map(|()| Attempt::Done(inode))
-                }
+                Err(error) if is_of_the_host(&error) && state.body.is_none() => self
+                    .following
+                    .read_elsewhere(&inode, state, error)
+                    .map(|()| Attempt::Done(inode)),
                 outcome => outcome.map(|()| Attempt::Done(inode)),
             };
         };
@@ -139,7 +179,7 @@ impl Node {
             state.renew_stripes(&inode);
             return Ok(Attempt::Done(inode));
         }
-        self.confirm_lease(ino, state)?;
+        self.rights.confirm_lease(ino, state)?;
         if state.holds_lease() || state.writes_remotely() {
             return self.regular(ino).map(Attempt::Done);
         }
@@ -174,7 +214,7 @@ impl Node {
             Ok(None) => {}
             Ok(Some(inode)) => return Ok(Attempt::Done(inode)),
             Err(error) => {
-                self.give_lease_back(ino, state);
+                self.rights.give_lease_back(ino, state);
                 return Err(error);
             }
         }
@@ -184,7 +224,7 @@ impl Node {
             outcome => outcome,
         };
         if !matches!(outcome, Ok(Attempt::Done(_))) || state.writes_remotely() {
-            self.give_lease_back(ino, state);
+            self.rights.give_lease_back(ino, state);
         }
         outcome
     }
@@ -209,32 +249,10 @@ impl Node {
             !remote.may_write() && !self.far_pages.is_vouched(inode.ino, remote)
         };
         if state.remote().is_some_and(is_unsure)
-            && let Err(error) = self.replace_body(state, inode)
+            && let Err(error) = self.following.replace_body(state, inode)
         {
             tracing::debug!(ino = %inode.ino, %error, "read as it is open");
         }
-    }
-
-    /// The record of a file as this host knows it, where it says what the record does of its content and of where that is:
-    /// nobody else changes either while this host holds the right to write.
-    pub(crate) fn known_record(&self, state: &LiveState) -> Option<Inode> {
-        let is_certain = state.holds_lease()
-            && state.body.is_some()
-            && !state.backing.is_doubtful()
-            && !state.right.is_taken_over()
-            && !state.mark.is_foreign()
-            && self.members.is_sure();
-        state.record.clone().filter(|_| is_certain)
-    }
-
-    /// The record of a file that is to settle; an entry whose record is gone forgets what it has.
-    pub(crate) fn recorded(&self, ino: InodeId, state: &mut LiveState) -> Result<Inode> {
-        let inode = self.namespace.get(ino);
-        if matches!(inode, Err(Error::NotFound)) {
-            // Removed by another host; with the record went the mark. Or it was never recorded.
-            self.removal.forget(ino, state);
-        }
-        inode
     }
 
     pub(super) fn regular(&self, ino: InodeId) -> Result<Inode> {
@@ -284,11 +302,12 @@ impl Node {
         let foreign = inode.layout.backing().filter(|backing| !self.tiers.has(backing.tier));
         let own = self.copies.own(inode);
         let Some(backing) = foreign else {
-            self.renew_body(state, inode)?;
+            self.following.renew_body(state, inode)?;
             if state.is_passed() && state.kept().is_some() {
                 // What the kernel reads is the file that it writes to.
                 state.hints = own_hints(&self.namespace, inode)?;
                 return self
+                    .moving
                     .bring_home(cluster, Source::Here, inode, state, content)
                     .map(Attempt::Done);
             }
@@ -298,7 +317,7 @@ impl Node {
         let home = cluster.home_of(backing.tier)?;
         if state.is_passed() {
             // What the kernel reads may be a copy that is not the file's any more.
-            self.renew_body(state, inode)?;
+            self.following.renew_body(state, inode)?;
         }
         let own = own.filter(|_| !(state.is_passed() && state.kept().is_some()));
         let hints = own_hints(&self.namespace, inode)?;
@@ -312,32 +331,32 @@ impl Node {
             (Ok(Recalled::Later(pause)), _) => Ok(Attempt::Again(Retry::contended(pause))),
             (Ok(Recalled::InUse), _) => {
                 // Whoever reads there keeps reading the same file, so that is where it is written.
-                self.give_lease_back(inode.ino, state);
+                self.rights.give_lease_back(inode.ino, state);
                 self.write_through(cluster, home, inode.ino, state)
             }
             (recalled, _) if let Some(own) = own => {
                 // What the old home holds may be more than it published, unless it could be asked.
                 let given_up = recalled.is_err().then_some(backing);
-                self.become_home(inode, own, given_up, state).map(Attempt::Done)
+                self.moving.become_home(inode, own, given_up, state).map(Attempt::Done)
             }
             (Ok(Recalled::Released) | Err(_), Content::Dropped)
                 if !self.placing.comes_here(&hints, &home) =>
             {
                 // It is a new file from here on, and goes where such files go.
                 state.hints = hints;
-                self.drop_content(inode, state)?;
+                self.elsewhere.drop_content(inode, state)?;
                 self.regular(inode.ino).map(Attempt::Done)
             }
             (Ok(Recalled::Released), Content::Kept) if !self.placing.comes_here(&hints, &home) => {
                 // It stays where it is.
-                self.give_lease_back(inode.ino, state);
+                self.rights.give_lease_back(inode.ino, state);
                 self.write_through(cluster, home, inode.ino, state)
             }
             (Ok(Recalled::Released), _) | (Err(_), Content::Dropped) => {
                 state.hints = hints;
                 let sent = handed.and_then(Handed::content).map(Source::Sent);
                 let source = sent.unwrap_or(Source::Hosts(std::slice::from_ref(&home)));
-                self.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
+                self.moving.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
             }
             (Err(error), Content::Kept) => {
                 let hosts = self.copies.hosts_of(inode)?;
@@ -345,7 +364,9 @@ impl Node {
                     Some((_, others @ [_, ..])) => {
                         state.hints = hints;
                         let source = Source::Hosts(others);
-                        self.bring_home(cluster, source, inode, state, content).map(Attempt::Done)
+                        self.moving
+                            .bring_home(cluster, source, inode, state, content)
+                            .map(Attempt::Done)
                     }
                     _ => Err(error),
                 }
@@ -381,22 +402,6 @@ impl Node {
         self.regular(ino).map(Attempt::Done)
     }
 
-    /// Gives the right to write back, which was acquired for something that then failed.
-    pub(crate) fn give_lease_back(&self, ino: InodeId, state: &mut LiveState) {
-        if !state.right.release() {
-            return;
-        }
-        let extras = [Extra::HoldWritable, Extra::ClearWritable];
-        if let Err(error) = self.namespace.update_with(ino, &extras, |_| Ok(())) {
-            tracing::debug!(%ino, %error, "a lease to write is given back later");
-            self.passed.doubt(ino, &error);
-            self.finalizer_queue.collect();
-        }
-        if state.publishing.take_lacking() {
-            self.replicas.queue.add(ino, 0);
-        }
-    }
-
     /// Opens a file for another host, for one that keeps what it reads if there is a `follower`: a file whose bytes are
     /// here, or that is being written here.
     pub(crate) fn open_for_peer(
@@ -407,7 +412,7 @@ impl Node {
     ) -> Result<PeerOpening> {
         self.live.with(ino, |state| {
             let opened = self.open_live_for_peer(ino, may_write, follower, state);
-            opened.inspect_err(|_| self.leave_right(ino, state))
+            opened.inspect_err(|_| self.rights.leave_right(ino, state))
         })
     }
 
@@ -419,11 +424,11 @@ impl Node {
         state: &mut LiveState,
     ) -> Result<PeerOpening> {
         state.require_ours()?;
-        if may_write && self.recall_followers(ino, state).is_some() {
+        if may_write && self.followers.recall_followers(ino, state).is_some() {
             // Its own kernel may have pages, so it lets go of its entry meanwhile.
             return Err(being_told());
         }
-        let known = if may_write { None } else { self.known_record(state) };
+        let known = if may_write { None } else { self.rights.known_record(state) };
         let inode = known.map_or_else(|| self.regular(ino), Ok)?;
         let served = match may_write {
             _ if matches!(inode.layout, Layout::Striped { .. }) => {
@@ -436,10 +441,10 @@ impl Node {
         if is_elsewhere || state.writes_remotely() {
             return Err(Error::Busy("the file has moved to another host".into()));
         }
-        self.renew_body(state, &inode)?;
+        self.following.renew_body(state, &inode)?;
         require_here(state, &inode)?;
         if may_write {
-            self.confirm_lease(ino, state)?;
+            self.rights.confirm_lease(ino, state)?;
         }
         if may_write && !state.holds_lease() {
             match self.passed.acquire_write(&self.namespace, ino)? {
@@ -456,25 +461,12 @@ impl Node {
         state.writers += u32::from(may_write);
         let size_bytes = state.size_bytes()?;
         let (stamp, pinned) =
-            follower.map_or((0, None), |reader| self.follow_up(ino, state, reader));
+            follower.map_or((0, None), |reader| self.followers.follow_up(ino, state, reader));
         Ok(PeerOpening { size_bytes, stamp, pinned })
-    }
-
-    /// Gives back the right to write to a file whose entry, which the caller has locked, does not know of it: it was
-    /// asked for, and the answer was lost.
-    pub(crate) fn release_unknown(&self, ino: InodeId) -> Result<()> {
-        if !self.passed.contains(ino)
-            && self.namespace.writer(ino)?.as_ref() == Some(&self.namespace.owner())
-        {
-            tracing::warn!(%ino, "gave back a right to write that nothing here knew of");
-            let extras = [Extra::HoldWritable, Extra::ClearWritable];
-            self.namespace.update_with(ino, &extras, |_| Ok(()))?;
-        }
-        Ok(())
     }
 }
 
-/// That the bytes are not read from another host because the copy here is broken (see `Node::read_elsewhere`).
+/// That the bytes are not read from another host because the copy here is broken (see [`Following::read_elsewhere`]).
 fn require_here(state: &LiveState, inode: &Inode) -> Result<()> {
     if state.remote().is_none_or(|remote| remote.may_write()) {
         return Ok(());

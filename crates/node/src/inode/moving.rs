@@ -2,21 +2,39 @@
 
 use std::sync::Arc;
 
-use intarsia_meta::{Extra, Inode};
+use intarsia_meta::{Extra, Inode, Namespace};
 use intarsia_policy::IoMode;
 use intarsia_types::{BackingRef, Error, Layout, Result};
 
 use crate::body::remote::RemoteFile;
-use crate::body::{Body, LocalBody, load_inline};
+use crate::body::{Body, LocalBody};
+use crate::cache::remote_cache::RemoteCache;
+use crate::inode::following::Following;
 use crate::inode::live::LiveState;
+use crate::inode::renewal::Renewal;
 use crate::membership::cluster::Cluster;
-use crate::node::Node;
+use crate::replication::Replicas;
 use crate::replication::copies::open_elsewhere;
 use crate::replication::further::{Further, take_over_copies};
+use crate::space::ledger::Ledger;
+use crate::space::placing::Placing;
+use crate::space::tiers::Tiers;
 
 use super::lease::{Content, Source};
 
-impl Node {
+/// Makes this host the home of files.
+pub(crate) struct Moving {
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) placing: Arc<Placing>,
+    pub(super) tiers: Arc<Tiers>,
+    pub(super) replicas: Arc<Replicas>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) remote_cache: Arc<RemoteCache>,
+    pub(super) renewal: Arc<Renewal>,
+    pub(super) following: Arc<Following>,
+}
+
+impl Moving {
     /// Makes this host, which has a copy, the home of a file that nobody writes to. The other copies stay
     /// named, for they hold what is published, but for `given_up`.
     pub(super) fn become_home(
@@ -38,7 +56,7 @@ impl Node {
             Ok(())
         })?;
         self.replicas.note_dropped(&dropped);
-        self.renew_body(state, &moved)?;
+        self.following.renew_body(state, &moved)?;
         Ok(moved)
     }
 
@@ -57,7 +75,7 @@ impl Node {
         let copied = match (content, source) {
             (Content::Dropped, _) => Ok(()),
             (Content::Kept, _) if is_whole => Ok(()),
-            (Content::Kept, Source::Here) => self.copy_present(inode, backing).map(|_| ()),
+            (Content::Kept, Source::Here) => self.renewal.copy_present(inode, backing).map(|_| ()),
             (Content::Kept, Source::Sent(bytes)) => {
                 self.ledger.write_whole(backing, bytes).map(|_| ())
             }
@@ -106,52 +124,19 @@ impl Node {
         }
     }
 
-    /// Brings a copy that the kernel reads past us to the present content of `inode`, in place: while the file is open
-    /// the kernel can be told of no other one.
-    pub(crate) fn renew_kept(&self, inode: &Inode, kept: &LocalBody) -> Result<()> {
-        self.remote_cache.begin_renewal(inode.ino, kept.backing)?;
-        let size_bytes = self.copy_present(inode, kept.backing)?;
-        // A copy that a record names does not change.
-        let version =
-            Some(inode.version).filter(|_| inode.checksummed || self.copies.own(inode).is_some());
-        self.remote_cache.end_renewal(inode.ino, kept, version, size_bytes)
-    }
-
-    /// Makes a backing file here what the record says; how long that is.
-    fn copy_present(&self, inode: &Inode, backing: BackingRef) -> Result<u64> {
-        match (self.copies.own(inode), &inode.layout) {
-            (Some(own), _) => self.ledger.copy(own, backing),
-            (None, Layout::Empty) => self.ledger.write_whole(backing, &[]),
-            (None, Layout::Inline) => {
-                self.ledger.write_whole(backing, &load_inline(&self.namespace, inode)?)
-            }
-            (None, _) => {
-                let cluster = self.cluster.as_ref().ok_or(Error::BadHandle)?;
-                let hosts = self.copies.hosts_of(inode)?;
-                let source = Arc::new(open_elsewhere(cluster, inode, &hosts)?);
-                self.copy_here(&source, backing)
-            }
-        }
-    }
-
     fn copy_whole(
         &self,
         source: &Arc<RemoteFile>,
         inode: &Inode,
         backing: BackingRef,
     ) -> Result<()> {
-        let size_bytes = self.copy_here(source, backing)?;
+        let size_bytes = self.renewal.copy_here(source, backing)?;
         if size_bytes == inode.size_bytes {
             return Ok(());
         }
         let (home, wanted_bytes) = (source.home(), inode.size_bytes);
         let what = format!("{size_bytes} bytes came from {home}, not {wanted_bytes}");
         Err(Error::Corrupt { ino: inode.ino, what })
-    }
-
-    /// Makes a backing file here what `source` is; how long that is.
-    pub(crate) fn copy_here(&self, source: &Arc<RemoteFile>, backing: BackingRef) -> Result<u64> {
-        self.ledger.copy_from(backing, |buffer, at| source.read_at(buffer, at))
     }
 
     /// Names `new` as the home's file in place of the old home's. The other copies hold the same content, if it

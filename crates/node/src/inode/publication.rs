@@ -2,39 +2,40 @@
 
 use std::sync::Arc;
 
-use intarsia_meta::{Extra, Inode};
+use intarsia_meta::{Extra, Inode, Namespace};
 use intarsia_policy::IoMode;
-use intarsia_types::{Error, FileKind, InodeId, Integrity, Layout, Result};
+use intarsia_types::{Error, InodeId, Integrity, Layout, Result};
 
+use crate::body::Bodies;
 use crate::body::integrity::checksum_extras;
-use crate::body::striped::StripedFile;
 use crate::clock::TICK;
 use crate::inode::copied_files::Moment;
 use crate::inode::early_fold::{EarlyFold, fold_record, unfold_record};
-use crate::inode::live::LiveState;
+use crate::inode::inline_total::InlineTotal;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::rights::Rights;
 use crate::kernel::Kernel;
-use crate::node::Node;
+use crate::members::Members;
+use crate::replication::Replicas;
 use crate::replication::further::{Further, take_over_copies};
-use crate::space::hints::own_hints;
+use crate::space::placing::Placing;
+use crate::space::tiers::Tiers;
 
-impl Node {
-    pub(crate) fn ensure_loaded(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
-        if state.body.is_some() {
-            return Ok(());
-        }
-        let inode = self.namespace.get(ino)?;
-        if inode.kind != FileKind::Regular {
-            return Err(Error::Invalid("not a regular file".into()));
-        }
-        state.hints = own_hints(&self.namespace, &inode)?;
-        state.load_body(&self.bodies, &inode)
-    }
+/// Publishes what was written here to files whose right to write this host has.
+pub(crate) struct Publisher {
+    pub(super) members: Members,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) live: Arc<LiveTable>,
+    pub(super) bodies: Arc<Bodies>,
+    pub(super) kernel: Arc<Kernel>,
+    pub(super) placing: Arc<Placing>,
+    pub(super) tiers: Arc<Tiers>,
+    pub(super) replicas: Arc<Replicas>,
+    pub(super) rights: Arc<Rights>,
+    pub(super) inline_total: Arc<InlineTotal>,
+}
 
-    /// The file, if it is live and striped.
-    pub(crate) fn striped(&self, ino: InodeId) -> Option<Arc<StripedFile>> {
-        self.live.with_existing(ino, |state| state.striped().map(Arc::clone)).flatten()
-    }
-
+impl Publisher {
     /// Publishes what was written to an inode, if it is live.
     pub(crate) fn publish_now(&self, ino: InodeId) -> Result<()> {
         self.live.with_existing(ino, |state| self.publish(ino, state)).unwrap_or(Ok(()))
@@ -56,7 +57,7 @@ impl Node {
         if let Err(error) = &persisted
             && self.members.is_shared()
             && !matches!(error, Error::NotFound)
-            && self.regain(ino, state).unwrap_or(false)
+            && self.rights.regain(ino, state).unwrap_or(false)
         {
             // The right to write was of this host's life before: it came while the others gave that one up.
             persisted = self.persist(ino, state);
@@ -82,7 +83,7 @@ impl Node {
     ///
     /// [`Replicas::publish`]: crate::replication::Replicas::publish
     pub(crate) fn publish_copies(&self, ino: InodeId) -> Result<()> {
-        let outcome = self.with_right(ino, || self.replicas.publish(ino));
+        let outcome = self.rights.with_right(ino, || self.replicas.publish(ino));
         if outcome.is_err() {
             // Others see the old content, which has its copies, until this one has.
             self.live.with_existing(ino, |state| match state.holds_lease() {

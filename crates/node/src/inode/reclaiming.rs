@@ -4,15 +4,44 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use intarsia_meta::FreeFile;
+use intarsia_meta::{FreeFile, Namespace};
 use intarsia_types::{BackingRef, Error, InodeId, Result, TierId};
 
-use crate::node::Node;
+use crate::background::queue::Queue;
+use crate::cache::remote_cache::RemoteCache;
+use crate::directory::directory_lease::DirectoryLeases;
+use crate::inode::live::LiveTable;
+use crate::inode::removal::Removal;
+use crate::inode::rights::Rights;
+use crate::members::Members;
+use crate::metrics::Metrics;
+use crate::replication::arrivals::Receiver;
+use crate::space::ledger::Ledger;
+use crate::space::tiers::Tiers;
 
 /// A change over several partitions that is not finished after so long has no host any more.
 const ABANDONED: Duration = Duration::from_secs(60);
 
-impl Node {
+/// Collects backing files without an owner, and keeps count of the space in use.
+pub(crate) struct Reclaimer {
+    pub(super) members: Members,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) live: Arc<LiveTable>,
+    pub(super) tiers: Arc<Tiers>,
+    pub(super) rights: Arc<Rights>,
+    /// The finalizer's.
+    pub(super) queue: Arc<Queue>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) removal: Arc<Removal>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) receiver: Arc<Receiver>,
+    pub(super) remote_cache: Arc<RemoteCache>,
+    pub(super) directory_leases: Arc<DirectoryLeases>,
+    /// After so long a change without an answer is made, or never will be.
+    pub(super) uncertain: Duration,
+}
+
+impl Reclaimer {
     pub(crate) fn give_back(
         &self,
         ino: InodeId,
@@ -65,15 +94,14 @@ impl Node {
     /// Removes files of this host that the ledger says belong to no inode any more. From time to time it also finishes changes
     /// whose host has died: that takes a question a partition, and files may lose their owners every second.
     pub(crate) fn collect(&self) -> Result<()> {
-        self.finalizer_queue.collect_later();
+        self.queue.collect_later();
         self.directory_leases.return_idle_directories();
         self.remove_free_files()?;
-        let uncertain = Duration::from_millis(self.options.uncertain_ms);
-        self.ledger.resolve_doubts(uncertain)?;
-        self.removal.resolve_doubts(uncertain)?;
-        self.return_unknown_rights(uncertain);
+        self.ledger.resolve_doubts(self.uncertain)?;
+        self.removal.resolve_doubts(self.uncertain)?;
+        self.rights.return_unknown_rights(self.uncertain);
         self.recount_at_rest()?;
-        if self.finalizer_queue.take_sweep() {
+        if self.queue.take_sweep() {
             let recovered = self.namespace.recover_transactions(ABANDONED)?;
             tracing::debug!(?recovered, "looked for changes that nobody finished");
         }
@@ -85,7 +113,7 @@ impl Node {
         if !self.remote_cache.is_idle() {
             self.account_writers();
             self.remote_cache.make_room();
-            self.finalizer_queue.watch_room();
+            self.queue.watch_room();
         }
     }
 

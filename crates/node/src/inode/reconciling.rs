@@ -1,20 +1,19 @@
 //! What becomes of this host's right to write a file after the others may have given this host up, or after a commit that had
 //! no answer: it is claimed for the next life, confirmed, or found to be another host's.
 
-use std::time::Duration;
-
 use intarsia_meta::{Extra, Inode, Owner, WriteLease};
 use intarsia_types::{Error, InodeId, Result};
 
-use crate::inode::handed::SOON;
 use crate::inode::live::LiveState;
-use crate::inode::passed::Unsure;
+use crate::inode::removal::Removal;
+use crate::inode::rights::Rights;
 use crate::membership::fence::refusal;
-use crate::node::Node;
 
-impl Node {
-    /// As [`await_sure_membership`](Self::await_sure_membership), where a change of the file's content is to be
+impl Rights {
+    /// As [`Members::await_sure_membership`], where a change of the file's content is to be
     /// acknowledged.
+    ///
+    /// [`Members::await_sure_membership`]: crate::members::Members::await_sure_membership
     pub(crate) fn await_membership_to_publish(&self, ino: InodeId) -> Result<()> {
         let is_writer = |state: &mut LiveState| {
             state.holds_lease() || state.writes_remotely() || state.writes_stripes()
@@ -58,7 +57,7 @@ impl Node {
             Ok(WriteLease::Held(_)) => {
                 let extras = [Extra::HoldWritable, Extra::ClearWritable];
                 self.namespace.update_with(ino, &extras, |_| Ok(()))?;
-                quarantine(self, ino, state);
+                quarantine(&self.removal, ino, state);
                 Ok(())
             }
             // Of this process, before it came back.
@@ -69,7 +68,7 @@ impl Node {
                 self.reconcile(ino, state)
             }
             Ok(WriteLease::HeldBy(_) | WriteLease::Unneeded(_)) => {
-                quarantine(self, ino, state);
+                quarantine(&self.removal, ino, state);
                 Ok(())
             }
             Err(Error::NotFound) => {
@@ -125,50 +124,6 @@ impl Node {
         Ok(state.holds_lease() && !state.right.is_taken_over())
     }
 
-    /// What failed leaves no right to write behind in a file that nobody has open: without bytes here it goes back at once, else
-    /// when the file settles.
-    pub(crate) fn leave_right(&self, ino: InodeId, state: &mut LiveState) {
-        if state.is_open() || !state.holds_lease() {
-            return;
-        }
-        let is_untouched = state.body.is_none() && !state.mark.is_unsettled();
-        if is_untouched && !state.right.is_taken_over() {
-            self.give_lease_back(ino, state);
-        } else {
-            self.enqueue_settle(ino, state);
-        }
-    }
-
-    /// Gives back rights to write that the metadata say this host has, and no live file here knows of: the answer to a change
-    /// that asked for one, or gave it back, was lost at least `age` ago.
-    pub(crate) fn return_unknown_rights(&self, age: Duration) {
-        for file in self.passed.take_unsure(age) {
-            let ino = match &file {
-                Unsure::File(ino) => Ok(*ino),
-                Unsure::New(parent, name) => self.namespace.lookup(*parent, name).map(|i| i.ino),
-            };
-            let returned = ino.and_then(|ino| {
-                if !self.creations.is_stranger(ino) {
-                    return Err(Error::Busy("a file is being created".into()));
-                }
-                let release = |state: &mut LiveState| {
-                    let is_known =
-                        state.is_open() || state.holds_lease() || state.mark.is_unsettled();
-                    if is_known { Ok(()) } else { self.release_unknown(ino) }
-                };
-                let locked = self.live.try_with(ino, SOON, release);
-                locked.unwrap_or_else(|| Err(Error::Busy("somebody is at work on it".into())))
-            });
-            match returned {
-                Ok(()) | Err(Error::NotFound) => {}
-                Err(error) => {
-                    tracing::debug!(?file, %error, "a right to write is given back later");
-                    self.passed.doubt_again(file);
-                }
-            }
-        }
-    }
-
     /// Finds out whether this host still holds the lease on a file that is about to be written, after a change that
     /// had no answer: it may have given the lease back, and put the content beside the inode. No such change is made
     /// any more afterwards.
@@ -207,7 +162,7 @@ fn is_as_left(inode: &Inode, state: &LiveState) -> bool {
 }
 
 /// Keeps what was written here to a file that is another host's now from ever being published.
-fn quarantine(node: &Node, ino: InodeId, state: &mut LiveState) {
+fn quarantine(removal: &Removal, ino: InodeId, state: &mut LiveState) {
     tracing::error!(
         %ino,
         "another host has taken over the file; what was written to it here since its last close is not kept, and its open handles give EIO"
@@ -216,7 +171,7 @@ fn quarantine(node: &Node, ino: InodeId, state: &mut LiveState) {
         state.right.lose();
     } else {
         // Nor is it shown here any more, if it is a new file that could not be recorded.
-        node.removal.forget(ino, state);
+        removal.forget(ino, state);
     }
     state.overlay.is_dirty = false;
 }

@@ -8,18 +8,28 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use intarsia_meta::{Extra, Inode, Owner, allowance};
+use intarsia_meta::{Extra, Inode, Namespace, Owner, allowance};
 use intarsia_store::{BackingFile, is_unshared, is_unwritten};
 use intarsia_sync::Instant;
 use intarsia_types::{CacheHint, Error, InodeId, Integrity, Layout, Result};
 
-use crate::background::queue::{Summing, Waiting};
-use crate::body::LocalBody;
+use crate::background::queue::{Queue, Summing, Waiting};
 use crate::body::integrity::{checksum_extras, stored_sums, sum_file};
-use crate::inode::live::LiveState;
-use crate::node::Node;
+use crate::body::{Bodies, LocalBody};
+use crate::inode::inline_total::InlineTotal;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::publication::Publisher;
+use crate::inode::reclaiming::Reclaimer;
+use crate::inode::removal::Removal;
+use crate::inode::rights::Rights;
+use crate::kernel::Kernel;
+use crate::members::Members;
+use crate::metrics::Metrics;
+use crate::replication::Replicas;
 use crate::replication::further::{Further, take_over_copies};
 use crate::space::hints::own_hints;
+use crate::space::placing::Placing;
+use crate::space::tiers::Tiers;
 
 /// Closed files looked at together, with several hosts.
 const SETTLE_BATCH: usize = 63;
@@ -73,17 +83,39 @@ impl From<bool> for Settled {
     }
 }
 
-impl Node {
-    /// Puts a closed file in line; once.
-    pub(crate) fn enqueue_settle(&self, ino: InodeId, state: &mut LiveState) {
-        if state.entry.enqueue() {
-            self.finalizer_queue.settle(ino);
+impl LiveState {
+    /// Puts a closed file into the finalizer's queue; once.
+    pub(crate) fn enqueue_settle(&mut self, queue: &Queue, ino: InodeId) {
+        if self.entry.enqueue() {
+            queue.settle(ino);
         }
     }
+}
 
+/// Settles closed files.
+pub(crate) struct Settler {
+    pub(super) members: Members,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) live: Arc<LiveTable>,
+    pub(super) bodies: Arc<Bodies>,
+    pub(super) kernel: Arc<Kernel>,
+    pub(super) placing: Arc<Placing>,
+    pub(super) tiers: Arc<Tiers>,
+    pub(super) replicas: Arc<Replicas>,
+    pub(super) rights: Arc<Rights>,
+    pub(super) inline_total: Arc<InlineTotal>,
+    /// The finalizer's.
+    pub(super) queue: Arc<Queue>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) removal: Arc<Removal>,
+    pub(super) publisher: Arc<Publisher>,
+    pub(super) reclaimer: Arc<Reclaimer>,
+}
+
+impl Settler {
     /// Called by whoever is about to need a descriptor, with no lock held.
     pub(crate) fn help_settling(&self) {
-        if let Some(waiting) = self.finalizer_queue.pop_overdue()
+        if let Some(waiting) = self.queue.pop_overdue()
             && let Err(e) = self.settle(waiting)
         {
             tracing::warn!(error = %e, "settling ahead of a create");
@@ -96,13 +128,13 @@ impl Node {
             return self.settle(first);
         }
         let mut due = vec![first];
-        due.extend(self.finalizer_queue.pop_due(SETTLE_BATCH));
+        due.extend(self.queue.pop_due(SETTLE_BATCH));
         let inos: Vec<InodeId> = due.iter().map(|waiting| waiting.ino).collect();
         let left: HashSet<InodeId> = self.settle_folded(&inos).into_iter().collect();
-        self.finalizer_queue.set_pool_short(self.tiers.is_short());
+        self.queue.set_pool_short(self.tiers.is_short());
         let mut outcome = Ok(());
         for waiting in due.into_iter().filter(|waiting| left.contains(&waiting.ino)) {
-            if self.finalizer_queue.is_stopping() {
+            if self.queue.is_stopping() {
                 // Whoever stops the node settles them.
                 break;
             }
@@ -114,13 +146,13 @@ impl Node {
     fn settle(&self, waiting: Waiting) -> Result<()> {
         let ino = waiting.ino;
         if self.members.is_fenced() {
-            self.finalizer_queue.retry(waiting);
+            self.queue.retry(waiting);
             return Ok(());
         }
-        if self.is_withheld(ino) {
+        if self.publisher.is_withheld(ino) {
             // Not published yet for want of copies; somebody may wait for the outcome of this attempt.
             let _ = self.replicas.queue.publish(ino);
-            self.finalizer_queue.retry(waiting);
+            self.queue.retry(waiting);
             return Ok(());
         }
         let is_settled = self.live.with_existing(ino, |state| {
@@ -130,7 +162,7 @@ impl Node {
         match is_settled.transpose() {
             Ok(Some(false)) => {
                 self.live.with_existing(ino, |state| state.entry.enqueue());
-                self.finalizer_queue.retry(waiting);
+                self.queue.retry(waiting);
                 Ok(())
             }
             Ok(_) | Err(Error::NotFound) => Ok(()),
@@ -139,9 +171,9 @@ impl Node {
                 tracing::error!(%ino, error = %e, "a closed file could not be settled");
                 if self.members.is_shared() {
                     // Other hosts would wait for that start.
-                    let reconciled = self.reconcile_if_taken(ino);
+                    let reconciled = self.rights.reconcile_if_taken(ino);
                     self.live.with_existing(ino, |state| state.entry.enqueue());
-                    self.finalizer_queue.retry(waiting);
+                    self.queue.retry(waiting);
                     reconciled?;
                 }
                 Err(e)
@@ -193,14 +225,14 @@ impl Node {
         }
         if state.overlay.is_dirty {
             // A close could not record it. Nobody may later, who may not have the right to write.
-            self.persist(ino, state)?;
+            self.publisher.persist(ino, state)?;
         }
-        let Some(known) = self.known_record(state) else {
-            let inode = self.recorded(ino, state)?;
+        let Some(known) = self.rights.known_record(state) else {
+            let inode = self.rights.recorded(ino, state)?;
             return self.settle_as(&inode, state, release);
         };
         match self.settle_as(&known, state, release) {
-            Err(Error::NotFound) => self.recorded(ino, state).and(Err(Error::NotFound)),
+            Err(Error::NotFound) => self.rights.recorded(ino, state).and(Err(Error::NotFound)),
             outcome => outcome,
         }
     }
@@ -252,7 +284,7 @@ impl Node {
         state.backing.resolve();
         state.body = None;
         state.sums.unload();
-        self.finalizer_queue.set_pool_short(self.tiers.is_short());
+        self.queue.set_pool_short(self.tiers.is_short());
         Ok(Settled::As(Box::new(settled)))
     }
 
@@ -274,7 +306,7 @@ impl Node {
         let is_strict = state.hints.integrity() == Integrity::Strict;
         match (state.sums.get(), is_strict) {
             (Some(sums), true) => extras.extend(checksum_extras(sums)),
-            _ => self.finalizer_queue.sum_later(ino, release.summing()),
+            _ => self.queue.sum_later(ino, release.summing()),
         }
         let is_same = if state.copied.is_some() {
             state.is_copied(ino)?
@@ -324,7 +356,7 @@ impl Node {
         release: &Release,
     ) -> Result<Option<Inode>> {
         let Some(local) = state.local() else { return Ok(None) };
-        if !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total_bytes())
+        if !self.placing.goes_inline(&state.hints, size_bytes, || self.inline_total.bytes())
             || !is_unshared(local.ro.file()).unwrap_or(false)
         {
             return Ok(None);
@@ -376,28 +408,18 @@ impl Node {
         self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
         state.accounted_512 = 0;
         if let Some(LocalBody { ro, .. }) = state.take_local() {
-            self.give_back(ino, backing, ro)?;
+            self.reclaimer.give_back(ino, backing, ro)?;
         }
         Ok(Some(folded))
     }
 
-    /// What the metadata engine takes on disk, bodies included, as of at most so many folds ago.
-    pub(crate) fn inline_total_bytes(&self) -> u64 {
-        const ASKED_EVERY: u64 = 1024;
-        if self.metrics.folded.load(Ordering::Relaxed).is_multiple_of(ASKED_EVERY) {
-            let bytes = self.namespace.engine_stats().disk_bytes;
-            self.inline_total.store(bytes, Ordering::Relaxed);
-        }
-        self.inline_total.load(Ordering::Relaxed)
-    }
-
     /// Waits until every closed file has settled and been summed, or the deadline has passed.
     #[must_use]
-    pub fn wait_until_settled(&self, deadline: impl Into<Instant>) -> bool {
+    pub(crate) fn wait_until_settled(&self, deadline: impl Into<Instant>) -> bool {
         let deadline = deadline.into();
         while Instant::now() < deadline {
             let is_busy = self.live.entries().iter().any(|l| l.lock().entry.is_queued());
-            if !is_busy && self.finalizer_queue.is_at_rest() {
+            if !is_busy && self.queue.is_at_rest() {
                 return true;
             }
             intarsia_sync::thread::sleep(Duration::from_millis(5));

@@ -44,7 +44,7 @@ impl Node {
             ));
         }
         // Whatever does not settle in time is left out of nothing: its mark says that it is unsettled.
-        let _ = self.wait_until_settled(Instant::now() + REST);
+        let _ = self.inode.settler.wait_until_settled(Instant::now() + REST);
         let mut report = self.check_once(options.repair, progress)?;
         if is_mounted && !report.findings.is_empty() {
             let again = self.check_once(false, progress)?;

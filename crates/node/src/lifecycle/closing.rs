@@ -240,7 +240,10 @@ impl Node {
     /// The system's own.
     pub fn sync_all(&self) -> Result<()> {
         for live in self.live.entries() {
-            match self.live.with_existing(live.ino, |state| self.persist(live.ino, state)) {
+            match self
+                .live
+                .with_existing(live.ino, |state| self.inode.publisher.persist(live.ino, state))
+            {
                 // Removed by another host.
                 Some(Err(Error::NotFound)) if self.members.is_shared() => {}
                 outcome => outcome.unwrap_or(Ok(()))?,
@@ -342,13 +345,16 @@ impl Node {
         if self.live.with_existing(ino, |state| state.names.is_lingering()) == Some(true) {
             self.end_lingering(ino);
         }
-        self.with_right(ino, || {
-            let persisted = match self.live.with_existing(ino, |state| self.persist(ino, state)) {
+        self.inode.rights.with_right(ino, || {
+            let persisted = match self
+                .live
+                .with_existing(ino, |state| self.inode.publisher.persist(ino, state))
+            {
                 // Removed by another host, or never recorded: there is nothing to settle.
                 None | Some(Ok(()) | Err(Error::NotFound)) => Ok(()),
                 Some(Err(error)) => Err(error),
             };
-            let settled = self.settle_now(ino);
+            let settled = self.inode.settler.settle_now(ino);
             persisted.and(settled)
         })
     }

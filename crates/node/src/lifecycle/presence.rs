@@ -43,7 +43,7 @@ impl MemberEvents for Node {
     }
 
     fn claim_for(&self, next: &Owner) -> Result<()> {
-        self.claim_leases(next)
+        self.inode.rights.claim_leases(next)
     }
 }
 

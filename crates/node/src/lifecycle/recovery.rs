@@ -15,7 +15,7 @@ impl Node {
     /// Removes files without an owner and unlinked inodes, and takes note of inodes that may have been,
     /// or may still be, written past the process.
     pub(crate) fn recover(&self) -> Result<()> {
-        self.remove_free_files()?;
+        self.inode.reclaimer.remove_free_files()?;
         if self.members.is_shared() {
             self.remove_unknown_files()?;
             self.give_up_doubtful_copies()?;
@@ -94,7 +94,7 @@ impl Node {
                         state.right.acquire();
                     }
                     state.mark.find();
-                    self.enqueue_settle(ino, state);
+                    state.enqueue_settle(&self.finalizer_queue, ino);
                 });
             }
         }

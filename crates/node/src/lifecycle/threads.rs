@@ -55,11 +55,11 @@ impl CopyChores for Node {
     }
 
     fn make_up(&self, ino: InodeId) -> Result<Attempted> {
-        self.replicas.make_up(ino, self)
+        self.replicas.make_up(ino, &*self.inode.leases)
     }
 
     fn publish(&self, ino: InodeId) -> Result<()> {
-        self.publish_copies(ino)
+        self.inode.publisher.publish_copies(ino)
     }
 }
 
@@ -67,18 +67,18 @@ impl Chores for Node {
     fn carry_out(&self, task: Task) -> Result<()> {
         match task {
             Task::Refill => self.tiers.refill(&self.namespace),
-            Task::Recount => self.recount_tiers(),
-            Task::Collect => self.collect(),
+            Task::Recount => self.inode.reclaimer.recount_tiers(),
+            Task::Collect => self.inode.reclaimer.collect(),
             Task::Depart(ino) => {
                 self.end_lingering(ino);
                 Ok(())
             }
             Task::MakeRoom => {
-                self.make_room();
+                self.inode.reclaimer.make_room();
                 Ok(())
             }
-            Task::Reclaim(files) => self.reclaim(&files),
-            Task::Settle(waiting) => self.settle_some(waiting),
+            Task::Reclaim(files) => self.inode.reclaimer.reclaim(&files),
+            Task::Settle(waiting) => self.inode.settler.settle_some(waiting),
             Task::Sum(ino) => self.summer.sum(ino),
             Task::ChangeTier(waiting) => self.change_tier_as_hinted(waiting),
         }

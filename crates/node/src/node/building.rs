@@ -1,7 +1,8 @@
 //! Builds the rooms of a node, each from those below it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use intarsia_meta::Namespace;
 use intarsia_sync::{Instant, RwLock};
@@ -21,13 +22,12 @@ use crate::cache::vouch::Vouches;
 use crate::directory::directory_lease::{DirectoryLeases, Neighbours};
 use crate::directory::promises::Promises;
 use crate::inode::copied_files::CopiedFiles;
-use crate::inode::elsewhere::Shortage;
 use crate::inode::live::LiveTable;
 use crate::inode::outdating::Outdating;
 use crate::inode::paging::Paging;
-use crate::inode::passed::Passed;
 use crate::inode::removal::{Removal, RemovalParts};
 use crate::inode::summing::Summer;
+use crate::inode::{InodeParts, Inodes};
 use crate::kernel::{Kernel, raise_descriptor_limit};
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
@@ -47,7 +47,6 @@ use crate::space::inode_count::InodeCount;
 use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
 use crate::space::tiers::{MakesRoom, Tiers};
-use crate::vfs::creations::Creations;
 use crate::vfs::recollection::Recollections;
 
 impl Node {
@@ -65,37 +64,61 @@ impl Node {
         let files = Files::new(&options, &ground);
         let (old_pages, far_pages) = (Arc::<OldPages>::default(), Arc::default());
         let changes = Outdating::new(&ground.live, &old_pages);
-        let bodies = files.bodies(&options, &ground, Lower::new(tree, &ground.namespace, changes));
+        let bodies =
+            Arc::new(files.bodies(&options, &ground, Lower::new(tree, &ground.namespace, changes)));
         let receiver = Arc::new(files.receiver(&options, &ground));
-        Ok(Self {
+        let parts = InodeParts {
+            me: options.name.clone(),
+            uncertain: Duration::from_millis(options.uncertain_ms),
             members: Members::new(ground.cluster.clone()),
+            cluster: ground.cluster.clone(),
+            namespace: Arc::clone(&ground.namespace),
+            tiers: Arc::clone(&ground.tiers),
+            placing: Arc::clone(&ground.placing),
+            ledger: Arc::clone(&files.ledger),
+            directory_leases: Arc::new(ground.directory_leases(&options)),
+            bodies,
+            remote_cache: Arc::clone(&files.remote_cache),
+            vouches: Arc::new(Vouches::new()),
+            paging: Arc::new(files.paging(&ground.live, &far_pages, &old_pages)),
+            far_pages,
+            old_pages,
+            copies: Arc::clone(&files.copies),
+            replicas: Arc::new(ground.replicas(&options, &receiver)),
+            receiver,
+            live: Arc::clone(&ground.live),
+            removal: Arc::new(files.removal(&ground)),
+            queue: Arc::clone(&ground.queue),
+            hinted: Arc::clone(&ground.hinted),
+            metrics: Arc::clone(&ground.metrics),
+            kernel: Arc::clone(&ground.kernel),
+        };
+        Ok(Self {
+            inode: Inodes::new(&parts),
             locks: ground.locks(),
-            directory_leases: ground.directory_leases(&options),
             inode_count: InodeCount::new(ground.cluster.is_some()),
-            replicas: ground.replicas(&options, &receiver),
-            paging: files.paging(&ground.live, &far_pages, &old_pages),
-            removal: files.removal(&ground),
             summer: ground.summer(),
             recollections: Recollections::new(&ground.namespace),
             store,
-            bodies,
-            copies: files.copies,
-            remote_cache: files.remote_cache,
-            old_pages,
-            far_pages,
-            vouches: Vouches::new(),
+            members: parts.members,
+            bodies: parts.bodies,
+            copies: parts.copies,
+            remote_cache: parts.remote_cache,
+            old_pages: parts.old_pages,
+            far_pages: parts.far_pages,
+            vouches: parts.vouches,
+            directory_leases: parts.directory_leases,
+            replicas: parts.replicas,
+            paging: parts.paging,
+            removal: parts.removal,
             spreads: files.spreads,
             outlived: Outlived::default(),
-            passed: Passed::default(),
-            shortage: Shortage::default(),
             fetches: Fetches::default(),
-            receiver,
-            ledger: files.ledger,
-            creations: Creations::default(),
+            receiver: parts.receiver,
+            ledger: parts.ledger,
             promises,
             recorder: Recorder::default(),
             rules: RwLock::new(Arc::new(options.rules.clone())),
-            inline_total: AtomicU64::new(0),
             started: Instant::now(),
             threads: Threads::default(),
             is_closed: AtomicBool::new(false),

@@ -78,11 +78,11 @@ impl Node {
         if self.copies.own(&inode).is_none() && !self.placing.has_room_here() {
             return Err(Error::NoSpace(format!("the tiers of {} are full", self.options.name)));
         }
-        self.with_live(ino, |state| {
+        self.inode.leases.with_live(ino, |state| {
             if state.is_open() {
                 return Ok(Attempt::Done(Fetched::InUse));
             }
-            match self.prepare(ino, state, Some(Content::Kept))? {
+            match self.inode.leases.prepare(ino, state, Some(Content::Kept))? {
                 Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
                 Attempt::Done(_) => {}
             }
@@ -91,7 +91,7 @@ impl Node {
                 state.body = None;
                 return Ok(Attempt::Done(Fetched::InUse));
             }
-            self.enqueue_settle(ino, state);
+            state.enqueue_settle(&self.finalizer_queue, ino);
             Ok(Attempt::Done(Fetched::Here))
         })
     }

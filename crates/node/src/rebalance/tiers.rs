@@ -130,12 +130,12 @@ impl Node {
         if self.members.is_shared() {
             self.members.await_membership()?;
         }
-        self.with_live(ino, |state| {
+        self.inode.leases.with_live(ino, |state| {
             // What was written goes into the record first.
-            if state.is_open() || !self.try_settle(ino, state, &Release::Settled)? {
+            if state.is_open() || !self.inode.settler.try_settle(ino, state, &Release::Settled)? {
                 return Ok(Attempt::Done(Fetched::InUse));
             }
-            let inode = match self.prepare(ino, state, Some(Content::Kept))? {
+            let inode = match self.inode.leases.prepare(ino, state, Some(Content::Kept))? {
                 Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
                 Attempt::Done(inode) => inode,
             };
@@ -146,7 +146,7 @@ impl Node {
             }
             let outcome = self.put_into(&inode, state, to);
             if state.holds_lease() {
-                self.enqueue_settle(ino, state);
+                state.enqueue_settle(&self.finalizer_queue, ino);
             }
             outcome.map(Attempt::Done)
         })

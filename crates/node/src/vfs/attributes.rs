@@ -181,7 +181,7 @@ impl Node {
             // read it, and then neither of the two would have it.
             let recorded = match self.namespace.get(inode.ino) {
                 Ok(recorded) => {
-                    self.follow(state, &recorded)?;
+                    self.inode.following.follow(state, &recorded)?;
                     recorded
                 }
                 Err(Error::NotFound) => inode.clone(),
@@ -254,7 +254,7 @@ impl Node {
             return self.attributes(ino);
         }
         if change.mtime.is_some()
-            && let Some(striped) = self.striped(ino)
+            && let Some(striped) = self.live.striped(ino)
         {
             // Else the publication would put the time of the last write over the one that is set.
             self.bodies.stripes.publish(&striped, ino)?;

@@ -122,7 +122,7 @@ impl Node {
 
 impl LockedFiles for Node {
     fn publish(&self, ino: InodeId) -> Result<()> {
-        self.publish_now(ino)
+        self.inode.publisher.publish_now(ino)
     }
 
     fn flush(&self, ino: InodeId) -> Result<()> {
@@ -130,12 +130,12 @@ impl LockedFiles for Node {
     }
 
     fn look_up_anew(&self, ino: InodeId) -> Result<()> {
-        let remote = self.with_live(ino, |state| {
+        let remote = self.inode.leases.with_live(ino, |state| {
             if !state.is_open() || state.names.is_orphan() {
                 return Ok(Attempt::Done(None));
             }
             match self.namespace.get(ino) {
-                Ok(inode) => self.renew_body(state, &inode)?,
+                Ok(inode) => self.inode.following.renew_body(state, &inode)?,
                 // Removed by another host, and nobody else can open it any more.
                 Err(Error::NotFound) => {}
                 Err(error) => return Err(error),

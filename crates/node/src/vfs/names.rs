@@ -102,7 +102,7 @@ impl Node {
         registrar: &Registrar<'_>,
     ) -> Result<(Attr, Opened)> {
         self.members.await_sure_membership()?;
-        self.help_settling();
+        self.inode.settler.help_settling();
         self.use_directory(parent);
         self.bodies.lower.adopt_for_change(parent, name)?;
         let directory = self.recollections.parent_record(parent)?;
@@ -118,7 +118,7 @@ impl Node {
         // Whoever may write tells when it closes the file.
         record.may_wait = write && stripes.is_none() && self.options.directory_leases;
         // Until it is open, so that it is known here.
-        let _creation = self.members.is_shared().then(|| self.creations.begin());
+        let _creation = self.members.is_shared().then(|| self.inode.creations.begin());
         let inode = match self.namespace.create(parent, name, record, now()) {
             Ok(inode) => {
                 if self.namespace.has_promises() {
@@ -128,7 +128,7 @@ impl Node {
             }
             Err(e) => {
                 self.untake(fresh, &e);
-                self.passed.doubt_new(parent, name, &e);
+                self.inode.passed.doubt_new(parent, name, &e);
                 return Err(e);
             }
         };
@@ -158,7 +158,11 @@ impl Node {
             _ => return Err(full()),
         };
         let (backing, file) = self.tiers.take_file(id, &self.namespace)?;
-        self.note_placed(hints, self.is_as_wished(hints, reason), reason.as_str());
+        self.inode.elsewhere.note_placed(
+            hints,
+            self.inode.elsewhere.is_as_wished(hints, reason),
+            reason.as_str(),
+        );
         if self.tiers.is_short() {
             self.finalizer_queue.set_pool_short(true);
         }

@@ -75,19 +75,20 @@ impl Node {
             self.members.await_sure_membership()?;
         }
         let content = if truncate { Content::Dropped } else { Content::Kept };
-        self.with_live(ino, |state| {
+        self.inode.leases.with_live(ino, |state| {
             if flags.write
-                && let Some(retry) = self.recall_followers(ino, state)
+                && let Some(retry) = self.inode.followers.recall_followers(ino, state)
             {
                 return Ok(Attempt::Again(retry));
             }
             state.looked_up =
                 if flags.write { self.recollections.just_looked_up(ino) } else { None };
             // Read under the entry's lock: nothing can fold or write the file from here on.
-            let inode = match self.prepare(ino, state, flags.write.then_some(content))? {
-                Attempt::Done(inode) => self.bodies.lower.renewed(inode)?,
-                Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
-            };
+            let inode =
+                match self.inode.leases.prepare(ino, state, flags.write.then_some(content))? {
+                    Attempt::Done(inode) => self.bodies.lower.renewed(inode)?,
+                    Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
+                };
             state.drop_stale_lower(&inode);
             if state.body.is_none() {
                 state.hints = own_hints(&self.namespace, &inode)?;
@@ -97,7 +98,11 @@ impl Node {
                 }
                 state.load_body(&self.bodies, &inode)?;
             }
-            let inode = if truncate { self.spare_followers(inode, state, 0)? } else { inode };
+            let inode = if truncate {
+                self.inode.followers.spare_followers(inode, state, 0)?
+            } else {
+                inode
+            };
             let was_lower = state.is_lower();
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
             if opened.is_err() && was_lower && state.local().is_none() {
@@ -136,7 +141,7 @@ impl Node {
                 state.mark_seen();
             }
             let opened = self.open_loaded(caller, inode, state, flags, registrar);
-            opened.inspect_err(|_| self.leave_right(inode.ino, state))
+            opened.inspect_err(|_| self.inode.rights.leave_right(inode.ino, state))
         })
     }
 
@@ -169,7 +174,7 @@ impl Node {
         registrar: &Registrar<'_>,
     ) -> Result<Opened> {
         if flags.write && self.members.is_shared() {
-            self.let_go_for_room(inode, state, flags.truncate)?;
+            self.inode.elsewhere.let_go_for_room(inode, state, flags.truncate)?;
         }
         if flags.truncate && state.is_lower() {
             // What is dropped need not be copied first.
@@ -213,7 +218,7 @@ impl Node {
             Some(local) => Some(local.backing.tier),
             None if state.kept().is_some() => state.kept().map(|copy| copy.backing.tier),
             None if state.remote().is_some() || state.striped().is_some() => None,
-            None if flags.write => self.tier_for_new(&state.hints, inode.ino.0),
+            None if flags.write => self.inode.elsewhere.tier_for_new(&state.hints, inode.ino.0),
             None => None,
         };
         let tier = tier.and_then(|id| self.tiers.get(id).ok());

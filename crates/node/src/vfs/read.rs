@@ -109,8 +109,10 @@ impl Node {
                 && offset_bytes.saturating_add(buffer.len() as u64) > striped.size_bytes()
             {
                 // Another host may have written on.
-                let renewed =
-                    self.namespace.get(ino).and_then(|inode| self.renew_body(state, &inode));
+                let renewed = self
+                    .namespace
+                    .get(ino)
+                    .and_then(|inode| self.inode.following.renew_body(state, &inode));
                 match renewed {
                     // Removed or changed again meanwhile: what is open stays readable as it was.
                     Err(Error::NotFound | Error::Busy(_)) if state.body.is_some() => {}
@@ -144,7 +146,7 @@ impl Node {
     /// As [`follow`](Self::follow), what the record says now; a file that was removed is as it was.
     fn follow_present(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         match self.namespace.get(ino) {
-            Ok(inode) => self.follow(state, &inode),
+            Ok(inode) => self.inode.following.follow(state, &inode),
             Err(Error::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
@@ -156,7 +158,7 @@ impl Node {
     /// [`Error::NoData`] past the end.
     pub fn seek(&self, ino: InodeId, offset_bytes: u64, hole: bool) -> Result<u64> {
         self.live.with(ino, |state| {
-            self.ensure_loaded(ino, state)?;
+            self.inode.following.ensure_loaded(ino, state)?;
             state.seek(offset_bytes, hole)
         })
     }

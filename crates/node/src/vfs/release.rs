@@ -81,7 +81,7 @@ impl Node {
 
     fn last_release(&self, ino: InodeId, state: &mut LiveState) {
         if !state.publishing.is_withheld()
-            && let Err(e) = self.persist(ino, state)
+            && let Err(e) = self.inode.publisher.persist(ino, state)
         {
             tracing::error!(%ino, error = %e, "the last changes of a closed file could not be recorded");
         }
@@ -96,12 +96,12 @@ impl Node {
             local.ro.drop_cache();
         }
         if state.mark.is_unsettled() || state.holds_lease() {
-            self.enqueue_settle(ino, state);
+            state.enqueue_settle(&self.finalizer_queue, ino);
         } else {
             let has_own =
                 state.record.as_ref().is_some_and(|inode| self.copies.own(inode).is_some());
             let is_double = has_own && state.kept().is_some();
-            self.drop_body(ino, state);
+            state.drop_body(&self.ledger, ino);
             state.sums.unload();
             if is_double {
                 self.remote_cache.forget(ino);

@@ -17,8 +17,8 @@ impl Node {
     /// # Errors
     /// What went wrong with the data since the last flush, so that `close` reports it.
     pub fn flush(&self, ino: InodeId) -> Result<()> {
-        self.await_membership_to_publish(ino)?;
-        if let Some(striped) = self.striped(ino) {
+        self.inode.rights.await_membership_to_publish(ino)?;
+        if let Some(striped) = self.live.striped(ino) {
             self.bodies.stripes.publish(&striped, ino)?;
             let syncs = self.live.with_existing(ino, |state| self.syncs_at_close(state));
             return if syncs == Some(true) {
@@ -27,13 +27,13 @@ impl Node {
                 Ok(())
             };
         }
-        let has_copies = self.publishes_copies(ino, Moment::Close);
+        let has_copies = self.inode.publisher.publishes_copies(ino, Moment::Close);
         if has_copies {
-            self.publish_copies(ino)?;
+            self.inode.publisher.publish_copies(ino)?;
         }
         let syncs = self.live.with_existing(ino, |state| {
             if !has_copies {
-                self.publish(ino, state)?;
+                self.inode.publisher.publish(ino, state)?;
             }
             Ok::<_, Error>(
                 self.syncs_at_close(state).then(|| state.local().map(|l| Arc::clone(&l.ro))),
@@ -53,18 +53,18 @@ impl Node {
     /// # Errors
     /// The system's own; a failed flush is final.
     pub fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
-        self.await_membership_to_publish(ino)?;
-        if let Some(striped) = self.striped(ino) {
+        self.inode.rights.await_membership_to_publish(ino)?;
+        if let Some(striped) = self.live.striped(ino) {
             self.bodies.stripes.publish(&striped, ino)?;
             return self.bodies.stripes.sync(&striped, data_only);
         }
-        let has_copies = self.publishes_copies(ino, Moment::Sync);
+        let has_copies = self.inode.publisher.publishes_copies(ino, Moment::Sync);
         if has_copies {
-            self.publish_copies(ino)?;
+            self.inode.publisher.publish_copies(ino)?;
         }
         let file = self.live.with_existing(ino, |state| {
             if !has_copies {
-                self.publish(ino, state)?;
+                self.inode.publisher.publish(ino, state)?;
             }
             Ok::<_, Error>(state.local().map(|l| Arc::clone(&l.ro)))
         });
@@ -102,21 +102,23 @@ impl Node {
     /// take as long as the network needs for its bytes.
     #[must_use]
     pub fn waits_for_copies(&self, ino: InodeId, is_sync: bool) -> bool {
-        self.publishes_copies(ino, if is_sync { Moment::Sync } else { Moment::Close })
+        self.inode
+            .publisher
+            .publishes_copies(ino, if is_sync { Moment::Sync } else { Moment::Close })
     }
 
     /// Whether a flush may wait for a device or for other hosts, so that it should not hold up an event loop.
     #[must_use]
     pub fn flush_may_block(&self, ino: InodeId) -> bool {
         self.options.durability == Durability::Sync
-            || self.publishes_copies(ino, Moment::Close)
-            || self.striped(ino).is_some()
+            || self.inode.publisher.publishes_copies(ino, Moment::Close)
+            || self.live.striped(ino).is_some()
     }
 
     /// Publishes what another host wrote through this one; if that waits for copies, `Some` tells when to ask
     /// again.
     pub(crate) fn flush_for_peer(&self, ino: InodeId) -> Result<Option<Duration>> {
-        if !self.publishes_copies(ino, Moment::Close) {
+        if !self.inode.publisher.publishes_copies(ino, Moment::Close) {
             return self.flush(ino).map(|()| None);
         }
         match self.replicas.queue.publish(ino) {

@@ -13,19 +13,19 @@ use crate::vfs::caller::Caller;
 impl Node {
     pub(super) fn truncate(&self, caller: Caller, ino: InodeId, size_bytes: u64) -> Result<()> {
         let content = if size_bytes == 0 { Content::Dropped } else { Content::Kept };
-        self.with_live(ino, |state| {
-            if let Some(retry) = self.recall_followers(ino, state) {
+        self.inode.leases.with_live(ino, |state| {
+            if let Some(retry) = self.inode.followers.recall_followers(ino, state) {
                 return Ok(Attempt::Again(retry));
             }
-            match self.prepare(ino, state, Some(content)) {
+            match self.inode.leases.prepare(ino, state, Some(content)) {
                 Err(Error::NotSupported(_)) => {
                     return Err(Error::Invalid("only regular files have a length to set".into()));
                 }
                 Err(error) => return Err(error),
                 Ok(Attempt::Again(retry)) => return Ok(Attempt::Again(retry)),
                 Ok(Attempt::Done(inode)) => {
-                    self.ensure_loaded(ino, state)?;
-                    self.spare_followers(inode, state, size_bytes)?;
+                    self.inode.following.ensure_loaded(ino, state)?;
+                    self.inode.followers.spare_followers(inode, state, size_bytes)?;
                 }
             }
             self.truncate_live(ino, state, size_bytes, caller)?;
@@ -48,7 +48,7 @@ impl Node {
         }
         let inline_bytes = self.options.inline_bytes.0;
         if state.inline().is_some() && size_bytes > inline_bytes {
-            self.unfold(ino, state)?;
+            self.inode.elsewhere.unfold(ino, state)?;
         }
         if let Some(remote) = state.remote() {
             remote.set_len(size_bytes)?;
@@ -65,7 +65,7 @@ impl Node {
                 bytes.resize(usize::try_from(size_bytes).unwrap_or(0), 0);
             }
             _ => {
-                self.unfold(ino, state)?;
+                self.inode.elsewhere.unfold(ino, state)?;
                 state.mark_unsettled(&self.bodies, ino)?;
                 let file = state.writer(&self.tiers)?;
                 file.set_len(size_bytes)?;
@@ -80,7 +80,7 @@ impl Node {
         state.overlay.ctime = Some(now);
         let is_published_later = state.handles > 0 && state.has_published_elsewhere();
         if (state.mode == IoMode::Passthrough || state.handles == 0) && !is_published_later {
-            self.persist(ino, state)?;
+            self.inode.publisher.persist(ino, state)?;
         }
         state.mark_seen();
         if !caller.keeps_set_id() {

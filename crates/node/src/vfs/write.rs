@@ -65,7 +65,7 @@ impl Node {
     ) -> Result<Source> {
         self.live.with(ino, |state| {
             state.require_ours()?;
-            self.ensure_loaded(ino, state)?;
+            self.inode.following.ensure_loaded(ino, state)?;
             if self.write_inline(ino, state, offset_bytes, data)? {
                 note_write(state, offset_bytes + data.len() as u64, is_write_back);
                 return Ok(Source::Done(data.len()));
@@ -101,7 +101,7 @@ impl Node {
         }
         let end = offset_bytes + data.len() as u64;
         if end > self.options.inline_bytes.0 || state.mode == IoMode::Passthrough {
-            self.unfold(ino, state)?;
+            self.inode.elsewhere.unfold(ino, state)?;
             return Ok(false);
         }
         let Some(bytes) = state.inline_mut() else { return Ok(false) };
@@ -127,7 +127,10 @@ impl Node {
         if tier.fits(bytes) {
             Ok(())
         } else {
-            Err(self.refuse_for_room(&format!("tier {} is full", tier.dir().display())))
+            Err(self
+                .inode
+                .elsewhere
+                .refuse_for_room(&format!("tier {} is full", tier.dir().display())))
         }
     }
 
@@ -144,13 +147,13 @@ impl Node {
     ) -> Result<()> {
         const KEEP_SIZE: u32 = 1;
         const PUNCH_HOLE: u32 = 2;
-        if let Some(striped) = self.striped(ino) {
+        if let Some(striped) = self.live.striped(ino) {
             let end = offset_bytes.checked_add(len_bytes).ok_or(Error::FileTooLarge)?;
             return striped.allocate(mode, offset_bytes..end);
         }
         let elsewhere = self.live.with(ino, |state| {
-            self.ensure_loaded(ino, state)?;
-            self.unfold(ino, state)?;
+            self.inode.following.ensure_loaded(ino, state)?;
+            self.inode.elsewhere.unfold(ino, state)?;
             if let Some(remote) = state.remote() {
                 return Ok(Some(Arc::clone(remote)));
             }
@@ -187,9 +190,9 @@ impl Node {
         if let Some(remote) = state.remote() {
             remote.flush()?;
         }
-        self.persist(ino, state)?;
+        self.inode.publisher.persist(ino, state)?;
         if state.mark.is_unsettled() || state.holds_lease() {
-            self.enqueue_settle(ino, state);
+            state.enqueue_settle(&self.finalizer_queue, ino);
         } else {
             state.body = None;
         }
@@ -210,7 +213,7 @@ impl Node {
         len_bytes: u64,
     ) -> Result<usize> {
         let source = self.live.with(from, |state| {
-            self.ensure_loaded(from, state)?;
+            self.inode.following.ensure_loaded(from, state)?;
             state.load_sums(&self.bodies, from)?;
             let is_verified = state.sums.get().is_some();
             Ok::<_, Error>(state.local().filter(|_| !is_verified).map(|l| Arc::clone(&l.ro)))
@@ -225,8 +228,8 @@ impl Node {
             );
         };
         let copied = self.live.with(to, |state| {
-            self.ensure_loaded(to, state)?;
-            self.unfold(to, state)?;
+            self.inode.following.ensure_loaded(to, state)?;
+            self.inode.elsewhere.unfold(to, state)?;
             if state.local().is_none() {
                 return Ok(None);
             }

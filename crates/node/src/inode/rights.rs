@@ -1,0 +1,129 @@
+//! This host's rights to write: which it has, and how it gives back what nobody here needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_meta::{Extra, Inode, Namespace};
+use intarsia_types::{Error, InodeId, Result};
+
+use crate::background::queue::Queue;
+use crate::directory::directory_lease::DirectoryLeases;
+use crate::inode::creations::Creations;
+use crate::inode::handed::SOON;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::passed::{Passed, Unsure};
+use crate::inode::removal::Removal;
+use crate::members::Members;
+use crate::replication::replicator::CopyQueue;
+
+/// This host's rights to write files, as far as it knows (see [`crate::inode::reconciling`] for what it does not know).
+pub(crate) struct Rights {
+    pub(super) members: Members,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) live: Arc<LiveTable>,
+    pub(super) passed: Arc<Passed>,
+    pub(super) creations: Arc<Creations>,
+    pub(super) directory_leases: Arc<DirectoryLeases>,
+    pub(super) removal: Arc<Removal>,
+    /// The finalizer's.
+    pub(super) queue: Arc<Queue>,
+    /// Files that lack copies on other hosts.
+    pub(super) copy_queue: Arc<CopyQueue>,
+}
+
+impl Rights {
+    /// The record of a file as this host knows it, where it says what the record does of its content and of where that is:
+    /// nobody else changes either while this host holds the right to write.
+    pub(crate) fn known_record(&self, state: &LiveState) -> Option<Inode> {
+        let is_certain = state.holds_lease()
+            && state.body.is_some()
+            && !state.backing.is_doubtful()
+            && !state.right.is_taken_over()
+            && !state.mark.is_foreign()
+            && self.members.is_sure();
+        state.record.clone().filter(|_| is_certain)
+    }
+
+    /// The record of a file that is to settle; an entry whose record is gone forgets what it has.
+    pub(crate) fn recorded(&self, ino: InodeId, state: &mut LiveState) -> Result<Inode> {
+        let inode = self.namespace.get(ino);
+        if matches!(inode, Err(Error::NotFound)) {
+            // Removed by another host; with the record went the mark. Or it was never recorded.
+            self.removal.forget(ino, state);
+        }
+        inode
+    }
+
+    /// Gives the right to write back, which was acquired for something that then failed.
+    pub(crate) fn give_lease_back(&self, ino: InodeId, state: &mut LiveState) {
+        if !state.right.release() {
+            return;
+        }
+        let extras = [Extra::HoldWritable, Extra::ClearWritable];
+        if let Err(error) = self.namespace.update_with(ino, &extras, |_| Ok(())) {
+            tracing::debug!(%ino, %error, "a lease to write is given back later");
+            self.passed.doubt(ino, &error);
+            self.queue.collect();
+        }
+        if state.publishing.take_lacking() {
+            self.copy_queue.add(ino, 0);
+        }
+    }
+
+    /// What failed leaves no right to write behind in a file that nobody has open: without bytes here it goes back at once, else
+    /// when the file settles.
+    pub(crate) fn leave_right(&self, ino: InodeId, state: &mut LiveState) {
+        if state.is_open() || !state.holds_lease() {
+            return;
+        }
+        let is_untouched = state.body.is_none() && !state.mark.is_unsettled();
+        if is_untouched && !state.right.is_taken_over() {
+            self.give_lease_back(ino, state);
+        } else {
+            state.enqueue_settle(&self.queue, ino);
+        }
+    }
+
+    /// Gives back rights to write that the metadata say this host has, and no live file here knows of: the answer to a change
+    /// that asked for one, or gave it back, was lost at least `age` ago.
+    pub(crate) fn return_unknown_rights(&self, age: Duration) {
+        for file in self.passed.take_unsure(age) {
+            let ino = match &file {
+                Unsure::File(ino) => Ok(*ino),
+                Unsure::New(parent, name) => self.namespace.lookup(*parent, name).map(|i| i.ino),
+            };
+            let returned = ino.and_then(|ino| {
+                if !self.creations.is_stranger(ino) {
+                    return Err(Error::Busy("a file is being created".into()));
+                }
+                let release = |state: &mut LiveState| {
+                    let is_known =
+                        state.is_open() || state.holds_lease() || state.mark.is_unsettled();
+                    if is_known { Ok(()) } else { self.release_unknown(ino) }
+                };
+                let locked = self.live.try_with(ino, SOON, release);
+                locked.unwrap_or_else(|| Err(Error::Busy("somebody is at work on it".into())))
+            });
+            match returned {
+                Ok(()) | Err(Error::NotFound) => {}
+                Err(error) => {
+                    tracing::debug!(?file, %error, "a right to write is given back later");
+                    self.passed.doubt_again(file);
+                }
+            }
+        }
+    }
+
+    /// Gives back the right to write to a file whose entry, which the caller has locked, does not know of it: it was
+    /// asked for, and the answer was lost.
+    pub(crate) fn release_unknown(&self, ino: InodeId) -> Result<()> {
+        if !self.passed.contains(ino)
+            && self.namespace.writer(ino)?.as_ref() == Some(&self.namespace.owner())
+        {
+            tracing::warn!(%ino, "gave back a right to write that nothing here knew of");
+            let extras = [Extra::HoldWritable, Extra::ClearWritable];
+            self.namespace.update_with(ino, &extras, |_| Ok(()))?;
+        }
+        Ok(())
+    }
+}
