@@ -1,6 +1,7 @@
 //! The node itself: what it is made of, how it starts and stops.
 
 mod building;
+mod moves;
 mod opening;
 
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use crate::metrics::hinted::Hinted;
 use crate::metrics::outlived::Outlived;
 use crate::node::opening::{add_tiers, open_parts};
 use crate::options::NodeOptions;
-use crate::rebalance::fetch::Fetches;
+use crate::rebalance::mover::Mover;
 use crate::record::Recorder;
 use crate::replication::Replicas;
 use crate::replication::arrivals::Receiver;
@@ -87,8 +88,7 @@ pub struct Node {
     pub(crate) inode_count: InodeCount,
     /// Makes copies of files on other hosts.
     pub(crate) replicas: Arc<Replicas>,
-    /// Files that come here to stay, as another host asks for it.
-    pub(crate) fetches: Fetches,
+    pub(crate) mover: Mover,
     /// Takes in what other hosts send.
     pub(crate) receiver: Arc<Receiver>,
     /// Backing files without an owner.

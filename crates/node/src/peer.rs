@@ -360,13 +360,13 @@ impl PeerService {
                 self.node()?.directory_leases.give_up_directory(ino)?;
                 Response::Released
             }
-            Request::Fetch { ino } => match self.node()?.fetch(ino)? {
+            Request::Fetch { ino } => match self.node()?.mover.fetches.fetch(ino)? {
                 Fetched::Here => Response::Released,
                 Fetched::InUse => Response::Busy { retry_ms: 0 },
                 Fetched::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },
             },
             Request::FollowTier { ino } => {
-                self.node()?.follow_tier(ino);
+                self.node()?.mover.tier_changes.follow_tier(ino);
                 Response::Done
             }
             Request::Reclaim { tier, files } => {

@@ -26,10 +26,10 @@ const CLEAN: &[&str] = &[
     "cache",
     "replication",
     "inode",
+    "rebalance",
 ];
 /// How many uses of higher rooms the others have. Make a number smaller when it is; never greater.
 const UPWARD: &[(&str, usize)] = &[
-    ("rebalance", 4),
     ("vfs", 15),
     ("peer", 1),
     ("lifecycle", 6),

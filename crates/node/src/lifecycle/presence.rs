@@ -93,7 +93,7 @@ impl Node {
             Durability::Memory => MemberState::Lost,
             Durability::Interval | Durability::Sync => MemberState::Stopped,
         };
-        cluster.leave(state, || self.holds_files())
+        cluster.leave(state, || self.mover.holds_files())
     }
 
     /// Looks up who the other members are and where. Done by itself when one is not known.

@@ -80,7 +80,7 @@ impl Chores for Node {
             Task::Reclaim(files) => self.inode.reclaimer.reclaim(&files),
             Task::Settle(waiting) => self.inode.settler.settle_some(waiting),
             Task::Sum(ino) => self.summer.sum(ino),
-            Task::ChangeTier(waiting) => self.change_tier_as_hinted(waiting),
+            Task::ChangeTier(waiting) => self.mover.tier_changes.change_tier_as_hinted(waiting),
         }
     }
 }

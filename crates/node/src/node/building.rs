@@ -8,8 +8,6 @@ use intarsia_meta::Namespace;
 use intarsia_sync::{Instant, RwLock};
 use intarsia_types::Result;
 
-use super::Node;
-use super::opening::root_of;
 use crate::background::queue::Queue;
 use crate::body::lower::{Lower, open_tree};
 use crate::body::parts::Parts;
@@ -38,7 +36,7 @@ use crate::metrics::Metrics;
 use crate::metrics::hinted::Hinted;
 use crate::metrics::outlived::Outlived;
 use crate::options::NodeOptions;
-use crate::rebalance::fetch::Fetches;
+use crate::rebalance::mover::Mover;
 use crate::record::Recorder;
 use crate::replication::arrivals::{Receiver, ReceiverParts};
 use crate::replication::copies::Copies;
@@ -48,6 +46,9 @@ use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
 use crate::space::tiers::{MakesRoom, Tiers};
 use crate::vfs::recollection::Recollections;
+
+use super::Node;
+use super::opening::root_of;
 
 impl Node {
     /// Builds the rooms; nothing runs yet but what shows the other hosts that this one starts.
@@ -93,8 +94,10 @@ impl Node {
             metrics: Arc::clone(&ground.metrics),
             kernel: Arc::clone(&ground.kernel),
         };
+        let inode = Inodes::new(&parts);
         Ok(Self {
-            inode: Inodes::new(&parts),
+            mover: Mover::new(&parts, &inode),
+            inode,
             locks: ground.locks(),
             inode_count: InodeCount::new(ground.cluster.is_some()),
             summer: ground.summer(),
@@ -113,7 +116,6 @@ impl Node {
             removal: parts.removal,
             spreads: files.spreads,
             outlived: Outlived::default(),
-            fetches: Fetches::default(),
             receiver: parts.receiver,
             ledger: parts.ledger,
             promises,

@@ -10,9 +10,8 @@ use intarsia_types::{Error, InodeId, Layout, NodeId, Result};
 
 use crate::inode::live::Forgotten;
 use crate::membership::cluster::Cluster;
-use crate::node::Node;
 
-use super::mover::{MoveOptions, MoveProgress, MoveReport, assign, bytes_of, require_room};
+use super::mover::{MoveOptions, MoveProgress, MoveReport, Mover, assign, bytes_of, require_room};
 
 /// How long further copies may take until the next of them is made, and how often that is looked at.
 const COPY_PATIENCE: Duration = Duration::from_secs(10);
@@ -20,7 +19,7 @@ const COPY_PAUSE: Duration = Duration::from_millis(500);
 const STRIPED: &str = "a part of the striped file is there, and parts do not move; copy it to a new file, and remove it";
 const TOO_FEW_HOSTS: &str = "a copy of it is there, and could not be made elsewhere";
 
-impl Node {
+impl Mover {
     /// Moves all files of `host` to the other hosts, and has it leave the store when it is taken down after
     /// that. What could not move is in the report; asking again goes on. A host that is lost is forgotten at
     /// once, if there is no file that only it had.
@@ -28,8 +27,8 @@ impl Node {
     /// # Errors
     /// [`Error::NoSpace`] when the others have no room, [`Error::Busy`] for a host that is down, or lost with
     /// files; the engine's own.
-    pub fn empty_host(
-        self: &Arc<Self>,
+    pub(crate) fn empty_host(
+        &self,
         host: &NodeId,
         options: MoveOptions,
         progress: &mut dyn FnMut(MoveProgress),
@@ -59,7 +58,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown host, else the engine's own.
-    pub fn keep_host(&self, host: &NodeId) -> Result<()> {
+    pub(crate) fn keep_host(&self, host: &NodeId) -> Result<()> {
         self.others()?.order(host, false).map(|_| ())
     }
 
@@ -146,7 +145,7 @@ impl Node {
 
     /// Moves files until none is left, or none moves any more.
     fn drain(
-        self: &Arc<Self>,
+        &self,
         cluster: &Arc<Cluster>,
         host: &NodeId,
         options: MoveOptions,

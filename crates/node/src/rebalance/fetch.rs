@@ -4,11 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use intarsia_meta::Namespace;
 use intarsia_sync::Mutex;
-use intarsia_types::{Error, InodeId, Result};
+use intarsia_types::{Error, InodeId, NodeId, Result};
 
-use crate::inode::lease::{Attempt, Content};
-use crate::node::Node;
+use crate::background::queue::Queue;
+use crate::inode::lease::{Attempt, Content, Leases};
+use crate::inode::{InodeParts, Inodes};
+use crate::members::Members;
+use crate::replication::copies::Copies;
+use crate::space::placing::Placing;
+
+use super::mover::NO_OTHERS;
 
 /// A longer file is copied beside the answer to whoever asked for it, which would come too late.
 const LONG_BYTES: u64 = 8 << 20;
@@ -33,15 +40,42 @@ enum Fetch {
     Over(Result<Fetched>),
 }
 
-/// Long files that this host fetches.
-#[derive(Default)]
-pub(crate) struct Fetches(Mutex<HashMap<InodeId, Fetch>>);
+/// Fetches files to this host.
+pub(crate) struct Fetches {
+    /// The name of this host.
+    me: NodeId,
+    members: Members,
+    namespace: Arc<Namespace>,
+    placing: Arc<Placing>,
+    copies: Arc<Copies>,
+    leases: Arc<Leases>,
+    /// The finalizer's.
+    queue: Arc<Queue>,
+    /// Long files.
+    long: Mutex<HashMap<InodeId, Fetch>>,
+}
 
-impl Node {
+impl Fetches {
+    /// Is made of what live inodes are made of, and of what changes those.
+    pub(crate) fn new(of: &InodeParts, inode: &Inodes) -> Self {
+        Self {
+            me: of.me.clone(),
+            members: of.members.clone(),
+            namespace: Arc::clone(&of.namespace),
+            placing: Arc::clone(&of.placing),
+            copies: Arc::clone(&of.copies),
+            leases: Arc::clone(&inode.leases),
+            queue: Arc::clone(&of.queue),
+            long: Mutex::default(),
+        }
+    }
+
     /// Becomes the home of a file; of a long one in the background.
     pub(crate) fn fetch(self: &Arc<Self>, ino: InodeId) -> Result<Fetched> {
-        self.others()?;
-        let mut fetches = self.fetches.0.lock();
+        if !self.members.is_shared() {
+            return Err(NO_OTHERS);
+        }
+        let mut fetches = self.long.lock();
         match fetches.remove(&ino) {
             Some(Fetch::Over(outcome)) => return outcome,
             Some(running) => {
@@ -57,10 +91,10 @@ impl Node {
         }
         let running = fetches.values().filter(|fetch| matches!(fetch, Fetch::Running)).count();
         if running < LONG_AT_ONCE {
-            let node = Arc::clone(self);
+            let this = Arc::clone(self);
             let fetch = move || {
-                let outcome = node.bring_here(ino);
-                node.fetches.0.lock().insert(ino, Fetch::Over(outcome));
+                let outcome = this.bring_here(ino);
+                this.long.lock().insert(ino, Fetch::Over(outcome));
             };
             intarsia_sync::thread::Builder::new()
                 .name("fetch".into())
@@ -76,13 +110,13 @@ impl Node {
         self.members.await_membership()?;
         let inode = self.namespace.get(ino)?;
         if self.copies.own(&inode).is_none() && !self.placing.has_room_here() {
-            return Err(Error::NoSpace(format!("the tiers of {} are full", self.options.name)));
+            return Err(Error::NoSpace(format!("the tiers of {} are full", self.me)));
         }
-        self.inode.leases.with_live(ino, |state| {
+        self.leases.with_live(ino, |state| {
             if state.is_open() {
                 return Ok(Attempt::Done(Fetched::InUse));
             }
-            match self.inode.leases.prepare(ino, state, Some(Content::Kept))? {
+            match self.leases.prepare(ino, state, Some(Content::Kept))? {
                 Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
                 Attempt::Done(_) => {}
             }
@@ -91,17 +125,8 @@ impl Node {
                 state.body = None;
                 return Ok(Attempt::Done(Fetched::InUse));
             }
-            state.enqueue_settle(&self.finalizer_queue, ino);
+            state.enqueue_settle(&self.queue, ino);
             Ok(Attempt::Done(Fetched::Here))
         })
-    }
-
-    /// Whether some file has its bytes in a tier of this host.
-    pub(crate) fn holds_files(&self) -> Result<bool> {
-        let mut holds = false;
-        self.namespace.each_inode(|inode| {
-            holds |= inode.layout.files().iter().any(|copy| self.tiers.has(copy.tier));
-        })?;
-        Ok(holds)
     }
 }

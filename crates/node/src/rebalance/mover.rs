@@ -17,12 +17,16 @@ use intarsia_types::{Error, InodeId, NodeId, Result, TierId};
 use intarsia_wire::{Request, Response};
 use serde::{Deserialize, Serialize};
 
-use crate::membership::cluster::Cluster;
-use crate::membership::cluster::unexpected;
-use crate::node::Node;
+use crate::inode::removal::Removal;
+use crate::inode::{InodeParts, Inodes};
+use crate::membership::cluster::{Cluster, unexpected};
+use crate::replication::Replicas;
+use crate::replication::copies::Copies;
 use crate::space::placing::Placing;
+use crate::space::tiers::Tiers;
 
-use super::fetch::Fetched;
+use super::fetch::{Fetched, Fetches};
+use super::tiers::TierChanges;
 
 /// Files on their way at the same time.
 const AT_ONCE: usize = 4;
@@ -130,9 +134,51 @@ impl Pacer {
     }
 }
 
-impl Node {
+pub(super) const NO_OTHERS: Error = Error::NotSupported("a store of one host has no other hosts");
+
+/// Moves files.
+pub(crate) struct Mover {
+    /// The name of this host.
+    me: NodeId,
+    /// The other hosts, in a store of several.
+    cluster: Option<Arc<Cluster>>,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) tiers: Arc<Tiers>,
+    pub(super) copies: Arc<Copies>,
+    pub(super) replicas: Arc<Replicas>,
+    pub(super) removal: Arc<Removal>,
+    /// Files that come here to stay, as another host asks for it.
+    pub(crate) fetches: Arc<Fetches>,
+    pub(crate) tier_changes: TierChanges,
+}
+
+impl Mover {
+    /// Is made of what live inodes are made of, and of what changes those.
+    pub(crate) fn new(of: &InodeParts, inode: &Inodes) -> Self {
+        Self {
+            me: of.me.clone(),
+            cluster: of.cluster.clone(),
+            namespace: Arc::clone(&of.namespace),
+            tiers: Arc::clone(&of.tiers),
+            copies: Arc::clone(&of.copies),
+            replicas: Arc::clone(&of.replicas),
+            removal: Arc::clone(&of.removal),
+            fetches: Arc::new(Fetches::new(of, inode)),
+            tier_changes: TierChanges::new(of, inode),
+        }
+    }
+
     pub(super) fn others(&self) -> Result<&Arc<Cluster>> {
-        self.cluster.as_ref().ok_or(Error::NotSupported("a store of one host has no other hosts"))
+        self.cluster.as_ref().ok_or(NO_OTHERS)
+    }
+
+    /// Whether some file has its bytes in a tier of this host.
+    pub(crate) fn holds_files(&self) -> Result<bool> {
+        let mut holds = false;
+        self.namespace.each_inode(|inode| {
+            holds |= inode.layout.files().iter().any(|copy| self.tiers.has(copy.tier));
+        })?;
+        Ok(holds)
     }
 
     /// Calls `each` with every file whose home is `host`.
@@ -158,7 +204,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NotSupported`] in a store of one host, [`Error::Invalid`] for speeds that are not those of its hosts.
-    pub fn plan_balance(&self, speeds: &Speeds) -> Result<Vec<Transfer>> {
+    pub(crate) fn plan_balance(&self, speeds: &Speeds) -> Result<Vec<Transfer>> {
         let cluster = self.others()?;
         cluster.meet()?;
         let rooms = rooms(&cluster.members(), None);
@@ -171,8 +217,8 @@ impl Node {
     ///
     /// # Errors
     /// Those of the plan and the engine's own; what could not move is in the report.
-    pub fn balance(
-        self: &Arc<Self>,
+    pub(crate) fn balance(
+        &self,
         speeds: &Speeds,
         options: MoveOptions,
         progress: &mut dyn FnMut(MoveProgress),
@@ -195,8 +241,8 @@ impl Node {
     ///
     /// # Errors
     /// The engine's own; what could not move is in the report.
-    pub fn move_back(
-        self: &Arc<Self>,
+    pub(crate) fn move_back(
+        &self,
         moved: &[Moved],
         options: MoveOptions,
         progress: &mut dyn FnMut(MoveProgress),
@@ -232,7 +278,7 @@ impl Node {
 
     /// Runs errands and says what came of them.
     pub(super) fn move_all(
-        self: &Arc<Self>,
+        &self,
         errands: Vec<Errand>,
         options: MoveOptions,
         progress: &mut dyn FnMut(MoveProgress),
@@ -248,7 +294,7 @@ impl Node {
     }
 
     pub(super) fn run_errands(
-        self: &Arc<Self>,
+        &self,
         errands: Vec<Errand>,
         options: MoveOptions,
         before: &MoveReport,
@@ -279,14 +325,14 @@ impl Node {
     }
 
     /// Has one file fetched by its new home, or puts it into another tier here, and waits for that.
-    fn run_errand(self: &Arc<Self>, errand: &Errand) -> Result<Fetched> {
+    fn run_errand(&self, errand: &Errand) -> Result<Fetched> {
         let host = match &errand.to {
-            Place::Tier(tier) => return self.change_tier(errand.ino, *tier),
+            Place::Tier(tier) => return self.tier_changes.change_tier(errand.ino, *tier),
             Place::Host(host) => host,
         };
         loop {
-            let fetched = if *host == self.options.name {
-                self.fetch(errand.ino)?
+            let fetched = if *host == self.me {
+                self.fetches.fetch(errand.ino)?
             } else {
                 match self.others()?.call(host, &Request::Fetch { ino: errand.ino }, None)? {
                     Response::Released => Fetched::Here,

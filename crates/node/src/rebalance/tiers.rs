@@ -4,32 +4,39 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use intarsia_meta::{Extra, FreeFile, Inode, allowance};
+use intarsia_meta::{Extra, FreeFile, Inode, Namespace, allowance};
 use intarsia_policy::{Room, Speeds, Transfer, check_speeds, plan_balance};
 use intarsia_store::Tier;
 use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, TierId};
 use intarsia_wire::Request;
 
-use crate::background::queue::Waiting;
+use crate::background::queue::{Queue, Waiting};
 use crate::body::integrity::{stored_sums, sum_file};
-use crate::inode::lease::{Attempt, Content};
-use crate::inode::live::LiveState;
-use crate::inode::settling::Release;
-use crate::node::Node;
+use crate::inode::lease::{Attempt, Content, Leases};
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::settling::{Release, Settler};
+use crate::inode::{InodeParts, Inodes};
+use crate::members::Members;
+use crate::membership::cluster::Cluster;
+use crate::replication::Replicas;
+use crate::replication::copies::Copies;
 use crate::space::hints::own_hints;
+use crate::space::ledger::Ledger;
+use crate::space::placing::Placing;
+use crate::space::tiers::Tiers;
 
 use super::fetch::Fetched;
 use super::mover::{
-    MoveOptions, MoveProgress, MoveReport, Place, TOLERANCE_PERCENT, bytes_of, errands_of,
+    MoveOptions, MoveProgress, MoveReport, Mover, Place, TOLERANCE_PERCENT, bytes_of, errands_of,
 };
 
-impl Node {
+impl Mover {
     /// What would have to move between the tiers of this host so that they hold as much as they are fast. A tier is named
     /// by its directory.
     ///
     /// # Errors
     /// [`Error::Invalid`] for speeds that are not those of the tiers here, or of none.
-    pub fn plan_tiers(&self, speeds: &Speeds<String>) -> Result<Vec<Transfer<String>>> {
+    pub(crate) fn plan_tiers(&self, speeds: &Speeds<String>) -> Result<Vec<Transfer<String>>> {
         if speeds.is_empty() {
             return Err(Error::Invalid("tiers are filled by their speeds: none is given".into()));
         }
@@ -43,8 +50,8 @@ impl Node {
     ///
     /// # Errors
     /// Those of the plan and the engine's own; what could not move is in the report.
-    pub fn balance_tiers(
-        self: &Arc<Self>,
+    pub(crate) fn balance_tiers(
+        &self,
         speeds: &Speeds<String>,
         options: MoveOptions,
         progress: &mut dyn FnMut(MoveProgress),
@@ -79,6 +86,44 @@ impl Node {
         };
         self.tiers.iter().filter(|tier| !is_overflow(tier)).map(room).collect()
     }
+}
+
+/// Puts files into other tiers of this host.
+pub(crate) struct TierChanges {
+    members: Members,
+    /// The other hosts, in a store of several.
+    cluster: Option<Arc<Cluster>>,
+    namespace: Arc<Namespace>,
+    live: Arc<LiveTable>,
+    tiers: Arc<Tiers>,
+    placing: Arc<Placing>,
+    copies: Arc<Copies>,
+    ledger: Arc<Ledger>,
+    replicas: Arc<Replicas>,
+    leases: Arc<Leases>,
+    settler: Arc<Settler>,
+    /// The finalizer's.
+    queue: Arc<Queue>,
+}
+
+impl TierChanges {
+    /// Is made of what live inodes are made of, and of what changes those.
+    pub(crate) fn new(of: &InodeParts, inode: &Inodes) -> Self {
+        Self {
+            members: of.members.clone(),
+            cluster: of.cluster.clone(),
+            namespace: Arc::clone(&of.namespace),
+            live: Arc::clone(&of.live),
+            tiers: Arc::clone(&of.tiers),
+            placing: Arc::clone(&of.placing),
+            copies: Arc::clone(&of.copies),
+            ledger: Arc::clone(&of.ledger),
+            replicas: Arc::clone(&of.replicas),
+            leases: Arc::clone(&inode.leases),
+            settler: Arc::clone(&inode.settler),
+            queue: Arc::clone(&of.queue),
+        }
+    }
 
     /// A file has got a hint on its tier: its home puts it there as soon as nobody has it open. What stands beside its
     /// inode goes there once it grows out of it.
@@ -87,7 +132,7 @@ impl Node {
         let Ok(inode) = self.namespace.get(ino) else { return };
         let home = inode.layout.backing();
         if is_written_here == Some(true) || home.is_some_and(|home| self.tiers.has(home.tier)) {
-            self.finalizer_queue.change_tier(ino);
+            self.queue.change_tier(ino);
         } else if let (Some(home), Some(cluster)) = (home, &self.cluster) {
             let host = cluster.home_of(home.tier);
             let told = host.and_then(|host| cluster.tell(&host, &Request::FollowTier { ino }));
@@ -107,7 +152,7 @@ impl Node {
         let Some(home) = inode.layout.backing().filter(|home| self.tiers.has(home.tier)) else {
             if self.live.with_existing(ino, |state| state.local().is_some()) == Some(true) {
                 // Written here, and not recorded yet.
-                self.finalizer_queue.change_tier_later(waiting);
+                self.queue.change_tier_later(waiting);
             }
             return Ok(());
         };
@@ -117,7 +162,7 @@ impl Node {
         };
         match allowance::asking_briefly(|| self.change_tier(ino, to)) {
             Ok(Fetched::Here) => tracing::debug!(%ino, tier = %to, "a file followed its hint"),
-            Ok(_) | Err(Error::Busy(_)) => self.finalizer_queue.change_tier_later(waiting),
+            Ok(_) | Err(Error::Busy(_)) => self.queue.change_tier_later(waiting),
             // Removed, or beside its inode by now.
             Err(Error::NotFound) => {}
             Err(error) => return Err(error),
@@ -130,12 +175,12 @@ impl Node {
         if self.members.is_shared() {
             self.members.await_membership()?;
         }
-        self.inode.leases.with_live(ino, |state| {
+        self.leases.with_live(ino, |state| {
             // What was written goes into the record first.
-            if state.is_open() || !self.inode.settler.try_settle(ino, state, &Release::Settled)? {
+            if state.is_open() || !self.settler.try_settle(ino, state, &Release::Settled)? {
                 return Ok(Attempt::Done(Fetched::InUse));
             }
-            let inode = match self.inode.leases.prepare(ino, state, Some(Content::Kept))? {
+            let inode = match self.leases.prepare(ino, state, Some(Content::Kept))? {
                 Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
                 Attempt::Done(inode) => inode,
             };
@@ -146,7 +191,7 @@ impl Node {
             }
             let outcome = self.put_into(&inode, state, to);
             if state.holds_lease() {
-                state.enqueue_settle(&self.finalizer_queue, ino);
+                state.enqueue_settle(&self.queue, ino);
             }
             outcome.map(Attempt::Done)
         })
@@ -181,7 +226,7 @@ impl Node {
         if self.members.is_shared() {
             self.replicas.note_dropped(&[from]);
         } else {
-            self.finalizer_queue.reclaim(from.tier, FreeFile::of(inode.ino, from.file));
+            self.queue.reclaim(from.tier, FreeFile::of(inode.ino, from.file));
         }
         Ok(Fetched::Here)
     }
@@ -193,7 +238,7 @@ impl Node {
         };
         let source = open(from)?;
         self.ledger.copy_from(to, |buffer, at| {
-            if self.finalizer_queue.is_stopping() {
+            if self.queue.is_stopping() {
                 return Err(Error::Busy("the node is about to stop".into()));
             }
             source.read_at(buffer, at)

@@ -68,7 +68,7 @@ impl Node {
             tracing::info!(%ino, hint = %key, "stored; not acted upon by this store");
         }
         if key == HintKey::Tier && value.is_some() {
-            self.follow_tier(ino);
+            self.mover.tier_changes.follow_tier(ino);
         }
         if key == HintKey::Replicas && self.members.is_shared() {
             // As soon as nobody writes to it; a directory has no bytes, and is passed over.
