@@ -3,6 +3,7 @@
 mod building;
 mod moves;
 mod opening;
+mod reports;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,13 +28,13 @@ use crate::inode::paging::Paging;
 use crate::inode::removal::Removal;
 use crate::inode::summing::Summer;
 use crate::kernel::{Kernel, PageCache};
+use crate::lifecycle::checking::Checker;
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
 use crate::members::Members;
 use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
-use crate::metrics::hinted::Hinted;
 use crate::metrics::outlived::Outlived;
 use crate::node::opening::{add_tiers, open_parts};
 use crate::options::NodeOptions;
@@ -42,10 +43,11 @@ use crate::record::Recorder;
 use crate::replication::Replicas;
 use crate::replication::arrivals::Receiver;
 use crate::replication::copies::Copies;
-use crate::space::inode_count::InodeCount;
 use crate::space::ledger::Ledger;
 use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
+use crate::status::Reporter;
+use crate::status::lost::LostFiles;
 use crate::vfs::recollection::Recollections;
 
 /// The store of one host: the namespace, the tiers and the open files.
@@ -70,10 +72,8 @@ pub struct Node {
     pub(crate) vouches: Arc<Vouches>,
     /// Files that spread over their readers.
     pub(crate) spreads: Arc<Spreads>,
-    /// How often the hints of a pattern were followed.
-    pub(crate) hinted: Arc<Hinted>,
     /// Files that went with their last reader.
-    pub(crate) outlived: Outlived,
+    pub(crate) outlived: Arc<Outlived>,
     /// Whether there are other hosts, and whether this one is a member.
     pub(crate) members: Members,
     /// The other hosts, in a store of several.
@@ -85,7 +85,6 @@ pub struct Node {
     pub(crate) recollections: Recollections,
     /// Where new files go.
     pub(crate) placing: Arc<Placing>,
-    pub(crate) inode_count: InodeCount,
     /// Makes copies of files on other hosts.
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) mover: Mover,
@@ -104,7 +103,9 @@ pub struct Node {
     pub(crate) recorder: Recorder,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
     pub(crate) kernel: Arc<Kernel>,
-    pub(crate) started: Instant,
+    pub(crate) reporter: Reporter,
+    pub(crate) lost: LostFiles,
+    pub(crate) checker: Checker,
     pub(crate) threads: Threads,
     pub(crate) finalizer_queue: Arc<Queue>,
     pub(crate) is_closed: AtomicBool,
@@ -138,7 +139,7 @@ impl Node {
         let tiers = Tiers::new(tiers, overflow.as_deref(), syncs_names);
         let node = Arc::new(Self::build(options, identity.store, gate, namespace, tiers)?);
         node.begin_beating()?;
-        node.recover()?;
+        node.recovery().recover()?;
         node.join_cluster()?;
         node.record(node.options.record)?;
         node.start_background()?;

@@ -3,20 +3,32 @@
 pub(crate) mod lost;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use intarsia_meta::{Inode, MemberState, MemberTier};
+use intarsia_meta::{Inode, MemberState, MemberTier, Namespace};
 use intarsia_store::Space;
-use intarsia_types::{Attr, HintKey, Layout, NodeId, Result, TierClass};
+use intarsia_sync::Instant;
+use intarsia_types::{Attr, Durability, HintKey, Layout, NodeId, Result, TierClass};
 use serde::Serialize;
 
-use crate::cache::remote_cache::RemoteCacheStatus;
-use crate::membership::cluster::in_words;
-use crate::membership::fence::MemberEvents;
+use crate::background::queue::Queue;
+use crate::body::Bodies;
+use crate::cache::remote_cache::{RemoteCache, RemoteCacheStatus};
+use crate::cache::spread::Spreads;
+use crate::inode::live::LiveTable;
+use crate::inode::reclaiming::Reclaimer;
+use crate::members::Members;
+use crate::membership::cluster::{Cluster, in_words};
 use crate::membership::sight::ask_for_report;
-use crate::metrics::{RequestTimes, header, sample};
-use crate::node::Node;
+use crate::metrics::hinted::Hinted;
+use crate::metrics::outlived::Outlived;
+use crate::metrics::{Metrics, RequestTimes, header, sample};
+use crate::replication::Replicas;
+use crate::replication::copies::Copies;
 use crate::space::hints::own_hints;
+use crate::space::inode_count::InodeCount;
+use crate::space::tiers::Tiers;
 
 /// One tier in a [`Status`].
 #[derive(Clone, Debug, Serialize)]
@@ -148,13 +160,41 @@ pub struct LocatedHint {
     pub acted_upon: bool,
 }
 
-impl Node {
+/// Says what there is to say of this host and of its store, asking the rooms.
+pub(crate) struct Reporter {
+    /// The name of this host.
+    pub(crate) me: NodeId,
+    pub(crate) store: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) durability: Durability,
+    pub(crate) started: Instant,
+    pub(crate) members: Members,
+    /// The other hosts, in a store of several.
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) inode_count: InodeCount,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) copies: Arc<Copies>,
+    pub(crate) remote_cache: Arc<RemoteCache>,
+    pub(crate) spreads: Arc<Spreads>,
+    pub(crate) replicas: Arc<Replicas>,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) reclaimer: Arc<Reclaimer>,
+    /// The finalizer's.
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) counters: Arc<Metrics>,
+    pub(crate) hinted: Arc<Hinted>,
+    pub(crate) outlived: Arc<Outlived>,
+}
+
+impl Reporter {
     /// The node's state now.
     ///
     /// # Errors
     /// The engine's own.
-    pub fn status(&self) -> Result<Status> {
-        self.inode.reclaimer.account_writers();
+    pub(crate) fn status(&self) -> Result<Status> {
+        self.reclaimer.account_writers();
         let counted = ask_for_report(|| self.namespace.counts());
         let metadata_trouble = counted.as_ref().err().map(ToString::to_string);
         let silent = match &self.cluster {
@@ -162,23 +202,23 @@ impl Node {
             _ => Vec::new(),
         };
         let engine = self.namespace.engine_stats();
-        let (unsettled, not_yet_checksummed, _) = self.finalizer_queue.backlog();
+        let (unsettled, not_yet_checksummed, _) = self.queue.backlog();
         let copies = self.replicas.queue.backlog();
         Ok(Status {
-            node: self.options.name.0.clone(),
+            node: self.me.0.clone(),
             store: self.store.clone(),
-            dir: self.options.dir.clone(),
+            dir: self.dir.clone(),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION"),
-            durability: self.options.durability.to_string(),
+            durability: self.durability.to_string(),
             uptime_s: self.started.elapsed().as_secs(),
             inodes: counted.ok().map(|counts| counts.inodes),
             metadata_trouble,
-            requests: self.metrics.requests(),
-            request_times: self.metrics.request_times(),
-            served_times: self.metrics.served_times(),
-            opens_passthrough: self.metrics.opens_passthrough.load(Ordering::Relaxed),
-            opens_cached: self.metrics.opens_cached.load(Ordering::Relaxed),
+            requests: self.counters.requests(),
+            request_times: self.counters.request_times(),
+            served_times: self.counters.served_times(),
+            opens_passthrough: self.counters.opens_passthrough.load(Ordering::Relaxed),
+            opens_cached: self.counters.opens_cached.load(Ordering::Relaxed),
             live_inodes: self.live.len(),
             unsettled,
             not_yet_checksummed,
@@ -230,8 +270,8 @@ impl Node {
     ///
     /// # Errors
     /// The engine's own.
-    pub fn space(&self) -> Result<(Space, u64)> {
-        self.inode.reclaimer.account_writers();
+    pub(crate) fn space(&self) -> Result<(Space, u64)> {
+        self.reclaimer.account_writers();
         let inodes = self.inode_count.get(|| Ok(self.namespace.counts()?.inodes))?;
         Ok((self.store_space(), inodes))
     }
@@ -246,27 +286,20 @@ impl Node {
                 total.free_bytes += if takes_files { tier.free_bytes } else { 0 };
             }
         };
-        add(&self.tier_reports(), true);
+        add(&self.remote_cache.tier_reports(), true);
         for (node, member) in cluster.members() {
-            if node != self.options.name && member.state.is_alive() {
+            if node != self.me && member.state.is_alive() {
                 add(&member.tiers, member.state != MemberState::Leaving);
             }
         }
         total
     }
 
-    /// Where a file is, by its path within the store.
+    /// Where a file is whose record and attributes are known, and which has this path within the store.
     ///
     /// # Errors
-    /// [`intarsia_types::Error::NotFound`].
-    pub fn locate(&self, path: &str) -> Result<Location> {
-        let before = self.before_reading();
-        let inode = self.namespace.resolve(path.as_bytes())?;
-        let (attr, _) = self.overlaid(&inode, before)?;
-        self.location(path, &inode, &attr)
-    }
-
-    fn location(&self, path: &str, inode: &Inode, attr: &Attr) -> Result<Location> {
+    /// The engine's own.
+    pub(crate) fn location(&self, path: &str, inode: &Inode, attr: &Attr) -> Result<Location> {
         let backing = inode.layout.backing();
         let hints = own_hints(&self.namespace, inode)?;
         Ok(Location {
@@ -289,8 +322,7 @@ impl Node {
     }
 
     /// The counters in Prometheus text form.
-    #[must_use]
-    pub fn metrics(&self) -> String {
+    pub(crate) fn metrics(&self) -> String {
         let mut out = String::new();
         header(&mut out, "build_info", "gauge", "Version of the running program");
         out.push_str(concat!(
@@ -298,11 +330,11 @@ impl Node {
             env!("CARGO_PKG_VERSION"),
             "\"} 1\n"
         ));
-        self.metrics.render(&mut out);
+        self.counters.render(&mut out);
         if let Some(cluster) = &self.cluster {
             let help = "Bytes of files asked of other hosts";
             sample(&mut out, "remote_read_bytes_total", "counter", help, cluster.asked_bytes());
-            self.metrics.render_served(&mut out);
+            self.counters.render_served(&mut out);
             self.render_remote_cache(&mut out);
             self.spreads.render(&mut out);
             self.hinted.render(&mut out);
@@ -310,7 +342,7 @@ impl Node {
         }
         self.render_engine(&mut out);
         self.render_tiers(&mut out);
-        let (unsettled, unsummed, unreclaimed) = self.finalizer_queue.backlog();
+        let (unsettled, unsummed, unreclaimed) = self.queue.backlog();
         sample(
             &mut out,
             "unsettled_files",

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use intarsia_codec::BlockSums;
-use intarsia_meta::Namespace;
+use intarsia_meta::{MemberTier, Namespace};
 use intarsia_policy::{CacheRoom, Evictable, choose_victim};
 use intarsia_store::{BackingFile, Tier};
 use intarsia_sync::Mutex;
@@ -166,9 +166,20 @@ impl RemoteCache {
         }
     }
 
-    /// What copies take in a tier; they make way for files.
-    pub(crate) fn bytes_in(&self, tier: TierId) -> u64 {
-        self.held.lock().bytes_in(tier)
+    /// What the tiers here are like, for other hosts. What copies take counts as free: they make way for files.
+    pub(crate) fn tier_reports(&self) -> Vec<MemberTier> {
+        let report = |tier: &Tier| {
+            let space = tier.space();
+            let free_bytes = space.free_bytes + self.held.lock().bytes_in(tier.id());
+            MemberTier {
+                id: tier.id(),
+                class: tier.class(),
+                capacity_bytes: space.capacity_bytes,
+                free_bytes: free_bytes.min(space.capacity_bytes),
+                is_low: tier.is_low(),
+            }
+        };
+        self.tiers.iter().map(report).collect()
     }
 
     /// Whether there is no copy, and none in the making.

@@ -1,15 +1,21 @@
 //! Checking the whole store: the tree, and every backing file against the tiers.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_meta::{CheckProgress, CheckReport, Finding, Inode, Outcome};
+use intarsia_meta::{CheckProgress, CheckReport, Finding, Inode, Namespace, Outcome};
 use intarsia_store::Tier;
 use intarsia_sync::Instant;
 use intarsia_types::{BackingFileId, BackingRef, Error, InodeId, Result};
 
 use crate::body::integrity::{stored_sums, sum_file};
-use crate::node::Node;
+use crate::cache::remote_cache::RemoteCache;
+use crate::inode::settling::Settler;
+use crate::kernel::Kernel;
+use crate::members::Members;
+use crate::replication::copies::Copies;
+use crate::space::tiers::Tiers;
 
 /// What a check does beyond looking at names and files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +29,18 @@ pub struct CheckOptions {
 /// How long a check waits for background work to finish.
 const REST: Duration = Duration::from_secs(10);
 
-impl Node {
+/// Checks the whole store.
+pub(crate) struct Checker {
+    pub(crate) members: Members,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) copies: Arc<Copies>,
+    pub(crate) remote_cache: Arc<RemoteCache>,
+    pub(crate) settler: Arc<Settler>,
+    pub(crate) kernel: Arc<Kernel>,
+}
+
+impl Checker {
     /// Checks the namespace and, for each tier, that every known backing file exists and every existing
     /// one is known; with `repair`, mends what can be mended without guessing.
     ///
@@ -32,7 +49,7 @@ impl Node {
     /// # Errors
     /// [`Error::Busy`] for a repair of a mounted store; the engine's or the system's own. Findings are
     /// no errors.
-    pub fn check(
+    pub(crate) fn check(
         &self,
         options: CheckOptions,
         progress: &mut dyn FnMut(CheckProgress),
@@ -44,7 +61,7 @@ impl Node {
             ));
         }
         // Whatever does not settle in time is left out of nothing: its mark says that it is unsettled.
-        let _ = self.inode.settler.wait_until_settled(Instant::now() + REST);
+        let _ = self.settler.wait_until_settled(Instant::now() + REST);
         let mut report = self.check_once(options.repair, progress)?;
         if is_mounted && !report.findings.is_empty() {
             let again = self.check_once(false, progress)?;

@@ -6,13 +6,15 @@
 //! the file has become. A file that is here alone keeps what the disk has (docs/semantics.md, section 2).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use intarsia_meta::{Extra, Inode};
+use intarsia_meta::{Extra, Inode, Namespace};
 use intarsia_store::Tier;
 use intarsia_types::{BackingRef, Error, InodeId, Layout, Result, Timestamp};
 
-use crate::node::Node;
+use crate::replication::Replicas;
+use crate::space::tiers::Tiers;
 
 /// The kernel writes within half of this what nobody forces out (`vm.dirty_expire_centisecs`, 30 s).
 const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
@@ -41,7 +43,14 @@ impl OnDisk {
     }
 }
 
-impl Node {
+/// Looks at what a loss of power left in the tiers of this host.
+pub(crate) struct PowerLoss {
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) replicas: Arc<Replicas>,
+}
+
+impl PowerLoss {
     /// Gives up the copies in tiers that may lack writes, where other hosts have the file and the copy here may not
     /// be whole.
     pub(crate) fn give_up_doubtful_copies(&self) -> Result<()> {

@@ -15,18 +15,7 @@ use crate::peer::PeerService;
 impl MemberEvents for Node {
     /// What the others are told about the tiers here.
     fn tier_reports(&self) -> Vec<MemberTier> {
-        let report = |tier: &intarsia_store::Tier| {
-            let space = tier.space();
-            let free_bytes = space.free_bytes + self.remote_cache.bytes_in(tier.id());
-            MemberTier {
-                id: tier.id(),
-                class: tier.class(),
-                capacity_bytes: space.capacity_bytes,
-                free_bytes: free_bytes.min(space.capacity_bytes),
-                is_low: tier.is_low(),
-            }
-        };
-        self.tiers.iter().map(report).collect()
+        self.remote_cache.tier_reports()
     }
 
     fn has_looked(&self, seen: Seen) {

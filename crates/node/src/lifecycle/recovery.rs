@@ -1,24 +1,46 @@
 //! What a start finds after a crash, and brings into order before anything is served.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use intarsia_meta::Namespace;
 use intarsia_store::Tier;
 use intarsia_types::{BackingRef, InodeId, Result};
 
-use crate::inode::live::Forgotten;
-use crate::node::Node;
+use crate::background::queue::Queue;
+use crate::inode::live::{Forgotten, LiveTable};
+use crate::inode::reclaiming::Reclaimer;
+use crate::inode::removal::Removal;
+use crate::lifecycle::power_loss::PowerLoss;
+use crate::members::Members;
+use crate::replication::Replicas;
+use crate::space::tiers::Tiers;
 
 /// Marks read at once.
 const PAGE: usize = 4096;
 
-impl Node {
+/// Brings what an earlier life of this host left into order.
+pub(crate) struct Recovery {
+    pub(crate) members: Members,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) replicas: Arc<Replicas>,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) removal: Arc<Removal>,
+    pub(crate) reclaimer: Arc<Reclaimer>,
+    /// The finalizer's.
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) power_loss: PowerLoss,
+}
+
+impl Recovery {
     /// Removes files without an owner and unlinked inodes, and takes note of inodes that may have been,
     /// or may still be, written past the process.
     pub(crate) fn recover(&self) -> Result<()> {
-        self.inode.reclaimer.remove_free_files()?;
+        self.reclaimer.remove_free_files()?;
         if self.members.is_shared() {
             self.remove_unknown_files()?;
-            self.give_up_doubtful_copies()?;
+            self.power_loss.give_up_doubtful_copies()?;
             // Which files were to get copies was known to the process that ended, and to nobody else.
             if !self.tiers.iter().all(Tier::is_counted) {
                 self.replicas.note_crash();
@@ -94,7 +116,7 @@ impl Node {
                         state.right.acquire();
                     }
                     state.mark.find();
-                    state.enqueue_settle(&self.finalizer_queue, ino);
+                    state.enqueue_settle(&self.queue, ino);
                 });
             }
         }

@@ -27,6 +27,9 @@ use crate::inode::removal::{Removal, RemovalParts};
 use crate::inode::summing::Summer;
 use crate::inode::{InodeParts, Inodes};
 use crate::kernel::{Kernel, raise_descriptor_limit};
+use crate::lifecycle::checking::Checker;
+use crate::lifecycle::power_loss::PowerLoss;
+use crate::lifecycle::recovery::Recovery;
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
 use crate::members::Members;
@@ -45,6 +48,8 @@ use crate::space::inode_count::InodeCount;
 use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
 use crate::space::tiers::{MakesRoom, Tiers};
+use crate::status::Reporter;
+use crate::status::lost::LostFiles;
 use crate::vfs::recollection::Recollections;
 
 use super::Node;
@@ -63,43 +68,24 @@ impl Node {
         let promises = Promises::default();
         let ground = Ground::new(&options, namespace, tiers, &promises)?;
         let files = Files::new(&options, &ground);
-        let (old_pages, far_pages) = (Arc::<OldPages>::default(), Arc::default());
+        let old_pages = Arc::<OldPages>::default();
         let changes = Outdating::new(&ground.live, &old_pages);
         let bodies =
             Arc::new(files.bodies(&options, &ground, Lower::new(tree, &ground.namespace, changes)));
         let receiver = Arc::new(files.receiver(&options, &ground));
-        let parts = InodeParts {
-            me: options.name.clone(),
-            uncertain: Duration::from_millis(options.uncertain_ms),
-            members: Members::new(ground.cluster.clone()),
-            cluster: ground.cluster.clone(),
-            namespace: Arc::clone(&ground.namespace),
-            tiers: Arc::clone(&ground.tiers),
-            placing: Arc::clone(&ground.placing),
-            ledger: Arc::clone(&files.ledger),
-            directory_leases: Arc::new(ground.directory_leases(&options)),
-            bodies,
-            remote_cache: Arc::clone(&files.remote_cache),
-            vouches: Arc::new(Vouches::new()),
-            paging: Arc::new(files.paging(&ground.live, &far_pages, &old_pages)),
-            far_pages,
-            old_pages,
-            copies: Arc::clone(&files.copies),
-            replicas: Arc::new(ground.replicas(&options, &receiver)),
-            receiver,
-            live: Arc::clone(&ground.live),
-            removal: Arc::new(files.removal(&ground)),
-            queue: Arc::clone(&ground.queue),
-            hinted: Arc::clone(&ground.hinted),
-            metrics: Arc::clone(&ground.metrics),
-            kernel: Arc::clone(&ground.kernel),
-        };
+        let parts = files.inode_parts(&options, &ground, bodies, &receiver, &old_pages);
         let inode = Inodes::new(&parts);
+        let outlived = Arc::<Outlived>::default();
         Ok(Self {
             mover: Mover::new(&parts, &inode),
+            lost: LostFiles {
+                cluster: parts.cluster.clone(),
+                namespace: Arc::clone(&parts.namespace),
+            },
+            reporter: reporter(&options, &store, &parts, &inode, &files.spreads, &outlived),
+            checker: checker(&parts, &inode),
             inode,
             locks: ground.locks(),
-            inode_count: InodeCount::new(ground.cluster.is_some()),
             summer: ground.summer(),
             recollections: Recollections::new(&ground.namespace),
             store,
@@ -115,13 +101,12 @@ impl Node {
             paging: parts.paging,
             removal: parts.removal,
             spreads: files.spreads,
-            outlived: Outlived::default(),
+            outlived,
             receiver: parts.receiver,
             ledger: parts.ledger,
             promises,
             recorder: Recorder::default(),
             rules: RwLock::new(Arc::new(options.rules.clone())),
-            started: Instant::now(),
             threads: Threads::default(),
             is_closed: AtomicBool::new(false),
             gate,
@@ -132,10 +117,28 @@ impl Node {
             placing: ground.placing,
             finalizer_queue: ground.queue,
             live: ground.live,
-            hinted: ground.hinted,
             metrics: ground.metrics,
             kernel: ground.kernel,
         })
+    }
+
+    /// What brings an earlier life of this host into order.
+    pub(super) fn recovery(&self) -> Recovery {
+        Recovery {
+            members: self.members.clone(),
+            namespace: Arc::clone(&self.namespace),
+            tiers: Arc::clone(&self.tiers),
+            replicas: Arc::clone(&self.replicas),
+            live: Arc::clone(&self.live),
+            removal: Arc::clone(&self.removal),
+            reclaimer: Arc::clone(&self.inode.reclaimer),
+            queue: Arc::clone(&self.finalizer_queue),
+            power_loss: PowerLoss {
+                namespace: Arc::clone(&self.namespace),
+                tiers: Arc::clone(&self.tiers),
+                replicas: Arc::clone(&self.replicas),
+            },
+        }
     }
 }
 
@@ -277,6 +280,43 @@ impl Files {
         )
     }
 
+    fn inode_parts(
+        &self,
+        options: &NodeOptions,
+        on: &Ground,
+        bodies: Arc<Bodies>,
+        receiver: &Arc<Receiver>,
+        old_pages: &Arc<OldPages>,
+    ) -> InodeParts {
+        let far_pages = Arc::default();
+        InodeParts {
+            me: options.name.clone(),
+            uncertain: Duration::from_millis(options.uncertain_ms),
+            members: Members::new(on.cluster.clone()),
+            cluster: on.cluster.clone(),
+            namespace: Arc::clone(&on.namespace),
+            tiers: Arc::clone(&on.tiers),
+            placing: Arc::clone(&on.placing),
+            ledger: Arc::clone(&self.ledger),
+            directory_leases: Arc::new(on.directory_leases(options)),
+            bodies,
+            remote_cache: Arc::clone(&self.remote_cache),
+            vouches: Arc::new(Vouches::new()),
+            paging: Arc::new(self.paging(&on.live, &far_pages, old_pages)),
+            far_pages,
+            old_pages: Arc::clone(old_pages),
+            copies: Arc::clone(&self.copies),
+            replicas: Arc::new(on.replicas(options, receiver)),
+            receiver: Arc::clone(receiver),
+            live: Arc::clone(&on.live),
+            removal: Arc::new(self.removal(on)),
+            queue: Arc::clone(&on.queue),
+            hinted: Arc::clone(&on.hinted),
+            metrics: Arc::clone(&on.metrics),
+            kernel: Arc::clone(&on.kernel),
+        }
+    }
+
     fn removal(&self, on: &Ground) -> Removal {
         Removal::new(&RemovalParts {
             namespace: &on.namespace,
@@ -324,4 +364,49 @@ fn shared(namespace: Namespace, cluster: Option<&Arc<Cluster>>, promises: &Promi
     let later = promises.clone();
     let namespace = namespace.with_remains(move || later.look());
     namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
+}
+
+fn reporter(
+    options: &NodeOptions,
+    store: &str,
+    parts: &InodeParts,
+    inode: &Inodes,
+    spreads: &Arc<Spreads>,
+    outlived: &Arc<Outlived>,
+) -> Reporter {
+    Reporter {
+        me: options.name.clone(),
+        store: store.to_owned(),
+        dir: options.dir.clone(),
+        durability: options.durability,
+        started: Instant::now(),
+        members: parts.members.clone(),
+        cluster: parts.cluster.clone(),
+        namespace: Arc::clone(&parts.namespace),
+        inode_count: InodeCount::new(parts.members.is_shared()),
+        tiers: Arc::clone(&parts.tiers),
+        bodies: Arc::clone(&parts.bodies),
+        copies: Arc::clone(&parts.copies),
+        remote_cache: Arc::clone(&parts.remote_cache),
+        spreads: Arc::clone(spreads),
+        replicas: Arc::clone(&parts.replicas),
+        live: Arc::clone(&parts.live),
+        reclaimer: Arc::clone(&inode.reclaimer),
+        queue: Arc::clone(&parts.queue),
+        counters: Arc::clone(&parts.metrics),
+        hinted: Arc::clone(&parts.hinted),
+        outlived: Arc::clone(outlived),
+    }
+}
+
+fn checker(parts: &InodeParts, inode: &Inodes) -> Checker {
+    Checker {
+        members: parts.members.clone(),
+        namespace: Arc::clone(&parts.namespace),
+        tiers: Arc::clone(&parts.tiers),
+        copies: Arc::clone(&parts.copies),
+        remote_cache: Arc::clone(&parts.remote_cache),
+        settler: Arc::clone(&inode.settler),
+        kernel: Arc::clone(&parts.kernel),
+    }
 }

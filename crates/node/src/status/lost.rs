@@ -1,14 +1,14 @@
 //! Files whose only bytes are at hosts that are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use intarsia_meta::{Inode, MemberState, Naming};
+use intarsia_meta::{Inode, MemberState, Namespace, Naming};
 use intarsia_types::{Error, InodeId, Result};
 use serde::Serialize;
 
 use crate::membership::cluster::{Cluster, in_words};
 use crate::membership::homes::{homes_of, is_lost};
-use crate::node::Node;
 use crate::rebalance::mover::path_of;
 
 /// Records looked at between two reports of the progress.
@@ -56,16 +56,26 @@ struct Found {
     names: Vec<Naming>,
 }
 
-impl Node {
-    /// Calls `each` with every file whose bytes are at lost hosts only, and with `removes` removes it then.
+/// Finds files whose only bytes are at lost hosts.
+pub(crate) struct LostFiles {
+    /// The other hosts, in a store of several.
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) namespace: Arc<Namespace>,
+}
+
+/// Takes a name out of a directory.
+pub(crate) type Unlink<'u> = dyn Fn(InodeId, &[u8]) -> Result<()> + 'u;
+
+impl LostFiles {
+    /// Calls `each` with every file whose bytes are at lost hosts only, and with `unlink` removes all its names then.
     /// `progress` hears how many records have been looked at.
     ///
     /// # Errors
     /// The engine's own; one that names the hosts that do not answer, when the metadata does not. [`Error::NotSupported`]
     /// in a store of one host.
-    pub fn lost_files(
+    pub(crate) fn report(
         &self,
-        removes: bool,
+        unlink: Option<&Unlink<'_>>,
         each: &mut dyn FnMut(LostFile),
         progress: &mut dyn FnMut(u64),
     ) -> Result<LostSummary> {
@@ -95,7 +105,9 @@ impl Node {
                 size_bytes: found.inode.size_bytes,
                 hosts,
             });
-            if removes && self.remove_lost(cluster, &found)? {
+            if let Some(unlink) = unlink
+                && self.remove(cluster, &found, unlink)?
+            {
                 summary.removed += 1;
             }
         }
@@ -158,7 +170,7 @@ impl Node {
     }
 
     /// Removes all names of a file, unless it is not what it was or its host is back.
-    fn remove_lost(&self, cluster: &Cluster, found: &Found) -> Result<bool> {
+    fn remove(&self, cluster: &Cluster, found: &Found, unlink: &Unlink<'_>) -> Result<bool> {
         for naming in &found.names {
             let now = match self.namespace.lookup(naming.parent, &naming.name) {
                 Err(Error::NotFound) => continue,
@@ -170,7 +182,7 @@ impl Node {
             {
                 return Ok(false);
             }
-            self.unlink(naming.parent, &naming.name)?;
+            unlink(naming.parent, &naming.name)?;
         }
         Ok(true)
     }
