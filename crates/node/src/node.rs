@@ -18,7 +18,6 @@ use crate::cache::far_pages::FarPages;
 use crate::cache::pages::OldPages;
 use crate::cache::remote_cache::RemoteCache;
 use crate::cache::spread::Spreads;
-use crate::cache::vouch::Vouches;
 use crate::directory::directory_lease::DirectoryLeases;
 use crate::directory::promises::Promises;
 use crate::identity::Identity;
@@ -38,10 +37,10 @@ use crate::metrics::Metrics;
 use crate::metrics::outlived::Outlived;
 use crate::node::opening::{add_tiers, open_parts};
 use crate::options::NodeOptions;
+use crate::peer::serving::Peer;
 use crate::rebalance::mover::Mover;
 use crate::record::Recorder;
 use crate::replication::Replicas;
-use crate::replication::arrivals::Receiver;
 use crate::replication::copies::Copies;
 use crate::space::ledger::Ledger;
 use crate::space::placing::Placing;
@@ -68,8 +67,6 @@ pub struct Node {
     pub(crate) far_pages: Arc<FarPages>,
     /// What it has of those that are open here.
     pub(crate) paging: Arc<Paging>,
-    /// What other hosts may keep of files here.
-    pub(crate) vouches: Arc<Vouches>,
     /// Files that spread over their readers.
     pub(crate) spreads: Arc<Spreads>,
     /// Files that went with their last reader.
@@ -88,8 +85,6 @@ pub struct Node {
     /// Makes copies of files on other hosts.
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) mover: Mover,
-    /// Takes in what other hosts send.
-    pub(crate) receiver: Arc<Receiver>,
     /// Backing files without an owner.
     pub(crate) ledger: Arc<Ledger>,
     /// Removes inodes that have no name left.
@@ -106,6 +101,8 @@ pub struct Node {
     pub(crate) reporter: Reporter,
     pub(crate) lost: LostFiles,
     pub(crate) checker: Checker,
+    /// What is done here for other hosts.
+    pub(crate) peer: Arc<Peer>,
     pub(crate) threads: Threads,
     pub(crate) finalizer_queue: Arc<Queue>,
     pub(crate) is_closed: AtomicBool,

@@ -1,8 +1,11 @@
 //! What this node does for other hosts: it serves the files whose home it is, and gives leases back.
 
+pub(crate) mod serving;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use intarsia_meta::Owner;
 use intarsia_store::BackingFile;
@@ -16,14 +19,10 @@ use crate::body::striped::{allocate_bits, status};
 use crate::cache::far_pages::Stamp;
 use crate::cache::vouch::PeerOpening;
 use crate::membership::cluster::{NO_HEIR, Recalled};
-use crate::node::Node;
+use crate::peer::serving::{Peer, PeerFiles};
 use crate::rebalance::fetch::Fetched;
 use crate::replication::arrivals::Arrivals;
-use crate::vfs::attributes::AttrChange;
-use crate::vfs::caller::Caller;
-
-/// Permissions were checked by the kernel of the host that asks.
-const PEER: Caller = Caller { uid: 0, gid: 0 };
+use crate::vfs::locking::OF_ONE_HOST;
 
 /// A file that another host has open here.
 #[derive(Clone)]
@@ -62,34 +61,38 @@ pub(crate) struct Guest {
 
 /// The peer server's side of a node.
 pub(crate) struct PeerService {
-    node: Weak<Node>,
+    peer: Weak<Peer>,
+    files: Weak<dyn PeerFiles>,
     next_handle: AtomicU64,
 }
 
 impl PeerService {
     /// The first handle is taken from the clock, so that no handle of an earlier life of this host is valid in this one.
-    pub(crate) fn new(node: Weak<Node>) -> Self {
+    pub(crate) fn new(peer: Weak<Peer>, files: Weak<dyn PeerFiles>) -> Self {
         let since_1970 = intarsia_sync::system_now().duration_since(std::time::UNIX_EPOCH);
         let seconds = since_1970.map_or(0, |since| since.as_secs());
-        Self { node, next_handle: AtomicU64::new(seconds << 28 | 1) }
+        Self { peer, files, next_handle: AtomicU64::new(seconds << 28 | 1) }
     }
 
-    fn node(&self) -> Result<std::sync::Arc<Node>> {
-        self.node.upgrade().ok_or_else(|| Error::Busy("the node is stopping".into()))
+    fn peer(&self) -> Result<Arc<Peer>> {
+        self.peer.upgrade().ok_or_else(stopping)
     }
 
-    /// The node, unless the others have given it up: then it has nothing to say.
-    fn member(&self) -> Result<std::sync::Arc<Node>> {
-        let node = self.node()?;
-        if node.members.is_fenced() {
+    fn files(&self) -> Result<Arc<dyn PeerFiles>> {
+        self.files.upgrade().ok_or_else(stopping)
+    }
+
+    /// Refuses what is asked of a host that the others have given up: it has nothing to say.
+    fn require_member(&self) -> Result<()> {
+        if self.peer()?.members.is_fenced() {
             let gone = rustix::io::Errno::HOSTUNREACH.into();
             return Err(Error::io("the host was declared lost and is not back yet", gone));
         }
-        Ok(node)
+        Ok(())
     }
 
     fn open(&self, files: &OpenFiles, ino: InodeId, may_write: bool) -> Result<Response> {
-        let size_bytes = self.node()?.inode.leases.open_for_peer(ino, may_write, None)?.size_bytes;
+        let size_bytes = self.peer()?.leases.open_for_peer(ino, may_write, None)?.size_bytes;
         let handle = self.keep_open(files, OpenFile::unfollowed(ino, may_write));
         Ok(Response::Opened { handle, size_bytes })
     }
@@ -107,7 +110,7 @@ impl PeerService {
         backing: BackingRef,
         may_write: bool,
     ) -> Result<Reply> {
-        let file = self.node()?.bodies.parts.open_named(ino, backing)?;
+        let file = self.peer()?.parts.open_named(ino, backing)?;
         let size_bytes = file.stat()?.size_bytes;
         let handle = self.next_handle();
         guest.parts.lock().insert(handle, OpenPart { file, may_write });
@@ -157,7 +160,7 @@ impl PeerService {
                 file.allocate(allocate_bits(mode), offset_bytes, len_bytes)?;
             }
             Request::Flush { .. } => {
-                if self.node()?.options().durability == Durability::Sync {
+                if self.peer()?.durability == Durability::Sync {
                     file.sync(true)?;
                 }
                 return Ok(Some(Reply::from(Response::Done)));
@@ -174,7 +177,7 @@ impl PeerService {
     fn close(&self, guest: &Guest, reader: &NodeId, handle: Handle) -> Result<Response> {
         let open = guest.files.lock().remove(&handle);
         match open {
-            Some(open) => end(&*self.node()?, reader, &open),
+            Some(open) => end(&*self.peer()?, &*self.files()?, reader, &open),
             None => guest.arrivals.abandon(handle)?,
         }
         Ok(Response::Done)
@@ -189,7 +192,7 @@ impl PeerService {
     /// As [`open_to_read`](Self::open_to_read), for a host that keeps what it reads if that is vouched for.
     fn open_vouched(&self, session: &Session<Guest>, ino: InodeId, len: u32) -> Result<Reply> {
         let PeerOpening { size_bytes, stamp, pinned } =
-            self.node()?.inode.leases.open_for_peer(ino, false, Some(&session.node))?;
+            self.peer()?.leases.open_for_peer(ino, false, Some(&session.node))?;
         let open = OpenFile { ino, may_write: false, stamp, pinned };
         let handle = self.keep_open(&session.state.files, open);
         let opened = Response::Vouched { handle, size_bytes, stamp };
@@ -207,7 +210,7 @@ impl PeerService {
         opened: Response,
     ) -> Result<Reply> {
         let mut bytes = session.buffer(usize::try_from(len).unwrap_or(usize::MAX));
-        match self.node()?.read(ino, 0, &mut bytes) {
+        match self.files()?.read(ino, 0, &mut bytes) {
             Ok(n) => {
                 bytes.truncate(n);
                 Ok(Reply::with(opened, bytes))
@@ -232,7 +235,7 @@ impl PeerService {
     ) -> Result<Option<Response>> {
         Ok(Some(match *request {
             Request::PushBegin { ino, class, total_bytes, .. } => {
-                let arrival = self.node()?.receiver.begin(ino, class, total_bytes)?;
+                let arrival = self.peer()?.receiver.begin(ino, class, total_bytes)?;
                 let handle = self.next_handle();
                 guest.arrivals.add(handle, arrival);
                 Response::Opened { handle, size_bytes: 0 }
@@ -243,18 +246,18 @@ impl PeerService {
             }
             Request::PushEnd { handle, sum } => {
                 let arrival = guest.arrivals.take(handle)?;
-                Response::Pushed { backing: self.node()?.receiver.end(arrival, sum)? }
+                Response::Pushed { backing: self.peer()?.receiver.end(arrival, sum)? }
             }
             Request::PushWhole { ino, class, sum } => {
-                let node = self.node()?;
-                let arrival = node.receiver.begin(ino, class, payload.len() as u64)?;
+                let peer = self.peer()?;
+                let arrival = peer.receiver.begin(ino, class, payload.len() as u64)?;
                 if !payload.is_empty() {
                     arrival.write(0, payload)?;
                 }
-                Response::Pushed { backing: node.receiver.end(arrival, sum)? }
+                Response::Pushed { backing: peer.receiver.end(arrival, sum)? }
             }
             Request::Drop { ino, backing, .. } => {
-                self.node()?.receiver.refuse(ino, backing)?;
+                self.peer()?.receiver.refuse(ino, backing)?;
                 Response::Done
             }
             _ => return Ok(None),
@@ -263,14 +266,14 @@ impl PeerService {
 
     fn read(&self, session: &Session<Guest>, handle: Handle, at: u64, len: u32) -> Result<Reply> {
         let open = opened(&session.state.files, handle)?;
-        let node = self.node()?;
+        let (peer, files) = (self.peer()?, self.files()?);
         let mut bytes = session.buffer(usize::try_from(len).unwrap_or(usize::MAX));
-        let spared = open.pinned.filter(|pinned| node.inode.followers.has_left(open.ino, pinned));
+        let spared = open.pinned.filter(|pinned| peer.followers.has_left(open.ino, pinned));
         let (n, size_bytes) = match spared {
             Some(file) => (file.read_at(&mut bytes, at)?, file.stat()?.size_bytes),
             None => {
-                let n = node.read(open.ino, at, &mut bytes)?;
-                (n, node.length_now(open.ino).unwrap_or(at + n as u64))
+                let n = files.read(open.ino, at, &mut bytes)?;
+                (n, files.length(open.ino).unwrap_or(at + n as u64))
             }
         };
         bytes.truncate(n);
@@ -278,11 +281,11 @@ impl PeerService {
     }
 
     fn written(&self, ino: InodeId) -> Result<Response> {
-        Ok(Response::Written { size_bytes: self.node()?.length_now(ino)? })
+        Ok(Response::Written { size_bytes: self.files()?.length(ino)? })
     }
 
     fn answer(&self, session: &Session<Guest>, request: Request, payload: &[u8]) -> Result<Reply> {
-        self.member()?;
+        self.require_member()?;
         if let Some(reply) = self.answer_part(session, &request, payload)? {
             return Ok(reply);
         }
@@ -301,36 +304,35 @@ impl PeerService {
             }
             Request::Write { target, offset_bytes } => {
                 let ino = changed(files, target)?;
-                let node = self.node()?;
-                let _outdating = node.outdating(ino);
-                node.write(ino, offset_bytes, payload, false, false)?;
+                let peer = self.peer()?;
+                let _outdating = peer.paging.outdating(ino);
+                self.files()?.write(ino, offset_bytes, payload)?;
                 self.written(ino)?
             }
             Request::Truncate { target, size_bytes } => {
                 let ino = changed(files, target)?;
-                let change = AttrChange { size_bytes: Some(size_bytes), ..AttrChange::default() };
-                let node = self.node()?;
-                let _outdating = node.outdating(ino);
-                node.set_attributes(PEER, ino, &change)?;
+                let peer = self.peer()?;
+                let _outdating = peer.paging.outdating(ino);
+                self.files()?.cut(ino, size_bytes)?;
                 self.written(ino)?
             }
             Request::Allocate { target, offset_bytes, len_bytes, mode } => {
                 let ino = changed(files, target)?;
-                let node = self.node()?;
-                let _outdating = node.outdating(ino);
-                node.allocate(ino, offset_bytes, len_bytes, allocate_bits(mode))?;
+                let peer = self.peer()?;
+                let _outdating = peer.paging.outdating(ino);
+                self.files()?.allocate(ino, offset_bytes, len_bytes, allocate_bits(mode))?;
                 self.written(ino)?
             }
             Request::TakeIn { ino } => {
-                let node = self.node()?;
-                let _outdating = node.outdating(ino);
-                let size_bytes = node.inode.elsewhere.take_in(&session.node, ino, payload)?;
+                let peer = self.peer()?;
+                let _outdating = peer.paging.outdating(ino);
+                let size_bytes = peer.elsewhere.take_in(&session.node, ino, payload)?;
                 let handle = self.keep_open(files, OpenFile::unfollowed(ino, true));
                 Response::Opened { handle, size_bytes }
             }
             Request::Flush { handle } => {
                 let open = opened(files, handle)?;
-                match self.node()?.flush_for_peer(open.ino)? {
+                match self.files()?.flush(open.ino)? {
                     None => Response::Done,
                     Some(pause) => Response::Busy {
                         retry_ms: u32::try_from(pause.as_millis()).unwrap_or(u32::MAX),
@@ -339,11 +341,11 @@ impl PeerService {
             }
             Request::Recall { ino, kind: RecallKind::Write, epoch } => {
                 let heir = (epoch != NO_HEIR).then(|| Owner::new(session.node.0.clone(), epoch));
-                recalled(self.node()?.inode.leases.give_up(ino, heir)?)
+                recalled(self.peer()?.leases.give_up(ino, heir)?)
             }
             Request::HandOver { ino, epoch, len_bytes } => {
                 let heir = Owner::new(session.node.0.clone(), epoch);
-                match self.node()?.inode.leases.hand_over(ino, heir, len_bytes)? {
+                match self.peer()?.leases.hand_over(ino, heir, len_bytes)? {
                     (Recalled::Released, Some((inode, content))) => {
                         let handed = Response::HandedOver { record: inode.encode()?.to_vec() };
                         let content = content.unwrap_or_else(|| session.buffer(0));
@@ -353,62 +355,66 @@ impl PeerService {
                 }
             }
             Request::Recall { ino, kind: RecallKind::Read, epoch } => {
-                self.node()?.paging.withdraw(&session.node, ino, epoch);
+                self.peer()?.paging.withdraw(&session.node, ino, epoch);
                 Response::Released
             }
             Request::Recall { ino, kind: RecallKind::Directory, .. } => {
-                self.node()?.directory_leases.give_up_directory(ino)?;
+                self.peer()?.directory_leases.give_up_directory(ino)?;
                 Response::Released
             }
-            Request::Fetch { ino } => match self.node()?.mover.fetches.fetch(ino)? {
+            Request::Fetch { ino } => match self.peer()?.fetches.fetch(ino)? {
                 Fetched::Here => Response::Released,
                 Fetched::InUse => Response::Busy { retry_ms: 0 },
                 Fetched::Later(pause) => Response::Busy { retry_ms: retry_ms(pause) },
             },
             Request::FollowTier { ino } => {
-                self.node()?.mover.tier_changes.follow_tier(ino);
+                self.peer()?.tier_changes.follow_tier(ino);
                 Response::Done
             }
             Request::Reclaim { tier, files } => {
                 // Only a hint: the ledger says what is garbage.
                 tracing::debug!(%tier, files = files.len(), "another host let go of files here");
-                let node = self.node()?;
+                let peer = self.peer()?;
                 for file in files {
-                    node.receiver.let_go(BackingRef { tier, file });
+                    peer.receiver.let_go(BackingRef { tier, file });
                 }
                 Response::Done
             }
             Request::Replicate { inos } => {
-                let node = self.node()?;
+                let (peer, files) = (self.peer()?, self.files()?);
                 for ino in inos {
-                    let size_bytes = node.length_now(ino).unwrap_or(0);
-                    node.replicas.queue.add(ino, size_bytes);
+                    let size_bytes = files.length(ino).unwrap_or(0);
+                    peer.copy_queue.add(ino, size_bytes);
                 }
                 Response::Done
             }
             Request::Spread { ino, stamp, is_leaving: true, .. } => {
-                self.node()?.spreads.reader_leaves(&session.node, ino, stamp);
+                self.peer()?.spreads.reader_leaves(&session.node, ino, stamp);
                 Response::Done
             }
             Request::Spread { ino, stamp, ref landed, ref failed, from, until, .. } => {
-                let node = self.node()?;
-                if !node.vouches.is_current(ino, stamp) {
+                let peer = self.peer()?;
+                if !peer.vouches.is_current(ino, stamp) {
                     return Err(Error::Busy("the file has changed, or is about to".into()));
                 }
-                let (file, size_bytes) = ((ino, stamp), node.length_now(ino)?);
+                let (file, size_bytes) = ((ino, stamp), self.files()?.length(ino)?);
                 let came = (landed.as_slice(), failed.as_slice());
-                node.spreads.answer(&session.node, file, size_bytes, came, &(from..until))
+                peer.spreads.answer(&session.node, file, size_bytes, came, &(from..until))
             }
             Request::ReadSpread { ino, home, stamp, offset_bytes, len_bytes } => {
                 let mut bytes = session.buffer(usize::try_from(len_bytes).unwrap_or(usize::MAX));
                 let stamp = Stamp::new(home, stamp);
                 let size_bytes =
-                    self.node()?.spreads.read(ino, &stamp, offset_bytes, &mut bytes)?;
+                    self.peer()?.spreads.read(ino, &stamp, offset_bytes, &mut bytes)?;
                 return Ok(Reply::with(Response::Data { size_bytes }, bytes));
             }
-            Request::Lock { place, question } => Response::Lock(
-                self.node()?.shared_locks()?.answer_lock(&session.node, place, question)?,
-            ),
+            Request::Lock { place, question } => {
+                Response::Lock(self.peer()?.locks.as_ref().ok_or(OF_ONE_HOST)?.answer_lock(
+                    &session.node,
+                    place,
+                    question,
+                )?)
+            }
             other => {
                 if let Some(response) = self.answer_push(&session.state, &other, payload)? {
                     return Ok(Reply::from(response));
@@ -428,27 +434,31 @@ impl Handler for PeerService {
         let (kind, came) = (request.name(), Instant::now());
         let _coarse = Relapse::coarse_lock();
         let answer = self.answer(session, request, &payload);
-        if let Some(node) = self.node.upgrade() {
-            node.metrics.served(kind, came, answer.is_ok());
+        if let Some(peer) = self.peer.upgrade() {
+            peer.metrics.served(kind, came, answer.is_ok());
         }
         answer
     }
 
     fn on_close(&self, session: Session<Guest>) {
-        let Ok(node) = self.node() else { return };
+        let (Ok(peer), Ok(files)) = (self.peer(), self.files()) else { return };
         for open in session.state.files.into_inner().into_values() {
             // What the host wrote and did not close is treated like what a program wrote that was killed.
-            end(&node, &session.node, &open);
+            end(&peer, &*files, &session.node, &open);
         }
     }
 }
 
+fn stopping() -> Error {
+    Error::Busy("the node is stopping".into())
+}
+
 /// A host has closed a file.
-fn end(node: &Node, host: &NodeId, open: &OpenFile) {
+fn end(peer: &Peer, files: &dyn PeerFiles, host: &NodeId, open: &OpenFile) {
     if open.pinned.is_some() {
-        node.inode.followers.end_following(open.ino, host, open.stamp);
+        peer.followers.end_following(open.ino, host, open.stamp);
     }
-    node.release_remote(open.ino, open.may_write);
+    files.close(open.ino, open.may_write);
 }
 
 fn recalled(outcome: Recalled) -> Response {
@@ -460,7 +470,7 @@ fn recalled(outcome: Recalled) -> Response {
 }
 
 /// A pause on its way; 0 would mean something else.
-fn retry_ms(pause: std::time::Duration) -> u32 {
+fn retry_ms(pause: Duration) -> u32 {
     u32::try_from(pause.as_millis()).unwrap_or(u32::MAX).max(1)
 }
 

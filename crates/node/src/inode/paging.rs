@@ -8,6 +8,7 @@ use crate::body::Body;
 use crate::cache::far_pages::{FarPages, Grant, LengthTold, Rest, Stamp};
 use crate::cache::pages::OldPages;
 use crate::cache::spread::Spreads;
+use crate::directory::directory_lease::DirectoryLeases;
 use crate::inode::live::{LiveState, LiveTable};
 
 impl LiveState {
@@ -40,9 +41,16 @@ pub(crate) struct Paging {
     pub(crate) far_pages: Arc<FarPages>,
     pub(crate) old_pages: Arc<OldPages>,
     pub(crate) spreads: Arc<Spreads>,
+    pub(crate) directory_leases: Arc<DirectoryLeases>,
 }
 
 impl Paging {
+    /// To be held while another host changes a file through this one.
+    pub(crate) fn outdating(&self, ino: InodeId) -> Changing<'_> {
+        self.old_pages.begin(ino);
+        Changing { paging: self, ino }
+    }
+
     /// How a file is opened here for reading that others may change.
     pub(crate) fn grant(&self, ino: InodeId, state: &LiveState) -> Grant {
         let grant = |remote: &Arc<_>| self.far_pages.grant_read(ino, remote);
@@ -94,6 +102,23 @@ impl Paging {
             LengthTold::True => {}
             LengthTold::Shorter => self.far_pages.note_brief(attr.ino, state.remote()),
             LengthTold::MayShowZeros => self.old_pages.note(attr.ino),
+        }
+    }
+}
+
+/// See [`Paging::outdating`].
+pub(crate) struct Changing<'a> {
+    paging: &'a Paging,
+    ino: InodeId,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.paging.old_pages.end(self.ino);
+        self.paging.directory_leases.told.outdate_attributes(self.ino);
+        let is_cached = self.paging.live.with_existing(self.ino, |state| state.is_served_by_us());
+        if !is_cached.unwrap_or(false) {
+            self.paging.old_pages.forget(self.ino);
         }
     }
 }

@@ -1,16 +1,19 @@
 //! The node as a member of its store: how it joins the other hosts and leaves them, and what it does when they come and go.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use intarsia_meta::{MemberState, MemberTier, Owner};
-use intarsia_types::{Durability, NodeId, Result};
+use intarsia_types::{Durability, InodeId, NodeId, Result};
 
 use crate::membership::Seen;
 use crate::membership::cluster::HostPresence;
 use crate::membership::fence::MemberEvents;
 use crate::node::Node;
 use crate::peer::PeerService;
+use crate::peer::serving::PeerFiles;
+use crate::vfs::attributes::AttrChange;
+use crate::vfs::caller::Caller;
 
 impl MemberEvents for Node {
     /// What the others are told about the tiers here.
@@ -36,6 +39,40 @@ impl MemberEvents for Node {
     }
 }
 
+/// Permissions were checked by the kernel of the host that asks.
+const PEER: Caller = Caller { uid: 0, gid: 0 };
+
+impl PeerFiles for Node {
+    fn read(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
+        Self::read(self, ino, offset_bytes, buffer)
+    }
+
+    fn length(&self, ino: InodeId) -> Result<u64> {
+        self.length_now(ino)
+    }
+
+    fn write(&self, ino: InodeId, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
+        Self::write(self, ino, offset_bytes, bytes, false, false)
+    }
+
+    fn cut(&self, ino: InodeId, size_bytes: u64) -> Result<()> {
+        let change = AttrChange { size_bytes: Some(size_bytes), ..AttrChange::default() };
+        self.set_attributes(PEER, ino, &change).map(|_| ())
+    }
+
+    fn allocate(&self, ino: InodeId, offset_bytes: u64, len_bytes: u64, bits: u32) -> Result<()> {
+        Self::allocate(self, ino, offset_bytes, len_bytes, bits)
+    }
+
+    fn flush(&self, ino: InodeId) -> Result<Option<Duration>> {
+        self.flush_for_peer(ino)
+    }
+
+    fn close(&self, ino: InodeId, may_write: bool) {
+        self.release_remote(ino, may_write);
+    }
+}
+
 impl Node {
     /// Starts the heartbeat.
     pub(crate) fn begin_beating(self: &Arc<Self>) -> Result<()> {
@@ -46,7 +83,8 @@ impl Node {
     /// Begins to serve the other hosts, and tells them where.
     pub(crate) fn join_cluster(self: &Arc<Self>) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
-        cluster.join(Arc::new(PeerService::new(Arc::downgrade(self))))?;
+        let files: Weak<Self> = Arc::downgrade(self);
+        cluster.join(Arc::new(PeerService::new(Arc::downgrade(&self.peer), files)))?;
         self.finalizer_queue.collect();
         cluster.meet()
     }

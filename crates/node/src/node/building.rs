@@ -39,6 +39,7 @@ use crate::metrics::Metrics;
 use crate::metrics::hinted::Hinted;
 use crate::metrics::outlived::Outlived;
 use crate::options::NodeOptions;
+use crate::peer::serving::Peer;
 use crate::rebalance::mover::Mover;
 use crate::record::Recorder;
 use crate::replication::arrivals::{Receiver, ReceiverParts};
@@ -75,17 +76,19 @@ impl Node {
         let receiver = Arc::new(files.receiver(&options, &ground));
         let parts = files.inode_parts(&options, &ground, bodies, &receiver, &old_pages);
         let inode = Inodes::new(&parts);
-        let outlived = Arc::<Outlived>::default();
+        let mover = Mover::new(&parts, &inode);
+        let (locks, outlived) = (ground.locks(), Arc::<Outlived>::default());
         Ok(Self {
-            mover: Mover::new(&parts, &inode),
             lost: LostFiles {
                 cluster: parts.cluster.clone(),
                 namespace: Arc::clone(&parts.namespace),
             },
             reporter: reporter(&options, &store, &parts, &inode, &files.spreads, &outlived),
             checker: checker(&parts, &inode),
+            peer: Arc::new(peer(&options, &parts, &inode, &mover, &files.spreads, locks.as_ref())),
+            mover,
             inode,
-            locks: ground.locks(),
+            locks,
             summer: ground.summer(),
             recollections: Recollections::new(&ground.namespace),
             store,
@@ -95,14 +98,12 @@ impl Node {
             remote_cache: parts.remote_cache,
             old_pages: parts.old_pages,
             far_pages: parts.far_pages,
-            vouches: parts.vouches,
             directory_leases: parts.directory_leases,
             replicas: parts.replicas,
             paging: parts.paging,
             removal: parts.removal,
             spreads: files.spreads,
             outlived,
-            receiver: parts.receiver,
             ledger: parts.ledger,
             promises,
             recorder: Recorder::default(),
@@ -289,6 +290,7 @@ impl Files {
         old_pages: &Arc<OldPages>,
     ) -> InodeParts {
         let far_pages = Arc::default();
+        let directory_leases = Arc::new(on.directory_leases(options));
         InodeParts {
             me: options.name.clone(),
             uncertain: Duration::from_millis(options.uncertain_ms),
@@ -298,11 +300,11 @@ impl Files {
             tiers: Arc::clone(&on.tiers),
             placing: Arc::clone(&on.placing),
             ledger: Arc::clone(&self.ledger),
-            directory_leases: Arc::new(on.directory_leases(options)),
             bodies,
             remote_cache: Arc::clone(&self.remote_cache),
             vouches: Arc::new(Vouches::new()),
-            paging: Arc::new(self.paging(&on.live, &far_pages, old_pages)),
+            paging: Arc::new(self.paging(&on.live, &far_pages, old_pages, &directory_leases)),
+            directory_leases,
             far_pages,
             old_pages: Arc::clone(old_pages),
             copies: Arc::clone(&self.copies),
@@ -333,11 +335,13 @@ impl Files {
         live: &Arc<LiveTable>,
         far_pages: &Arc<FarPages>,
         old_pages: &Arc<OldPages>,
+        directory_leases: &Arc<DirectoryLeases>,
     ) -> Paging {
         Paging {
             live: Arc::clone(live),
             far_pages: Arc::clone(far_pages),
             old_pages: Arc::clone(old_pages),
+            directory_leases: Arc::clone(directory_leases),
             spreads: Arc::clone(&self.spreads),
         }
     }
@@ -408,5 +412,33 @@ fn checker(parts: &InodeParts, inode: &Inodes) -> Checker {
         remote_cache: Arc::clone(&parts.remote_cache),
         settler: Arc::clone(&inode.settler),
         kernel: Arc::clone(&parts.kernel),
+    }
+}
+
+fn peer(
+    options: &NodeOptions,
+    parts: &InodeParts,
+    inode: &Inodes,
+    mover: &Mover,
+    spreads: &Arc<Spreads>,
+    locks: Option<&Arc<Locks>>,
+) -> Peer {
+    Peer {
+        durability: options.durability,
+        members: parts.members.clone(),
+        metrics: Arc::clone(&parts.metrics),
+        locks: locks.cloned(),
+        directory_leases: Arc::clone(&parts.directory_leases),
+        parts: Arc::clone(&parts.bodies.parts),
+        spreads: Arc::clone(spreads),
+        vouches: Arc::clone(&parts.vouches),
+        receiver: Arc::clone(&parts.receiver),
+        copy_queue: Arc::clone(&parts.replicas.queue),
+        paging: Arc::clone(&parts.paging),
+        leases: Arc::clone(&inode.leases),
+        followers: Arc::clone(&inode.followers),
+        elsewhere: Arc::clone(&inode.elsewhere),
+        fetches: Arc::clone(&mover.fetches),
+        tier_changes: Arc::clone(&mover.tier_changes),
     }
 }

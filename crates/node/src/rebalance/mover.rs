@@ -149,7 +149,7 @@ pub(crate) struct Mover {
     pub(super) removal: Arc<Removal>,
     /// Files that come here to stay, as another host asks for it.
     pub(crate) fetches: Arc<Fetches>,
-    pub(crate) tier_changes: TierChanges,
+    pub(crate) tier_changes: Arc<TierChanges>,
 }
 
 impl Mover {
@@ -164,7 +164,7 @@ impl Mover {
             replicas: Arc::clone(&of.replicas),
             removal: Arc::clone(&of.removal),
             fetches: Arc::new(Fetches::new(of, inode)),
-            tier_changes: TierChanges::new(of, inode),
+            tier_changes: Arc::new(TierChanges::new(of, inode)),
         }
     }
 

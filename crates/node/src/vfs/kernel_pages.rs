@@ -55,27 +55,4 @@ impl Node {
             self.far_pages.lengths.tell(attr.ino, asked, attr.size_bytes);
         }
     }
-
-    /// To be held while another host changes a file through this one.
-    pub(crate) fn outdating(&self, ino: InodeId) -> Outdating<'_> {
-        self.old_pages.begin(ino);
-        Outdating { node: self, ino }
-    }
-}
-
-/// See [`Node::outdating`].
-pub(crate) struct Outdating<'a> {
-    node: &'a Node,
-    ino: InodeId,
-}
-
-impl Drop for Outdating<'_> {
-    fn drop(&mut self) {
-        self.node.old_pages.end(self.ino);
-        self.node.directory_leases.told.outdate_attributes(self.ino);
-        let is_cached = self.node.live.with_existing(self.ino, |state| state.is_served_by_us());
-        if !is_cached.unwrap_or(false) {
-            self.node.old_pages.forget(self.ino);
-        }
-    }
 }

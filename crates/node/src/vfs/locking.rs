@@ -9,7 +9,7 @@ use crate::inode::lease::Attempt;
 use crate::locks::{LockClaim, LockDone, LockKind, LockSpan, LockedFiles, Locks};
 use crate::node::Node;
 
-const OF_ONE_HOST: Error = Error::NotSupported("locks between hosts in a store of one");
+pub(crate) const OF_ONE_HOST: Error = Error::NotSupported("locks between hosts in a store of one");
 
 impl Node {
     /// The locks between hosts; in a store of one the kernel has them all.

@@ -1,0 +1,69 @@
+//! What is asked for other hosts: calls like those of programs, and the rooms below.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use intarsia_types::{Durability, InodeId, Result};
+
+use crate::body::parts::Parts;
+use crate::cache::spread::Spreads;
+use crate::cache::vouch::Vouches;
+use crate::directory::directory_lease::DirectoryLeases;
+use crate::inode::elsewhere::Elsewhere;
+use crate::inode::followers::Followers;
+use crate::inode::lease::Leases;
+use crate::inode::paging::Paging;
+use crate::locks::Locks;
+use crate::members::Members;
+use crate::metrics::Metrics;
+use crate::rebalance::fetch::Fetches;
+use crate::rebalance::tiers::TierChanges;
+use crate::replication::arrivals::Receiver;
+use crate::replication::replicator::CopyQueue;
+
+/// What programs may do with files here, done for another host.
+pub(crate) trait PeerFiles: Send + Sync {
+    /// Reads into `buffer`; how many bytes there were.
+    fn read(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize>;
+
+    /// How long a file is now, in bytes.
+    fn length(&self, ino: InodeId) -> Result<u64>;
+
+    /// Writes to a file that was opened for that.
+    fn write(&self, ino: InodeId, offset_bytes: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Gives a file that was opened for writing another length, in bytes.
+    fn cut(&self, ino: InodeId, size_bytes: u64) -> Result<()>;
+
+    /// Does what `fallocate` does with these bits.
+    fn allocate(&self, ino: InodeId, offset_bytes: u64, len_bytes: u64, bits: u32) -> Result<()>;
+
+    /// Publishes what was written; a time after which to ask again if that takes longer.
+    fn flush(&self, ino: InodeId) -> Result<Option<Duration>>;
+
+    /// A handle that was opened for another host is closed.
+    fn close(&self, ino: InodeId, may_write: bool);
+}
+
+/// What serves other hosts, but for [`PeerFiles`].
+pub(crate) struct Peer {
+    pub(crate) durability: Durability,
+    pub(crate) members: Members,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Locks of processes, in a store of several hosts.
+    pub(crate) locks: Option<Arc<Locks>>,
+    pub(crate) directory_leases: Arc<DirectoryLeases>,
+    /// Of striped files.
+    pub(crate) parts: Arc<Parts>,
+    pub(crate) spreads: Arc<Spreads>,
+    pub(crate) vouches: Arc<Vouches>,
+    pub(crate) receiver: Arc<Receiver>,
+    /// Files that lack copies on other hosts.
+    pub(crate) copy_queue: Arc<CopyQueue>,
+    pub(crate) paging: Arc<Paging>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) followers: Arc<Followers>,
+    pub(crate) elsewhere: Arc<Elsewhere>,
+    pub(crate) fetches: Arc<Fetches>,
+    pub(crate) tier_changes: Arc<TierChanges>,
+}
