@@ -4,6 +4,7 @@
 //! namespace for records, and other hosts for leases. Promises that a record is never older than what a close
 //! acknowledged, and that one host at a time writes.
 
+mod alone;
 pub(crate) mod backing_state;
 pub(crate) mod bytes;
 pub(crate) mod copied_files;

@@ -1,6 +1,6 @@
 //! The node itself: what it is made of, how it starts and stops.
 
-mod building;
+pub(crate) mod building;
 mod moves;
 mod opening;
 mod reports;

@@ -65,16 +65,8 @@ impl Node {
         namespace: Namespace,
         tiers: Tiers,
     ) -> Result<Self> {
-        let tree = open_tree(options.lower.as_deref(), &namespace)?;
         let promises = Promises::default();
-        let ground = Ground::new(&options, namespace, tiers, &promises)?;
-        let files = Files::new(&options, &ground);
-        let old_pages = Arc::<OldPages>::default();
-        let changes = Outdating::new(&ground.live, &old_pages);
-        let bodies =
-            Arc::new(files.bodies(&options, &ground, Lower::new(tree, &ground.namespace, changes)));
-        let receiver = Arc::new(files.receiver(&options, &ground));
-        let parts = files.inode_parts(&options, &ground, bodies, &receiver, &old_pages);
+        let (ground, files, parts) = parts_of(&options, namespace, tiers, &promises)?;
         let inode = Inodes::new(&parts);
         let mover = Mover::new(&parts, &inode);
         let (locks, outlived) = (ground.locks(), Arc::<Outlived>::default());
@@ -141,6 +133,35 @@ impl Node {
             },
         }
     }
+}
+
+/// What is built before there is anything that changes live inodes.
+fn parts_of(
+    options: &NodeOptions,
+    namespace: Namespace,
+    tiers: Tiers,
+    promises: &Promises,
+) -> Result<(Ground, Files, InodeParts)> {
+    let tree = open_tree(options.lower.as_deref(), &namespace)?;
+    let ground = Ground::new(options, namespace, tiers, promises)?;
+    let files = Files::new(options, &ground);
+    let old_pages = Arc::<OldPages>::default();
+    let changes = Outdating::new(&ground.live, &old_pages);
+    let lower = Lower::new(tree, &ground.namespace, changes);
+    let bodies = Arc::new(files.bodies(options, &ground, lower));
+    let receiver = Arc::new(files.receiver(options, &ground));
+    let parts = files.inode_parts(options, &ground, bodies, &receiver, &old_pages);
+    Ok((ground, files, parts))
+}
+
+/// For tests of single rooms: what live inodes are made of, over these names and tiers.
+#[cfg(test)]
+pub(crate) fn inode_parts(
+    options: &NodeOptions,
+    namespace: Namespace,
+    tiers: Tiers,
+) -> Result<InodeParts> {
+    parts_of(options, namespace, tiers, &Promises::default()).map(|(_, _, parts)| parts)
 }
 
 /// What most rooms are built from.

@@ -62,6 +62,15 @@ impl Mover {
         self.others()?.order(host, false).map(|_| ())
     }
 
+    /// Whether some file has its bytes in a tier of this host.
+    pub(crate) fn holds_files(&self) -> Result<bool> {
+        let mut holds = false;
+        self.namespace.each_inode(|inode| {
+            holds |= inode.layout.files().iter().any(|copy| self.tiers.has(copy.tier));
+        })?;
+        Ok(holds)
+    }
+
     fn forget_host(
         &self,
         cluster: &Arc<Cluster>,

@@ -172,15 +172,6 @@ impl Mover {
         self.cluster.as_ref().ok_or(NO_OTHERS)
     }
 
-    /// Whether some file has its bytes in a tier of this host.
-    pub(crate) fn holds_files(&self) -> Result<bool> {
-        let mut holds = false;
-        self.namespace.each_inode(|inode| {
-            holds |= inode.layout.files().iter().any(|copy| self.tiers.has(copy.tier));
-        })?;
-        Ok(holds)
-    }
-
     /// Calls `each` with every file whose home is `host`.
     pub(super) fn each_file_at(
         &self,

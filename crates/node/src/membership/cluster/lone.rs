@@ -35,17 +35,28 @@ impl Shared {
         Self { engine: Arc::new(MemoryEngine::new(3)), key }
     }
 
-    /// A host, which serves nobody yet, and the names as it sees them.
-    pub(crate) fn host(&self, name: &str) -> (Arc<Cluster>, Namespace) {
-        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
-        let namespace = Namespace::open(Arc::clone(&self.engine), root, now()).unwrap();
-        let options = ClusterOptions {
+    /// What a host is told of the others.
+    pub(crate) fn options(&self) -> ClusterOptions {
+        ClusterOptions {
             engine: Arc::clone(&self.engine),
             store: "000102030405060708090a0b0c0d0e0f".into(),
             listen: ([127, 0, 0, 1], 0).into(),
             key: DeploymentKey::from_pem(self.key.as_bytes()).unwrap(),
             network: None,
-        };
+        }
+    }
+
+    /// The names, as a host sees them.
+    pub(crate) fn namespace(&self) -> Namespace {
+        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+        Namespace::open(Arc::clone(&self.engine), root, now()).unwrap()
+    }
+
+    /// A host, which serves nobody yet, and the names as it sees them.
+    pub(crate) fn host(&self, name: &str) -> (Arc<Cluster>, Namespace) {
+        let root = RootSpec { perm: 0o755, uid: 0, gid: 0 };
+        let namespace = self.namespace();
+        let options = self.options();
         let cluster = Cluster::new(&options, &NodeId(name.into()), root, PACE).unwrap();
         namespace.set_owner(cluster.owner());
         (Arc::new(cluster), namespace)

@@ -1,0 +1,156 @@
+//! What changes live inodes, without a node: files that are written, published, settled, and whose right to write comes and goes.
+
+#![cfg(test)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use intarsia_meta::{Inode, NewInode};
+use intarsia_types::{Error, FileKind, InodeId, Layout, NodeId, Result, TierId};
+
+use super::lease::{Attempt, Content};
+use super::live::LiveState;
+use super::{InodeParts, Inodes};
+use crate::clock::now;
+use crate::membership::cluster::lone::Shared;
+use crate::node::building::inode_parts;
+use crate::options::NodeOptions;
+use crate::space::tiers::one_tier;
+
+/// A host over one tier, in a directory that goes with it.
+struct Alone {
+    _dir: tempfile::TempDir,
+    of: InodeParts,
+    inode: Inodes,
+}
+
+impl Alone {
+    /// All by itself, or one of several.
+    fn new(is_shared: bool) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let shared = Shared::new();
+        let cluster = is_shared.then(|| shared.options());
+        let name = NodeId("a".into());
+        let options = NodeOptions { name, cluster, ..NodeOptions::new(dir.path()) };
+        let tiers = one_tier(&dir.path().join("tier"));
+        let of = inode_parts(&options, shared.namespace(), tiers).unwrap();
+        let inode = Inodes::new(&of);
+        Self { _dir: dir, of, inode }
+    }
+
+    fn create(&self, name: &[u8]) -> InodeId {
+        let new = NewInode::new(FileKind::Regular, 0o644, 0, 0);
+        self.of.namespace.create(InodeId::ROOT, name, new, now()).unwrap().ino
+    }
+
+    /// Gets the right to write as an open does, and leaves the file as `then` does.
+    fn open_to_write<T>(
+        &self,
+        ino: InodeId,
+        mut then: impl FnMut(&mut LiveState) -> Result<T>,
+    ) -> Result<T> {
+        self.inode.leases.with_live(ino, |state| {
+            match self.inode.leases.prepare(ino, state, Some(Content::Kept))? {
+                Attempt::Done(_) => then(state).map(Attempt::Done),
+                Attempt::Again(retry) => Ok(Attempt::Again(retry)),
+            }
+        })
+    }
+
+    /// Writes to a file through a backing file here, as a program does that has closed it since.
+    fn write(&self, ino: InodeId, bytes: &[u8]) {
+        let written = self.open_to_write(ino, |state| {
+            self.inode.following.ensure_loaded(ino, state)?;
+            state.unfold_into(&self.of.bodies, ino, TierId(0))?;
+            state.writer(&self.of.tiers)?.write_all_at(bytes, 0)?;
+            state.overlay.is_dirty = true;
+            state.close_writer();
+            Ok(())
+        });
+        written.unwrap();
+    }
+
+    fn record(&self, ino: InodeId) -> Inode {
+        self.of.namespace.get(ino).unwrap()
+    }
+}
+
+#[test]
+fn a_small_file_goes_beside_its_inode_when_it_settles() {
+    let host = Alone::new(false);
+    let ino = host.create(b"f");
+    host.write(ino, b"hello");
+    host.inode.publisher.publish_now(ino).unwrap();
+    assert!(host.of.live.contains(ino));
+    host.inode.settler.settle_now(ino).unwrap();
+    let record = host.record(ino);
+    assert_eq!((record.layout, record.size_bytes), (Layout::Inline, 5));
+    assert_eq!(host.of.metrics.folded.load(Ordering::Relaxed), 1);
+    assert!(!host.of.live.contains(ino), "nothing is left to be done with it");
+}
+
+#[test]
+fn a_long_file_stays_in_its_backing_file_and_is_summed_later() {
+    let host = Alone::new(false);
+    let ino = host.create(b"f");
+    host.write(ino, &[7; 64 << 10]);
+    host.inode.publisher.publish_now(ino).unwrap();
+    host.inode.settler.settle_now(ino).unwrap();
+    let record = host.record(ino);
+    assert!(matches!(record.layout, Layout::Local(backing) if backing.tier == TierId(0)));
+    assert_eq!(record.size_bytes, 64 << 10);
+    assert!(!record.checksummed);
+    assert_eq!(host.of.queue.backlog().1, 1, "it waits for its sums");
+}
+
+#[test]
+fn a_close_publishes_the_content_and_settling_gives_the_right_back() {
+    let host = Alone::new(true);
+    let ino = host.create(b"f");
+    host.write(ino, b"hello");
+    let me = host.of.namespace.owner();
+    assert_eq!(host.of.namespace.writer(ino).unwrap(), Some(me));
+    host.inode.publisher.publish_now(ino).unwrap();
+    assert_eq!(host.record(ino).layout, Layout::Inline, "others read it beside its inode");
+    let unnamed = host.of.live.with(ino, |state| state.unnamed());
+    assert!(unnamed.is_some(), "the backing file stays while it may be written");
+    host.inode.settler.settle_now(ino).unwrap();
+    assert_eq!(host.of.namespace.writer(ino).unwrap(), None);
+    assert!(!host.of.live.contains(ino));
+}
+
+#[test]
+fn what_fails_leaves_no_right_to_write_behind() {
+    let host = Alone::new(true);
+    let ino = host.create(b"f");
+    let refused = host.open_to_write(ino, |state| {
+        assert!(state.holds_lease());
+        state.body = None;
+        Err::<(), _>(Error::BadHandle)
+    });
+    assert!(matches!(refused, Err(Error::BadHandle)));
+    assert_eq!(host.of.namespace.writer(ino).unwrap(), None);
+}
+
+#[test]
+fn a_right_that_nothing_here_knows_of_is_given_back_once_its_change_is_made() {
+    let host = Alone::new(true);
+    let ino = host.create(b"f");
+    host.of.namespace.acquire_write(ino).unwrap();
+    host.inode.passed.doubt(ino, &Error::Engine("no answer".into()));
+    host.inode.rights.return_unknown_rights(Duration::from_secs(60));
+    assert!(host.of.namespace.writer(ino).unwrap().is_some(), "the change may be made yet");
+    host.inode.rights.return_unknown_rights(Duration::ZERO);
+    assert_eq!(host.of.namespace.writer(ino).unwrap(), None);
+}
+
+#[test]
+fn a_right_that_is_used_is_not_given_back_though_its_answer_was_lost() {
+    let host = Alone::new(true);
+    let ino = host.create(b"f");
+    host.write(ino, b"hello");
+    host.inode.passed.doubt(ino, &Error::Engine("no answer".into()));
+    host.inode.rights.return_unknown_rights(Duration::ZERO);
+    assert!(host.of.namespace.writer(ino).unwrap().is_some());
+}
