@@ -1,9 +1,13 @@
 //! The node itself: what it is made of, how it starts and stops.
 
 pub(crate) mod building;
+mod handles;
+mod kernel_pages;
+mod locking;
 mod moves;
 mod opening;
 mod reports;
+mod services;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,12 +38,10 @@ use crate::members::Members;
 use crate::membership::cluster::Cluster;
 use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
-use crate::metrics::outlived::Outlived;
 use crate::node::opening::{add_tiers, open_parts};
 use crate::options::NodeOptions;
 use crate::peer::serving::Peer;
 use crate::rebalance::mover::Mover;
-use crate::record::Recorder;
 use crate::replication::Replicas;
 use crate::replication::copies::Copies;
 use crate::space::ledger::Ledger;
@@ -47,7 +49,11 @@ use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 use crate::status::Reporter;
 use crate::status::lost::LostFiles;
+use crate::vfs::locking::Lockable;
 use crate::vfs::recollection::Recollections;
+use crate::vfs::recording::Recording;
+use crate::vfs::release::Releaser;
+use crate::vfs::sync::Syncer;
 
 /// The store of one host: the namespace, the tiers and the open files.
 pub struct Node {
@@ -69,8 +75,6 @@ pub struct Node {
     pub(crate) paging: Arc<Paging>,
     /// Files that spread over their readers.
     pub(crate) spreads: Arc<Spreads>,
-    /// Files that went with their last reader.
-    pub(crate) outlived: Arc<Outlived>,
     /// Whether there are other hosts, and whether this one is a member.
     pub(crate) members: Members,
     /// The other hosts, in a store of several.
@@ -95,7 +99,10 @@ pub struct Node {
     pub(crate) inode: Inodes,
     pub(crate) promises: Promises,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) recorder: Recorder,
+    pub(crate) recording: Recording,
+    pub(crate) syncer: Arc<Syncer>,
+    pub(crate) releaser: Releaser,
+    pub(crate) lockable: Arc<Lockable>,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) reporter: Reporter,
@@ -138,7 +145,7 @@ impl Node {
         node.begin_beating()?;
         node.recovery().recover()?;
         node.join_cluster()?;
-        node.record(node.options.record)?;
+        node.recording.begin(node.options.record)?;
         node.start_background()?;
         Ok(node)
     }

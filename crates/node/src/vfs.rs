@@ -6,9 +6,7 @@
 pub(crate) mod acl;
 pub(crate) mod attributes;
 pub(crate) mod caller;
-pub(crate) mod directories;
 pub(crate) mod hints;
-pub(crate) mod kernel_pages;
 pub(crate) mod locating;
 pub(crate) mod locking;
 pub(crate) mod names;

@@ -178,7 +178,7 @@ impl Node {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.recorder.end();
+        self.recording.recorder.end();
         if let Some(gate) = &self.gate {
             gate.begin_closing(mode.patience());
         }
@@ -343,7 +343,7 @@ impl Node {
         }
         let _limit = allowance::limit(Instant::now() + FILE_PATIENCE);
         if self.live.with_existing(ino, |state| state.names.is_lingering()) == Some(true) {
-            self.end_lingering(ino);
+            self.releaser.end_lingering(ino);
         }
         self.inode.rights.with_right(ino, || {
             let persisted = match self

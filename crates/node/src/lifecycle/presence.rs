@@ -65,11 +65,11 @@ impl PeerFiles for Node {
     }
 
     fn flush(&self, ino: InodeId) -> Result<Option<Duration>> {
-        self.flush_for_peer(ino)
+        self.syncer.flush_for_peer(ino)
     }
 
     fn close(&self, ino: InodeId, may_write: bool) {
-        self.release_remote(ino, may_write);
+        self.releaser.release_remote(ino, may_write);
     }
 }
 

@@ -25,7 +25,7 @@ impl Node {
         let finalizer = Finalizer::start(&self.finalizer_queue, Arc::downgrade(self))?;
         *threads.finalizer.lock() = Some(finalizer);
         if let Some(locks) = &self.locks {
-            locks.start(Arc::downgrade(self) as Weak<dyn LockedFiles>)?;
+            locks.start(Arc::downgrade(&self.lockable) as Weak<dyn LockedFiles>)?;
         }
         if let Some(cluster) = &self.cluster {
             let keeper = Keeper::start(&self.promises, &self.namespace, cluster)?;
@@ -70,7 +70,7 @@ impl Chores for Node {
             Task::Recount => self.inode.reclaimer.recount_tiers(),
             Task::Collect => self.inode.reclaimer.collect(),
             Task::Depart(ino) => {
-                self.end_lingering(ino);
+                self.releaser.end_lingering(ino);
                 Ok(())
             }
             Task::MakeRoom => {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use intarsia_meta::Namespace;
-use intarsia_sync::{Instant, RwLock};
+use intarsia_sync::RwLock;
 use intarsia_types::Result;
 
 use crate::background::queue::Queue;
@@ -27,9 +27,6 @@ use crate::inode::removal::{Removal, RemovalParts};
 use crate::inode::summing::Summer;
 use crate::inode::{InodeParts, Inodes};
 use crate::kernel::{Kernel, raise_descriptor_limit};
-use crate::lifecycle::checking::Checker;
-use crate::lifecycle::power_loss::PowerLoss;
-use crate::lifecycle::recovery::Recovery;
 use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
 use crate::members::Members;
@@ -39,22 +36,18 @@ use crate::metrics::Metrics;
 use crate::metrics::hinted::Hinted;
 use crate::metrics::outlived::Outlived;
 use crate::options::NodeOptions;
-use crate::peer::serving::Peer;
 use crate::rebalance::mover::Mover;
-use crate::record::Recorder;
 use crate::replication::arrivals::{Receiver, ReceiverParts};
 use crate::replication::copies::Copies;
 use crate::replication::{ReplicaParts, Replicas};
-use crate::space::inode_count::InodeCount;
 use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
 use crate::space::tiers::{MakesRoom, Tiers};
-use crate::status::Reporter;
 use crate::status::lost::LostFiles;
 use crate::vfs::recollection::Recollections;
 
-use super::Node;
 use super::opening::root_of;
+use super::{Node, services};
 
 impl Node {
     /// Builds the rooms; nothing runs yet but what shows the other hosts that this one starts.
@@ -70,15 +63,34 @@ impl Node {
         let inode = Inodes::new(&parts);
         let mover = Mover::new(&parts, &inode);
         let (locks, outlived) = (ground.locks(), Arc::<Outlived>::default());
+        let syncer = Arc::new(services::syncer(&options, &parts, &inode));
         Ok(Self {
             lost: LostFiles {
                 cluster: parts.cluster.clone(),
                 namespace: Arc::clone(&parts.namespace),
             },
-            reporter: reporter(&options, &store, &parts, &inode, &files.spreads, &outlived),
-            checker: checker(&parts, &inode),
-            peer: Arc::new(peer(&options, &parts, &inode, &mover, &files.spreads, locks.as_ref())),
+            reporter: services::reporter(
+                &options,
+                &store,
+                &parts,
+                &inode,
+                &files.spreads,
+                &outlived,
+            ),
+            checker: services::checker(&parts, &inode),
+            peer: Arc::new(services::peer(
+                &options,
+                &parts,
+                &inode,
+                &mover,
+                &files.spreads,
+                locks.as_ref(),
+            )),
             mover,
+            recording: services::recording(&options, &store, &parts),
+            releaser: services::releaser(&parts, &inode, outlived),
+            lockable: Arc::new(services::lockable(&parts, &inode, &syncer)),
+            syncer,
             inode,
             locks,
             summer: ground.summer(),
@@ -95,10 +107,8 @@ impl Node {
             paging: parts.paging,
             removal: parts.removal,
             spreads: files.spreads,
-            outlived,
             ledger: parts.ledger,
             promises,
-            recorder: Recorder::default(),
             rules: RwLock::new(Arc::new(options.rules.clone())),
             threads: Threads::default(),
             is_closed: AtomicBool::new(false),
@@ -113,25 +123,6 @@ impl Node {
             metrics: ground.metrics,
             kernel: ground.kernel,
         })
-    }
-
-    /// What brings an earlier life of this host into order.
-    pub(super) fn recovery(&self) -> Recovery {
-        Recovery {
-            members: self.members.clone(),
-            namespace: Arc::clone(&self.namespace),
-            tiers: Arc::clone(&self.tiers),
-            replicas: Arc::clone(&self.replicas),
-            live: Arc::clone(&self.live),
-            removal: Arc::clone(&self.removal),
-            reclaimer: Arc::clone(&self.inode.reclaimer),
-            queue: Arc::clone(&self.finalizer_queue),
-            power_loss: PowerLoss {
-                namespace: Arc::clone(&self.namespace),
-                tiers: Arc::clone(&self.tiers),
-                replicas: Arc::clone(&self.replicas),
-            },
-        }
     }
 }
 
@@ -389,77 +380,4 @@ fn shared(namespace: Namespace, cluster: Option<&Arc<Cluster>>, promises: &Promi
     let later = promises.clone();
     let namespace = namespace.with_remains(move || later.look());
     namespace.with_leases(Arc::new(Neighbours(Arc::clone(cluster))))
-}
-
-fn reporter(
-    options: &NodeOptions,
-    store: &str,
-    parts: &InodeParts,
-    inode: &Inodes,
-    spreads: &Arc<Spreads>,
-    outlived: &Arc<Outlived>,
-) -> Reporter {
-    Reporter {
-        me: options.name.clone(),
-        store: store.to_owned(),
-        dir: options.dir.clone(),
-        durability: options.durability,
-        started: Instant::now(),
-        members: parts.members.clone(),
-        cluster: parts.cluster.clone(),
-        namespace: Arc::clone(&parts.namespace),
-        inode_count: InodeCount::new(parts.members.is_shared()),
-        tiers: Arc::clone(&parts.tiers),
-        bodies: Arc::clone(&parts.bodies),
-        copies: Arc::clone(&parts.copies),
-        remote_cache: Arc::clone(&parts.remote_cache),
-        spreads: Arc::clone(spreads),
-        replicas: Arc::clone(&parts.replicas),
-        live: Arc::clone(&parts.live),
-        reclaimer: Arc::clone(&inode.reclaimer),
-        queue: Arc::clone(&parts.queue),
-        counters: Arc::clone(&parts.metrics),
-        hinted: Arc::clone(&parts.hinted),
-        outlived: Arc::clone(outlived),
-    }
-}
-
-fn checker(parts: &InodeParts, inode: &Inodes) -> Checker {
-    Checker {
-        members: parts.members.clone(),
-        namespace: Arc::clone(&parts.namespace),
-        tiers: Arc::clone(&parts.tiers),
-        copies: Arc::clone(&parts.copies),
-        remote_cache: Arc::clone(&parts.remote_cache),
-        settler: Arc::clone(&inode.settler),
-        kernel: Arc::clone(&parts.kernel),
-    }
-}
-
-fn peer(
-    options: &NodeOptions,
-    parts: &InodeParts,
-    inode: &Inodes,
-    mover: &Mover,
-    spreads: &Arc<Spreads>,
-    locks: Option<&Arc<Locks>>,
-) -> Peer {
-    Peer {
-        durability: options.durability,
-        members: parts.members.clone(),
-        metrics: Arc::clone(&parts.metrics),
-        locks: locks.cloned(),
-        directory_leases: Arc::clone(&parts.directory_leases),
-        parts: Arc::clone(&parts.bodies.parts),
-        spreads: Arc::clone(spreads),
-        vouches: Arc::clone(&parts.vouches),
-        receiver: Arc::clone(&parts.receiver),
-        copy_queue: Arc::clone(&parts.replicas.queue),
-        paging: Arc::clone(&parts.paging),
-        leases: Arc::clone(&inode.leases),
-        followers: Arc::clone(&inode.followers),
-        elsewhere: Arc::clone(&inode.elsewhere),
-        fetches: Arc::clone(&mover.fetches),
-        tier_changes: Arc::clone(&mover.tier_changes),
-    }
 }

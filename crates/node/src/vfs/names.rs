@@ -51,13 +51,15 @@ impl Node {
         let before = self.before_reading();
         let inode = self.find(parent, name)?;
         self.recollections.note_found(&inode, before);
-        self.note_lockable(name, inode.ino);
+        if let Some(locks) = &self.locks {
+            locks.note_lockable(name, inode.ino);
+        }
         self.overlaid(&inode, before)
     }
 
     /// The record of what a name in a directory means, from below where it is not here.
     pub(crate) fn find(&self, dir: InodeId, name: &[u8]) -> Result<Inode> {
-        self.use_directory(dir);
+        self.directory_leases.use_directory(dir);
         // The kernel looks up in directories only.
         match self.namespace.lookup_in_directory(dir, name) {
             Err(Error::NotFound) if self.bodies.lower.adopt_name(dir, name)? => {
@@ -78,7 +80,7 @@ impl Node {
         name: &[u8],
         new: &NewName,
     ) -> Result<(Attr, Validity)> {
-        self.use_directory(parent);
+        self.directory_leases.use_directory(parent);
         let before = self.before_reading();
         self.bodies.lower.adopt_for_change(parent, name)?;
         let directory = self.recollections.parent_record(parent)?;
@@ -103,7 +105,7 @@ impl Node {
     ) -> Result<(Attr, Opened)> {
         self.members.await_sure_membership()?;
         self.inode.settler.help_settling();
-        self.use_directory(parent);
+        self.directory_leases.use_directory(parent);
         self.bodies.lower.adopt_for_change(parent, name)?;
         let directory = self.recollections.parent_record(parent)?;
         let hints = self.hints_for_new(&directory, name, FileKind::Regular)?;
@@ -138,14 +140,16 @@ impl Node {
                 .inspect_err(|_| self.unmake(parent, name, inode.ino))?,
             None => self.open_new(caller, &inode, write, (fresh, hints), registrar)?,
         };
-        self.note_lockable(name, inode.ino);
+        if let Some(locks) = &self.locks {
+            locks.note_lockable(name, inode.ino);
+        }
         Ok((inode.attr(), opened))
     }
 
     /// A backing file for a new file that the kernel will serve by itself, if it will.
     fn take_for_passthrough(&self, hints: &HintSet) -> Result<Option<LocalBody>> {
         // Where a file goes that is dealt over all hosts follows from its number, which it has not yet.
-        if !self.does_passthrough() || self.placing.wish_of(hints) == Wish::Spread {
+        if !self.recording.does_passthrough() || self.placing.wish_of(hints) == Wish::Spread {
             return Ok(None);
         }
         self.remote_cache.make_room();
@@ -263,7 +267,7 @@ impl Node {
     /// # Errors
     /// As `unlink(2)`.
     pub fn unlink(&self, parent: InodeId, name: &[u8]) -> Result<()> {
-        self.use_directory(parent);
+        self.directory_leases.use_directory(parent);
         self.bodies.lower.hide_name(parent, name)?;
         let kept = Cell::new(None);
         let unlinked = self.namespace.unlink(parent, name, self.keeps_orphan(&kept), now());
@@ -380,7 +384,7 @@ impl Node {
     /// # Errors
     /// [`Error::NotDirectory`] and its like. The listing is complete or fails.
     pub fn list(&self, dir: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
-        self.use_directory(dir);
+        self.directory_leases.use_directory(dir);
         let listed = self
             .bodies
             .lower
@@ -396,7 +400,7 @@ impl Node {
     /// any moment it brings none: each would be asked for again at once.
     #[must_use]
     pub fn is_listed_with_attributes(&self, dir: InodeId) -> bool {
-        self.use_directory(dir);
+        self.directory_leases.use_directory(dir);
         !self.members.is_shared() || self.namespace.holds_directory(dir)
     }
 

@@ -224,7 +224,9 @@ impl Node {
         let tier = tier.and_then(|id| self.tiers.get(id).ok());
         let clears_set_id = flags.write && inode.perm & 0o6000 != 0 && !caller.keeps_set_id();
         let access = (flags.write, clears_set_id);
-        self.placing.plan_opened(&state.hints, tier, access, self.does_passthrough()).io_mode
+        self.placing
+            .plan_opened(&state.hints, tier, access, self.recording.does_passthrough())
+            .io_mode
     }
 
     fn prepare_passthrough(
@@ -259,7 +261,7 @@ impl Node {
             &self.metrics.opens_cached
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        let syncs_at_close = flags.write && self.syncs_at_close(state);
+        let syncs_at_close = flags.write && self.syncer.syncs_at_close(state);
         let is_far = !flags.write && !is_passthrough && self.changes_elsewhere(state);
         let grant = if is_far { self.paging.grant(ino, state) } else { Grant::Refused };
         let is_paged = grant != Grant::Refused;

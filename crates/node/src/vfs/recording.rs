@@ -1,23 +1,29 @@
 //! Tells the recorder what programs do, with what only a node knows: paths and lengths.
 
+use std::sync::Arc;
+
+use intarsia_meta::Namespace;
 use intarsia_trace::NameChange;
 use intarsia_types::{FileKind, InodeId, Result};
 
-use crate::node::Node;
-use crate::record::{
-    ChangedName, Detail, OpenedFile, Place, RECORDS_DIRECTORY, RecordStatus, Recorder,
-};
+use crate::inode::live::LiveTable;
+use crate::kernel::Kernel;
+use crate::record::{ChangedName, Detail, OpenedFile, Place, RecordStatus, Recorder};
 
-impl Node {
+/// Tells a [`Recorder`].
+pub(crate) struct Recording {
+    pub(crate) recorder: Recorder,
+    /// Where records go.
+    pub(crate) place: Place,
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) live: Arc<LiveTable>,
+}
+
+impl Recording {
     /// Whether files that are opened now are served by the kernel, as far as the mount goes.
     pub(crate) fn does_passthrough(&self) -> bool {
         self.kernel.has_passthrough() && !self.recorder.wants_requests()
-    }
-
-    /// What records calls.
-    #[must_use]
-    pub const fn recorder(&self) -> &Recorder {
-        &self.recorder
     }
 
     /// Begins to record, with a new log below the store's directory; what was recorded before is whole then. With
@@ -25,19 +31,13 @@ impl Node {
     ///
     /// # Errors
     /// The log cannot be made.
-    pub fn record(&self, detail: Detail) -> Result<RecordStatus> {
-        let place = Place {
-            dir: self.options.dir.join(RECORDS_DIRECTORY),
-            host: self.options.name.0.clone(),
-            store: self.store.clone(),
-            limit_bytes: self.options.record_limit.0,
-        };
-        self.recorder.begin(&place, detail)?;
+    pub(crate) fn begin(&self, detail: Detail) -> Result<RecordStatus> {
+        self.recorder.begin(&self.place, detail)?;
         Ok(self.recorder.status())
     }
 
     /// A file was opened.
-    pub fn record_open(&self, opened: &OpenedFile) {
+    pub(crate) fn opened(&self, opened: &OpenedFile) {
         let Some(session) = self.recorder.session() else { return };
         let is_empty = opened.access.is_new || opened.access.truncates;
         let size_bytes = if is_empty { 0 } else { self.length_of(opened.ino) };
@@ -45,13 +45,13 @@ impl Node {
     }
 
     /// The last descriptor of an open file goes; before the node is told.
-    pub fn record_close(&self, ino: InodeId, handle: u64) {
+    pub(crate) fn closed(&self, ino: InodeId, handle: u64) {
         let Some(session) = self.recorder.session() else { return };
         session.closed(handle, || self.length_of(ino));
     }
 
     /// A name was changed.
-    pub fn record_name(&self, changed: &ChangedName<'_>) {
+    pub(crate) fn name_changed(&self, changed: &ChangedName<'_>) {
         let Some(session) = self.recorder.session() else { return };
         if let Some((directory, name)) = changed.new
             && let Ok(inode) = self.namespace.lookup(directory, name)

@@ -4,20 +4,51 @@
 //! hosts and survives each of them. A reader is who had the file open only to read, whatever he read of it. What if a host dies
 //! before it has counted its readers? Then the file stays for longer, and goes with one that comes later, or not at all.
 
-use intarsia_meta::Inode;
+use std::sync::Arc;
+
+use intarsia_meta::{Inode, Namespace};
 use intarsia_types::{CacheHint, Error, InodeId, Result};
 
-use crate::inode::live::{Forgotten, LiveState};
-use crate::node::Node;
+use crate::background::queue::Queue;
+use crate::cache::far_pages::FarPages;
+use crate::cache::pages::OldPages;
+use crate::cache::remote_cache::RemoteCache;
+use crate::inode::live::{Forgotten, LiveState, LiveTable};
+use crate::inode::publication::Publisher;
+use crate::inode::removal::Removal;
+use crate::members::Members;
+use crate::metrics::outlived::Outlived;
+use crate::replication::copies::Copies;
 use crate::space::hints::own_hints;
+use crate::space::ledger::Ledger;
+use crate::space::tiers::Tiers;
 
 /// Names of a directory that are looked through at a time.
 const LISTED: usize = 1024;
 
-impl Node {
+/// Ends what programs and other hosts have open.
+pub(crate) struct Releaser {
+    pub(crate) members: Members,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) ledger: Arc<Ledger>,
+    /// The finalizer's.
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) copies: Arc<Copies>,
+    pub(crate) remote_cache: Arc<RemoteCache>,
+    pub(crate) old_pages: Arc<OldPages>,
+    pub(crate) far_pages: Arc<FarPages>,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) removal: Arc<Removal>,
+    pub(crate) publisher: Arc<Publisher>,
+    /// Files that went with their last reader.
+    pub(crate) outlived: Arc<Outlived>,
+}
+
+impl Releaser {
     /// The last reference to an open handle is gone. Whether [`reader_left`](Self::reader_left) is to be told, which waits for
     /// the metadata.
-    pub fn release(&self, ino: InodeId, was_writer: bool) -> bool {
+    pub(crate) fn release(&self, ino: InodeId, was_writer: bool) -> bool {
         let counts = !was_writer && self.members.is_shared() && self.ends_with_readers(ino);
         self.release_handle(ino, was_writer, |state| {
             state.handles = state.handles.saturating_sub(1);
@@ -61,7 +92,7 @@ impl Node {
             }
             self.removal.note_broken_promise(ino, state);
             if state.backing.keep() {
-                self.finalizer_queue.collect();
+                self.queue.collect();
             }
             if state.right.is_taken_over() {
                 self.removal.forget_bytes(ino, state);
@@ -81,7 +112,7 @@ impl Node {
 
     fn last_release(&self, ino: InodeId, state: &mut LiveState) {
         if !state.publishing.is_withheld()
-            && let Err(e) = self.inode.publisher.persist(ino, state)
+            && let Err(e) = self.publisher.persist(ino, state)
         {
             tracing::error!(%ino, error = %e, "the last changes of a closed file could not be recorded");
         }
@@ -96,7 +127,7 @@ impl Node {
             local.ro.drop_cache();
         }
         if state.mark.is_unsettled() || state.holds_lease() {
-            state.enqueue_settle(&self.finalizer_queue, ino);
+            state.enqueue_settle(&self.queue, ino);
         } else {
             let has_own =
                 state.record.as_ref().is_some_and(|inode| self.copies.own(inode).is_some());
@@ -109,11 +140,16 @@ impl Node {
         }
     }
 
-    /// Counts a reader that has closed a file with `lifetime=reads:N`, and removes the file if it was the N-th.
+    /// Counts a reader that has closed a file with `lifetime=reads:N`, and has `unlink` remove the file if it was
+    /// the N-th.
     ///
     /// # Errors
     /// The engine's own; then the file stays.
-    pub fn reader_left(&self, ino: InodeId) -> Result<()> {
+    pub(crate) fn reader_left(
+        &self,
+        ino: InodeId,
+        unlink: impl FnOnce(InodeId, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let readers = match self.namespace.count_reader(ino) {
             // Somebody has removed it.
             Err(Error::NotFound) => return Ok(()),
@@ -126,7 +162,7 @@ impl Node {
             return Ok(());
         }
         let removed = match self.only_name_of(&inode)? {
-            Ok(name) => match self.unlink(inode.parent, &name) {
+            Ok(name) => match unlink(inode.parent, &name) {
                 Ok(()) => Ok(()),
                 Err(Error::NotFound) => return Ok(()),
                 Err(error) => return Err(error),

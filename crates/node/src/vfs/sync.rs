@@ -3,21 +3,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use intarsia_meta::Namespace;
 use intarsia_store::BackingFile;
 use intarsia_types::{CloseMode, Durability, Error, InodeId, Result};
 
+use crate::body::Bodies;
 use crate::inode::copied_files::Moment;
-use crate::inode::live::LiveState;
-use crate::node::Node;
-use crate::replication::replicator::ASK_AGAIN;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::publication::Publisher;
+use crate::inode::rights::Rights;
+use crate::replication::replicator::{ASK_AGAIN, CopyQueue};
 
-impl Node {
+/// Makes what was written part of records, and durable.
+pub(crate) struct Syncer {
+    pub(crate) durability: Durability,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) rights: Arc<Rights>,
+    pub(crate) publisher: Arc<Publisher>,
+    /// Files that lack copies on other hosts.
+    pub(crate) copy_queue: Arc<CopyQueue>,
+}
+
+impl Syncer {
     /// A close: what was written becomes part of the record, and durable where that was promised.
     ///
     /// # Errors
     /// What went wrong with the data since the last flush, so that `close` reports it.
-    pub fn flush(&self, ino: InodeId) -> Result<()> {
-        self.inode.rights.await_membership_to_publish(ino)?;
+    pub(crate) fn flush(&self, ino: InodeId) -> Result<()> {
+        self.rights.await_membership_to_publish(ino)?;
         if let Some(striped) = self.live.striped(ino) {
             self.bodies.stripes.publish(&striped, ino)?;
             let syncs = self.live.with_existing(ino, |state| self.syncs_at_close(state));
@@ -27,13 +42,13 @@ impl Node {
                 Ok(())
             };
         }
-        let has_copies = self.inode.publisher.publishes_copies(ino, Moment::Close);
+        let has_copies = self.publisher.publishes_copies(ino, Moment::Close);
         if has_copies {
-            self.inode.publisher.publish_copies(ino)?;
+            self.publisher.publish_copies(ino)?;
         }
         let syncs = self.live.with_existing(ino, |state| {
             if !has_copies {
-                self.inode.publisher.publish(ino, state)?;
+                self.publisher.publish(ino, state)?;
             }
             Ok::<_, Error>(
                 self.syncs_at_close(state).then(|| state.local().map(|l| Arc::clone(&l.ro))),
@@ -52,25 +67,25 @@ impl Node {
     ///
     /// # Errors
     /// The system's own; a failed flush is final.
-    pub fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
-        self.inode.rights.await_membership_to_publish(ino)?;
+    pub(crate) fn fsync(&self, ino: InodeId, data_only: bool) -> Result<()> {
+        self.rights.await_membership_to_publish(ino)?;
         if let Some(striped) = self.live.striped(ino) {
             self.bodies.stripes.publish(&striped, ino)?;
             return self.bodies.stripes.sync(&striped, data_only);
         }
-        let has_copies = self.inode.publisher.publishes_copies(ino, Moment::Sync);
+        let has_copies = self.publisher.publishes_copies(ino, Moment::Sync);
         if has_copies {
-            self.inode.publisher.publish_copies(ino)?;
+            self.publisher.publish_copies(ino)?;
         }
         let file = self.live.with_existing(ino, |state| {
             if !has_copies {
-                self.inode.publisher.publish(ino, state)?;
+                self.publisher.publish(ino, state)?;
             }
             Ok::<_, Error>(state.local().map(|l| Arc::clone(&l.ro)))
         });
         let file = file.transpose()?.flatten();
         self.keep_creation(ino)?;
-        if self.options.durability == Durability::Sync {
+        if self.durability == Durability::Sync {
             self.sync_file(file.as_deref(), data_only)?;
         }
         Ok(())
@@ -95,33 +110,29 @@ impl Node {
     }
 
     pub(crate) fn syncs_at_close(&self, state: &LiveState) -> bool {
-        self.options.durability == Durability::Sync && state.hints.close() == CloseMode::Safe
+        self.durability == Durability::Sync && state.hints.close() == CloseMode::Safe
     }
 
     /// Whether closing the file, or `fsync` if `is_sync`, waits until copies of it are made on other hosts, which may
     /// take as long as the network needs for its bytes.
-    #[must_use]
-    pub fn waits_for_copies(&self, ino: InodeId, is_sync: bool) -> bool {
-        self.inode
-            .publisher
-            .publishes_copies(ino, if is_sync { Moment::Sync } else { Moment::Close })
+    pub(crate) fn waits_for_copies(&self, ino: InodeId, is_sync: bool) -> bool {
+        self.publisher.publishes_copies(ino, if is_sync { Moment::Sync } else { Moment::Close })
     }
 
     /// Whether a flush may wait for a device or for other hosts, so that it should not hold up an event loop.
-    #[must_use]
-    pub fn flush_may_block(&self, ino: InodeId) -> bool {
-        self.options.durability == Durability::Sync
-            || self.inode.publisher.publishes_copies(ino, Moment::Close)
+    pub(crate) fn flush_may_block(&self, ino: InodeId) -> bool {
+        self.durability == Durability::Sync
+            || self.publisher.publishes_copies(ino, Moment::Close)
             || self.live.striped(ino).is_some()
     }
 
     /// Publishes what another host wrote through this one; if that waits for copies, `Some` tells when to ask
     /// again.
     pub(crate) fn flush_for_peer(&self, ino: InodeId) -> Result<Option<Duration>> {
-        if !self.inode.publisher.publishes_copies(ino, Moment::Close) {
+        if !self.publisher.publishes_copies(ino, Moment::Close) {
             return self.flush(ino).map(|()| None);
         }
-        match self.replicas.queue.publish(ino) {
+        match self.copy_queue.publish(ino) {
             None => Ok(Some(ASK_AGAIN)),
             Some(outcome) => outcome.map(|()| None),
         }

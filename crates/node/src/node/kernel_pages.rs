@@ -1,5 +1,7 @@
-//! What the mount asks about the kernel's page cache and reports of it: which pages are outdated, which are being dropped, and
+//! What the mount asks about the kernel's caches and reports of them: what may be kept of attributes, which pages are outdated, which are being dropped, and
 //! which lengths the kernel was sent.
+
+use std::sync::Arc;
 
 use intarsia_sync::Instant;
 use intarsia_types::{Attr, FileKind, InodeId};
@@ -7,7 +9,10 @@ use intarsia_types::{Attr, FileKind, InodeId};
 use crate::cache::brief_pages::Asked;
 use crate::cache::far_pages::{DropPages, Stamp};
 use crate::cache::kernel_length::Dropping;
-use crate::node::Node;
+use crate::directory::telling::Telling;
+use crate::directory::told::AttributeDropper;
+
+use super::Node;
 
 impl Node {
     /// The mount offers to have the kernel drop pages.
@@ -54,5 +59,22 @@ impl Node {
         if self.members.is_shared() && attr.kind == FileKind::Regular {
             self.far_pages.lengths.tell(attr.ino, asked, attr.size_bytes);
         }
+    }
+
+    /// To be held while the kernel is sent something that it may cache.
+    #[must_use]
+    pub fn tell_kernel(&self) -> Telling<'_> {
+        self.directory_leases.tell_kernel()
+    }
+
+    /// What makes the kernel ask for attributes again; it returns false if the kernel does not know the inode. Without it the
+    /// kernel is allowed to cache fewer.
+    pub fn set_attribute_dropper(self: &Arc<Self>, dropper: Box<AttributeDropper>) {
+        let node = Arc::downgrade(self);
+        self.directory_leases.told.set_dropper(Box::new(move |ino| {
+            let Some(node) = node.upgrade() else { return true };
+            let _dropping = node.dropping_pages(ino);
+            dropper(ino)
+        }));
     }
 }
