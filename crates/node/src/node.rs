@@ -6,11 +6,12 @@ mod kernel_pages;
 mod locking;
 mod moves;
 mod opening;
+mod presence;
 mod reports;
 mod services;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use intarsia_meta::{MetaEngine, Namespace};
 use intarsia_sync::{Instant, RwLock};
@@ -21,7 +22,6 @@ use crate::body::Bodies;
 use crate::cache::far_pages::FarPages;
 use crate::cache::pages::OldPages;
 use crate::cache::remote_cache::RemoteCache;
-use crate::cache::spread::Spreads;
 use crate::directory::directory_lease::DirectoryLeases;
 use crate::directory::promises::Promises;
 use crate::identity::Identity;
@@ -29,10 +29,11 @@ use crate::inode::Inodes;
 use crate::inode::live::LiveTable;
 use crate::inode::paging::Paging;
 use crate::inode::removal::Removal;
-use crate::inode::summing::Summer;
 use crate::kernel::{Kernel, PageCache};
 use crate::lifecycle::checking::Checker;
-use crate::lifecycle::threads::Threads;
+use crate::lifecycle::closing::{Closer, ClosingMode, ClosingProgress};
+use crate::lifecycle::presence::Presence;
+use crate::lifecycle::threads::Background;
 use crate::locks::Locks;
 use crate::members::Members;
 use crate::membership::cluster::Cluster;
@@ -40,7 +41,6 @@ use crate::membership::gate::Gate;
 use crate::metrics::Metrics;
 use crate::node::opening::{add_tiers, open_parts};
 use crate::options::NodeOptions;
-use crate::peer::serving::Peer;
 use crate::rebalance::mover::Mover;
 use crate::replication::Replicas;
 use crate::replication::copies::Copies;
@@ -49,7 +49,6 @@ use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 use crate::status::Reporter;
 use crate::status::lost::LostFiles;
-use crate::vfs::locking::Lockable;
 use crate::vfs::recollection::Recollections;
 use crate::vfs::recording::Recording;
 use crate::vfs::release::Releaser;
@@ -73,8 +72,6 @@ pub struct Node {
     pub(crate) far_pages: Arc<FarPages>,
     /// What it has of those that are open here.
     pub(crate) paging: Arc<Paging>,
-    /// Files that spread over their readers.
-    pub(crate) spreads: Arc<Spreads>,
     /// Whether there are other hosts, and whether this one is a member.
     pub(crate) members: Members,
     /// The other hosts, in a store of several.
@@ -88,33 +85,27 @@ pub struct Node {
     pub(crate) placing: Arc<Placing>,
     /// Makes copies of files on other hosts.
     pub(crate) replicas: Arc<Replicas>,
-    pub(crate) mover: Mover,
+    pub(crate) mover: Arc<Mover>,
     /// Backing files without an owner.
     pub(crate) ledger: Arc<Ledger>,
     /// Removes inodes that have no name left.
     pub(crate) removal: Arc<Removal>,
-    /// Takes the sums of files that have settled.
-    pub(crate) summer: Summer,
     /// What changes live inodes.
     pub(crate) inode: Inodes,
     pub(crate) promises: Promises,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) recording: Recording,
+    pub(crate) recording: Arc<Recording>,
     pub(crate) syncer: Arc<Syncer>,
-    pub(crate) releaser: Releaser,
-    pub(crate) lockable: Arc<Lockable>,
+    pub(crate) releaser: Arc<Releaser>,
     pub(crate) rules: RwLock<Arc<RuleSet>>,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) reporter: Reporter,
     pub(crate) lost: LostFiles,
     pub(crate) checker: Checker,
-    /// What is done here for other hosts.
-    pub(crate) peer: Arc<Peer>,
-    pub(crate) threads: Threads,
+    pub(crate) presence: Arc<Presence>,
+    pub(crate) background: Arc<Background>,
+    pub(crate) closer: Closer,
     pub(crate) finalizer_queue: Arc<Queue>,
-    pub(crate) is_closed: AtomicBool,
-    /// In a store of several hosts: bounds what closing waits for.
-    pub(crate) gate: Option<Arc<Gate>>,
 }
 
 impl std::fmt::Debug for Node {
@@ -142,11 +133,11 @@ impl Node {
         let syncs_names = options.durability == Durability::Sync;
         let tiers = Tiers::new(tiers, overflow.as_deref(), syncs_names);
         let node = Arc::new(Self::build(options, identity.store, gate, namespace, tiers)?);
-        node.begin_beating()?;
+        node.presence.begin_beating()?;
         node.recovery().recover()?;
         node.join_cluster()?;
         node.recording.begin(node.options.record)?;
-        node.start_background()?;
+        node.background.start()?;
         Ok(node)
     }
 
@@ -190,17 +181,49 @@ impl Node {
         self.kernel.offer_page_cache(store);
     }
 
+    /// Stops in order: settles what can be settled, writes back, records a clean stop. Idempotent.
+    ///
+    /// # Errors
+    /// As [`close_with`](Self::close_with).
+    pub fn close(&self) -> Result<()> {
+        self.close_with(ClosingMode::Keep, &mut |_| {})
+    }
+
+    /// Stops in order, as `mode` says; idempotent. `progress` is told about twice a second how far it is.
+    ///
+    /// The metadata of a store of several hosts is waited for some 10 s in all. If it does not answer, what is left
+    /// keeps its durable marks, and the next start brings it into order as after a crash.
+    ///
+    /// # Errors
+    /// With [`ClosingMode::Keep`] the first failure, with what is left undone where the metadata did not answer; the
+    /// rest is tried all the same.
+    pub fn close_with(
+        &self,
+        mode: ClosingMode,
+        progress: &mut dyn FnMut(ClosingProgress),
+    ) -> Result<()> {
+        self.closer.close_with(mode, progress)
+    }
+
+    /// Puts everything acknowledged so far on stable storage.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn sync_all(&self) -> Result<()> {
+        self.closer.sync_all()
+    }
+
     /// Ends all that the node does by itself and records nothing, as a crash would; for tests of such.
     pub fn abandon(&self) {
-        self.is_closed.store(true, Ordering::Release);
-        self.stop_heartbeat();
+        self.closer.is_closed.store(true, Ordering::Release);
+        self.presence.stop_heartbeat();
         self.stop_serving();
-        self.stop_background();
+        self.background.stop();
     }
 
     /// Stops the background work and leaves everything as it is, as a crash would; for tests of such.
     pub fn crash(&self) {
-        self.is_closed.store(true, Ordering::Release);
-        self.stop_background();
+        self.closer.is_closed.store(true, Ordering::Release);
+        self.background.stop();
     }
 }

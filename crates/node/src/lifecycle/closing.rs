@@ -1,17 +1,30 @@
 //! How a node stops: what it does, what it says of it, and when it gives up waiting.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use intarsia_meta::allowance;
+use intarsia_meta::{Namespace, allowance};
 use intarsia_store::Tier;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{Durability, Error, InodeId, Result};
 use serde::Serialize;
 
+use crate::cache::remote_cache::RemoteCache;
+use crate::cache::spread::Spreads;
+use crate::directory::directory_lease::DirectoryLeases;
+use crate::inode::live::LiveTable;
+use crate::inode::publication::Publisher;
+use crate::inode::rights::Rights;
+use crate::inode::settling::Settler;
+use crate::lifecycle::presence::Presence;
+use crate::lifecycle::threads::Background;
+use crate::members::Members;
 use crate::membership::gate::Gate;
-use crate::node::Node;
-use crate::space::tiers::clear_tier;
+use crate::space::ledger::Ledger;
+use crate::space::tiers::{Tiers, clear_tier};
+use crate::vfs::recording::Recording;
+use crate::vfs::release::Releaser;
 
 /// Between two reports of the progress.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
@@ -153,15 +166,30 @@ impl Unsettled {
     }
 }
 
-impl Node {
-    /// Stops in order: settles what can be settled, writes back, records a clean stop. Idempotent.
-    ///
-    /// # Errors
-    /// As [`close_with`](Self::close_with).
-    pub fn close(&self) -> Result<()> {
-        self.close_with(ClosingMode::Keep, &mut |_| {})
-    }
+/// Stops a node in order.
+pub(crate) struct Closer {
+    pub(crate) durability: Durability,
+    /// In a store of several hosts: bounds what closing waits for.
+    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) is_closed: AtomicBool,
+    pub(crate) members: Members,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) directory_leases: Arc<DirectoryLeases>,
+    pub(crate) remote_cache: Arc<RemoteCache>,
+    pub(crate) spreads: Arc<Spreads>,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) rights: Arc<Rights>,
+    pub(crate) publisher: Arc<Publisher>,
+    pub(crate) settler: Arc<Settler>,
+    pub(crate) releaser: Arc<Releaser>,
+    pub(crate) recording: Arc<Recording>,
+    pub(crate) presence: Arc<Presence>,
+    pub(crate) background: Arc<Background>,
+}
 
+impl Closer {
     /// Stops in order, as `mode` says; idempotent. `progress` is told about twice a second how far it is.
     ///
     /// The metadata of a store of several hosts is waited for some 10 s in all. If it does not answer, what is left
@@ -170,7 +198,7 @@ impl Node {
     /// # Errors
     /// With [`ClosingMode::Keep`] the first failure, with what is left undone where the metadata did not answer; the
     /// rest is tried all the same.
-    pub fn close_with(
+    pub(crate) fn close_with(
         &self,
         mode: ClosingMode,
         progress: &mut dyn FnMut(ClosingProgress),
@@ -205,20 +233,20 @@ impl Node {
 
     fn close_now(&self, mode: ClosingMode, closing: &Closing) -> Result<()> {
         closing.begin(ClosingStep::EndingBackgroundWork);
-        self.stop_background();
+        self.background.stop();
         self.namespace.remove_remains();
         match mode {
             ClosingMode::Discard => {
                 closing.begin(ClosingStep::LeavingStore);
-                if let Err(error) = self.leave_cluster() {
+                if let Err(error) = self.presence.leave() {
                     // Nothing that is kept depends on it.
                     tracing::warn!(%error, "the other hosts find out by themselves that this one is gone");
                 }
                 Ok(())
             }
-            ClosingMode::Keep if self.options.durability == Durability::Memory => {
+            ClosingMode::Keep if self.durability == Durability::Memory => {
                 closing.begin(ClosingStep::LeavingStore);
-                let left = self.leave_cluster();
+                let left = self.presence.leave();
                 self.wipe().and(left)
             }
             ClosingMode::Keep => self.close_keeping(closing),
@@ -226,7 +254,7 @@ impl Node {
     }
 
     /// Removes every backing file of a store that was not meant to last.
-    pub(crate) fn wipe(&self) -> Result<()> {
+    fn wipe(&self) -> Result<()> {
         for tier in self.tiers.iter() {
             clear_tier(tier)?;
             tier.close()?;
@@ -238,11 +266,9 @@ impl Node {
     ///
     /// # Errors
     /// The system's own.
-    pub fn sync_all(&self) -> Result<()> {
+    pub(crate) fn sync_all(&self) -> Result<()> {
         for live in self.live.entries() {
-            match self
-                .live
-                .with_existing(live.ino, |state| self.inode.publisher.persist(live.ino, state))
+            match self.live.with_existing(live.ino, |state| self.publisher.persist(live.ino, state))
             {
                 // Removed by another host.
                 Some(Err(Error::NotFound)) if self.members.is_shared() => {}
@@ -275,7 +301,7 @@ impl Node {
         note(self.settle_all(closing, &mut unsettled));
         closing.begin(ClosingStep::LeavingStore);
         note(self.directory_leases.return_directories());
-        note(self.leave_cluster());
+        note(self.presence.leave());
         closing.begin(ClosingStep::WritingBack);
         self.remote_cache.clear();
         note(self.tiers.drain(&self.namespace));
@@ -345,16 +371,14 @@ impl Node {
         if self.live.with_existing(ino, |state| state.names.is_lingering()) == Some(true) {
             self.releaser.end_lingering(ino);
         }
-        self.inode.rights.with_right(ino, || {
-            let persisted = match self
-                .live
-                .with_existing(ino, |state| self.inode.publisher.persist(ino, state))
-            {
-                // Removed by another host, or never recorded: there is nothing to settle.
-                None | Some(Ok(()) | Err(Error::NotFound)) => Ok(()),
-                Some(Err(error)) => Err(error),
-            };
-            let settled = self.inode.settler.settle_now(ino);
+        self.rights.with_right(ino, || {
+            let persisted =
+                match self.live.with_existing(ino, |state| self.publisher.persist(ino, state)) {
+                    // Removed by another host, or never recorded: there is nothing to settle.
+                    None | Some(Ok(()) | Err(Error::NotFound)) => Ok(()),
+                    Some(Err(error)) => Err(error),
+                };
+            let settled = self.settler.settle_now(ino);
             persisted.and(settled)
         })
     }

@@ -4,18 +4,37 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use intarsia_meta::{MemberState, MemberTier, Owner};
-use intarsia_types::{Durability, InodeId, NodeId, Result};
+use intarsia_types::{Durability, Result};
 
+use crate::background::queue::Queue;
+use crate::cache::remote_cache::RemoteCache;
+use crate::inode::rights::Rights;
 use crate::membership::Seen;
-use crate::membership::cluster::HostPresence;
+use crate::membership::cluster::Cluster;
 use crate::membership::fence::MemberEvents;
-use crate::node::Node;
 use crate::peer::PeerService;
-use crate::peer::serving::PeerFiles;
-use crate::vfs::attributes::AttrChange;
-use crate::vfs::caller::Caller;
+use crate::peer::serving::{Peer, PeerFiles};
+use crate::rebalance::mover::Mover;
+use crate::replication::replicator::CopyQueue;
 
-impl MemberEvents for Node {
+/// This host as a member of its store; in a store of one host nothing of it is asked for.
+pub(crate) struct Presence {
+    pub(crate) durability: Durability,
+    /// Between two beats.
+    pub(crate) interval: Duration,
+    /// The other hosts, in a store of several.
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    /// The finalizer's.
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) remote_cache: Arc<RemoteCache>,
+    /// Files that lack copies on other hosts.
+    pub(crate) copy_queue: Arc<CopyQueue>,
+    pub(crate) rights: Arc<Rights>,
+    pub(crate) mover: Arc<Mover>,
+    pub(crate) peer: Arc<Peer>,
+}
+
+impl MemberEvents for Presence {
     /// What the others are told about the tiers here.
     fn tier_reports(&self) -> Vec<MemberTier> {
         self.remote_cache.tier_reports()
@@ -25,76 +44,33 @@ impl MemberEvents for Node {
         match seen {
             Seen::Loss => {
                 // Copies that were there are to be made anew.
-                self.replicas.queue.survey_in(Duration::ZERO);
-                self.replicas.queue.hurry();
+                self.copy_queue.survey_in(Duration::ZERO);
+                self.copy_queue.hurry();
             }
             // What could not be done for want of a host may be possible now.
-            Seen::Arrival => self.replicas.queue.hurry(),
+            Seen::Arrival => self.copy_queue.hurry(),
             Seen::Calm => {}
         }
     }
 
     fn claim_for(&self, next: &Owner) -> Result<()> {
-        self.inode.rights.claim_leases(next)
+        self.rights.claim_leases(next)
     }
 }
 
-/// Permissions were checked by the kernel of the host that asks.
-const PEER: Caller = Caller { uid: 0, gid: 0 };
-
-impl PeerFiles for Node {
-    fn read(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
-        Self::read(self, ino, offset_bytes, buffer)
-    }
-
-    fn length(&self, ino: InodeId) -> Result<u64> {
-        self.length_now(ino)
-    }
-
-    fn write(&self, ino: InodeId, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
-        Self::write(self, ino, offset_bytes, bytes, false, false)
-    }
-
-    fn cut(&self, ino: InodeId, size_bytes: u64) -> Result<()> {
-        let change = AttrChange { size_bytes: Some(size_bytes), ..AttrChange::default() };
-        self.set_attributes(PEER, ino, &change).map(|_| ())
-    }
-
-    fn allocate(&self, ino: InodeId, offset_bytes: u64, len_bytes: u64, bits: u32) -> Result<()> {
-        Self::allocate(self, ino, offset_bytes, len_bytes, bits)
-    }
-
-    fn flush(&self, ino: InodeId) -> Result<Option<Duration>> {
-        self.syncer.flush_for_peer(ino)
-    }
-
-    fn close(&self, ino: InodeId, may_write: bool) {
-        self.releaser.release_remote(ino, may_write);
-    }
-}
-
-impl Node {
+impl Presence {
     /// Starts the heartbeat.
     pub(crate) fn begin_beating(self: &Arc<Self>) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
-        cluster.begin_beating(Arc::downgrade(self), self.options.pace().interval)
+        cluster.begin_beating(Arc::downgrade(self), self.interval)
     }
 
-    /// Begins to serve the other hosts, and tells them where.
-    pub(crate) fn join_cluster(self: &Arc<Self>) -> Result<()> {
+    /// Begins to serve the other hosts, with what `files` does like for programs, and tells them where.
+    pub(crate) fn join(&self, files: Weak<dyn PeerFiles>) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
-        let files: Weak<Self> = Arc::downgrade(self);
         cluster.join(Arc::new(PeerService::new(Arc::downgrade(&self.peer), files)))?;
-        self.finalizer_queue.collect();
+        self.queue.collect();
         cluster.meet()
-    }
-
-    /// Marks hosts as lost of which whoever brought the store up says that they are not there.
-    ///
-    /// # Errors
-    /// The engine's own.
-    pub fn give_up_hosts(&self, hosts: &[NodeId]) -> Result<()> {
-        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.give_up_hosts(hosts))
     }
 
     /// Stops the heartbeat.
@@ -104,65 +80,14 @@ impl Node {
         }
     }
 
-    /// Keeps this host a member of the store when it closes, although it may have been told to leave: it has something that
-    /// the others need.
-    pub fn stay_member(&self) {
-        if let Some(cluster) = &self.cluster {
-            cluster.stay_member();
-        }
-    }
-
     /// Stops serving the other hosts.
-    pub(crate) fn leave_cluster(&self) -> Result<()> {
+    pub(crate) fn leave(&self) -> Result<()> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         // What was kept in memory goes with the node.
-        let state = match self.options.durability {
+        let state = match self.durability {
             Durability::Memory => MemberState::Lost,
             Durability::Interval | Durability::Sync => MemberState::Stopped,
         };
         cluster.leave(state, || self.mover.holds_files())
-    }
-
-    /// Looks up who the other members are and where. Done by itself when one is not known.
-    ///
-    /// # Errors
-    /// The engine's own.
-    pub fn meet_members(&self) -> Result<()> {
-        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.meet())
-    }
-
-    /// Answers other hosts again after [`stop_serving`](Self::stop_serving), at another address.
-    ///
-    /// # Errors
-    /// As a start.
-    pub fn serve_again(self: &Arc<Self>) -> Result<()> {
-        self.join_cluster()
-    }
-
-    /// The hosts that live, this one among them, in the order of their names; none in a store of one host.
-    #[must_use]
-    pub fn hosts_alive(&self) -> Vec<NodeId> {
-        self.cluster.as_ref().map(|cluster| cluster.alive()).unwrap_or_default()
-    }
-
-    /// What the members' records say of the hosts, this one among them; none in a store of one host, and while the others
-    /// may have given this one up.
-    #[must_use]
-    pub fn host_presences(&self) -> Option<Vec<HostPresence>> {
-        self.cluster.as_ref()?.presences()
-    }
-
-    /// Stops answering other hosts without telling them, as a crash would; for tests of such.
-    pub fn stop_serving(&self) {
-        if let Some(cluster) = &self.cluster {
-            cluster.stop_serving();
-        }
-    }
-
-    /// Holds this host's beats, as if it slept, or lets them go on; for tests of such.
-    pub fn hold_beats(&self, is_held: bool) {
-        if let Some(cluster) = &self.cluster {
-            cluster.hold_beats(is_held);
-        }
     }
 }

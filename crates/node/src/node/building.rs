@@ -1,7 +1,6 @@
 //! Builds the rooms of a node, each from those below it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use intarsia_meta::Namespace;
@@ -27,7 +26,6 @@ use crate::inode::removal::{Removal, RemovalParts};
 use crate::inode::summing::Summer;
 use crate::inode::{InodeParts, Inodes};
 use crate::kernel::{Kernel, raise_descriptor_limit};
-use crate::lifecycle::threads::Threads;
 use crate::locks::Locks;
 use crate::members::Members;
 use crate::membership::cluster::Cluster;
@@ -46,8 +44,9 @@ use crate::space::tiers::{MakesRoom, Tiers};
 use crate::status::lost::LostFiles;
 use crate::vfs::recollection::Recollections;
 
+use super::Node;
 use super::opening::root_of;
-use super::{Node, services};
+use super::services::Services;
 
 impl Node {
     /// Builds the rooms; nothing runs yet but what shows the other hosts that this one starts.
@@ -61,39 +60,39 @@ impl Node {
         let promises = Promises::default();
         let (ground, files, parts) = parts_of(&options, namespace, tiers, &promises)?;
         let inode = Inodes::new(&parts);
-        let mover = Mover::new(&parts, &inode);
+        let mover = Arc::new(Mover::new(&parts, &inode));
         let (locks, outlived) = (ground.locks(), Arc::<Outlived>::default());
-        let syncer = Arc::new(services::syncer(&options, &parts, &inode));
+        let spreads = &files.spreads;
+        let on =
+            Services { options: &options, store: &store, parts: &parts, inode: &inode, spreads };
+        let reporter = on.reporter(&outlived);
+        let syncer = Arc::new(on.syncer());
+        let releaser = Arc::new(on.releaser(outlived));
+        let recording = Arc::new(on.recording());
+        let presence = Arc::new(on.presence(&mover, locks.as_ref()));
+        let background = Arc::new(on.background(
+            (&mover, &releaser, &syncer),
+            locks.as_ref(),
+            ground.summer(),
+            promises.clone(),
+        ));
+        let closer = on.closer(gate, (&releaser, &recording), (&presence, &background));
         Ok(Self {
             lost: LostFiles {
                 cluster: parts.cluster.clone(),
                 namespace: Arc::clone(&parts.namespace),
             },
-            reporter: services::reporter(
-                &options,
-                &store,
-                &parts,
-                &inode,
-                &files.spreads,
-                &outlived,
-            ),
-            checker: services::checker(&parts, &inode),
-            peer: Arc::new(services::peer(
-                &options,
-                &parts,
-                &inode,
-                &mover,
-                &files.spreads,
-                locks.as_ref(),
-            )),
+            reporter,
+            checker: on.checker(),
+            presence,
+            background,
+            closer,
             mover,
-            recording: services::recording(&options, &store, &parts),
-            releaser: services::releaser(&parts, &inode, outlived),
-            lockable: Arc::new(services::lockable(&parts, &inode, &syncer)),
+            recording,
+            releaser,
             syncer,
             inode,
             locks,
-            summer: ground.summer(),
             recollections: Recollections::new(&ground.namespace),
             store,
             members: parts.members,
@@ -106,13 +105,9 @@ impl Node {
             replicas: parts.replicas,
             paging: parts.paging,
             removal: parts.removal,
-            spreads: files.spreads,
             ledger: parts.ledger,
             promises,
             rules: RwLock::new(Arc::new(options.rules.clone())),
-            threads: Threads::default(),
-            is_closed: AtomicBool::new(false),
-            gate,
             options,
             namespace: ground.namespace,
             tiers: ground.tiers,

@@ -1,15 +1,22 @@
 //! Builds what serves programs, other hosts and whoever runs the store, from what changes live inodes and below.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use intarsia_sync::Instant;
+use intarsia_sync::{Instant, Mutex};
 
 use crate::cache::spread::Spreads;
+use crate::directory::promises::Promises;
+use crate::inode::summing::Summer;
 use crate::inode::{InodeParts, Inodes};
 use crate::lifecycle::checking::Checker;
+use crate::lifecycle::closing::Closer;
 use crate::lifecycle::power_loss::PowerLoss;
+use crate::lifecycle::presence::Presence;
 use crate::lifecycle::recovery::Recovery;
+use crate::lifecycle::threads::Background;
 use crate::locks::Locks;
+use crate::membership::gate::Gate;
 use crate::metrics::outlived::Outlived;
 use crate::options::NodeOptions;
 use crate::peer::serving::Peer;
@@ -45,131 +52,198 @@ impl Node {
     }
 }
 
-pub(super) fn reporter(
-    options: &NodeOptions,
-    store: &str,
-    parts: &InodeParts,
-    inode: &Inodes,
-    spreads: &Arc<Spreads>,
-    outlived: &Arc<Outlived>,
-) -> Reporter {
-    Reporter {
-        me: options.name.clone(),
-        store: store.to_owned(),
-        dir: options.dir.clone(),
-        durability: options.durability,
-        started: Instant::now(),
-        members: parts.members.clone(),
-        cluster: parts.cluster.clone(),
-        namespace: Arc::clone(&parts.namespace),
-        inode_count: InodeCount::new(parts.members.is_shared()),
-        tiers: Arc::clone(&parts.tiers),
-        bodies: Arc::clone(&parts.bodies),
-        copies: Arc::clone(&parts.copies),
-        remote_cache: Arc::clone(&parts.remote_cache),
-        spreads: Arc::clone(spreads),
-        replicas: Arc::clone(&parts.replicas),
-        live: Arc::clone(&parts.live),
-        reclaimer: Arc::clone(&inode.reclaimer),
-        queue: Arc::clone(&parts.queue),
-        counters: Arc::clone(&parts.metrics),
-        hinted: Arc::clone(&parts.hinted),
-        outlived: Arc::clone(outlived),
-    }
+/// What they are built from.
+pub(super) struct Services<'s> {
+    pub(super) options: &'s NodeOptions,
+    pub(super) store: &'s str,
+    pub(super) parts: &'s InodeParts,
+    pub(super) inode: &'s Inodes,
+    pub(super) spreads: &'s Arc<Spreads>,
 }
 
-pub(super) fn checker(parts: &InodeParts, inode: &Inodes) -> Checker {
-    Checker {
-        members: parts.members.clone(),
-        namespace: Arc::clone(&parts.namespace),
-        tiers: Arc::clone(&parts.tiers),
-        copies: Arc::clone(&parts.copies),
-        remote_cache: Arc::clone(&parts.remote_cache),
-        settler: Arc::clone(&inode.settler),
-        kernel: Arc::clone(&parts.kernel),
+impl Services<'_> {
+    pub(super) fn reporter(&self, outlived: &Arc<Outlived>) -> Reporter {
+        Reporter {
+            me: self.options.name.clone(),
+            store: self.store.to_owned(),
+            dir: self.options.dir.clone(),
+            durability: self.options.durability,
+            started: Instant::now(),
+            members: self.parts.members.clone(),
+            cluster: self.parts.cluster.clone(),
+            namespace: Arc::clone(&self.parts.namespace),
+            inode_count: InodeCount::new(self.parts.members.is_shared()),
+            tiers: Arc::clone(&self.parts.tiers),
+            bodies: Arc::clone(&self.parts.bodies),
+            copies: Arc::clone(&self.parts.copies),
+            remote_cache: Arc::clone(&self.parts.remote_cache),
+            spreads: Arc::clone(self.spreads),
+            replicas: Arc::clone(&self.parts.replicas),
+            live: Arc::clone(&self.parts.live),
+            reclaimer: Arc::clone(&self.inode.reclaimer),
+            queue: Arc::clone(&self.parts.queue),
+            counters: Arc::clone(&self.parts.metrics),
+            hinted: Arc::clone(&self.parts.hinted),
+            outlived: Arc::clone(outlived),
+        }
     }
-}
 
-pub(super) fn peer(
-    options: &NodeOptions,
-    parts: &InodeParts,
-    inode: &Inodes,
-    mover: &Mover,
-    spreads: &Arc<Spreads>,
-    locks: Option<&Arc<Locks>>,
-) -> Peer {
-    Peer {
-        durability: options.durability,
-        members: parts.members.clone(),
-        metrics: Arc::clone(&parts.metrics),
-        locks: locks.cloned(),
-        directory_leases: Arc::clone(&parts.directory_leases),
-        parts: Arc::clone(&parts.bodies.parts),
-        spreads: Arc::clone(spreads),
-        vouches: Arc::clone(&parts.vouches),
-        receiver: Arc::clone(&parts.receiver),
-        copy_queue: Arc::clone(&parts.replicas.queue),
-        paging: Arc::clone(&parts.paging),
-        leases: Arc::clone(&inode.leases),
-        followers: Arc::clone(&inode.followers),
-        elsewhere: Arc::clone(&inode.elsewhere),
-        fetches: Arc::clone(&mover.fetches),
-        tier_changes: Arc::clone(&mover.tier_changes),
+    pub(super) fn checker(&self) -> Checker {
+        Checker {
+            members: self.parts.members.clone(),
+            namespace: Arc::clone(&self.parts.namespace),
+            tiers: Arc::clone(&self.parts.tiers),
+            copies: Arc::clone(&self.parts.copies),
+            remote_cache: Arc::clone(&self.parts.remote_cache),
+            settler: Arc::clone(&self.inode.settler),
+            kernel: Arc::clone(&self.parts.kernel),
+        }
     }
-}
 
-pub(super) fn syncer(options: &NodeOptions, parts: &InodeParts, inode: &Inodes) -> Syncer {
-    Syncer {
-        durability: options.durability,
-        namespace: Arc::clone(&parts.namespace),
-        bodies: Arc::clone(&parts.bodies),
-        live: Arc::clone(&parts.live),
-        rights: Arc::clone(&inode.rights),
-        publisher: Arc::clone(&inode.publisher),
-        copy_queue: Arc::clone(&parts.replicas.queue),
+    fn peer(&self, mover: &Mover, locks: Option<&Arc<Locks>>) -> Peer {
+        Peer {
+            durability: self.options.durability,
+            members: self.parts.members.clone(),
+            metrics: Arc::clone(&self.parts.metrics),
+            locks: locks.cloned(),
+            directory_leases: Arc::clone(&self.parts.directory_leases),
+            parts: Arc::clone(&self.parts.bodies.parts),
+            spreads: Arc::clone(self.spreads),
+            vouches: Arc::clone(&self.parts.vouches),
+            receiver: Arc::clone(&self.parts.receiver),
+            copy_queue: Arc::clone(&self.parts.replicas.queue),
+            paging: Arc::clone(&self.parts.paging),
+            leases: Arc::clone(&self.inode.leases),
+            followers: Arc::clone(&self.inode.followers),
+            elsewhere: Arc::clone(&self.inode.elsewhere),
+            fetches: Arc::clone(&mover.fetches),
+            tier_changes: Arc::clone(&mover.tier_changes),
+        }
     }
-}
 
-pub(super) fn releaser(parts: &InodeParts, inode: &Inodes, outlived: Arc<Outlived>) -> Releaser {
-    Releaser {
-        members: parts.members.clone(),
-        namespace: Arc::clone(&parts.namespace),
-        tiers: Arc::clone(&parts.tiers),
-        ledger: Arc::clone(&parts.ledger),
-        queue: Arc::clone(&parts.queue),
-        copies: Arc::clone(&parts.copies),
-        remote_cache: Arc::clone(&parts.remote_cache),
-        old_pages: Arc::clone(&parts.old_pages),
-        far_pages: Arc::clone(&parts.far_pages),
-        live: Arc::clone(&parts.live),
-        removal: Arc::clone(&parts.removal),
-        publisher: Arc::clone(&inode.publisher),
-        outlived,
+    pub(super) fn syncer(&self) -> Syncer {
+        Syncer {
+            durability: self.options.durability,
+            namespace: Arc::clone(&self.parts.namespace),
+            bodies: Arc::clone(&self.parts.bodies),
+            live: Arc::clone(&self.parts.live),
+            rights: Arc::clone(&self.inode.rights),
+            publisher: Arc::clone(&self.inode.publisher),
+            copy_queue: Arc::clone(&self.parts.replicas.queue),
+        }
     }
-}
 
-pub(super) fn lockable(parts: &InodeParts, inode: &Inodes, syncer: &Arc<Syncer>) -> Lockable {
-    Lockable {
-        namespace: Arc::clone(&parts.namespace),
-        live: Arc::clone(&parts.live),
-        publisher: Arc::clone(&inode.publisher),
-        following: Arc::clone(&inode.following),
-        leases: Arc::clone(&inode.leases),
-        syncer: Arc::clone(syncer),
+    pub(super) fn releaser(&self, outlived: Arc<Outlived>) -> Releaser {
+        Releaser {
+            members: self.parts.members.clone(),
+            namespace: Arc::clone(&self.parts.namespace),
+            tiers: Arc::clone(&self.parts.tiers),
+            ledger: Arc::clone(&self.parts.ledger),
+            queue: Arc::clone(&self.parts.queue),
+            copies: Arc::clone(&self.parts.copies),
+            remote_cache: Arc::clone(&self.parts.remote_cache),
+            old_pages: Arc::clone(&self.parts.old_pages),
+            far_pages: Arc::clone(&self.parts.far_pages),
+            live: Arc::clone(&self.parts.live),
+            removal: Arc::clone(&self.parts.removal),
+            publisher: Arc::clone(&self.inode.publisher),
+            outlived,
+        }
     }
-}
 
-pub(super) fn recording(options: &NodeOptions, store: &str, parts: &InodeParts) -> Recording {
-    Recording {
-        recorder: Recorder::default(),
-        place: Place {
-            dir: options.dir.join(RECORDS_DIRECTORY),
-            host: options.name.0.clone(),
-            store: store.to_owned(),
-            limit_bytes: options.record_limit.0,
-        },
-        kernel: Arc::clone(&parts.kernel),
-        namespace: Arc::clone(&parts.namespace),
-        live: Arc::clone(&parts.live),
+    pub(super) fn lockable(&self, syncer: &Arc<Syncer>) -> Lockable {
+        Lockable {
+            namespace: Arc::clone(&self.parts.namespace),
+            live: Arc::clone(&self.parts.live),
+            publisher: Arc::clone(&self.inode.publisher),
+            following: Arc::clone(&self.inode.following),
+            leases: Arc::clone(&self.inode.leases),
+            syncer: Arc::clone(syncer),
+        }
+    }
+
+    pub(super) fn recording(&self) -> Recording {
+        Recording {
+            recorder: Recorder::default(),
+            place: Place {
+                dir: self.options.dir.join(RECORDS_DIRECTORY),
+                host: self.options.name.0.clone(),
+                store: self.store.to_owned(),
+                limit_bytes: self.options.record_limit.0,
+            },
+            kernel: Arc::clone(&self.parts.kernel),
+            namespace: Arc::clone(&self.parts.namespace),
+            live: Arc::clone(&self.parts.live),
+        }
+    }
+
+    pub(super) fn presence(&self, mover: &Arc<Mover>, locks: Option<&Arc<Locks>>) -> Presence {
+        Presence {
+            durability: self.options.durability,
+            interval: self.options.pace().interval,
+            cluster: self.parts.cluster.clone(),
+            queue: Arc::clone(&self.parts.queue),
+            remote_cache: Arc::clone(&self.parts.remote_cache),
+            copy_queue: Arc::clone(&self.parts.replicas.queue),
+            rights: Arc::clone(&self.inode.rights),
+            mover: Arc::clone(mover),
+            peer: Arc::new(self.peer(mover, locks)),
+        }
+    }
+
+    pub(super) fn background(
+        &self,
+        (mover, releaser, syncer): (&Mover, &Arc<Releaser>, &Arc<Syncer>),
+        locks: Option<&Arc<Locks>>,
+        summer: Summer,
+        promises: Promises,
+    ) -> Background {
+        Background {
+            namespace: Arc::clone(&self.parts.namespace),
+            tiers: Arc::clone(&self.parts.tiers),
+            cluster: self.parts.cluster.clone(),
+            locks: locks.cloned(),
+            lockable: Arc::new(self.lockable(syncer)),
+            queue: Arc::clone(&self.parts.queue),
+            promises,
+            replicas: Arc::clone(&self.parts.replicas),
+            summer,
+            reclaimer: Arc::clone(&self.inode.reclaimer),
+            publisher: Arc::clone(&self.inode.publisher),
+            settler: Arc::clone(&self.inode.settler),
+            leases: Arc::clone(&self.inode.leases),
+            tier_changes: Arc::clone(&mover.tier_changes),
+            releaser: Arc::clone(releaser),
+            finalizer: Mutex::default(),
+            keeper: Mutex::default(),
+        }
+    }
+
+    pub(super) fn closer(
+        &self,
+        gate: Option<Arc<Gate>>,
+        (releaser, recording): (&Arc<Releaser>, &Arc<Recording>),
+        (presence, background): (&Arc<Presence>, &Arc<Background>),
+    ) -> Closer {
+        Closer {
+            durability: self.options.durability,
+            gate,
+            is_closed: AtomicBool::new(false),
+            members: self.parts.members.clone(),
+            namespace: Arc::clone(&self.parts.namespace),
+            tiers: Arc::clone(&self.parts.tiers),
+            ledger: Arc::clone(&self.parts.ledger),
+            directory_leases: Arc::clone(&self.parts.directory_leases),
+            remote_cache: Arc::clone(&self.parts.remote_cache),
+            spreads: Arc::clone(self.spreads),
+            live: Arc::clone(&self.parts.live),
+            rights: Arc::clone(&self.inode.rights),
+            publisher: Arc::clone(&self.inode.publisher),
+            settler: Arc::clone(&self.inode.settler),
+            releaser: Arc::clone(releaser),
+            recording: Arc::clone(recording),
+            presence: Arc::clone(presence),
+            background: Arc::clone(background),
+        }
     }
 }
