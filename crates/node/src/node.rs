@@ -1,6 +1,8 @@
 //! The node itself: what it is made of, how it starts and stops.
 
 pub(crate) mod building;
+mod calls;
+mod files;
 mod handles;
 mod kernel_pages;
 mod locking;
@@ -14,20 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use intarsia_meta::{MetaEngine, Namespace};
-use intarsia_sync::{Instant, RwLock};
-use intarsia_types::{Durability, Result, RuleSet};
+use intarsia_sync::Instant;
+use intarsia_types::{Durability, Result};
 
 use crate::background::queue::Queue;
-use crate::body::Bodies;
 use crate::cache::far_pages::FarPages;
 use crate::cache::pages::OldPages;
-use crate::cache::remote_cache::RemoteCache;
 use crate::directory::directory_lease::DirectoryLeases;
-use crate::directory::promises::Promises;
 use crate::identity::Identity;
 use crate::inode::Inodes;
 use crate::inode::live::LiveTable;
-use crate::inode::paging::Paging;
 use crate::inode::removal::Removal;
 use crate::kernel::{Kernel, PageCache};
 use crate::lifecycle::checking::Checker;
@@ -43,13 +41,10 @@ use crate::node::opening::{add_tiers, open_parts};
 use crate::options::NodeOptions;
 use crate::rebalance::mover::Mover;
 use crate::replication::Replicas;
-use crate::replication::copies::Copies;
-use crate::space::ledger::Ledger;
-use crate::space::placing::Placing;
 use crate::space::tiers::Tiers;
 use crate::status::Reporter;
 use crate::status::lost::LostFiles;
-use crate::vfs::recollection::Recollections;
+use crate::vfs::Calls;
 use crate::vfs::recording::Recording;
 use crate::vfs::release::Releaser;
 use crate::vfs::sync::Syncer;
@@ -57,21 +52,12 @@ use crate::vfs::sync::Syncer;
 /// The store of one host: the namespace, the tiers and the open files.
 pub struct Node {
     pub(crate) options: NodeOptions,
-    pub(crate) store: String,
     pub(crate) namespace: Arc<Namespace>,
     pub(crate) tiers: Arc<Tiers>,
-    /// Copies of other hosts' files.
-    pub(crate) remote_cache: Arc<RemoteCache>,
-    /// Opens the bytes of files, and makes and names those here.
-    pub(crate) bodies: Arc<Bodies>,
-    /// Finds and opens the copies of files.
-    pub(crate) copies: Arc<Copies>,
     pub(crate) live: Arc<LiveTable>,
     pub(crate) old_pages: Arc<OldPages>,
     /// What the kernel keeps of other hosts' files.
     pub(crate) far_pages: Arc<FarPages>,
-    /// What it has of those that are open here.
-    pub(crate) paging: Arc<Paging>,
     /// Whether there are other hosts, and whether this one is a member.
     pub(crate) members: Members,
     /// The other hosts, in a store of several.
@@ -80,24 +66,18 @@ pub struct Node {
     pub(crate) locks: Option<Arc<Locks>>,
     /// Which directories this host has leased, of those that it shares with others.
     pub(crate) directory_leases: Arc<DirectoryLeases>,
-    pub(crate) recollections: Recollections,
-    /// Where new files go.
-    pub(crate) placing: Arc<Placing>,
+    pub(crate) calls: Calls,
     /// Makes copies of files on other hosts.
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) mover: Arc<Mover>,
-    /// Backing files without an owner.
-    pub(crate) ledger: Arc<Ledger>,
     /// Removes inodes that have no name left.
     pub(crate) removal: Arc<Removal>,
     /// What changes live inodes.
     pub(crate) inode: Inodes,
-    pub(crate) promises: Promises,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) recording: Arc<Recording>,
     pub(crate) syncer: Arc<Syncer>,
     pub(crate) releaser: Arc<Releaser>,
-    pub(crate) rules: RwLock<Arc<RuleSet>>,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) reporter: Reporter,
     pub(crate) lost: LostFiles,
@@ -132,7 +112,7 @@ impl Node {
         let (namespace, tiers) = open_parts(&options, &mut identity, is_new)?;
         let syncs_names = options.durability == Durability::Sync;
         let tiers = Tiers::new(tiers, overflow.as_deref(), syncs_names);
-        let node = Arc::new(Self::build(options, identity.store, gate, namespace, tiers)?);
+        let node = Arc::new(Self::build(options, &identity.store, gate, namespace, tiers)?);
         node.presence.begin_beating()?;
         node.recovery().recover()?;
         node.join_cluster()?;

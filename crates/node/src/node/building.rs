@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use intarsia_meta::Namespace;
-use intarsia_sync::RwLock;
 use intarsia_types::Result;
 
 use crate::background::queue::Queue;
@@ -42,17 +41,16 @@ use crate::space::ledger::{FileEvents, Ledger};
 use crate::space::placing::Placing;
 use crate::space::tiers::{MakesRoom, Tiers};
 use crate::status::lost::LostFiles;
-use crate::vfs::recollection::Recollections;
 
 use super::Node;
 use super::opening::root_of;
-use super::services::Services;
+use super::services::{Ends, Services};
 
 impl Node {
     /// Builds the rooms; nothing runs yet but what shows the other hosts that this one starts.
     pub(super) fn build(
         options: NodeOptions,
-        store: String,
+        store: &str,
         gate: Option<Arc<Gate>>,
         namespace: Namespace,
         tiers: Tiers,
@@ -63,8 +61,7 @@ impl Node {
         let mover = Arc::new(Mover::new(&parts, &inode));
         let (locks, outlived) = (ground.locks(), Arc::<Outlived>::default());
         let spreads = &files.spreads;
-        let on =
-            Services { options: &options, store: &store, parts: &parts, inode: &inode, spreads };
+        let on = Services { options: &options, store, parts: &parts, inode: &inode, spreads };
         let reporter = on.reporter(&outlived);
         let syncer = Arc::new(on.syncer());
         let releaser = Arc::new(on.releaser(outlived));
@@ -76,6 +73,14 @@ impl Node {
             ground.summer(),
             promises.clone(),
         ));
+        let with = Ends {
+            mover: &mover,
+            syncer: &syncer,
+            recording: &recording,
+            locks: locks.as_ref(),
+            promises: &promises,
+        };
+        let calls = on.calls(&with);
         let closer = on.closer(gate, (&releaser, &recording), (&presence, &background));
         Ok(Self {
             lost: LostFiles {
@@ -93,26 +98,17 @@ impl Node {
             syncer,
             inode,
             locks,
-            recollections: Recollections::new(&ground.namespace),
-            store,
+            calls,
             members: parts.members,
-            bodies: parts.bodies,
-            copies: parts.copies,
-            remote_cache: parts.remote_cache,
             old_pages: parts.old_pages,
             far_pages: parts.far_pages,
             directory_leases: parts.directory_leases,
             replicas: parts.replicas,
-            paging: parts.paging,
             removal: parts.removal,
-            ledger: parts.ledger,
-            promises,
-            rules: RwLock::new(Arc::new(options.rules.clone())),
             options,
             namespace: ground.namespace,
             tiers: ground.tiers,
             cluster: ground.cluster,
-            placing: ground.placing,
             finalizer_queue: ground.queue,
             live: ground.live,
             metrics: ground.metrics,

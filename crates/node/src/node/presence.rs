@@ -21,7 +21,7 @@ impl PeerFiles for Node {
     }
 
     fn length(&self, ino: InodeId) -> Result<u64> {
-        self.length_now(ino)
+        self.calls.attributes.length_now(ino)
     }
 
     fn write(&self, ino: InodeId, offset_bytes: u64, bytes: &[u8]) -> Result<()> {

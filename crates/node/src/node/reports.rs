@@ -39,9 +39,9 @@ impl Node {
     /// # Errors
     /// [`intarsia_types::Error::NotFound`].
     pub fn locate(&self, path: &str) -> Result<Location> {
-        let before = self.before_reading();
+        let before = self.calls.attributes.before_reading();
         let inode = self.namespace.resolve(path.as_bytes())?;
-        let (attr, _) = self.overlaid(&inode, before)?;
+        let (attr, _) = self.calls.attributes.overlaid(&inode, before)?;
         self.reporter.location(path, &inode, &attr)
     }
 

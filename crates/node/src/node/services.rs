@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use intarsia_sync::{Instant, Mutex};
+use intarsia_sync::{Instant, Mutex, RwLock};
 
 use crate::cache::spread::Spreads;
 use crate::directory::promises::Promises;
@@ -24,10 +24,21 @@ use crate::rebalance::mover::Mover;
 use crate::record::{Place, RECORDS_DIRECTORY, Recorder};
 use crate::space::inode_count::InodeCount;
 use crate::status::Reporter;
+use crate::vfs::Calls;
+use crate::vfs::attributes::Attributes;
+use crate::vfs::hints::Hinting;
+use crate::vfs::locating::Locator;
 use crate::vfs::locking::Lockable;
+use crate::vfs::names::Names;
+use crate::vfs::open::Opener;
+use crate::vfs::read::Reader;
+use crate::vfs::recollection::Recollections;
 use crate::vfs::recording::Recording;
 use crate::vfs::release::Releaser;
+use crate::vfs::setting::Setter;
 use crate::vfs::sync::Syncer;
+use crate::vfs::write::Writer;
+use crate::vfs::xattrs::Xattrs;
 
 use super::Node;
 
@@ -246,4 +257,143 @@ impl Services<'_> {
             background: Arc::clone(background),
         }
     }
+
+    /// The calls of programs.
+    pub(super) fn calls(&self, with: &Ends<'_>) -> Calls {
+        let recollections = &Arc::new(Recollections::new(&self.parts.namespace));
+        let attributes = Arc::new(Attributes {
+            live: Arc::clone(&self.parts.live),
+            namespace: Arc::clone(&self.parts.namespace),
+            members: self.parts.members.clone(),
+            bodies: Arc::clone(&self.parts.bodies),
+            recollections: Arc::clone(recollections),
+            removal: Arc::clone(&self.parts.removal),
+            following: Arc::clone(&self.inode.following),
+            paging: Arc::clone(&self.parts.paging),
+            kernel: Arc::clone(&self.parts.kernel),
+        });
+        let reader = Arc::new(Reader {
+            paging: Arc::clone(&self.parts.paging),
+            metrics: Arc::clone(&self.parts.metrics),
+            live: Arc::clone(&self.parts.live),
+            bodies: Arc::clone(&self.parts.bodies),
+            namespace: Arc::clone(&self.parts.namespace),
+            following: Arc::clone(&self.inode.following),
+            members: self.parts.members.clone(),
+            far_pages: Arc::clone(&self.parts.far_pages),
+        });
+        let writer = Arc::new(Writer {
+            attributes: Arc::clone(&attributes),
+            members: self.parts.members.clone(),
+            live: Arc::clone(&self.parts.live),
+            metrics: Arc::clone(&self.parts.metrics),
+            namespace: Arc::clone(&self.parts.namespace),
+            following: Arc::clone(&self.inode.following),
+            bodies: Arc::clone(&self.parts.bodies),
+            tiers: Arc::clone(&self.parts.tiers),
+            inline_bytes: self.options.inline_bytes.0,
+            elsewhere: Arc::clone(&self.inode.elsewhere),
+            remote_cache: Arc::clone(&self.parts.remote_cache),
+            publisher: Arc::clone(&self.inode.publisher),
+            queue: Arc::clone(&self.parts.queue),
+            reader: Arc::clone(&reader),
+            leases: Arc::clone(&self.inode.leases),
+            followers: Arc::clone(&self.inode.followers),
+        });
+        let hinting = Arc::new(Hinting {
+            rules: RwLock::new(Arc::new(self.options.rules.clone())),
+            namespace: Arc::clone(&self.parts.namespace),
+            live: Arc::clone(&self.parts.live),
+            members: self.parts.members.clone(),
+            tier_changes: Arc::clone(&with.mover.tier_changes),
+            copy_queue: Arc::clone(&self.parts.replicas.queue),
+            attributes: Arc::clone(&attributes),
+        });
+        let xattrs = Arc::new(Xattrs {
+            cluster: self.parts.cluster.clone(),
+            tiers: Arc::clone(&self.parts.tiers),
+            namespace: Arc::clone(&self.parts.namespace),
+            hinting: Arc::clone(&hinting),
+            bodies: Arc::clone(&self.parts.bodies),
+            recollections: Arc::clone(recollections),
+            attributes: Arc::clone(&attributes),
+            copies: Arc::clone(&self.parts.copies),
+            live: Arc::clone(&self.parts.live),
+            members: self.parts.members.clone(),
+            me: self.options.name.clone(),
+            store: self.store.to_owned(),
+            dir: self.options.dir.clone(),
+        });
+        let setter = Arc::new(Setter {
+            attributes: Arc::clone(&attributes),
+            writer: Arc::clone(&writer),
+            live: Arc::clone(&self.parts.live),
+            bodies: Arc::clone(&self.parts.bodies),
+            namespace: Arc::clone(&self.parts.namespace),
+            xattrs: Arc::clone(&xattrs),
+        });
+        let opener = Arc::new(Opener {
+            members: self.parts.members.clone(),
+            leases: Arc::clone(&self.inode.leases),
+            followers: Arc::clone(&self.inode.followers),
+            recollections: Arc::clone(recollections),
+            bodies: Arc::clone(&self.parts.bodies),
+            namespace: Arc::clone(&self.parts.namespace),
+            attributes: Arc::clone(&attributes),
+            live: Arc::clone(&self.parts.live),
+            rights: Arc::clone(&self.inode.rights),
+            cluster: self.parts.cluster.clone(),
+            elsewhere: Arc::clone(&self.inode.elsewhere),
+            writer: Arc::clone(&writer),
+            tiers: Arc::clone(&self.parts.tiers),
+            placing: Arc::clone(&self.parts.placing),
+            recording: Arc::clone(with.recording),
+            metrics: Arc::clone(&self.parts.metrics),
+            syncer: Arc::clone(with.syncer),
+            paging: Arc::clone(&self.parts.paging),
+            far_pages: Arc::clone(&self.parts.far_pages),
+        });
+        let names = Arc::new(Names {
+            attributes: Arc::clone(&attributes),
+            bodies: Arc::clone(&self.parts.bodies),
+            namespace: Arc::clone(&self.parts.namespace),
+            recollections: Arc::clone(recollections),
+            locks: with.locks.cloned(),
+            directory_leases: Arc::clone(&self.parts.directory_leases),
+            hinting: Arc::clone(&hinting),
+            members: self.parts.members.clone(),
+            settler: Arc::clone(&self.inode.settler),
+            defers_creates: self.options.directory_leases,
+            creations: Arc::clone(&self.inode.creations),
+            promises: with.promises.clone(),
+            passed: Arc::clone(&self.inode.passed),
+            opener: Arc::clone(&opener),
+            recording: Arc::clone(with.recording),
+            placing: Arc::clone(&self.parts.placing),
+            remote_cache: Arc::clone(&self.parts.remote_cache),
+            tiers: Arc::clone(&self.parts.tiers),
+            elsewhere: Arc::clone(&self.inode.elsewhere),
+            queue: Arc::clone(&self.parts.queue),
+            ledger: Arc::clone(&self.parts.ledger),
+            removal: Arc::clone(&self.parts.removal),
+            live: Arc::clone(&self.parts.live),
+        });
+        let locator = Arc::new(Locator {
+            names: Arc::clone(&names),
+            attributes: Arc::clone(&attributes),
+            copies: Arc::clone(&self.parts.copies),
+            xattrs: Arc::clone(&xattrs),
+            namespace: Arc::clone(&self.parts.namespace),
+        });
+        Calls { attributes, reader, writer, hinting, xattrs, setter, opener, names, locator }
+    }
+}
+
+/// What the calls of programs need besides.
+pub(super) struct Ends<'e> {
+    pub(super) mover: &'e Mover,
+    pub(super) syncer: &'e Arc<Syncer>,
+    pub(super) recording: &'e Arc<Recording>,
+    pub(super) locks: Option<&'e Arc<Locks>>,
+    pub(super) promises: &'e Promises,
 }

@@ -1,15 +1,21 @@
 //! `stat` and everything that changes what it shows.
 
-use intarsia_meta::Inode;
-use intarsia_policy::IoMode;
+use std::sync::Arc;
+
+use intarsia_meta::{Inode, Namespace};
 use intarsia_sync::Instant;
 use intarsia_types::{Attr, Error, FileKind, InodeId, Layout, Result, Timestamp};
 
-use crate::clock::now;
+use crate::body::Bodies;
 use crate::directory::telling::Cover;
-use crate::inode::live::LiveState;
-use crate::node::Node;
+use crate::inode::following::Following;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::paging::Paging;
+use crate::inode::removal::Removal;
+use crate::kernel::Kernel;
+use crate::members::Members;
 use crate::vfs::caller::{Caller, without_set_id};
+use crate::vfs::recollection::Recollections;
 
 /// A time to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +27,7 @@ pub enum SetTime {
 }
 
 impl SetTime {
-    fn resolve(self, now: Timestamp) -> Timestamp {
+    pub(super) fn resolve(self, now: Timestamp) -> Timestamp {
         match self {
             Self::Now => now,
             Self::At(t) => t,
@@ -71,7 +77,20 @@ pub(crate) struct Before {
     pub(super) commits: Option<u64>,
 }
 
-impl Node {
+/// Tells the attributes of inodes, and clears the bits that a write clears.
+pub(crate) struct Attributes {
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) members: Members,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) recollections: Arc<Recollections>,
+    pub(crate) removal: Arc<Removal>,
+    pub(crate) following: Arc<Following>,
+    pub(crate) paging: Arc<Paging>,
+    pub(crate) kernel: Arc<Kernel>,
+}
+
+impl Attributes {
     /// The length of a regular file at this moment.
     pub(crate) fn length_now(&self, ino: InodeId) -> Result<u64> {
         match self.live.with_existing(ino, |s| s.body.is_some().then(|| s.size_bytes())).flatten() {
@@ -82,8 +101,7 @@ impl Node {
 
     /// How long the kernel may keep what a name in `dir` means, or that it means nothing, if that was read
     /// after `read_after`.
-    #[must_use]
-    pub fn name_validity(&self, dir: InodeId, read_after: Instant) -> Validity {
+    pub(crate) fn name_validity(&self, dir: InodeId, read_after: Instant) -> Validity {
         let cover = Cover { dir, read_after };
         if self.members.is_shared() { Validity::Leased(cover) } else { Validity::Long }
     }
@@ -119,14 +137,12 @@ impl Node {
     }
 
     /// Whether the store lies over a lower file system.
-    #[must_use]
-    pub fn has_lower(&self) -> bool {
+    pub(crate) fn has_lower(&self) -> bool {
         self.bodies.lower.path().is_some()
     }
 
     /// How long the kernel may keep that a name in `dir` means nothing: the lower file system may bring it.
-    #[must_use]
-    pub fn absence_validity(&self, dir: InodeId, read_after: Instant) -> Validity {
+    pub(crate) fn absence_validity(&self, dir: InodeId, read_after: Instant) -> Validity {
         if self.has_lower() { Validity::None } else { self.name_validity(dir, read_after) }
     }
 
@@ -139,12 +155,12 @@ impl Node {
     }
 }
 
-impl Node {
+impl Attributes {
     /// The attributes of an inode, and how long they hold.
     ///
     /// # Errors
     /// [`Error::NotFound`], or the system's own from a backing file.
-    pub fn attributes(&self, ino: InodeId) -> Result<(Attr, Validity)> {
+    pub(crate) fn attributes(&self, ino: InodeId) -> Result<(Attr, Validity)> {
         if let Some((inode, before)) = self.recollections.just_found(ino) {
             return self.overlaid(&inode, before);
         }
@@ -181,7 +197,7 @@ impl Node {
             // read it, and then neither of the two would have it.
             let recorded = match self.namespace.get(inode.ino) {
                 Ok(recorded) => {
-                    self.inode.following.follow(state, &recorded)?;
+                    self.following.follow(state, &recorded)?;
                     recorded
                 }
                 Err(Error::NotFound) => inode.clone(),
@@ -216,75 +232,6 @@ impl Node {
         }
     }
 
-    /// Changes attributes.
-    ///
-    /// # Errors
-    /// As `chmod`, `chown`, `truncate` and `utimensat`.
-    pub fn set_attributes(
-        &self,
-        caller: Caller,
-        ino: InodeId,
-        change: &AttrChange,
-    ) -> Result<(Attr, Validity)> {
-        match self.change_attributes(caller, ino, change) {
-            // The kernel may flush the times of a file after its last name and handle went.
-            Err(Error::NotFound) => self.attributes(ino),
-            other => other,
-        }
-    }
-
-    fn change_attributes(
-        &self,
-        caller: Caller,
-        ino: InodeId,
-        change: &AttrChange,
-    ) -> Result<(Attr, Validity)> {
-        if *change == AttrChange::default() {
-            return self.drop_set_id(caller, ino);
-        }
-        if let Some(size_bytes) = change.size_bytes {
-            self.truncate(caller, ino, size_bytes)?;
-        }
-        let is_size_alone =
-            *change == AttrChange { size_bytes: change.size_bytes, ..AttrChange::default() };
-        if is_size_alone {
-            return self.attributes(ino);
-        }
-        if self.defer_times(ino, change) {
-            return self.attributes(ino);
-        }
-        if change.mtime.is_some()
-            && let Some(striped) = self.live.striped(ino)
-        {
-            // Else the publication would put the time of the last write over the one that is set.
-            self.bodies.stripes.publish(&striped, ino)?;
-        }
-        let now = now();
-        let before = self.before_reading();
-        let inode = self.namespace.set_attributes(ino, |inode| {
-            apply(inode, change, now);
-            Ok(())
-        })?;
-        self.live.with_existing(ino, |state| state.note_own_change(&inode));
-        if let (Some(perm), true) = (change.perm, inode.has_xattrs) {
-            self.chmod_acl(ino, perm)?;
-        }
-        if let Some(mtime) = change.mtime {
-            self.carry_mtime(ino, mtime.resolve(now))?;
-        }
-        self.overlaid(&inode, before)
-    }
-
-    /// A change of nothing is how the kernel has set-id bits cleared before a write, and with an owner set
-    /// to what it was. It takes the bits from the answer.
-    fn drop_set_id(&self, caller: Caller, ino: InodeId) -> Result<(Attr, Validity)> {
-        let inode = self.namespace.get(ino)?;
-        if inode.kind != FileKind::Directory && caller.set_id_cleared(&inode) != inode.perm {
-            self.clear_set_id_for(caller, ino)?;
-        }
-        self.attributes(ino)
-    }
-
     /// Clears set-id bits after somebody without privilege wrote.
     pub(crate) fn clear_set_id(&self, ino: InodeId) -> Result<()> {
         self.change_perm(ino, |inode| without_set_id(inode.perm))
@@ -299,7 +246,7 @@ impl Node {
     ///
     /// # Errors
     /// The engine's own.
-    pub fn clear_set_group_id(&self, ino: InodeId) -> Result<()> {
+    pub(crate) fn clear_set_group_id(&self, ino: InodeId) -> Result<()> {
         self.change_perm(ino, |inode| inode.perm & !0o2000)
     }
 
@@ -311,51 +258,9 @@ impl Node {
             })
             .map(|_| ())
     }
-
-    /// Times alone, of an open file served through the process, wait for its flush: the kernel sends
-    /// them once per file when it writes back.
-    fn defer_times(&self, ino: InodeId, change: &AttrChange) -> bool {
-        let AttrChange { mtime: Some(mtime), ctime, .. } = *change else { return false };
-        let is_times_alone = change.perm.is_none()
-            && change.uid.is_none()
-            && change.gid.is_none()
-            && change.size_bytes.is_none()
-            && change.atime.is_none();
-        if !is_times_alone {
-            return false;
-        }
-        let now = now();
-        self.live
-            .with_existing(ino, |state| {
-                let defers =
-                    state.writers > 0 && state.mode == IoMode::Cached && state.striped().is_none();
-                if defers {
-                    state.overlay.mtime = Some(mtime.resolve(now));
-                    state.overlay.ctime = Some(ctime.unwrap_or(now));
-                    state.overlay.is_dirty = true;
-                }
-                defers
-            })
-            .unwrap_or(false)
-    }
-
-    /// Puts an explicit modification time on the backing file of a live inode too, so that a later write
-    /// past the process shows against it.
-    fn carry_mtime(&self, ino: InodeId, mtime: Timestamp) -> Result<()> {
-        self.live
-            .with_existing(ino, |state| {
-                state.overlay.mtime = None;
-                if let Some(local) = state.local() {
-                    local.ro.set_mtime(mtime)?;
-                    state.mark_seen();
-                }
-                Ok(())
-            })
-            .unwrap_or(Ok(()))
-    }
 }
 
-impl Node {
+impl Attributes {
     /// The attributes of an inode that was not live before its record was read: the record has them all.
     pub(crate) fn settled_attributes(&self, inode: &Inode, before: Before) -> (Attr, Validity) {
         let mut attr = inode.attr();
@@ -367,7 +272,7 @@ impl Node {
 }
 
 /// Lays what a live file knows over the record's attributes.
-fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -> Result<()> {
+fn overlay(of: &Attributes, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -> Result<()> {
     if let Some(striped) = state.striped() {
         // What was written here and is not published yet is seen here.
         if let Some(unpublished) = striped.unpublished() {
@@ -377,7 +282,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
         }
         return Ok(());
     }
-    if node.members.is_shared() && !state.holds_lease() && !state.writes_remotely() {
+    if of.members.is_shared() && !state.holds_lease() && !state.writes_remotely() {
         // Whoever may write has put into the record what others are to know.
         return Ok(());
     }
@@ -386,7 +291,7 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
             return Ok(());
         }
         // After a crash: somebody may have written since, so the file itself is asked.
-        state.load_body(&node.bodies, inode)?;
+        state.load_body(&of.bodies, inode)?;
     }
     attr.mtime = state.overlay.mtime.unwrap_or(attr.mtime);
     attr.ctime = state.overlay.ctime.unwrap_or(attr.ctime);
@@ -395,31 +300,12 @@ fn overlay(node: &Node, state: &mut LiveState, inode: &Inode, attr: &mut Attr) -
     attr.blocks_512 = stat.blocks_512.unwrap_or(attr.blocks_512);
     if let Some((mtime, ctime)) = stat.times
         && ctime > state.seen_ctime
-        && state.trusts_backing_times(&node.kernel)
+        && state.trusts_backing_times(&of.kernel)
     {
         attr.mtime = mtime;
         attr.ctime = attr.ctime.max(ctime);
     }
     Ok(())
-}
-
-fn apply(inode: &mut Inode, change: &AttrChange, now: Timestamp) {
-    if let Some(perm) = change.perm {
-        inode.perm = perm & 0o7777;
-    }
-    let is_chown = change.uid.is_some() || change.gid.is_some();
-    if is_chown && inode.kind != FileKind::Directory && change.perm.is_none() {
-        inode.perm = without_set_id(inode.perm);
-    }
-    inode.uid = change.uid.unwrap_or(inode.uid);
-    inode.gid = change.gid.unwrap_or(inode.gid);
-    if let Some(t) = change.atime {
-        inode.atime = t.resolve(now);
-    }
-    if let Some(t) = change.mtime {
-        inode.mtime = t.resolve(now);
-    }
-    inode.ctime = change.ctime.unwrap_or(now);
 }
 
 #[cfg(test)]
@@ -428,6 +314,7 @@ mod tests {
     use intarsia_types::ByteCount;
 
     use super::*;
+    use crate::node::Node;
     use crate::options::NodeOptions;
     use crate::vfs::names::NewName;
 
@@ -443,12 +330,12 @@ mod tests {
         let (attr, _) =
             node.create_file(caller, InodeId::ROOT, b"f", &new, true, &no_kernel).unwrap();
         // The caller reads the record, and is delayed until everything else is done.
-        let before = node.before_reading();
+        let before = node.calls.attributes.before_reading();
         let record = node.namespace.get(attr.ino).unwrap();
         node.write(attr.ino, 0, b"content", false, false).unwrap();
         node.release(attr.ino, true);
         node.unlink(InodeId::ROOT, b"f").unwrap();
-        assert_eq!(node.overlaid(&record, before).unwrap().0.size_bytes, 7);
+        assert_eq!(node.calls.attributes.overlaid(&record, before).unwrap().0.size_bytes, 7);
         node.close().unwrap();
     }
 }

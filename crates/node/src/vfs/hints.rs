@@ -2,22 +2,37 @@
 
 use std::sync::Arc;
 
-use intarsia_meta::Inode;
+use intarsia_meta::{Inode, Namespace};
+use intarsia_sync::RwLock;
 use intarsia_types::{FileKind, Hint, HintKey, HintSet, InodeId, Result, RuleSet};
 
-use crate::node::Node;
+use crate::inode::live::LiveTable;
+use crate::members::Members;
+use crate::rebalance::tiers::TierChanges;
+use crate::replication::replicator::CopyQueue;
 use crate::space::hints::own_hints;
 use crate::space::placing::name_group;
+use crate::vfs::attributes::Attributes;
 
-impl Node {
+/// The rules, and which hints are in force.
+pub(crate) struct Hinting {
+    pub(crate) rules: RwLock<Arc<RuleSet>>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) members: Members,
+    pub(crate) tier_changes: Arc<TierChanges>,
+    pub(crate) copy_queue: Arc<CopyQueue>,
+    pub(crate) attributes: Arc<Attributes>,
+}
+
+impl Hinting {
     /// The rules in force.
-    #[must_use]
-    pub fn rules(&self) -> Arc<RuleSet> {
+    pub(crate) fn rules(&self) -> Arc<RuleSet> {
         Arc::clone(&self.rules.read())
     }
 
     /// Replaces the rules; files created from now on follow them.
-    pub fn set_rules(&self, rules: RuleSet) {
+    pub(crate) fn set_rules(&self, rules: RuleSet) {
         *self.rules.write() = Arc::new(rules);
     }
 
@@ -32,7 +47,7 @@ impl Node {
         if kind == FileKind::Directory {
             return Ok(hints);
         }
-        let rules = self.rules();
+        let rules = Arc::clone(&self.rules.read());
         if !rules.rules().is_empty() {
             let name = String::from_utf8_lossy(name);
             let by_rule = if rules.needs_path() {
@@ -50,14 +65,6 @@ impl Node {
         Ok(hints)
     }
 
-    /// Sets hints on a new inode as attributes, so that they stay when the directory's change.
-    pub(crate) fn hint_xattrs(hints: &HintSet) -> Vec<(Vec<u8>, Vec<u8>)> {
-        hints
-            .iter()
-            .map(|(key, value)| (key.attribute().into_bytes(), value.as_bytes().to_vec()))
-            .collect()
-    }
-
     /// Follows a hint that was changed while the file is live.
     pub(crate) fn apply_hint(&self, ino: InodeId, key: HintKey, value: Option<&str>) {
         self.live.with_existing(ino, |state| match value.and_then(|v| Hint::new(key, v).ok()) {
@@ -68,11 +75,19 @@ impl Node {
             tracing::info!(%ino, hint = %key, "stored; not acted upon by this store");
         }
         if key == HintKey::Tier && value.is_some() {
-            self.mover.tier_changes.follow_tier(ino);
+            self.tier_changes.follow_tier(ino);
         }
         if key == HintKey::Replicas && self.members.is_shared() {
             // As soon as nobody writes to it; a directory has no bytes, and is passed over.
-            self.replicas.queue.add(ino, self.length_now(ino).unwrap_or(0));
+            self.copy_queue.add(ino, self.attributes.length_now(ino).unwrap_or(0));
         }
     }
+}
+
+/// Sets hints on a new inode as attributes, so that they stay when the directory's change.
+pub(super) fn hint_xattrs(hints: &HintSet) -> Vec<(Vec<u8>, Vec<u8>)> {
+    hints
+        .iter()
+        .map(|(key, value)| (key.attribute().into_bytes(), value.as_bytes().to_vec()))
+        .collect()
 }

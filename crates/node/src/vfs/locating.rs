@@ -1,11 +1,16 @@
 //! Where files of a directory lie, and hints for them, for a caller who asks for many at once.
 
-use intarsia_meta::{Inode, SetMode};
+use std::sync::Arc;
+
+use intarsia_meta::{Inode, Namespace, SetMode};
 use intarsia_types::{Error, FileKind, Hint, InodeId, Layout, NodeId, Result};
 
-use crate::node::Node;
+use crate::replication::copies::Copies;
 use crate::vfs::acl;
+use crate::vfs::attributes::Attributes;
 use crate::vfs::caller::Caller;
+use crate::vfs::names::Names;
+use crate::vfs::xattrs::Xattrs;
 
 /// Where one regular file lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,23 +27,32 @@ pub struct Located {
     pub hosts: Vec<NodeId>,
 }
 
-impl Node {
+/// Says where many files lie, and sets hints on them.
+pub(crate) struct Locator {
+    pub(crate) names: Arc<Names>,
+    pub(crate) attributes: Arc<Attributes>,
+    pub(crate) copies: Arc<Copies>,
+    pub(crate) xattrs: Arc<Xattrs>,
+    pub(crate) namespace: Arc<Namespace>,
+}
+
+impl Locator {
     /// Says where the file `name` of the directory `dir` lies.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Invalid`] for what is no regular file.
-    pub fn locate_in(&self, dir: InodeId, name: &[u8]) -> Result<Located> {
-        let inode = self.find(dir, name)?;
+    pub(crate) fn locate_in(&self, dir: InodeId, name: &[u8]) -> Result<Located> {
+        let inode = self.names.find(dir, name)?;
         if inode.kind != FileKind::Regular {
             return Err(Error::Invalid("no regular file".into()));
         }
-        let size_bytes = self.length_now(inode.ino)?;
+        let size_bytes = self.attributes.length_now(inode.ino)?;
         let chunk_bytes = match &inode.layout {
             Layout::Striped { chunk_bytes, .. } => Some(*chunk_bytes),
             _ => None,
         };
         let hosts = self.copies.hosts_of(&inode)?;
-        let description = self.describe_layout(&inode);
+        let description = self.xattrs.describe_layout(&inode);
         Ok(Located { size_bytes, layout: inode.layout.name(), chunk_bytes, description, hosts })
     }
 
@@ -46,11 +60,11 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::NotDirectory`].
-    pub fn directory_at(&self, path: &[u8]) -> Result<InodeId> {
+    pub(crate) fn directory_at(&self, path: &[u8]) -> Result<InodeId> {
         let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
         let mut dir = InodeId::ROOT;
         for name in names {
-            let inode = self.find(dir, name)?;
+            let inode = self.names.find(dir, name)?;
             if inode.kind != FileKind::Directory {
                 return Err(Error::NotDirectory);
             }
@@ -65,14 +79,15 @@ impl Node {
     /// # Errors
     /// [`Error::NotFound`]; [`Error::AccessDenied`]; [`Error::Invalid`] for what is neither file nor directory, or a hint
     /// that does not go with others.
-    pub fn tag_in(
+    pub(crate) fn tag_in(
         &self,
         dir: InodeId,
         name: &[u8],
         hints: &[Hint],
         caller: Option<Caller>,
     ) -> Result<()> {
-        let inode = if name.is_empty() { self.namespace.get(dir)? } else { self.find(dir, name)? };
+        let inode =
+            if name.is_empty() { self.namespace.get(dir)? } else { self.names.find(dir, name)? };
         if !matches!(inode.kind, FileKind::Regular | FileKind::Directory) {
             return Err(Error::Invalid("neither a file nor a directory".into()));
         }
@@ -81,7 +96,7 @@ impl Node {
         }
         for hint in hints {
             let (name, value) = (hint.key().attribute(), hint.value());
-            self.set_xattr(inode.ino, name.as_bytes(), value.as_bytes(), SetMode::Either)?;
+            self.xattrs.set_xattr(inode.ino, name.as_bytes(), value.as_bytes(), SetMode::Either)?;
         }
         Ok(())
     }
@@ -91,7 +106,7 @@ impl Node {
     ///
     /// # Errors
     /// The engine's own.
-    pub fn may_search(&self, caller: Caller, dir: InodeId) -> Result<bool> {
+    pub(crate) fn may_search(&self, caller: Caller, dir: InodeId) -> Result<bool> {
         let inode = self.namespace.get(dir)?;
         if caller.uid == 0 || caller.uid == inode.uid {
             return Ok(caller.uid == 0 || inode.perm & 0o100 != 0);

@@ -1,25 +1,36 @@
 //! Names: looking up, creating, linking, removing, renaming, listing.
 
 use std::cell::Cell;
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
 
-use intarsia_meta::{DirEntry, FreeFile, Inode, NewInode, RenameMode};
+use intarsia_meta::{FreeFile, Inode, Namespace, NewInode, RenameMode};
 use intarsia_policy::{Home, IoMode, Plan};
 use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Layout, Result};
 
-use crate::body::LocalBody;
+use crate::background::queue::Queue;
+use crate::body::{Bodies, LocalBody};
+use crate::cache::remote_cache::RemoteCache;
 use crate::clock::now;
-use crate::inode::live::Forgotten;
-use crate::node::Node;
-use crate::space::placing::Wish;
-use crate::space::tiers::full;
+use crate::directory::directory_lease::DirectoryLeases;
+use crate::directory::promises::Promises;
+use crate::inode::creations::Creations;
+use crate::inode::elsewhere::Elsewhere;
+use crate::inode::live::{Forgotten, LiveTable};
+use crate::inode::passed::Passed;
+use crate::inode::removal::Removal;
+use crate::inode::settling::Settler;
+use crate::locks::Locks;
+use crate::members::Members;
+use crate::space::ledger::Ledger;
+use crate::space::placing::{Placing, Wish};
+use crate::space::tiers::{Tiers, full};
 use crate::vfs::acl::{self, Acl};
-use crate::vfs::attributes::Validity;
+use crate::vfs::attributes::{Attributes, Validity};
 use crate::vfs::caller::Caller;
-use crate::vfs::open::{Opened, Registrar};
-
-/// A directory that has not changed for so long is not just being changed.
-const STILL: Duration = Duration::from_secs(1);
+use crate::vfs::hints::{Hinting, hint_xattrs};
+use crate::vfs::open::{Opened, Opener, Registrar};
+use crate::vfs::recollection::Recollections;
+use crate::vfs::recording::Recording;
 
 /// What a new entry is to be.
 #[derive(Clone, Debug)]
@@ -36,25 +47,52 @@ pub struct NewName {
     pub target: Option<Vec<u8>>,
 }
 
-impl Node {
+/// Finds, makes, removes and lists names.
+pub(crate) struct Names {
+    pub(crate) attributes: Arc<Attributes>,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) recollections: Arc<Recollections>,
+    pub(crate) locks: Option<Arc<Locks>>,
+    pub(crate) directory_leases: Arc<DirectoryLeases>,
+    pub(crate) hinting: Arc<Hinting>,
+    pub(crate) members: Members,
+    pub(crate) settler: Arc<Settler>,
+    pub(crate) defers_creates: bool,
+    pub(crate) creations: Arc<Creations>,
+    pub(crate) promises: Promises,
+    pub(crate) passed: Arc<Passed>,
+    pub(crate) opener: Arc<Opener>,
+    pub(crate) recording: Arc<Recording>,
+    pub(crate) placing: Arc<Placing>,
+    pub(crate) remote_cache: Arc<RemoteCache>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) elsewhere: Arc<Elsewhere>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) removal: Arc<Removal>,
+    pub(crate) live: Arc<LiveTable>,
+}
+
+impl Names {
     /// The entry `name` of a directory; of any inode "." is itself.
     ///
     /// # Errors
     /// [`Error::NotFound`] and its like.
-    pub fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
+    pub(crate) fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
         if name == b"." {
-            let before = self.before_reading();
+            let before = self.attributes.before_reading();
             let inode = self.bodies.lower.renewed(self.namespace.get(parent)?)?;
-            return self.overlaid(&inode, before);
+            return self.attributes.overlaid(&inode, before);
         }
         self.recollections.go_on_in(parent);
-        let before = self.before_reading();
+        let before = self.attributes.before_reading();
         let inode = self.find(parent, name)?;
         self.recollections.note_found(&inode, before);
         if let Some(locks) = &self.locks {
             locks.note_lockable(name, inode.ino);
         }
-        self.overlaid(&inode, before)
+        self.attributes.overlaid(&inode, before)
     }
 
     /// The record of what a name in a directory means, from below where it is not here.
@@ -73,7 +111,7 @@ impl Node {
     ///
     /// # Errors
     /// As `mkdir(2)`, `mknod(2)`, `symlink(2)`.
-    pub fn make(
+    pub(crate) fn make(
         &self,
         caller: Caller,
         parent: InodeId,
@@ -81,20 +119,20 @@ impl Node {
         new: &NewName,
     ) -> Result<(Attr, Validity)> {
         self.directory_leases.use_directory(parent);
-        let before = self.before_reading();
+        let before = self.attributes.before_reading();
         self.bodies.lower.adopt_for_change(parent, name)?;
         let directory = self.recollections.parent_record(parent)?;
-        let hints = self.hints_for_new(&directory, name, new.kind)?;
+        let hints = self.hinting.hints_for_new(&directory, name, new.kind)?;
         let record = self.new_inode(caller, &directory, new, Layout::Empty, &hints, false)?;
         let inode = self.namespace.create(parent, name, record, now())?;
-        Ok(self.settled_attributes(&inode, before))
+        Ok(self.attributes.settled_attributes(&inode, before))
     }
 
     /// Creates a regular file and opens it.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::NoSpace`] and the others of `open(2)` with `O_CREAT`.
-    pub fn create_file(
+    pub(crate) fn create_file(
         &self,
         caller: Caller,
         parent: InodeId,
@@ -104,11 +142,11 @@ impl Node {
         registrar: &Registrar<'_>,
     ) -> Result<(Attr, Opened)> {
         self.members.await_sure_membership()?;
-        self.inode.settler.help_settling();
+        self.settler.help_settling();
         self.directory_leases.use_directory(parent);
         self.bodies.lower.adopt_for_change(parent, name)?;
         let directory = self.recollections.parent_record(parent)?;
-        let hints = self.hints_for_new(&directory, name, FileKind::Regular)?;
+        let hints = self.hinting.hints_for_new(&directory, name, FileKind::Regular)?;
         let stripes = self.bodies.stripes.wanted(&hints)?;
         let fresh = match stripes {
             Some(_) => None,
@@ -118,9 +156,9 @@ impl Node {
         let is_marked = fresh.is_some() || self.members.is_shared();
         let mut record = self.new_inode(caller, &directory, new, layout, &hints, is_marked)?;
         // Whoever may write tells when it closes the file.
-        record.may_wait = write && stripes.is_none() && self.options.directory_leases;
+        record.may_wait = write && stripes.is_none() && self.defers_creates;
         // Until it is open, so that it is known here.
-        let _creation = self.members.is_shared().then(|| self.inode.creations.begin());
+        let _creation = self.members.is_shared().then(|| self.creations.begin());
         let inode = match self.namespace.create(parent, name, record, now()) {
             Ok(inode) => {
                 if self.namespace.has_promises() {
@@ -130,15 +168,16 @@ impl Node {
             }
             Err(e) => {
                 self.untake(fresh, &e);
-                self.inode.passed.doubt_new(parent, name, &e);
+                self.passed.doubt_new(parent, name, &e);
                 return Err(e);
             }
         };
         let opened = match stripes {
             Some(wish) => self
+                .opener
                 .open_new_striped(caller, &inode, write, (wish, hints))
                 .inspect_err(|_| self.unmake(parent, name, inode.ino))?,
-            None => self.open_new(caller, &inode, write, (fresh, hints), registrar)?,
+            None => self.opener.open_new(caller, &inode, write, (fresh, hints), registrar)?,
         };
         if let Some(locks) = &self.locks {
             locks.note_lockable(name, inode.ino);
@@ -162,13 +201,13 @@ impl Node {
             _ => return Err(full()),
         };
         let (backing, file) = self.tiers.take_file(id, &self.namespace)?;
-        self.inode.elsewhere.note_placed(
+        self.elsewhere.note_placed(
             hints,
-            self.inode.elsewhere.is_as_wished(hints, reason),
+            self.elsewhere.is_as_wished(hints, reason),
             reason.as_str(),
         );
         if self.tiers.is_short() {
-            self.finalizer_queue.set_pool_short(true);
+            self.queue.set_pool_short(true);
         }
         Ok(Some(LocalBody::new(backing, file)))
     }
@@ -212,7 +251,7 @@ impl Node {
             FileKind::Symlink => None,
             _ => self.default_acl(directory)?,
         };
-        let mut xattrs = Self::hint_xattrs(hints);
+        let mut xattrs = hint_xattrs(hints);
         let mut perm = match inherited {
             None if new.kind == FileKind::Symlink => 0o777,
             None => new.perm & 0o7777 & !(new.umask & 0o777),
@@ -247,7 +286,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Invalid`] for anything else.
-    pub fn read_link(&self, ino: InodeId) -> Result<Vec<u8>> {
+    pub(crate) fn read_link(&self, ino: InodeId) -> Result<Vec<u8>> {
         self.namespace.get(ino)?.target.ok_or_else(|| Error::Invalid("not a symbolic link".into()))
     }
 
@@ -255,18 +294,23 @@ impl Node {
     ///
     /// # Errors
     /// As `link(2)`.
-    pub fn link(&self, ino: InodeId, parent: InodeId, name: &[u8]) -> Result<(Attr, Validity)> {
-        let before = self.before_reading();
+    pub(crate) fn link(
+        &self,
+        ino: InodeId,
+        parent: InodeId,
+        name: &[u8],
+    ) -> Result<(Attr, Validity)> {
+        let before = self.attributes.before_reading();
         self.bodies.lower.adopt_for_change(parent, name)?;
         let inode = self.namespace.link(ino, parent, name, now())?;
-        self.overlaid(&inode, before)
+        self.attributes.overlaid(&inode, before)
     }
 
     /// Removes a name that is not a directory's.
     ///
     /// # Errors
     /// As `unlink(2)`.
-    pub fn unlink(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+    pub(crate) fn unlink(&self, parent: InodeId, name: &[u8]) -> Result<()> {
         self.directory_leases.use_directory(parent);
         self.bodies.lower.hide_name(parent, name)?;
         let kept = Cell::new(None);
@@ -280,7 +324,7 @@ impl Node {
     ///
     /// # Errors
     /// As `rmdir(2)`.
-    pub fn rmdir(&self, parent: InodeId, name: &[u8]) -> Result<()> {
+    pub(crate) fn rmdir(&self, parent: InodeId, name: &[u8]) -> Result<()> {
         self.bodies.lower.hide_name(parent, name)?;
         self.bodies.lower.complete_named(parent, name)?;
         let inode = self.namespace.rmdir(parent, name, now())?;
@@ -293,7 +337,7 @@ impl Node {
     ///
     /// # Errors
     /// As `renameat2(2)`.
-    pub fn rename(
+    pub(crate) fn rename(
         &self,
         parent: InodeId,
         name: &[u8],
@@ -333,7 +377,7 @@ impl Node {
         self.live.with(inode.ino, |state| {
             state.names.linger();
         });
-        self.finalizer_queue.linger(inode.ino);
+        self.queue.linger(inode.ino);
     }
 
     /// Tells the namespace to keep the record of an inode that is open, and notes that it did.
@@ -378,92 +422,8 @@ impl Node {
             self.removal.dispose(inode, forgotten);
         }
     }
-
-    /// The entries after a cookie, about `limit` of them.
-    ///
-    /// # Errors
-    /// [`Error::NotDirectory`] and its like. The listing is complete or fails.
-    pub fn list(&self, dir: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
-        self.directory_leases.use_directory(dir);
-        let listed = self
-            .bodies
-            .lower
-            .complete(dir, after_cookie)
-            .and_then(|()| self.namespace.list(dir, after_cookie, limit));
-        match listed {
-            Err(Error::NotFound) if self.removal.departed.get(dir).is_some() => Ok(Vec::new()),
-            other => other,
-        }
-    }
-
-    /// Whether a listing of a directory brings attributes that the kernel may keep. Of one that other hosts may change at
-    /// any moment it brings none: each would be asked for again at once.
-    #[must_use]
-    pub fn is_listed_with_attributes(&self, dir: InodeId) -> bool {
-        self.directory_leases.use_directory(dir);
-        !self.members.is_shared() || self.namespace.holds_directory(dir)
-    }
-
-    /// As [`list`](Self::list), with attributes.
-    ///
-    /// # Errors
-    /// As [`list`](Self::list).
-    pub fn list_plus(
-        &self,
-        dir: InodeId,
-        after_cookie: u64,
-        limit: usize,
-    ) -> Result<Vec<(DirEntry, Attr, Validity)>> {
-        let before = self.before_reading();
-        // Asked before the records are read: what is not live now has all that is known in its record.
-        let is_live = |entry: &DirEntry| self.live.contains(entry.ino);
-        let listed = self
-            .bodies
-            .lower
-            .complete(dir, after_cookie)
-            .and_then(|()| self.namespace.list_plus(dir, after_cookie, limit, is_live));
-        match listed {
-            Err(Error::NotFound) if self.removal.departed.get(dir).is_some() => Ok(Vec::new()),
-            Err(e) => Err(e),
-            Ok(entries) => entries
-                .into_iter()
-                .map(|(entry, inode, was_live)| {
-                    let (attr, validity) = match was_live {
-                        true => self.overlaid(&inode, before)?,
-                        false => self.settled_attributes(&inode, before),
-                    };
-                    Ok((entry, attr, validity))
-                })
-                .collect(),
-        }
-    }
-
-    /// Whether the kernel may keep a listing of a directory, and use one that it kept.
-    ///
-    /// Not of one that is just changing: with several programs listing and changing a directory at once, a listing that the
-    /// kernel kept (Linux 6.18) showed a removed name about once in 10,000 listings.
-    #[must_use]
-    pub fn may_cache_listing(&self, dir: InodeId) -> bool {
-        let is_still = |inode: &Inode| {
-            let now: SystemTime = now().into();
-            let age = now.duration_since(inode.ctime.into());
-            // The lower file system may bring names at any time.
-            let is_merged = matches!(inode.layout, Layout::Lower { .. });
-            !is_merged && age.is_ok_and(|age| age >= STILL)
-        };
-        !self.members.is_shared() && self.namespace.get(dir).is_ok_and(|inode| is_still(&inode))
-    }
-
-    /// The parent of a directory, for "..".
-    ///
-    /// # Errors
-    /// [`Error::NotFound`].
-    pub fn parent_of(&self, dir: InodeId) -> Result<InodeId> {
-        Ok(self.namespace.get(dir)?.parent)
-    }
 }
 
-/// The permission bits of a new inode below a directory with a default list, whose lists join `xattrs`.
 fn inherit_acl(default: &Acl, new: &NewName, xattrs: &mut Vec<(Vec<u8>, Vec<u8>)>) -> u16 {
     let mut own = default.clone();
     own.restrict(new.perm);

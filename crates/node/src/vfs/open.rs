@@ -1,20 +1,34 @@
 //! Opening regular files: the I/O mode of each, and what the kernel is told to keep.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use intarsia_meta::Inode;
+use intarsia_meta::{Inode, Namespace};
 use intarsia_policy::IoMode;
 use intarsia_types::{Error, HintSet, InodeId, Result};
 
 use crate::body::stripes::Wish;
-use crate::body::{Body, LocalBody};
-use crate::cache::far_pages::{Grant, Paged, Stamp};
-use crate::inode::lease::{Attempt, Content};
-use crate::inode::live::LiveState;
-use crate::node::Node;
+use crate::body::{Bodies, Body, LocalBody};
+use crate::cache::far_pages::{FarPages, Grant, Paged, Stamp};
+use crate::inode::elsewhere::Elsewhere;
+use crate::inode::followers::Followers;
+use crate::inode::lease::{Attempt, Content, Leases};
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::paging::Paging;
+use crate::inode::rights::Rights;
+use crate::members::Members;
+use crate::membership::cluster::Cluster;
+use crate::metrics::Metrics;
 use crate::space::hints::own_hints;
+use crate::space::placing::Placing;
+use crate::space::tiers::Tiers;
+use crate::vfs::attributes::Attributes;
 use crate::vfs::caller::Caller;
+use crate::vfs::recollection::Recollections;
+use crate::vfs::recording::Recording;
+use crate::vfs::sync::Syncer;
+use crate::vfs::write::Writer;
 
 pub use crate::inode::live::KernelBacking;
 
@@ -57,12 +71,35 @@ pub(crate) struct OpenFlags {
     pub(crate) truncate: bool,
 }
 
-impl Node {
+/// Opens files.
+pub(crate) struct Opener {
+    pub(crate) members: Members,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) followers: Arc<Followers>,
+    pub(crate) recollections: Arc<Recollections>,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) attributes: Arc<Attributes>,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) rights: Arc<Rights>,
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) elsewhere: Arc<Elsewhere>,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) placing: Arc<Placing>,
+    pub(crate) recording: Arc<Recording>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) syncer: Arc<Syncer>,
+    pub(crate) paging: Arc<Paging>,
+    pub(crate) far_pages: Arc<FarPages>,
+}
+
+impl Opener {
     /// Opens a regular file.
     ///
     /// # Errors
     /// As `open(2)`; [`Error::Io`] when the backing file is missing.
-    pub fn open_file(
+    pub(crate) fn open_file(
         &self,
         caller: Caller,
         ino: InodeId,
@@ -75,20 +112,19 @@ impl Node {
             self.members.await_sure_membership()?;
         }
         let content = if truncate { Content::Dropped } else { Content::Kept };
-        self.inode.leases.with_live(ino, |state| {
+        self.leases.with_live(ino, |state| {
             if flags.write
-                && let Some(retry) = self.inode.followers.recall_followers(ino, state)
+                && let Some(retry) = self.followers.recall_followers(ino, state)
             {
                 return Ok(Attempt::Again(retry));
             }
             state.looked_up =
                 if flags.write { self.recollections.just_looked_up(ino) } else { None };
             // Read under the entry's lock: nothing can fold or write the file from here on.
-            let inode =
-                match self.inode.leases.prepare(ino, state, flags.write.then_some(content))? {
-                    Attempt::Done(inode) => self.bodies.lower.renewed(inode)?,
-                    Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
-                };
+            let inode = match self.leases.prepare(ino, state, flags.write.then_some(content))? {
+                Attempt::Done(inode) => self.bodies.lower.renewed(inode)?,
+                Attempt::Again(retry) => return Ok(Attempt::Again(retry)),
+            };
             state.drop_stale_lower(&inode);
             if state.body.is_none() {
                 state.hints = own_hints(&self.namespace, &inode)?;
@@ -98,11 +134,8 @@ impl Node {
                 }
                 state.load_body(&self.bodies, &inode)?;
             }
-            let inode = if truncate {
-                self.inode.followers.spare_followers(inode, state, 0)?
-            } else {
-                inode
-            };
+            let inode =
+                if truncate { self.followers.spare_followers(inode, state, 0)? } else { inode };
             let was_lower = state.is_lower();
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
             if opened.is_err() && was_lower && state.local().is_none() {
@@ -110,7 +143,7 @@ impl Node {
                 state.body = None;
             }
             if flags.write && opened.is_ok() {
-                self.recollections.note_told(&inode, self.before_reading());
+                self.recollections.note_told(&inode, self.attributes.before_reading());
             }
             opened.map(Attempt::Done)
         })
@@ -141,7 +174,7 @@ impl Node {
                 state.mark_seen();
             }
             let opened = self.open_loaded(caller, inode, state, flags, registrar);
-            opened.inspect_err(|_| self.inode.rights.leave_right(inode.ino, state))
+            opened.inspect_err(|_| self.rights.leave_right(inode.ino, state))
         })
     }
 
@@ -174,7 +207,7 @@ impl Node {
         registrar: &Registrar<'_>,
     ) -> Result<Opened> {
         if flags.write && self.members.is_shared() {
-            self.inode.elsewhere.let_go_for_room(inode, state, flags.truncate)?;
+            self.elsewhere.let_go_for_room(inode, state, flags.truncate)?;
         }
         if flags.truncate && state.is_lower() {
             // What is dropped need not be copied first.
@@ -194,7 +227,7 @@ impl Node {
         state.handles += 1;
         state.writers += u32::from(flags.write);
         if flags.truncate
-            && let Err(e) = self.truncate_live(inode.ino, state, 0, caller)
+            && let Err(e) = self.writer.truncate_live(inode.ino, state, 0, caller)
         {
             state.handles -= 1;
             state.writers -= u32::from(flags.write);
@@ -218,7 +251,7 @@ impl Node {
             Some(local) => Some(local.backing.tier),
             None if state.kept().is_some() => state.kept().map(|copy| copy.backing.tier),
             None if state.remote().is_some() || state.striped().is_some() => None,
-            None if flags.write => self.inode.elsewhere.tier_for_new(&state.hints, inode.ino.0),
+            None if flags.write => self.elsewhere.tier_for_new(&state.hints, inode.ino.0),
             None => None,
         };
         let tier = tier.and_then(|id| self.tiers.get(id).ok());
@@ -262,7 +295,10 @@ impl Node {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let syncs_at_close = flags.write && self.syncer.syncs_at_close(state);
-        let is_far = !flags.write && !is_passthrough && self.changes_elsewhere(state);
+        let is_far = !flags.write
+            && !is_passthrough
+            && self.members.is_shared()
+            && state.may_change_elsewhere();
         let grant = if is_far { self.paging.grant(ino, state) } else { Grant::Refused };
         let is_paged = grant != Grant::Refused;
         if is_paged && state.paged.is_none() {
@@ -281,9 +317,5 @@ impl Node {
             begins_pages: grant.begins(),
             outdates_attributes: is_far && !is_paged && self.far_pages.has_doubtful_length(ino),
         }
-    }
-
-    pub(crate) fn changes_elsewhere(&self, state: &LiveState) -> bool {
-        self.members.is_shared() && state.may_change_elsewhere()
     }
 }

@@ -1,19 +1,26 @@
 //! Reading: where the bytes are, and what can be read without waiting for another host.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_codec::BlockSums;
+use intarsia_meta::Namespace;
 use intarsia_store::BackingFile;
 use intarsia_sync::Instant;
 use intarsia_types::{Error, InodeId, Result};
 
-use crate::body::beside::FillsUp;
+use crate::body::Bodies;
+use crate::body::beside::FillsUp as _;
 use crate::body::integrity::read_verified;
 use crate::body::seam::Source;
 use crate::body::striped::read::FarRead;
-use crate::inode::live::LiveState;
-use crate::node::Node;
+use crate::cache::far_pages::FarPages;
+use crate::inode::following::Following;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::paging::Paging;
+use crate::members::Members;
+use crate::metrics::Metrics;
 
 /// What was looked at so lately is not looked at again to find the end of a file: as long as the kernel keeps attributes.
 const RECENT: Duration = Duration::from_millis(20);
@@ -30,12 +37,24 @@ pub enum Reading {
     Elsewhere(FarRead),
 }
 
-impl Node {
+/// Reads.
+pub(crate) struct Reader {
+    pub(crate) paging: Arc<Paging>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) following: Arc<Following>,
+    pub(crate) members: Members,
+    pub(crate) far_pages: Arc<FarPages>,
+}
+
+impl Reader {
     /// Reads into `buffer`; fewer bytes only at the end of the file. May wait for another host.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when a checksum does not match, else the system's own.
-    pub fn read(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
+    pub(crate) fn read(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<usize> {
         match self.source_of(ino, offset_bytes, buffer)? {
             Source::Done(n) => Ok(self.count_read(n)),
             Source::File(file) => Ok(self.count_read(file.read_at(buffer, offset_bytes)?)),
@@ -48,7 +67,7 @@ impl Node {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn begin_read(
+    pub(crate) fn begin_read(
         &self,
         ino: InodeId,
         offset_bytes: u64,
@@ -69,7 +88,7 @@ impl Node {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn begin_page_read(
+    pub(crate) fn begin_page_read(
         &self,
         ino: InodeId,
         offset_bytes: u64,
@@ -87,7 +106,7 @@ impl Node {
     }
 
     /// Counts bytes that were read through the process.
-    pub fn count_read(&self, bytes: usize) -> usize {
+    pub(crate) fn count_read(&self, bytes: usize) -> usize {
         self.metrics.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         bytes
     }
@@ -112,7 +131,7 @@ impl Node {
                 let renewed = self
                     .namespace
                     .get(ino)
-                    .and_then(|inode| self.inode.following.renew_body(state, &inode));
+                    .and_then(|inode| self.following.renew_body(state, &inode));
                 match renewed {
                     // Removed or changed again meanwhile: what is open stays readable as it was.
                     Err(Error::NotFound | Error::Busy(_)) if state.body.is_some() => {}
@@ -120,7 +139,8 @@ impl Node {
                 }
             }
             if state.paged.is_some()
-                && self.changes_elsewhere(state)
+                && self.members.is_shared()
+                && state.may_change_elsewhere()
                 && !self.paging.is_true(ino, state)
             {
                 self.far_pages.note_brief(ino, state.remote());
@@ -146,7 +166,7 @@ impl Node {
     /// As [`follow`](Self::follow), what the record says now; a file that was removed is as it was.
     fn follow_present(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         match self.namespace.get(ino) {
-            Ok(inode) => self.inode.following.follow(state, &inode),
+            Ok(inode) => self.following.follow(state, &inode),
             Err(Error::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
@@ -156,9 +176,9 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NoData`] past the end.
-    pub fn seek(&self, ino: InodeId, offset_bytes: u64, hole: bool) -> Result<u64> {
+    pub(crate) fn seek(&self, ino: InodeId, offset_bytes: u64, hole: bool) -> Result<u64> {
         self.live.with(ino, |state| {
-            self.inode.following.ensure_loaded(ino, state)?;
+            self.following.ensure_loaded(ino, state)?;
             state.seek(offset_bytes, hole)
         })
     }

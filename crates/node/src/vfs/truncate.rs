@@ -7,25 +7,25 @@ use crate::body::Body;
 use crate::clock::now;
 use crate::inode::lease::{Attempt, Content};
 use crate::inode::live::LiveState;
-use crate::node::Node;
 use crate::vfs::caller::Caller;
+use crate::vfs::write::Writer;
 
-impl Node {
+impl Writer {
     pub(super) fn truncate(&self, caller: Caller, ino: InodeId, size_bytes: u64) -> Result<()> {
         let content = if size_bytes == 0 { Content::Dropped } else { Content::Kept };
-        self.inode.leases.with_live(ino, |state| {
-            if let Some(retry) = self.inode.followers.recall_followers(ino, state) {
+        self.leases.with_live(ino, |state| {
+            if let Some(retry) = self.followers.recall_followers(ino, state) {
                 return Ok(Attempt::Again(retry));
             }
-            match self.inode.leases.prepare(ino, state, Some(content)) {
+            match self.leases.prepare(ino, state, Some(content)) {
                 Err(Error::NotSupported(_)) => {
                     return Err(Error::Invalid("only regular files have a length to set".into()));
                 }
                 Err(error) => return Err(error),
                 Ok(Attempt::Again(retry)) => return Ok(Attempt::Again(retry)),
                 Ok(Attempt::Done(inode)) => {
-                    self.inode.following.ensure_loaded(ino, state)?;
-                    self.inode.followers.spare_followers(inode, state, size_bytes)?;
+                    self.following.ensure_loaded(ino, state)?;
+                    self.followers.spare_followers(inode, state, size_bytes)?;
                 }
             }
             self.truncate_live(ino, state, size_bytes, caller)?;
@@ -44,16 +44,20 @@ impl Node {
         if state.striped().is_some() {
             state.cut_stripes(&self.bodies.stripes, ino, size_bytes)?;
             let is_kept = caller.keeps_set_id() || state.names.is_orphan();
-            return if is_kept { Ok(()) } else { self.clear_set_id_for(caller, ino) };
+            return if is_kept { Ok(()) } else { self.attributes.clear_set_id_for(caller, ino) };
         }
-        let inline_bytes = self.options.inline_bytes.0;
+        let inline_bytes = self.inline_bytes;
         if state.inline().is_some() && size_bytes > inline_bytes {
-            self.inode.elsewhere.unfold(ino, state)?;
+            self.elsewhere.unfold(ino, state)?;
         }
         if let Some(remote) = state.remote() {
             remote.set_len(size_bytes)?;
             state.overlay.size_bytes = size_bytes;
-            return if caller.keeps_set_id() { Ok(()) } else { self.clear_set_id_for(caller, ino) };
+            return if caller.keeps_set_id() {
+                Ok(())
+            } else {
+                self.attributes.clear_set_id_for(caller, ino)
+            };
         }
         let old_size_bytes = state.size_bytes()?;
         if size_bytes == 0 && state.is_lower() {
@@ -65,7 +69,7 @@ impl Node {
                 bytes.resize(usize::try_from(size_bytes).unwrap_or(0), 0);
             }
             _ => {
-                self.inode.elsewhere.unfold(ino, state)?;
+                self.elsewhere.unfold(ino, state)?;
                 state.mark_unsettled(&self.bodies, ino)?;
                 let file = state.writer(&self.tiers)?;
                 file.set_len(size_bytes)?;
@@ -80,11 +84,11 @@ impl Node {
         state.overlay.ctime = Some(now);
         let is_published_later = state.handles > 0 && state.has_published_elsewhere();
         if (state.mode == IoMode::Passthrough || state.handles == 0) && !is_published_later {
-            self.inode.publisher.persist(ino, state)?;
+            self.publisher.persist(ino, state)?;
         }
         state.mark_seen();
         if !caller.keeps_set_id() {
-            self.clear_set_id_for(caller, ino)?;
+            self.attributes.clear_set_id_for(caller, ino)?;
         }
         Ok(())
     }

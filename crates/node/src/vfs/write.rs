@@ -3,21 +3,54 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use intarsia_meta::Namespace;
 use intarsia_policy::IoMode;
 use intarsia_types::{Error, InodeId, Result};
 
+use crate::background::queue::Queue;
+use crate::body::Bodies;
 use crate::body::seam::Source;
+use crate::cache::remote_cache::RemoteCache;
 use crate::clock::now;
-use crate::inode::live::LiveState;
-use crate::node::Node;
+use crate::inode::elsewhere::Elsewhere;
+use crate::inode::followers::Followers;
+use crate::inode::following::Following;
+use crate::inode::lease::Leases;
+use crate::inode::live::{LiveState, LiveTable};
+use crate::inode::publication::Publisher;
+use crate::members::Members;
+use crate::metrics::Metrics;
+use crate::space::tiers::Tiers;
+use crate::vfs::attributes::Attributes;
+use crate::vfs::read::Reader;
 
-impl Node {
+/// Writes, allocates, copies ranges and cuts.
+pub(crate) struct Writer {
+    pub(crate) attributes: Arc<Attributes>,
+    pub(crate) members: Members,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) following: Arc<Following>,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) inline_bytes: u64,
+    pub(crate) elsewhere: Arc<Elsewhere>,
+    pub(crate) remote_cache: Arc<RemoteCache>,
+    pub(crate) publisher: Arc<Publisher>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) followers: Arc<Followers>,
+}
+
+impl Writer {
     /// Writes all of `data`. `is_write_back` means that the kernel flushes pages whose times it keeps
     /// itself; `kills_set_id` that it leaves clearing the set-id bits to us.
     ///
     /// # Errors
     /// [`Error::NoSpace`], else the system's own. Nothing is half-written within a tier's capacity.
-    pub fn write(
+    pub(crate) fn write(
         &self,
         ino: InodeId,
         offset_bytes: u64,
@@ -26,7 +59,7 @@ impl Node {
         kills_set_id: bool,
     ) -> Result<()> {
         if kills_set_id {
-            self.clear_set_id(ino)?;
+            self.attributes.clear_set_id(ino)?;
         }
         self.members.await_membership()?;
         let far = self.live.with_existing(ino, |state| state.far()).flatten();
@@ -65,7 +98,7 @@ impl Node {
     ) -> Result<Source> {
         self.live.with(ino, |state| {
             state.require_ours()?;
-            self.inode.following.ensure_loaded(ino, state)?;
+            self.following.ensure_loaded(ino, state)?;
             if self.write_inline(ino, state, offset_bytes, data)? {
                 note_write(state, offset_bytes + data.len() as u64, is_write_back);
                 return Ok(Source::Done(data.len()));
@@ -100,8 +133,8 @@ impl Node {
             return Ok(false);
         }
         let end = offset_bytes + data.len() as u64;
-        if end > self.options.inline_bytes.0 || state.mode == IoMode::Passthrough {
-            self.inode.elsewhere.unfold(ino, state)?;
+        if end > self.inline_bytes || state.mode == IoMode::Passthrough {
+            self.elsewhere.unfold(ino, state)?;
             return Ok(false);
         }
         let Some(bytes) = state.inline_mut() else { return Ok(false) };
@@ -127,10 +160,7 @@ impl Node {
         if tier.fits(bytes) {
             Ok(())
         } else {
-            Err(self
-                .inode
-                .elsewhere
-                .refuse_for_room(&format!("tier {} is full", tier.dir().display())))
+            Err(self.elsewhere.refuse_for_room(&format!("tier {} is full", tier.dir().display())))
         }
     }
 
@@ -138,7 +168,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NoSpace`], or EOPNOTSUPP from the file system below.
-    pub fn allocate(
+    pub(crate) fn allocate(
         &self,
         ino: InodeId,
         offset_bytes: u64,
@@ -152,8 +182,8 @@ impl Node {
             return striped.allocate(mode, offset_bytes..end);
         }
         let elsewhere = self.live.with(ino, |state| {
-            self.inode.following.ensure_loaded(ino, state)?;
-            self.inode.elsewhere.unfold(ino, state)?;
+            self.following.ensure_loaded(ino, state)?;
+            self.elsewhere.unfold(ino, state)?;
             if let Some(remote) = state.remote() {
                 return Ok(Some(Arc::clone(remote)));
             }
@@ -190,9 +220,9 @@ impl Node {
         if let Some(remote) = state.remote() {
             remote.flush()?;
         }
-        self.inode.publisher.persist(ino, state)?;
+        self.publisher.persist(ino, state)?;
         if state.mark.is_unsettled() || state.holds_lease() {
-            state.enqueue_settle(&self.finalizer_queue, ino);
+            state.enqueue_settle(&self.queue, ino);
         } else {
             state.body = None;
         }
@@ -204,7 +234,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::NotSupported`] to make the kernel fall back to read and write.
-    pub fn copy_range(
+    pub(crate) fn copy_range(
         &self,
         from: InodeId,
         from_offset_bytes: u64,
@@ -213,7 +243,7 @@ impl Node {
         len_bytes: u64,
     ) -> Result<usize> {
         let source = self.live.with(from, |state| {
-            self.inode.following.ensure_loaded(from, state)?;
+            self.following.ensure_loaded(from, state)?;
             state.load_sums(&self.bodies, from)?;
             let is_verified = state.sums.get().is_some();
             Ok::<_, Error>(state.local().filter(|_| !is_verified).map(|l| Arc::clone(&l.ro)))
@@ -228,8 +258,8 @@ impl Node {
             );
         };
         let copied = self.live.with(to, |state| {
-            self.inode.following.ensure_loaded(to, state)?;
-            self.inode.elsewhere.unfold(to, state)?;
+            self.following.ensure_loaded(to, state)?;
+            self.elsewhere.unfold(to, state)?;
             if state.local().is_none() {
                 return Ok(None);
             }
@@ -263,14 +293,13 @@ impl Node {
         len_bytes: u64,
     ) -> Result<usize> {
         let mut buffer = vec![0; usize::try_from(len_bytes.min(1 << 20)).unwrap_or(0)];
-        let n = self.read(from, from_offset_bytes, &mut buffer)?;
+        let n = self.reader.read(from, from_offset_bytes, &mut buffer)?;
         self.write(to, to_offset_bytes, &buffer[..n], false, false)?;
         Ok(n)
     }
 
     /// Whether somebody may write to the file through the process now.
-    #[must_use]
-    pub fn is_written_through_us(&self, ino: InodeId) -> bool {
+    pub(crate) fn is_written_through_us(&self, ino: InodeId) -> bool {
         self.live.with_existing(ino, |s| s.writers > 0 && s.mode == IoMode::Cached).unwrap_or(false)
     }
 }

@@ -1,14 +1,26 @@
 //! Extended attributes: those of users, our hints among them, and the ones that answer questions.
 
-use intarsia_meta::{Inode, SetMode};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use intarsia_meta::{Inode, Namespace, SetMode};
 use intarsia_types::{
-    BackingRef, Error, FileKind, HINT_PREFIX, HintKey, InodeId, LOCATION_NAME, Layout, Result,
+    BackingRef, Error, FileKind, HINT_PREFIX, HintKey, InodeId, LOCATION_NAME, Layout, NodeId,
+    Result,
 };
 
+use crate::body::Bodies;
 use crate::clock::now;
-use crate::node::Node;
+use crate::inode::live::LiveTable;
+use crate::members::Members;
+use crate::membership::cluster::Cluster;
+use crate::replication::copies::Copies;
 use crate::space::hints::parse_attribute;
+use crate::space::tiers::Tiers;
 use crate::vfs::acl::{self, Acl};
+use crate::vfs::attributes::Attributes;
+use crate::vfs::hints::Hinting;
+use crate::vfs::recollection::Recollections;
 
 /// Read-only: how the bytes are kept.
 const LAYOUT_NAME: &str = "user.intarsia.layout";
@@ -20,7 +32,24 @@ const STATE_NAME: &str = "user.intarsia.state";
 const CAPABILITY_NAME: &[u8] = b"security.capability";
 const VIRTUAL_NAMES: [&str; 4] = [LOCATION_NAME, LAYOUT_NAME, NODE_NAME, STATE_NAME];
 
-impl Node {
+/// Extended attributes, those among them that are made up.
+pub(crate) struct Xattrs {
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) tiers: Arc<Tiers>,
+    pub(crate) namespace: Arc<Namespace>,
+    pub(crate) hinting: Arc<Hinting>,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) recollections: Arc<Recollections>,
+    pub(crate) attributes: Arc<Attributes>,
+    pub(crate) copies: Arc<Copies>,
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) members: Members,
+    pub(crate) me: NodeId,
+    pub(crate) store: String,
+    pub(crate) dir: PathBuf,
+}
+
+impl Xattrs {
     /// The layout in words, for the attribute `user.intarsia.layout`.
     pub(crate) fn describe_layout(&self, inode: &Inode) -> String {
         if let Layout::Striped { parts, chunk_bytes, .. } = &inode.layout {
@@ -45,7 +74,13 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NotPermitted`] for the read-only ones, [`Error::Invalid`] for a malformed hint.
-    pub fn set_xattr(&self, ino: InodeId, name: &[u8], value: &[u8], mode: SetMode) -> Result<()> {
+    pub(crate) fn set_xattr(
+        &self,
+        ino: InodeId,
+        name: &[u8],
+        value: &[u8],
+        mode: SetMode,
+    ) -> Result<()> {
         if name == acl::ACCESS_NAME {
             return self.set_access_acl(ino, value);
         }
@@ -55,7 +90,7 @@ impl Node {
         let hint = self.check_settable(ino, name, value)?;
         self.namespace.set_xattr(ino, name, value, mode, now())?;
         if let Some(hint) = hint {
-            self.apply_hint(ino, hint.key(), Some(hint.value()));
+            self.hinting.apply_hint(ino, hint.key(), Some(hint.value()));
         }
         Ok(())
     }
@@ -120,7 +155,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NoAttribute`].
-    pub fn get_xattr(&self, ino: InodeId, name: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) fn get_xattr(&self, ino: InodeId, name: &[u8]) -> Result<Vec<u8>> {
         if name.starts_with(HINT_PREFIX.as_bytes())
             && let Some(value) = self.virtual_xattr(ino, name)?
         {
@@ -130,7 +165,7 @@ impl Node {
             return Err(Error::NoAttribute);
         }
         match self.namespace.get_xattr(ino, name) {
-            Err(Error::NotFound) if self.departed_attributes(ino).is_some() => {
+            Err(Error::NotFound) if self.attributes.departed_attributes(ino).is_some() => {
                 Err(Error::NoAttribute)
             }
             other => other.map(|v| v.to_vec()),
@@ -179,9 +214,9 @@ impl Node {
 
     fn who_am_i(&self) -> String {
         serde_json::json!({
-            "node": self.options.name.0,
+            "node": self.me.0,
             "store": self.store,
-            "dir": self.options.dir,
+            "dir": self.dir,
             "pid": std::process::id(),
             "shared": self.members.is_shared(),
             "version": env!("CARGO_PKG_VERSION"),
@@ -194,9 +229,11 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    pub fn list_xattr(&self, ino: InodeId) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn list_xattr(&self, ino: InodeId) -> Result<Vec<Vec<u8>>> {
         match self.namespace.list_xattr(ino) {
-            Err(Error::NotFound) if self.departed_attributes(ino).is_some() => Ok(Vec::new()),
+            Err(Error::NotFound) if self.attributes.departed_attributes(ino).is_some() => {
+                Ok(Vec::new())
+            }
             other => other,
         }
     }
@@ -205,14 +242,14 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::NoAttribute`], [`Error::NotPermitted`] for the read-only ones.
-    pub fn remove_xattr(&self, ino: InodeId, name: &[u8]) -> Result<()> {
+    pub(crate) fn remove_xattr(&self, ino: InodeId, name: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(name).unwrap_or_default();
         if VIRTUAL_NAMES.contains(&text) {
             return Err(Error::NotPermitted);
         }
         self.namespace.remove_xattr(ino, name, now())?;
         if let Some(key) = HintKey::from_attribute(text) {
-            self.apply_hint(ino, key, None);
+            self.hinting.apply_hint(ino, key, None);
         }
         Ok(())
     }
