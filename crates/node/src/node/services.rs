@@ -260,8 +260,21 @@ impl Services<'_> {
 
     /// The calls of programs.
     pub(super) fn calls(&self, with: &Ends<'_>) -> Calls {
-        let recollections = &Arc::new(Recollections::new(&self.parts.namespace));
-        let attributes = Arc::new(Attributes {
+        let recollections = Arc::new(Recollections::new(&self.parts.namespace));
+        let attributes = Arc::new(self.attributes(&recollections));
+        let reader = Arc::new(self.reader());
+        let writer = Arc::new(self.writer(&attributes, &reader));
+        let hinting = Arc::new(self.hinting(with, &attributes));
+        let xattrs = Arc::new(self.xattrs(&recollections, &attributes, &hinting));
+        let setter = Arc::new(self.setter(&attributes, &writer, &xattrs));
+        let opener = Arc::new(self.opener(&recollections, with, &attributes, &writer));
+        let names = Arc::new(self.names(&recollections, with, &attributes, &hinting, &opener));
+        let locator = Arc::new(self.locator(&attributes, &xattrs, &names));
+        Calls { attributes, reader, writer, hinting, xattrs, setter, opener, names, locator }
+    }
+
+    fn attributes(&self, recollections: &Arc<Recollections>) -> Attributes {
+        Attributes {
             live: Arc::clone(&self.parts.live),
             namespace: Arc::clone(&self.parts.namespace),
             members: self.parts.members.clone(),
@@ -271,8 +284,11 @@ impl Services<'_> {
             following: Arc::clone(&self.inode.following),
             paging: Arc::clone(&self.parts.paging),
             kernel: Arc::clone(&self.parts.kernel),
-        });
-        let reader = Arc::new(Reader {
+        }
+    }
+
+    fn reader(&self) -> Reader {
+        Reader {
             paging: Arc::clone(&self.parts.paging),
             metrics: Arc::clone(&self.parts.metrics),
             live: Arc::clone(&self.parts.live),
@@ -281,9 +297,12 @@ impl Services<'_> {
             following: Arc::clone(&self.inode.following),
             members: self.parts.members.clone(),
             far_pages: Arc::clone(&self.parts.far_pages),
-        });
-        let writer = Arc::new(Writer {
-            attributes: Arc::clone(&attributes),
+        }
+    }
+
+    fn writer(&self, attributes: &Arc<Attributes>, reader: &Arc<Reader>) -> Writer {
+        Writer {
+            attributes: Arc::clone(attributes),
             members: self.parts.members.clone(),
             live: Arc::clone(&self.parts.live),
             metrics: Arc::clone(&self.parts.metrics),
@@ -296,55 +315,83 @@ impl Services<'_> {
             remote_cache: Arc::clone(&self.parts.remote_cache),
             publisher: Arc::clone(&self.inode.publisher),
             queue: Arc::clone(&self.parts.queue),
-            reader: Arc::clone(&reader),
+            reader: Arc::clone(reader),
             leases: Arc::clone(&self.inode.leases),
             followers: Arc::clone(&self.inode.followers),
-        });
-        let hinting = Arc::new(Hinting {
+        }
+    }
+
+    fn hinting(&self, with: &Ends<'_>, attributes: &Arc<Attributes>) -> Hinting {
+        Hinting {
             rules: RwLock::new(Arc::new(self.options.rules.clone())),
             namespace: Arc::clone(&self.parts.namespace),
             live: Arc::clone(&self.parts.live),
             members: self.parts.members.clone(),
             tier_changes: Arc::clone(&with.mover.tier_changes),
             copy_queue: Arc::clone(&self.parts.replicas.queue),
-            attributes: Arc::clone(&attributes),
-        });
-        let xattrs = Arc::new(Xattrs {
+            attributes: Arc::clone(attributes),
+        }
+    }
+
+    fn xattrs(
+        &self,
+        recollections: &Arc<Recollections>,
+        attributes: &Arc<Attributes>,
+        hinting: &Arc<Hinting>,
+    ) -> Xattrs {
+        Xattrs {
             cluster: self.parts.cluster.clone(),
             tiers: Arc::clone(&self.parts.tiers),
             namespace: Arc::clone(&self.parts.namespace),
-            hinting: Arc::clone(&hinting),
+            hinting: Arc::clone(hinting),
             bodies: Arc::clone(&self.parts.bodies),
             recollections: Arc::clone(recollections),
-            attributes: Arc::clone(&attributes),
+            attributes: Arc::clone(attributes),
             copies: Arc::clone(&self.parts.copies),
             live: Arc::clone(&self.parts.live),
             members: self.parts.members.clone(),
             me: self.options.name.clone(),
             store: self.store.to_owned(),
             dir: self.options.dir.clone(),
-        });
-        let setter = Arc::new(Setter {
-            attributes: Arc::clone(&attributes),
-            writer: Arc::clone(&writer),
+        }
+    }
+
+    fn setter(
+        &self,
+        attributes: &Arc<Attributes>,
+        writer: &Arc<Writer>,
+        xattrs: &Arc<Xattrs>,
+    ) -> Setter {
+        Setter {
+            attributes: Arc::clone(attributes),
+            writer: Arc::clone(writer),
             live: Arc::clone(&self.parts.live),
             bodies: Arc::clone(&self.parts.bodies),
             namespace: Arc::clone(&self.parts.namespace),
-            xattrs: Arc::clone(&xattrs),
-        });
-        let opener = Arc::new(Opener {
+            xattrs: Arc::clone(xattrs),
+        }
+    }
+
+    fn opener(
+        &self,
+        recollections: &Arc<Recollections>,
+        with: &Ends<'_>,
+        attributes: &Arc<Attributes>,
+        writer: &Arc<Writer>,
+    ) -> Opener {
+        Opener {
             members: self.parts.members.clone(),
             leases: Arc::clone(&self.inode.leases),
             followers: Arc::clone(&self.inode.followers),
             recollections: Arc::clone(recollections),
             bodies: Arc::clone(&self.parts.bodies),
             namespace: Arc::clone(&self.parts.namespace),
-            attributes: Arc::clone(&attributes),
+            attributes: Arc::clone(attributes),
             live: Arc::clone(&self.parts.live),
             rights: Arc::clone(&self.inode.rights),
             cluster: self.parts.cluster.clone(),
             elsewhere: Arc::clone(&self.inode.elsewhere),
-            writer: Arc::clone(&writer),
+            writer: Arc::clone(writer),
             tiers: Arc::clone(&self.parts.tiers),
             placing: Arc::clone(&self.parts.placing),
             recording: Arc::clone(with.recording),
@@ -352,22 +399,32 @@ impl Services<'_> {
             syncer: Arc::clone(with.syncer),
             paging: Arc::clone(&self.parts.paging),
             far_pages: Arc::clone(&self.parts.far_pages),
-        });
-        let names = Arc::new(Names {
-            attributes: Arc::clone(&attributes),
+        }
+    }
+
+    fn names(
+        &self,
+        recollections: &Arc<Recollections>,
+        with: &Ends<'_>,
+        attributes: &Arc<Attributes>,
+        hinting: &Arc<Hinting>,
+        opener: &Arc<Opener>,
+    ) -> Names {
+        Names {
+            attributes: Arc::clone(attributes),
             bodies: Arc::clone(&self.parts.bodies),
             namespace: Arc::clone(&self.parts.namespace),
             recollections: Arc::clone(recollections),
             locks: with.locks.cloned(),
             directory_leases: Arc::clone(&self.parts.directory_leases),
-            hinting: Arc::clone(&hinting),
+            hinting: Arc::clone(hinting),
             members: self.parts.members.clone(),
             settler: Arc::clone(&self.inode.settler),
             defers_creates: self.options.directory_leases,
             creations: Arc::clone(&self.inode.creations),
             promises: with.promises.clone(),
             passed: Arc::clone(&self.inode.passed),
-            opener: Arc::clone(&opener),
+            opener: Arc::clone(opener),
             recording: Arc::clone(with.recording),
             placing: Arc::clone(&self.parts.placing),
             remote_cache: Arc::clone(&self.parts.remote_cache),
@@ -377,15 +434,22 @@ impl Services<'_> {
             ledger: Arc::clone(&self.parts.ledger),
             removal: Arc::clone(&self.parts.removal),
             live: Arc::clone(&self.parts.live),
-        });
-        let locator = Arc::new(Locator {
-            names: Arc::clone(&names),
-            attributes: Arc::clone(&attributes),
+        }
+    }
+
+    fn locator(
+        &self,
+        attributes: &Arc<Attributes>,
+        xattrs: &Arc<Xattrs>,
+        names: &Arc<Names>,
+    ) -> Locator {
+        Locator {
+            names: Arc::clone(names),
+            attributes: Arc::clone(attributes),
             copies: Arc::clone(&self.parts.copies),
-            xattrs: Arc::clone(&xattrs),
+            xattrs: Arc::clone(xattrs),
             namespace: Arc::clone(&self.parts.namespace),
-        });
-        Calls { attributes, reader, writer, hinting, xattrs, setter, opener, names, locator }
+        }
     }
 }
 
