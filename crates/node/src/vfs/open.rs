@@ -51,7 +51,7 @@ pub struct Opened {
     /// The bytes are at another host, and the kernel reads them through its pages.
     pub is_paged: bool,
     /// The pages that the kernel cached at an earlier open are to be dropped, and then
-    /// [`begin_pages`](Node::begin_pages) is to be told.
+    /// [`begin_pages`](crate::Node::begin_pages) is to be told.
     pub begins_pages: Option<Stamp>,
     /// The kernel is to ask for the attributes again: truncating it cleared set-id bits, which the kernel leaves to us, or
     /// nobody knows which length it has.

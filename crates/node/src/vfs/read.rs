@@ -163,7 +163,7 @@ impl Reader {
         state.end_when_read().filter(|_| self.members.is_shared())
     }
 
-    /// As [`follow`](Self::follow), what the record says now; a file that was removed is as it was.
+    /// As [`Following::follow`], what the record says now; a file that was removed is as it was.
     fn follow_present(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
         match self.namespace.get(ino) {
             Ok(inode) => self.following.follow(state, &inode),
