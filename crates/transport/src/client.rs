@@ -241,9 +241,12 @@ impl Client {
             return Err("it asks where it should answer".to_owned());
         };
         let landed = Landed { response, payload, payload_sum };
-        match self.land(id) {
+        let unwanted = match self.land(id) {
             Some(slot) => slot.fill(Ok(landed)),
-            None => self.decline(&landed.response),
+            None => Some(landed),
+        };
+        if let Some(Landed { response, .. }) = unwanted {
+            self.decline(&response);
         }
         Ok(())
     }
@@ -326,7 +329,7 @@ impl Drop for Pending {
     fn drop(&mut self) {
         self.client.land(self.id);
         // It came, and was not waited for.
-        if let Some(Ok(landed)) = self.slot.take() {
+        if let Some(landed) = self.slot.give_up() {
             self.client.decline(&landed.response);
         }
     }

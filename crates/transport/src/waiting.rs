@@ -40,29 +40,45 @@ pub(crate) const fn never() -> bool {
 
 /// Where one caller waits for what comes of his request.
 pub(crate) struct Slot<T> {
-    outcome: Mutex<Option<Result<T, PeerFailure>>>,
+    outcome: Mutex<Outcome<T>>,
     filled: Condvar,
+}
+
+enum Outcome<T> {
+    Awaited,
+    Here(Result<T, PeerFailure>),
+    /// The caller has it, or has given it up.
+    Done,
 }
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self { outcome: Mutex::default(), filled: Condvar::new() }
+        Self { outcome: Mutex::new(Outcome::Awaited), filled: Condvar::new() }
     }
 }
 
 impl<T> Slot<T> {
-    pub(crate) fn fill(&self, outcome: Result<T, PeerFailure>) {
-        *self.outcome.lock() = Some(outcome);
+    /// Gives the outcome to the caller; gives it back if he has given it up.
+    pub(crate) fn fill(&self, outcome: Result<T, PeerFailure>) -> Option<T> {
+        let mut place = self.outcome.lock();
+        if matches!(*place, Outcome::Done) {
+            return outcome.ok();
+        }
+        *place = Outcome::Here(outcome);
         self.filled.notify_one();
+        None
     }
 
-    /// What came, if nobody has taken it.
-    pub(crate) fn take(&self) -> Option<Result<T, PeerFailure>> {
-        self.outcome.lock().take()
+    /// The caller waits no longer. What came and was not taken.
+    pub(crate) fn give_up(&self) -> Option<T> {
+        match std::mem::replace(&mut *self.outcome.lock(), Outcome::Done) {
+            Outcome::Here(outcome) => outcome.ok(),
+            Outcome::Awaited | Outcome::Done => None,
+        }
     }
 
     pub(crate) fn is_filled(&self) -> bool {
-        self.outcome.lock().is_some()
+        matches!(*self.outcome.lock(), Outcome::Here(_))
     }
 
     /// Waits for what was asked at `begun`.
@@ -74,8 +90,10 @@ impl<T> Slot<T> {
     ) -> Result<T, PeerFailure> {
         let mut outcome = self.outcome.lock();
         loop {
-            if let Some(outcome) = outcome.take() {
-                return outcome;
+            if matches!(*outcome, Outcome::Here(_))
+                && let Outcome::Here(came) = std::mem::replace(&mut *outcome, Outcome::Done)
+            {
+                return came;
             }
             let Some(until) = deadline.next(is_slow) else {
                 return Err(PeerFailure::Timeout { waited_ms: millis(begun.elapsed()) });
@@ -87,4 +105,28 @@ impl<T> Slot<T> {
 
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_gives_up_comes_back_whether_it_came_before_or_comes_after() {
+        let before = Slot::default();
+        assert_eq!(before.fill(Ok(1)), None);
+        assert_eq!((before.give_up(), before.give_up()), (Some(1), None));
+        let after = Slot::default();
+        assert_eq!(after.give_up(), None);
+        assert_eq!(after.fill(Ok(2)), Some(2));
+    }
+
+    #[test]
+    fn what_a_caller_has_taken_is_not_given_up() {
+        let slot = Slot::default();
+        slot.fill(Ok(1));
+        let now = Instant::now();
+        assert_eq!(slot.wait(now, Deadline::at(now), &never).ok(), Some(1));
+        assert_eq!(slot.give_up(), None);
+    }
 }

@@ -73,15 +73,18 @@ impl Connection {
     /// An answer is there; who asked may have given it up.
     pub(super) fn land(self: &Arc<Self>, id: u64, outcome: Result<Reply, PeerFailure>) {
         let slot = self.state.lock().slots.remove(&id);
-        match slot {
+        let unwanted = match slot {
             Some(slot) => slot.fill(outcome),
-            None => self.decline(outcome),
+            None => outcome.ok(),
+        };
+        if let Some(reply) = unwanted {
+            self.decline(&reply);
         }
     }
 
     /// As the client of a socket does.
-    fn decline(self: &Arc<Self>, outcome: Result<Reply, PeerFailure>) {
-        if let Some(handle) = outcome.ok().and_then(|reply| reply.response.opened()) {
+    fn decline(self: &Arc<Self>, reply: &Reply) {
+        if let Some(handle) = reply.response.opened() {
             self.tell(Request::Close { handle });
         }
     }
@@ -154,8 +157,8 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         self.connection.state.lock().slots.remove(&self.id);
-        if let Some(outcome) = self.slot.take() {
-            self.connection.decline(outcome);
+        if let Some(reply) = self.slot.give_up() {
+            self.connection.decline(&reply);
         }
     }
 }
