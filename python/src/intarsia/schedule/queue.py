@@ -108,7 +108,7 @@ class TaskQueue(Generic[K]):
 
     def hosts(self, now_s: float) -> list[Host]:
         """Return all hosts as a task of one slot sees them."""
-        return [self._host(name, _ANY, now_s, Counter()) for name in self._slots]
+        return self._hosts(Task(), now_s, Counter())
 
     def discard(self, key: K) -> None:
         """Forget a task that has not begun."""
@@ -176,16 +176,18 @@ class TaskQueue(Generic[K]):
 
     def _hosts(self, task: Task, now_s: float, left: Counter[str]) -> list[Host]:
         """Return the hosts that could ever run a task."""
-        names = [name for name, has in self._slots.items() if has >= task.slots]
-        return [self._host(name, task, now_s, left) for name in names]
-
-    def _host(self, name: str, task: Task, now_s: float, left: Counter[str]) -> Host:
-        free, wait_s = self._free[name], 0.0
-        if free < task.slots:
-            wait_s = self._wait_s(name, now_s, left[name] / max(1, self._slots[name]))
         source = task.nearest
         readers = sum(run.source == source for run in self._running.values()) if source else 0
-        return Host(name, free, wait_s, self._link_bytes_per_s / (1 + readers))
+        rate = self._link_bytes_per_s / (1 + readers)
+        hosts = []
+        for name, has in self._slots.items():
+            if has < task.slots:
+                continue
+            free, wait_s = self._free[name], 0.0
+            if free < task.slots:
+                wait_s = self._wait_s(name, now_s, left[name] / max(1, has))
+            hosts.append(Host(name, free, wait_s, rate))
+        return hosts
 
     def _wait_s(self, name: str, now_s: float, turns: float) -> float:
         """How long a host is busy with what runs there, and with so many tasks a slot after it."""
@@ -193,10 +195,6 @@ class TaskQueue(Generic[K]):
         ran_s = now_s - min(began, default=now_s)
         remains_s = self._mean_s - ran_s if ran_s < self._mean_s else ran_s
         return remains_s + turns * max(self._mean_s, ran_s)
-
-
-#: A task without input.
-_ANY = Task()
 
 
 def _run(task: Task, host: Host, now_s: float) -> _Run:
