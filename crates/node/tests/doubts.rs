@@ -29,6 +29,8 @@ struct Faults {
     /// The next commit that gives back a lease to write is made, and no answer comes; nor to anything after it.
     is_to_be_cut: AtomicBool,
     is_cut: AtomicBool,
+    /// Commits that give back a lease to write are refused, because another host that they need does not answer.
+    keeps_right: AtomicBool,
     /// Commits that give the right to write are made, and no answer comes.
     is_right_silent: AtomicBool,
     /// The next commit that gives the right to write is made, and its answer comes once this says so.
@@ -139,6 +141,10 @@ impl MetaEngine for Unanswering {
         mutations: Vec<Mutation>,
     ) -> Result<CommitOutcome> {
         self.faults.pass()?;
+        if gives_lease_back(&mutations) && self.faults.keeps_right.load(Ordering::Acquire) {
+            let source = std::io::Error::from_raw_os_error(113);
+            return Err(Error::Io { what: "recall".into(), source });
+        }
         let outcome = self.engine.commit(partition, op, conditions, mutations.clone());
         if removes_sums(&mutations)
             && let Some(work) = self.faults.meanwhile.lock().unwrap().take()
@@ -366,6 +372,25 @@ fn a_right_to_write_does_not_outlast_an_open_that_failed() {
     let aside = path.with_extension("aside");
     std::fs::rename(&path, &aside).unwrap();
     b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap_err();
+    wait_until("nobody may write to it", || state_of(&a, ino) == "settled");
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 1));
+}
+
+/// Nor does it outlast that another host was not reached without which it could not be given back.
+#[test]
+fn a_right_to_write_that_could_not_be_given_back_is_later() {
+    let deployment = Deployment::new();
+    let (a, b, faults) = hosts(&deployment);
+    let ino = put(&b, "f", &pattern(MIB, 1));
+    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    let path = deployment.backing_path(&b, "/f");
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    faults.keeps_right.store(true, Ordering::Release);
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap_err();
+    assert_eq!(state_of(&a, ino), "unsettled");
+    faults.keeps_right.store(false, Ordering::Release);
     wait_until("nobody may write to it", || state_of(&a, ino) == "settled");
     std::fs::rename(&aside, &path).unwrap();
     assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 1));

@@ -62,7 +62,8 @@ impl Rights {
         let extras = [Extra::HoldWritable, Extra::ClearWritable];
         if let Err(error) = self.namespace.update_with(ino, &extras, |_| Ok(())) {
             tracing::debug!(%ino, %error, "a lease to write is given back later");
-            self.passed.doubt(ino, &error);
+            // Whatever the error: the metadata say still, or may say, that this host may write.
+            self.passed.doubt_again(Unsure::File(ino));
             self.queue.collect();
         }
         if state.publishing.take_lacking() {
