@@ -17,6 +17,7 @@ mod leased;
 pub mod merge;
 mod namespace;
 mod pending;
+mod ranks;
 
 pub use bytes::Bytes;
 pub use engine::{CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value};

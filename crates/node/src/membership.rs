@@ -25,6 +25,7 @@ use intarsia_sync::{Instant, Mutex, RwLock};
 use intarsia_types::{Error, NodeId, Result};
 
 use crate::clock::now;
+use crate::ranks::OWN_RECORD;
 
 /// Attempts to change a record that others change too. They do so rarely.
 const ATTEMPTS: usize = 16;
@@ -87,7 +88,9 @@ struct Watch {
 pub(crate) struct Membership {
     me: NodeId,
     pace: Pace,
-    /// What is recorded of this host, as far as it knows.
+    /// The right to change what is recorded of this host; whoever has it asks the metadata.
+    turn: Mutex<()>,
+    /// What is recorded of this host, as far as it knows. Every call of a program looks at it.
     mine: Mutex<MemberRecord>,
     /// What is recorded of all, as of the last look.
     seen: RwLock<BTreeMap<NodeId, MemberRecord>>,
@@ -117,6 +120,7 @@ impl Membership {
                 return Ok(Self {
                     me: me.clone(),
                     pace,
+                    turn: Mutex::ranked(OWN_RECORD, ()),
                     mine: Mutex::new(mine),
                     seen: RwLock::default(),
                     watch: Mutex::default(),
@@ -174,8 +178,9 @@ impl Membership {
     /// # Errors
     /// The engine's own.
     pub(crate) fn hear_orders(&self, directory: &Namespace) -> Result<()> {
-        let mut mine = self.mine.lock();
+        let _turn = self.turn.lock();
         let found = directory.member(&self.me)?;
+        let mut mine = self.mine.lock();
         if let Some(found) = found.filter(|found| found.epoch == mine.epoch) {
             *mine = found;
         }
@@ -203,17 +208,20 @@ impl Membership {
         directory: &Namespace,
         change: impl Fn(&MemberRecord) -> MemberRecord,
     ) -> Result<Pulse> {
-        let mut mine = self.mine.lock();
+        let _turn = self.turn.lock();
         for _ in 0..ATTEMPTS {
+            let mine = self.mine();
             let next = change(&mine);
             if directory.put_member(&self.me, Some(&mine), &next)? {
-                *mine = next;
+                *self.mine.lock() = next;
                 return Ok(Pulse::Alive);
             }
             match directory.member(&self.me)? {
                 Some(found) if found.epoch > mine.epoch => return Ok(Pulse::Replaced),
                 // An order to leave, or a beat of ours whose answer did not come through.
-                Some(found) if found.epoch == mine.epoch && found.state.is_alive() => *mine = found,
+                Some(found) if found.epoch == mine.epoch && found.state.is_alive() => {
+                    *self.mine.lock() = found;
+                }
                 _ => return Ok(Pulse::Lost),
             }
         }
@@ -237,11 +245,12 @@ impl Membership {
     /// Records that the host is back, in the life `epoch`.
     pub(crate) fn revive(&self, directory: &Namespace, epoch: u64) -> Result<bool> {
         let begun = Instant::now();
-        let mut mine = self.mine.lock();
+        let _turn = self.turn.lock();
+        let mine = self.mine();
         let found = match directory.member(&self.me)? {
             // It was done before, and the answer did not come through.
             Some(found) if found.epoch == epoch => {
-                *mine = found;
+                *self.mine.lock() = found;
                 return Ok(true);
             }
             Some(found) if found.epoch > mine.epoch => return Ok(false),
@@ -254,7 +263,7 @@ impl Membership {
         };
         let is_done = directory.put_member(&self.me, found.as_ref(), &next)?;
         if is_done {
-            *mine = next;
+            *self.mine.lock() = next;
             *self.last_beat.lock() = begun;
         }
         Ok(is_done)

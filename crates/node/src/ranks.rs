@@ -2,10 +2,16 @@
 
 use intarsia_sync::Rank;
 
+/// The right to change what is recorded of this host.
+pub(crate) const OWN_RECORD: Rank = Rank::held_while_asking(5, "the turn for this host's record");
 /// The right to ask the lock master of a file.
 pub(crate) const LOCK_TURN: Rank = Rank::held_while_asking(10, "the turn for a file's locks");
 /// What is open here or not settled. Another host that asks for a file while its entry is locked is told to ask again.
 pub(crate) const LIVE_INODE: Rank = Rank::held_while_asking(20, "a live inode");
+/// The writes of an open striped file that are on their way. Who reads the file or writes to it waits for them anyway.
+pub(crate) const WRITES_BEHIND: Rank = Rank::held_while_asking(25, "the writes behind");
+/// The right to go on with another copy of a file that is read.
+pub(crate) const COPY_TURN: Rank = Rank::held_while_asking(27, "the turn for another copy");
 /// What this host's processes have locked of a file.
 pub(crate) const HELD_LOCKS: Rank = Rank::held_briefly(30, "the locks held on a file");
 /// The files whose lock master this host is.

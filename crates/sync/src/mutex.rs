@@ -48,17 +48,19 @@ impl<T: ?Sized> Mutex<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.rank.await_turn();
         match simulation::current() {
-            Some(task) => {
-                self.take_in_turn(&task, None).unwrap_or_else(|| self.held(self.lock.lock()))
-            }
+            Some(task) => match self.take_in_turn(&task, None) {
+                Some(guard) => guard,
+                None => self.held(self.lock.lock()),
+            },
             None => self.held(self.lock.lock()),
         }
     }
 
     /// Takes it if nobody holds it.
+    #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         simulation::pass();
-        self.lock.try_lock().map(|inner| self.held(inner))
+        Some(self.held(self.lock.try_lock()?))
     }
 
     /// As [`Self::lock`], until `deadline` at the latest.
@@ -70,7 +72,7 @@ impl<T: ?Sized> Mutex<T> {
         self.rank.await_turn();
         match simulation::current() {
             Some(task) => self.take_in_turn(&task, Some(deadline)),
-            None => self.lock.try_lock_until(deadline.of_system()).map(|inner| self.held(inner)),
+            None => Some(self.held(self.lock.try_lock_until(deadline.of_system())?)),
         }
     }
 
@@ -90,11 +92,13 @@ impl<T: ?Sized> Mutex<T> {
         self.lock.get_mut()
     }
 
+    #[track_caller]
     fn held<'a>(&'a self, inner: parking_lot::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.rank.take();
         MutexGuard { inner, lock: &self.lock, rank: self.rank }
     }
 
+    #[track_caller]
     fn take_in_turn(&self, task: &Task, deadline: Option<Instant>) -> Option<MutexGuard<'_, T>> {
         task.pass();
         loop {

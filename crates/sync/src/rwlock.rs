@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+use crate::rank::Slot;
 use crate::simulation::{self, Place};
 
 /// A lock, as [`parking_lot::RwLock`].
@@ -35,14 +36,18 @@ impl<T> RwLock<T> {
 
 impl<T: ?Sized> RwLock<T> {
     /// Waits until nobody writes.
+    #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         let inner = simulation::until(Place::of(&self.0), || self.0.try_read());
+        Slot::NONE.take();
         RwLockReadGuard { inner: inner.unwrap_or_else(|| self.0.read()), lock: &self.0 }
     }
 
     /// Waits until nobody else holds it.
+    #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         let inner = simulation::until(Place::of(&self.0), || self.0.try_write());
+        Slot::NONE.take();
         RwLockWriteGuard { inner: inner.unwrap_or_else(|| self.0.write()), lock: &self.0 }
     }
 
@@ -74,12 +79,14 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
 
 impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
     fn drop(&mut self) {
+        Slot::NONE.let_go();
         simulation::wake(Place::of(self.lock));
     }
 }
 
 impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
     fn drop(&mut self) {
+        Slot::NONE.let_go();
         simulation::wake(Place::of(self.lock));
     }
 }

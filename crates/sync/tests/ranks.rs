@@ -5,9 +5,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use intarsia_sync::{Condvar, Instant, Mutex, MutexGuard, Rank, may_ask_others};
+use intarsia_sync::{Condvar, Instant, Mutex, MutexGuard, Rank, RwLock, may_ask_others};
 
 const FILE: Rank = Rank::held_while_asking(1, "a file");
+const TURN: Rank = Rank::held_while_asking(3, "a turn").of_several();
 const TABLE: Rank = Rank::held_briefly(2, "the table");
 
 fn is_refused(work: impl FnOnce()) -> bool {
@@ -42,6 +43,35 @@ fn no_other_host_is_asked_under_a_lock_that_its_answer_may_need() {
     drop(brief);
     may_ask_others();
     drop(held);
+}
+
+#[test]
+fn nobody_is_asked_under_a_lock_without_a_rank() {
+    let (free, shared) = (Mutex::new(()), RwLock::new(()));
+    let held = free.lock();
+    assert!(is_refused(may_ask_others));
+    drop(held);
+    may_ask_others();
+    let (first, second) = (shared.read(), shared.read());
+    drop(first);
+    assert!(is_refused(may_ask_others), "one is still held");
+    drop(second);
+    may_ask_others();
+    let held = shared.write();
+    assert!(is_refused(may_ask_others));
+    drop(held);
+    may_ask_others();
+}
+
+#[test]
+fn several_of_a_rank_can_be_held_where_it_says_so() {
+    let turns: Vec<_> = (0..3).map(|_| Mutex::ranked(TURN, ())).collect();
+    let file = Mutex::ranked(FILE, ());
+    let held: Vec<_> = turns.iter().map(Mutex::lock).collect();
+    may_ask_others();
+    assert!(is_refused(|| drop(file.lock())), "a file after the turns");
+    drop(held);
+    drop(file.lock());
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::promises::Promises;
 use super::{Namespace, Owner, Transaction};
 use crate::holders::Holders;
 use crate::leased::LeasedEngine;
+use crate::ranks::LEASE_TURN;
 use crate::{Bytes, Condition, Key, allowance, keys};
 
 /// Names of a directory that are read at once so that all of its names are known, at most.
@@ -27,6 +28,8 @@ const BODIES_MAX: usize = 1024;
 const TURNS: u64 = 64;
 /// How long a lease waits for another that is asked for or given back: it only saves time.
 const TURN_PATIENCE: Duration = Duration::from_millis(50);
+/// How long giving a lease back waits for its turn.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// What became of asking another host for its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +65,7 @@ struct Turns(Vec<Mutex<()>>);
 
 impl Turns {
     fn new() -> Self {
-        Self((0..TURNS).map(|_| Mutex::default()).collect())
+        Self((0..TURNS).map(|_| Mutex::ranked(LEASE_TURN, ())).collect())
     }
 
     fn of(&self, dir: InodeId) -> &Mutex<()> {
@@ -142,7 +145,9 @@ impl Namespace {
     pub fn release_directory(&self, dir: InodeId) -> Result<()> {
         let Some(leases) = &self.leases else { return Ok(()) };
         self.forget_directory(dir);
-        let _turn = leases.turns.of(dir).lock();
+        // Who has it may be waiting for an answer.
+        let turn = leases.turns.of(dir).try_lock_for(allowance::of(GIVEN_BACK_WITHIN));
+        let _turn = turn.ok_or_else(|| Error::Busy("another lease is asked for".into()))?;
         leases.engine.drop_lease(dir);
         self.remove_holder(dir, &self.lease_holder())
     }

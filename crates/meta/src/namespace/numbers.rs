@@ -2,6 +2,7 @@
 //! given out twice, at the price of gaps after a restart.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use intarsia_sync::Mutex;
 use intarsia_types::{Error, InodeId, PartitionId, Result};
@@ -9,9 +10,12 @@ use intarsia_types::{Error, InodeId, PartitionId, Result};
 use super::transaction::Part;
 use super::{Namespace, Transaction};
 use crate::merge::{decode_counter, encode_counter};
-use crate::{Condition, keys};
+use crate::ranks::INODE_NUMBERS;
+use crate::{Condition, allowance, keys};
 
 const BLOCK: u64 = 65_536;
+/// How long a number is waited for while another thread reserves some.
+const RESERVED_WITHIN: Duration = Duration::from_secs(10);
 /// The root has sequence 1.
 const FIRST: u64 = 2;
 
@@ -20,15 +24,18 @@ pub(super) struct Numbers(Vec<Mutex<Range<u64>>>);
 
 impl Numbers {
     pub(super) fn new(partitions: u16) -> Self {
-        Self((0..partitions).map(|_| Mutex::new(0..0)).collect())
+        Self((0..partitions).map(|_| Mutex::ranked(INODE_NUMBERS, 0..0)).collect())
     }
 }
 
 impl Namespace {
     pub(super) fn new_ino(&self, partition: PartitionId) -> Result<InodeId> {
         let block = self.numbers.0.get(usize::from(partition.0));
-        let mut block =
-            block.ok_or_else(|| Error::Engine(format!("no partition {}", partition.0)))?.lock();
+        let block = block.ok_or_else(|| Error::Engine(format!("no partition {}", partition.0)))?;
+        // Who has it may be waiting for an answer.
+        let mut block = block.try_lock_for(allowance::of(RESERVED_WITHIN)).ok_or_else(|| {
+            Error::Engine(format!("partition {}: no inode numbers in time", partition.0))
+        })?;
         if block.is_empty() {
             *block = self.reserve(partition, "sequence", FIRST, BLOCK)?;
         }

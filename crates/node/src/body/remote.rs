@@ -17,6 +17,7 @@ use crate::body::beside::{CopyBeside, Piecewise};
 use crate::body::pieces::{Landed, Pieces};
 use crate::body::striped::wire_mode;
 use crate::membership::cluster::{Cluster, unexpected};
+use crate::ranks::COPY_TURN;
 
 /// A file up to this length comes with the answer to its opening.
 const WHOLE_BYTES: u64 = 128 << 10;
@@ -41,6 +42,8 @@ pub(crate) struct RemoteFile {
     way: RwLock<Way>,
     /// Where it was open before; closed with the file, as other readers may be asking there still.
     left: Mutex<Vec<Way>>,
+    /// The right to go on with another host.
+    turn: Mutex<()>,
     /// Other hosts with the same content, for when that one fails.
     spares: Mutex<Vec<NodeId>>,
     may_write: bool,
@@ -163,6 +166,7 @@ impl RemoteFile {
             ino,
             part: None,
             way: RwLock::new(Way { home, handle }),
+            turn: Mutex::ranked(COPY_TURN, ()),
             spares: Mutex::default(),
             left: Mutex::default(),
             may_write,
@@ -301,11 +305,12 @@ impl RemoteFile {
 
     /// Goes on with the next host that serves the file, unless another reader has done so already.
     fn leave(&self, failed: &NodeId) -> bool {
-        let mut spares = self.spares.lock();
+        let _turn = self.turn.lock();
         if self.home() != *failed {
             return true;
         }
-        while let Some(spare) = spares.pop() {
+        let next = || self.spares.lock().pop();
+        while let Some(spare) = next() {
             match self.open_again(spare.clone()) {
                 Ok(()) => {
                     tracing::warn!(ino = %self.ino, %failed, %spare, "reading another copy");

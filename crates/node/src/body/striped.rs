@@ -21,6 +21,7 @@ use crate::body::remote::RemoteFile;
 use crate::clock::now;
 use crate::membership::cluster::Cluster;
 use crate::membership::cluster::unexpected;
+use crate::ranks::WRITES_BEHIND;
 
 /// Written bytes that may be on their way to other hosts at once, for one file.
 const BEHIND_BYTES: usize = 8 << 20;
@@ -101,7 +102,7 @@ impl StripedFile {
             parts,
             may_write,
             known: Mutex::new(Known { size_bytes, cuts, unpublished: None }),
-            behind: Mutex::default(),
+            behind: Mutex::ranked(WRITES_BEHIND, Behind::default()),
         }
     }
 

@@ -16,7 +16,7 @@ use intarsia_meta::{
     Inode, MemberRecord, MemberState, MemberTier, MetaEngine, Namespace, Owner, RootSpec,
 };
 use intarsia_policy::{HostState, Link, TierState};
-use intarsia_sync::{Mutex, RwLock};
+use intarsia_sync::Mutex;
 use intarsia_transport::{
     Buffer, DeploymentKey, Handler, Identity, Network, Peers, Runtime, Server,
 };
@@ -27,6 +27,7 @@ use self::memory::PieceMemory;
 use crate::clock::now;
 use crate::membership::fence::Fence;
 use crate::membership::heartbeat::Heartbeat;
+use crate::membership::homes::TierHomes;
 use crate::membership::{Membership, Pace, Pulse, Seen};
 
 const EIO: i32 = 5;
@@ -90,7 +91,7 @@ pub(crate) struct Cluster {
     directory: Namespace,
     peers: Peers,
     /// Whose each tier is. Changes only when a host comes back with empty disks, which shows as one member more.
-    homes: RwLock<HashMap<TierId, NodeId>>,
+    homes: TierHomes,
     /// How many members there were at the last look.
     member_count: AtomicUsize,
     piece_memory: Arc<PieceMemory>,
@@ -136,7 +137,7 @@ impl Cluster {
             runtime,
             directory,
             peers,
-            homes: RwLock::default(),
+            homes: TierHomes::default(),
             member_count: AtomicUsize::new(0),
             piece_memory: PieceMemory::new(),
             asked_bytes: AtomicU64::new(0),
@@ -156,16 +157,12 @@ impl Cluster {
 
     /// The host that a tier belongs to.
     pub(crate) fn home_of(&self, tier: TierId) -> Result<NodeId> {
-        if let Some(home) = self.homes.read().get(&tier) {
-            return Ok(home.clone());
-        }
-        let mut homes = self.homes.write();
-        for (id, known) in self.directory.tiers()? {
-            homes.insert(id, NodeId(known.host));
-        }
-        homes
-            .get(&tier)
-            .cloned()
+        let ask = || {
+            let tiers = self.directory.tiers()?.into_iter();
+            Ok(tiers.map(|(id, known)| (id, NodeId(known.host))).collect())
+        };
+        self.homes
+            .of(tier, ask)?
             .ok_or_else(|| Error::Engine(format!("tier {tier} belongs to no host of this store")))
     }
 
@@ -181,7 +178,7 @@ impl Cluster {
         let all = self.membership.all();
         // A host that is new may have taken over tiers.
         if self.member_count.swap(all.len(), Ordering::Relaxed) < all.len() {
-            self.homes.write().clear();
+            self.homes.forget();
         }
         let others = all.into_iter().filter(|(node, _)| *node != self.me);
         let serving = others.filter(|(_, member)| member.state.is_alive());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use intarsia_meta::{
     CommitOutcome, Condition, EngineStats, Key, MetaEngine, Mutation, OpId, Value, allowance,
 };
-use intarsia_sync::{Instant, Mutex};
+use intarsia_sync::{Instant, Mutex, may_ask_others};
 use intarsia_types::{Error, PartitionId, Result};
 
 /// What a question counts at least that failed: an engine that refuses everything at once is not asked for ever.
@@ -59,7 +59,9 @@ impl Gate {
         silence.spent + silence.asking_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    #[track_caller]
     fn ask<T>(&self, question: impl FnOnce(&dyn MetaEngine) -> Result<T>) -> Result<T> {
+        may_ask_others();
         if !self.is_closing.load(Ordering::Acquire) {
             return question(&*self.engine);
         }

@@ -1,7 +1,10 @@
 //! The hosts that have the bytes of files, and whether all of them are lost.
 
+use std::collections::HashMap;
+
 use intarsia_meta::Inode;
-use intarsia_types::{Layout, NodeId, Result};
+use intarsia_sync::RwLock;
+use intarsia_types::{Layout, NodeId, Result, TierId};
 
 use crate::membership::cluster::Cluster;
 
@@ -26,4 +29,79 @@ pub(crate) fn require_some_copy(cluster: &Cluster, inode: &Inode) -> Result<()> 
 /// The hosts that have the bytes of a file: each all of them, or its part; none when they are with its record.
 pub(crate) fn homes_of(cluster: &Cluster, inode: &Inode) -> Result<Vec<NodeId>> {
     inode.layout.files().iter().map(|backing| cluster.home_of(backing.tier)).collect()
+}
+
+/// Whose each tier is, as it was last told.
+#[derive(Default)]
+pub(crate) struct TierHomes(RwLock<Known>);
+
+#[derive(Default)]
+struct Known {
+    homes: HashMap<TierId, NodeId>,
+    /// How often all were forgotten.
+    forgotten: u64,
+}
+
+impl TierHomes {
+    /// The host of `tier`, after `ask` for all of them if it is not known. Others look tiers up meanwhile, and what was
+    /// asked before all were forgotten is not kept.
+    ///
+    /// # Errors
+    /// Those of `ask`.
+    pub(crate) fn of(
+        &self,
+        tier: TierId,
+        ask: impl FnOnce() -> Result<HashMap<TierId, NodeId>>,
+    ) -> Result<Option<NodeId>> {
+        let known = self.0.read();
+        if let Some(home) = known.homes.get(&tier) {
+            return Ok(Some(home.clone()));
+        }
+        let forgotten = known.forgotten;
+        drop(known);
+        let homes = ask()?;
+        let home = homes.get(&tier).cloned();
+        let mut known = self.0.write();
+        if known.forgotten == forgotten {
+            known.homes = homes;
+        }
+        Ok(home)
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn forget(&self) {
+        let mut known = self.0.write();
+        known.homes.clear();
+        known.forgotten += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+    use super::*;
+
+    #[test]
+    fn a_tier_is_asked_for_once_and_again_after_all_were_forgotten() {
+        let (homes, tier) = (TierHomes::default(), TierId(7));
+        let told = |host: &str| Ok(HashMap::from([(tier, NodeId(host.to_owned()))]));
+        let of = |host: &str| homes.of(tier, || told(host)).unwrap().unwrap().0;
+        assert_eq!((of("a"), of("b")), ("a".into(), "a".into()));
+        homes.forget();
+        assert_eq!(of("b"), "b");
+        assert_eq!(homes.of(TierId(8), || told("b")).unwrap(), None);
+    }
+
+    #[test]
+    fn what_was_asked_before_all_were_forgotten_is_not_kept() {
+        let (homes, tier) = (TierHomes::default(), TierId(7));
+        let told = |host: &str| HashMap::from([(tier, NodeId(host.to_owned()))]);
+        let first = homes.of(tier, || {
+            homes.forget();
+            Ok(told("before"))
+        });
+        assert_eq!(first.unwrap().unwrap().0, "before");
+        assert_eq!(homes.of(tier, || Ok(told("after"))).unwrap().unwrap().0, "after");
+    }
 }

@@ -40,6 +40,17 @@ enum Fetch {
     Over(Result<Fetched>),
 }
 
+/// What is known of the fetch of a file; what came of one is told once.
+fn known_of(fetches: &mut HashMap<InodeId, Fetch>, ino: InodeId) -> Option<Result<Fetched>> {
+    if matches!(fetches.get(&ino)?, Fetch::Running) {
+        return Some(Ok(Fetched::Later(LONG_PAUSE)));
+    }
+    match fetches.remove(&ino)? {
+        Fetch::Over(outcome) => Some(outcome),
+        Fetch::Running => None,
+    }
+}
+
 /// Fetches files to this host.
 pub(crate) struct Fetches {
     /// The name of this host.
@@ -75,19 +86,16 @@ impl Fetches {
         if !self.members.is_shared() {
             return Err(NO_OTHERS);
         }
-        let mut fetches = self.long.lock();
-        match fetches.remove(&ino) {
-            Some(Fetch::Over(outcome)) => return outcome,
-            Some(running) => {
-                fetches.insert(ino, running);
-                return Ok(Fetched::Later(LONG_PAUSE));
-            }
-            None => {}
+        if let Some(known) = known_of(&mut self.long.lock(), ino) {
+            return known;
         }
-        let inode = self.namespace.get(ino)?;
-        if inode.size_bytes <= LONG_BYTES {
-            drop(fetches);
+        if self.namespace.get(ino)?.size_bytes <= LONG_BYTES {
             return self.bring_here(ino);
+        }
+        let mut fetches = self.long.lock();
+        // Another thread may have begun it meanwhile.
+        if let Some(known) = known_of(&mut fetches, ino) {
+            return known;
         }
         let running = fetches.values().filter(|fetch| matches!(fetch, Fetch::Running)).count();
         if running < LONG_AT_ONCE {
