@@ -3,17 +3,17 @@
 mod format_1;
 mod head;
 
-use intarsia_types::{Attr, Error, FileKind, InodeId, Layout, Result, Timestamp};
+use intarsia_types::{Attr, Encoding, Error, FileKind, InodeId, Layout, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::Bytes;
 
-pub(crate) use self::head::{FORMAT, Head, encode_time};
+pub(crate) use self::head::{FORMAT, FORMAT_ENCODED, Head, encode_time};
 
 /// Everything about a file except its names, extended attributes and bytes.
 ///
 /// Stored as a [`Head`] of fixed width and `postcard` of the other fields in this order: never reorder
-/// them.
+/// them. The encoding follows where it is not plain, in a format of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inode {
     /// Inode number. It is in the record's key, not in the record.
@@ -68,6 +68,9 @@ pub struct Inode {
     pub layout: Layout,
     /// Target of a symbolic link.
     pub target: Option<Vec<u8>>,
+    /// How those bytes are written there.
+    #[serde(skip)]
+    pub encoding: Encoding,
 }
 
 const fn no_kind() -> FileKind {
@@ -93,7 +96,16 @@ impl Inode {
 
     fn decode_current(ino: InodeId, record: &[u8]) -> Result<Self> {
         let (head, fields) = Head::split(ino, record)?;
-        let rest: Self = decode_fields(ino, fields)?;
+        let rest = if record.first() == Some(&FORMAT_ENCODED) {
+            let (rest, encoding): (Self, Encoding) = decode_fields(ino, fields)?;
+            // One form of each record: what is plain has the other format.
+            if encoding.is_plain() {
+                return Err(Error::Corrupt { ino, what: "inode record (its encoding)".into() });
+            }
+            Self { encoding, ..rest }
+        } else {
+            decode_fields(ino, fields)?
+        };
         Ok(Self {
             ino,
             kind: head.kind,
@@ -109,6 +121,10 @@ impl Inode {
     /// Encodes the record.
     pub fn encode(&self) -> Result<Bytes> {
         let head = self.head().encode();
+        if !self.encoding.is_plain() {
+            return self
+                .encode_fields([&[FORMAT_ENCODED], &head[1..]].concat(), &(self, self.encoding));
+        }
         // A record without a long target or layout fits, and is then copied once, to its exact size.
         let mut small = [0; 192];
         let (start, room) = small.split_at_mut(head.len());
@@ -117,7 +133,11 @@ impl Inode {
             let len = head.len() + fields.len();
             return Ok(Bytes::copy_from(&small[..len]));
         }
-        postcard::to_extend(self, head.to_vec())
+        self.encode_fields(head.to_vec(), self)
+    }
+
+    fn encode_fields(&self, head: Vec<u8>, fields: &impl Serialize) -> Result<Bytes> {
+        postcard::to_extend(fields, head)
             .map(Bytes::from)
             .map_err(|e| Error::Engine(format!("cannot encode inode {}: {e}", self.ino)))
     }

@@ -12,7 +12,7 @@ mod records;
 
 use intarsia_meta::{Inode, keys};
 use intarsia_types::{
-    BackingFileId, BackingRef, Error, FileKind, InodeId, Layout, TierId, Timestamp,
+    BackingFileId, BackingRef, Encoding, Error, FileKind, InodeId, Layout, TierId, Timestamp,
 };
 use proptest::prelude::*;
 
@@ -39,6 +39,7 @@ proptest! {
         let _ = Inode::decode(InodeId(1), &bytes);
         let _ = Inode::decode(InodeId(1), &[&[1], bytes.as_slice()].concat());
         let _ = Inode::decode(InodeId(1), &[&[2], bytes.as_slice()].concat());
+        let _ = Inode::decode(InodeId(1), &[&[3], bytes.as_slice()].concat());
         let _ = keys::split_dentry(&bytes);
         let _ = keys::split_free(&bytes);
         let _ = keys::inode_of(&bytes);
@@ -51,7 +52,7 @@ proptest! {
 proptest! {
     #[test]
     fn the_last_version_is_followed_by_the_first(inode in inode()) {
-        let dir = Inode { kind: FileKind::Directory, version: u64::MAX, ..inode };
+        let dir = Inode { kind: FileKind::Directory, version: u64::MAX, encoding: Encoding::Plain, ..inode };
         let delta = intarsia_meta::DirDelta { time: Timestamp::default(), nlink: 1, entries: 1 };
         let record = dir.encode().unwrap();
         let merged = intarsia_meta::merge::merge_directory(dir.ino, &record, delta).unwrap();
@@ -84,6 +85,7 @@ fn settled_file() -> Inode {
         checksummed: false,
         layout: Layout::Local(backing),
         target: None,
+        encoding: Encoding::Plain,
     }
 }
 
@@ -99,6 +101,17 @@ fn the_record_of_format_2_never_changes() {
         "a403 e807 64 00 8827 10 0207 0707 00 00 01 00 01 02ac02 00",
     ];
     assert_eq!(hex(&settled_file().encode().unwrap()), golden.concat().replace(' ', ""));
+}
+
+#[test]
+fn a_record_of_an_encoded_file_has_a_format_of_its_own() {
+    let encoded = Inode { encoding: Encoding::Zstd { stored_bytes: 300 }, ..settled_file() };
+    let (plain, record) = (settled_file().encode().unwrap(), encoded.encode().unwrap());
+    let golden = format!("03{}01ac02", &hex(&plain)[2..]);
+    assert_eq!(hex(&record), golden);
+    assert_eq!(Inode::decode(InodeId(9), &record).unwrap(), encoded);
+    let twice = [&[3], &plain[1..], &[0]].concat();
+    assert!(Inode::decode(InodeId(9), &twice).is_err(), "a plain file has one form");
 }
 
 #[test]

@@ -119,6 +119,15 @@ pub(crate) struct Bodies {
     pub(crate) parts: Arc<Parts>,
 }
 
+/// What a node says that is too old for how a file is kept.
+fn unserved(inode: &Inode, what: &str, name: &str) -> Error {
+    tracing::error!(ino = %inode.ino, "this node cannot serve the {what} {name}");
+    Error::Corrupt {
+        ino: inode.ino,
+        what: format!("{what} {name} needs a node of a newer version"),
+    }
+}
+
 /// A body as its record says, or as what was found in the place that the record names.
 pub(crate) struct Loaded {
     pub(crate) body: Body,
@@ -183,6 +192,9 @@ impl Bodies {
 
     fn load_recorded(&self, inode: &Inode, hints: &HintSet) -> Result<Loaded> {
         let size_bytes = inode.size_bytes;
+        if !inode.encoding.is_plain() {
+            return Err(unserved(inode, "encoding", inode.encoding.name()));
+        }
         let body = match &inode.layout {
             Layout::Empty => Body::Inline(Vec::new()),
             Layout::Inline => Body::Inline(load_inline(&self.namespace, inode)?),
@@ -192,13 +204,7 @@ impl Bodies {
                 let (body, renewed) = self.lower.open(inode)?;
                 return Ok(Loaded { body: Body::Lower(body), size_bytes: renewed.size_bytes });
             }
-            other => {
-                tracing::error!(ino = %inode.ino, layout = other.name(), "this node cannot serve the layout");
-                return Err(Error::Corrupt {
-                    ino: inode.ino,
-                    what: format!("layout {} needs a node of a newer version", other.name()),
-                });
-            }
+            other => return Err(unserved(inode, "layout", other.name())),
         };
         Ok(Loaded { body, size_bytes })
     }

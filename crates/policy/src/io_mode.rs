@@ -19,6 +19,8 @@ pub struct OpenRequest {
     pub tier: Option<TierState>,
     /// The open is for writing.
     pub is_written: bool,
+    /// Its bytes are not kept as they are.
+    pub is_encoded: bool,
     /// Writing must clear set-id bits, which the kernel leaves to the process.
     pub clears_set_id: bool,
 }
@@ -29,10 +31,11 @@ pub(crate) fn choose_io_mode(
     has_passthrough: bool,
     is_strict: bool,
 ) -> (IoMode, Reason) {
-    let OpenRequest { tier, is_written, clears_set_id } = *request;
+    let OpenRequest { tier, is_written, is_encoded, clears_set_id } = *request;
     let reason = match tier {
         _ if !has_passthrough => Reason::NoPassthrough,
         None => Reason::NoBackingFile,
+        _ if is_encoded => Reason::Encoded,
         Some(tier) if !tier.is_stackable => Reason::NotStackable,
         // Every byte must be accounted before it is written.
         Some(tier) if is_written && tier.is_low => Reason::TierLow,
@@ -50,7 +53,12 @@ mod tests {
     #[test]
     fn every_single_reason_is_enough_to_go_through_the_process() {
         let tier = TierState::EXAMPLE;
-        let yes = OpenRequest { tier: Some(tier), is_written: true, clears_set_id: false };
+        let yes = OpenRequest {
+            tier: Some(tier),
+            is_written: true,
+            is_encoded: false,
+            clears_set_id: false,
+        };
         let of = |request: OpenRequest| choose_io_mode(&request, true, false);
         assert_eq!(of(yes), (IoMode::Passthrough, Reason::KernelServes));
         let (low, flat) =
@@ -63,6 +71,7 @@ mod tests {
             (of(OpenRequest { tier: Some(flat), ..yes }), Reason::NotStackable),
             (of(OpenRequest { tier: Some(low), ..yes }), Reason::TierLow),
             (of(OpenRequest { tier: None, ..yes }), Reason::NoBackingFile),
+            (of(OpenRequest { is_encoded: true, ..yes }), Reason::Encoded),
             (of(OpenRequest { clears_set_id: true, ..yes }), Reason::SetId),
         ];
         for (found, reason) in no {

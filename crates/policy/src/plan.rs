@@ -245,7 +245,7 @@ fn rewrite(file: &FileState, here: &Here<'_>, home: &NodeId, is_put_there: bool)
 fn served(file: &FileState, here: &Here<'_>, plan: Plan) -> Plan {
     let Home::Here(id) = plan.home else { return plan };
     let tier = here.tiers.iter().find(|tier| tier.id == id).copied();
-    let request = OpenRequest { tier, is_written: true, clears_set_id: false };
+    let request = OpenRequest { tier, is_written: true, is_encoded: false, clears_set_id: false };
     let (io_mode, _) = choose_io_mode(&request, here.has_passthrough, file.is_strict);
     Plan { io_mode, ..plan }
 }

@@ -29,6 +29,8 @@ pub enum Reason {
     NoPassthrough,
     /// There is no backing file here, and there will be none.
     NoBackingFile,
+    /// Its bytes are not kept as they are.
+    Encoded,
     /// The tier's file system does not carry it.
     NotStackable,
     /// The tier is below its watermark, where every byte is accounted before it is written.
@@ -89,6 +91,7 @@ impl Reason {
             Self::KernelServes => "the kernel serves its backing file",
             Self::NoPassthrough => "the kernel serves no files by itself here",
             Self::NoBackingFile => "it has no backing file here",
+            Self::Encoded => "its bytes are not kept as they are",
             Self::NotStackable => "the kernel cannot serve files of this tier's file system",
             Self::TierLow => "its tier is below the watermark",
             Self::Strict => "its reads are verified",

@@ -3,6 +3,7 @@
 mod attr;
 mod bytes;
 mod durability;
+mod encoding;
 mod error;
 mod hint;
 mod id;
@@ -15,6 +16,7 @@ mod time;
 pub use attr::{Attr, FileKind};
 pub use bytes::{ByteCount, ParseByteCountError};
 pub use durability::Durability;
+pub use encoding::Encoding;
 pub use error::{Error, Result};
 pub use hint::{
     CacheHint, CloseMode, Dealing, HINT_PREFIX, Hint, HintError, HintKey, HintSet, Integrity,

@@ -1,6 +1,6 @@
 //! Records of format 1: the format byte and `postcard` of all fields.
 
-use intarsia_types::{FileKind, InodeId, Layout, Result, Timestamp};
+use intarsia_types::{Encoding, FileKind, InodeId, Layout, Result, Timestamp};
 use serde::Deserialize;
 
 use super::{Inode, decode_fields};
@@ -55,5 +55,6 @@ pub(super) fn decode(ino: InodeId, record: &[u8]) -> Result<Inode> {
         checksummed: r.checksummed,
         layout: r.layout,
         target: r.target,
+        encoding: Encoding::Plain,
     })
 }

@@ -5,6 +5,8 @@ use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
 
 /// First byte of every record. A new form gets a new number and the old decoder stays.
 pub(crate) const FORMAT: u8 = 2;
+/// That of a file whose bytes are encoded: how stands behind all other fields.
+pub(crate) const FORMAT_ENCODED: u8 = 3;
 
 /// Numbers are big-endian; seconds are signed. Offsets: format 0, kind 1, version 2, nlink 10,
 /// entries 14, mtime 22 (8 bytes seconds, 4 bytes nanoseconds), ctime 34.
@@ -25,13 +27,16 @@ impl Head {
     pub(crate) fn split(ino: InodeId, record: &[u8]) -> Result<(Self, &[u8])> {
         let corrupt = |what: String| Error::Corrupt { ino, what };
         match record.first() {
-            Some(&FORMAT) => {}
+            Some(&(FORMAT | FORMAT_ENCODED)) => {}
             Some(format) => {
                 return Err(corrupt(format!("inode record of unknown format {format}")));
             }
             None => return Err(corrupt("an empty inode record".into())),
         }
-        Self::parse(record).ok_or_else(|| corrupt("inode record (its head)".into()))
+        let is_encoded = record.first() == Some(&FORMAT_ENCODED);
+        Self::parse(record)
+            .filter(|(head, _)| head.kind == FileKind::Regular || !is_encoded)
+            .ok_or_else(|| corrupt("inode record (its head)".into()))
     }
 
     fn parse(record: &[u8]) -> Option<(Self, &[u8])> {

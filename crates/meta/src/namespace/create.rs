@@ -1,6 +1,6 @@
 //! New files, directories, symbolic links and nodes.
 
-use intarsia_types::{Error, FileKind, InodeId, Layout, PartitionId, Result, Timestamp};
+use intarsia_types::{Encoding, Error, FileKind, InodeId, Layout, PartitionId, Result, Timestamp};
 
 use super::{Namespace, Transaction, name, xattr};
 use crate::dentry::Dentry;
@@ -207,6 +207,7 @@ fn write_inode(
         checksummed: false,
         layout: new.layout.clone(),
         target: new.target.clone(),
+        encoding: Encoding::Plain,
     };
     if is_directory && ino.partition() != parent.partition() {
         // It is there before its name is, so that who follows the name never finds nothing.

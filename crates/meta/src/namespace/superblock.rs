@@ -2,7 +2,9 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-use intarsia_types::{Error, FileKind, InodeId, Layout, PartitionId, Result, TierId, Timestamp};
+use intarsia_types::{
+    Encoding, Error, FileKind, InodeId, Layout, PartitionId, Result, TierId, Timestamp,
+};
 
 use super::Namespace;
 use crate::merge::{decode_counter, encode_counter};
@@ -105,6 +107,7 @@ fn root_inode(root: RootSpec, now: Timestamp) -> Inode {
         checksummed: false,
         layout: Layout::Empty,
         target: None,
+        encoding: Encoding::Plain,
     }
 }
 

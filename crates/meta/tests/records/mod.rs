@@ -9,7 +9,7 @@
 
 use intarsia_meta::Inode;
 use intarsia_types::{
-    BackingFileId, BackingRef, FileKind, InodeId, Layout, LowerStamp, TierId, Timestamp,
+    BackingFileId, BackingRef, Encoding, FileKind, InodeId, Layout, LowerStamp, TierId, Timestamp,
 };
 use proptest::prelude::*;
 
@@ -57,6 +57,13 @@ pub(crate) fn signed() -> impl Strategy<Value = i64> {
     number().prop_map(|n| n as i64)
 }
 
+fn encoding() -> impl Strategy<Value = Encoding> {
+    prop_oneof![
+        Just(Encoding::Plain),
+        number().prop_map(|stored_bytes| Encoding::Zstd { stored_bytes })
+    ]
+}
+
 fn links() -> impl Strategy<Value = u32> {
     prop_oneof![any::<u32>(), 0..3_u32, (0..3_u32).prop_map(|n| u32::MAX - n)]
 }
@@ -70,7 +77,7 @@ prop_compose! {
         times in (time(), time(), time(), time()), flags in any::<(bool, bool)>(),
         layout in layout(), name in prop::collection::vec(any::<u8>(), 0..256),
         target in prop::option::of(prop::collection::vec(any::<u8>(), 0..4096)),
-        parent in any::<u64>(),
+        parent in any::<u64>(), encoding in encoding(),
     ) -> Inode {
         Inode {
             ino: InodeId(ino), kind: FileKind::from_number(kind).unwrap(), perm,
@@ -79,6 +86,7 @@ prop_compose! {
             atime: times.0, mtime: times.1, ctime: times.2, btime: times.3,
             parent: InodeId(parent), name, has_xattrs: flags.0, checksummed: flags.1,
             layout, target,
+            encoding: if kind == 0 { encoding } else { Encoding::Plain },
         }
     }
 }

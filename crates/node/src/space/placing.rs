@@ -208,11 +208,11 @@ impl Placing {
         &self,
         hints: &HintSet,
         tier: Option<&Tier>,
-        (is_written, clears_set_id): (bool, bool),
+        access: OpenRequest,
         has_passthrough: bool,
     ) -> Plan {
         let tier = tier.map(|tier| state_of(tier, false));
-        let purpose = Purpose::Open(OpenRequest { tier, is_written, clears_set_id });
+        let purpose = Purpose::Open(OpenRequest { tier, ..access });
         let file = FileState { is_strict: is_strict(hints), ..FileState::default() };
         let here = Here { has_passthrough, ..self.here(&[]) };
         place(&PlaceRequest { purpose, file, here }, || [])

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use intarsia_meta::{Inode, Namespace};
-use intarsia_policy::IoMode;
+use intarsia_policy::{IoMode, OpenRequest};
 use intarsia_types::{Error, HintSet, InodeId, Result};
 
 use crate::body::stripes::Wish;
@@ -256,7 +256,12 @@ impl Opener {
         };
         let tier = tier.and_then(|id| self.tiers.get(id).ok());
         let clears_set_id = flags.write && inode.perm & 0o6000 != 0 && !caller.keeps_set_id();
-        let access = (flags.write, clears_set_id);
+        let access = OpenRequest {
+            tier: None,
+            is_written: flags.write,
+            is_encoded: !inode.encoding.is_plain(),
+            clears_set_id,
+        };
         self.placing
             .plan_opened(&state.hints, tier, access, self.recording.does_passthrough())
             .io_mode

@@ -154,7 +154,12 @@ fn what_is_written_here_comes_here_if_there_is_room_and_no_hint_put_it_elsewhere
 #[test]
 fn what_is_opened_kept_or_settled_stays_where_it_is() {
     let file = FileState { size_bytes: 1 << 20, ..FileState::default() };
-    let open = OpenRequest { tier: Some(tier(9)), is_written: true, clears_set_id: false };
+    let open = OpenRequest {
+        tier: Some(tier(9)),
+        is_written: true,
+        is_encoded: false,
+        clears_set_id: false,
+    };
     let plan = planned(Purpose::Open(open), file, &[], nobody);
     assert_eq!((plan.io_mode, plan.reason), (IoMode::Passthrough, Reason::KernelServes));
     assert_eq!((plan.home, plan.layout), (Home::Unchanged, PlannedLayout::Unchanged));
