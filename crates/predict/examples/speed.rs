@@ -15,13 +15,15 @@
 
 use intarsia_predict::configuration::{Configuration, Placement, Scheduler};
 use intarsia_predict::model::predict;
-use intarsia_predict::profile::{Profile, Sharing};
+use intarsia_predict::profile::{Network, Profile, Sharing};
 use intarsia_predict::search::{Grid, Options, Weights, advise};
 use intarsia_predict::workload::Workload;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 const REPEAT: usize = 5;
+/// What of a stream stands in the queue of a full link, of the size that a seed finds.
+const QUEUE_BYTES: u64 = 128 << 10;
 
 struct Case<'a> {
     name: String,
@@ -35,7 +37,7 @@ fn main() {
     let only = std::env::args().nth(1);
     if only.is_none() {
         println!(
-            "{:<44} {:>9} {:>9} {:>10} {:>12}  published",
+            "{:<58} {:>9} {:>9} {:>10} {:>12}  published",
             "case", "wall ms", "CPU ms", "events", "simulated s"
         );
     }
@@ -88,14 +90,26 @@ fn cases<'a>(
     {
         let name = format!("1,000 tasks, 64 hosts, {store}");
         let framed = case(&name, thousand, configuration, "target: 50 ms");
-        let mut fair = case(
-            &format!("{name}, fair links"),
-            thousand,
-            framed.configuration.clone(),
-            "target: 50 ms",
-        );
-        fair.profile.network.sharing = Sharing::Fair;
-        cases.extend([framed, fair]);
+        let fair = |what: &str, queue_bytes: u64, opens_parts: bool| {
+            let mut made = case(
+                &format!("{name}, fair links{what}"),
+                thousand,
+                framed.configuration.clone(),
+                "target: 50 ms",
+            );
+            made.profile.network =
+                Network { sharing: Sharing::Fair, queue_bytes, ..made.profile.network };
+            made.profile.client.opens_parts = opens_parts;
+            made
+        };
+        let others = [
+            fair("", 0, false),
+            fair(", queues", QUEUE_BYTES, false),
+            fair(", opened parts", 0, true),
+            fair(", opened parts and queues", QUEUE_BYTES, true),
+        ];
+        cases.push(framed);
+        cases.extend(others);
     }
     cases
 }

@@ -48,6 +48,42 @@ const RECORDED: &[(f64, u64)] = &[
     (2.064_867_213, 1902),
 ];
 
+/// The same of [`queued`], by the look at all streams for each message.
+const QUEUED: &[(f64, u64)] = &[
+    (7.854_637_371, 3970),
+    (1.758_370_876, 2712),
+    (2.286_766_391, 3290),
+    (1.707_473_025, 2530),
+    (1.953_484_097, 3193),
+    (2.101_693_744, 3513),
+    (2.246_820_108, 2533),
+    (2.920_593_111, 4760),
+    (2.365_614_345, 5171),
+    (2.893_995_859, 4451),
+    (2.266_609_864, 1431),
+    (2.353_664_275, 4696),
+    (1.858_383_506, 4127),
+    (2.568_988_716, 3030),
+    (7.555_900_135, 6070),
+    (1.367_948_093, 2778),
+    (1.534_932_213, 3153),
+    (1.024_862_101, 1997),
+    (4.739_487_221, 4538),
+    (1.032_138_313, 1708),
+    (2.000_572_052, 2755),
+    (3.263_051_616, 3630),
+    (0.947_954_749, 1959),
+    (3.485_525_773, 3469),
+    (4.283_627_743, 7771),
+    (3.637_669_175, 3481),
+    (6.724_828_146, 7022),
+    (3.400_765_521, 2718),
+    (2.005_660_364, 3263),
+    (2.042_754_605, 4628),
+    (3.156_709_121, 3798),
+    (2.072_270_851, 1906),
+];
+
 /// Numbers that follow a seed (splitmix64).
 struct Draw(u64);
 
@@ -115,6 +151,20 @@ fn drawn(seed: u64) -> Setup {
         );
     }
     setup
+}
+
+/// The same where messages without data wait in the queues of full links, and parts of files are opened.
+fn queued(seed: u64) -> Setup {
+    let queue_bytes = 20_000 << (seed % 6);
+    Setup { queue_bytes, opens_parts: seed.is_multiple_of(2), ..drawn(seed) }
+}
+
+#[test]
+fn waiting_in_queues_is_what_a_look_at_all_streams_said() {
+    for (seed, recorded) in (0..).zip(QUEUED) {
+        let found = queued(seed).predict();
+        assert_eq!((found.makespan_seconds, found.events), *recorded, "seed {seed}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use intarsia_des::{Agenda, Alarm, Fluid, LinkId, Span, Time};
 
 use super::Event;
+use super::standing::Standing;
 use crate::profile::{Profile, Sharing};
 
 /// Sender, receiver, run of a task.
@@ -20,12 +21,20 @@ type Stream = (u32, u32, u32);
 pub(super) struct Streams {
     fluid: Fluid<Stream>,
     cards: Vec<[Way; 2]>,
-    /// The messages of a stream, the first of which is under way.
-    waiting: HashMap<Stream, VecDeque<(u32, u64)>>,
+    waiting: HashMap<Stream, Queue>,
+    standing: Standing,
+    /// Counts what changes rates of streams.
+    changes: u64,
     control_bytes: u64,
-    queue_bytes: u64,
     latency: Span,
     alarm: Alarm,
+}
+
+/// The messages of a stream, the first of which is under way.
+#[derive(Debug, Default)]
+struct Queue {
+    messages: VecDeque<(u32, u64)>,
+    bytes: u64,
 }
 
 /// One direction of a card.
@@ -38,6 +47,8 @@ struct Way {
     most_tokens: f64,
     idle_since: Time,
     under_way: u32,
+    /// Whether streams took all of it, and after which change that was so.
+    was_full: (u64, bool),
 }
 
 /// The share of its rate from which on a card counts as full.
@@ -56,8 +67,15 @@ impl Streams {
         let mut way = |bytes_per_second: f64| {
             let link = fluid.add_link(bytes_per_second).ok()?;
             let idle_since = Time::ZERO;
-            let tokens = most_tokens;
-            Some(Way { link, bytes_per_second, tokens, most_tokens, idle_since, under_way: 0 })
+            Some(Way {
+                link,
+                bytes_per_second,
+                tokens: most_tokens,
+                most_tokens,
+                idle_since,
+                under_way: 0,
+                was_full: (0, false),
+            })
         };
         let mut cards = Vec::new();
         for number in 0..hosts {
@@ -69,7 +87,8 @@ impl Streams {
             cards,
             waiting: HashMap::new(),
             control_bytes: profile.network.control_bytes,
-            queue_bytes: profile.network.queue_bytes,
+            standing: Standing::new(profile.network.queue_bytes, hosts),
+            changes: 0,
             latency: Span::from_secs_f64(profile.network.latency_seconds),
             alarm: Alarm::new(),
         })
@@ -90,8 +109,10 @@ impl Streams {
             return agenda.after(on_its_way, Event::Delivered(id));
         }
         let queue = self.waiting.entry((from, to, run)).or_default();
-        queue.push_back((id, bytes));
-        if queue.len() == 1 {
+        queue.messages.push_back((id, bytes));
+        queue.bytes += bytes;
+        self.standing.change((from, to), queue.bytes - bytes, queue.bytes);
+        if queue.messages.len() == 1 {
             self.begin((from, to, run), bytes, agenda.now());
         }
         self.alarm.set(self.fluid.next_completion(), Event::Links, agenda);
@@ -102,14 +123,17 @@ impl Streams {
         let now = agenda.now();
         while let Some(stream) = self.fluid.complete(now) {
             let (from, to, _) = stream;
+            self.changes += 1;
             for (host, way) in [(from, OUT), (to, IN)] {
                 self.cards[host as usize][way].end(now);
             }
             let Some(queue) = self.waiting.get_mut(&stream) else { continue };
-            if let Some((id, _)) = queue.pop_front() {
+            if let Some((id, bytes)) = queue.messages.pop_front() {
+                queue.bytes -= bytes;
+                self.standing.change((from, to), queue.bytes + bytes, queue.bytes);
                 agenda.after(self.latency, Event::Delivered(id));
             }
-            match queue.front().copied() {
+            match queue.messages.front().copied() {
                 Some((_, bytes)) => self.begin(stream, bytes, now),
                 None => {
                     self.waiting.remove(&stream);
@@ -122,6 +146,7 @@ impl Streams {
     /// The first message of a stream is under way.
     fn begin(&mut self, stream: Stream, bytes: u64, now: Time) {
         let (from, to, _) = stream;
+        self.changes += 1;
         let out = self.cards[from as usize][OUT].begin(now);
         let taken = self.cards[to as usize][IN].begin(now);
         let at_once = out.min(taken).min(as_float(bytes));
@@ -136,31 +161,22 @@ impl Streams {
 
     /// What a message without data waits for what stands in the queue of a card.
     fn waits_seconds(&mut self, host: u32, way: usize) -> f64 {
-        if self.queue_bytes == 0 || !self.is_full(host, way) {
+        if self.standing.is_nothing() || !self.is_full(host, way) {
             return 0.0;
         }
-        let ends = |stream: &Stream| if way == OUT { stream.0 } else { stream.1 };
-        let passing: Vec<(Stream, u64)> = self
-            .waiting
-            .iter()
-            .filter(|(stream, _)| ends(stream) == host)
-            .map(|(stream, messages)| (*stream, messages.iter().map(|(_, bytes)| bytes).sum()))
-            .collect();
-        let mut standing = 0_u64;
-        for ((from, ..), bytes) in passing {
-            // What a full card of the sender holds back does not stand here as well.
-            if way == OUT || !self.is_full(from, OUT) {
-                standing += bytes.min(self.queue_bytes);
-            }
+        if way == OUT {
+            return self.seconds(host, way, self.standing.outgoing(host));
         }
+        // What a full card of the sender holds back does not stand here as well.
+        let Self { standing, cards, fluid, changes, .. } = self;
+        let passes = |(from, _): &(u32, u64)| !cards[*from as usize][OUT].is_full(fluid, *changes);
+        let standing = standing.incoming(host).filter(passes).map(|(_, bytes)| bytes).sum();
         self.seconds(host, way, standing)
     }
 
     /// Whether streams take all that a card gives.
     fn is_full(&mut self, host: u32, way: usize) -> bool {
-        let way = &self.cards[host as usize][way];
-        let (link, most) = (way.link, way.bytes_per_second);
-        way.under_way > 0 && self.fluid.load_per_second(link).is_ok_and(|load| load >= FULL * most)
+        self.cards[host as usize][way].is_full(&mut self.fluid, self.changes)
     }
 
     fn seconds(&self, host: u32, way: usize, bytes: u64) -> f64 {
@@ -177,6 +193,19 @@ impl Way {
         }
         self.under_way += 1;
         self.tokens
+    }
+
+    /// Whether streams take all that it gives, after so many changes of them.
+    fn is_full(&mut self, fluid: &mut Fluid<Stream>, changes: u64) -> bool {
+        if self.under_way == 0 {
+            return false;
+        }
+        if self.was_full.0 != changes {
+            let load = fluid.load_per_second(self.link);
+            let is_full = load.is_ok_and(|load| load >= FULL * self.bytes_per_second);
+            self.was_full = (changes, is_full);
+        }
+        self.was_full.1
     }
 
     const fn end(&mut self, now: Time) {
