@@ -24,6 +24,7 @@ mod network;
 mod operations;
 mod outcome;
 mod parts;
+mod place;
 mod places;
 mod replicas;
 mod scheduler;

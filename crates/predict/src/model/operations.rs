@@ -3,7 +3,7 @@
 use intarsia_des::{Agenda, Span, Time};
 
 use super::network::Flight;
-use super::places::Piece;
+use super::place::Piece;
 use super::tasks::{Running, number};
 use super::{Event, Message, Request, What, World};
 use crate::configuration::{CopyOrder, WriteWaitsFor};
@@ -285,11 +285,11 @@ impl World<'_> {
         message: &Message,
         offset: u64,
         copy: Option<u32>,
-    ) -> Option<super::places::Spot> {
+    ) -> Option<super::place::Spot> {
         let place = self.places.of(message.file as usize)?;
         let piece = place.piece(offset, offset + 1);
         if copy.is_none() && self.is_copied_to(message.to, message.file as usize) {
-            return Some(super::places::Spot { host: message.to, tier: 0 });
+            return Some(super::place::Spot { host: message.to, tier: 0 });
         }
         let mut copies = copy.map_or(0..place.copies, |copy| copy..copy + 1);
         copies.find_map(|copy| Some(place.spot(piece, copy)).filter(|s| s.host == message.to))

@@ -9,103 +9,15 @@ use intarsia_policy::{
     FileState, Here, Home, HostState, HostWish, PlaceRequest, Plan, PlannedLayout, Purpose, Stripe,
     TierState, place,
 };
-use intarsia_types::{ByteCount, Dealing, HintSet, NodeId, Placement as Wish, TierClass, TierId};
+use intarsia_types::{
+    ByteCount, Dealing, HintSet, NodeId, Pattern, Placement as Wish, TierClass, TierId,
+};
 
+use super::place::{Place, Spot, held_bytes};
 use crate::Problem;
 use crate::configuration::{Configuration, Placement, Roles};
 use crate::profile::Profile;
 use crate::workload::{FileId, TaskId, Workload};
-
-/// A host and one of its tiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
-    pub(super) host: u32,
-    pub(super) tier: u16,
-}
-
-/// Where a file lies.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    /// Hosts in the order in which chunks are dealt; a copy of a chunk lies on the next host of the ring.
-    ring: Vec<Spot>,
-    /// What of it is gone with its host, by place in the ring.
-    gone: Vec<bool>,
-    stripe: Stripe,
-    pub(super) copies: u32,
-    chunk_bytes: u64,
-}
-
-/// A run of bytes that travels as one message.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Piece {
-    pub(super) bytes: u64,
-    /// Its number within the file.
-    pub(super) number: u64,
-    part: usize,
-}
-
-impl Place {
-    /// Whether it is dealt over several hosts.
-    pub(super) fn is_dealt(&self) -> bool {
-        self.ring.len() > self.copies as usize
-    }
-
-    /// The hosts that have parts of it, each once, but for `host`.
-    pub(super) fn others(&self, host: u32) -> Vec<u32> {
-        let mut others: Vec<u32> =
-            self.ring.iter().map(|spot| spot.host).filter(|other| *other != host).collect();
-        others.sort_unstable();
-        others.dedup();
-        others
-    }
-
-    /// How many chunks are so many bytes, one at least.
-    pub(super) fn chunks_in(&self, bytes: u64) -> u32 {
-        u32::try_from((bytes / self.chunk_bytes.max(1)).max(1)).unwrap_or(u32::MAX)
-    }
-
-    /// The piece that begins at `offset` and ends at `end` at the latest.
-    pub(super) fn piece(&self, offset: u64, end: u64) -> Piece {
-        let left = self.chunk_bytes - offset % self.chunk_bytes;
-        let span = self.stripe.spans(offset..end).next();
-        let (part, len) = span.map_or((0, end - offset), |span| (span.part, span.len_bytes));
-        Piece { bytes: len.min(left), number: offset / self.chunk_bytes, part }
-    }
-
-    /// Where copy `copy` of a piece lies; 0 is the first one.
-    pub(super) fn spot(&self, piece: Piece, copy: u32) -> Spot {
-        self.ring[(piece.part + copy as usize) % self.ring.len()]
-    }
-
-    /// Where copies of a piece lie that are not gone.
-    pub(super) fn copies_of(&self, piece: Piece) -> impl Iterator<Item = Spot> {
-        let at = move |copy: usize| (piece.part + copy) % self.ring.len();
-        let copies = (0..self.copies as usize).map(at).filter(|at| !self.gone[*at]);
-        copies.map(|at| self.ring[at])
-    }
-
-    /// Whether some bytes of a file of `size_bytes` are on no host any more.
-    fn is_lost(&self, size_bytes: u64) -> bool {
-        let count = self.ring.len();
-        let gone = |part: usize| (0..self.copies as usize).all(|at| self.gone[(part + at) % count]);
-        (0..count).any(|part| self.stripe.part_bytes(part, size_bytes) > 0 && gone(part))
-    }
-
-    /// How many bytes of a file of `size_bytes` its host at this place of the ring holds.
-    fn held_bytes(&self, at: usize, size_bytes: u64) -> u64 {
-        held_bytes(self.stripe, at, self.ring.len(), self.copies, size_bytes)
-    }
-
-    /// How many bytes of a file of `size_bytes` lie on each host.
-    pub(super) fn bytes_by_host(&self, size_bytes: u64) -> impl Iterator<Item = (u32, u64)> {
-        let parts = self.ring.len();
-        (0..parts).flat_map(move |part| {
-            let bytes = self.stripe.part_bytes(part, size_bytes);
-            let places = (part..part + self.copies as usize).map(move |at| at % parts);
-            places.filter(|at| !self.gone[*at]).map(move |at| (self.ring[at].host, bytes))
-        })
-    }
-}
 
 /// What goes together on one host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -332,8 +244,8 @@ impl<'a> Places<'a> {
         if let Some(Dealing { hosts, chunk_bytes: said }) = hints.dealing() {
             return (Some(hosts.map_or(u32::MAX, u32::from)), said.unwrap_or(chunk_bytes));
         }
-        match (hints.place(), self.configuration.placement) {
-            (None, Placement::RoundRobin) => (Some(self.configuration.stripe_width), chunk_bytes),
+        match (wishes_host(hints), self.configuration.placement) {
+            (false, Placement::RoundRobin) => (Some(self.configuration.stripe_width), chunk_bytes),
             _ => (None, self.workload.files[file].size_bytes.max(1)),
         }
     }
@@ -349,14 +261,16 @@ impl<'a> Places<'a> {
         let is_collocated = self.configuration.placement == Placement::Collocate;
         let group = match hints.place() {
             Some(Wish::Collocate(name)) => Some(Group::Named(name)),
-            None if is_collocated => self.workload.reduction_of(file).map(Group::Reduction),
+            None if is_collocated && !is_spread(hints) => {
+                self.workload.reduction_of(file).map(Group::Reduction)
+            }
             _ => None,
         };
         if let Some(group) = group {
             return self.home_of_group(group, file, size);
         }
         let is_central = self.configuration.placement == Placement::Central;
-        if is_central && hints.place().is_none() {
+        if is_central && !wishes_host(hints) {
             return Ok(self.roles.stores.start);
         }
         let (nowhere, tiers) = (NodeId(String::new()), self.tiers_for(writer, size));
@@ -364,7 +278,8 @@ impl<'a> Places<'a> {
         let node = if is_store { &self.states[self.index(writer)].node } else { &nowhere };
         let here = Here { node, tiers: &tiers, is_leaving: false, has_passthrough: false };
         let state = FileState { class: hints.tier(), ..self.file_state(file, size) };
-        let purpose = Purpose::Birth(HostWish::Maker);
+        let wish = if is_spread(hints) { HostWish::Roomiest } else { HostWish::Maker };
+        let purpose = Purpose::Birth(wish);
         match place(&PlaceRequest { purpose, file: state, here }, || &self.states).home {
             Home::Here(_) => Ok(writer),
             Home::Elsewhere { hosts, .. } => {
@@ -476,12 +391,20 @@ impl<'a> Places<'a> {
     }
 }
 
-/// How many bytes of a file the host at a place of its ring holds: its own part, and copies of those before it.
-fn held_bytes(stripe: Stripe, at: usize, count: usize, copies: u32, size: u64) -> u64 {
-    let parts = (0..copies as usize).map(|copy| (at + count - copy) % count);
-    parts.map(|part| stripe.part_bytes(part, size)).sum()
+/// Whether hints say on which host a file goes, before any configuration.
+fn wishes_host(hints: &HintSet) -> bool {
+    hints.place().is_some() || is_spread(hints)
+}
+
+/// Whether each such file goes to the host with most room, as in a store.
+fn is_spread(hints: &HintSet) -> bool {
+    hints.place().is_none() && hints.pattern() == Some(Pattern::Distribute)
 }
 
 fn total(tiers: &[TierState]) -> u64 {
     tiers.iter().fold(0, |sum: u64, tier| sum.saturating_add(tier.free_bytes))
 }
+
+#[cfg(test)]
+#[path = "places/tests.rs"]
+mod tests;

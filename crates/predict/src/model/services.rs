@@ -6,7 +6,7 @@ use super::Event;
 use super::cache::Cache;
 use super::crowd::Crowd;
 use super::energy::Busy;
-use super::places::Spot;
+use super::place::Spot;
 use super::write_back::Unwritten;
 use crate::configuration::{Configuration, Roles};
 use crate::profile::{Profile, Work};
@@ -39,7 +39,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    fn book(&mut self, table: Option<&mut Timetable>, now: Time, seconds: f64) -> Time {
+    pub(super) fn book(&mut self, table: Option<&mut Timetable>, now: Time, seconds: f64) -> Time {
         let span = Span::from_secs_f64(seconds);
         let Some(table) = table else { return now + span };
         let booking = table.book(now, span);

@@ -1,0 +1,141 @@
+//! Where files of drawn workloads land, beside what the policy says to a store that asks it.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::configuration::Scheduler;
+
+const HOSTS: u32 = 5;
+/// Far more than all files, so that whether one fits never decides: a store does not know how long a new file becomes.
+const CAPACITY: u64 = 1 << 34;
+
+fn profile() -> Profile {
+    let access = json!({ "request_seconds": 0, "bytes_per_second": 1e9 });
+    let tier = |class: &str| json!({ "class": class, "capacity_bytes": CAPACITY, "read": access, "write": access });
+    let text = json!({
+        "format": "intarsia-profile", "version": 1, "name": "drawn", "hosts": HOSTS,
+        "provenance": { "source": "assumed", "note": "a test" },
+        "host": { "slots": 1, "in_bytes_per_second": 1e8, "out_bytes_per_second": 1e8 },
+        "network": { "latency_seconds": 0, "loopback_bytes_per_second": 1e9 },
+        "manager": { "open_seconds": 0, "allocate_seconds": 0, "commit_seconds": 0 },
+        "tiers": [tier("memory"), tier("ssd")],
+    });
+    Profile::parse("profile", &text.to_string()).unwrap()
+}
+
+/// Files of these lengths and hints, each written by a task of its own.
+fn workload(drawn: &[(u64, Option<Value>)]) -> Workload {
+    let files: Vec<Value> = (0..)
+        .zip(drawn)
+        .map(|(number, (bytes, hints))| {
+            let hints = hints.clone().unwrap_or_else(|| json!({}));
+            json!({ "name": format!("f{number}"), "size_bytes": bytes, "hints": hints })
+        })
+        .collect();
+    let tasks: Vec<Value> = (0..drawn.len())
+        .map(|number| json!({ "name": format!("t{number}"), "writes": [format!("f{number}")] }))
+        .collect();
+    let text =
+        json!({ "format": "intarsia-workload", "version": 1, "files": files, "tasks": tasks });
+    Workload::parse("workload", &text.to_string()).unwrap()
+}
+
+/// What a store says that knows of each host how much room its tiers have.
+struct Store(Vec<HostState>);
+
+impl Store {
+    fn new(profile: &Profile) -> Self {
+        let tier = |(id, class)| TierState {
+            id: TierId(id),
+            class,
+            free_bytes: CAPACITY,
+            is_low: false,
+            is_overflow: false,
+            is_stackable: true,
+            capacity_bytes: CAPACITY,
+        };
+        let tiers: Vec<_> =
+            (0..).zip(profile.tiers.iter().map(|tier| tier.class)).map(tier).collect();
+        let state = |host| HostState::with_tiers(NodeId(format!("{host:05}")), tiers.clone());
+        Self((0..HOSTS).map(state).collect())
+    }
+
+    /// The host on which a new file is born that this one makes.
+    fn born(&self, maker: u32, wish: HostWish<'_>, seed: u64) -> u32 {
+        let HostState { node, tiers, .. } = &self.0[maker as usize];
+        let here = Here { node, tiers, is_leaving: false, has_passthrough: false };
+        let file = FileState { seed, ..FileState::default() };
+        match place(&PlaceRequest { purpose: Purpose::Birth(wish), file, here }, || &self.0).home {
+            Home::Elsewhere { hosts, .. } => hosts[0].0.parse().unwrap(),
+            Home::Here(_) => maker,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn takes(&mut self, spot: Spot, bytes: u64) {
+        let state = &mut self.0[spot.host as usize];
+        state.tiers[usize::from(spot.tier)].free_bytes -= bytes;
+        *state = HostState::with_tiers(state.node.clone(), state.tiers.clone());
+    }
+}
+
+fn hints() -> impl Strategy<Value = Option<Value>> {
+    prop_oneof![
+        4 => Just(Some(json!({ "pattern": "distribute" }))),
+        1 => Just(Some(json!({ "place": "local" }))),
+        1 => Just(Some(json!({ "place": "local", "pattern": "distribute" }))),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn files_that_are_spread_land_where_the_policy_has_a_store_put_them(
+        drawn in prop::collection::vec((1_u64..64 << 20, hints(), 0..HOSTS), 1..60),
+        placement in prop::sample::select(vec![
+            Placement::Local, Placement::RoundRobin, Placement::Collocate, Placement::Central,
+        ]),
+        seed in any::<u64>(),
+    ) {
+        let of_files: Vec<_> = drawn.iter().map(|(bytes, hints, _)| (*bytes, hints.clone())).collect();
+        let (profile, workload) = (profile(), workload(&of_files));
+        let configuration =
+            Configuration { placement, scheduler: Scheduler::Workqueue, ..Configuration::new(HOSTS) };
+        let roles = configuration.roles(&profile).unwrap();
+        let mut places = Places::new(&workload, &profile, &configuration, &roles, seed);
+        let mut store = Store::new(&profile);
+        for (file, (bytes, hints, maker)) in drawn.iter().enumerate() {
+            let is_local = hints.as_ref().is_some_and(|hints| hints["place"] == "local");
+            let wish = if is_local { HostWish::Maker } else { HostWish::Roomiest };
+            let expected = store.born(*maker, wish, places.seed_of(file));
+            places.lay(file, *maker).unwrap();
+            let found = &places.of(file).unwrap().ring;
+            prop_assert_eq!(found.len(), 1, "it is whole on one host");
+            prop_assert_eq!(found[0].host, expected);
+            store.takes(found[0], *bytes);
+        }
+    }
+}
+
+#[test]
+fn files_of_one_host_are_spread_over_all() {
+    let drawn: Vec<_> =
+        (0..200).map(|_| (1 << 20, Some(json!({ "pattern": "distribute" })))).collect();
+    let (profile, workload) = (profile(), workload(&drawn));
+    let configuration = Configuration::new(HOSTS);
+    let roles = configuration.roles(&profile).unwrap();
+    let mut places = Places::new(&workload, &profile, &configuration, &roles, 1);
+    let mut held = [0_u32; HOSTS as usize];
+    for file in 0..drawn.len() {
+        places.lay(file, 0).unwrap();
+        held[places.of(file).unwrap().ring[0].host as usize] += 1;
+    }
+    assert!(held.iter().all(|files| (20..=60).contains(files)), "{held:?}");
+    // Without following hints all of them stay where they are made.
+    let ignoring = Configuration { follows_hints: false, ..configuration };
+    let mut places = Places::new(&workload, &profile, &ignoring, &roles, 1);
+    for file in 0..drawn.len() {
+        places.lay(file, 0).unwrap();
+        assert_eq!(places.of(file).unwrap().ring[0].host, 0);
+    }
+}
