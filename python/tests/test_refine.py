@@ -12,6 +12,7 @@ import pytest
 from intarsia.refine import __main__ as command
 from intarsia.refine.compare import Comparison, Pair, Ran, compare
 from intarsia.refine.corrections import BOUNDS, correction
+from intarsia.refine.engine import EngineCost, engine_cost, with_engine
 from intarsia.refine.profile import RefineError, base_of, refined
 from intarsia.run.advised import Advised, check_workflow, follow, read_advice, stripes_for
 from intarsia.run.graph import Graph, GraphError, Task, graph_of
@@ -290,3 +291,79 @@ def test_what_is_no_advice_is_refused(tmp_path: Path, text: str, said: str) -> N
     path.write_text(text)
     with pytest.raises(GraphError, match=said):
         read_advice(path)
+
+
+def engine(name: str = "a", **more: Any) -> dict[str, Any]:
+    return {
+        "format": "intarsia-engine",
+        "version": 1,
+        "id": name,
+        "ended_at": f"2026-01-0{len(name)}T00:00:00+00:00",
+        "host": "n1",
+        "hosts": 2,
+        "tasks": 10,
+        "replay": False,
+        "task_seconds": 0.002,
+        "start_seconds": 0.004,
+    } | more
+
+
+def test_what_lies_between_tasks_is_the_engine_s_and_not_counted_as_reading() -> None:
+    foretold = prediction(stage("s", 1, 0.0, 10.0, 5.0, 5.0))
+    held = compare(foretold, [Ran("s", 0.0, 20.0, 5.0, 15.0)])
+    assert (held.makespan.actual_s, held.work["io"].actual_s) == (20.0, 10.0)
+
+
+def test_the_cost_of_a_task_is_counted_once() -> None:
+    # Ten tasks in turn on one slot: 1 s of work, 2 s of messages within 5 s out of its hands each.
+    cost = engine_cost(10.0, 20.0, [5.0] * 10)
+    assert cost == EngineCost(3.0, 3.0, 10)
+    assert 10 * (cost.task_s + cost.start_s) == 10.0 + 10 * 5.0
+    # What some waited for and others not adds up to the same.
+    assert engine_cost(10.0, 20.0, [2.0] * 5 + [8.0] * 5) == cost
+    assert engine_cost(1.0, 1.0, []) is None
+
+
+def test_a_profile_has_the_engine_of_all_runs_once_each() -> None:
+    made, cost = with_engine(PROFILE, [])
+    assert (made, cost) == (PROFILE, None)
+    made, cost = with_engine(PROFILE, [engine()])
+    assert cost == EngineCost(0.002, 0.004, 10)
+    assert made["engine"]["source"] == "measured"
+    assert made["engine"]["note"] == (
+        "10 tasks of 1 run of intarsia run, on n1, 2026-01-01T00:00:00+00:00"
+    )
+    assert {key: made[key] for key in PROFILE} == PROFILE
+    longer = engine("bb", tasks=30, task_seconds=0.006, start_seconds=0.0)
+    again, cost = with_engine(made, [engine(), longer])
+    assert cost is not None
+    assert cost.tasks == 40
+    assert again["engine"]["task_seconds"] == pytest.approx(0.005)
+    assert again["engine"]["start_seconds"] == pytest.approx(0.001)
+    # Corrections of other numbers leave it alone.
+    refined_too, _ = refined(again, [comparison()])
+    assert refined_too["engine"] == again["engine"]
+    assert base_of(refined_too)[0]["engine"] == again["engine"]
+
+
+def test_any_run_tells_the_command_what_its_engine_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile, run, out = tmp_path / "p.json", tmp_path / "run", tmp_path / "new.json"
+    profile.write_text(json.dumps(PROFILE))
+    run.mkdir()
+    words = [str(profile), str(run), "--out", str(out)]
+    assert command.main(words) == 1
+    assert "has neither predicted.json nor engine.json" in capsys.readouterr().err
+    (run / "engine.json").write_text(json.dumps(engine()))
+    assert command.main(words) == 0
+    told = capsys.readouterr().out
+    assert told == "engine: 2.00 ms a task one after the other, 4.00 ms to start it, by 10 tasks\n"
+    assert json.loads(out.read_text())["engine"]["start_seconds"] == 0.004
+    (run / "predicted.json").write_text(json.dumps(comparison()))
+    assert command.main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["engine"]["task_seconds"], set(told["factors"])) == (0.002, {"compute", "io"})
+    (run / "engine.json").write_text(json.dumps({"format": "intarsia-engine", "version": 1}))
+    assert command.main(words) == 1
+    assert "engine.json: field 'ended_at' is missing" in capsys.readouterr().err

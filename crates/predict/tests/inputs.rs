@@ -7,7 +7,7 @@ mod common;
 use common::Setup;
 use intarsia_predict::Problem;
 use intarsia_predict::configuration::{Configuration, Placement};
-use intarsia_predict::profile::{LocalAccess, Profile, Seconds, Source};
+use intarsia_predict::profile::{Engine, LocalAccess, Profile, Provenance, Seconds, Source};
 use intarsia_predict::workload::{Extent, Operation, Workload};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -104,6 +104,30 @@ fn a_profile_keeps_its_units_and_where_it_comes_from() {
         (LocalAccess::Message, Some(16))
     );
     assert!((profile.tiers[0].write.seconds(1_000_000, 0) - 2e-3).abs() < 1e-12);
+}
+
+#[test]
+fn a_profile_says_what_an_engine_takes_and_where_that_comes_from() {
+    let without = profile();
+    assert_eq!(Profile::parse("p.json", &without.to_string()).unwrap().engine, None);
+    let engine = json!({ "source": "measured", "note": "12 tasks", "task_seconds": 2e-3, "start_seconds": 5e-3 });
+    let found = Profile::parse("p.json", &with(without.clone(), "/engine", Some(engine.clone())));
+    let provenance = Provenance { source: Source::Measured, note: "12 tasks".to_owned() };
+    let expected = Engine { provenance, task_seconds: 2e-3, start_seconds: 5e-3 };
+    assert_eq!(found.unwrap().engine, Some(expected));
+    for (field, value, says) in [
+        ("task_seconds", None, "p.json: engine: 'task_seconds' is missing"),
+        ("start_seconds", Some(json!(-1)), "engine.start_seconds: -1 is negative"),
+        ("start", Some(json!(1)), "engine: unknown field 'start'"),
+        ("source", Some(json!("told")), "engine.source: 'told' is unknown"),
+    ] {
+        let mut wrong = engine.clone();
+        match value {
+            Some(value) => wrong[field] = value,
+            None => drop(wrong.as_object_mut().unwrap().remove(field)),
+        }
+        refused(Profile::parse("p.json", &with(without.clone(), "/engine", Some(wrong))), says);
+    }
 }
 
 #[test]

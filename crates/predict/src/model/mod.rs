@@ -1,7 +1,7 @@
 //! A workload runs on a store that does not exist, in virtual time.
 //!
 //! ```text
-//! tasks        who runs where, and what a task does next         scheduler: workqueue or location
+//! tasks        who runs where, and what a task does next         scheduler: workqueue or location; engine: hands tasks over
 //! operations   open, read, write, close: messages to services    places: what metadata servers decide, by `policy`
 //! services     manager, storage, client: first come, first served     cache: what hosts keep in memory
 //! network      queue out → latency → queue in, in frames; or streams that share links fairly
@@ -17,6 +17,7 @@ mod ahead;
 mod cache;
 mod crowd;
 mod energy;
+mod engine;
 mod inbound;
 mod lost;
 mod mishaps;
@@ -42,6 +43,7 @@ use crate::profile::Profile;
 use crate::workload::{Operation, Workload};
 
 use ahead::Ahead;
+use engine::Engine;
 use mishaps::Trouble;
 use network::{Flight, Network};
 use places::Places;
@@ -197,6 +199,7 @@ struct World<'a> {
     places: Places<'a>,
     services: Services,
     ready: Ready,
+    engine: Engine,
     tasks: Vec<Progress>,
     running: Vec<Running>,
     trouble: Trouble,
@@ -265,6 +268,7 @@ impl<'a> World<'a> {
             places,
             services: Services::new(profile, configuration, roles),
             ready: Ready::new(workload, profile, configuration, roles, seed)?,
+            engine: Engine::new(profile.engine.as_ref()),
             tasks: workload.tasks.iter().map(Progress::new).collect(),
             running: Vec::new(),
             trouble: Trouble::default(),

@@ -19,6 +19,8 @@ pub struct Prediction {
     pub tasks: Vec<TaskTimes>,
     /// Bytes that programs wrote and read, by the way they took.
     pub bytes: Bytes,
+    /// What the workflow engine did, if the profile says what a task takes there.
+    pub engine: Option<Service>,
     /// What services did.
     pub manager: Service,
     /// Reads of tiers.
@@ -176,6 +178,7 @@ pub(super) fn summarise(world: &World<'_>, end: Time, events: u64) -> Prediction
         stages: stages(world, &tasks),
         tasks,
         bytes: super::Bytes { on_links: world.network.remote_bytes, ..world.bytes },
+        engine: world.profile.engine.as_ref().map(|_| world.engine.counter.into()),
         manager: world.services.manager.into(),
         storage_reads: world.services.reads.into(),
         storage_writes: world.services.writes.into(),
@@ -217,6 +220,13 @@ fn usage(world: &World<'_>, makespan: f64) -> Vec<Usage> {
     ];
     if world.services.crowd_busy().next().is_some() {
         usage.push(share("work of hosts", world.services.crowd_busy(), makespan));
+    }
+    if world.profile.engine.is_some() {
+        usage.push(share(
+            "engine",
+            [world.engine.counter.busy.as_secs_f64()].into_iter(),
+            makespan,
+        ));
     }
     usage.sort_by(|a, b| b.busiest.total_cmp(&a.busiest));
     usage

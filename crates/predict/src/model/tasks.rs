@@ -140,7 +140,8 @@ impl<'a> World<'a> {
         progress.begun += 1;
         self.running.push(Running::new(task, host, now, slowdown));
         let overhead = self.workload.tasks[task].overhead_seconds;
-        agenda.after(Span::from_secs_f64(overhead), Event::Step(run));
+        let begins = self.engine.hands_over(now) + Span::from_secs_f64(overhead);
+        agenda.after(begins, Event::Step(run));
         self.watch(run, agenda);
     }
 

@@ -2,6 +2,7 @@
 //! good for every workload and configuration.
 
 mod crowding;
+mod engine;
 mod mishaps;
 mod power;
 mod read;
@@ -13,6 +14,7 @@ use crate::Problem;
 use crate::json::{Node, parse};
 
 pub use crowding::{Crowding, Work};
+pub use engine::Engine;
 pub use mishaps::{Failures, Stragglers};
 pub use power::{Frequency, Power, Prices};
 pub use seconds::Seconds;
@@ -39,6 +41,8 @@ pub struct Profile {
     pub tiers: Vec<Tier>,
     /// What runs beside the program that reads and writes.
     pub client: Client,
+    /// What the workflow engine takes for each task; none: nobody has measured it, and it counts as nothing.
+    pub engine: Option<Engine>,
     /// Where the store puts new files by itself.
     pub placement: StorePlacement,
     /// What is paid; none: a cost is in host hours.

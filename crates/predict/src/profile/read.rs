@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use intarsia_types::TierClass;
 
 use super::{
-    Access, Client, Crowding, Failures, Frequency, Host, Line, LocalAccess, Manager, Network,
-    Power, Prices, Profile, Provenance, Seconds, Sharing, Source, StorePlacement, Stragglers, Tier,
-    WriteBack,
+    Access, Client, Crowding, Engine, Failures, Frequency, Host, Line, LocalAccess, Manager,
+    Network, Power, Prices, Profile, Provenance, Seconds, Sharing, Source, StorePlacement,
+    Stragglers, Tier, WriteBack,
 };
 use crate::Problem;
 use crate::json::Node;
@@ -32,6 +32,7 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         "manager",
         "tiers",
         "client",
+        "engine",
         "placement",
         "prices",
         "failures",
@@ -61,6 +62,7 @@ pub(super) fn profile(root: &Node<'_>) -> Result<Profile, Problem> {
         client: root
             .optional("client")?
             .map_or_else(|| Ok(default_client()), |node| client(&node))?,
+        engine: root.optional("engine")?.map(|node| engine(&node)).transpose()?,
         placement: root
             .optional("placement")?
             .map_or(Ok(StorePlacement::default()), |node| node.word(&StorePlacement::WORDS))?,
@@ -125,10 +127,7 @@ fn power(node: &Node<'_>) -> Result<Power, Problem> {
     ])?;
     let watts = |name: &str| node.field(name)?.number();
     Ok(Power {
-        provenance: Provenance {
-            source: node.field("source")?.word(&Source::WORDS)?,
-            note: node.field("note")?.text()?.to_owned(),
-        },
+        provenance: of_part(node)?,
         idle_watts: watts("idle_watts")?,
         compute_watts: watts("compute_watts")?,
         storage_watts: watts("storage_watts")?,
@@ -143,6 +142,21 @@ fn frequency(node: &Node<'_>) -> Result<Frequency, Problem> {
         speed: node.field("speed")?.positive()?,
         power: power(&node.field("power")?)?,
     })
+}
+
+fn engine(node: &Node<'_>) -> Result<Engine, Problem> {
+    node.only(&["source", "note", "task_seconds", "start_seconds"])?;
+    Ok(Engine {
+        provenance: of_part(node)?,
+        task_seconds: node.field("task_seconds")?.number()?,
+        start_seconds: node.field("start_seconds")?.number()?,
+    })
+}
+
+/// Where the numbers of a part come from that is measured by itself.
+fn of_part(node: &Node<'_>) -> Result<Provenance, Problem> {
+    let source = node.field("source")?.word(&Source::WORDS)?;
+    Ok(Provenance { source, note: node.field("note")?.text()?.to_owned() })
 }
 
 fn provenance(node: &Node<'_>) -> Result<Provenance, Problem> {

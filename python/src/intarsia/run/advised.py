@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping
@@ -220,7 +219,7 @@ def keep_comparison(
     document = {
         "format": COMPARISON_FORMAT,
         "version": 1,
-        "id": hashlib.sha256(f"{run_dir}:{history.began_s}".encode()).hexdigest()[:16],
+        "id": history.id,
         "ended_at": time_text(history.ended_s),
         "host": next(iter(history.machines), ""),
         "hosts": advised.configuration["hosts"],
@@ -250,14 +249,15 @@ def tell(compared: Comparison, say: Say) -> None:
 
 
 def _ran(history: History) -> list[Ran]:
-    """The tasks that ran; one that sleeps in place of a computation computes so long."""
+    """The tasks that ran; one that imitates a computation computes so long."""
     tasks = history.graph.tasks
     return [
         Ran(
             tasks[one.task].stage,
             one.outcome.began_s,
             one.outcome.ended_s,
-            max(one.outcome.cpu_s, tasks[one.task].compute_s),
+            one.outcome.cpu_s if tasks[one.task].stdin is None else tasks[one.task].compute_s,
+            one.outcome.command_s or None,
         )
         for one in history.done
     ]

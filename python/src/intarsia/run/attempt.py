@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from intarsia.locate import host_of, locate
+from intarsia.run.imitate import imitated_s
 from intarsia.run.keeper import Ended, Keeper
 from intarsia.run.order import Order, Outcome, Result, Stamp
 from intarsia.run.patience import patiently
@@ -58,6 +59,7 @@ def attempt(order: Order, keeper: Keeper) -> Outcome:
         made,
         lost,
         hint_problem,
+        _command_s(order, ended),
     )
 
 
@@ -160,6 +162,12 @@ def _judged(order: Order, ended: Ended, missing: list[str]) -> tuple[Result, str
         names = ", ".join(os.path.relpath(path, order.directory) for path in missing)
         return Result.INCOMPLETE, f"ended well but did not make {names}"
     return Result.DONE, ""
+
+
+def _command_s(order: Order, ended: Ended) -> float:
+    """How long the command took, or what it imitates: a program's start is not part of that."""
+    told_s = imitated_s(order.log) if order.imitates else None
+    return ended.took_s if told_s is None else told_s
 
 
 def _signal_name(number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Any
 
 from intarsia.learn.lessons import Lesson
 from intarsia.learn.observed import Role
+from intarsia.refine.engine import EngineCost, engine_cost
+from intarsia.run.effort import Effort
 from intarsia.run.graph import Graph
 from intarsia.run.order import Outcome, Result
 
@@ -20,7 +23,7 @@ class Attempt:
 
     `local_bytes` of the `input_bytes` that lie on disks were on the host that ran it; the rest
     came from other hosts, unless these keep it from an earlier read. `ready_s` is when it could
-    have begun.
+    have begun, `away_s` how long it was out of the engine's hands, what the task did included.
     """
 
     task: str
@@ -33,6 +36,7 @@ class Attempt:
     outcome: Outcome
     log: str
     remakes: bool = False
+    away_s: float = 0.0
 
 
 @dataclass
@@ -59,6 +63,7 @@ class History:
     #: What is told of copies against recomputation, by rule.
     protection: list[dict[str, Any]] = field(default_factory=list)
     fetched_bytes: int = 0
+    effort: Effort = field(default_factory=Effort)
     #: Temporary files that went when their last reader was done.
     removed: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
@@ -73,6 +78,22 @@ class History:
     def done(self) -> list[Attempt]:
         """The attempts that ended well; of a task that was made again, each."""
         return [one for one in self.attempts if one.outcome.result is Result.DONE]
+
+    @property
+    def id(self) -> str:
+        """What this run is known by."""
+        return hashlib.sha256(f"{self.run_dir}:{self.began_s}".encode()).hexdigest()[:16]
+
+    @property
+    def engine_cost(self) -> EngineCost | None:
+        """What the engine took for each attempt; None where none ended well."""
+        done = [one for one in self.done if one.outcome.command_s > 0]
+        share = len(done) / max(1, len(self.attempts))
+        return engine_cost(
+            self.effort.worked_s * share,
+            self.effort.beside_s * share,
+            [one.away_s - one.outcome.command_s for one in done],
+        )
 
     @property
     def input_bytes(self) -> int:

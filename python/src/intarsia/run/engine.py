@@ -100,11 +100,17 @@ class Engine:
         return self._history
 
     def _go_on(self) -> None:
+        effort = self._history.effort
         while not self._is_over():
-            self._start()
-            for event in self._crew.wait(_TICK_S):
+            effort.works()
+            has_begun = self._start()
+            effort.waits()
+            events = self._crew.wait(_TICK_S)
+            effort.works()
+            for event in events:
                 self._handle(event)
             self._view.update(self._moment())
+            effort.ends_turn(counts=has_begun or bool(events))
 
     def _has_lost_results(self) -> bool:
         """Whether results went with a host and are to be made again; others are given up."""
@@ -279,10 +285,11 @@ class Engine:
             if self._sent:
                 self._view.say(f"nothing more begins; tasks that run: {len(self._sent)}")
 
-    def _start(self) -> None:
-        """Hand over what may begin now."""
+    def _start(self) -> bool:
+        """Hand over what may begin now; says whether anything did."""
         if self._queue is None or self._is_draining:
-            return
+            return False
+        has_begun = False
         due = [name for name, when_s in self._held.items() if when_s <= self._clock()]
         for name in due:
             del self._held[name]
@@ -300,8 +307,11 @@ class Engine:
             self._ahead.started(name)
             order = self._settings.order(self._graph.tasks[name], number, log, self._gone)
             self._crew.begin(key, start.host, order)
+            self._sent[key].handed_s = self._clock()
+            has_begun = True
         for name in self._ahead.begin(self._queue, self._inputs, self._clock()):
             self._queue.update(name, self._placed(name))
+        return has_begun
 
     def _paths(self, files: Iterable[str]) -> list[str]:
         return self._settings.paths(files)
@@ -339,6 +349,7 @@ class Engine:
                 outcome,
                 sent.log,
                 sent.task in self._history.remade,
+                self._clock() - sent.handed_s,
             )
         )
         if outcome.hint_problem and not self._history.warnings:

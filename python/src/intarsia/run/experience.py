@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from intarsia.learn.lessons import Costs, Lesson, lessons_of
 from intarsia.learn.observed import LearnError, Observed, Role
 from intarsia.learn.source import observed_in
 from intarsia.locate import host_of
+from intarsia.refine.engine import ENGINE, ENGINE_FORMAT
 from intarsia.run.attempts import History
 from intarsia.run.journal import Past
-from intarsia.run.record import wfformat_of
+from intarsia.run.record import time_text, wfformat_of
 from intarsia.simulate.files import write_atomically
 
 #: The record of the last run, in its run directory.
@@ -57,3 +59,24 @@ def leave_record(run_dir: Path, history: History, past: Mapping[str, Past]) -> N
     if history.done:
         text = json.dumps(wfformat_of(history, past))
         write_atomically(run_dir / RECORD, text.encode())
+        _leave_cost(run_dir, history)
+
+
+def _leave_cost(run_dir: Path, history: History) -> None:
+    """Leave what the engine took for each task, for profiles."""
+    cost = history.engine_cost
+    if cost is None:
+        return
+    document = {
+        "format": ENGINE_FORMAT,
+        "version": 1,
+        "id": history.id,
+        "ended_at": time_text(history.ended_s),
+        "host": platform.node(),
+        "hosts": len({one.host for one in history.done}),
+        "tasks": cost.tasks,
+        "replay": all(history.graph.tasks[one.task].stdin is not None for one in history.done),
+        "task_seconds": cost.task_s,
+        "start_seconds": cost.start_s,
+    }
+    write_atomically(run_dir / ENGINE, (json.dumps(document, indent=1) + "\n").encode())

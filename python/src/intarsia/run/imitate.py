@@ -1,6 +1,7 @@
 """What a replayed task runs, by itself: reads files whole, computes or sleeps, writes files.
 
-It reads what to do from standard input as JSON, and imports little: it is started for every task.
+It reads what to do from standard input as JSON, says how long that took, and imports little: it is
+started for every task.
 """
 
 import json
@@ -9,6 +10,8 @@ import sys
 import time
 
 PIECE = 1 << 20
+#: Before the seconds that it took, on the last line of what it prints.
+TOOK = "did all in seconds: "
 
 
 def read(path: str) -> None:
@@ -38,6 +41,7 @@ def write(path: str, size_bytes: int, piece: bytes) -> None:
 
 def main() -> None:
     """Do what standard input says."""
+    began_s = time.monotonic()
     order = json.load(sys.stdin)
     for path in order["reads"]:
         read(path)
@@ -45,6 +49,18 @@ def main() -> None:
     piece = os.urandom(min(PIECE, max(order["writes"].values(), default=0)))
     for path, size_bytes in order["writes"].items():
         write(path, size_bytes, piece)
+    print(f"{TOOK}{time.monotonic() - began_s:.9f}")
+
+
+def imitated_s(log: str) -> float | None:
+    """Seconds that the program said in its log; None where it did not come to that."""
+    try:
+        with open(log, "rb") as lines:
+            lines.seek(max(0, lines.seek(0, os.SEEK_END) - PIECE))
+            *_, last = lines.read().decode(errors="replace").splitlines() or [""]
+        return float(last.removeprefix(TOOK)) if last.startswith(TOOK) else None
+    except (OSError, ValueError):
+        return None
 
 
 if __name__ == "__main__":

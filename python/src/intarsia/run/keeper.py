@@ -22,13 +22,17 @@ _GRACE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended: `exit_code` below 0 is a signal; `cpu_s` is of all its processes."""
+    """How a command ended: `exit_code` below 0 is a signal; `cpu_s` is of all its processes.
+
+    `took_s` is from when its gate was opened to when its end was known.
+    """
 
     exit_code: int
     cpu_s: float
     memory_bytes: int
     timed_out: bool
     stopped: bool
+    took_s: float
 
 
 class Keeper:
@@ -71,8 +75,10 @@ class Keeper:
             if limit_s is not None:
                 timer = threading.Timer(limit_s, self._end_late, (process.pid, late))
                 timer.start()
+            opened_s = time.monotonic()
             _feed(process, stdin)
             _, status, usage = os.wait4(process.pid, 0)
+            took_s = time.monotonic() - opened_s
         finally:
             if timer is not None:
                 timer.cancel()
@@ -85,6 +91,7 @@ class Keeper:
             usage.ru_maxrss * 1024,
             late.is_set(),
             self._is_stopped,
+            took_s,
         )
 
     def stop(self) -> None:

@@ -22,7 +22,8 @@ class Order:
     All paths are absolute. `hints` are set on outputs before the command runs. `log` gets what
     the command prints. `timeout_s`: seconds after which it is ended; None is never.
     With `checks_inputs` inputs are read after a failure; what only `gone_hosts` hold gets no time
-    to recover then.
+    to recover then. With `imitates` the command says at the end of its log how long it did what a
+    task would do (`intarsia.run.imitate`).
     """
 
     task: str
@@ -37,6 +38,7 @@ class Order:
     timeout_s: float | None = None
     checks_inputs: bool = False
     gone_hosts: tuple[str, ...] = ()
+    imitates: bool = False
 
 
 class Result(StrEnum):
@@ -61,8 +63,9 @@ class Result(StrEnum):
 class Outcome:
     """How an attempt went: `began_s` and `ended_s` in seconds since 1970, by the worker's clock.
 
-    `detail` says what went wrong. `outputs` are stamps of what was made. `memory_bytes` is the
-    largest resident set of a process.
+    `command_s` is how long the command itself took of this; of one that imitates a task, what it
+    imitates: all else is the engine's. `detail` says what went wrong. `outputs` are stamps of what
+    was made. `memory_bytes` is the largest resident set of a process.
     """
 
     result: Result
@@ -75,6 +78,7 @@ class Outcome:
     outputs: Mapping[str, Stamp] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
     hint_problem: str = ""
+    command_s: float = 0.0
 
     @property
     def took_s(self) -> float:

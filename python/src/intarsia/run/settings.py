@@ -54,12 +54,13 @@ class Settings:
             self.timeout_s if task.timeout_s is None else task.timeout_s,
             self.remakes,
             tuple(sorted(gone_hosts)),
+            task.stdin is not None,
         )
 
 
 @dataclass(slots=True)
 class Sent:
-    """An attempt that is under way."""
+    """An attempt that is under way; `handed_s` is when the crew had it."""
 
     task: str
     number: int
@@ -68,3 +69,4 @@ class Sent:
     sent_s: float
     placed: Task
     log: str
+    handed_s: float = 0.0

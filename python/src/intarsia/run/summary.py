@@ -34,6 +34,7 @@ def summary_of(history: History) -> dict[str, Any]:
         "workers_lost": history.workers_lost(),
         "makespan_s": round(history.makespan_s, 3),
         "schedule": history.schedule,
+        "engine": _cost_of(history),
         "input_bytes": history.input_bytes,
         "local_bytes": history.local_bytes,
         "remote_bytes": history.input_bytes - history.local_bytes,
@@ -48,6 +49,14 @@ def summary_of(history: History) -> dict[str, Any]:
         "warnings": history.warnings,
         "run_dir": str(history.run_dir),
     }
+
+
+def _cost_of(history: History) -> dict[str, float] | None:
+    """What the engine took for each task, in seconds."""
+    cost = history.engine_cost
+    if cost is None:
+        return None
+    return {"task_s": round(cost.task_s, 6), "start_s": round(cost.start_s, 6)}
 
 
 def lines_of(history: History) -> list[str]:

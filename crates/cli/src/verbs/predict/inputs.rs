@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use intarsia_predict::configuration::Configuration;
-use intarsia_predict::profile::{Failures, Profile};
+use intarsia_predict::profile::{Engine, Failures, Profile};
 use intarsia_predict::workload::Workload;
 use serde_json::{Value, json};
 
@@ -11,6 +11,7 @@ use crate::cli::PredictInputs;
 use crate::exit::{Failure, Outcome};
 use crate::output;
 use crate::verbs::given::{self, refused};
+use crate::verbs::simulate::table::number;
 
 /// What was read.
 pub(super) struct Inputs {
@@ -107,6 +108,10 @@ impl Inputs {
             "power": self.profile.host.power.as_ref().map(|power| json!({
                 "source": power.provenance.source.as_str(), "note": power.provenance.note,
             })),
+            "engine": self.profile.engine.as_ref().map(|engine| json!({
+                "source": engine.provenance.source.as_str(), "note": engine.provenance.note,
+                "task_seconds": engine.task_seconds, "start_seconds": engine.start_seconds,
+            })),
             "currency": self.profile.prices.as_ref().map(|prices| prices.currency.clone()),
             "version": env!("CARGO_PKG_VERSION"),
         })
@@ -120,13 +125,32 @@ impl Inputs {
     /// The same for people.
     pub(super) fn basis_text(&self) -> String {
         let Profile { name, provenance, .. } = &self.profile;
-        format!(
+        let text = format!(
             "{}: {}, {}, on '{name}' ({}: {})\n",
             self.workload.name,
             output::count(self.workload.tasks.len(), "task"),
             output::count(self.workload.files.len(), "file"),
             provenance.source.as_str(),
             provenance.note
-        )
+        );
+        text + &self.engine_text()
+    }
+
+    /// What of the engine's time is in the answer.
+    fn engine_text(&self) -> String {
+        match &self.profile.engine {
+            Some(Engine { provenance, task_seconds, start_seconds }) => format!(
+                "engine: {} a task one after the other, {} to start it ({}: {})\n",
+                number(*task_seconds, "s"),
+                number(*start_seconds, "s"),
+                provenance.source.as_str(),
+                provenance.note
+            ),
+            None => {
+                "engine: not measured; what a workflow engine takes for each task is not in this \
+                     ('intarsia refine' finds it by a run)\n"
+                    .to_owned()
+            }
+        }
     }
 }
