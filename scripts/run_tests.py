@@ -28,13 +28,16 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build/test-logs"
 TIMES = ROOT / "build/test-times.json"
-LANES = ("fast", "servers", "mount", "lab")
+LANES = ("fast", "python", "servers", "mount", "lab")
 # Each program of this lane starts whole stores over several hosts: two at once starve each
 # other's servers.
 ONE_AT_A_TIME = "lab"
-ENGINES = "tests/workflows/test_engines.py"
-RUN_HOSTS = "tests/workflows/test_run_hosts.py"
-RUN_FAULTS = "tests/workflows/test_run_faults.py"
+# Files of tests/workflows with a store over several hosts for all of their tests.
+OVER_HOSTS = ("engines", "run_hosts", "run_faults", "oracle_lab", "advice_hosts")
+# What python/tests is made of, by the first word of its files; the rest is one program.
+SUBJECTS = ("characterise", "demo", "simulate", "trace")
+# Libraries of linear algebra take all processors for every small matrix, and wait for them busily.
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 # Lines of a failure that are printed once more at the end.
 FAILURE_LINES = 20
 # What all of it may take, and what one program may.
@@ -42,9 +45,11 @@ BUDGET_S = 30 * 60
 LIMIT_S = 20 * 60
 # Begun first as long as nobody knows how long they take here.
 LONG = (
-    "tests-workflows",
-    "python-tests",
-    "tests-engines",
+    "workflows-workflows",
+    "workflows-pages",
+    "workflows-engines",
+    "python-characterise",
+    "python-simulate",
     "meta-transactions",
     "tests-posix-promises",
     "tests-lab-silence",
@@ -242,20 +247,24 @@ def binaries() -> list[Program]:
     return programs
 
 
+def in_python() -> list[Program]:
+    """The tests in Python: each file of tests/workflows, and each subject of python/tests."""
+    files: dict[tuple[str, str], list[str]] = {}
+    for path in sorted(ROOT.glob("tests/workflows/test_*.py")):
+        name = path.stem.removeprefix("test_")
+        files["lab" if name in OVER_HOSTS else "mount", f"workflows-{name}"] = [str(path)]
+    for path in sorted(ROOT.glob("python/tests/test_*.py")):
+        subject = path.stem.split("_")[1]
+        name = subject if subject in SUBJECTS else "tests"
+        files.setdefault(("python", f"python-{name}"), []).append(str(path))
+    command = [sys.executable, "-m", "pytest"]
+    return [Program(name, lane, [*command, *these]) for (lane, name), these in files.items()]
+
+
 def others() -> list[Program]:
     """The tests that are no programs of crates."""
-    pytest = [sys.executable, "-m", "pytest"]
     examples = ["cargo", "test", "--workspace", "--locked", "--doc"]
-    ignored = [f"--ignore={path}" for path in (ENGINES, RUN_HOSTS, RUN_FAULTS)]
-    return [
-        Program("tests-workflows", "mount", [*pytest, "tests/workflows", *ignored]),
-        # Each has a store over four hosts.
-        Program("tests-engines", "lab", [*pytest, ENGINES]),
-        Program("tests-run", "lab", [*pytest, RUN_HOSTS]),
-        Program("tests-run-faults", "lab", [*pytest, RUN_FAULTS]),
-        Program("python-tests", "mount", [*pytest, "python/tests"]),
-        Program("rust-documentation", "fast", examples),
-    ]
+    return [*in_python(), Program("rust-documentation", "fast", examples)]
 
 
 def known_times() -> dict[str, float]:
@@ -351,6 +360,7 @@ def main() -> int:
     for log in LOGS.glob("*.log"):
         log.unlink()
     os.environ["INTARSIA_BIN"] = str(ROOT / "target/debug/intarsia")
+    os.environ.update(ONE_THREAD)
     runner, started = Runner(), time.monotonic()
     results: list[Ended] = []
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
