@@ -43,6 +43,8 @@ FAILURE_LINES = 20
 # What all of it may take, and what one program may.
 BUDGET_S = 30 * 60
 LIMIT_S = 20 * 60
+# Their tests wait for servers and hosts: twice as many at once as there are processors.
+WAITING = ("cluster-supervision", "tests-lab-life_cycle")
 # Begun first as long as nobody knows how long they take here.
 LONG = (
     "workflows-workflows",
@@ -243,6 +245,8 @@ def binaries() -> list[Program]:
             name += "-unit"
         lane = LANE_OF_PACKAGE.get(place, "fast")
         environment = {"CARGO_MANIFEST_DIR": str(package)}
+        if name in WAITING:
+            environment["RUST_TEST_THREADS"] = str(2 * (os.cpu_count() or 1))
         programs.append(Program(name, lane, [artifact["executable"]], package, environment))
     return programs
 
