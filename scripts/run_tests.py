@@ -352,7 +352,7 @@ def main() -> int:
         "--only", action="append", metavar="PART", help="programs with this in their name"
     )
     parser.add_argument(
-        "--jobs", type=int, default=(os.cpu_count() or 1) + 1, help="so many programs at once"
+        "--jobs", type=int, default=2 * (os.cpu_count() or 1), help="so many programs at once"
     )
     parser.add_argument("--list", action="store_true", help="print the programs and run none")
     arguments = parser.parse_args()
