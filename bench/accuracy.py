@@ -126,6 +126,10 @@ def measure_cell(plan, cell, log, wanted, program, deadline):
                 accuracy_cells.hasten(system, plan, cell["link"])
                 is_faster = True
             before = kept.busy_s()
+            if step["role"] == "engine":
+                told = made.ran(system)
+                log.keep(**named(step), seconds=told["makespan_s"], busy=kept.busy_share(before), cost=told["engine"])
+                continue
             # A number that no run of this store has had.
             seconds = made.run(system, crew, f"{step['role']}-{step['round']}")
             log.keep(**named(step), seconds=seconds, busy=kept.busy_share(before))

@@ -53,6 +53,7 @@ class Cell:
         self.system = types.SimpleNamespace(program=arguments.program, predicting=accuracy_cells.predicting(self.cell))
         self.mounts = [None] * (self.cell["hosts"] or 1)
         self.profile = next((one["profile"] for one in lines if one["role"] == "seed"), None)
+        self.costs = [one["cost"] for one in lines if one.get("cost")]
         self.overheads = {"crew": self.overhead_s(), "engine": self.engine_s()} if self.is_whole() else None
 
     def is_whole(self):
@@ -75,7 +76,9 @@ class Cell:
         return max(0.0, statistics.median(times) - foretold) / predicted.predicted_cases.STAGES
 
     def engine_s(self):
-        """What `intarsia run` takes for a task."""
+        """What `intarsia run` takes for a task, where the profile does not say so."""
+        if self.costs:
+            return 0.0
         times = self.runs("engine").get("engine")
         return accuracy_workflows.engine_s(times, len(self.mounts)) if times else 0.0
 
@@ -84,7 +87,12 @@ class Cell:
 
     def seconds(self, made, overheads):
         with tempfile.TemporaryDirectory(dir=self.home) as apart:
-            return predicted.makespan_s(self.laid(made), Path(apart), self.profile, made.workload(overheads))
+            return predicted.makespan_s(self.laid(made), Path(apart), self.profile_of(made), made.workload(overheads))
+
+    def profile_of(self, made):
+        """The profile; for what the engine runs, with what it takes for a task."""
+        is_run = isinstance(made, accuracy_workflows.Instance)
+        return accuracy_workflows.with_engine(self.profile, self.costs) if is_run else self.profile
 
     def laid(self, made):
         """The store with the flags of a layout."""
@@ -109,7 +117,7 @@ class Cell:
         made = self.made(case)
         work = made.workload(self.overheads)
         with tempfile.TemporaryDirectory(dir=self.home) as apart:
-            interval = predicted.predicted(self.laid(made), Path(apart), self.profile, work, factor)
+            interval = predicted.predicted(self.laid(made), Path(apart), self.profile_of(made), work, factor)
             row = {**self.cell, **{key: case[key] for key in ("pattern", "layout", "name")}, "measured": runs, "predicted": interval}
             row["size"] = case["name"].rsplit("-", 2)[1]
             if isinstance(made, accuracy_workflows.Instance):

@@ -237,6 +237,7 @@ class Runner:
             "copied_ahead_bytes": summary["copied_ahead_bytes"],
             "tried_again": summary["attempts"] - instance.tasks,
             "load": os.getloadavg()[0],
+            "engine": summary.get("engine"),
         }
 
     def call(self, command, logs):

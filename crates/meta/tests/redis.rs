@@ -22,7 +22,7 @@ use intarsia_meta::merge::{merge_counter, merge_directory};
 use intarsia_meta::{
     Bytes, CommitOutcome, Condition, DirDelta, Inode, MetaEngine, Mutation, OpId, keys,
 };
-use intarsia_types::{Error, FileKind, InodeId, PartitionId};
+use intarsia_types::{Encoding, Error, FileKind, InodeId, PartitionId};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -53,7 +53,8 @@ fn directories_merge_at_the_server_as_here() {
     let mut runner = TestRunner::new(Config { cases: 2000, ..Config::default() });
     let test = runner.run(&(records::inode(), delta, any::<bool>()), |(inode, delta, is_dir)| {
         let kind = if is_dir { FileKind::Directory } else { inode.kind };
-        let record = Inode { kind, ..inode }.encode().unwrap();
+        let encoding = if is_dir { Encoding::Plain } else { inode.encoding };
+        let record = Inode { kind, encoding, ..inode }.encode().unwrap();
         let (time, nlink, entries) = delta;
         let delta = DirDelta { time, nlink, entries };
         let key = keys::inode(inode.ino);

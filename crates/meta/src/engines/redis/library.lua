@@ -8,7 +8,9 @@
 local GROUP = 8
 local HEAD = 46
 local FORMAT = 2
+local FORMAT_ENCODED = 3
 local LAST_KIND = 6
+local REGULAR = 0
 local DIRECTORY = 1
 local INTENT = 255
 local TWO_32 = 4294967296
@@ -45,7 +47,9 @@ end
 -- `delta`: time (12 bytes), links (4 bytes, signed), entries (sign and 8 bytes).
 local function merge(record, delta)
   local format, kind = string.byte(record, 1, 2)
-  if format ~= FORMAT or #record < HEAD or kind > LAST_KIND then return nil, CORRUPT end
+  -- Only files are encoded.
+  local is_known = format == FORMAT or (format == FORMAT_ENCODED and kind == REGULAR)
+  if not is_known or #record < HEAD or kind > LAST_KIND then return nil, CORRUPT end
   if kind ~= DIRECTORY then return nil, NOT_DIRECTORY end
   local version_high, version_low, links = struct.unpack('>I4I4I4', record, 3)
   version_low = version_low + 1
