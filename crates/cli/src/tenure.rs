@@ -107,12 +107,23 @@ pub(crate) fn claim_made(verb: &str, dir: &Path, patience: Duration) -> Outcome<
     /// It is removed once by each that takes it back.
     const ATTEMPTS: usize = 100;
     for _ in 0..ATTEMPTS {
-        private::make_dir(dir).map_err(|e| Failure::general(e.to_string()))?;
+        match private::make_dir(dir) {
+            Err(error) if went_while_made(dir, &error) => continue,
+            made => made.map_err(|e| Failure::general(e.to_string()))?,
+        }
         if let Some(claim) = claim_if_there(verb, dir, patience)? {
             return Ok(claim);
         }
     }
     Err(gone(dir))
+}
+
+/// Whether a directory was found when it was to be made, and was gone a moment later.
+fn went_while_made(dir: &Path, error: &Error) -> bool {
+    let is_there =
+        || dir.symlink_metadata().map_or_else(|e| e.kind() != ErrorKind::NotFound, |_| true);
+    matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::AlreadyExists)
+        && !is_there()
 }
 
 fn refused(error: Error) -> Failure {

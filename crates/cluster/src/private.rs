@@ -1,7 +1,7 @@
 //! Files and directories that only their owner can read.
 
 use std::fs::{DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,22 +12,11 @@ use intarsia_types::{Error, Result};
 /// # Errors
 /// When it cannot be made.
 pub fn make_dir(dir: &Path) -> Result<()> {
-    /// It is removed once between two looks by each that takes it back.
-    const ATTEMPTS: usize = 100;
-    let make = || {
-        // Those above it as `mkdir -p` does: others may have to pass through them.
-        dir.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)
-    };
-    // Who finds it there, and not a moment later, says that it exists.
-    let was_removed = |e: &std::io::Error| {
-        e.kind() == ErrorKind::AlreadyExists && dir.symlink_metadata().is_err()
-    };
-    let again = (1..ATTEMPTS).find_map(|_| match make() {
-        Err(error) if was_removed(&error) => None,
-        done => Some(done),
-    });
-    again.unwrap_or_else(make).map_err(|e| Error::io(format!("directory {}", dir.display()), e))
+    // Those above it as `mkdir -p` does: others may have to pass through them.
+    dir.parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| DirBuilder::new().recursive(true).mode(0o700).create(dir))
+        .map_err(|e| Error::io(format!("directory {}", dir.display()), e))
 }
 
 /// Writes a file of mode 0600, so that a reader sees the old content or the new one, also after a crash.

@@ -96,7 +96,7 @@ impl Inode {
 
     fn decode_current(ino: InodeId, record: &[u8]) -> Result<Self> {
         let (head, fields) = Head::split(ino, record)?;
-        let rest = if record.first() == Some(&FORMAT_ENCODED) {
+        let rest = if head.is_encoded {
             let (rest, encoding): (Self, Encoding) = decode_fields(ino, fields)?;
             // One form of each record: what is plain has the other format.
             if encoding.is_plain() {
@@ -122,8 +122,7 @@ impl Inode {
     pub fn encode(&self) -> Result<Bytes> {
         let head = self.head().encode();
         if !self.encoding.is_plain() {
-            return self
-                .encode_fields([&[FORMAT_ENCODED], &head[1..]].concat(), &(self, self.encoding));
+            return self.encode_fields(&head, &(self, self.encoding));
         }
         // A record without a long target or layout fits, and is then copied once, to its exact size.
         let mut small = [0; 192];
@@ -133,17 +132,18 @@ impl Inode {
             let len = head.len() + fields.len();
             return Ok(Bytes::copy_from(&small[..len]));
         }
-        self.encode_fields(head.to_vec(), self)
+        self.encode_fields(&head, self)
     }
 
-    fn encode_fields(&self, head: Vec<u8>, fields: &impl Serialize) -> Result<Bytes> {
-        postcard::to_extend(fields, head)
+    fn encode_fields(&self, head: &[u8], fields: &impl Serialize) -> Result<Bytes> {
+        postcard::to_extend(fields, head.to_vec())
             .map(Bytes::from)
             .map_err(|e| Error::Engine(format!("cannot encode inode {}: {e}", self.ino)))
     }
 
     const fn head(&self) -> Head {
         Head {
+            is_encoded: !self.encoding.is_plain(),
             kind: self.kind,
             version: self.version,
             nlink: self.nlink,

@@ -5,13 +5,15 @@ use intarsia_types::{Error, FileKind, InodeId, Result, Timestamp};
 
 /// First byte of every record. A new form gets a new number and the old decoder stays.
 pub(crate) const FORMAT: u8 = 2;
-/// That of a file whose bytes are encoded: how stands behind all other fields.
+/// That of a file whose bytes are encoded.
 pub(crate) const FORMAT_ENCODED: u8 = 3;
 
 /// Numbers are big-endian; seconds are signed. Offsets: format 0, kind 1, version 2, nlink 10,
 /// entries 14, mtime 22 (8 bytes seconds, 4 bytes nanoseconds), ctime 34.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
+    /// Whether how the file is encoded stands behind all other fields.
+    pub(crate) is_encoded: bool,
     pub(crate) kind: FileKind,
     pub(crate) version: u64,
     pub(crate) nlink: u32,
@@ -33,20 +35,20 @@ impl Head {
             }
             None => return Err(corrupt("an empty inode record".into())),
         }
-        let is_encoded = record.first() == Some(&FORMAT_ENCODED);
         Self::parse(record)
-            .filter(|(head, _)| head.kind == FileKind::Regular || !is_encoded)
+            .filter(|(head, _)| head.kind == FileKind::Regular || !head.is_encoded)
             .ok_or_else(|| corrupt("inode record (its head)".into()))
     }
 
     fn parse(record: &[u8]) -> Option<(Self, &[u8])> {
         let (head, rest) = record.split_first_chunk::<{ Self::LEN }>()?;
-        let (&[_format, kind], fields) = head.split_first_chunk()?;
+        let (&[format, kind], fields) = head.split_first_chunk()?;
         let (version, fields) = fields.split_first_chunk()?;
         let (nlink, fields) = fields.split_first_chunk()?;
         let (entries, fields) = fields.split_first_chunk()?;
         let (mtime, ctime) = fields.split_first_chunk()?;
         let head = Self {
+            is_encoded: format == FORMAT_ENCODED,
             kind: FileKind::from_number(kind)?,
             version: u64::from_be_bytes(*version),
             nlink: u32::from_be_bytes(*nlink),
@@ -59,7 +61,7 @@ impl Head {
 
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
-        bytes[0] = FORMAT;
+        bytes[0] = if self.is_encoded { FORMAT_ENCODED } else { FORMAT };
         bytes[1] = self.kind as u8;
         bytes[2..10].copy_from_slice(&self.version.to_be_bytes());
         bytes[10..14].copy_from_slice(&self.nlink.to_be_bytes());

@@ -42,12 +42,12 @@ enum Fetch {
 
 /// What is known of the fetch of a file; what came of one is told once.
 fn known_of(fetches: &mut HashMap<InodeId, Fetch>, ino: InodeId) -> Option<Result<Fetched>> {
-    if matches!(fetches.get(&ino)?, Fetch::Running) {
-        return Some(Ok(Fetched::Later(LONG_PAUSE)));
-    }
     match fetches.remove(&ino)? {
         Fetch::Over(outcome) => Some(outcome),
-        Fetch::Running => None,
+        running @ Fetch::Running => {
+            fetches.insert(ino, running);
+            Some(Ok(Fetched::Later(LONG_PAUSE)))
+        }
     }
 }
 
