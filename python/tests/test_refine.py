@@ -166,12 +166,18 @@ def test_refining_again_goes_on_from_the_profile_without_corrections() -> None:
         refined(PROFILE, [comparison("c", profile={"name": "other", "factors": {}})])
 
 
+def files_of_the_command(place: Path) -> tuple[Path, Path, Path]:
+    """A profile, a new run directory, and where the new profile is to go."""
+    profile, run = place / "p.json", place / "run"
+    profile.write_text(json.dumps(PROFILE))
+    run.mkdir()
+    return profile, run, place / "new.json"
+
+
 def test_the_command_writes_a_profile_and_refuses_what_it_cannot_use(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    profile, run, out = tmp_path / "p.json", tmp_path / "run", tmp_path / "new.json"
-    profile.write_text(json.dumps(PROFILE))
-    run.mkdir()
+    profile, run, out = files_of_the_command(tmp_path)
     (run / "predicted.json").write_text(json.dumps(comparison()))
     words = [str(profile), str(run), "--out", str(out)]
     assert command.main(words) == 0
@@ -349,9 +355,7 @@ def test_a_profile_has_the_engine_of_all_runs_once_each() -> None:
 def test_any_run_tells_the_command_what_its_engine_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    profile, run, out = tmp_path / "p.json", tmp_path / "run", tmp_path / "new.json"
-    profile.write_text(json.dumps(PROFILE))
-    run.mkdir()
+    profile, run, out = files_of_the_command(tmp_path)
     words = [str(profile), str(run), "--out", str(out)]
     assert command.main(words) == 1
     assert "has neither predicted.json nor engine.json" in capsys.readouterr().err

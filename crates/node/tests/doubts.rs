@@ -361,20 +361,33 @@ fn a_right_of_which_nobody_knows_whether_it_was_given_is_given_back() {
     assert_eq!(get(&b, "asked").unwrap(), pattern(MIB, 2));
 }
 
+/// Has b open its file `/f` to write to it while the disk refuses that, with something done just before it and after it;
+/// mends the disk once nobody may write to the file.
+fn open_in_vain(
+    deployment: &Deployment,
+    [a, b]: [&Node; 2],
+    before: impl FnOnce(),
+    after: impl FnOnce(InodeId),
+) {
+    let ino = put(b, "f", &pattern(MIB, 1));
+    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
+    let path = deployment.backing_path(b, "/f");
+    let aside = path.with_extension("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    before();
+    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap_err();
+    after(ino);
+    wait_until("nobody may write to it", || state_of(a, ino) == "settled");
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!(get(a, "f").unwrap(), pattern(MIB, 1));
+}
+
 /// The disk refuses to open a file for writing: what was to be done with the right to write did not come about.
 #[test]
 fn a_right_to_write_does_not_outlast_an_open_that_failed() {
     let deployment = Deployment::new();
     let (a, b, _) = hosts(&deployment);
-    let ino = put(&b, "f", &pattern(MIB, 1));
-    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
-    let path = deployment.backing_path(&b, "/f");
-    let aside = path.with_extension("aside");
-    std::fs::rename(&path, &aside).unwrap();
-    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap_err();
-    wait_until("nobody may write to it", || state_of(&a, ino) == "settled");
-    std::fs::rename(&aside, &path).unwrap();
-    assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 1));
+    open_in_vain(&deployment, [&a, &b], || (), |_| ());
 }
 
 /// Nor does it outlast that another host was not reached without which it could not be given back.
@@ -382,18 +395,12 @@ fn a_right_to_write_does_not_outlast_an_open_that_failed() {
 fn a_right_to_write_that_could_not_be_given_back_is_later() {
     let deployment = Deployment::new();
     let (a, b, faults) = hosts(&deployment);
-    let ino = put(&b, "f", &pattern(MIB, 1));
-    assert!(b.wait_until_settled(Instant::now() + Duration::from_secs(30)));
-    let path = deployment.backing_path(&b, "/f");
-    let aside = path.with_extension("aside");
-    std::fs::rename(&path, &aside).unwrap();
-    faults.keeps_right.store(true, Ordering::Release);
-    b.open_file(ROOT_CALLER, ino, true, false, &no_kernel).unwrap_err();
-    assert_eq!(state_of(&a, ino), "unsettled");
-    faults.keeps_right.store(false, Ordering::Release);
-    wait_until("nobody may write to it", || state_of(&a, ino) == "settled");
-    std::fs::rename(&aside, &path).unwrap();
-    assert_eq!(get(&a, "f").unwrap(), pattern(MIB, 1));
+    let keep = |keeps| faults.keeps_right.store(keeps, Ordering::Release);
+    let is_kept = |ino| {
+        assert_eq!(state_of(&a, ino), "unsettled");
+        keep(false);
+    };
+    open_in_vain(&deployment, [&a, &b], || keep(true), is_kept);
 }
 
 /// The right to write a new file is that of the life that the others have given up meanwhile.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from intarsia.refine.corrections import BOUNDS, Correction
-from intarsia.refine.engine import ENGINE, ENGINE_FORMAT, EngineCost, with_engine
+from intarsia.refine.engine import COST, ENGINE, ENGINE_FORMAT, EngineCost, with_engine
 from intarsia.refine.profile import COMPARISON_FORMAT, RefineError, read_json, refined
 from intarsia.simulate.files import write_atomically
 from intarsia.tables import print_table
@@ -18,7 +18,6 @@ from intarsia.tables import print_table
 #: What `intarsia run --advice` leaves in its run directory.
 COMPARED = "predicted.json"
 _COMPARED = ("id", "profile", "comparison", "hosts", "tasks", "moved_bytes")
-_COST = ("id", "ended_at", "host", "hosts", "tasks", "replay", "task_seconds", "start_seconds")
 _HEADS = ("kind of work", "takes", "runs", "least", "most", "left out")
 
 _EXAMPLES = """\
@@ -92,7 +91,7 @@ def _of(run: Path) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         raise RefineError(f"{run}: has neither {COMPARED} nor {ENGINE}; is it a run directory?")
     return (
         _document(compared, COMPARISON_FORMAT, _COMPARED) if compared.exists() else None,
-        _document(cost, ENGINE_FORMAT, _COST) if cost.exists() else None,
+        _document(cost, ENGINE_FORMAT, COST) if cost.exists() else None,
     )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 ENGINE_FORMAT = "intarsia-engine"
 #: What `intarsia run` leaves in its run directory.
 ENGINE = "engine.json"
-#: What is kept of each run.
-_KEPT = ("id", "ended_at", "host", "hosts", "tasks", "replay", "task_seconds", "start_seconds")
+#: What it says of a run, and what a profile keeps of that.
+COST = ("id", "ended_at", "host", "hosts", "tasks", "replay", "task_seconds", "start_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def with_engine(
     """
     made: dict[str, Any] = copy.deepcopy(dict(profile))
     known = {one["id"]: one for one in made.get("measured", {}).get("engine", {}).get("runs", [])}
-    known |= {one["id"]: {key: one[key] for key in _KEPT} for one in runs}
+    known |= {one["id"]: {key: one[key] for key in COST} for one in runs}
     if not known:
         return made, None
     found = _mean(list(known.values()))

@@ -45,10 +45,9 @@ class Effort:
 
     def ends_turn(self, *, counts: bool) -> None:
         """The turn is over; it counts if something happened in it."""
+        self.waits()
         worked_s, beside_s = self._turn
-        if self._works_since is not None:
-            worked_s += self.wall() - self._works_since
         if counts:
             self.worked_s += worked_s
             self.beside_s += beside_s
-        self._turn, self._works_since, self._waits_since = (0.0, 0.0), None, None
+        self._turn, self._waits_since = (0.0, 0.0), None
