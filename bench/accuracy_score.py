@@ -12,6 +12,8 @@ import accuracy_cells
 import accuracy_workflows
 import predicted
 
+from intarsia.refine.engine import with_engine  # accuracy_workflows says where it is
+
 CELL = ("system", "hosts", "link", "medium", "slots")
 #: A recommendation is as good as the best if what it recommends took so much more at most.
 AS_GOOD = 1.05
@@ -54,7 +56,7 @@ class Cell:
         self.mounts = [None] * (self.cell["hosts"] or 1)
         self.profile = next((one["profile"] for one in lines if one["role"] == "seed"), None)
         self.costs = [one["cost"] for one in lines if one.get("cost")]
-        self.overheads = {"crew": self.overhead_s(), "engine": self.engine_s()} if self.is_whole() else None
+        self.overheads = {"crew": self.overhead_s()} if self.is_whole() else None
 
     def is_whole(self):
         """Whether it was seeded, and what a task takes is known."""
@@ -75,13 +77,6 @@ class Cell:
         foretold = self.seconds(accuracy_cells.Placed(case, self.cell), {"crew": 0.0})
         return max(0.0, statistics.median(times) - foretold) / predicted.predicted_cases.STAGES
 
-    def engine_s(self):
-        """What `intarsia run` takes for a task, where the profile does not say so."""
-        if self.costs:
-            return 0.0
-        times = self.runs("engine").get("engine")
-        return accuracy_workflows.engine_s(times, len(self.mounts)) if times else 0.0
-
     def made(self, case):
         return accuracy_cells.made_of(case, self.cell, self.system.program, self.found)
 
@@ -92,7 +87,7 @@ class Cell:
     def profile_of(self, made):
         """The profile; for what the engine runs, with what it takes for a task."""
         is_run = isinstance(made, accuracy_workflows.Instance)
-        return accuracy_workflows.with_engine(self.profile, self.costs) if is_run else self.profile
+        return with_engine(self.profile, self.costs)[0] if is_run else self.profile
 
     def laid(self, made):
         """The store with the flags of a layout."""

@@ -215,14 +215,14 @@ class Runner:
         directory = directories[0]
         directory.mkdir()
         instance.bring(directories)
-        record = self.system.dir / "record.json"
+        record, state = self.system.dir / "record.json", self.system.dir / f"state{self.runs}"
         words = [sys.executable, "-m", "intarsia.run", instance.file, "--directory", self.common / directory.name]
-        words += ["--run-dir", self.system.dir / f"state{self.runs}", "--record", record, "--quiet", "--json", "--retries", "2"]
+        words += ["--run-dir", state, "--record", record, "--quiet", "--json", "--retries", "2"]
         words += ["--hosts", ",".join(self.hosts), "--shell", f"{self.script} {{host}}", "--slots", "1"]
         words += ["--address", self.system.addresses[int(self.hosts[0][1:])], *options.split()]
         words += ["--link", self.system.link, *instance.words]
         with Meter(self.system) as meter:
-            summary = self.call(shlex.join(map(str, words)), self.system.dir / f"state{self.runs}/logs")
+            summary = self.call(shlex.join(map(str, words)), state / "logs")
         told = json.loads(record.read_text())["workflow"]["execution"]
         began = datetime.fromisoformat(told["executedAt"]).timestamp()
         network, busy = meter.between(began, began + told["makespanInSeconds"])
@@ -237,7 +237,7 @@ class Runner:
             "copied_ahead_bytes": summary["copied_ahead_bytes"],
             "tried_again": summary["attempts"] - instance.tasks,
             "load": os.getloadavg()[0],
-            "engine": summary.get("engine"),
+            "engine": json.loads((state / "engine.json").read_text()),
         }
 
     def call(self, command, logs):
