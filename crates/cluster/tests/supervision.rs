@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -108,16 +108,20 @@ fn addresses(deployment: &Deployment) -> Vec<ServerAddress> {
 /// confirmed by a replica.
 struct Writer {
     stop: Arc<AtomicBool>,
+    /// How many writes were acknowledged so far.
+    count: Arc<AtomicUsize>,
     thread: JoinHandle<(Vec<u32>, Duration)>,
 }
 
 const TAG: &str = "{b}";
 
 impl Writer {
+    /// Its first write is acknowledged when this returns.
     fn start(fleet: &Fleet) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (access, all, is_stopped) =
-            (fleet.client(), addresses(&fleet.deployment), Arc::clone(&stop));
+        let count = Arc::new(AtomicUsize::new(0));
+        let (access, all) = (fleet.client(), addresses(&fleet.deployment));
+        let (is_stopped, counted) = (Arc::clone(&stop), Arc::clone(&count));
         let thread = std::thread::spawn(move || {
             let mut connection = None;
             let mut acknowledged = Vec::new();
@@ -132,6 +136,7 @@ impl Writer {
                     && c.ask::<u32>(&["WAIT", "1", "1000"]).is_ok_and(|n| n >= 1);
                 if written {
                     acknowledged.push(number);
+                    counted.store(acknowledged.len(), Ordering::Relaxed);
                     longest = longest.max(last.elapsed());
                     last = Instant::now();
                     connection = open;
@@ -141,11 +146,20 @@ impl Writer {
             }
             (acknowledged, longest)
         });
-        Self { stop, thread }
+        let writer = Self { stop, count, thread };
+        writer.wait_for_another();
+        writer
     }
 
-    /// What was acknowledged, and the longest time without.
+    /// Waits until one more write than now is acknowledged.
+    fn wait_for_another(&self) {
+        let before = self.count.load(Ordering::Relaxed);
+        wait_for("a write", || (self.count.load(Ordering::Relaxed) > before).then_some(()));
+    }
+
+    /// What was acknowledged, one write from now on among it, and the longest time without.
     fn finish(self) -> (Vec<u32>, Duration) {
+        self.wait_for_another();
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }

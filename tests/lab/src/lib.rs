@@ -252,12 +252,18 @@ impl Cluster {
     /// What the nodes put into their logs as errors.
     #[must_use]
     pub fn errors(&self) -> String {
+        self.logged(" ERROR ")
+    }
+
+    /// The lines with this word in the logs of all hosts.
+    #[must_use]
+    pub fn logged(&self, word: &str) -> String {
         let logs = (1..=self.hosts).filter_map(|n| std::fs::read_to_string(self.log(n)).ok());
-        let errors = logs.flat_map(|log| {
-            let errors = log.lines().filter(|line| line.contains(" ERROR "));
-            errors.map(|line| format!("{line}\n")).collect::<Vec<_>>()
+        let lines = logs.flat_map(|log| {
+            let lines = log.lines().filter(|line| line.contains(word));
+            lines.map(|line| format!("{line}\n")).collect::<Vec<_>>()
         });
-        errors.collect()
+        lines.collect()
     }
 
     /// How many hosts there are.

@@ -311,7 +311,13 @@ fn replace(options: &[&str], seed: u64, time: Duration) {
         verdict.violations.len(),
         verdict.undecided.len()
     );
-    assert!(verdict.is_clean(), "seed {seed}, {options:?}: {verdict:#?}");
+    assert!(
+        verdict.is_clean(),
+        "seed {seed}, {options:?}: {}\n{}",
+        format!("{verdict:#?}").replace("; ", ";\n"),
+        // Whether metadata servers took each other's places meanwhile.
+        cluster.logged("intarsia_cluster::supervision")
+    );
     let is_overload = verdict.failures.keys().all(|(_, errno)| *errno == EIO);
     assert!(is_overload, "{verdict:#?}");
     let errors = cluster.errors();
