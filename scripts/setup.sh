@@ -12,8 +12,8 @@ rustup_toolchain=1.95.0
 packages_demo=(build-essential ca-certificates fuse3 montage montage-gridtools ncbi-blast+
                pkg-config python3 python3-venv)
 # shellcheck disable=SC2034 # named by the argument
-packages_test=("${packages_demo[@]}" acl attr bindfs chromium e2fsprogs fio git iproute2 libnbd-bin libsimgrid-dev nbdkit
-               nftables postmark procps rsync sqlite3 tar util-linux)
+packages_test=("${packages_demo[@]}" acl attr bindfs chromium default-jre-headless e2fsprogs fio git iproute2 libnbd-bin
+               libsimgrid-dev maven nbdkit nftables postmark procps rsync sqlite3 tar util-linux)
 # Their programs are started by the tests themselves; their services stay down.
 # shellcheck disable=SC2034
 programs_demo=() programs_test=(openssh-server redis-server slurm-wlm)
@@ -32,7 +32,10 @@ main() {
   fi
   ensure_rust "$rust"
   ensure_python
-  if [ "$purpose" = test ]; then ensure_suites; fi
+  if [ "$purpose" = test ]; then
+    ensure_suites
+    scripts/fetch_nextflow.sh || say "Nextflow was not fetched from Maven Central; its test is skipped"
+  fi
 }
 
 say() { printf 'setup: %s\n' "$*" >&2; }

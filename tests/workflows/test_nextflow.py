@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import require
 from intarsia.learn.source import observed_in
 from intarsia.locate import locate
 from lab_hosts import ROOT, Hosts, four_hosts
@@ -23,15 +24,11 @@ LIMIT_S = 200
 # Above what stands beside its inode, also when packed.
 PART_LINES = 60_000
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("java") is None or not LIBRARY.exists(),
-    reason="SKIPPED: Nextflow is not there; scripts/fetch_nextflow.sh fetches it (Java 17, Maven)",
-)
-
-
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
     """A store over four hosts."""
+    is_there = shutil.which("java") is not None and LIBRARY.exists()
+    require(is_there, "Nextflow is not there; scripts/fetch_nextflow.sh fetches it (Java 17, Maven)")
     with four_hosts("nextflow-") as hosts:
         yield hosts
 

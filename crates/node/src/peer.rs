@@ -1,5 +1,6 @@
 //! What this node does for other hosts: it serves the files whose home it is, and gives leases back.
 
+mod awaited;
 pub(crate) mod serving;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use crate::body::striped::{allocate_bits, status};
 use crate::cache::far_pages::Stamp;
 use crate::cache::vouch::PeerOpening;
 use crate::membership::cluster::{NO_HEIR, Recalled};
+use crate::peer::awaited::limit_to_wait;
 use crate::peer::serving::{Peer, PeerFiles};
 use crate::rebalance::fetch::Fetched;
 use crate::replication::arrivals::Arrivals;
@@ -433,6 +435,7 @@ impl Handler for PeerService {
     fn handle(&self, session: &Session<Guest>, request: Request, payload: Buffer) -> Result<Reply> {
         let (kind, came) = (request.name(), Instant::now());
         let _coarse = Relapse::coarse_lock();
+        let _limit = limit_to_wait(&request, came);
         let answer = self.answer(session, request, &payload);
         if let Some(peer) = self.peer.upgrade() {
             peer.metrics.served(kind, came, answer.is_ok());

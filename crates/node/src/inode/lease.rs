@@ -40,7 +40,7 @@ use crate::space::tiers::Tiers;
 /// How long an open tries to get a lease while other hosts pass it between them.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How long a holder of a lease may take to answer, and when one that did not is asked again.
-pub(super) const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
 const SILENT: Duration = Duration::from_millis(200);
 /// How long the home of a file may take to answer.
 const HOME_PATIENCE: Duration = Duration::from_secs(5);
