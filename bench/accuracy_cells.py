@@ -198,7 +198,7 @@ class Placed(predicted.Patterns):
             held, asks, draw = {}, lambda _file: (), random.Random(f"{self.name} {number}")
         if self.cell["medium"] == "slow":
             os.sync()  # what other runs wrote is not written meanwhile
-        return predicted.predicted_cases.run(crew, directories, self.tasks, held, asks, draw)
+        return predicted.predicted_cases.run(crew, directories, self.tasks, self.inputs, held, asks, draw)
 
 
 def anchor(tasks, inputs):

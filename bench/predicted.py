@@ -191,7 +191,7 @@ class Patterns:
         directories = [mount / f"{self.name}-{number}" for mount in system.mounts]
         directories[0].mkdir()
         held = predicted_cases.make_inputs(directories, self.inputs)
-        took = predicted_cases.run(crew, directories, self.tasks, held)
+        took = predicted_cases.run(crew, directories, self.tasks, self.inputs, held)
         for one in self.inputs.keys() | predicted_cases.written(self.tasks).keys():
             if len(self.inputs) + len(self.tasks) < MANY:
                 (directories[0] / one).unlink()

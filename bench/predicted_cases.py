@@ -228,15 +228,15 @@ def parents_of(tasks):
     }
 
 
-def run(crew, directories, tasks, held=None, hosts_of=None, draw=None):
+def run(crew, directories, tasks, inputs, held=None, hosts_of=None, draw=None):
     """Run all tasks, each as soon as it can; seconds from the first's start to the last's end.
 
-    First come, first served. `directories`: where each host has the store. `held`: the host that has each input. `hosts_of` tells the hosts that
+    First come, first served. `inputs`: their bytes. `directories`: where each host has the store. `held`: the host that has each input. `hosts_of` tells the hosts that
     hold a file that was made; without it, that is the host that wrote it. As in the model, an idle host takes the first task of which it holds most of what
     that reads; what is left then goes to the first idle host, or any that `draw` chooses.
     """
     held = {file: hosts if isinstance(hosts, tuple) else (hosts,) for file, hosts in (held or {}).items()}
-    sizes = written(tasks)
+    sizes = inputs | written(tasks)
     begun, left = time.perf_counter(), parents_of(tasks)
     by_name, done, ready = {one["name"]: one for one in tasks}, set(), []
     while left or ready or crew.busy:
@@ -265,7 +265,7 @@ def nearest(operations, held, sizes):
     for one in operations:
         hosts = held.get(one.get("read"), ())
         for host in hosts:
-            share = one.get("size_bytes", sizes.get(one["read"], 1)) / len(hosts)
+            share = one.get("size_bytes", sizes[one["read"]]) / len(hosts)
             weight[host] = weight.get(host, 0) + share
     return max(weight, key=lambda host: (weight[host], -host)) if weight else None
 

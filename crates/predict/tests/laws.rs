@@ -144,6 +144,19 @@ fn what_is_in_memory_is_read_at_its_rate() {
 }
 
 #[test]
+fn of_a_chunk_that_was_read_in_part_only_the_rest_is_read() {
+    let setup =
+        Setup { collocated: true, cache_bytes: 1 << 30, read_seconds: 1e-2, ..Setup::default() };
+    let part = |offset: u64, size: u64| json!({ "read": "in", "offset_bytes": offset, "size_bytes": size });
+    let reads = json!([part(0, 1 << 18), part(1 << 19, 1 << 18), { "read": "in" }]);
+    let task = json!({ "name": "reader", "operations": reads });
+    let found = setup.file("in", 1 << 20).raw_task(task).predict();
+    // What lies between the two parts and behind the second is one read, as a chunk is.
+    assert_eq!(found.bytes.from_memory, 1 << 18);
+    assert_eq!(found.bytes.local, (1 << 18) * 2 + 3 * (1 << 18));
+}
+
+#[test]
 fn overhead_speed_and_slots_count() {
     let task = |name: &str| json!({"name": name, "overhead_seconds": 0.2, "compute_seconds": 3.0, "slots": 1});
     let setup =

@@ -1,6 +1,7 @@
 //! What a host keeps in memory of what was read and written: pieces of files, the least recently used go first.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 /// Places in the order of use that may be out of date, beside as many that are not.
 const STALE: usize = 256;
@@ -15,10 +16,49 @@ pub(super) struct Cache {
     clock: u64,
 }
 
-#[derive(Debug)]
+/// What is here of a piece.
+#[derive(Debug, Default)]
 struct Piece {
-    bytes: u64,
+    /// The bytes that came first, with all that adjoin them; the others are rarely any.
+    first: Range<u64>,
+    others: Vec<Range<u64>>,
     used_at: u64,
+}
+
+impl Piece {
+    /// How many of the bytes are here, from the first on without a gap.
+    fn held(&self, bytes: &Range<u64>) -> u64 {
+        let mut at = bytes.start;
+        while at < bytes.end {
+            let mut all = std::iter::once(&self.first).chain(&self.others);
+            let Some(next) = all.find(|held| held.contains(&at)) else { break };
+            at = next.end.min(bytes.end);
+        }
+        at - bytes.start
+    }
+
+    /// Adds bytes; how many of them were not here.
+    fn add(&mut self, bytes: Range<u64>) -> u64 {
+        let before = self.bytes();
+        let mut bytes = bytes;
+        let mut all = std::mem::take(&mut self.others);
+        all.push(self.first.clone());
+        // Whatever the bytes touch becomes one with them.
+        all.retain(|held| {
+            let is_apart = held.end < bytes.start || bytes.end < held.start || held.is_empty();
+            if !is_apart {
+                bytes = bytes.start.min(held.start)..bytes.end.max(held.end);
+            }
+            is_apart && !held.is_empty()
+        });
+        (self.first, self.others) = (bytes, all);
+        self.bytes() - before
+    }
+
+    fn bytes(&self) -> u64 {
+        let length = |range: &Range<u64>| range.end - range.start;
+        length(&self.first) + self.others.iter().map(length).sum::<u64>()
+    }
 }
 
 impl Cache {
@@ -26,27 +66,24 @@ impl Cache {
         Self { capacity_bytes, ..Self::default() }
     }
 
-    /// Whether so many bytes of a piece are here. Counts as a use.
-    pub(super) fn has(&mut self, piece: u64, bytes: u64) -> bool {
+    /// How many of the bytes of a piece are here, from the first on. Counts as a use.
+    pub(super) fn held(&mut self, piece: u64, bytes: &Range<u64>) -> u64 {
         if self.capacity_bytes == 0 {
-            return false;
+            return 0;
         }
-        let is_here = self.pieces.get(&piece).is_some_and(|known| known.bytes >= bytes);
-        if is_here {
+        let held = self.pieces.get(&piece).map_or(0, |known| known.held(bytes));
+        if held > 0 {
             self.used(piece);
         }
-        is_here
+        held
     }
 
-    /// So many bytes of a piece are here from now on, if they fit at all.
-    pub(super) fn keep(&mut self, piece: u64, bytes: u64) {
-        if bytes > self.capacity_bytes || bytes == 0 {
+    /// The bytes of a piece are here from now on, if they fit at all.
+    pub(super) fn keep(&mut self, piece: u64, bytes: Range<u64>) {
+        if bytes.end - bytes.start > self.capacity_bytes || bytes.is_empty() {
             return;
         }
-        let known = self.pieces.entry(piece).or_insert(Piece { bytes: 0, used_at: 0 });
-        let more = bytes.saturating_sub(known.bytes);
-        known.bytes += more;
-        self.used_bytes += more;
+        self.used_bytes += self.pieces.entry(piece).or_default().add(bytes);
         self.used(piece);
         while self.used_bytes > self.capacity_bytes {
             self.drop_oldest();
@@ -78,7 +115,7 @@ impl Cache {
         if self.pieces.get(&piece).is_some_and(|known| known.used_at == at)
             && let Some(known) = self.pieces.remove(&piece)
         {
-            self.used_bytes -= known.bytes;
+            self.used_bytes -= known.bytes();
         }
     }
 }
@@ -91,24 +128,40 @@ mod tests {
     fn the_least_recently_used_goes_first() {
         let mut cache = Cache::new(30);
         for piece in 1..=3 {
-            cache.keep(piece, 10);
+            cache.keep(piece, 0..10);
         }
-        assert!(cache.has(1, 10));
-        cache.keep(4, 10);
-        assert!(!cache.has(2, 1), "2 was used longest ago");
-        assert!(cache.has(1, 10) && cache.has(3, 10) && cache.has(4, 10));
-        assert!(!cache.has(1, 11), "more than is here");
-        cache.keep(5, 31);
-        assert!(!cache.has(5, 1) && cache.has(1, 10), "what does not fit drops nothing");
-        assert!(!Cache::new(0).has(1, 0));
+        assert_eq!(cache.held(1, &(0..10)), 10);
+        cache.keep(4, 0..10);
+        assert_eq!(cache.held(2, &(0..1)), 0, "2 was used longest ago");
+        assert_eq!([1, 3, 4].map(|piece| cache.held(piece, &(0..10))), [10; 3]);
+        assert_eq!(cache.held(1, &(0..11)), 10, "the rest is not here");
+        cache.keep(5, 0..31);
+        assert_eq!(cache.held(5, &(0..1)), 0, "what does not fit");
+        assert_eq!(cache.held(1, &(0..10)), 10, "drops nothing");
+        let mut none = Cache::new(0);
+        none.keep(1, 0..1);
+        assert_eq!(none.held(1, &(0..1)), 0);
+    }
+
+    #[test]
+    fn parts_of_a_piece_are_here_without_the_rest() {
+        let mut cache = Cache::new(100);
+        cache.keep(1, 20..30);
+        assert_eq!((cache.held(1, &(0..30)), cache.held(1, &(20..40))), (0, 10));
+        cache.keep(1, 50..60);
+        cache.keep(1, 25..35);
+        assert_eq!(cache.used_bytes, 25, "each byte once");
+        assert_eq!((cache.held(1, &(20..60)), cache.held(1, &(50..60))), (15, 10));
+        cache.keep(1, 30..50);
+        assert_eq!((cache.held(1, &(20..61)), cache.used_bytes), (40, 40));
     }
 
     #[test]
     fn uses_that_are_out_of_date_are_forgotten() {
         let mut cache = Cache::new(100);
-        cache.keep(1, 10);
+        cache.keep(1, 0..10);
         for _ in 0..100_000 {
-            assert!(cache.has(1, 10));
+            assert_eq!(cache.held(1, &(0..10)), 10);
         }
         assert!(cache.uses.len() <= 2 + STALE);
         assert_eq!(cache.used_bytes, 10);

@@ -96,14 +96,19 @@ impl World<'_> {
             let is_dealt = place.is_dealt();
             let from = self.source(run, extent.file, piece, agenda.now());
             let is_kept = self.profile.client.keeps_striped || !is_dealt || from == host;
+            let cache = &mut self.services.caches[host as usize];
+            let held = match is_kept {
+                true => cache.held(key(extent.file, piece), &piece.within()),
+                false => 0,
+            };
             let state = &mut self.running[run as usize];
-            state.sent_to += piece.bytes;
-            if is_kept
-                && self.services.caches[host as usize].has(key(extent.file, piece), piece.bytes)
-            {
-                state.remembered += piece.bytes;
+            if held > 0 {
+                // What follows of it is a piece of its own.
+                state.remembered += held;
+                state.sent_to += held;
                 continue;
             }
+            state.sent_to += piece.bytes;
             state.outstanding += 1;
             let bytes = self.profile.network.control_bytes;
             self.tell(run, extent.file, from, bytes, What::Fetch { offset }, agenda);
@@ -239,8 +244,8 @@ impl World<'_> {
                 let Some(spot) = self.spot(&message, offset, None) else { return };
                 let piece = self.piece(&message, offset);
                 let cache = &mut self.services.caches[spot.host as usize];
-                let is_here = cache.has(key(message.file as usize, piece), piece.bytes);
-                if is_here {
+                let held = cache.held(key(message.file as usize, piece), &piece.within());
+                if held == piece.bytes {
                     let seconds = self.copying(spot.host, piece.bytes);
                     self.services.copy(spot.host, seconds, Event::Served(id), agenda);
                 } else {
@@ -351,7 +356,7 @@ impl World<'_> {
             What::Fetch { offset } => {
                 let piece = self.piece(&message, offset);
                 let cache = &mut self.services.caches[message.to as usize];
-                cache.keep(key(message.file as usize, piece), piece.bytes);
+                cache.keep(key(message.file as usize, piece), piece.within());
                 let what = What::Fetched { offset };
                 self.reply(&message, message.from, piece.bytes, what, agenda);
             }
@@ -381,7 +386,7 @@ impl World<'_> {
         };
         let to: Vec<(u32, u32)> = next.map(|next| (next, place.spot(piece, next).host)).collect();
         let file = message.file as usize;
-        self.services.caches[message.to as usize].keep(key(file, piece), piece.bytes);
+        self.services.caches[message.to as usize].keep(key(file, piece), piece.within());
         for (copy, host) in to {
             self.reply(message, host, message.bytes, What::Store { offset, copy }, agenda);
         }
@@ -424,7 +429,7 @@ impl World<'_> {
             (What::Fetched { offset }, Some(Operation::Read(extent))) => {
                 let piece = self.piece(&message, offset);
                 let cache = &mut self.services.caches[message.to as usize];
-                cache.keep(key(extent.file, piece), piece.bytes);
+                cache.keep(key(extent.file, piece), piece.within());
                 if !self.running[run as usize].is_copy {
                     self.count_bytes(message.from == message.to, piece.bytes);
                 }

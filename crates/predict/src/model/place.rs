@@ -1,5 +1,7 @@
 //! Where one file lies, and in which pieces.
 
+use std::ops::Range;
+
 use intarsia_policy::Stripe;
 
 /// A host and one of its tiers.
@@ -27,7 +29,16 @@ pub(super) struct Piece {
     pub(super) bytes: u64,
     /// Its number within the file.
     pub(super) number: u64,
+    /// Where it begins within the chunk of that number.
+    at_bytes: u64,
     part: usize,
+}
+
+impl Piece {
+    /// The bytes of its chunk that it is.
+    pub(super) fn within(&self) -> Range<u64> {
+        self.at_bytes..self.at_bytes + self.bytes
+    }
 }
 
 impl Place {
@@ -52,10 +63,11 @@ impl Place {
 
     /// The piece that begins at `offset` and ends at `end` at the latest.
     pub(super) fn piece(&self, offset: u64, end: u64) -> Piece {
-        let left = self.chunk_bytes - offset % self.chunk_bytes;
+        let at_bytes = offset % self.chunk_bytes;
+        let left = self.chunk_bytes - at_bytes;
         let span = self.stripe.spans(offset..end).next();
         let (part, len) = span.map_or((0, end - offset), |span| (span.part, span.len_bytes));
-        Piece { bytes: len.min(left), number: offset / self.chunk_bytes, part }
+        Piece { bytes: len.min(left), number: offset / self.chunk_bytes, at_bytes, part }
     }
 
     /// Where copy `copy` of a piece lies; 0 is the first one.
