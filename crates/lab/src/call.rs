@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 /// Where Debian and others keep the tools; not on everybody's PATH.
 const SYSTEM_DIRS: &str = "/usr/sbin:/sbin";
 
-/// One call of `ip`, `tc` or `nft`, in a namespace or outside. It prints as a command for a shell.
+/// One call of `ip`, `tc`, `nft` or another tool, in a namespace or outside. It prints as a command for a shell.
 #[derive(Clone, Debug)]
 pub struct Call {
     namespace: Option<Namespace>,

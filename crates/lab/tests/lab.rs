@@ -296,6 +296,18 @@ fn links_hold_their_rate_in_both_directions() {
 }
 
 #[test]
+fn tcp_is_what_linux_has_by_itself_whatever_the_machine_is_set_to() {
+    if is_skipped() {
+        return;
+    }
+    let lab = Lab::create(spec("tcp", 2, None)).unwrap();
+    for node in lab.nodes() {
+        let of_node = "/proc/sys/net/ipv4/tcp_congestion_control";
+        assert_eq!(text_of(lab.command(node, "cat").arg(of_node)).trim(), "cubic");
+    }
+}
+
+#[test]
 fn a_dropped_lab_goes_with_its_processes_and_ends_no_others() {
     if is_skipped() {
         return;

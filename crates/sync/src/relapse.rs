@@ -1,7 +1,7 @@
 //! Bugs of the past, brought back for the tests that have to find them. `INTARSIA_RELAPSE` names a file, in which a test
 //! writes which are back now, by their names; without it each place costs one look at a variable that is set once.
 //!
-//! Three are those that a predictor found in MosaStore (Costa, PhD thesis, University of British Columbia, 2014, 4.3); three
+//! Three are those that a predictor found in MosaStore (Costa, PhD thesis, University of British Columbia, 2014, 4.3); the others
 //! were ours.
 
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ pub enum Relapse {
     ForgottenConnections,
     /// The host with most free space, be it by a byte, is the first of every striped file (ours).
     RoomiestFirst,
+    /// Connections are controlled by what is made for far networks, as the system of some machines is set to (ours).
+    FarControl,
 }
 
 /// What work under the coarse lock takes.
@@ -33,13 +35,14 @@ const IN_LOCK: Duration = Duration::from_millis(20);
 const RETRY: Duration = Duration::from_secs(3);
 
 impl Relapse {
-    const NAMES: [(&'static str, Self); 6] = [
+    const NAMES: [(&'static str, Self); 7] = [
         ("constant-order", Self::ConstantOrder),
         ("coarse-lock", Self::CoarseLock),
         ("late-connection", Self::LateConnection),
         ("asked-twice", Self::AskedTwice),
         ("forgotten-connections", Self::ForgottenConnections),
         ("roomiest-first", Self::RoomiestFirst),
+        ("far-control", Self::FarControl),
     ];
 
     /// Whether it is back.

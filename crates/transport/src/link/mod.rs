@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use intarsia_sync::Relapse;
 use intarsia_wire::{Hello, Protection, WireError};
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
@@ -24,6 +25,10 @@ pub(crate) use write::{FrameWriter, Progress};
 
 use crate::PeerFailure;
 use tag::TagKey;
+
+/// What every Linux has, and hosts of a cluster use if nobody set anything else; and what is made for far networks.
+const CONGESTION_CONTROL: &[u8] = b"cubic";
+const FAR_CONTROL: &[u8] = b"bbr";
 
 /// A connection over which both sides proved the key.
 pub(crate) struct Link {
@@ -93,6 +98,12 @@ fn tune(socket: &TcpStream, silence: Duration) -> io::Result<()> {
         .with_interval(Duration::from_secs(1))
         .with_retries(u32::try_from(silence.as_secs()).unwrap_or(5).clamp(1, 100));
     let socket = SockRef::from(socket);
+    // Hosts of a store are near to each other, and a reader has answers of many of them at once. A system may prefer what
+    // is for far ones (BBR), with which the queue before the reader overflows: each twentieth segment was lost then.
+    let control = if Relapse::FarControl.is_back() { FAR_CONTROL } else { CONGESTION_CONTROL };
+    if let Err(error) = socket.set_tcp_congestion(control) {
+        tracing::debug!(%error, "connections are controlled as the system has it");
+    }
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(silence))
 }
