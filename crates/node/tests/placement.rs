@@ -5,12 +5,14 @@
 mod deployment;
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use deployment::{
-    Deployment, MIB, ROOT_CALLER, close_all, content_of, get, hint, home, metric, overwrite,
-    pattern, put_in, regular, wait_until,
+    Deployment, MIB, ROOT_CALLER, close_all, close_writer, content_of, get, hint, home, metric,
+    overwrite, pattern, put_in, regular, wait_until, write_and_close,
 };
-use intarsia_node::{NewName, Node, SetMode};
+use intarsia_node::{KernelBacking, NewName, Node, SetMode};
 use intarsia_types::{FileKind, InodeId};
 
 const KIB: usize = 1 << 10;
@@ -148,5 +150,47 @@ fn the_regions_of_a_scattered_file_lie_on_hosts_that_one_can_read() {
     let mut hosts: Vec<_> = hosts.split(',').collect();
     hosts.sort_unstable();
     assert_eq!(hosts, ["a", "b", "c"]);
+    close_all(&nodes);
+}
+
+/// As `intarsia run` does before a task begins, on the host where it will run.
+#[test]
+fn a_file_that_gets_its_hints_after_it_was_made_and_before_it_is_written_is_where_they_say() {
+    let deployment = Deployment::new();
+    let nodes = deployment.start_all_sized([("a", 64), ("b", 64)]);
+    let [a, b] = &nodes;
+    let dir = directory(a, "d", &[]);
+    nodes.iter().for_each(|node| node.set_kernel_mode(true, false));
+    let kernel = |_: BorrowedFd<'_>| -> std::io::Result<KernelBacking> { Ok(Arc::new(())) };
+    let content = pattern(300 * KIB, 4);
+    let cases = [
+        (a, true, "collocate:g@b", &["b"][..]),
+        (b, true, "collocate:g@b", &["b"][..]),
+        (a, false, "collocate:g@b", &["b"][..]),
+        (b, false, "collocate:g@b", &["b"][..]),
+        (a, true, "stripe:2", &["a", "b"]),
+        (b, false, "stripe:2", &["a", "b"]),
+    ];
+    for (number, (writer, is_truncated, place, hosts)) in cases.into_iter().enumerate() {
+        let name = format!("f{number}");
+        let made = a.create_file(ROOT_CALLER, dir, name.as_bytes(), &regular(), true, &kernel);
+        let (ino, opened) = made.map(|(attr, opened)| (attr.ino, opened)).unwrap();
+        assert!(opened.passthrough.is_some(), "it has a backing file here already");
+        let value = place.as_bytes();
+        a.set_xattr(ino, b"user.intarsia.place", value, SetMode::Either).unwrap();
+        close_writer(a, ino);
+        writer.open_file(ROOT_CALLER, ino, true, is_truncated, &kernel).unwrap();
+        write_and_close(writer, ino, 0, &content);
+        let mut found = a.locate(&format!("/d/{name}")).unwrap().nodes;
+        found.sort();
+        assert_eq!(found, hosts, "{number}");
+        assert_eq!(content_of(a, ino).unwrap(), content);
+    }
+    assert_eq!(metric(a, "files_placed_as_hinted_total"), 2);
+    // What is written stays where it is.
+    let ino = put_in(a, dir, "written", &content);
+    a.set_xattr(ino, b"user.intarsia.place", b"collocate:g@b", SetMode::Either).unwrap();
+    overwrite(a, ino, 0, &pattern(200 * KIB, 5), true).unwrap();
+    assert_eq!(home(b, "d/written"), "a");
     close_all(&nodes);
 }

@@ -17,7 +17,7 @@ use intarsia_types::{Error, HintSet, InodeId, Layout, NodeId, Result, TierId};
 
 use crate::background::queue::Queue;
 use crate::body::remote::RemoteFile;
-use crate::body::{Bodies, Body};
+use crate::body::{Bodies, Body, LocalBody};
 use crate::cache::remote_cache::RemoteCache;
 use crate::clock::now;
 use crate::inode::following::Following;
@@ -328,6 +328,55 @@ impl Elsewhere {
         self.drop_content(inode, state)
     }
 
+    /// Before a file that holds nothing is written: lets go of its backing file here if its hints wish it at another host,
+    /// or dealt over several. They may have been set since it was made. It is a new file then, of which this is the record.
+    pub(crate) fn let_go_as_wished(
+        &self,
+        inode: &Inode,
+        state: &mut LiveState,
+    ) -> Result<Option<Inode>> {
+        if self.placing.wish_of(&state.hints) == Wish::Maker && state.hints.dealing().is_none() {
+            return Ok(None);
+        }
+        let may_go = !state.is_open() && self.may_be_handed_out(state);
+        let Some(local) = state.local().filter(|_| may_go) else { return Ok(None) };
+        let backing = local.backing;
+        if local.ro.stat()?.size_bytes > 0
+            || !is_unwritten(local.ro.file()).unwrap_or(false)
+            || !self.is_wished_away(inode.ino, &state.hints)?
+        {
+            return Ok(None);
+        }
+        if inode.layout.copies().first() == Some(&backing) {
+            self.drop_content(inode, state)?;
+            return Ok(state.record.clone());
+        }
+        if state.unnamed().is_none() || inode.layout != Layout::Empty {
+            return Ok(None);
+        }
+        self.drop_unnamed(inode.ino, state)?;
+        Ok(Some(inode.clone()))
+    }
+
+    /// Whether a new file with these hints is not to be here, or not as a whole.
+    fn is_wished_away(&self, ino: InodeId, hints: &HintSet) -> Result<bool> {
+        if self.bodies.stripes.wanted(hints)?.is_some() {
+            return Ok(true);
+        }
+        let Plan { home, reason, .. } = self.placing.plan_for_new(hints, ino.0);
+        Ok(matches!(home, Home::Elsewhere { .. }) && reason.is_wish())
+    }
+
+    /// Lets go of a backing file that no record names, and that holds nothing.
+    fn drop_unnamed(&self, ino: InodeId, state: &mut LiveState) -> Result<()> {
+        state.naming.name();
+        let Some(LocalBody { backing, .. }) = state.take_local() else { return Ok(()) };
+        self.tiers.get(backing.tier)?.account(state.accounted_512, 0);
+        self.queue.reclaim(backing.tier, FreeFile::of(ino, backing.file));
+        become_empty(state);
+        Ok(())
+    }
+
     /// Whether there is no room here, and another host has some.
     fn has_room_elsewhere_only(&self, inode: &Inode, state: &LiveState) -> bool {
         self.remote_cache.make_room();
@@ -364,15 +413,20 @@ impl Elsewhere {
                 (false, None) => {}
             }
         }
-        state.body = Some(Body::empty());
-        state.sums.forget();
-        state.mark.clear();
-        state.copied = None;
-        state.accounted_512 = 0;
-        state.overlay.size_bytes = 0;
+        become_empty(state);
         state.record = Some(emptied);
         Ok(())
     }
+}
+
+/// The file has no bytes anywhere.
+fn become_empty(state: &mut LiveState) {
+    state.body = Some(Body::empty());
+    state.sums.forget();
+    state.mark.clear();
+    state.copied = None;
+    state.accounted_512 = 0;
+    state.overlay.size_bytes = 0;
 }
 
 /// The file is written through its home from now on, which has all that was written here.

@@ -230,7 +230,7 @@ impl Leases {
     }
 
     /// Makes a file striped that has no bytes and is to be so, with the lease to it, which goes.
-    fn stripe_new(
+    pub(crate) fn stripe_new(
         &self,
         cluster: &Arc<Cluster>,
         inode: &Inode,

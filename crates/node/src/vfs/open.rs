@@ -136,6 +136,7 @@ impl Opener {
             }
             let inode =
                 if truncate { self.followers.spare_followers(inode, state, 0)? } else { inode };
+            let inode = if flags.write { self.moved_as_hinted(inode, state)? } else { inode };
             let was_lower = state.is_lower();
             let opened = self.open_loaded(caller, &inode, state, flags, registrar);
             if opened.is_err() && was_lower && state.local().is_none() {
@@ -147,6 +148,17 @@ impl Opener {
             }
             opened.map(Attempt::Done)
         })
+    }
+
+    /// Has a file that holds nothing, and is to be written, go where its hints say by now; its record.
+    fn moved_as_hinted(&self, inode: Inode, state: &mut LiveState) -> Result<Inode> {
+        let Some(cluster) = &self.cluster else { return Ok(inode) };
+        match self.elsewhere.let_go_as_wished(&inode, state)? {
+            Some(emptied) => {
+                Ok(self.leases.stripe_new(cluster, &emptied, state)?.unwrap_or(emptied))
+            }
+            None => Ok(inode),
+        }
     }
 
     /// Opens an inode that was just created, with the backing file taken for it, if any.
