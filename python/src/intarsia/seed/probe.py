@@ -15,7 +15,7 @@ import os
 import random
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -28,8 +28,8 @@ _FIRSTS = 4
 PLACED, PLACED_BYTES = 4, 256 * KIB
 DEALT = "dealt"  # the directory of files that are dealt over hosts
 #: A file that another host reads, to fill the link, while it looks at others, of which there are so
-#: many in a round.
-_BUSY, _WHILE_BUSY = "busy", 24
+#: many in a round, dealt over directories: the names of some may be kept on the host that looks.
+_BUSY, _WHILE_BUSY, _BUSY_DIRECTORIES = "busy", 24, 6
 #: A link that was idle for so long lets pass at once what it lets pass.
 _IDLE_S = 0.02
 #: How the first call of a kind of reading is named, where nothing can be read ahead of it.
@@ -70,6 +70,10 @@ class Watch:
         self._flags.append(float(is_disturbed))
         kept = self._disturbed if is_disturbed else self._times
         kept.setdefault(name, []).append(seconds * share)
+
+    def add(self, name: str, seconds: list[float]) -> None:
+        """Take in times that were found otherwise."""
+        self._times.setdefault(name, []).extend(seconds)
 
     def take(self, other: "Watch") -> None:
         """Take in what another has collected."""
@@ -419,7 +423,9 @@ def offer(directory: str, count: int, size: int) -> Times:
     """Make `count` files for `far`, one of `size`, and others that are read in whole."""
     watch = Watch()
     names = [f"far-{number}" for number in range(count)]
-    for name in names + [f"while-busy-{number}" for number in range(_WHILE_BUSY)]:
+    for number in range(_BUSY_DIRECTORIES):
+        os.mkdir(os.path.join(directory, f"while-busy-{number}"))
+    for name in names + [_while_busy(number) for number in range(_WHILE_BUSY)]:
         with open(os.path.join(directory, name), "xb") as file:
             file.write(_BODY[: 4 * KIB])
     with open(os.path.join(directory, _BUSY), "xb") as file:
@@ -512,6 +518,22 @@ def _look(watch: Watch, path: str, kind: str) -> None:
     watch.stop(f"{kind}_rename")
 
 
+def _while_busy(number: int) -> str:
+    """The path of a file that is looked at while the link is full."""
+    return f"while-busy-{number % _BUSY_DIRECTORIES}/{number}"
+
+
+def beyond_the_link(looked: Sequence[Watch]) -> list[Watch]:
+    """Return what was seen of directories whose names are kept beyond the link that is full.
+
+    There a rename waits for all that stands in the queue; where its name is kept on the host
+    itself, it does not.
+    """
+    times = [one.times().get("busy_rename", [0.0]) for one in looked]
+    means = [sum(of) / len(of) for of in times]
+    return [one for one, mean in zip(looked, means, strict=True) if mean >= max(means) / 2]
+
+
 def _look_while_busy(watch: Watch, directory: str) -> None:
     """Look at files while a process of this host reads a large one, which fills the link."""
     said, says = os.pipe()
@@ -522,13 +544,17 @@ def _look_while_busy(watch: Watch, directory: str) -> None:
     try:
         os.read(said, 1)  # the first bytes are here, or it has failed
         os.set_blocking(said, False)
+        looked: dict[str, Watch] = {}
         for number in range(_WHILE_BUSY):
             during = Watch()
-            _look(during, os.path.join(directory, f"while-busy-{number}"), "busy")
+            path = _while_busy(number)
+            _look(during, os.path.join(directory, path), "busy")
             with contextlib.suppress(BlockingIOError):
                 os.read(said, 1)
                 break  # all has come: this one was looked at on a link that may be idle
-            watch.take(during)
+            looked.setdefault(os.path.dirname(path), Watch()).take(during)
+        for one in beyond_the_link(list(looked.values())):
+            watch.take(one)
     finally:
         os.close(said)
         os.waitpid(child, 0)
