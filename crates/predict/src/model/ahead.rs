@@ -1,8 +1,8 @@
 //! Copies made ahead of tasks: what a waiting task reads goes to the host that is free soonest, while others run.
 //!
-//! The scheduler is that of `intarsia run --schedule wow`, after WOW (arXiv 2503.13072, 2025): a host takes one copy at a
-//! time, tasks that wait longest come first, and nothing is copied for a task whose data lie where it can soonest begin.
-//! Which host that is, is guessed from who began longest ago. A copy reads as a task does; that its host writes it to its
+//! The scheduler is that of `intarsia run --schedule wow`, after WOW (arXiv 2503.13072, 2025): the host that is free soonest
+//! is to run the task of whose input it lacks least, and takes a copy of what it lacks, one at a time; then the next host
+//! chooses, and after the last one each for the task after. Which host is free soonest is guessed from who began longest ago. A copy reads as a task does; that its host writes it to its
 //! own tier is not counted.
 
 use std::collections::{BTreeSet, HashSet};
@@ -39,21 +39,35 @@ impl World<'_> {
         if self.configuration.scheduler != Scheduler::Wow || !stores_run_tasks {
             return;
         }
-        for task in self.ready.waiting(LOOKED_AT) {
-            let task = task as usize;
-            if self.ahead.tasks.contains(&task) {
-                continue;
-            }
-            let taking: Vec<u32> =
-                self.ahead.runs.iter().map(|run| self.running[*run as usize].host).collect();
-            let free = self.roles.app.clone().filter(|host| !taking.contains(host));
-            let soonest =
-                free.min_by_key(|host| (self.began_longest_ago(*host), self.lacks(task, *host)));
-            let Some(host) = soonest else { return };
-            if self.lacks(task, host) > 0 {
+        let runs = self.ahead.runs.iter().map(|run| &self.running[*run as usize]);
+        let (taking, under_way): (Vec<u32>, Vec<TaskId>) =
+            runs.map(|run| (run.host, run.task)).unzip();
+        let mut tasks: Vec<TaskId> =
+            self.ready.waiting(LOOKED_AT).into_iter().map(|task| task as usize).collect();
+        tasks.retain(|task| !under_way.contains(task));
+        let mut hosts: Vec<(Time, u32)> = self
+            .roles
+            .app
+            .clone()
+            .filter(|host| !taking.contains(host))
+            .map(|host| (self.began_longest_ago(host), host))
+            .collect();
+        hosts.sort_unstable();
+        let turns = hosts.iter().chain(&hosts).enumerate();
+        for (turn, (_, host)) in turns.map(|(at, host)| (at / hosts.len(), *host)) {
+            // What the host would take next; of equal ones that which waits longest.
+            let lacks = |at: &usize| self.lacks(tasks[*at], host);
+            let Some(at) = (0..tasks.len()).min_by_key(lacks) else { return };
+            let task = tasks.remove(at);
+            let is_free = turn == 0 || !self.takes_copy(host);
+            if is_free && self.lacks(task, host) > 0 && !self.ahead.tasks.contains(&task) {
                 self.begin_copy(task, host, agenda);
             }
         }
+    }
+
+    fn takes_copy(&self, host: u32) -> bool {
+        self.ahead.runs.iter().any(|run| self.running[*run as usize].host == host)
     }
 
     /// When the run began that has been on a host for longest; a host without any is free now.

@@ -95,6 +95,8 @@ def make_files(files: Mapping[str, int], hints: Mapping[str, Mapping[str, str]])
         with open(beside, "wb") as out:
             for hint, value in for_store(hints.get(name, {})).items():
                 os.setxattr(out.fileno(), f"user.intarsia.{hint}", value.encode())
+        # Opened anew, for where a file goes is decided when it is opened.
+        with open(beside, "wb") as out:
             left = size_bytes
             while left:
                 left -= out.write(os.urandom(min(left, _PIECE)))

@@ -6,7 +6,8 @@ where all of their input is, and copies that make this so are made beside runnin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+import heapq
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -14,6 +15,11 @@ from intarsia.schedule.host import Host
 from intarsia.schedule.task import Task
 
 K = TypeVar("K", bound=Hashable)
+
+#: How many tasks each host is to have its input for: with one, its link would idle until that begins.
+TURNS = 2
+#: Of so many tasks that wait longest they are chosen, so that many more cost no time.
+LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +40,14 @@ def copies_ahead(
     room_bytes: int,
     space_bytes: Mapping[str, int] | None = None,
 ) -> list[Copy[K]]:
-    """Choose copies for tasks that wait, those that wait longest first.
+    """Choose copies for tasks that wait, so that each begins on a host that is free soon.
 
-    Each goes to the host that is free soonest, of equal ones to that which lacks least. A host
-    takes one copy at a time, beside those that are `taking` one now; tasks whose copy is
-    `under_way` get no other. Nothing is copied for a task that can soonest begin at its data, and
-    in all no more than `room_bytes`. `space_bytes` says how much single hosts can take; one that
-    could not take what a task lacks there is passed over.
+    The host that is free soonest is to run the task of whose input it lacks least, as it would
+    take it then anyway; of equal ones the task that waits longest. What it lacks is copied there,
+    nothing where that is nothing; then the next host chooses among the other tasks, and after the
+    last one all choose once more, for the task after. A host takes one copy at a time, beside those
+    that are `taking` one now; tasks whose copy is `under_way` get no other. In all no more than `room_bytes` are copied. `space_bytes` says how much single hosts
+    can take: a task that lacks more there is none for such a host.
 
     >>> hosts = [Host("a", free_slots=0, wait_s=5.0), Host("b")]
     >>> copies_ahead([("t", Task({"a": 7}, 7))], hosts, taking=(), under_way=(), room_bytes=10)
@@ -48,30 +55,46 @@ def copies_ahead(
     >>> copies_ahead([("t", Task({"b": 7}, 7))], hosts, taking=(), under_way=(), room_bytes=10)
     []
     """
-    found: list[Copy[K]] = []
-    left = {host.name: host for host in hosts if host.name not in taking}
-    for key, task in sorted(waiting, key=lambda item: -item[1].waited_s):
-        if key in under_way or not task.bytes_by_host or not left:
+    known = ((key, task) for key, task in waiting if key not in under_way and task.bytes_by_host)
+    longest = heapq.nsmallest(LOOKED_AT, known, key=lambda item: -item[1].waited_s)
+    left = dict(longest)
+    able = [host for host in hosts if host.name not in taking]
+    found: dict[str, Copy[K]] = {}
+    for _ in range(TURNS):
+        for choice in _turn(able, left, space_bytes or {}):
+            if choice.host not in found and 0 < choice.size_bytes <= room_bytes:
+                found[choice.host] = choice
+                room_bytes -= choice.size_bytes
+    return list(found.values())
+
+
+def _turn(
+    hosts: Sequence[Host], left: dict[K, Task], space_bytes: Mapping[str, int]
+) -> Iterator[Copy[K]]:
+    """Yield what each host is to run next, taken out of `left`, with what it lacks of it."""
+    choices = {host: _choice(host, left, space_bytes.get(host.name)) for host in hosts}
+    while ready := {host: choice for host, choice in choices.items() if choice is not None}:
+        host = min(ready, key=lambda host: (_wait_s(host), ready[host].size_bytes))
+        chosen = ready[host]
+        del left[chosen.key], choices[host]
+        for other, choice in choices.items():
+            if choice is not None and choice.key == chosen.key:
+                choices[other] = _choice(other, left, space_bytes.get(other.name))
+        yield chosen
+
+
+def _wait_s(host: Host) -> float:
+    return 0.0 if host.free_slots > 0 else host.wait_s
+
+
+def _choice(host: Host, tasks: Mapping[K, Task], space_bytes: int | None) -> Copy[K] | None:
+    """Return what a host that is free takes, with what it lacks of it; None where nothing fits."""
+    best: Copy[K] | None = None
+    longest_s = 0.0
+    for key, task in tasks.items():
+        lacks = task.remote_bytes(host.name)
+        if space_bytes is not None and lacks > space_bytes:
             continue
-        best = _soonest(task, left.values(), space_bytes or {})
-        lacks = task.remote_bytes(best.name) if best is not None else 0
-        if best is not None and 0 < lacks <= room_bytes:
-            found.append(Copy(key, best.name, lacks))
-            room_bytes -= lacks
-            del left[best.name]
-    return found
-
-
-def _soonest(task: Task, hosts: Collection[Host], space_bytes: Mapping[str, int]) -> Host | None:
-    """Return the host that is free soonest, of those that have space for what the task lacks."""
-    able = [
-        host
-        for host in hosts
-        if host.name not in space_bytes or task.remote_bytes(host.name) <= space_bytes[host.name]
-    ]
-    return min(able, key=lambda host: _rank(task, host), default=None)
-
-
-def _rank(task: Task, host: Host) -> tuple[bool, float, int, int]:
-    is_full = host.free_slots < task.slots
-    return is_full, host.wait_s, task.remote_bytes(host.name), -host.free_slots
+        if best is None or (lacks, -task.waited_s) < (best.size_bytes, -longest_s):
+            best, longest_s = Copy(key, host.name, lacks), task.waited_s
+    return best
