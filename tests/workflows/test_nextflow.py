@@ -28,7 +28,7 @@ PART_LINES = 60_000
 def hosts() -> Iterator[Hosts]:
     """A store over four hosts."""
     is_there = shutil.which("java") is not None and LIBRARY.exists()
-    require(is_there, "Nextflow is not there; scripts/fetch_nextflow.sh fetches it (Java 17, Maven)")
+    require(is_there, "Nextflow is missing; scripts/fetch_nextflow.sh fetches it")
     with four_hosts("nextflow-") as hosts:
         yield hosts
 

@@ -16,7 +16,7 @@ from intarsia.schedule.task import Task
 
 K = TypeVar("K", bound=Hashable)
 
-#: How many tasks each host is to have its input for: with one, its link would idle until that begins.
+#: Tasks whose input each host is to have: with one, its link would idle until that begins.
 TURNS = 2
 #: Of so many tasks that wait longest they are chosen, so that many more cost no time.
 LOOKED_AT = 1000
