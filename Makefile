@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 ENV := . scripts/env.sh &&
 PYTHON := .venv/bin/python
-SETUP_INPUTS := scripts/setup.sh python/requirements.lock pyproject.toml
+SETUP_INPUTS := scripts/setup.sh scripts/fetch_nextflow.sh python/requirements.lock pyproject.toml
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14

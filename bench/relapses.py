@@ -28,6 +28,7 @@ import labs
 import patterns
 
 BUGS = ("constant-order", "coarse-lock", "late-connection")
+MOSASTORE = ("mended", *BUGS, "all three")
 STATES = {"mended": (), **{bug: (bug,) for bug in BUGS}, "all three": BUGS, "far-control": ("far-control",)}
 PATTERNS = {"pipeline": patterns.pipeline, "reduce": patterns.reduce, "broadcast": patterns.broadcast}
 
@@ -76,7 +77,7 @@ def told(found, settings):
 def main():
     """Measure and print."""
     parser = command_line.parser(__doc__)
-    parser.add_argument("--states", default="mended,constant-order,coarse-lock,late-connection,all three", help=f"of {','.join(STATES)} (%(default)s)")
+    parser.add_argument("--states", default=",".join(MOSASTORE), help=f"of {','.join(STATES)} (%(default)s)")
     parser.add_argument("--patterns", default="pipeline,reduce", help=f"of {','.join(PATTERNS)} (%(default)s)")
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--mb", type=int, default=8, help="of each file of a pipeline, of all of a reduction (%(default)s)")

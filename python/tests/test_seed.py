@@ -77,12 +77,9 @@ def test_another_host_gives_the_link_and_its_latency() -> None:
 
 
 def test_of_directories_whose_names_are_near_a_full_link_tells_nothing() -> None:
-    looked = []
-    for mean in (2e-2, 1.6e-2, 3e-4, 1.5e-2):
-        looked.append(probe.Watch())
-        looked[-1].add("busy_rename", [mean * 0.9, mean * 1.1])
-    assert probe.beyond_the_link(looked) == [looked[0], looked[1], looked[3]]
-    assert probe.beyond_the_link([]) == []
+    renames = [[mean * 0.9, mean * 1.1] for mean in (2e-2, 1.6e-2, 3e-4, 1.5e-2)]
+    assert probe.are_beyond(renames) == [True, True, False, True]
+    assert probe.are_beyond([]) == []
 
 
 def placed(near: tuple[float, float, float, float], count: int = 40) -> Measurement:

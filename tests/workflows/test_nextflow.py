@@ -24,6 +24,7 @@ LIMIT_S = 200
 # Above what stands beside its inode, also when packed.
 PART_LINES = 60_000
 
+
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
     """A store over four hosts."""

@@ -325,7 +325,7 @@ impl Elsewhere {
         {
             return Ok(());
         }
-        self.drop_content(inode, state)
+        self.drop_content(inode, state).map(drop)
     }
 
     /// Before a file that holds nothing is written: lets go of its backing file here if its hints wish it at another host,
@@ -348,8 +348,7 @@ impl Elsewhere {
             return Ok(None);
         }
         if inode.layout.copies().first() == Some(&backing) {
-            self.drop_content(inode, state)?;
-            return Ok(state.record.clone());
+            return self.drop_content(inode, state).map(Some);
         }
         if state.unnamed().is_none() || inode.layout != Layout::Empty {
             return Ok(None);
@@ -384,8 +383,9 @@ impl Elsewhere {
         matches!(plan.home, Home::Elsewhere { .. })
     }
 
-    /// Records that a file to which this host has the lease holds nothing, and is in no tier any more.
-    pub(crate) fn drop_content(&self, inode: &Inode, state: &mut LiveState) -> Result<()> {
+    /// Records that a file to which this host has the lease holds nothing, and is in no tier any more;
+    /// its record.
+    pub(crate) fn drop_content(&self, inode: &Inode, state: &mut LiveState) -> Result<Inode> {
         let dropped = inode.layout.copies().to_vec();
         let mut extras = vec![Extra::HoldWritable];
         extras.extend(dropped.iter().map(|copy| Extra::PutFree(*copy)));
@@ -414,8 +414,8 @@ impl Elsewhere {
             }
         }
         become_empty(state);
-        state.record = Some(emptied);
-        Ok(())
+        state.record = Some(emptied.clone());
+        Ok(emptied)
     }
 }
 

@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 pub(crate) const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
 const SILENT: Duration = Duration::from_millis(200);
 /// How long the home of a file may take to answer.
-const HOME_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const HOME_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks whether a reader past the process, or the writer elsewhere, has closed the file.
 const PASSED: Duration = Duration::from_millis(50);
 /// A file that is just moving is looked for again after so long.

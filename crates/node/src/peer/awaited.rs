@@ -1,16 +1,10 @@
 //! How long another host waits for what it asked.
 
-use std::time::Duration;
-
 use intarsia_meta::allowance::{self, Limit};
 use intarsia_sync::Instant;
 use intarsia_wire::Request;
 
-use crate::inode::lease::HOLDER_PATIENCE;
-
-/// How long a host waits that asks for a file, or has one given back; see `HOME_PATIENCE` in [`crate::inode::lease`] and
-/// the usual patience of calls.
-const USUAL: Duration = Duration::from_secs(5);
+use crate::inode::lease::{HOLDER_PATIENCE, HOME_PATIENCE};
 
 /// Keeps what is done for a host from asking anybody for longer than the host waits: programs here wait meanwhile for the
 /// file that it asked for. None for what moves bytes, which may take long on slow disks, and has its own bounds.
@@ -20,7 +14,7 @@ pub(super) fn limit_to_wait(request: &Request, came: Instant) -> Option<Limit> {
         Request::Open { .. }
         | Request::OpenRead { .. }
         | Request::OpenVouched { .. }
-        | Request::Recall { .. } => USUAL,
+        | Request::Recall { .. } => HOME_PATIENCE,
         _ => return None,
     };
     Some(allowance::limit(came + patience))

@@ -39,9 +39,8 @@ impl World<'_> {
         if self.configuration.scheduler != Scheduler::Wow || !stores_run_tasks {
             return;
         }
-        let runs = self.ahead.runs.iter().map(|run| &self.running[*run as usize]);
-        let (taking, under_way): (Vec<u32>, Vec<TaskId>) =
-            runs.map(|run| (run.host, run.task)).unzip();
+        let under_way: Vec<TaskId> =
+            self.ahead.runs.iter().map(|run| self.running[*run as usize].task).collect();
         let mut tasks: Vec<TaskId> =
             self.ready.waiting(LOOKED_AT).into_iter().map(|task| task as usize).collect();
         tasks.retain(|task| !under_way.contains(task));
@@ -49,18 +48,17 @@ impl World<'_> {
             .roles
             .app
             .clone()
-            .filter(|host| !taking.contains(host))
+            .filter(|host| !self.takes_copy(*host))
             .map(|host| (self.began_longest_ago(host), host))
             .collect();
         hosts.sort_unstable();
-        let turns = hosts.iter().chain(&hosts).enumerate();
-        for (turn, (_, host)) in turns.map(|(at, host)| (at / hosts.len(), *host)) {
+        for (_, host) in hosts.iter().chain(&hosts).copied() {
             // What the host would take next; of equal ones that which waits longest.
             let lacks = |at: &usize| self.lacks(tasks[*at], host);
             let Some(at) = (0..tasks.len()).min_by_key(lacks) else { return };
             let task = tasks.remove(at);
-            let is_free = turn == 0 || !self.takes_copy(host);
-            if is_free && self.lacks(task, host) > 0 && !self.ahead.tasks.contains(&task) {
+            let is_served = self.takes_copy(host) || self.ahead.tasks.contains(&task);
+            if !is_served && self.lacks(task, host) > 0 {
                 self.begin_copy(task, host, agenda);
             }
         }

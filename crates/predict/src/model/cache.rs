@@ -40,18 +40,20 @@ impl Piece {
     /// Adds bytes; how many of them were not here.
     fn add(&mut self, bytes: Range<u64>) -> u64 {
         let before = self.bytes();
-        let mut bytes = bytes;
-        let mut all = std::mem::take(&mut self.others);
-        all.push(self.first.clone());
+        let mut whole = bytes;
         // Whatever the bytes touch becomes one with them.
-        all.retain(|held| {
-            let is_apart = held.end < bytes.start || bytes.end < held.start || held.is_empty();
-            if !is_apart {
-                bytes = bytes.start.min(held.start)..bytes.end.max(held.end);
+        let mut is_apart = |held: &Range<u64>| {
+            let is_apart = held.end < whole.start || whole.end < held.start;
+            if !is_apart && !held.is_empty() {
+                whole = whole.start.min(held.start)..whole.end.max(held.end);
             }
             is_apart && !held.is_empty()
-        });
-        (self.first, self.others) = (bytes, all);
+        };
+        self.others.retain(&mut is_apart);
+        if is_apart(&self.first) {
+            self.others.push(self.first.clone());
+        }
+        self.first = whole;
         self.bytes() - before
     }
 

@@ -46,8 +46,9 @@ def copies_ahead(
     take it then anyway; of equal ones the task that waits longest. What it lacks is copied there,
     nothing where that is nothing; then the next host chooses among the other tasks, and after the
     last one all choose once more, for the task after. A host takes one copy at a time, beside those
-    that are `taking` one now; tasks whose copy is `under_way` get no other. In all no more than `room_bytes` are copied. `space_bytes` says how much single hosts
-    can take: a task that lacks more there is none for such a host.
+    that are `taking` one now; tasks whose copy is `under_way` get no other. In all no more than
+    `room_bytes` are copied. `space_bytes` says how much single hosts can take: a task that lacks
+    more there is none for such a host.
 
     >>> hosts = [Host("a", free_slots=0, wait_s=5.0), Host("b")]
     >>> copies_ahead([("t", Task({"a": 7}, 7))], hosts, taking=(), under_way=(), room_bytes=10)
@@ -74,17 +75,13 @@ def _turn(
     """Yield what each host is to run next, taken out of `left`, with what it lacks of it."""
     choices = {host: _choice(host, left, space_bytes.get(host.name)) for host in hosts}
     while ready := {host: choice for host, choice in choices.items() if choice is not None}:
-        host = min(ready, key=lambda host: (_wait_s(host), ready[host].size_bytes))
+        host = min(ready, key=lambda host: (host.wait_s, ready[host].size_bytes))
         chosen = ready[host]
         del left[chosen.key], choices[host]
         for other, choice in choices.items():
             if choice is not None and choice.key == chosen.key:
                 choices[other] = _choice(other, left, space_bytes.get(other.name))
         yield chosen
-
-
-def _wait_s(host: Host) -> float:
-    return 0.0 if host.free_slots > 0 else host.wait_s
 
 
 def _choice(host: Host, tasks: Mapping[K, Task], space_bytes: int | None) -> Copy[K] | None:

@@ -71,10 +71,6 @@ class Watch:
         kept = self._disturbed if is_disturbed else self._times
         kept.setdefault(name, []).append(seconds * share)
 
-    def add(self, name: str, seconds: list[float]) -> None:
-        """Take in times that were found otherwise."""
-        self._times.setdefault(name, []).extend(seconds)
-
     def take(self, other: "Watch") -> None:
         """Take in what another has collected."""
         self._times = joined(self._times, other._times)
@@ -523,15 +519,14 @@ def _while_busy(number: int) -> str:
     return f"while-busy-{number % _BUSY_DIRECTORIES}/{number}"
 
 
-def beyond_the_link(looked: Sequence[Watch]) -> list[Watch]:
-    """Return what was seen of directories whose names are kept beyond the link that is full.
+def are_beyond(renames: Sequence[Sequence[float]]) -> list[bool]:
+    """Of each directory whether its names are kept beyond the link that is full.
 
     There a rename waits for all that stands in the queue; where its name is kept on the host
-    itself, it does not.
+    itself, it does not. `renames` has the seconds of some in each directory.
     """
-    times = [one.times().get("busy_rename", [0.0]) for one in looked]
-    means = [sum(of) / len(of) for of in times]
-    return [one for one, mean in zip(looked, means, strict=True) if mean >= max(means) / 2]
+    means = [sum(of) / len(of) for of in renames]
+    return [mean >= max(means) / 2 for mean in means]
 
 
 def _look_while_busy(watch: Watch, directory: str) -> None:
@@ -553,8 +548,10 @@ def _look_while_busy(watch: Watch, directory: str) -> None:
                 os.read(said, 1)
                 break  # all has come: this one was looked at on a link that may be idle
             looked.setdefault(os.path.dirname(path), Watch()).take(during)
-        for one in beyond_the_link(list(looked.values())):
-            watch.take(one)
+        renames = [one.times().get("busy_rename", [0.0]) for one in looked.values()]
+        for one, is_beyond in zip(looked.values(), are_beyond(renames), strict=True):
+            if is_beyond:
+                watch.take(one)
     finally:
         os.close(said)
         os.waitpid(child, 0)
