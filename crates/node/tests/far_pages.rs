@@ -109,8 +109,8 @@ fn a_writer_waits_until_the_pages_that_others_have_open_are_dropped() {
             b.release(ino, false);
         }
         writer.write(ino, 77, b"new", false, false).unwrap();
-        assert_eq!(page_read(&b, ino, 77, 3), b"new");
         let before = drops_so_far();
+        assert_eq!(page_read(&b, ino, 77, 3), b"new");
         wait_until("what was read meanwhile is dropped again", || drops_so_far() > before);
         writer.flush(ino).unwrap();
         writer.release(ino, true);
