@@ -54,11 +54,11 @@ fn an_heir_that_had_not_heard_of_the_last_epoch_takes_over_all_the_same() {
         primary.ask::<()>(&["CLUSTER", "BUMPEPOCH"]).unwrap();
         std::thread::sleep(Duration::from_millis(20));
     }
-    let epoch = ask(&lost).myself().unwrap().config_epoch;
-    assert!(epoch > 3, "the epoch is {epoch}");
-    wait_for("all to hear of the epoch", || {
+    // Two primaries that bumped to one epoch part later, by themselves, so the epoch may still go on.
+    wait_for("another host to know the primary's last epoch", || {
+        let epoch = ask(&lost).myself()?.config_epoch;
         let known = ask(&other).by_id(&id)?.config_epoch;
-        (known == epoch).then_some(())
+        (known == epoch && epoch > 3).then_some(())
     });
     drop(servers);
     fleet.stop_all();
