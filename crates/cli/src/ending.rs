@@ -53,12 +53,14 @@ impl Ending {
         self.changed.notify_all();
     }
 
-    /// Tells those who follow what the node is doing.
+    /// Tells those who follow what the node is doing; nobody does unless it is ending.
     pub(crate) fn tell(&self, doing: Value) {
         let mut state = self.lock();
-        let said = if let Stage::Closing(_, said) = &state.1 { *said } else { 0 };
-        state.1 = Stage::Closing(doing, said + 1);
-        self.changed.notify_all();
+        if let Stage::Closing(done, said) = &mut state.1 {
+            *done = doing;
+            *said += 1;
+            self.changed.notify_all();
+        }
     }
 
     /// All is written, or it is known what is not.
@@ -111,10 +113,9 @@ mod tests {
                 (ending.follow(&mut |value| heard.push(value)), heard)
             }
         });
-        while !follower.is_finished() {
-            ending.tell("summing".into());
-            ending.finish(Err(Failure::general("no metadata")));
-        }
+        ending.tell("summing".into());
+        ending.finish(Err(Failure::general("no metadata")));
+        ending.tell("too late".into());
         let (outcome, heard) = follower.join().unwrap();
         assert_eq!(outcome.unwrap_err().message, "no metadata");
         assert!(heard.iter().all(|value| value == "summing"));

@@ -1,6 +1,6 @@
 //! Who keeps a mount busy: found by reading /proc alone, so that a hung mount cannot hang the search.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,7 +38,8 @@ pub(crate) fn is_busy(mount_point: &Path) -> bool {
     if !mounts::below(mount_point).is_empty() {
         return true;
     }
-    if !has_sys_admin() {
+    if !has_sys_admin() || !copies(&mount).is_empty() {
+        // The kernel lets a mount go here although programs use a copy of it.
         return !of(&mount).holders.is_empty();
     }
     (0..LOOKS).all(|look| {
@@ -47,6 +48,34 @@ pub(crate) fn is_busy(mount_point: &Path) -> bool {
         }
         is_held(mount_point)
     })
+}
+
+/// The same file system mounted elsewhere: bound to another path, or copied into the mount namespace of a process, as
+/// containers and `unshare --mount` do. It lives for as long as they do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Copy {
+    /// A process that sees it.
+    pid: u32,
+    pub(crate) mount: MountEntry,
+}
+
+impl Copy {
+    /// The path by which this process reaches it.
+    pub(crate) fn path(&self) -> PathBuf {
+        let inside = self.mount.mount_point.strip_prefix("/").unwrap_or(&self.mount.mount_point);
+        Path::new("/proc").join(self.pid.to_string()).join("root").join(inside)
+    }
+}
+
+/// All copies of a mount that we may see.
+pub(crate) fn copies(of: &MountEntry) -> Vec<Copy> {
+    let namespaces: BTreeMap<PathBuf, u32> = pids()
+        .filter_map(|pid| Some((std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()?, pid)))
+        .collect();
+    let seen = namespaces
+        .into_values()
+        .flat_map(|pid| mounts::table_of(pid).into_iter().map(move |mount| Copy { pid, mount }));
+    seen.filter(|copy| copy.mount.device == of.device && copy.mount.id != of.id).collect()
 }
 
 /// Asks the kernel whether a mount could go, by marking it as one to expire, which a mount in use cannot be.
@@ -63,8 +92,10 @@ fn is_held(mount_point: &Path) -> bool {
 pub(crate) fn of(mount: &MountEntry) -> Survey {
     let users = user_names();
     let mut survey = Survey::default();
+    let mut ids: Vec<u64> = copies(mount).iter().map(|copy| copy.mount.id).collect();
+    ids.push(mount.id);
     for pid in pids() {
-        match uses(pid, mount) {
+        match uses(pid, mount, &ids) {
             None => survey.unreadable += 1,
             Some(uses) if uses.is_empty() => {}
             Some(uses) => survey.holders.push(Holder {
@@ -83,41 +114,41 @@ fn pids() -> impl Iterator<Item = u32> {
     entries.filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
-/// How a process uses the mount; `None` when we may not look.
-fn uses(pid: u32, mount: &MountEntry) -> Option<Vec<String>> {
+/// How a process uses the mount or a copy of it, which have these numbers; `None` when we may not look.
+fn uses(pid: u32, mount: &MountEntry, ids: &[u64]) -> Option<Vec<String>> {
     let base = PathBuf::from(format!("/proc/{pid}"));
-    let cwd = match std::fs::read_link(base.join("cwd")) {
-        Ok(path) => Some(path),
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return None,
-        Err(_) => None,
+    let inside = |name: &str| match std::fs::read_link(base.join(name)) {
+        Ok(path) => Ok(is_on(&base.join(name), &mount.device).then_some(path)),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Err(e),
+        Err(_) => Ok(None),
     };
-    let root = std::fs::read_link(base.join("root")).ok();
     let mut uses = Vec::new();
-    if is_same_namespace(&base) {
-        let inside = |p: &Option<PathBuf>| p.clone().filter(|p| p.starts_with(&mount.mount_point));
-        uses.extend(inside(&cwd).map(|p| format!("working directory {}", p.display())));
-        uses.extend(inside(&root).map(|p| format!("root directory {}", p.display())));
-    }
-    uses.extend(open_files(&base, mount.id).map(|p| format!("open file {}", p.display())));
+    uses.extend(inside("cwd").ok()?.map(|p| format!("working directory {}", p.display())));
+    let root = inside("root").unwrap_or_default();
+    uses.extend(root.map(|p| format!("root directory {}", p.display())));
+    uses.extend(open_files(&base, ids).map(|p| format!("open file {}", p.display())));
     uses.extend(mappings(&base, mount).into_iter().map(|p| format!("mapping of {p}")));
     Some(uses)
 }
 
-/// A path of another mount namespace means another file.
-fn is_same_namespace(base: &Path) -> bool {
-    let theirs = std::fs::read_link(base.join("ns/mnt"));
-    matches!((theirs, std::fs::read_link("/proc/self/ns/mnt")), (Ok(a), Ok(b)) if a == b)
+/// Whether a link of /proc leads to this device. The file system itself is not asked.
+fn is_on(link: &Path, device: &str) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let Ok(stat) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()) else {
+        return false;
+    };
+    format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor) == device
 }
 
-/// The descriptors whose `fdinfo` names the mount.
-fn open_files(base: &Path, mount_id: u64) -> impl Iterator<Item = PathBuf> {
+/// The descriptors whose `fdinfo` names one of these mounts.
+fn open_files(base: &Path, ids: &[u64]) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(base.join("fdinfo")).into_iter().flatten().flatten();
     let fds = base.join("fd");
     entries
         .filter(move |e| {
             let info = std::fs::read_to_string(e.path()).unwrap_or_default();
             let id = info.lines().find_map(|l| l.strip_prefix("mnt_id:"));
-            id.and_then(|id| id.trim().parse().ok()) == Some(mount_id)
+            id.and_then(|id| id.trim().parse().ok()).is_some_and(|id| ids.contains(&id))
         })
         .filter_map(move |e| std::fs::read_link(fds.join(e.file_name())).ok())
 }
@@ -219,7 +250,7 @@ mod tests {
             .spawn()
             .unwrap();
         let mount = carrying(&dir);
-        let uses = uses(child.id(), &mount).unwrap();
+        let uses = uses(child.id(), &mount, &[mount.id]).unwrap();
         let name = command(child.id());
         child.kill().unwrap();
         child.wait().unwrap();

@@ -25,6 +25,7 @@ mod output;
 mod preflight;
 mod process;
 mod registry;
+mod remains;
 mod runtime;
 mod stage;
 mod target;

@@ -87,6 +87,11 @@ pub(crate) fn below(path: &Path) -> Vec<MountEntry> {
     table().into_iter().filter(is_below).collect()
 }
 
+/// The mount table of another process, if we may read it.
+pub(crate) fn table_of(pid: u32) -> Vec<MountEntry> {
+    std::fs::read(format!("/proc/{pid}/mountinfo")).map(|t| parse(&t)).unwrap_or_default()
+}
+
 fn parse(table: &[u8]) -> Vec<MountEntry> {
     table.split(|b| *b == b'\n').filter_map(parse_line).collect()
 }

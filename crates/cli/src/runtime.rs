@@ -31,7 +31,10 @@ use crate::deployment::Membership;
 use crate::ending::EndOrder;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::failpoint;
-use crate::{mounts, output};
+use crate::holders::Survey;
+use crate::mounts::{self, MountEntry};
+use crate::output;
+use crate::remains::{LastLook, is_held_elsewhere};
 
 /// The node's own defaults, for settings that nobody gave.
 pub(crate) struct Defaults {
@@ -380,8 +383,8 @@ impl Store {
 /// A store that programs work in.
 pub(crate) struct Mounted {
     mount: Mount,
-    /// Number of the mount in the mount table.
-    id: Option<u64>,
+    /// As it is in the mount table.
+    entry: Option<MountEntry>,
 }
 
 impl Mounted {
@@ -394,20 +397,26 @@ impl Mounted {
             read_only: settings.read_only,
         };
         let mount = Mount::start(&store.node, &options).map_err(|e| failure(&e))?;
-        let id = mounts::at(&settings.mount).map(|m| m.id);
-        Ok(Self { mount, id })
+        Ok(Self { mount, entry: mounts::at(&settings.mount) })
     }
 
-    /// Waits until somebody has unmounted it.
-    pub(crate) fn wait(&self) -> Outcome {
-        self.mount.wait().map_err(|e| failure(&e))
+    /// Waits until somebody has unmounted it and nobody uses a copy of it. `held` hears who does.
+    pub(crate) fn wait(&self, held: impl Fn(&Survey)) -> Outcome {
+        let mut last_look = LastLook::default();
+        let is_over = || self.entry.as_ref().is_some_and(|entry| last_look.is_over(entry, &held));
+        self.mount.wait(is_over).map_err(|e| failure(&e))
     }
 
     /// Unmounts, or fails with [`Exit::Busy`](crate::exit::Exit::Busy). A mount that somebody else
     /// has put in the place of a detached one is left alone.
     pub(crate) fn unmount(&self) -> Outcome {
-        if mounts::at(self.mount.mount_point()).map(|m| m.id) != self.id {
+        let there = mounts::at(self.mount.mount_point());
+        if there.map(|m| m.id) != self.entry.as_ref().map(|m| m.id) {
             return Err(Failure::not_running("the mount is detached already"));
+        }
+        if self.entry.as_ref().is_some_and(is_held_elsewhere) {
+            let mount_point = self.mount.mount_point().display();
+            return Err(Failure::busy(format!("a copy of the mount {mount_point} is in use")));
         }
         self.mount.unmount().map_err(|e| failure(&e))
     }

@@ -197,6 +197,64 @@ fn a_busy_mount_names_its_holder() {
     place.run(&["down"]).code(0);
 }
 
+/// A program in a mount namespace of its own, which has a copy of every mount that was there; ended at the end of the test.
+#[allow(clippy::print_stderr, reason = "a skip is said")]
+fn in_a_namespace_of_its_own(mount: &Path, command: &str) -> Option<Sitter> {
+    if !is_root() || Command::new("unshare").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: only root can make a mount namespace, with unshare");
+        return None;
+    }
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--propagation", "private", "sh", "-c", command]);
+    let child = unshare.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let sitter = Sitter(child);
+    let ours = std::fs::read_link("/proc/self/ns/mnt").unwrap();
+    let namespace = format!("/proc/{}/ns/mnt", sitter.0.id());
+    wait_until("the namespace", || std::fs::read_link(&namespace).is_ok_and(|n| n != ours));
+    let table = format!("/proc/{}/mountinfo", sitter.0.id());
+    let mount = mount.to_str().unwrap();
+    wait_until("its copy", || std::fs::read_to_string(&table).is_ok_and(|t| t.contains(mount)));
+    Some(sitter)
+}
+
+#[test]
+fn a_copy_of_the_mount_that_nobody_uses_keeps_no_store_up() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    let mount = place.path("mnt");
+    let script = format!("echo there > {}; exec sleep 600", mount.join("written").display());
+    let Some(_sitter) = in_a_namespace_of_its_own(&mount, &script) else { return };
+    wait_until("the file", || mount.join("written").exists());
+    std::fs::write(mount.join("here"), "here").unwrap();
+    place.run(&["down"]).code(0).says("is down after");
+    place.run(&["status"]).code(5);
+    place.up(&[]).code(0);
+    assert_eq!(std::fs::read(mount.join("written")).unwrap(), b"there\n");
+    assert_eq!(std::fs::read(mount.join("here")).unwrap(), b"here");
+}
+
+#[test]
+fn who_uses_a_copy_of_the_mount_is_named_and_keeps_it() {
+    if !has_fuse() {
+        return;
+    }
+    let place = Place::new();
+    place.up(&[]).code(0);
+    let mount = place.path("mnt");
+    let script = format!("cd {}; exec sleep 600", mount.display());
+    let Some(sitter) = in_a_namespace_of_its_own(&mount, &script) else { return };
+    let cwd = format!("/proc/{}/cwd", sitter.0.id());
+    wait_until("its directory", || std::fs::read_link(&cwd).is_ok_and(|at| at == mount));
+    let pid = sitter.0.id();
+    place.run(&["down"]).code(4).says(&format!("pid {pid} (sleep 600)")).says("working directory");
+    std::fs::write(mount.join("after"), "after").unwrap();
+    drop(sitter);
+    place.run(&["down"]).code(0);
+}
+
 #[test]
 fn lazy_leaves_the_mount_to_its_holders() {
     if !has_fuse() {

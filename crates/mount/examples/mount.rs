@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         read_only: false,
     };
     let mount = Mount::start(&node, &options)?;
-    mount.wait()?;
+    mount.wait(|| false)?;
     node.close()?;
     Ok(())
 }

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
 use intarsia_node::Node;
-use intarsia_sync::Mutex;
-use intarsia_sync::thread::JoinHandle;
+use intarsia_sync::{Condvar, Mutex};
 use intarsia_types::{Error, Result};
 
 use crate::adapter::Adapter;
@@ -19,6 +19,10 @@ const REMOTE_READS: usize = 8;
 /// Loops that are started while requests that wait, for another host say, hold up all others. So many calls, and those
 /// of the event loops, wait side by side.
 const SPARE_LOOPS: usize = 64;
+
+/// How often it is looked at what keeps a mount alive: while it serves, and once it is unmounted.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+const LOOK_INTERVAL_UNMOUNTED: Duration = Duration::from_millis(200);
 
 /// Settings of a mount.
 #[derive(Clone, Debug)]
@@ -39,7 +43,58 @@ pub struct MountOptions {
 pub struct Mount {
     mount_point: PathBuf,
     mode: Mode,
-    thread: Mutex<Option<JoinHandle<std::io::Result<()>>>>,
+    life: Arc<Life>,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Serving,
+    /// Gone from where it was mounted; the kernel ends it when nothing uses it any more.
+    Unmounted,
+    /// The kernel has no more requests.
+    Ended(Result<()>),
+}
+
+#[derive(Default)]
+struct Life {
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+impl Life {
+    fn end(&self, outcome: Result<()>) {
+        *self.stage.lock() = Stage::Ended(outcome);
+        self.changed.notify_all();
+    }
+
+    fn unmounted(&self) {
+        let mut stage = self.stage.lock();
+        if matches!(*stage, Stage::Serving) {
+            *stage = Stage::Unmounted;
+            self.changed.notify_all();
+        }
+    }
+
+    fn wait(&self, mut is_over: impl FnMut() -> bool) -> Result<()> {
+        let mut stage = self.stage.lock();
+        loop {
+            let pause = match &mut *stage {
+                Stage::Ended(outcome) => return std::mem::replace(outcome, Ok(())),
+                Stage::Serving => LOOK_INTERVAL,
+                Stage::Unmounted => LOOK_INTERVAL_UNMOUNTED,
+            };
+            let is_told = !self.changed.wait_for(&mut stage, pause).timed_out();
+            if is_told {
+                continue;
+            }
+            drop(stage);
+            if is_over() {
+                return Ok(());
+            }
+            stage = self.stage.lock();
+        }
+    }
 }
 
 impl Mount {
@@ -78,20 +133,24 @@ impl Mount {
             // A negative offset leaves the pages alone. Once the mount is gone there is nobody to ask.
             kernel.inval_known_inode(INodeNo(ino.0), -1, 0).unwrap_or(true)
         }));
-        let thread = intarsia_sync::thread::Builder::new()
+        let life = Arc::<Life>::default();
+        let of_session = Arc::clone(&life);
+        intarsia_sync::thread::Builder::new()
             .name("fuse".into())
-            .spawn(move || session.run())
+            .spawn(move || {
+                let run = std::panic::AssertUnwindSafe(|| session.run());
+                of_session.end(match std::panic::catch_unwind(run) {
+                    Ok(outcome) => outcome.map_err(|e| Error::io("FUSE event loop", e)),
+                    Err(_) => Err(Error::Engine("a FUSE event loop panicked; see the log".into())),
+                });
+            })
             .map_err(|e| Error::io("start the FUSE thread", e))?;
         if node.is_shared() {
             crate::kernel_readahead::widen(&options.mount_point);
         }
         let mode = mode.lock().clone();
         tracing::info!(mount_point = %options.mount_point.display(), passthrough = mode.in_force, reason = mode.reason, "mounted");
-        Ok(Self {
-            mount_point: options.mount_point.clone(),
-            mode,
-            thread: Mutex::new(Some(thread)),
-        })
+        Ok(Self { mount_point: options.mount_point.clone(), mode, life })
     }
 
     /// How the kernel serves files of this mount.
@@ -106,24 +165,23 @@ impl Mount {
         &self.mount_point
     }
 
-    /// Waits until somebody has unmounted it.
+    /// Waits until somebody has unmounted it and the last request is answered, or until `is_over` says that nothing uses
+    /// it any more although the kernel keeps it. That is asked now and then, more often after [`unmount`](Self::unmount).
     ///
     /// # Errors
     /// What ended the event loops, if it was no unmount.
-    pub fn wait(&self) -> Result<()> {
-        let Some(thread) = self.thread.lock().take() else { return Ok(()) };
-        match thread.join() {
-            Ok(outcome) => outcome.map_err(|e| Error::io("FUSE event loop", e)),
-            Err(_) => Err(Error::Engine("a FUSE event loop panicked; see the log".into())),
-        }
+    pub fn wait(&self, is_over: impl FnMut() -> bool) -> Result<()> {
+        self.life.wait(is_over)
     }
 
-    /// Unmounts. [`wait`](Self::wait) returns when the last request is answered.
+    /// Unmounts. [`wait`](Self::wait) returns once nothing uses it.
     ///
     /// # Errors
     /// [`Error::Busy`] while somebody has a file open or a working directory inside.
     pub fn unmount(&self) -> Result<()> {
-        unmount(&self.mount_point, false)
+        unmount(&self.mount_point, false)?;
+        self.life.unmounted();
+        Ok(())
     }
 
     /// Detaches the mount from the tree at once; it ends when the last user has left.

@@ -17,13 +17,14 @@ use crate::deployment::Membership;
 use crate::ending::{EndOrder, Ending};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::failpoint;
+use crate::holders::{self, Survey};
 use crate::launch::{self, Orders, Ready, Report};
 use crate::preflight::{self, Conditions, Plan};
 use crate::process::{self, Process};
 use crate::registry::{Entry, Registry, write_private};
 use crate::runtime::{self, CheckOptions, Mounted, Store};
 use crate::tenure::Tenure;
-use crate::{holders, logging, made_dir, mounts, output};
+use crate::{logging, made_dir, mounts, output};
 
 use super::journal;
 
@@ -275,8 +276,14 @@ impl Running {
     fn work(&self, settings: &Settings, mut signals: Signals) -> End {
         let (sender, ended) = mpsc::channel();
         let unmounted = sender.clone();
-        let mounted = Arc::clone(&self.mounted);
-        std::thread::spawn(move || unmounted.send(End::Unmounted(mounted.wait())));
+        let (mounted, ending) = (Arc::clone(&self.mounted), Arc::clone(&self.ending));
+        std::thread::spawn(move || {
+            let waiting = |survey: &Survey| {
+                let doing = format!("waiting for {}", holders::describe(survey).join(" "));
+                ending.tell(json!({ "doing": doing }));
+            };
+            unmounted.send(End::Unmounted(mounted.wait(waiting)))
+        });
         let mounted = Arc::clone(&self.mounted);
         let mount_point = settings.mount.clone();
         std::thread::spawn(move || {
