@@ -70,16 +70,25 @@ def test_another_host_gives_the_link_and_its_latency() -> None:
     # A file of 256 KiB comes as soon as one of 192 KiB at the rate of large ones.
     burst = means(far_open=2e-4, far_stat=1e-4, placed_far=2e-4 + 196_608e-8, **far)
     assert numbers_of(burst)["network.burst_bytes"] == pytest.approx(65_536)
-    # A rename that takes 5 ms longer on a full link waited for as many bytes as cross it then.
-    busy = means(far_open=2e-4, far_rename=1e-4, busy_rename=5.1e-3, **far)
+    # What waits for 5 ms on a full link waits for as many bytes as cross it then.
+    busy = means(far_open=2e-4, busy_wait=5e-3, **far)
     assert numbers_of(busy)["network.queue_bytes"] == pytest.approx(500_000)
     assert set(numbers) < set(PLACES)
 
 
-def test_of_directories_whose_names_are_near_a_full_link_tells_nothing() -> None:
-    renames = [[mean * 0.9, mean * 1.1] for mean in (2e-2, 1.6e-2, 3e-4, 1.5e-2)]
-    assert probe.are_beyond(renames) == [True, True, False, True]
-    assert probe.are_beyond([]) == []
+def test_the_wait_for_a_full_link_is_that_of_calls_that_cross_it_once() -> None:
+    idle = {"stat": 1e-4, "open": 2e-4, "rename": 5e-4}
+    stat, opened = (
+        [2e-4, 2.17e-2, 3e-4, 9.6e-2, 9e-3, 1e-4],
+        [2e-4, 2.25e-2, 1e-4, 2e-4, 3e-4, 1e-4],
+    )
+    rename = [6.55e-2, 2.15e-2, 4.35e-2, 4.34e-2, 2.18e-2, 6e-4]
+    busy = {"stat": stat, "open": opened, "rename": rename}
+    assert probe.one_wait(idle, busy) == pytest.approx([2.1e-2, 2.13e-2, 2.16e-2, 2.23e-2])
+    assert probe.one_wait(idle, {}) == []
+    # Nothing waits where the link is not full.
+    calm = {"stat": [1e-4, 2e-4], "open": [1e-4, 3e-4], "rename": [6e-4, 8e-4]}
+    assert probe.one_wait(idle, calm) == [0.0]
 
 
 def placed(near: tuple[float, float, float, float], count: int = 40) -> Measurement:

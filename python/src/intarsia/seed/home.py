@@ -28,7 +28,7 @@ _NEAR = (
 )
 _FAR = (f"far_{MIB}", _FAR_READ)
 #: What one round with a wait of its own would make something else of.
-_STEADY = (*_FAR, "far_rename", "busy_rename")
+_STEADY = (*_FAR, "busy_wait")
 
 
 def placement(found: Measurement) -> str:

@@ -14,8 +14,9 @@ import functools
 import os
 import random
 import resource
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -29,7 +30,10 @@ PLACED, PLACED_BYTES = 4, 256 * KIB
 DEALT = "dealt"  # the directory of files that are dealt over hosts
 #: A file that another host reads, to fill the link, while it looks at others, of which there are so
 #: many in a round, dealt over directories: the names of some may be kept on the host that looks.
-_BUSY, _WHILE_BUSY, _BUSY_DIRECTORIES = "busy", 24, 6
+#: The first of each directory is looked at before: it asks others more often than those after it.
+_BUSY, _WHILE_BUSY, _BUSY_DIRECTORIES = "busy", 30, 6
+#: A call that asks others crosses a link so often at most, nearly always.
+_MOST_CROSSINGS = 8
 #: A link that was idle for so long lets pass at once what it lets pass.
 _IDLE_S = 0.02
 #: How the first call of a kind of reading is named, where nothing can be read ahead of it.
@@ -71,11 +75,9 @@ class Watch:
         kept = self._disturbed if is_disturbed else self._times
         kept.setdefault(name, []).append(seconds * share)
 
-    def take(self, other: "Watch") -> None:
-        """Take in what another has collected."""
-        self._times = joined(self._times, other._times)
-        self._disturbed = joined(self._disturbed, other._disturbed)
-        self._flags += other._flags
+    def take(self, name: str, seconds: list[float]) -> None:
+        """Take in times that were found otherwise."""
+        self._times.setdefault(name, []).extend(seconds)
 
     def _is_long(self, seconds: float) -> bool:
         """Whether the thread waited for a processor for long; so where the kernel does not say."""
@@ -482,7 +484,7 @@ def far(directory: str, count: int) -> Times:
     """What another host sees of what `data` and `offer` made; it also writes what `back` reads."""
     watch = Watch()
     for number in range(count):
-        _look(watch, os.path.join(directory, f"far-{number}"), "far")
+        _look(watch, os.path.join(directory, f"far-{number}"), "far_")
     if count:
         _look_while_busy(watch, directory)
     for call in CALLS:
@@ -500,18 +502,19 @@ def far(directory: str, count: int) -> Times:
     return watch.times()
 
 
-def _look(watch: Watch, path: str, kind: str) -> None:
+def _look(watch: Watch, path: str, kind: str = "", renames: bool = True) -> None:
     """Look at a file, open it, and rename it, which every store has to tell to others at once."""
     watch.start()
     os.stat(path)
-    watch.stop(f"{kind}_stat")
+    watch.stop(f"{kind}stat")
     watch.start()
     file = os.open(path, os.O_RDONLY)
-    watch.stop(f"{kind}_open")
+    watch.stop(f"{kind}open")
     os.close(file)
-    watch.start()
-    os.rename(path, path + "r")
-    watch.stop(f"{kind}_rename")
+    if renames:
+        watch.start()
+        os.rename(path, path + "r")
+        watch.stop(f"{kind}rename")
 
 
 def _while_busy(number: int) -> str:
@@ -519,18 +522,32 @@ def _while_busy(number: int) -> str:
     return f"while-busy-{number % _BUSY_DIRECTORIES}/{number}"
 
 
-def are_beyond(renames: Sequence[Sequence[float]]) -> list[bool]:
-    """Of each directory whether its names are kept beyond the link that is full.
+def one_wait(idle: Mapping[str, float], busy: Times) -> list[float]:
+    """How long calls waited for a full link, of those that crossed it once.
 
-    There a rename waits for all that stands in the queue; where its name is kept on the host
-    itself, it does not. `renames` has the seconds of some in each directory.
+    A call crosses it as often as it asks other hosts in turn, which nobody tells: once, several
+    times, or never where what it asks for is here. So of waits that many had the shortest counts.
+    `idle` and `busy` have the seconds of calls by their names, on an idle link and on a full one.
     """
-    means = [sum(of) / len(of) for of in renames]
-    return [mean >= max(means) / 2 for mean in means]
+    if "rename" not in busy:
+        return []
+    waits = [seconds - idle[name] for name, times in busy.items() for seconds in times]
+    typical = statistics.median(busy["rename"]) - idle["rename"]
+    least = max(typical / _MOST_CROSSINGS, 2 * max(idle.values()))
+    waits = sorted(wait for wait in waits if wait >= least)
+    if not waits:
+        return [0.0]
+    # Single short ones are of a link that was not full yet.
+    alike = [[wait for wait in waits if least <= wait <= 1.3 * least] for least in waits]
+    often = max(2, len(waits) / 5)
+    return next((some for some in alike if len(some) >= often), waits)
 
 
 def _look_while_busy(watch: Watch, directory: str) -> None:
     """Look at files while a process of this host reads a large one, which fills the link."""
+    idle = Watch()
+    for number in range(_BUSY_DIRECTORIES):
+        _look(idle, os.path.join(directory, _while_busy(number)))
     said, says = os.pipe()
     child = os.fork()
     if child == 0:
@@ -539,19 +556,18 @@ def _look_while_busy(watch: Watch, directory: str) -> None:
     try:
         os.read(said, 1)  # the first bytes are here, or it has failed
         os.set_blocking(said, False)
-        looked: dict[str, Watch] = {}
-        for number in range(_WHILE_BUSY):
+        busy: Times = {}
+        for number in range(_BUSY_DIRECTORIES, _WHILE_BUSY):
             during = Watch()
-            path = _while_busy(number)
-            _look(during, os.path.join(directory, path), "busy")
+            _look(during, os.path.join(directory, _while_busy(number)), renames=number % 2 == 0)
             with contextlib.suppress(BlockingIOError):
                 os.read(said, 1)
                 break  # all has come: this one was looked at on a link that may be idle
-            looked.setdefault(os.path.dirname(path), Watch()).take(during)
-        renames = [one.times().get("busy_rename", [0.0]) for one in looked.values()]
-        for one, is_beyond in zip(looked.values(), are_beyond(renames), strict=True):
-            if is_beyond:
-                watch.take(one)
+            busy = joined(busy, during.times())
+        busy.pop("disturbed", None)
+        means = {name: statistics.mean(times) for name, times in idle.times().items()}
+        if waits := one_wait(means, busy):
+            watch.take("busy_wait", [statistics.median(waits)])
     finally:
         os.close(said)
         os.waitpid(child, 0)

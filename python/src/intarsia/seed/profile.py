@@ -148,11 +148,8 @@ def _burst_bytes(means: Mapping[str, float]) -> float:
 
 
 def _queue_bytes(means: Mapping[str, float]) -> float:
-    """Bytes that stand in the queue of a link that is full: what a rename waits for then."""
-    if "busy_rename" not in means:
-        return 0.0
-    waited_s = max(0.0, means["busy_rename"] - means["far_rename"])
-    return float(round(waited_s / means[f"far_{MIB}"] * MIB))
+    """Bytes that stand in the queue of a link that is full: what a message waits for then."""
+    return float(round(means.get("busy_wait", 0.0) / means[f"far_{MIB}"] * MIB))
 
 
 def _keeps_dealt(found: Measurement) -> bool:
