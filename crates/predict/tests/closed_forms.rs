@@ -222,6 +222,22 @@ fn what_has_no_data_waits_for_the_queue_of_a_link_that_is_full() {
 }
 
 #[test]
+fn what_is_left_of_streams_that_end_together_holds_nobody_up() {
+    // Three hosts read a file each from a fourth; when they have it, they read a short one there.
+    let ends = |queue_bytes: u64| {
+        let mut setup = Setup { app: 3, sharing: "fair", queue_bytes, ..Setup::default() };
+        for (file, kib) in [("a", 900), ("b", 904), ("c", 908), ("x", 1), ("y", 1), ("z", 1)] {
+            setup = setup.file(file, kib << 10);
+        }
+        for (long, short) in [("a", "x"), ("b", "y"), ("c", "z")] {
+            setup = setup.task(&[("read", long), ("read", short)]);
+        }
+        setup.predict().makespan_seconds
+    };
+    roughly(ends(500_000), ends(0), 0.02 * ends(0));
+}
+
+#[test]
 fn rates_of_sender_and_receiver_may_differ() {
     // A receiver of half the rate serves all frames but the first at its own rate.
     let mut setup = Setup::default().file("out", 1 << 20).task(&[("write", "out")]);

@@ -30,7 +30,6 @@ mod places;
 mod replicas;
 mod scheduler;
 mod services;
-mod standing;
 mod streams;
 mod tasks;
 mod write_back;

@@ -5,12 +5,11 @@
 //! idle lets a burst pass at once. Messages without data take no share, but wait in the queue that streams keep filled: that of
 //! the sender where its card is full, else that of the receiver.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use intarsia_des::{Agenda, Alarm, Fluid, LinkId, Span, Time};
+use intarsia_des::{Agenda, Alarm, FlowId, Fluid, LinkId, Span, Time};
 
 use super::Event;
-use super::standing::Standing;
 use crate::profile::{Profile, Sharing};
 
 /// Sender, receiver, run of a task.
@@ -22,7 +21,8 @@ pub(super) struct Streams {
     fluid: Fluid<Stream>,
     cards: Vec<[Way; 2]>,
     waiting: HashMap<Stream, Queue>,
-    standing: Standing,
+    /// What a stream has in the queue of a full card at most.
+    queue_bytes: f64,
     /// Counts what changes rates of streams.
     changes: u64,
     control_bytes: u64,
@@ -35,6 +35,7 @@ pub(super) struct Streams {
 struct Queue {
     messages: VecDeque<(u32, u64)>,
     bytes: u64,
+    flow: Option<FlowId>,
 }
 
 /// One direction of a card.
@@ -47,6 +48,8 @@ struct Way {
     most_tokens: f64,
     idle_since: Time,
     under_way: u32,
+    /// That cross it, or are about to.
+    streams: BTreeSet<Stream>,
     /// Whether streams took all of it, and after which change that was so.
     was_full: (u64, bool),
 }
@@ -74,6 +77,7 @@ impl Streams {
                 most_tokens,
                 idle_since,
                 under_way: 0,
+                streams: BTreeSet::new(),
                 was_full: (0, false),
             })
         };
@@ -87,7 +91,7 @@ impl Streams {
             cards,
             waiting: HashMap::new(),
             control_bytes: profile.network.control_bytes,
-            standing: Standing::new(profile.network.queue_bytes, hosts),
+            queue_bytes: as_float(profile.network.queue_bytes),
             changes: 0,
             latency: Span::from_secs_f64(profile.network.latency_seconds),
             alarm: Alarm::new(),
@@ -104,15 +108,17 @@ impl Streams {
     ) {
         if bytes <= self.control_bytes {
             let [out, taken] = [self.seconds(from, OUT, bytes), self.seconds(to, IN, bytes)];
-            let waits = self.waits_seconds(from, OUT) + self.waits_seconds(to, IN);
+            let now = agenda.now();
+            let waits = self.waits_seconds(from, OUT, now) + self.waits_seconds(to, IN, now);
             let on_its_way = self.latency + Span::from_secs_f64(out + taken + waits);
             return agenda.after(on_its_way, Event::Delivered(id));
         }
         let queue = self.waiting.entry((from, to, run)).or_default();
         queue.messages.push_back((id, bytes));
         queue.bytes += bytes;
-        self.standing.change((from, to), queue.bytes - bytes, queue.bytes);
         if queue.messages.len() == 1 {
+            self.cards[from as usize][OUT].streams.insert((from, to, run));
+            self.cards[to as usize][IN].streams.insert((from, to, run));
             self.begin((from, to, run), bytes, agenda.now());
         }
         self.alarm.set(self.fluid.next_completion(), Event::Links, agenda);
@@ -130,13 +136,14 @@ impl Streams {
             let Some(queue) = self.waiting.get_mut(&stream) else { continue };
             if let Some((id, bytes)) = queue.messages.pop_front() {
                 queue.bytes -= bytes;
-                self.standing.change((from, to), queue.bytes + bytes, queue.bytes);
                 agenda.after(self.latency, Event::Delivered(id));
             }
             match queue.messages.front().copied() {
                 Some((_, bytes)) => self.begin(stream, bytes, now),
                 None => {
                     self.waiting.remove(&stream);
+                    self.cards[from as usize][OUT].streams.remove(&stream);
+                    self.cards[to as usize][IN].streams.remove(&stream);
                 }
             }
         }
@@ -157,21 +164,28 @@ impl Streams {
         // Links are those of this network and bytes are no less than 0, so it is not refused.
         let begun = self.fluid.start(stream, &path, left, f64::INFINITY, now);
         debug_assert!(begun.is_ok(), "{begun:?}");
+        if let Some(queue) = self.waiting.get_mut(&stream) {
+            queue.flow = begun.ok();
+        }
     }
 
     /// What a message without data waits for what stands in the queue of a card.
-    fn waits_seconds(&mut self, host: u32, way: usize) -> f64 {
-        if self.standing.is_nothing() || !self.is_full(host, way) {
+    fn waits_seconds(&mut self, host: u32, way: usize, now: Time) -> f64 {
+        if self.queue_bytes == 0.0 || !self.is_full(host, way) {
             return 0.0;
         }
-        if way == OUT {
-            return self.seconds(host, way, self.standing.outgoing(host));
-        }
-        // What a full card of the sender holds back does not stand here as well.
-        let Self { standing, cards, fluid, changes, .. } = self;
-        let passes = |(from, _): &(u32, u64)| !cards[*from as usize][OUT].is_full(fluid, *changes);
-        let standing = standing.incoming(host).filter(passes).map(|(_, bytes)| bytes).sum();
-        self.seconds(host, way, standing)
+        let Self { cards, fluid, waiting, changes, queue_bytes, .. } = self;
+        let streams = std::mem::take(&mut cards[host as usize][way].streams);
+        // What a full card of the sender holds back does not stand at the receiver as well.
+        let mut stands_here = |(from, ..): &Stream| {
+            way == OUT || !cards[*from as usize][OUT].is_full(fluid, *changes)
+        };
+        let here: Vec<&Stream> = streams.iter().filter(|stream| stands_here(stream)).collect();
+        let of_each = here.iter().filter_map(|stream| waiting.get(*stream));
+        let standing: f64 =
+            of_each.map(|queue| queue.left_bytes(fluid, now).min(*queue_bytes)).sum();
+        cards[host as usize][way].streams = streams;
+        standing / cards[host as usize][way].bytes_per_second
     }
 
     /// Whether streams take all that a card gives.
@@ -181,6 +195,15 @@ impl Streams {
 
     fn seconds(&self, host: u32, way: usize, bytes: u64) -> f64 {
         as_float(bytes) / self.cards[host as usize][way].bytes_per_second
+    }
+}
+
+impl Queue {
+    /// What has not passed its links yet.
+    fn left_bytes(&self, fluid: &mut Fluid<Stream>, now: Time) -> f64 {
+        let first = self.messages.front().map_or(0, |(_, bytes)| *bytes);
+        let left = self.flow.and_then(|flow| fluid.remaining_bytes(flow, now));
+        as_float(self.bytes - first) + left.unwrap_or(0.0)
     }
 }
 
