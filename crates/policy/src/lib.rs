@@ -39,4 +39,4 @@ pub use spread::{Giver, Spread, TAKING_MAX, Take, copies_to_serve, piece_bytes};
 pub use stripe::{Span, Stripe};
 pub use tier::TierState;
 pub use wanted::Wanted;
-pub use wish::{HostWish, choose_group_host};
+pub use wish::{HostWish, Wish, choose_group_host, reduces_with_its_directory};

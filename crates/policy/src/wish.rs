@@ -1,10 +1,39 @@
 //! The host that the hints of a new file wish for.
 
-use intarsia_types::NodeId;
+use intarsia_types::{HintSet, NodeId, Pattern, Placement};
 
 use crate::copies::{Candidate, mixed, mixed_text, rank, usable};
 use crate::tier::choose_tier;
 use crate::{FileState, Here, Home, HostState, Reason, TierState};
+
+/// What the hints of a file say of its host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Wish {
+    /// Nothing, or that it is the one that makes the file.
+    Maker,
+    /// That it is the one of this group.
+    Group(String),
+    /// That files are dealt over all.
+    Spread,
+}
+
+impl Wish {
+    /// Reads the hints. Those of a file that is made have its group, as [`reduces_with_its_directory`] says.
+    #[must_use]
+    pub fn of(hints: &HintSet) -> Self {
+        match (hints.place(), hints.pattern()) {
+            (Some(Placement::Collocate(group)), _) => Self::Group(group),
+            (None, Some(Pattern::Distribute)) => Self::Spread,
+            _ => Self::Maker,
+        }
+    }
+}
+
+/// Whether a file is reduced with what is made in the same directory: no hint names a group.
+#[must_use]
+pub fn reduces_with_its_directory(hints: &HintSet) -> bool {
+    hints.pattern() == Some(Pattern::Reduce) && hints.place().is_none()
+}
 
 /// The host that a new file is wished at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

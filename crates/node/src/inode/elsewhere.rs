@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use intarsia_meta::{Extra, FreeFile, Inode, Namespace, Owner, WriteLease};
-use intarsia_policy::{Home, IoMode, Plan, Reason};
+use intarsia_policy::{Home, IoMode, Plan, Reason, Wish};
 use intarsia_store::is_unwritten;
 use intarsia_types::{Error, HintSet, InodeId, Layout, NodeId, Result, TierId};
 
@@ -30,7 +30,7 @@ use crate::metrics::hinted::Hinted;
 use crate::metrics::last_told::LastTold;
 use crate::space::hints::own_hints;
 use crate::space::ledger::Ledger;
-use crate::space::placing::{Placing, Wish, pattern_of_place};
+use crate::space::placing::{Placing, pattern_of_place};
 use crate::space::tiers::{Tiers, full};
 
 /// Hosts that are asked to take in one file: what is known of their room is up to a beat old.
@@ -232,7 +232,7 @@ impl Elsewhere {
     /// [`Error::NoSpace`] without a tier above its watermark, [`Error::Busy`] for a file that `asker` may not write,
     /// or that has its bytes in a tier. After a failure `asker` has the lease, unless the metadata cannot be told.
     pub(crate) fn take_in(&self, asker: &NodeId, ino: InodeId, content: &[u8]) -> Result<u64> {
-        self.live.with(ino, |state| {
+        self.live.reach(ino, |state| {
             state.require_ours()?;
             let inode = self.namespace.get(ino)?;
             if !matches!(inode.layout, Layout::Empty | Layout::Inline) || state.holds_lease() {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use intarsia_meta::{GroupRecord, Namespace};
 use intarsia_policy::{
     FileState, FoldLimits, Here, Home, HostState, HostWish, KeepRequest, OpenRequest, PlaceRequest,
-    Plan, PlannedLayout, Purpose, Reason, TierState, choose_group_host, copies_wanted, place,
+    Plan, PlannedLayout, Purpose, Reason, TierState, Wish, choose_group_host, copies_wanted, place,
+    reduces_with_its_directory,
 };
 use intarsia_store::Tier;
 use intarsia_sync::Mutex;
@@ -52,21 +53,9 @@ impl Groups {
     }
 }
 
-/// What the hints of a file say of its host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// Nothing, or that it is the one that makes the file.
-    Maker,
-    /// That it is the one of this group.
-    Group(String),
-    /// That files are dealt over all.
-    Spread,
-}
-
 /// What a file is reduced with is what is made in the same directory, unless a hint names a group.
 pub(crate) fn name_group(hints: &mut HintSet, directory: InodeId) {
-    if hints.pattern() == Some(Pattern::Reduce)
-        && hints.place().is_none()
+    if reduces_with_its_directory(hints)
         && let Ok(hint) = Hint::new(HintKey::Place, &format!("collocate:d{directory}"))
     {
         hints.set(hint);
@@ -134,12 +123,7 @@ impl Placing {
 
     /// What the hints of a file say of its host. A store of one host has no other.
     pub(crate) fn wish_of(&self, hints: &HintSet) -> Wish {
-        match (hints.place(), hints.pattern()) {
-            _ if self.cluster.is_none() => Wish::Maker,
-            (Some(Placement::Collocate(group)), _) => Wish::Group(group),
-            (None, Some(Pattern::Distribute)) => Wish::Spread,
-            _ => Wish::Maker,
-        }
+        if self.cluster.is_none() { Wish::Maker } else { Wish::of(hints) }
     }
 
     /// Where the bytes of a new file are to be, and why.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use intarsia_meta::{FreeFile, Inode, Namespace, NewInode, RenameMode};
-use intarsia_policy::{Home, IoMode, Plan};
+use intarsia_policy::{Home, IoMode, Plan, Wish};
 use intarsia_types::{Attr, Error, FileKind, HintSet, InodeId, Layout, Result};
 
 use crate::background::queue::Queue;
@@ -22,7 +22,7 @@ use crate::inode::settling::Settler;
 use crate::locks::Locks;
 use crate::members::Members;
 use crate::space::ledger::Ledger;
-use crate::space::placing::{Placing, Wish};
+use crate::space::placing::Placing;
 use crate::space::tiers::{Tiers, full};
 use crate::vfs::acl::{self, Acl};
 use crate::vfs::attributes::{Attributes, Validity};

@@ -7,26 +7,15 @@ use std::collections::HashMap;
 
 use intarsia_policy::{
     FileState, Here, Home, HostState, HostWish, PlaceRequest, Plan, PlannedLayout, Purpose, Stripe,
-    TierState, place,
+    TierState, Wish, choose_group_host, place, reduces_with_its_directory,
 };
-use intarsia_types::{
-    ByteCount, Dealing, HintSet, NodeId, Pattern, Placement as Wish, TierClass, TierId,
-};
+use intarsia_types::{ByteCount, Dealing, HintSet, NodeId, TierClass, TierId};
 
 use super::place::{Place, Spot, held_bytes};
 use crate::Problem;
 use crate::configuration::{Configuration, Placement, Roles};
 use crate::profile::Profile;
-use crate::workload::{FileId, TaskId, Workload};
-
-/// What goes together on one host.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Group {
-    /// A hint names it.
-    Named(String),
-    /// What this task reads of several others.
-    Reduction(TaskId),
-}
+use crate::workload::{FileId, Workload};
 
 /// All files of a run.
 pub(super) struct Places<'a> {
@@ -40,7 +29,8 @@ pub(super) struct Places<'a> {
     capacities: Vec<u64>,
     states: Vec<HostState>,
     numbers: HashMap<NodeId, u32>,
-    groups: HashMap<Group, u32>,
+    /// By the name of a group of files that go together on one host.
+    groups: HashMap<String, u32>,
     places: Vec<Option<Place>>,
     /// By file: it was lost, and is not made again yet.
     lost: Vec<bool>,
@@ -244,7 +234,7 @@ impl<'a> Places<'a> {
         if let Some(Dealing { hosts, chunk_bytes: said }) = hints.dealing() {
             return (Some(hosts.map_or(u32::MAX, u32::from)), said.unwrap_or(chunk_bytes));
         }
-        match (wishes_host(hints), self.configuration.placement) {
+        match (self.wishes_host(file, hints), self.configuration.placement) {
             (false, Placement::RoundRobin) => (Some(self.configuration.stripe_width), chunk_bytes),
             _ => (None, self.workload.files[file].size_bytes.max(1)),
         }
@@ -259,10 +249,12 @@ impl<'a> Places<'a> {
         hints: &HintSet,
     ) -> Result<u32, Problem> {
         let is_collocated = self.configuration.placement == Placement::Collocate;
-        let group = match hints.place() {
-            Some(Wish::Collocate(name)) => Some(Group::Named(name)),
-            None if is_collocated && !is_spread(hints) => {
-                self.workload.reduction_of(file).map(Group::Reduction)
+        let wish = self.wish(file, hints);
+        let group = match &wish {
+            Wish::Group(name) => Some(name.clone()),
+            // What one task reads of several others goes together.
+            Wish::Maker if is_collocated && hints.place().is_none() => {
+                self.workload.reduction_of(file).map(|task| format!("reduction {task}"))
             }
             _ => None,
         };
@@ -270,7 +262,7 @@ impl<'a> Places<'a> {
             return self.home_of_group(group, file, size);
         }
         let is_central = self.configuration.placement == Placement::Central;
-        if is_central && !wishes_host(hints) {
+        if is_central && !self.wishes_host(file, hints) {
             return Ok(self.roles.stores.start);
         }
         let (nowhere, tiers) = (NodeId(String::new()), self.tiers_for(writer, size));
@@ -278,7 +270,8 @@ impl<'a> Places<'a> {
         let node = if is_store { &self.states[self.index(writer)].node } else { &nowhere };
         let here = Here { node, tiers: &tiers, is_leaving: false, has_passthrough: false };
         let state = FileState { class: hints.tier(), ..self.file_state(file, size) };
-        let wish = if is_spread(hints) { HostWish::Roomiest } else { HostWish::Maker };
+        let is_spread = wish == Wish::Spread;
+        let wish = if is_spread { HostWish::Roomiest } else { HostWish::Maker };
         let purpose = Purpose::Birth(wish);
         match place(&PlaceRequest { purpose, file: state, here }, || &self.states).home {
             Home::Here(_) => Ok(writer),
@@ -289,15 +282,34 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The host of a group: the one that was used least when the group began, until it is full.
-    fn home_of_group(&mut self, group: Group, file: FileId, size: u64) -> Result<u32, Problem> {
+    /// What the hints of a file say of its host, as a store that makes it reads them.
+    fn wish(&self, file: FileId, hints: &HintSet) -> Wish {
+        if reduces_with_its_directory(hints) {
+            let directory = self.workload.files[file].name.rsplit_once('/');
+            return Wish::Group(format!("d{}", directory.map_or("", |(directory, _)| directory)));
+        }
+        Wish::of(hints)
+    }
+
+    /// Whether hints say on which host a file goes, before any configuration.
+    fn wishes_host(&self, file: FileId, hints: &HintSet) -> bool {
+        hints.place().is_some() || self.wish(file, hints) != Wish::Maker
+    }
+
+    /// The host of a group: the one that was chosen when the group began, until it is full.
+    fn home_of_group(&mut self, group: String, file: FileId, size: u64) -> Result<u32, Problem> {
         let known = self.groups.get(&group).copied();
         let roomy = known.filter(|host| self.states[self.index(*host)].free_bytes > size);
-        let emptiest = || match self.plan(Purpose::Move, file, size).home {
-            Home::Elsewhere { hosts, .. } => hosts.first().map(|node| self.number(node)),
-            _ => None,
+        let chosen = || {
+            let hosts: Vec<HostState> =
+                self.states.iter().filter(|host| host.free_bytes > size).cloned().collect();
+            let groups_at = |node: &NodeId| {
+                let host = self.number(node);
+                self.groups.iter().filter(|(name, at)| **name != group && **at == host).count()
+            };
+            choose_group_host(&group, &hosts, groups_at).map(|node| self.number(node))
         };
-        let host = roomy.or_else(emptiest).ok_or_else(|| self.is_full(file))?;
+        let host = roomy.or_else(chosen).ok_or_else(|| self.is_full(file))?;
         self.groups.insert(group, host);
         Ok(host)
     }
@@ -389,16 +401,6 @@ impl<'a> Places<'a> {
         ))
         .with_help("take more storage hosts, fewer copies, or tiers of a larger 'capacity_bytes'")
     }
-}
-
-/// Whether hints say on which host a file goes, before any configuration.
-fn wishes_host(hints: &HintSet) -> bool {
-    hints.place().is_some() || is_spread(hints)
-}
-
-/// Whether each such file goes to the host with most room, as in a store.
-fn is_spread(hints: &HintSet) -> bool {
-    hints.place().is_none() && hints.pattern() == Some(Pattern::Distribute)
 }
 
 fn total(tiers: &[TierState]) -> u64 {

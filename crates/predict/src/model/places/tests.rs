@@ -139,3 +139,33 @@ fn files_of_one_host_are_spread_over_all() {
         assert_eq!(places.of(file).unwrap().ring[0].host, 0);
     }
 }
+
+#[test]
+fn what_is_to_be_reduced_lies_where_a_store_puts_it() {
+    let reduced = |directory: &str, number: u32| json!({ "name": format!("{directory}f{number}"), "size_bytes": 1000, "hints": { "pattern": "reduce" } });
+    let files: Vec<Value> =
+        ["a/", "b/", ""].iter().flat_map(|dir| (0..3).map(move |n| reduced(dir, n))).collect();
+    let tasks: Vec<Value> = files
+        .iter()
+        .map(|file| json!({ "name": format!("make {}", file["name"]), "writes": [file["name"]] }))
+        .collect();
+    let text =
+        json!({ "format": "intarsia-workload", "version": 1, "files": files, "tasks": tasks });
+    let workload = Workload::parse("workload", &text.to_string()).unwrap();
+    let (profile, configuration) = (profile(), Configuration::new(HOSTS));
+    let roles = configuration.roles(&profile).unwrap();
+    let mut places = Places::new(&workload, &profile, &configuration, &roles, 7);
+    let hosts: Vec<u32> = (0..workload.files.len())
+        .map(|file| {
+            places.lay(file, u32::try_from(file).unwrap() % HOSTS).unwrap();
+            places.of(file).unwrap().ring[0].host
+        })
+        .collect();
+    let of_each: Vec<u32> = hosts.chunks(3).map(|group| group[0]).collect();
+    assert!(hosts.chunks(3).all(|group| group.iter().all(|host| *host == group[0])), "{hosts:?}");
+    assert!(of_each[0] != of_each[1] && of_each[1] != of_each[2] && of_each[0] != of_each[2]);
+    // The first group goes to the host that a store of hosts with these names chooses.
+    let states = Store::new(&profile).0;
+    let chosen = choose_group_host("da", &states, |_| 0).unwrap();
+    assert_eq!(chosen.0.parse::<u32>().unwrap(), of_each[0]);
+}
