@@ -48,6 +48,22 @@ const OF_THE_SYSTEM: &[&str] = &[
     "std::sync::mpsc",
 ];
 
+/// Where a call, or a part of one, gets its deadline; all others only ask how much of it is left.
+const GRANT_DEADLINES: &[(&str, &str)] = &[
+    ("crates/mount/src/calls.rs", "a call of a program"),
+    ("crates/cli/src/runtime.rs", "the start of a host"),
+    ("crates/node/src/peer/awaited.rs", "what another host asks for"),
+    ("crates/node/src/lifecycle/closing.rs", "each file while the node closes"),
+    ("crates/node/src/membership/gate.rs", "all questions of a node that closes"),
+    ("crates/node/src/membership/sight.rs", "a report"),
+    ("crates/node/src/replication/arrivals.rs", "a copy that comes in"),
+    ("crates/node/src/replication/replicator.rs", "a publication that a close waits for"),
+    (
+        "crates/node/src/directory/directory_lease.rs",
+        "a lease on a directory that another host has",
+    ),
+];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -128,6 +144,20 @@ fn what_is_simulated_takes_clock_locks_and_threads_from_one_place() {
             let code = product_code(&path);
             let found = OF_THE_SYSTEM.iter().find(|what| code.contains(**what));
             assert!(found.is_none(), "{}: {found:?} is for crates/sync", path.display());
+        }
+    }
+}
+
+#[test]
+fn deadlines_are_granted_where_calls_come_in() {
+    let grants = ["allowance::grant(", "allowance::limit(", "allowance::insist("];
+    for name in ["cli", "meta", "mount", "node"] {
+        for path in sources(&root().join("crates").join(name).join("src")) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+            let is_granting = grants.iter().any(|grant| code.contains(grant));
+            let may = GRANT_DEADLINES.iter().any(|(file, _)| path.ends_with(file));
+            assert_eq!(is_granting, may, "{}: see GRANT_DEADLINES", path.display());
         }
     }
 }

@@ -134,7 +134,7 @@ impl Leases {
     ) -> Result<T> {
         let deadline = Instant::now() + allowance::of(PATIENCE);
         loop {
-            let attempted = self.live.with(ino, |state| {
+            let attempted = self.live.reach(ino, |state| {
                 attempt(state).inspect_err(|_| self.rights.leave_right(ino, state))
             });
             match attempted? {
@@ -410,7 +410,7 @@ impl Leases {
         may_write: bool,
         follower: Option<&NodeId>,
     ) -> Result<PeerOpening> {
-        self.live.with(ino, |state| {
+        self.live.reach_for(ino, allowance::of(HOME_PATIENCE), |state| {
             let opened = self.open_live_for_peer(ino, may_write, follower, state);
             opened.inspect_err(|_| self.rights.leave_right(ino, state))
         })

@@ -9,7 +9,7 @@ use std::time::Duration;
 use intarsia_meta::Inode;
 use intarsia_policy::IoMode;
 use intarsia_sync::{Instant, Mutex, MutexGuard};
-use intarsia_types::{BackingRef, HintSet, InodeId, Result, Timestamp};
+use intarsia_types::{BackingRef, Error, HintSet, InodeId, Result, Timestamp};
 
 use crate::body::Body;
 use crate::body::striped::StripedFile;
@@ -28,6 +28,8 @@ use crate::replication::replicate::Copied;
 use crate::space::ledger::is_uncertain;
 
 const SHARDS: usize = 32;
+/// How long a call waits for another that has the entry. What makes a file durable on slow disks may take so long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the mount got from the kernel for a backing file; dropping it unregisters the file.
 pub type KernelBacking = Arc<dyn Any + Send + Sync>;
@@ -326,6 +328,33 @@ impl LiveTable {
         }
     }
 
+    /// As [`with`](Self::with), for what may fail: it waits a minute at most for another call that has the entry.
+    ///
+    /// # Errors
+    /// ETIMEDOUT; what `f` gives.
+    pub(crate) fn reach<T>(
+        &self,
+        ino: InodeId,
+        f: impl FnOnce(&mut LiveState) -> Result<T>,
+    ) -> Result<T> {
+        self.reach_for(ino, PATIENCE, f)
+    }
+
+    /// As [`reach`](Self::reach), for whoever waits no longer than this.
+    pub(crate) fn reach_for<T>(
+        &self,
+        ino: InodeId,
+        patience: Duration,
+        f: impl FnOnce(&mut LiveState) -> Result<T>,
+    ) -> Result<T> {
+        const ETIMEDOUT: i32 = 110;
+        let in_use = || {
+            let what = format!("file {ino}, in use by another call for {} s", patience.as_secs());
+            Err(Error::io(what, std::io::Error::from_raw_os_error(ETIMEDOUT)))
+        };
+        self.try_with(ino, patience, f).unwrap_or_else(in_use)
+    }
+
     /// Drops a locked entry that was left idle.
     pub(crate) fn drop_if_idle(&self, ino: InodeId, state: &mut LiveState) {
         if state.is_idle() {
@@ -349,5 +378,29 @@ impl LiveTable {
     /// The entries of all live inodes now.
     pub(crate) fn entries(&self) -> Vec<Arc<Live>> {
         self.shards.iter().flat_map(|s| s.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on is to stop")]
+
+    use super::*;
+
+    #[test]
+    fn who_waits_for_an_entry_in_vain_hears_it_and_leaves_nothing() {
+        let table = LiveTable::new();
+        let ino = InodeId(7);
+        let soon = Duration::from_millis(10);
+        let refused = table.with(ino, |state| {
+            state.handles = 1;
+            std::thread::scope(|scope| {
+                scope.spawn(|| table.reach_for(ino, soon, |_| Ok(()))).join().unwrap()
+            })
+        });
+        assert_eq!(refused.unwrap_err().errno(), 110);
+        let handles = table.reach_for(ino, soon, |state| Ok(std::mem::take(&mut state.handles)));
+        assert_eq!(handles.unwrap(), 1);
+        assert_eq!(table.len(), 0, "an idle entry goes");
     }
 }

@@ -112,7 +112,7 @@ impl Reader {
     }
 
     fn source_of(&self, ino: InodeId, offset_bytes: u64, buffer: &mut [u8]) -> Result<Source> {
-        self.live.with(ino, |state| {
+        self.live.reach(ino, |state| {
             state.require_ours()?;
             let end = offset_bytes.saturating_add(buffer.len() as u64);
             let ends_before = self.known_end(state).filter(|known| end > *known);
@@ -177,7 +177,7 @@ impl Reader {
     /// # Errors
     /// [`Error::NoData`] past the end.
     pub(crate) fn seek(&self, ino: InodeId, offset_bytes: u64, hole: bool) -> Result<u64> {
-        self.live.with(ino, |state| {
+        self.live.reach(ino, |state| {
             self.following.ensure_loaded(ino, state)?;
             state.seek(offset_bytes, hole)
         })

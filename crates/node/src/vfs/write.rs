@@ -96,7 +96,7 @@ impl Writer {
         data: &[u8],
         is_write_back: bool,
     ) -> Result<Source> {
-        self.live.with(ino, |state| {
+        self.live.reach(ino, |state| {
             state.require_ours()?;
             self.following.ensure_loaded(ino, state)?;
             if self.write_inline(ino, state, offset_bytes, data)? {
@@ -181,7 +181,7 @@ impl Writer {
             let end = offset_bytes.checked_add(len_bytes).ok_or(Error::FileTooLarge)?;
             return striped.allocate(mode, offset_bytes..end);
         }
-        let elsewhere = self.live.with(ino, |state| {
+        let elsewhere = self.live.reach(ino, |state| {
             self.following.ensure_loaded(ino, state)?;
             self.elsewhere.unfold(ino, state)?;
             if let Some(remote) = state.remote() {
@@ -242,7 +242,7 @@ impl Writer {
         to_offset_bytes: u64,
         len_bytes: u64,
     ) -> Result<usize> {
-        let source = self.live.with(from, |state| {
+        let source = self.live.reach(from, |state| {
             self.following.ensure_loaded(from, state)?;
             state.load_sums(&self.bodies, from)?;
             let is_verified = state.sums.get().is_some();
@@ -257,7 +257,7 @@ impl Writer {
                 len_bytes,
             );
         };
-        let copied = self.live.with(to, |state| {
+        let copied = self.live.reach(to, |state| {
             self.following.ensure_loaded(to, state)?;
             self.elsewhere.unfold(to, state)?;
             if state.local().is_none() {
