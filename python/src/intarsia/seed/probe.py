@@ -533,7 +533,7 @@ def one_wait(idle: Mapping[str, float], busy: Times) -> list[float]:
         return []
     waits = [seconds - idle[name] for name, times in busy.items() for seconds in times]
     typical = statistics.median(busy["rename"]) - idle["rename"]
-    least = max(typical / _MOST_CROSSINGS, 2 * max(idle.values()))
+    least = max(typical / _MOST_CROSSINGS, 2 * max(idle[name] for name in busy))
     waits = sorted(wait for wait in waits if wait >= least)
     if not waits:
         return [0.0]
