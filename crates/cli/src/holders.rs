@@ -38,16 +38,16 @@ pub(crate) fn is_busy(mount_point: &Path) -> bool {
     if !mounts::below(mount_point).is_empty() {
         return true;
     }
-    if !has_sys_admin() || !copies(&mount).is_empty() {
-        // The kernel lets a mount go here although programs use a copy of it.
+    if !has_sys_admin() {
         return !of(&mount).holders.is_empty();
     }
-    (0..LOOKS).all(|look| {
-        if look > 0 {
-            std::thread::sleep(PAUSE);
-        }
-        is_held(mount_point)
-    })
+    is_held_elsewhere(&mount)
+        || (0..LOOKS).all(|look| {
+            if look > 0 {
+                std::thread::sleep(PAUSE);
+            }
+            is_held(mount_point)
+        })
 }
 
 /// The same file system mounted elsewhere: bound to another path, or copied into the mount namespace of a process, as
@@ -72,10 +72,17 @@ pub(crate) fn copies(of: &MountEntry) -> Vec<Copy> {
     let namespaces: BTreeMap<PathBuf, u32> = pids()
         .filter_map(|pid| Some((std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()?, pid)))
         .collect();
-    let seen = namespaces
-        .into_values()
-        .flat_map(|pid| mounts::table_of(pid).into_iter().map(move |mount| Copy { pid, mount }));
+    let seen = namespaces.into_values().flat_map(|pid| {
+        let table = mounts::table_of(&pid.to_string());
+        table.into_iter().map(move |mount| Copy { pid, mount })
+    });
     seen.filter(|copy| copy.mount.device == of.device && copy.mount.id != of.id).collect()
+}
+
+/// Whether programs use a mount that has copies: the kernel would let it go here although they use one of those.
+pub(crate) fn is_held_elsewhere(mount: &MountEntry) -> bool {
+    let copies = copies(mount);
+    !copies.is_empty() && !of_copies(mount, &copies).holders.is_empty()
 }
 
 /// Asks the kernel whether a mount could go, by marking it as one to expire, which a mount in use cannot be.
@@ -90,9 +97,14 @@ fn is_held(mount_point: &Path) -> bool {
 
 /// Looks through all processes of this host.
 pub(crate) fn of(mount: &MountEntry) -> Survey {
+    of_copies(mount, &copies(mount))
+}
+
+/// The same where its copies are known.
+pub(crate) fn of_copies(mount: &MountEntry, copies: &[Copy]) -> Survey {
     let users = user_names();
     let mut survey = Survey::default();
-    let mut ids: Vec<u64> = copies(mount).iter().map(|copy| copy.mount.id).collect();
+    let mut ids: Vec<u64> = copies.iter().map(|copy| copy.mount.id).collect();
     ids.push(mount.id);
     for pid in pids() {
         match uses(pid, mount, &ids) {

@@ -66,7 +66,7 @@ impl MountEntry {
 
 /// The whole mount table of this process.
 pub(crate) fn table() -> Vec<MountEntry> {
-    std::fs::read("/proc/self/mountinfo").map(|t| parse(&t)).unwrap_or_default()
+    table_of("self")
 }
 
 /// The mount on exactly this path; where several lie on each other, the one on top.
@@ -87,9 +87,10 @@ pub(crate) fn below(path: &Path) -> Vec<MountEntry> {
     table().into_iter().filter(is_below).collect()
 }
 
-/// The mount table of another process, if we may read it.
-pub(crate) fn table_of(pid: u32) -> Vec<MountEntry> {
-    std::fs::read(format!("/proc/{pid}/mountinfo")).map(|t| parse(&t)).unwrap_or_default()
+/// The mount table of a process, as /proc calls it; empty if we may not read it.
+pub(crate) fn table_of(process: &str) -> Vec<MountEntry> {
+    let path = Path::new("/proc").join(process).join("mountinfo");
+    std::fs::read(path).map(|t| parse(&t)).unwrap_or_default()
 }
 
 fn parse(table: &[u8]) -> Vec<MountEntry> {

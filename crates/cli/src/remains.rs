@@ -13,11 +13,6 @@ use crate::process;
 /// How long writing back may take through a copy.
 const WRITE_BACK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Whether programs use a copy of a mount: the kernel would let the mount go all the same.
-pub(crate) fn is_held_elsewhere(mount: &MountEntry) -> bool {
-    !holders::copies(mount).is_empty() && !holders::of(mount).holders.is_empty()
-}
-
 /// What the last look has found.
 #[derive(Debug, Default)]
 pub(crate) struct LastLook {
@@ -38,7 +33,7 @@ impl LastLook {
             // The kernel is about to end it, or processes of other users keep copies.
             return false;
         }
-        let survey = holders::of(mount);
+        let survey = holders::of_copies(mount, &copies);
         if !survey.holders.is_empty() {
             held(&survey);
             return false;

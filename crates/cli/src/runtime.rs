@@ -31,10 +31,10 @@ use crate::deployment::Membership;
 use crate::ending::EndOrder;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::failpoint;
-use crate::holders::Survey;
+use crate::holders::{Survey, is_held_elsewhere};
 use crate::mounts::{self, MountEntry};
 use crate::output;
-use crate::remains::{LastLook, is_held_elsewhere};
+use crate::remains::LastLook;
 
 /// The node's own defaults, for settings that nobody gave.
 pub(crate) struct Defaults {
