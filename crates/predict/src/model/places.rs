@@ -250,10 +250,12 @@ impl<'a> Places<'a> {
     ) -> Result<u32, Problem> {
         let is_collocated = self.configuration.placement == Placement::Collocate;
         let wish = self.wish(file, hints);
-        let group = match &wish {
-            Wish::Group(name) => Some(name.clone()),
+        let is_free = wish == Wish::Maker && hints.place().is_none();
+        let is_spread = wish == Wish::Spread;
+        let group = match wish {
+            Wish::Group(name) => Some(name),
             // What one task reads of several others goes together.
-            Wish::Maker if is_collocated && hints.place().is_none() => {
+            Wish::Maker if is_collocated && is_free => {
                 self.workload.reduction_of(file).map(|task| format!("reduction {task}"))
             }
             _ => None,
@@ -262,7 +264,7 @@ impl<'a> Places<'a> {
             return self.home_of_group(group, file, size);
         }
         let is_central = self.configuration.placement == Placement::Central;
-        if is_central && !self.wishes_host(file, hints) {
+        if is_central && is_free {
             return Ok(self.roles.stores.start);
         }
         let (nowhere, tiers) = (NodeId(String::new()), self.tiers_for(writer, size));
@@ -270,7 +272,6 @@ impl<'a> Places<'a> {
         let node = if is_store { &self.states[self.index(writer)].node } else { &nowhere };
         let here = Here { node, tiers: &tiers, is_leaving: false, has_passthrough: false };
         let state = FileState { class: hints.tier(), ..self.file_state(file, size) };
-        let is_spread = wish == Wish::Spread;
         let wish = if is_spread { HostWish::Roomiest } else { HostWish::Maker };
         let purpose = Purpose::Birth(wish);
         match place(&PlaceRequest { purpose, file: state, here }, || &self.states).home {

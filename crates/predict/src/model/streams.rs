@@ -43,12 +43,11 @@ struct Queue {
 struct Way {
     link: LinkId,
     bytes_per_second: f64,
-    /// What may pass at once, as of the time since when nothing is under way.
+    /// What may pass at once, as of the time since when no stream crosses it.
     tokens: f64,
     most_tokens: f64,
     idle_since: Time,
-    under_way: u32,
-    /// That cross it, or are about to.
+    /// That cross it.
     streams: BTreeSet<Stream>,
     /// Whether streams took all of it, and after which change that was so.
     was_full: (u64, bool),
@@ -76,7 +75,6 @@ impl Streams {
                 tokens: most_tokens,
                 most_tokens,
                 idle_since,
-                under_way: 0,
                 streams: BTreeSet::new(),
                 was_full: (0, false),
             })
@@ -117,8 +115,6 @@ impl Streams {
         queue.messages.push_back((id, bytes));
         queue.bytes += bytes;
         if queue.messages.len() == 1 {
-            self.cards[from as usize][OUT].streams.insert((from, to, run));
-            self.cards[to as usize][IN].streams.insert((from, to, run));
             self.begin((from, to, run), bytes, agenda.now());
         }
         self.alarm.set(self.fluid.next_completion(), Event::Links, agenda);
@@ -130,9 +126,6 @@ impl Streams {
         while let Some(stream) = self.fluid.complete(now) {
             let (from, to, _) = stream;
             self.changes += 1;
-            for (host, way) in [(from, OUT), (to, IN)] {
-                self.cards[host as usize][way].end(now);
-            }
             let Some(queue) = self.waiting.get_mut(&stream) else { continue };
             if let Some((id, bytes)) = queue.messages.pop_front() {
                 queue.bytes -= bytes;
@@ -142,8 +135,8 @@ impl Streams {
                 Some((_, bytes)) => self.begin(stream, bytes, now),
                 None => {
                     self.waiting.remove(&stream);
-                    self.cards[from as usize][OUT].streams.remove(&stream);
-                    self.cards[to as usize][IN].streams.remove(&stream);
+                    self.cards[from as usize][OUT].end(stream, now);
+                    self.cards[to as usize][IN].end(stream, now);
                 }
             }
         }
@@ -154,8 +147,8 @@ impl Streams {
     fn begin(&mut self, stream: Stream, bytes: u64, now: Time) {
         let (from, to, _) = stream;
         self.changes += 1;
-        let out = self.cards[from as usize][OUT].begin(now);
-        let taken = self.cards[to as usize][IN].begin(now);
+        let out = self.cards[from as usize][OUT].begin(stream, now);
+        let taken = self.cards[to as usize][IN].begin(stream, now);
         let at_once = out.min(taken).min(as_float(bytes));
         self.cards[from as usize][OUT].tokens -= at_once;
         self.cards[to as usize][IN].tokens -= at_once;
@@ -209,18 +202,18 @@ impl Queue {
 
 impl Way {
     /// A message comes on; what may pass at once.
-    fn begin(&mut self, now: Time) -> f64 {
-        if self.under_way == 0 {
+    fn begin(&mut self, stream: Stream, now: Time) -> f64 {
+        if self.streams.is_empty() {
             let idle = now.since(self.idle_since).as_secs_f64();
             self.tokens = (self.tokens + idle * self.bytes_per_second).min(self.most_tokens);
         }
-        self.under_way += 1;
+        self.streams.insert(stream);
         self.tokens
     }
 
     /// Whether streams take all that it gives, after so many changes of them.
     fn is_full(&mut self, fluid: &mut Fluid<Stream>, changes: u64) -> bool {
-        if self.under_way == 0 {
+        if self.streams.is_empty() {
             return false;
         }
         if self.was_full.0 != changes {
@@ -231,8 +224,8 @@ impl Way {
         self.was_full.1
     }
 
-    const fn end(&mut self, now: Time) {
-        self.under_way -= 1;
+    fn end(&mut self, stream: Stream, now: Time) {
+        self.streams.remove(&stream);
         self.idle_since = now;
     }
 }
