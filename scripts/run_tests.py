@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -122,6 +123,7 @@ class Ended:
     counts: Counts
     seconds: float
     trouble: str
+    processor_s: float = 0.0
 
 
 class Waiting:
@@ -182,23 +184,41 @@ class Runner:
                 start_new_session=True,
             )
             self.running.add(process)
-            try:
-                status = process.wait(LIMIT_S)
-            except subprocess.TimeoutExpired:
+            if not has_ended(process, LIMIT_S):
                 end_group(process)
-                status = process.wait()
                 trouble = f"did not end within {LIMIT_S} s"
+            processor_s = processor_seconds(process)
+            status = process.wait()
             self.running.discard(process)
         counts = counted(program.log.read_text(errors="replace"))
         if status != 0 and not trouble and not counts.failed:
             trouble = f"ended with {status}"
-        return Ended(program, counts, time.monotonic() - started, trouble)
+        return Ended(program, counts, time.monotonic() - started, trouble, processor_s)
 
     def stop(self) -> None:
         """Ends what runs."""
         self.is_stopped = True
         for process in list(self.running):
             end_group(process)
+
+
+def has_ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:
+    """Waits until a program ends, and leaves it to be waited for."""
+    end = os.pidfd_open(process.pid)
+    try:
+        return bool(select.select([end], [], [], limit_s)[0])
+    finally:
+        os.close(end)
+
+
+def processor_seconds(process: subprocess.Popen[bytes]) -> float:
+    """What a program that has ended took of processors, with those that it waited for."""
+    try:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    # In user mode and in the kernel, and the same of its children (proc(5), after the name).
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
@@ -292,7 +312,8 @@ def show(ended: Ended, done: int, of: int) -> None:
     print(ended.program.log.read_text(errors="replace"), end="")
     trouble = f"; {ended.trouble}" if ended.trouble else ""
     name = ended.program.name
-    print(f"=== {done}/{of} {name}: {ended.counts}, {ended.seconds:.0f} s{trouble}\n", flush=True)
+    took = f"{ended.seconds:.0f} s, {ended.processor_s:.0f} s of a processor"
+    print(f"=== {done}/{of} {name}: {ended.counts}, {took}{trouble}\n", flush=True)
 
 
 def failures(said: str) -> list[str]:
