@@ -64,6 +64,9 @@ const GRANT_DEADLINES: &[(&str, &str)] = &[
     ),
 ];
 
+/// What a fence in documentation may name that opens an example of Rust.
+const EXAMPLES: &[&str] = &["", "rust", "no_run", "should_panic", "compile_fail"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -186,4 +189,29 @@ fn every_crate_takes_the_workspace_version_and_licence() {
             assert!(inherits, "crates/{name}: write '{field}.workspace = true'");
         }
     }
+}
+
+#[test]
+fn crates_without_examples_are_not_compiled_for_them() {
+    for (name, manifest) in crates() {
+        let src = root().join("crates").join(&name).join("src");
+        if !src.join("lib.rs").exists() {
+            continue;
+        }
+        let compiles = manifest.get("lib").and_then(|lib| lib.get("doctest")?.as_bool());
+        let has_examples = sources(&src).iter().any(|path| has_examples(path));
+        assert_eq!(compiles.unwrap_or(true), has_examples, "crates/{name}: 'doctest' of [lib]");
+    }
+}
+
+/// Whether the documentation in a file has an example: a fence that opens and names no other language.
+fn has_examples(path: &Path) -> bool {
+    let text = std::fs::read_to_string(path).unwrap();
+    let fences = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        let said = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+        said.trim_start().strip_prefix("```")
+    });
+    let mut opening = fences.step_by(2).map(|words| words.split(',').next().unwrap_or_default());
+    opening.any(|word| EXAMPLES.contains(&word))
 }
