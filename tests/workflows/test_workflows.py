@@ -25,7 +25,8 @@ def test_a_workflow_in_the_store_gives_the_native_results(
     missing = missing_programs(workflow.programs)
     require(not missing, "missing " + ", ".join(missing))
     scratch = native / "scratch"
-    arguments = ["--rounds", "1", "--json", "--scratch", str(scratch), "--out", str(native / "out")]
+    arguments = ["--size", "tiny", "--rounds", "1", "--json"]
+    arguments += ["--scratch", str(scratch), "--out", str(native / "out")]
     if mode == "write-back":
         arguments.append("--no-passthrough")
     code = main([workflow.name, *arguments])
@@ -49,7 +50,7 @@ def test_a_workflow_spread_over_eight_hosts_gives_the_native_results(
     problem = lab_problem()
     require(problem is None, str(problem))
     scratch = native / "scratch"
-    arguments = ["--rounds", "1", "--json", "--hosts", "8"]
+    arguments = ["--size", "tiny", "--rounds", "1", "--json", "--hosts", "8"]
     places = ["--scratch", str(scratch), "--out", str(native / "out")]
     code = main([workflow.name, *arguments, *places])
     said = capsys.readouterr()

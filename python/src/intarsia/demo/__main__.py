@@ -74,7 +74,7 @@ def _options(chosen: argparse.Namespace) -> Options:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m intarsia.demo", description=__doc__)
     parser.add_argument("workflow", choices=[*_WORKFLOWS, "all"])
-    parser.add_argument("--size", choices=["small", "medium"], default="small")
+    parser.add_argument("--size", choices=["tiny", "small", "medium"], default="small")
     parser.add_argument("--rounds", type=_positive, default=3, help="runs in each place (3)")
     parser.add_argument(
         "--scratch",

@@ -13,7 +13,7 @@ from intarsia.demo.workflow import Command, Stage, Task, copy_in
 
 _PARTS = 20
 # Every n-th record is a query, so that the small run is a matter of seconds.
-_QUERY_STRIDE = {"small": 140, "medium": 10}
+_QUERY_STRIDE = {"tiny": 280, "small": 140, "medium": 10}
 _SEQUENCES = "combined16s-rrna.fa.xz"
 
 

@@ -10,6 +10,7 @@ from intarsia.demo.tiles import TileGrid, write_tiles
 from intarsia.demo.workflow import Command, Stage, Task, copy_in
 
 _SIZES = {
+    "tiny": TileGrid(per_side=3, tile_px=256, overlap_px=42),
     "small": TileGrid(per_side=4, tile_px=512, overlap_px=82),
     "medium": TileGrid(per_side=6, tile_px=768, overlap_px=120),
 }
