@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from intarsia.seed import __main__ as command
-from intarsia.seed import findings, home, probe, rounds
+from intarsia.seed import findings, home, links, probe, rounds, together, watch
 from intarsia.seed.errors import SeedError
 from intarsia.seed.profile import PLACES, Made, numbers_of, profile_of
 from intarsia.seed.remote import Remote
@@ -85,11 +85,11 @@ def test_the_wait_for_a_full_link_is_that_of_calls_that_cross_it_once() -> None:
     )
     rename = [6.55e-2, 2.15e-2, 4.35e-2, 4.34e-2, 2.18e-2, 6e-4]
     busy = {"stat": stat, "open": opened, "rename": rename}
-    assert probe.one_wait(idle, busy) == pytest.approx([2.1e-2, 2.13e-2, 2.16e-2, 2.23e-2])
-    assert probe.one_wait(idle, {}) == []
+    assert links.one_wait(idle, busy) == pytest.approx([2.1e-2, 2.13e-2, 2.16e-2, 2.23e-2])
+    assert links.one_wait(idle, {}) == []
     # Nothing waits where the link is not full.
     calm = {"stat": [1e-4, 2e-4], "open": [1e-4, 3e-4], "rename": [6e-4, 8e-4]}
-    assert probe.one_wait(idle, calm) == [0.0]
+    assert links.one_wait(idle, calm) == [0.0]
 
 
 def placed(near: tuple[float, float, float, float], count: int = 40) -> Measurement:
@@ -188,8 +188,8 @@ def test_what_several_get_done_together_is_a_gain_of_its_own_kind() -> None:
 
 def test_processes_that_fail_tell_why_and_names_alone_stay(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
-        probe._gated(_fails, [str(tmp_path), str(tmp_path)], MIB)
-    found = probe.together(str(tmp_path), 2 * MIB, 2)
+        together._gated(_fails, [str(tmp_path), str(tmp_path)], MIB)
+    found = together.together(str(tmp_path), 2 * MIB, 2)
     assert set(found) == {f"{kind}_by_2" for kind in ("names", "write", "read", "copy")}
     assert all(seconds[0] > 0 for seconds in found.values())
     lanes = sorted(path.name for path in tmp_path.iterdir())
@@ -286,13 +286,13 @@ def test_thinned_values_keep_the_mean() -> None:
 
 def test_calls_that_others_disturbed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     switches = iter([0, 0, 0, 1, 1, 1])
-    monkeypatch.setattr(probe, "_switches", lambda: next(switches))
-    monkeypatch.setattr(probe, "_waited_ns", lambda: None)
-    watch = probe.Watch()
+    monkeypatch.setattr(watch, "_switches", lambda: next(switches))
+    monkeypatch.setattr(watch, "_waited_ns", lambda: None)
+    timed = watch.Watch()
     for _ in range(3):
-        watch.start()
-        watch.stop("call")
-    times = watch.times()
+        timed.start()
+        timed.stop("call")
+    times = timed.times()
     assert len(times["call"]) == 2
     assert times["disturbed"] == [0.0, 1.0, 0.0]
 
@@ -303,13 +303,13 @@ def test_a_short_wait_for_a_processor_spoils_no_long_call(
 ) -> None:
     switches, waited = iter([0, 1]), iter([0, int(waited_s * 1e9)])
     clock = iter([10.0, 11.0])
-    monkeypatch.setattr(probe, "_switches", lambda: next(switches))
-    monkeypatch.setattr(probe, "_waited_ns", lambda: next(waited))
-    monkeypatch.setattr("intarsia.seed.probe.time.perf_counter", lambda: next(clock))
-    watch = probe.Watch()
-    watch.start()
-    watch.stop("call")
-    assert watch.times() == {"call": [1.0], "disturbed": [is_disturbed]}
+    monkeypatch.setattr(watch, "_switches", lambda: next(switches))
+    monkeypatch.setattr(watch, "_waited_ns", lambda: next(waited))
+    monkeypatch.setattr("intarsia.seed.watch.time.perf_counter", lambda: next(clock))
+    timed = watch.Watch()
+    timed.start()
+    timed.stop("call")
+    assert timed.times() == {"call": [1.0], "disturbed": [is_disturbed]}
 
 
 def test_a_directory_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_a_directory_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
 
 
 def test_another_mount_point_is_measured_through_a_program(tmp_path: Path) -> None:
-    plan = Plan(tmp_path, Remote(tmp_path, ("env",)), 0.2, slots=1, size_bytes=2 * MIB)
+    plan = Plan(tmp_path, Remote(tmp_path, ("env",)), seconds=0.2, slots=1, size_bytes=2 * MIB)
     found = rounds.measure(plan, lambda _: None)
     profile = profile_of(found, plan, Made("two", 2, None, None, ["intarsia", "seed"]))
     assert profile["host"]["in_bytes_per_second"] == pytest.approx(
@@ -343,7 +343,7 @@ def test_another_mount_point_is_measured_through_a_program(tmp_path: Path) -> No
 def test_another_directory_is_no_other_host(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    plan = Plan(tmp_path / "a", Remote(tmp_path / "b"), 0.2, size_bytes=2 * MIB)
+    plan = Plan(tmp_path / "a", Remote(tmp_path / "b"), seconds=0.2, size_bytes=2 * MIB)
     with pytest.raises(SeedError, match="is it the same directory"):
         rounds.measure(plan, lambda _: None)
     assert not list((tmp_path / "a").iterdir())

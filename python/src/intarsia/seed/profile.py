@@ -14,7 +14,8 @@ from typing import Any
 from intarsia.release import installed_version
 from intarsia.seed.findings import Effect, effects, gain, line
 from intarsia.seed.home import by_mode, placement
-from intarsia.seed.probe import MIB, PLACED_BYTES
+from intarsia.seed.links import PLACED_BYTES
+from intarsia.seed.probe import MIB
 from intarsia.seed.rounds import DISTURBED, Measurement, Plan
 from intarsia.seed.statistics import estimate, quantiles, thinned
 

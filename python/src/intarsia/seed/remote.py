@@ -8,10 +8,27 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from intarsia.seed import probe
+from intarsia.seed import links, probe, together, watch
 from intarsia.seed.errors import SeedError
+from intarsia.seed.watch import Times
 
 _SHOWN = 500
+#: What runs there, each after what it imports. It needs nothing but the standard library, so that
+#: nothing need be installed.
+_SENT = (watch, probe, together, links)
+_TEXT = """\
+import json, sys, types
+def module(name, text=""):
+    made = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), made.__dict__)
+    return made
+for name in ("intarsia", "intarsia.seed"):
+    module(name)
+for name, text in {sources!r}:
+    last = module(name, text)
+sys.modules["intarsia.seed.watch"].keeps_disturbed = {keeps_disturbed!r}
+print(json.dumps(last.{function}({directory!r}, {number!r})))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +41,22 @@ class Remote:
     directory: Path
     through: tuple[str, ...] = ()
 
-    def far(self, name: str, count: int, limit_s: float) -> probe.Times:
+    def far(self, name: str, count: int, limit_s: float) -> Times:
         """Look at what was written here; `name` is the directory of the measurement."""
+        return self._call("far", name, count, limit_s)
+
+    def _call(self, function: str, name: str, number: int, limit_s: float) -> Times:
         directory = str(self.directory / name)
-        call = f"far({directory!r}, {count})"
-        source = Path(probe.__file__).read_text(encoding="utf-8")
-        source += f"\nkeeps_disturbed = {probe.keeps_disturbed}\n"
-        text = f"{source}\nimport json\nprint(json.dumps({call}))\n"
+        sources = [
+            (one.__name__, Path(str(one.__file__)).read_text(encoding="utf-8")) for one in _SENT
+        ]
+        text = _TEXT.format(
+            sources=sources,
+            keeps_disturbed=watch.keeps_disturbed,
+            function=function,
+            directory=directory,
+            number=number,
+        )
         words = [*self.through, "python3" if self.through else sys.executable, "-I", "-"]
         try:
             done = subprocess.run(
@@ -47,7 +73,7 @@ class Remote:
                 "help: is it the same directory, as the other host sees it?"
             )
         try:
-            times: probe.Times = json.loads(done.stdout.splitlines()[-1])
+            times: Times = json.loads(done.stdout.splitlines()[-1])
         except (ValueError, IndexError):
             raise SeedError(f"{directory}: no times came from there") from None
         return times

@@ -16,11 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from intarsia.seed import probe
+from intarsia.seed import links, probe, together, watch
 from intarsia.seed.errors import SeedError
 from intarsia.seed.power import known
 from intarsia.seed.remote import Remote
 from intarsia.seed.statistics import Estimate, estimate
+from intarsia.seed.watch import Times, joined
 
 PREFIX = ".intarsia-seed-"
 #: What must be known within the precision that is asked for; `far_…` where there is another host.
@@ -77,7 +78,7 @@ class Measurement:
 
     size_bytes: int
     first: dict[str, float] = field(default_factory=dict)
-    times: probe.Times = field(default_factory=dict)
+    times: Times = field(default_factory=dict)
     means: dict[str, list[float]] = field(default_factory=dict)
     took_s: float = 0.0
     power: dict[str, Any] | None = None
@@ -91,7 +92,7 @@ class Measurement:
         """Return what was timed."""
         return sorted(name for name in self.means if name != DISTURBED)
 
-    def add(self, times: probe.Times) -> None:
+    def add(self, times: Times) -> None:
         """Take in one round."""
         for name, seconds in times.items():
             self.times.setdefault(name, []).extend(seconds)
@@ -119,7 +120,7 @@ class Measurement:
 
 def measure(plan: Plan, say: Callable[[str], None]) -> Measurement:
     """Measure a directory; raises SeedError. Whatever happens, nothing stays behind in it."""
-    probe.keeps_disturbed = plan.as_loaded
+    watch.keeps_disturbed = plan.as_loaded
     with _place(plan.directory) as place, _patience(plan):
         try:
             return _measured(plan, place, say)
@@ -155,7 +156,7 @@ def _measured(plan: Plan, place: Path, say: Callable[[str], None]) -> Measuremen
     return found
 
 
-def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
+def _round(plan: Plan, place: Path, number: int, size: int) -> Times:
     """Measure everything once, in a directory of its own; the names that were made stay there."""
     here = place / str(number)
     here.mkdir()
@@ -164,19 +165,19 @@ def _round(plan: Plan, place: Path, number: int, size: int) -> probe.Times:
         probe.data(str(here), size, keep=plan.remote is not None),
     ]
     if plan.remote is not None:
-        parts.append(probe.offer(str(here), _NAMES, size))
+        parts.append(links.offer(str(here), _NAMES, size))
         limit_s = plan.seconds + _GRACE_S
         parts.append(plan.remote.far(f"{place.name}/{number}", _NAMES, limit_s))
-        parts.append(probe.back(str(here)))
+        parts.append(links.back(str(here)))
     # What takes a few milliseconds in all tells of the beginning of processes.
     lane = size if size == _MOST_BYTES else max(probe.MIB, size // 4 // probe.MIB * probe.MIB)
     # In turns: what was done just before may still be going on in the store.
     counts = sorted({1, plan.slots}, reverse=number % 2 == 1)
-    parts += [probe.together(str(here), lane, count) for count in counts]
+    parts += [together.together(str(here), lane, count) for count in counts]
     for left in here.iterdir():
         if left.is_file():
             left.unlink()
-    return probe.joined(*parts)
+    return joined(*parts)
 
 
 def _fitting_size(plan: Plan, place: Path) -> int:
