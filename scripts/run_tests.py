@@ -246,7 +246,10 @@ def counted(said: str) -> Counts:
 
 
 def built() -> list[dict[str, Any]]:
-    """Builds the test programs, and returns what cargo says of each."""
+    """Builds the test programs and the commands they start; returns what cargo says of each.
+
+    A `cargo build` before would compile most crates twice: tests ask libraries for more features.
+    """
     command = ["cargo", "test", "--workspace", "--locked", "--no-run"]
     text = [*command, "--message-format", "json-render-diagnostics"]
     output = subprocess.run(text, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout

@@ -4,5 +4,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/env.sh
 . scripts/env.sh
-cargo build --workspace --locked
 exec .venv/bin/python scripts/run_tests.py "$@"
