@@ -19,7 +19,7 @@ def test_two_native_runs_agree_and_leave_nothing(
     if missing and os.environ.get("INTARSIA_TEST_REQUIRE_ALL") != "1":
         pytest.skip("SKIPPED: missing " + ", ".join(missing))
     scratch, out = tmp_path / "scratch", tmp_path / "out"
-    arguments = ["--native-only", "--rounds", "2", "--json"]
+    arguments = ["--size", "tiny", "--native-only", "--rounds", "2", "--json"]
     arguments += ["--scratch", str(scratch), "--out", str(out)]
     assert main([workflow.name, *arguments]) == 0
     (found,) = json.loads(capsys.readouterr().out)
