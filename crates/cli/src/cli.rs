@@ -112,6 +112,12 @@ pub(crate) enum Verb {
     Agent(Agent),
     #[command(hide = true)]
     Launcher,
+    /// Have the kernel write back what it holds of the mount at a path
+    #[command(hide = true)]
+    WriteBack {
+        /// The mount
+        path: PathBuf,
+    },
     Completions(Completions),
     Man(Man),
 }

@@ -31,6 +31,7 @@ mod stage;
 mod target;
 mod tenure;
 mod verbs;
+mod write_back;
 
 use clap::Parser;
 
@@ -88,6 +89,7 @@ fn run(cli: &Cli) -> Outcome<Exit> {
         Verb::Man(arguments) => verbs::pages::man(arguments),
         Verb::Agent(arguments) => verbs::agent::run(arguments),
         Verb::Launcher => verbs::fleet::launcher::run(),
+        Verb::WriteBack { path } => write_back::run(path),
         Verb::Node(_) => Ok(Exit::Ok),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::holders::{self, Copy, Survey};
 use crate::mounts::{self, MountEntry};
-use crate::process;
+use crate::write_back::write_back;
 
 /// How long writing back may take through a copy.
 const WRITE_BACK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,17 +39,13 @@ impl LastLook {
             return false;
         }
         self.has_unused = true;
-        had_unused && copies.iter().all(write_back)
+        had_unused && copies.iter().all(is_written_back)
     }
 }
 
 /// Has the kernel write back what programs wrote through a copy. False when it could not be reached.
-fn write_back(copy: &Copy) -> bool {
-    let path = copy.path();
-    let written = process::bounded(WRITE_BACK_TIMEOUT, move || {
-        std::fs::File::open(&path).is_ok_and(|dir| rustix::fs::syncfs(&dir).is_ok())
-    });
-    let is_written = written.unwrap_or(false);
+fn is_written_back(copy: &Copy) -> bool {
+    let is_written = write_back(&copy.path(), WRITE_BACK_TIMEOUT);
     if is_written {
         tracing::info!(path = %copy.path().display(), "nobody uses this copy of the mount; it ends with the node");
     }

@@ -15,9 +15,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use intarsia_lab_tests::{Cluster, allowance_for_load, is_unmet};
+use intarsia_lab_tests::{Cluster, allowance_for_load, is_unmet, kill};
 use intarsia_posix_tests::{close, pattern, wait_for};
 use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// What is promised, and for answers that come just then.
 const BOUND: Duration = Duration::from_secs(12);
@@ -370,4 +371,56 @@ fn check_fault(cluster: &Cluster, fault: Fault) {
         (fs::read(dir.join("large")).ok()? == large).then_some(())
     });
     assert_eq!(fs::read_dir(dir.join("listed")).unwrap().count(), NAMES, "after {fault:?}");
+}
+
+/// Waits until calls on a mount get no answer any more.
+fn wait_for_silence(mount: PathBuf) {
+    let (answered, answers) = channel();
+    // It ends when the mount does.
+    std::thread::spawn(move || {
+        while answered.send(fs::metadata(&mount).is_ok()).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    while answers.recv_timeout(Duration::from_secs(2)).is_ok() {}
+}
+
+/// Whether a process has these words, one after the other, on its command line.
+fn runs(words: &[&str]) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut lines =
+        processes.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
+    lines.any(|line| line.contains(&words.join("\0")))
+}
+
+#[test]
+fn a_node_that_is_killed_while_nobody_answers_its_own_mount_is_gone() {
+    if is_unmet() {
+        return;
+    }
+    let cluster = Cluster::start(3);
+    let held = File::create(cluster.mount(2).join("held")).unwrap();
+    let node = cluster.processes(2)[0];
+    let log = || fs::read_to_string(cluster.log(2)).unwrap_or_default();
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        wait_for(what, Duration::from_secs(60), || is_so().then_some(()));
+    };
+    let send = |pid: i32, signal| {
+        let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
+    };
+    let servers: Vec<i32> = (1..=3).flat_map(|n| cluster.servers(n)).collect();
+    servers.iter().for_each(|server| send(*server, Signal::STOP));
+    wait_for_silence(cluster.mount(2));
+    // Told twice, it detaches the mount that is in use, and has the kernel write back before.
+    send(node, Signal::TERM);
+    until("the mount is found busy", &|| log().contains("the mount is busy"));
+    send(node, Signal::TERM);
+    let mount = cluster.mount(2);
+    until("the kernel is to write back", &|| runs(&["write-back", mount.to_str().unwrap()]));
+    kill(node);
+    let threads = || fs::read_dir(format!("/proc/{node}/task")).map_or(0, Iterator::count);
+    // Of one that nobody has waited for yet the first is left.
+    until("the node is gone", &|| threads() <= 1);
+    assert!(held.metadata().is_err(), "a file of a mount whose node is gone has no answer");
+    servers.iter().for_each(|server| send(*server, Signal::CONT));
 }

@@ -20,10 +20,11 @@ use crate::failpoint;
 use crate::holders::{self, Survey};
 use crate::launch::{self, Orders, Ready, Report};
 use crate::preflight::{self, Conditions, Plan};
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::registry::{Entry, Registry, write_private};
 use crate::runtime::{self, CheckOptions, Mounted, Store};
 use crate::tenure::Tenure;
+use crate::write_back::write_back;
 use crate::{logging, made_dir, mounts, output};
 
 use super::journal;
@@ -32,6 +33,8 @@ use super::journal;
 const METRICS_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a signal waits for a busy mount before it detaches it.
 const BUSY_PATIENCE: Duration = Duration::from_secs(10);
+/// How long writing back may take when the mount is detached.
+const WRITE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(arguments: &Node, global: &Global) -> Outcome<Exit> {
     if arguments.detached {
@@ -367,17 +370,10 @@ fn leave(mounted: &Mounted, mount_point: &std::path::Path, signals: &mut Signals
         std::thread::sleep(Duration::from_millis(100));
     }
     tracing::warn!("the mount stays busy; detaching it");
-    push_out(mount_point);
+    // What the kernel still holds for programs that keep files open.
+    write_back(mount_point, WRITE_BACK_TIMEOUT);
     let _ = mounts::detach(mount_point);
     false
-}
-
-/// Has the kernel write back what it still holds for programs that keep files open.
-fn push_out(mount_point: &std::path::Path) {
-    let path = mount_point.to_owned();
-    let _ = process::bounded(Duration::from_secs(5), move || {
-        std::fs::File::open(&path).map(|dir| rustix::fs::syncfs(&dir))
-    });
 }
 
 /// Answers the control socket.
