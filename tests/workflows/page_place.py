@@ -19,6 +19,7 @@ import subprocess
 import time
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 #: Where pages make files; each is a fresh directory on the disk.
 FRESH = (
     "/tmp",
@@ -37,12 +38,21 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Longer than any example takes on a busy machine.
 LIMIT_S = 150.0
 
+# Has a directory of the place lie over one of the machine. A clone of the project below that stays.
+_COVER = r"""
+cover() {
+  mkdir -p "$1$2"
+  chmod 1777 "$1$2"
+  case "$ROOT/" in "$2"/*) mkdir -p "$1$ROOT"; mount --bind "$ROOT" "$1$ROOT" ;; esac
+  mount --rbind "$1$2" "$2"
+}
+"""
+
 _START = r"""
 set -e
+. "$PLACE/cover.sh"
 mkdir -p $FRESH $STATE
-for dir in $FRESH; do
-  mkdir -p "$PLACE/root$dir"; chmod 1777 "$PLACE/root$dir"; mount --bind "$PLACE/root$dir" "$dir"
-done
+for dir in $FRESH; do cover "$PLACE/root" "$dir"; done
 for dir in $STATE; do mount -t tmpfs -o mode=755 none "$dir"; done
 hostname vm
 ip link set lo up
@@ -67,10 +77,11 @@ ENTER="nsenter --target $(cat "$PLACE/ns/node01") --mount --uts --net --"
 
 _HOST = r"""
 set -e
+. "$PLACE/cover.sh"
 hostname "$NAME"
-for dir in /mnt /scratch /local /var/lib/intarsia /run/intarsia; do
-  mkdir -p "$PLACE/root-of/$NAME$dir"; mount --bind "$PLACE/root-of/$NAME$dir" "$dir"
-done
+for dir in /mnt /scratch /local /var/lib/intarsia; do cover "$PLACE/root-of/$NAME" "$dir"; done
+mkdir -p "$PLACE/root-of/$NAME/run/intarsia"
+mount --bind "$PLACE/root-of/$NAME/run/intarsia" /run/intarsia
 echo $$ >"$PLACE/ns/$NAME.new"
 mv "$PLACE/ns/$NAME.new" "$PLACE/ns/$NAME"
 exec sleep infinity
@@ -117,8 +128,9 @@ class Place:
         self._steps = 0
         for name in ("bin", "home", "steps"):
             (directory / name).mkdir()
-        for name, text in (("host.sh", _HOST), ("hosts.sh", _HOSTS), ("loop.sh", _LOOP)):
-            (directory / name).write_text(text)
+        scripts = {"cover": _COVER, "host": _HOST, "hosts": _HOSTS, "loop": _LOOP}
+        for name, text in scripts.items():
+            (directory / f"{name}.sh").write_text(text)
         (directory / "bin" / "intarsia").symlink_to(binary)
         # A link would hide from Python which environment it is of.
         for name, text in (("python", f'#!/bin/sh\nexec {python} "$@"\n'), ("ssh", _SSH)):
@@ -166,6 +178,7 @@ class Place:
             "USER": "me",
             "LC_ALL": "C.UTF-8",
             "PLACE": str(self._directory),
+            "ROOT": str(ROOT),
             "FRESH": " ".join(FRESH),
             "STATE": " ".join(STATE),
             "HOSTS": str(hosts),
