@@ -52,7 +52,7 @@ def measure(system, way, readers, size, name):
 
 def told(found, settings):
     """A table: how long reading took, and writing where that waits, for each way and number of readers."""
-    mine = [one for one in found if all(one[key] == settings[key] for key in settings)]
+    mine = kept.those(found, settings)
     print(f"{settings['mb']} MB over links of {settings['link']}, commit {kept.commit()}; seconds, median (least - most), n; busy CPU")
     for way in dict.fromkeys(one["way"] for one in mine):
         print(f"\n{way}")

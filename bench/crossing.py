@@ -17,6 +17,7 @@ import sys
 
 import command_line
 import kept
+import lab
 import labs
 
 #: A reader opens its file when it is told to, so that all begin at once.
@@ -82,11 +83,10 @@ def main():
             if not kept.holds(found, key):
                 made = measure(system, readers, senders, arguments, number)
                 kept.keep(found, key | made | {"load": os.getloadavg()[0], "commit": kept.commit()}, arguments.out)
-    least_s = arguments.mb * 8e6 / (float(arguments.link.removesuffix("mbit")) * 1e6)
+    least_s = arguments.mb * 8e6 / lab.bit_per_s(arguments.link)
     print(f"{settings}, commit {kept.commit()}: share of the rate, by who reads and from how many others each")
     for readers, senders in cases:
-        mine = {**settings, "readers": readers, "senders": senders}
-        runs = [one for one in found if all(one[key] == mine[key] for key in mine)]
+        runs = kept.those(found, {**settings, "readers": readers, "senders": senders})
         times = [one["seconds"] for one in runs]
         busy = statistics.median(one["busy"] for one in runs)
         line = f"  {readers} readers, {senders} senders each: {least_s / statistics.median(times):.2f}, {statistics.median(times):.3f} s"

@@ -33,9 +33,14 @@ def remembered(path):
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
+def those(found, case):
+    """The measurements of a case."""
+    return [one for one in found if all(one.get(name) == value for name, value in case.items())]
+
+
 def holds(found, case):
     """Whether a case was measured."""
-    return any(all(one.get(name) == value for name, value in case.items()) for one in found)
+    return bool(those(found, case))
 
 
 def keep(found, measured, path):

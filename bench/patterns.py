@@ -24,6 +24,7 @@ import sys
 import command_line
 import cluster
 import kept
+import lab
 import labs
 import peers
 
@@ -46,7 +47,6 @@ HINTS = {
     "part": {"pattern": "broadcast"},
     "few": {"pattern": "broadcast"},
 }
-BITS = {"mbit": 1e6, "gbit": 1e9}
 
 
 def graph(pattern, workers, size):
@@ -109,7 +109,7 @@ class Place:
         tasks = graph(pattern, self.workers, size) if self.is_derived else None
         if tasks is not None:
             link = self.system.link
-            rate = float(link[:-4]) * BITS[link[-4:]] / 8 if link else 1e9
+            rate = lab.bit_per_s(link) / 8 if link else 1e9
             for file, hints in hints_of(tasks, Cluster.linked(len(self.workers), rate)).items():
                 path = self.at(self.workers[0]) / file
                 path.touch()
@@ -301,7 +301,7 @@ def measure(system, name, pattern, size):
 
 def told(found, settings):
     """A table for each size and pattern."""
-    mine = [one for one in found if all(one[key] == settings[key] for key in settings)]
+    mine = kept.those(found, settings)
     commits = ", ".join(sorted({one["commit"] for one in mine}))
     print(f"{settings['hosts']} hosts of one machine, links {settings['link']}, commit {commits}; seconds")
     for mb, pattern in dict.fromkeys((one["mb"], one["pattern"]) for one in mine):

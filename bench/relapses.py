@@ -54,7 +54,7 @@ def measure(arguments, state, pattern):
 
 def told(found, settings):
     """A table: mean, deviation, what mending saves of the time, and the ratio of the variances."""
-    mine = [one for one in found if all(one[key] == settings[key] for key in settings)]
+    mine = kept.those(found, settings)
     print(f"{settings}, commit {kept.commit()}")
     for pattern in PATTERNS:
         times = {
