@@ -42,7 +42,6 @@ LIMIT_S = 150.0
 _COVER = r"""
 cover() {
   mkdir -p "$1$2"
-  chmod 1777 "$1$2"
   case "$ROOT/" in "$2"/*) mkdir -p "$1$ROOT"; mount --bind "$ROOT" "$1$ROOT" ;; esac
   mount --rbind "$1$2" "$2"
 }
@@ -52,7 +51,7 @@ _START = r"""
 set -e
 . "$PLACE/cover.sh"
 mkdir -p $FRESH $STATE
-for dir in $FRESH; do cover "$PLACE/root" "$dir"; done
+for dir in $FRESH; do cover "$PLACE/root" "$dir"; chmod 1777 "$dir"; done
 for dir in $STATE; do mount -t tmpfs -o mode=755 none "$dir"; done
 hostname vm
 ip link set lo up
@@ -79,9 +78,9 @@ _HOST = r"""
 set -e
 . "$PLACE/cover.sh"
 hostname "$NAME"
-for dir in /mnt /scratch /local /var/lib/intarsia; do cover "$PLACE/root-of/$NAME" "$dir"; done
-mkdir -p "$PLACE/root-of/$NAME/run/intarsia"
-mount --bind "$PLACE/root-of/$NAME/run/intarsia" /run/intarsia
+for dir in /mnt /scratch /local /var/lib/intarsia /run/intarsia; do
+  cover "$PLACE/root-of/$NAME" "$dir"
+done
 echo $$ >"$PLACE/ns/$NAME.new"
 mv "$PLACE/ns/$NAME.new" "$PLACE/ns/$NAME"
 exec sleep infinity
