@@ -35,6 +35,7 @@ pub(crate) fn find_program(name: &str) -> Option<std::path::PathBuf> {
 /// Runs `work` on a thread of its own and waits no longer than `timeout`.
 ///
 /// A dead or hung file system can block any system call on a path; the thread is then left behind.
+/// A node does not ask its own mount so: see [`write_back`](crate::write_back).
 pub(crate) fn bounded<T: Send + 'static>(
     timeout: Duration,
     work: impl FnOnce() -> T + Send + 'static,

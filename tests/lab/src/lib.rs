@@ -381,6 +381,13 @@ fn pid_in(record: &Path) -> Option<i32> {
     line.trim().parse().ok()
 }
 
+/// Sends a signal to processes that the cluster started, to those that are still there.
+pub fn signal(processes: &[i32], signal: Signal) {
+    for process in processes.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+        let _ = kill_process(process, signal);
+    }
+}
+
 /// Ends a process that the cluster started, as a crash would. One that has ended by itself is as good.
 pub fn kill(pid: i32) {
     let pid = Pid::from_raw(pid).expect("a pid");

@@ -15,10 +15,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use intarsia_lab_tests::{Cluster, allowance_for_load, is_unmet, kill};
+use intarsia_lab_tests::{Cluster, allowance_for_load, is_unmet, kill, signal};
 use intarsia_posix_tests::{close, pattern, wait_for};
 use rustix::fs::{FlockOperation, fcntl_lock};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 /// What is promised, and for answers that come just then.
 const BOUND: Duration = Duration::from_secs(12);
@@ -382,7 +382,9 @@ fn wait_for_silence(mount: PathBuf) {
             std::thread::sleep(Duration::from_millis(20));
         }
     });
-    while answers.recv_timeout(Duration::from_secs(2)).is_ok() {}
+    wait_for("silence", Duration::from_secs(60), || {
+        answers.recv_timeout(Duration::from_secs(2)).is_err().then_some(())
+    });
 }
 
 /// Whether a process has these words, one after the other, on its command line.
@@ -405,16 +407,13 @@ fn a_node_that_is_killed_while_nobody_answers_its_own_mount_is_gone() {
     let until = |what: &str, is_so: &dyn Fn() -> bool| {
         wait_for(what, Duration::from_secs(60), || is_so().then_some(()));
     };
-    let send = |pid: i32, signal| {
-        let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
-    };
     let servers: Vec<i32> = (1..=3).flat_map(|n| cluster.servers(n)).collect();
-    servers.iter().for_each(|server| send(*server, Signal::STOP));
+    signal(&servers, Signal::STOP);
     wait_for_silence(cluster.mount(2));
     // Told twice, it detaches the mount that is in use, and has the kernel write back before.
-    send(node, Signal::TERM);
+    signal(&[node], Signal::TERM);
     until("the mount is found busy", &|| log().contains("the mount is busy"));
-    send(node, Signal::TERM);
+    signal(&[node], Signal::TERM);
     let mount = cluster.mount(2);
     until("the kernel is to write back", &|| runs(&["write-back", mount.to_str().unwrap()]));
     kill(node);
@@ -422,5 +421,5 @@ fn a_node_that_is_killed_while_nobody_answers_its_own_mount_is_gone() {
     // Of one that nobody has waited for yet the first is left.
     until("the node is gone", &|| threads() <= 1);
     assert!(held.metadata().is_err(), "a file of a mount whose node is gone has no answer");
-    servers.iter().for_each(|server| send(*server, Signal::CONT));
+    signal(&servers, Signal::CONT);
 }

@@ -6,9 +6,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use intarsia_posix_tests::Random;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::Cluster;
+use crate::{Cluster, signal};
 
 /// The longest time that the host does not run, in milliseconds.
 const STOPPED_MS: u64 = 900;
@@ -46,11 +46,5 @@ impl Drop for Stutter {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-fn signal(processes: &[i32], signal: Signal) {
-    for process in processes.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-        let _ = kill_process(process, signal);
     }
 }
