@@ -126,11 +126,13 @@ impl EmbeddedEngine {
         let (log, active, log_cut_bytes) = Log::open(path)?;
         let flusher = Flusher::start(log.files(), options.flush_interval)?;
         let front = Front { active, sealed: None };
+        let space = Space::watch(path)?;
+        space.note_log(log.bytes());
         let core = Arc::new(Core {
             state: RwLock::new(State { front, log, tables: Some(Arc::new(tables)) }),
             cache: Cache::new(options.cache_bytes),
             counters: Counters::default(),
-            space: Space::watch(path)?,
+            space,
             path: path.to_owned(),
             layer_bytes: options.layer_bytes,
             reopen_pause: Pause::default(),
@@ -293,6 +295,7 @@ impl MetaEngine for EmbeddedEngine {
             core.cache.update(key.clone(), value);
             state.front.active.set(key, held);
         }
+        core.space.note_log(state.log.bytes());
         let fill = drain::fill(&state, core.layer_bytes);
         drop(state);
         core.counters.commits.fetch_add(1, Relaxed);

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use intarsia_sync::Mutex;
 use intarsia_types::{Error, Result};
@@ -16,6 +17,8 @@ use crate::{Condition, Mutation};
 const LOW_BYTES: u64 = 96 << 20;
 /// On a small disk, that much of it instead.
 const LOW_FRACTION: u64 = 4;
+/// How often the store will still write what is in the log only: to its journal, then to a table.
+const WRITES_OWED: u64 = 2;
 /// Below this, the ballast is given up.
 const CRITICAL_BYTES: u64 = 1 << 20;
 /// Room for the tables that may wait in memory: what the store writes out while it wins space back.
@@ -33,6 +36,8 @@ const SMALL_VALUE_BYTES: usize = 2048;
 pub(super) struct Space {
     path: PathBuf,
     seen: Mutex<Seen>,
+    /// What is in the log and not in the tables.
+    log_bytes: AtomicU64,
 }
 
 struct Seen {
@@ -53,13 +58,19 @@ impl Space {
     /// Starts to watch, and lays out the ballast when there is room.
     pub(super) fn watch(database: &Path) -> Result<Self> {
         let path = database.join("ballast");
-        let room = look(database)?;
+        let room = look(database, 0)?;
         let ballast_bytes = match room {
             Room::Enough => lay_out(&path).unwrap_or(0),
             _ => path.metadata().map_or(0, |meta| meta.len()),
         };
         let looked = intarsia_sync::Instant::now();
-        Ok(Self { path, seen: Mutex::new(Seen { room, commits: 0, looked, ballast_bytes }) })
+        let seen = Mutex::new(Seen { room, commits: 0, looked, ballast_bytes });
+        Ok(Self { path, seen, log_bytes: AtomicU64::new(0) })
+    }
+
+    /// Notes how much is in the log and not in the tables: room for writing that out stays free.
+    pub(super) fn note_log(&self, log_bytes: u64) {
+        self.log_bytes.store(log_bytes, Ordering::Relaxed);
     }
 
     /// Whether a commit may be made now. Calls `when_low` if there is little room, even so.
@@ -88,7 +99,7 @@ impl Space {
         }
         seen.commits = 0;
         seen.looked = intarsia_sync::Instant::now();
-        seen.room = look(self.path.parent().unwrap_or(&self.path))?;
+        seen.room = self.look()?;
         match seen.room {
             Room::Critical if seen.ballast_bytes > 0 => self.give_up_ballast(&mut seen),
             Room::Enough if seen.ballast_bytes == 0 => {
@@ -101,7 +112,12 @@ impl Space {
 
     /// Whether there is too little room now.
     pub(super) fn is_low(&self) -> Result<bool> {
-        Ok(look(self.path.parent().unwrap_or(&self.path))? == Room::Critical)
+        Ok(self.look()? == Room::Critical)
+    }
+
+    fn look(&self) -> Result<Room> {
+        let owed_bytes = WRITES_OWED * self.log_bytes.load(Ordering::Relaxed);
+        look(self.path.parent().unwrap_or(&self.path), owed_bytes)
     }
 
     /// All at once: the store may have to write out a whole table from memory.
@@ -122,10 +138,10 @@ fn is_growth(conditions: &[Condition], mutations: &[Mutation]) -> bool {
             .any(|mutation| matches!(mutation, Mutation::Put(_, v) if v.len() > SMALL_VALUE_BYTES))
 }
 
-fn look(path: &Path) -> Result<Room> {
+fn look(path: &Path, owed_bytes: u64) -> Result<Room> {
     let (free_bytes, total_bytes) =
         space_of(path).map_err(|e| Error::io("look up the free space", e))?;
-    Ok(judge(free_bytes, total_bytes))
+    Ok(judge(free_bytes, total_bytes, owed_bytes))
 }
 
 fn space_of(path: &Path) -> std::io::Result<(u64, u64)> {
@@ -133,10 +149,13 @@ fn space_of(path: &Path) -> std::io::Result<(u64, u64)> {
     Ok((fs.f_bavail * fs.f_frsize, fs.f_blocks * fs.f_frsize))
 }
 
-fn judge(free_bytes: u64, total_bytes: u64) -> Room {
+/// `owed_bytes` will be written whatever is refused now: without room for it, the store could neither
+/// finish nor let its journal and the log go, and a disk that nobody else uses would stay full.
+fn judge(free_bytes: u64, total_bytes: u64, owed_bytes: u64) -> Room {
+    let low_bytes = LOW_BYTES.min(total_bytes / LOW_FRACTION) + owed_bytes;
     match free_bytes {
         0..CRITICAL_BYTES => Room::Critical,
-        _ if free_bytes < LOW_BYTES.min(total_bytes / LOW_FRACTION) => Room::Low,
+        _ if free_bytes < low_bytes => Room::Low,
         _ => Room::Enough,
     }
 }
@@ -157,11 +176,18 @@ mod tests {
     #[test]
     fn room_is_judged_by_what_is_free_and_how_large_the_disk_is() {
         let gib = 1 << 30;
-        assert_eq!(judge(gib, 100 * gib), Room::Enough);
-        assert_eq!(judge(90 << 20, 100 * gib), Room::Low);
-        assert_eq!(judge(20 << 20, 64 << 20), Room::Enough);
-        assert_eq!(judge(15 << 20, 64 << 20), Room::Low);
-        assert_eq!(judge(0, 64 << 20), Room::Critical);
+        assert_eq!(judge(gib, 100 * gib, 0), Room::Enough);
+        assert_eq!(judge(90 << 20, 100 * gib, 0), Room::Low);
+        assert_eq!(judge(20 << 20, 64 << 20, 0), Room::Enough);
+        assert_eq!(judge(15 << 20, 64 << 20, 0), Room::Low);
+        assert_eq!(judge(0, 64 << 20, 0), Room::Critical);
+    }
+
+    #[test]
+    fn room_for_writing_the_log_out_is_not_given_away() {
+        let gib = 1 << 30;
+        assert_eq!(judge(200 << 20, 100 * gib, 100 << 20), Room::Enough);
+        assert_eq!(judge(190 << 20, 100 * gib, 100 << 20), Room::Low);
     }
 
     #[test]
