@@ -10,8 +10,11 @@ use intarsia_trace::Process;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::{ClockId, clock_gettime};
 
-/// A process is looked at again after so long: it may have become another program, or another process.
+/// A process is looked at again after so long: it may have become another program. Shells do that just after they fork, so one
+/// that has been the same program for longer is looked at after longer, a share of that time.
 const LOOK_AGAIN_NS: u64 = 5_000_000;
+const LOOK_AGAIN_LATEST_NS: u64 = 50_000_000;
+const LOOK_AGAIN_SHARE: u64 = 4;
 /// Of its command line so much is kept.
 const COMMAND_BYTES: usize = 256;
 /// A line of `/proc/PID/stat` is shorter: 52 numbers and a name of 64 bytes at most.
@@ -38,7 +41,17 @@ struct Seen {
     number: u64,
     began_ticks: u64,
     program: Vec<u8>,
+    /// Since when it is known to be this program.
+    since_ns: u64,
     looked_ns: u64,
+}
+
+impl Seen {
+    fn needs_look(&self, at_ns: u64) -> bool {
+        let same_for_ns = self.looked_ns.saturating_sub(self.since_ns);
+        let pause_ns = (same_for_ns / LOOK_AGAIN_SHARE).clamp(LOOK_AGAIN_NS, LOOK_AGAIN_LATEST_NS);
+        at_ns.saturating_sub(self.looked_ns) >= pause_ns
+    }
 }
 
 /// Who did something.
@@ -113,7 +126,7 @@ impl Known {
         }
         self.threads.insert(thread, pid);
         let seen = self.processes.get_mut(&pid)?;
-        if at_ns.saturating_sub(seen.looked_ns) < LOOK_AGAIN_NS {
+        if !seen.needs_look(at_ns) {
             return Some(seen.number);
         }
         seen.looked_ns = at_ns;
@@ -137,13 +150,14 @@ impl Known {
             let is_news = seen.program != now.program;
             if is_news {
                 seen.program.clone_from(&now.program);
+                seen.since_ns = at_ns;
             }
             return Looked { number: seen.number, is_news, is_new: false };
         }
         self.last_number += 1;
         let (number, program) = (self.last_number, now.program.clone());
-        let seen = Seen { number, began_ticks: now.began_ticks, program, looked_ns: at_ns };
-        self.processes.insert(pid, seen);
+        let (began_ticks, since_ns) = (now.began_ticks, at_ns);
+        self.processes.insert(pid, Seen { number, began_ticks, program, since_ns, looked_ns: at_ns });
         Looked { number, is_news: true, is_new: true }
     }
 }
@@ -240,6 +254,20 @@ mod tests {
         assert_eq!(process, Some(own));
         let again = processes.meet(own, LOOK_AGAIN_NS * 3);
         assert_eq!((again.number, again.news.is_some(), again.end.is_some()), (1, false, false));
+    }
+
+    #[test]
+    fn a_process_is_looked_at_less_often_the_longer_it_is_the_same_program() {
+        let ms = 1_000_000;
+        let after = |since_ns, looked_ns| {
+            let seen = Seen { number: 1, began_ticks: 1, program: Vec::new(), since_ns, looked_ns };
+            (1..100).find(|pause_ms| seen.needs_look(looked_ns + pause_ms * ms)).unwrap()
+        };
+        assert_eq!(after(0, 0), 5);
+        assert_eq!(after(0, 20 * ms), 5);
+        assert_eq!(after(0, 100 * ms), 25);
+        assert_eq!(after(0, 60_000 * ms), 50);
+        assert_eq!(after(60_000 * ms, 60_000 * ms), 5);
     }
 
     #[test]
