@@ -80,10 +80,14 @@ fn a_rewrite_replaces_all_copies_at_once_and_leaves_none_behind() {
     assert_eq!(nodes_of(&a, "/f").len(), 2, "settling changes nothing");
     for (round, writer) in [&a, &b, &c, &a].into_iter().enumerate() {
         let content = pattern(2 * MIB + round, 40 + u8::try_from(round).unwrap());
-        rewrite(writer, ino, &content).unwrap();
         let name = &writer.options().name.0;
-        let nodes = nodes_of(&a, "/f");
-        assert_eq!((nodes.len(), &nodes[0]), (2, name), "{nodes:?}");
+        // Until its home has heard that the readers of before have closed it, it is written through the home.
+        wait_until("the file is at its writer", || {
+            rewrite(writer, ino, &content).unwrap();
+            let nodes = nodes_of(&a, "/f");
+            assert_eq!(nodes.len(), 2, "{nodes:?}");
+            nodes[0] == *name
+        });
         for reader in [&a, &b, &c] {
             assert_eq!(get(reader, "f").unwrap(), content);
         }
