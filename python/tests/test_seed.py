@@ -333,7 +333,7 @@ def test_another_mount_point_is_measured_through_a_program(tmp_path: Path) -> No
     plan = Plan(tmp_path, Remote(tmp_path, ("env",)), seconds=0.2, slots=1, size_bytes=2 * MIB)
     found = rounds.measure(plan, lambda _: None)
     profile = profile_of(found, plan, Made("two", 2, None, None, ["intarsia", "seed"]))
-    # Files of one directory look like those of a store that spreads them where rounds take unlike long.
+    # Where rounds take unlike long, the files look spread, and the profile leaves some rounds out.
     typical, _ = home.by_mode(found)
     assert profile["host"]["in_bytes_per_second"] == pytest.approx(MIB / typical[f"far_{MIB}"])
     assert profile["client"]["outstanding_chunks"] > 1

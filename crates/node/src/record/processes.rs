@@ -156,8 +156,8 @@ impl Known {
         }
         self.last_number += 1;
         let (number, program) = (self.last_number, now.program.clone());
-        let (began_ticks, since_ns) = (now.began_ticks, at_ns);
-        self.processes.insert(pid, Seen { number, began_ticks, program, since_ns, looked_ns: at_ns });
+        let (began_ticks, since_ns, looked_ns) = (now.began_ticks, at_ns, at_ns);
+        self.processes.insert(pid, Seen { number, began_ticks, program, since_ns, looked_ns });
         Looked { number, is_news: true, is_new: true }
     }
 }
