@@ -124,15 +124,14 @@ impl EmbeddedEngine {
     pub fn open(path: &Path, options: &EmbeddedOptions) -> Result<Self> {
         let (tables, journal_cut_bytes) = open::open(path, Cut::Kept)?;
         let (log, active, log_cut_bytes) = Log::open(path)?;
-        let flusher = Flusher::start(log.files(), options.flush_interval)?;
+        let files = log.files();
+        let flusher = Flusher::start(files.clone(), options.flush_interval)?;
         let front = Front { active, sealed: None };
-        let space = Space::watch(path)?;
-        space.note_log(log.bytes());
         let core = Arc::new(Core {
             state: RwLock::new(State { front, log, tables: Some(Arc::new(tables)) }),
             cache: Cache::new(options.cache_bytes),
             counters: Counters::default(),
-            space,
+            space: Space::watch(path, files)?,
             path: path.to_owned(),
             layer_bytes: options.layer_bytes,
             reopen_pause: Pause::default(),
@@ -295,7 +294,6 @@ impl MetaEngine for EmbeddedEngine {
             core.cache.update(key.clone(), value);
             state.front.active.set(key, held);
         }
-        core.space.note_log(state.log.bytes());
         let fill = drain::fill(&state, core.layer_bytes);
         drop(state);
         core.counters.commits.fetch_add(1, Relaxed);

@@ -251,8 +251,6 @@ impl Core {
         let files = {
             let mut state = self.state.write();
             state.front.sealed = None;
-            state.log.note_written_out();
-            self.space.note_log(state.log.bytes());
             state.log.files()
         };
         Log::retire(&files, first_needed)?;

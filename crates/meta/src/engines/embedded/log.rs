@@ -78,14 +78,18 @@ pub(super) struct Log {
     files: LogFiles,
     newest: Arc<LogFile>,
     end_bytes: u64,
-    /// What the older files hold.
-    older_bytes: u64,
     /// Up to where there is room on the disk.
     laid_out_bytes: u64,
     record: Vec<u8>,
 }
 
 impl LogFiles {
+    /// How much they hold.
+    pub(super) fn bytes(&self) -> u64 {
+        let files = self.0.lock();
+        files.iter().map(|file| file.file.metadata().map_or(0, |meta| meta.len())).sum()
+    }
+
     /// Forces everything written so far to stable storage, in order.
     pub(super) fn sync(&self) -> Result<()> {
         let files = self.0.lock().clone();
@@ -109,7 +113,7 @@ impl Log {
     pub(super) fn open(dir: &Path) -> Result<(Self, Layer, u64)> {
         let mut held = Layer::default();
         let mut files: Vec<Arc<LogFile>> = Vec::new();
-        let (mut cut_bytes, mut end_bytes, mut older_bytes) = (0, 0, 0);
+        let (mut cut_bytes, mut end_bytes) = (0, 0);
         for number in numbers(dir)? {
             let path = file_path(dir, number);
             if cut_bytes > 0 {
@@ -122,7 +126,6 @@ impl Log {
             if sound < bytes.len() {
                 cut_bytes += set_aside(&path, sound)?;
             }
-            older_bytes += end_bytes;
             end_bytes = sound as u64;
             files.push(file);
         }
@@ -136,8 +139,7 @@ impl Log {
         };
         let files = LogFiles(Arc::new(Mutex::new(files)));
         let (dir, record) = (dir.to_owned(), Vec::new());
-        let laid_out_bytes = end_bytes;
-        let mut log = Self { dir, files, newest, end_bytes, older_bytes, laid_out_bytes, record };
+        let mut log = Self { dir, files, newest, end_bytes, laid_out_bytes: end_bytes, record };
         log.lay_out(0);
         Ok((log, held, cut_bytes))
     }
@@ -184,16 +186,6 @@ impl Log {
         self.end_bytes
     }
 
-    /// How long all files are.
-    pub(super) const fn bytes(&self) -> u64 {
-        self.older_bytes + self.end_bytes
-    }
-
-    /// Notes that the tables have what the older files hold.
-    pub(super) const fn note_written_out(&mut self) {
-        self.older_bytes = 0;
-    }
-
     /// Starts a new file, so that the older ones can go once the tables have what they hold. Returns the
     /// number of the new one.
     pub(super) fn rotate(&mut self) -> Result<u64> {
@@ -202,7 +194,6 @@ impl Log {
         self.newest.file.set_len(self.end_bytes).map_err(io("cut", &self.newest.path))?;
         self.files.0.lock().push(Arc::clone(&next));
         self.newest = next;
-        self.older_bytes += self.end_bytes;
         self.end_bytes = 0;
         self.laid_out_bytes = 0;
         self.lay_out(0);

@@ -6,11 +6,11 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use intarsia_sync::Mutex;
 use intarsia_types::{Error, Result};
 
+use super::log::LogFiles;
 use crate::{Condition, Mutation};
 
 /// Below this, nothing may grow: room to write out tables from memory and to merge some.
@@ -36,8 +36,8 @@ const SMALL_VALUE_BYTES: usize = 2048;
 pub(super) struct Space {
     path: PathBuf,
     seen: Mutex<Seen>,
-    /// What is in the log and not in the tables.
-    log_bytes: AtomicU64,
+    /// What the tables do not have yet: room for writing it out stays free.
+    log: LogFiles,
 }
 
 struct Seen {
@@ -56,7 +56,7 @@ enum Room {
 
 impl Space {
     /// Starts to watch, and lays out the ballast when there is room.
-    pub(super) fn watch(database: &Path) -> Result<Self> {
+    pub(super) fn watch(database: &Path, log: LogFiles) -> Result<Self> {
         let path = database.join("ballast");
         let room = look(database, 0)?;
         let ballast_bytes = match room {
@@ -65,12 +65,7 @@ impl Space {
         };
         let looked = intarsia_sync::Instant::now();
         let seen = Mutex::new(Seen { room, commits: 0, looked, ballast_bytes });
-        Ok(Self { path, seen, log_bytes: AtomicU64::new(0) })
-    }
-
-    /// Notes how much is in the log and not in the tables: room for writing that out stays free.
-    pub(super) fn note_log(&self, log_bytes: u64) {
-        self.log_bytes.store(log_bytes, Ordering::Relaxed);
+        Ok(Self { path, seen, log })
     }
 
     /// Whether a commit may be made now. Calls `when_low` if there is little room, even so.
@@ -116,8 +111,7 @@ impl Space {
     }
 
     fn look(&self) -> Result<Room> {
-        let owed_bytes = WRITES_OWED * self.log_bytes.load(Ordering::Relaxed);
-        look(self.path.parent().unwrap_or(&self.path), owed_bytes)
+        look(self.path.parent().unwrap_or(&self.path), WRITES_OWED * self.log.bytes())
     }
 
     /// All at once: the store may have to write out a whole table from memory.
@@ -193,7 +187,7 @@ mod tests {
     #[test]
     fn ballast_is_given_up_and_comes_back() {
         let home = tempfile::tempdir().unwrap();
-        let space = Space::watch(home.path()).unwrap();
+        let space = Space::watch(home.path(), LogFiles::default()).unwrap();
         let length = || space.path.metadata().unwrap().len();
         assert_eq!(length(), BALLAST_BYTES);
         space.give_up_ballast(&mut space.seen.lock());
