@@ -29,8 +29,9 @@ START_BYTES = 65_536
 class Layout:
     """Where new files go: what a store is told by attributes, what a prediction is told by flags and hints."""
 
-    def __init__(self, attributes=None, flags=(), hinted=None, simgrid="local"):
+    def __init__(self, attributes=None, flags=(), hinted=None, simgrid="local", of_all=None):
         self.attributes, self.flags, self.hinted = attributes or {}, flags, hinted or (lambda _tasks: {})
+        self.of_all = of_all or {}
         self.simgrid = simgrid
 
     def tell(self, directory, tasks):
@@ -45,11 +46,12 @@ class Layout:
     def workload(self, document):
         """The workload with the hints of its files."""
         own = self.hinted(document["tasks"])
-        files = [file | ({"hints": own[file["name"]]} if file["name"] in own else {}) for file in document["files"]]
+        files = [file | {"hints": self.of_all | own.get(file["name"], {})} for file in document["files"]]
         return document | {"files": files}
 
 
 HINTED = ("--placement", "local")
+SPREAD = {"pattern": "broadcast"}
 
 
 def striped(hosts, chunk_kib):
@@ -80,6 +82,8 @@ def layouts(hosts):
         "narrow": striped(2, 128),
         "central": Layout({"place": f"collocate:{GROUP}@n1"}, ("--placement", "central"), simgrid="central"),
         "collocate": Layout(flags=HINTED, hinted=reduced),
+        # Readers take files from each other.
+        "spread": Layout(SPREAD, HINTED, of_all=SPREAD),
     }
 
 

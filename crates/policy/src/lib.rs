@@ -35,7 +35,9 @@ pub use plan::{FileState, Here, PlaceRequest, Plan, PlannedLayout, Purpose, plac
 pub use readahead::{Ahead, PIECE_BYTES, Sequences, WINDOW_MAX_BYTES, pieces_of};
 pub use reason::Reason;
 pub use repair::{Census, Named, lacks_copies};
-pub use spread::{Giver, Spread, TAKING_MAX, Take, copies_to_serve, piece_bytes};
+pub use spread::{
+    ASK_AGAIN, Giver, SPREAD_MIN_BYTES, Spread, Take, has_room_to_take, is_to_ask, piece_bytes,
+};
 pub use stripe::{Span, Stripe};
 pub use tier::TierState;
 pub use wanted::Wanted;

@@ -6,13 +6,26 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 /// Pieces that the home is to give at a time, and each reader. Who asks what to take hears it only after what is queued on both
 /// links, so what is agreed upon has to keep them busy for longer than that.
 const HOME_BUSY_MAX: usize = 16;
 const READER_BUSY_MAX: usize = 24;
+/// A shorter file is soon read from its home by many.
+pub const SPREAD_MIN_BYTES: u64 = 512 << 10;
+/// When there is nothing to take now, the home is asked again so soon.
+pub const ASK_AGAIN: Duration = Duration::from_millis(3);
+/// Bytes on their way to a reader at a time, beside one piece: more would wait on the links, and questions behind them.
+const FLYING_BYTES: u64 = 1 << 20;
+/// The home is told of pieces once so many have come, or there is nothing else to do.
+const TOLD_AT_ONCE: usize = 4;
+/// What it costs, about, that one reader more serves others: the questions of its setting up.
+const COPY_SECONDS: f64 = 0.005;
+/// The link is judged once so many pieces have left it.
+const JUDGED_PIECES: u64 = 4;
 /// Pieces that each reader is to take at a time.
-pub const TAKING_MAX: usize = 24;
+const TAKING_MAX: usize = 24;
 /// A file is cut into about so many pieces: few are quick to hand out, many are soon at all readers. With half as many the last
 /// pieces take a third of the whole time to come to 19 readers.
 const PIECES: u64 = 640;
@@ -71,17 +84,29 @@ pub fn piece_bytes(size_bytes: u64) -> u64 {
     whole.clamp(PIECE_MIN_BYTES, PIECE_MAX_BYTES)
 }
 
+/// Whether a reader with so many pieces on their way takes another one.
+#[must_use]
+pub const fn has_room_to_take(flying: usize, piece_bytes: u64) -> bool {
+    flying as u64 * piece_bytes <= FLYING_BYTES
+}
+
+/// Whether a reader that lacks pieces tells the home what has come, and asks what to take next: `news` are pieces of which the
+/// home does not know yet, `under_way` those that are planned or on their way.
+#[must_use]
+pub const fn is_to_ask(news: usize, under_way: usize) -> bool {
+    news >= TOLD_AT_ONCE || under_way < TAKING_MAX / 2 && news > 0 || under_way == 0
+}
+
 /// How many readers' copies are to serve others, beside the file itself: where n readers take S bytes at the rate B from
 /// the file and c copies, and each copy costs the time a to set up, S n / (B (1 + c)) + a c is least for
 /// c = √(S n / (B a)) − 1.
-#[must_use]
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "an estimate, clamped to the number of readers"
 )]
-pub fn copies_to_serve(
+fn copies_to_serve(
     size_bytes: u64,
     readers: usize,
     bytes_per_second: f64,
@@ -115,6 +140,18 @@ impl Spread {
     #[must_use]
     pub fn readers(&self) -> usize {
         self.readers.iter().filter(|reader| !reader.is_gone).count()
+    }
+
+    /// How many readers are to serve others of a file of `size_bytes`, of which `given_bytes` were asked of the home within so
+    /// many seconds.
+    #[must_use]
+    pub fn serving(&self, size_bytes: u64, given_bytes: u64, seconds: f64) -> usize {
+        if given_bytes < JUDGED_PIECES * piece_bytes(size_bytes) {
+            return usize::MAX;
+        }
+        #[allow(clippy::cast_precision_loss, reason = "a rate")]
+        let rate = given_bytes as f64 / seconds.max(1e-6);
+        copies_to_serve(size_bytes, self.readers(), rate, COPY_SECONDS)
     }
 
     /// A reader has a piece that it was to take.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use intarsia_policy::{Giver, Spread, copies_to_serve, piece_bytes};
+use intarsia_policy::{Giver, Spread, piece_bytes};
 use intarsia_sync::thread::JoinHandle;
 use intarsia_sync::{Instant, Mutex};
 use intarsia_types::{Error, InodeId, NodeId, Result};
@@ -38,10 +38,6 @@ use crate::metrics::sample;
 const SILENT: Duration = Duration::from_secs(4);
 /// A file of which nobody has asked for so long is forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(30);
-/// What it costs, about, that one reader more serves others: the questions of its setting up.
-const COPY_SECONDS: f64 = 0.005;
-/// The link is judged once so many pieces have left it.
-const JUDGED_PIECES: u64 = 4;
 
 /// A file of this host that spreads.
 struct Tracked {
@@ -132,13 +128,8 @@ impl Tracked {
 
     /// How many readers are to serve others, by the rate at which pieces have left this host.
     fn serving(&self) -> usize {
-        if self.from_here < JUDGED_PIECES {
-            return usize::MAX;
-        }
         let seconds = self.last.saturating_duration_since(self.began).as_secs_f64();
-        #[allow(clippy::cast_precision_loss, reason = "a rate")]
-        let rate = (self.from_here * self.piece_bytes) as f64 / seconds.max(1e-6);
-        copies_to_serve(self.size_bytes, self.spread.readers(), rate, COPY_SECONDS)
+        self.spread.serving(self.size_bytes, self.from_here * self.piece_bytes, seconds)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use intarsia_meta::Inode;
-use intarsia_policy::Wanted;
+use intarsia_policy::{SPREAD_MIN_BYTES, Wanted};
 use intarsia_store::BackingFile;
 use intarsia_sync::{Condvar, Instant, Mutex};
 use intarsia_types::{HintSet, InodeId, Pattern, Result};
@@ -19,8 +19,6 @@ use crate::cache::spread::Spreads;
 use crate::cache::taking::Taker;
 use crate::membership::cluster::Cluster;
 
-/// A shorter file is soon read from its home by many.
-const MIN_BYTES: u64 = 512 << 10;
 /// How long a reader waits while no piece comes before it asks their home.
 const READ_PATIENCE: Duration = Duration::from_secs(4);
 /// A thread that waits looks so often whether it is to end.
@@ -191,7 +189,8 @@ impl Spreads {
         hints: &HintSet,
         file: RemoteFile,
     ) -> Arc<RemoteFile> {
-        let wants = hints.pattern() == Some(Pattern::Broadcast) && inode.size_bytes >= MIN_BYTES;
+        let wants =
+            hints.pattern() == Some(Pattern::Broadcast) && inode.size_bytes >= SPREAD_MIN_BYTES;
         let Some(cluster) = self.cluster.as_ref().filter(|_| wants) else {
             return Arc::new(file.with_copy(self.cache.begin(inode, hints)));
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use intarsia_policy::{TAKING_MAX, piece_bytes};
+use intarsia_policy::{ASK_AGAIN, has_room_to_take, is_to_ask, piece_bytes};
 use intarsia_sync::Instant;
 use intarsia_transport::{Answer, Pending};
 use intarsia_types::{Error, NodeId, Result};
@@ -22,12 +22,6 @@ use crate::membership::cluster::{Cluster, unexpected};
 const PIECE_PATIENCE: Duration = Duration::from_secs(5);
 /// How long the home may take to say what to do.
 const ASK_PATIENCE: Duration = Duration::from_secs(2);
-/// When there is nothing to take now, it is asked again so soon.
-const ASK_AGAIN: Duration = Duration::from_millis(3);
-/// Bytes on their way here at a time, beside one piece: more would wait on the links, and questions behind them.
-const FLYING_BYTES: u64 = 1 << 20;
-/// The home is told of pieces once so many have come, or there is nothing else to do.
-const TOLD_AT_ONCE: usize = 4;
 /// A copy that got no piece for so long is given up.
 const STALLED: Duration = Duration::from_secs(10);
 /// A whole copy serves others until nobody here has the file open and nobody asked for so long.
@@ -158,13 +152,12 @@ impl Taker {
     /// Whether the home is to be told what came, and to say what to take next.
     fn is_to_ask(&self) -> bool {
         let news = self.landed.len() + self.failed.len();
-        let wanted = self.planned.len() + self.flying.len();
-        news >= TOLD_AT_ONCE || wanted < TAKING_MAX / 2 && news > 0 || wanted == 0
+        is_to_ask(news, self.planned.len() + self.flying.len())
     }
 
     /// Begins to take what is planned, as much as may be on its way.
     fn begin(&mut self, source: &Arc<impl Source>) -> Result<()> {
-        while self.flying.len() as u64 * self.piece_bytes <= FLYING_BYTES
+        while has_room_to_take(self.flying.len(), self.piece_bytes)
             && let Some((piece, giver)) = self.planned.pop_front()
         {
             let range = self.range(piece);

@@ -24,6 +24,7 @@ impl World<'_> {
         if lost.is_empty() {
             return;
         }
+        lost.iter().for_each(|file| self.broadcasts.forget(*file));
         let stands_at_one = |run: &u32| {
             let state = &self.running[*run as usize];
             let operation = self.task_of(*run).operations.get(state.at);

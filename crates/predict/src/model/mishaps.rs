@@ -90,6 +90,7 @@ impl World<'_> {
         self.trouble.failures[host as usize] += 1;
         self.trouble.down_until[host as usize] = back;
         self.services.caches[host as usize].forget();
+        self.broadcasts.host_fails(host);
         let there = |run: &u32| self.running[*run as usize].host == host;
         let lost: Vec<u32> = {
             let alive = self.tasks.iter().flat_map(|task| &task.runs);

@@ -5,6 +5,7 @@
 //! operations   open, read, write, close: messages to services    places: what metadata servers decide, by `policy`
 //! services     manager, storage, client: first come, first served     cache: what hosts keep in memory
 //! network      queue out → latency → queue in, in frames; or streams that share links fairly
+//! broadcast    readers take pieces of a file from each other
 //! mishaps      hosts fail, tasks straggle or run twice           lost: what was lost with a host, and who makes it again
 //! ```
 //!
@@ -14,10 +15,12 @@
 //! has in memory is read without asking anybody.
 
 mod ahead;
+mod broadcast;
 mod cache;
 mod crowd;
 mod energy;
 mod engine;
+mod groups;
 mod inbound;
 mod lost;
 mod mishaps;
@@ -42,6 +45,7 @@ use crate::profile::Profile;
 use crate::workload::{Operation, Workload};
 
 use ahead::Ahead;
+use broadcast::Broadcasts;
 use engine::Engine;
 use mishaps::Trouble;
 use network::{Flight, Network};
@@ -127,6 +131,8 @@ enum Event {
     Crowd(u32),
     /// Messages have passed their links.
     Links,
+    /// A host that takes a file had nothing to take.
+    AskAgain(u32),
     /// A run of a task has taken long.
     Suspect(u32),
     /// A host fails.
@@ -176,6 +182,16 @@ enum What {
     /// Of a file that is dealt over hosts.
     OpenPart,
     PartOpened,
+    /// A reader of a broadcast file asks its home what to take.
+    AskTakes,
+    Takes,
+    /// It asks whoever was named for a piece.
+    Take {
+        piece: u32,
+    },
+    Taken {
+        piece: u32,
+    },
 }
 
 /// What a manager is asked for.
@@ -204,6 +220,7 @@ struct World<'a> {
     trouble: Trouble,
     replicas: Replicas,
     ahead: Ahead,
+    broadcasts: Broadcasts,
     /// By host: how long all its slots computed.
     computed: Vec<f64>,
     messages: Vec<Message>,
@@ -235,6 +252,7 @@ impl Model for World<'_> {
             Event::Served(id) => self.served(id, agenda),
             Event::Copied(run) => self.operation_ended(run, agenda),
             Event::TakenIn(id) => self.done(id, agenda),
+            Event::AskAgain(id) => self.asks_again(id, agenda),
             Event::Crowd(host) => self.services.crowd_moves_on(host, agenda),
             Event::Links => {
                 if let Some(streams) = &mut self.streams {
@@ -273,6 +291,7 @@ impl<'a> World<'a> {
             trouble: Trouble::default(),
             replicas: Replicas::default(),
             ahead: Ahead::default(),
+            broadcasts: Broadcasts::default(),
             computed: vec![0.0; configuration.hosts as usize],
             messages: Vec::new(),
             free_messages: Vec::new(),

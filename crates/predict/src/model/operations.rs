@@ -101,6 +101,9 @@ impl World<'_> {
                 true => cache.held(key(extent.file, piece), &piece.within()),
                 false => 0,
             };
+            if held == 0 && self.is_broadcast(host, extent.file) {
+                return self.take_rest(run, extent, agenda);
+            }
             let state = &mut self.running[run as usize];
             if held > 0 {
                 // What follows of it is a piece of its own.
@@ -120,7 +123,7 @@ impl World<'_> {
     }
 
     /// Everything has come but what was in memory: that is copied now.
-    fn read_ended(&mut self, run: u32, agenda: &mut Agenda<Event>) {
+    pub(super) fn read_ended(&mut self, run: u32, agenda: &mut Agenda<Event>) {
         let state = &mut self.running[run as usize];
         let host = state.host;
         let remembered = std::mem::take(&mut state.remembered);
@@ -136,7 +139,7 @@ impl World<'_> {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a duration")]
-    fn copying(&self, host: u32, bytes: u64) -> f64 {
+    pub(super) fn copying(&self, host: u32, bytes: u64) -> f64 {
         if bytes == 0 { 0.0 } else { bytes as f64 / self.profile.host(host).cache_bytes_per_second }
     }
 
@@ -163,6 +166,9 @@ impl World<'_> {
     /// A reader asks another host that has a copy, if the one it asked is down.
     fn asks_elsewhere(&mut self, id: u32, agenda: &mut Agenda<Event>) -> bool {
         let Message { run, file, to, bytes, what, .. } = self.messages[id as usize];
+        if matches!(what, What::Take { .. }) {
+            return self.takes_from_home(id, agenda);
+        }
         let What::Fetch { offset } = what else { return false };
         if self.running[run as usize].is_over || self.places.of(file as usize).is_none() {
             return false;
@@ -262,6 +268,19 @@ impl World<'_> {
                 let message = self.take(id);
                 self.reply(&message, message.from, message.bytes, What::PartOpened, agenda);
             }
+            What::AskTakes => {
+                let message = self.take(id);
+                self.says_what_to_take(message, agenda);
+            }
+            What::Takes => {
+                let message = self.take(id);
+                self.hears_what_to_take(message, agenda);
+            }
+            What::Take { piece } => self.gives(id, piece, agenda),
+            What::Taken { piece } => {
+                let message = self.take(id);
+                self.has_come(message, piece, agenda);
+            }
             What::Answer(_) | What::Stored { .. } | What::Fetched { .. } | What::PartOpened => {
                 self.answered(id, agenda);
             }
@@ -278,7 +297,7 @@ impl World<'_> {
         seconds.draw(self.draw(what, message, 0))
     }
 
-    fn draw(&self, what: u64, message: &Message, offset: u64) -> u64 {
+    pub(super) fn draw(&self, what: u64, message: &Message, offset: u64) -> u64 {
         let task = self.running[message.run as usize].task as u64;
         let index = mixed(u64::from(message.file), task, offset);
         mixed(self.seed, what, index)
@@ -364,7 +383,11 @@ impl World<'_> {
                 let what = What::Replicated { ticket };
                 self.reply(&message, message.from, control, what, agenda);
             }
+            What::Take { piece } => self.given(&message, piece, agenda),
             What::Answer(_)
+            | What::AskTakes
+            | What::Takes
+            | What::Taken { .. }
             | What::Stored { .. }
             | What::Fetched { .. }
             | What::OpenPart
@@ -399,7 +422,7 @@ impl World<'_> {
         self.reply(message, writer, bytes, What::Stored { counts }, agenda);
     }
 
-    const fn count_bytes(&mut self, is_local: bool, bytes: u64) {
+    pub(super) const fn count_bytes(&mut self, is_local: bool, bytes: u64) {
         if is_local {
             self.bytes.local += bytes;
         } else {
@@ -442,6 +465,6 @@ impl World<'_> {
 }
 
 /// Names a piece among those of all files.
-fn key(file: FileId, piece: Piece) -> u64 {
+pub(super) fn key(file: FileId, piece: Piece) -> u64 {
     ((file as u64) << 32) ^ piece.number
 }

@@ -56,6 +56,17 @@ impl Place {
         others
     }
 
+    /// The host that has its first copy, or the first of those that are not gone.
+    pub(super) fn home(&self) -> u32 {
+        let there = (0..self.ring.len()).find(|at| !self.gone[*at]).unwrap_or(0);
+        self.ring[there].host
+    }
+
+    /// Whether a host has a copy of some of it.
+    pub(super) fn is_at(&self, host: u32) -> bool {
+        self.ring.iter().zip(&self.gone).any(|(spot, is_gone)| spot.host == host && !is_gone)
+    }
+
     /// How many chunks are so many bytes, one at least.
     pub(super) fn chunks_in(&self, bytes: u64) -> u32 {
         u32::try_from((bytes / self.chunk_bytes.max(1)).max(1)).unwrap_or(u32::MAX)

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 
 use intarsia_policy::{
     FileState, Here, Home, HostState, HostWish, PlaceRequest, Plan, PlannedLayout, Purpose, Stripe,
-    TierState, Wish, choose_group_host, place, reduces_with_its_directory,
+    TierState, Wish, place, reduces_with_its_directory,
 };
 use intarsia_types::{ByteCount, Dealing, HintSet, NodeId, TierClass, TierId};
 
+use super::groups::Groups;
 use super::place::{Place, Spot, held_bytes};
 use crate::Problem;
 use crate::configuration::{Configuration, Placement, Roles};
@@ -29,8 +30,7 @@ pub(super) struct Places<'a> {
     capacities: Vec<u64>,
     states: Vec<HostState>,
     numbers: HashMap<NodeId, u32>,
-    /// By the name of a group of files that go together on one host.
-    groups: HashMap<String, u32>,
+    groups: Groups,
     places: Vec<Option<Place>>,
     /// By file: it was lost, and is not made again yet.
     lost: Vec<bool>,
@@ -76,7 +76,7 @@ impl<'a> Places<'a> {
             tiers: vec![tiers; names.len()],
             states: names.iter().map(state).collect(),
             numbers: names.into_iter().zip(roles.stores.clone()).collect(),
-            groups: HashMap::new(),
+            groups: Groups::new(workload),
             places: vec![None; workload.files.len()],
             lost: vec![false; workload.files.len()],
             down: Vec::new(),
@@ -260,8 +260,10 @@ impl<'a> Places<'a> {
             }
             _ => None,
         };
-        if let Some(group) = group {
-            return self.home_of_group(group, file, size);
+        if let Some(group) = group
+            && let Some(host) = self.home_of_group(&group, file, size)?
+        {
+            return Ok(host);
         }
         let is_central = self.configuration.placement == Placement::Central;
         if is_central && is_free {
@@ -297,22 +299,21 @@ impl<'a> Places<'a> {
         hints.place().is_some() || self.wish(file, hints) != Wish::Maker
     }
 
-    /// The host of a group: the one that was chosen when the group began, until it is full.
-    fn home_of_group(&mut self, group: String, file: FileId, size: u64) -> Result<u32, Problem> {
-        let known = self.groups.get(&group).copied();
-        let roomy = known.filter(|host| self.states[self.index(*host)].free_bytes > size);
-        let chosen = || {
-            let hosts: Vec<HostState> =
-                self.states.iter().filter(|host| host.free_bytes > size).cloned().collect();
-            let groups_at = |node: &NodeId| {
-                let host = self.number(node);
-                self.groups.iter().filter(|(name, at)| **name != group && **at == host).count()
-            };
-            choose_group_host(&group, &hosts, groups_at).map(|node| self.number(node))
+    /// The host of a group. A host that a group names is taken while it has room; else a file is born as without a group.
+    fn home_of_group(
+        &mut self,
+        group: &str,
+        file: FileId,
+        size: u64,
+    ) -> Result<Option<u32>, Problem> {
+        let at = match self.groups.named(group, self.states.len()) {
+            Some(named) => Some(named).filter(|at| self.states[*at].free_bytes > size),
+            None => {
+                let chosen = self.groups.chosen(group, &self.states, size);
+                Some(chosen.ok_or_else(|| self.is_full(file))?)
+            }
         };
-        let host = roomy.or_else(chosen).ok_or_else(|| self.is_full(file))?;
-        self.groups.insert(group, host);
-        Ok(host)
+        Ok(at.and_then(|at| self.roles.stores.clone().nth(at)))
     }
 
     /// Storage hosts in an order that is the file's own, those with room.

@@ -166,6 +166,6 @@ fn what_is_to_be_reduced_lies_where_a_store_puts_it() {
     assert!(of_each[0] != of_each[1] && of_each[1] != of_each[2] && of_each[0] != of_each[2]);
     // The first group goes to the host that a store of hosts with these names chooses.
     let states = Store::new(&profile).0;
-    let chosen = choose_group_host("da", &states, |_| 0).unwrap();
+    let chosen = intarsia_policy::choose_group_host("da", &states, |_| 0).unwrap();
     assert_eq!(chosen.0.parse::<u32>().unwrap(), of_each[0]);
 }
