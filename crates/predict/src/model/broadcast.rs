@@ -272,7 +272,9 @@ impl World<'_> {
         let (host, file) = (message.to, message.file as usize);
         let Some(taker) = self.broadcasts.takers.get_mut(&(host, file)) else { return };
         taker.planned.extend(taker.answer.drain(..));
-        if taker.has_nothing_to_take() && agenda.now().since(taker.moved).as_secs_f64() > STALLED_SECONDS {
+        if taker.has_nothing_to_take()
+            && agenda.now().since(taker.moved).as_secs_f64() > STALLED_SECONDS
+        {
             let home = message.from;
             let lacking = taker.wanted.clone().filter(|piece| !taker.has[*piece as usize]);
             taker.planned = lacking.map(|piece| (piece, home)).collect();
